@@ -1,0 +1,1 @@
+//! Control API types shared by daemon and command line

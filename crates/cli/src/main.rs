@@ -1,0 +1,2 @@
+//! The `vrdma` command line.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The vRDMA host daemon

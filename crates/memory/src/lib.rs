@@ -1,0 +1,1 @@
+//! Guest and client memory: DMA maps, page lists, access checks, one-copy

@@ -1,0 +1,1 @@
+//! The PVRDMA device: registers, commands, rings and doorbells

@@ -1,0 +1,1 @@
+//! The virtual switch: who gets this frame or message, by which policy

@@ -1,0 +1,1 @@
+//! The verbs engine: objects, requester, responder, completer, saved state

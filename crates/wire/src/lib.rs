@@ -1,0 +1,1 @@
+//! Number types and formats on the wire
