@@ -1,0 +1,156 @@
+//! Addresses: Ethernet MACs and RDMA GIDs, and how one is made from the other.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// An Ethernet address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mac(pub [u8; 6]);
+
+impl Mac {
+    /// All stations.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// Broadcast and multicast addresses carry the group bit.
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// The EUI-64 with the universal/local bit flipped: node GUIDs and default GIDs use it.
+    pub const fn eui64(self) -> [u8; 8] {
+        let [a, b, c, d, e, f] = self.0;
+        [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a text is not a MAC address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAMac;
+
+impl fmt::Display for NotAMac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a MAC address is six two-digit hexadecimal numbers, such as 52:54:00:00:00:01")
+    }
+}
+
+impl core::error::Error for NotAMac {}
+
+impl FromStr for Mac {
+    type Err = NotAMac;
+
+    fn from_str(text: &str) -> Result<Self, NotAMac> {
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|part| part.len() == 2).ok_or(NotAMac)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| NotAMac)?;
+        }
+        parts.next().is_none().then_some(Self(bytes)).ok_or(NotAMac)
+    }
+}
+
+/// A RoCE global identifier: an IPv6 address, or an IPv4 one mapped into `::ffff:0:0/96`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Gid(pub [u8; 16]);
+
+impl Gid {
+    /// The GID that the IB core binds to every port: `fe80::` and the EUI-64 of the MAC.
+    pub fn link_local(mac: Mac) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..2].copy_from_slice(&[0xfe, 0x80]);
+        bytes[8..].copy_from_slice(&mac.eui64());
+        Self(bytes)
+    }
+
+    /// The GID of an IPv4 address.
+    pub const fn from_ipv4(address: Ipv4Addr) -> Self {
+        Self(address.to_ipv6_mapped().octets())
+    }
+
+    /// The IPv4 address inside a mapped GID.
+    pub const fn to_ipv4(self) -> Option<Ipv4Addr> {
+        self.to_ipv6().to_ipv4_mapped()
+    }
+
+    /// The GID as the IPv6 address it is.
+    pub const fn to_ipv6(self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(u128::from_be_bytes(self.0))
+    }
+
+    /// All zero: an empty table entry.
+    pub const fn is_zero(self) -> bool {
+        u128::from_be_bytes(self.0) == 0
+    }
+
+    /// `ff00::/8`, or an IPv4 multicast address mapped.
+    pub const fn is_multicast(self) -> bool {
+        match self.to_ipv4() {
+            Some(address) => address.is_multicast(),
+            None => self.0[0] == 0xff,
+        }
+    }
+}
+
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_ipv6().fmt(f)
+    }
+}
+
+impl fmt::Debug for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn mac_text_round_trips_and_refuses_others() {
+        let mac: Mac = "52:54:00:0a:0B:ff".parse().unwrap();
+        assert_eq!(mac.to_string(), "52:54:00:0a:0b:ff");
+        for bad in [
+            "",
+            "52:54:00:00:00",
+            "52:54:00:00:00:01:02",
+            "5:54:00:00:00:01",
+            "zz:54:00:00:00:01",
+        ] {
+            assert_eq!(bad.parse::<Mac>(), Err(NotAMac), "{bad}");
+        }
+    }
+
+    #[test]
+    fn default_gid_flips_the_local_bit() {
+        let gid = Gid::link_local(Mac([0x52, 0x54, 0, 0, 0, 1]));
+        assert_eq!(gid.to_string(), "fe80::5054:ff:fe00:1");
+        assert_eq!(gid.0[8], 0x50);
+    }
+
+    #[test]
+    fn ipv4_gids_are_mapped() {
+        let gid = Gid::from_ipv4(Ipv4Addr::new(10, 10, 0, 1));
+        assert_eq!(gid.to_string(), "::ffff:10.10.0.1");
+        assert_eq!(gid.to_ipv4(), Some(Ipv4Addr::new(10, 10, 0, 1)));
+        assert!(!gid.is_multicast());
+        assert!(Gid::from_ipv4(Ipv4Addr::new(224, 0, 0, 1)).is_multicast());
+    }
+}

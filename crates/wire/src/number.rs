@@ -1,0 +1,215 @@
+//! The numbers that connections, keys and paths are named by.
+
+use core::fmt;
+
+const MASK_24: u32 = 0x00ff_ffff;
+
+/// Packet sequence number: a point on a circle of 2^24 (IBTA 9.2.1). It has an order only relative
+/// to a window, so it has [`Psn::is_before`] and deliberately no `Ord`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Psn(u32);
+
+impl Psn {
+    /// Takes the low 24 bits, as every field that carries a PSN does.
+    pub const fn new(value: u32) -> Self {
+        Self(value & MASK_24)
+    }
+
+    /// The 24-bit value.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The PSN `count` packets later.
+    #[must_use]
+    pub const fn plus(self, count: u32) -> Self {
+        Self::new(self.0.wrapping_add(count))
+    }
+
+    /// Packets from `earlier` to `self`, going forward around the circle.
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) & MASK_24
+    }
+
+    /// Whether `self` lies in the half circle behind `other` (IBTA 9.7.1: the duplicate region).
+    pub const fn is_before(self, other: Self) -> bool {
+        let ahead = other.since(self);
+        ahead != 0 && ahead <= MASK_24 >> 1
+    }
+}
+
+impl fmt::Debug for Psn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Psn({:#08x})", self.0)
+    }
+}
+
+/// Queue pair number on the wire, 24 bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Qpn(u32);
+
+impl Qpn {
+    /// The general services interface: management datagrams of `rdma_cm` go here.
+    pub const GSI: Self = Self(1);
+
+    /// `None` when the number does not fit 24 bits.
+    pub const fn new(value: u32) -> Option<Self> {
+        if value <= MASK_24 {
+            Some(Self(value))
+        } else {
+            None
+        }
+    }
+
+    /// Takes the low 24 bits, as headers do.
+    pub const fn from_low_bits(value: u32) -> Self {
+        Self(value & MASK_24)
+    }
+
+    /// The 24-bit value.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// Datagram access key. With bit 31 set in a work request the QP's own key is used (IBTA 10.2.5).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Qkey(pub u32);
+
+impl Qkey {
+    /// The well-known key of QP1.
+    pub const GSI: Self = Self(0x8001_0000);
+
+    /// Whether a work request with this key asks for the QP's own one.
+    pub const fn is_privileged(self) -> bool {
+        self.0 >> 31 == 1
+    }
+}
+
+macro_rules! memory_key {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// Which table entry the key names: its upper 24 bits.
+            pub const fn index(self) -> u32 {
+                self.0 >> 8
+            }
+
+            /// The low 8 bits, chosen by the owner of a fast-register region.
+            pub const fn variant(self) -> u8 {
+                self.0 as u8
+            }
+
+            /// Builds the key `index << 8 | variant`.
+            pub const fn from_parts(index: u32, variant: u8) -> Self {
+                Self(index << 8 | variant as u32)
+            }
+        }
+    };
+}
+
+memory_key! {
+    /// Key by which a work request names local memory.
+    Lkey
+}
+memory_key! {
+    /// Key by which a peer names our memory.
+    Rkey
+}
+
+/// Path MTU: payload bytes of one packet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Mtu {
+    /// 256 bytes.
+    B256 = 1,
+    /// 512 bytes.
+    B512 = 2,
+    /// 1024 bytes, what a 1500-byte Ethernet carries.
+    #[default]
+    B1024 = 3,
+    /// 2048 bytes.
+    B2048 = 4,
+    /// 4096 bytes.
+    B4096 = 5,
+}
+
+impl Mtu {
+    /// From the verbs' code 1 to 5.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            1 => Self::B256,
+            2 => Self::B512,
+            3 => Self::B1024,
+            4 => Self::B2048,
+            5 => Self::B4096,
+            _ => return None,
+        })
+    }
+
+    /// The verbs' code 1 to 5.
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// Payload bytes of one packet.
+    pub const fn bytes(self) -> u32 {
+        128 << self as u32
+    }
+
+    /// Packets that a message of `length` bytes takes; an empty message takes one (IBTA 9.7.2).
+    pub const fn packets(self, length: u32) -> u32 {
+        if length == 0 {
+            1
+        } else {
+            length.div_ceil(self.bytes())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn psn_order_is_circular() {
+        let near_end = Psn::new(0xff_fffe);
+        assert!(near_end.is_before(near_end.plus(4)));
+        assert!(!near_end.plus(4).is_before(near_end));
+        assert!(!near_end.is_before(near_end));
+        assert_eq!(near_end.plus(4), Psn::new(2));
+    }
+
+    #[test]
+    fn mtu_codes_and_packet_counts() {
+        assert_eq!(Mtu::from_code(3).map(Mtu::bytes), Some(1024));
+        assert_eq!(Mtu::from_code(0), None);
+        assert_eq!(Mtu::from_code(6), None);
+        assert_eq!(Mtu::B1024.packets(0), 1);
+        assert_eq!(Mtu::B1024.packets(1024), 1);
+        assert_eq!(Mtu::B1024.packets(1025), 2);
+        assert_eq!(Mtu::B4096.bytes(), 4096);
+    }
+
+    #[test]
+    fn keys_split_into_index_and_variant() {
+        let key = Rkey::from_parts(0x1234, 0x56);
+        assert_eq!(
+            (key.0, key.index(), key.variant()),
+            (0x12_3456, 0x1234, 0x56)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn exactly_one_of_two_psns_is_before(a in 0u32..1 << 24, ahead in 1u32..0x80_0000) {
+            let (a, b) = (Psn::new(a), Psn::new(a).plus(ahead));
+            prop_assert_eq!(b.since(a), ahead);
+            prop_assert!(a.is_before(b) && !b.is_before(a));
+        }
+    }
+}
