@@ -1,0 +1,167 @@
+//! Attributes of queue pairs, with the numbering of `ibv_modify_qp`, which the PVRDMA command channel
+//! and the process front end share.
+
+use bitflags::bitflags;
+use vrdma_wire::{Gid, Mtu, Psn, Qkey, Qpn};
+
+bitflags! {
+    /// Rights on memory and on a queue pair (IBTA 10.6.3).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Access: u32 {
+        /// The owner's adapter may write (receives, READ results).
+        const LOCAL_WRITE = 1;
+        /// Peers may write.
+        const REMOTE_WRITE = 2;
+        /// Peers may read.
+        const REMOTE_READ = 4;
+        /// Peers may do atomics.
+        const REMOTE_ATOMIC = 8;
+    }
+
+    /// Which attributes a modify names: `enum ib_qp_attr_mask`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct AttrMask: u32 {
+        /// `state`
+        const STATE = 1 << 0;
+        /// `current_state`
+        const CUR_STATE = 1 << 1;
+        /// `sqd_event`
+        const EN_SQD_ASYNC_NOTIFY = 1 << 2;
+        /// `access`
+        const ACCESS_FLAGS = 1 << 3;
+        /// `pkey_index`
+        const PKEY_INDEX = 1 << 4;
+        /// `port`
+        const PORT = 1 << 5;
+        /// `qkey`
+        const QKEY = 1 << 6;
+        /// `address`
+        const AV = 1 << 7;
+        /// `path_mtu`
+        const PATH_MTU = 1 << 8;
+        /// `timeout`
+        const TIMEOUT = 1 << 9;
+        /// `retry_count`
+        const RETRY_CNT = 1 << 10;
+        /// `rnr_retry`
+        const RNR_RETRY = 1 << 11;
+        /// `rq_psn`
+        const RQ_PSN = 1 << 12;
+        /// `max_rd_atomic`
+        const MAX_QP_RD_ATOMIC = 1 << 13;
+        /// Alternate path: RoCE has none, always refused.
+        const ALT_PATH = 1 << 14;
+        /// `min_rnr_timer`
+        const MIN_RNR_TIMER = 1 << 15;
+        /// `sq_psn`
+        const SQ_PSN = 1 << 16;
+        /// `max_dest_rd_atomic`
+        const MAX_DEST_RD_ATOMIC = 1 << 17;
+        /// Path migration: RoCE has none, always refused.
+        const PATH_MIG_STATE = 1 << 18;
+        /// Resizing the queues: always refused.
+        const CAP = 1 << 19;
+        /// `dest_qpn`
+        const DEST_QPN = 1 << 20;
+    }
+}
+
+/// State of a queue pair (IBTA 10.3.1), with the verbs' codes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum QpState {
+    /// Fresh or recycled.
+    #[default]
+    Reset = 0,
+    /// Receives may be posted.
+    Init = 1,
+    /// Receives.
+    Rtr = 2,
+    /// Receives and sends.
+    Rts = 3,
+    /// Sends nothing new.
+    Sqd = 4,
+    /// The send queue failed (datagram QPs only).
+    Sqe = 5,
+    /// Flushes everything.
+    Err = 6,
+}
+
+impl QpState {
+    /// From the verbs' code.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            0 => Self::Reset,
+            1 => Self::Init,
+            2 => Self::Rtr,
+            3 => Self::Rts,
+            4 => Self::Sqd,
+            5 => Self::Sqe,
+            6 => Self::Err,
+            _ => return None,
+        })
+    }
+}
+
+/// Where packets of a connection go, and from which of our GIDs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Address {
+    /// Destination.
+    pub dgid: Gid,
+    /// Our entry of the GID table.
+    pub sgid_index: u8,
+    /// IP hop limit.
+    pub hop_limit: u8,
+    /// IP traffic class.
+    pub traffic_class: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Service level.
+    pub sl: u8,
+    /// Port, 1.
+    pub port: u8,
+    /// Destination's Ethernet address as the guest resolved it: kept for answers to queries,
+    /// never used to decide where a message goes.
+    pub dmac: [u8; 6],
+}
+
+/// The attributes of a queue pair; a mask says which of them a modify names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QpAttr {
+    /// Target state.
+    pub state: QpState,
+    /// The state the caller believes the QP to be in.
+    pub current_state: QpState,
+    /// Raise SQ_DRAINED when SQD is reached.
+    pub sqd_event: bool,
+    /// What the peer may do.
+    pub access: Access,
+    /// Partition key entry, 0.
+    pub pkey_index: u16,
+    /// Port, 1.
+    pub port: u8,
+    /// Datagram key.
+    pub qkey: Qkey,
+    /// Path of a connection.
+    pub address: Address,
+    /// Payload of one packet.
+    pub path_mtu: Mtu,
+    /// Retry time-out, 4.096 us * 2^n, 0 is for ever.
+    pub timeout: u8,
+    /// Retries of a lost request, 0 to 7.
+    pub retry_count: u8,
+    /// Retries of an unready receiver, 0 to 6; 7 is for ever.
+    pub rnr_retry: u8,
+    /// Expected first PSN of the peer.
+    pub rq_psn: Psn,
+    /// Our first PSN.
+    pub sq_psn: Psn,
+    /// READs and atomics that we may have outstanding.
+    pub max_rd_atomic: u8,
+    /// READs and atomics that the peer may have outstanding.
+    pub max_dest_rd_atomic: u8,
+    /// RNR timer code that we ask of the peer, 0 to 31 (IBTA table 45).
+    pub min_rnr_timer: u8,
+    /// The peer's QP.
+    pub dest_qpn: Qpn,
+}

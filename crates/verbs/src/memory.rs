@@ -1,0 +1,68 @@
+//! How the engine reaches registered memory: a trait that the `memory` room fulfils.
+//!
+//! The engine checks keys, protection domains, bounds and rights; the memory behind a region checks
+//! that the bytes are still there. The engine never sees a pointer.
+
+use smallvec::SmallVec;
+
+/// The bytes are not there any more, or may not be touched that way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("registered memory is not mapped any more, or not with that right")]
+pub struct Fault;
+
+/// Which side of a copy failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CopyFault {
+    /// The bytes could not be read.
+    Source,
+    /// The bytes could not be written.
+    Destination,
+}
+
+/// Backing of registered memory: a consistent view of one guest's or client's memory.
+///
+/// `offset` counts from the first byte of a region. Every method may fail at any byte; what was
+/// moved before the fault stays moved, as with a real adapter's DMA.
+pub trait Memory {
+    /// What one registration pins, such as a page list; cloning must be cheap.
+    type Region: Clone;
+
+    /// Reads `out.len()` bytes.
+    fn read(&self, region: &Self::Region, offset: u64, out: &mut [u8]) -> Result<(), Fault>;
+
+    /// Writes `data`.
+    fn write(&self, region: &Self::Region, offset: u64, data: &[u8]) -> Result<(), Fault>;
+
+    /// Moves `length` bytes from another memory into this one with a single copy.
+    fn copy(
+        &self,
+        to: (&Self::Region, u64),
+        source: &Self,
+        from: (&Self::Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault>;
+
+    /// Replaces the naturally aligned little-endian word at `offset` by `update(old)`, atomically
+    /// against everybody else, and returns the old one.
+    fn fetch_update(
+        &self,
+        region: &Self::Region,
+        offset: u64,
+        update: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, Fault>;
+}
+
+/// A stretch of one region that the engine has checked.
+#[derive(Clone, Debug)]
+pub struct Stretch<R> {
+    /// Whose bytes.
+    pub region: R,
+    /// First byte, from the start of the region.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u32,
+}
+
+/// Payload by reference: checked stretches in order. Nothing is copied until it is delivered or
+/// put on a wire.
+pub type Gather<R> = SmallVec<[Stretch<R>; 2]>;

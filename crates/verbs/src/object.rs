@@ -1,0 +1,141 @@
+//! Names of objects, their owners, limits and what creating them takes.
+
+use vrdma_wire::{Lkey, Mac, Rkey};
+
+use crate::attr::Access;
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(pub u32);
+    };
+}
+
+handle! {
+    /// A protection domain.
+    PdId
+}
+handle! {
+    /// A memory region.
+    MrId
+}
+handle! {
+    /// A completion queue.
+    CqId
+}
+handle! {
+    /// A queue pair by table slot: 1 and up. Its number on the wire is a [`vrdma_wire::Qpn`].
+    QpId
+}
+handle! {
+    /// A shared receive queue.
+    SrqId
+}
+
+/// The context that owns an object: objects of different owners never combine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Owner(pub u32);
+
+impl Owner {
+    /// The guest's kernel, or a trusted in-daemon user.
+    pub const KERNEL: Self = Self(0);
+}
+
+/// How many objects one adapter may have: every table's bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Protection domains.
+    pub pds: u32,
+    /// Memory regions, at most 2^24 (the index part of a key).
+    pub mrs: u32,
+    /// Completion queues.
+    pub cqs: u32,
+    /// Queue pairs plus one, at most 65536: slot 0 stays unused.
+    pub qps: u32,
+    /// Shared receive queues.
+    pub srqs: u32,
+    /// GID table entries.
+    pub gids: u32,
+    /// Incoming READs and atomics that one QP may have outstanding, and outgoing ones.
+    pub rd_atomic: u8,
+    /// Longest message in bytes.
+    pub message_bytes: u32,
+}
+
+/// What kind of memory a region is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MrKind {
+    /// A virtual range of a process.
+    User,
+    /// The whole bus address space, local use only, kernel owners only.
+    Dma,
+    /// Filled later by a fast-register work request of up to `pages` pages.
+    FastRegister {
+        /// Capacity.
+        pages: u32,
+    },
+}
+
+/// A registration.
+#[derive(Clone, Debug)]
+pub struct MrSpec<R> {
+    /// Kind of memory.
+    pub kind: MrKind,
+    /// First valid address, as work requests name it.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Rights.
+    pub access: Access,
+    /// Backing; `None` for a fast-register region that is still empty.
+    pub region: Option<R>,
+}
+
+/// The names of a fresh region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MrKeys {
+    /// Handle for deregistering.
+    pub id: MrId,
+    /// Local key.
+    pub lkey: Lkey,
+    /// Remote key, equal to the local one in value.
+    pub rkey: Rkey,
+}
+
+/// Transport service of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QpType {
+    /// QP1, a datagram QP with a well-known number; one per adapter.
+    Gsi,
+    /// Reliable connection.
+    Rc,
+    /// Unreliable datagram.
+    Ud,
+}
+
+/// A queue pair to create.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpSpec {
+    /// Service.
+    pub qp_type: QpType,
+    /// Protection domain.
+    pub pd: PdId,
+    /// Where send completions go.
+    pub send_cq: CqId,
+    /// Where receive completions go.
+    pub recv_cq: CqId,
+    /// Shared receive queue in place of an own one.
+    pub srq: Option<SrqId>,
+    /// Every send work request completes with a completion, flagged or not.
+    pub signal_all: bool,
+}
+
+/// What an adapter is made with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Seed of QPN and key generations, so that numbers of an earlier life of the adapter are stale.
+    pub seed: u64,
+}

@@ -1,0 +1,146 @@
+//! Message units: what a requester and a responder say to each other.
+//!
+//! A message is cut into units. On a wire a unit is one packet; between two adapters of one host it
+//! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
+//! would be on a wire and a connection may change its path at any message boundary.
+
+use vrdma_wire::{Gid, Psn, Qkey, Qpn, Rkey};
+
+use crate::memory::Gather;
+use crate::work::{Imm, Remote};
+
+/// Addresses of a unit, and the IP fields that a datagram's receiver sees.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Route {
+    /// From.
+    pub sgid: Gid,
+    /// To.
+    pub dgid: Gid,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Flow label.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+/// What a request asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestOp {
+    /// SEND; `tail` may carry immediate data or a key to invalidate.
+    Send,
+    /// RDMA WRITE; the first unit names the memory and the length of the whole message.
+    Write {
+        /// Present on the first unit (RETH).
+        target: Option<(Remote, u32)>,
+    },
+    /// RDMA READ of `length` bytes; always a message of one unit.
+    Read {
+        /// Where.
+        remote: Remote,
+        /// Bytes.
+        length: u32,
+    },
+    /// Atomic compare and swap.
+    CompareSwap {
+        /// Where.
+        remote: Remote,
+        /// Expected value.
+        compare: u64,
+        /// New value.
+        swap: u64,
+    },
+    /// Atomic fetch and add.
+    FetchAdd {
+        /// Where.
+        remote: Remote,
+        /// Addend.
+        add: u64,
+    },
+    /// An unreliable datagram: never answered.
+    Datagram {
+        /// Key to match.
+        qkey: Qkey,
+    },
+}
+
+/// What the last unit of a message carries besides payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RequestTail {
+    /// Immediate data.
+    Imm(Imm),
+    /// Key that the receiver shall invalidate.
+    Invalidate(Rkey),
+}
+
+/// A request unit.
+#[derive(Clone, Debug)]
+pub struct Request<R> {
+    /// Path.
+    pub route: Route,
+    /// Sender's QP.
+    pub source: Qpn,
+    /// Receiver's QP.
+    pub destination: Qpn,
+    /// First PSN.
+    pub psn: Psn,
+    /// PSNs taken: packets that the unit stands for (for a READ: its response packets).
+    pub packets: u32,
+    /// First unit of its message.
+    pub first: bool,
+    /// Last unit of its message.
+    pub last: bool,
+    /// Operation.
+    pub op: RequestOp,
+    /// On the last unit.
+    pub tail: Option<RequestTail>,
+    /// Ask for a solicited event.
+    pub solicited: bool,
+    /// Bytes, by reference into the sender's memory.
+    pub payload: Gather<R>,
+}
+
+/// Why a responder refuses (IBTA 9.7.5.2.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nak {
+    /// A PSN was skipped.
+    Sequence,
+    /// Malformed, unsupported or too many.
+    InvalidRequest,
+    /// Key, bounds or right.
+    RemoteAccess,
+    /// The responder's own failure.
+    RemoteOperational,
+    /// No receive posted; come back after this timer code (IBTA table 45).
+    ReceiverNotReady(u8),
+}
+
+/// Body of a response.
+#[derive(Clone, Debug)]
+pub enum ResponseBody<R> {
+    /// Everything up to the PSN arrived.
+    Ack,
+    /// Refused at the PSN.
+    Nak(Nak),
+    /// Data of the READ that began at the PSN, by reference into the responder's memory.
+    Read(Gather<R>),
+    /// The word as it was before the atomic at the PSN.
+    Atomic(u64),
+}
+
+/// A response unit.
+#[derive(Clone, Debug)]
+pub struct Response<R> {
+    /// Path back.
+    pub route: Route,
+    /// Responder's QP.
+    pub source: Qpn,
+    /// Requester's QP.
+    pub destination: Qpn,
+    /// PSN answered: the last one covered by an acknowledgement, the first one of a READ.
+    pub psn: Psn,
+    /// Messages completed by the responder, 24 bits.
+    pub msn: u32,
+    /// Content.
+    pub body: ResponseBody<R>,
+}

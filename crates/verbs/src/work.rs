@@ -1,0 +1,248 @@
+//! Work requests that go in and completions and events that come out.
+
+use smallvec::SmallVec;
+use vrdma_wire::{Gid, Lkey, Qkey, Qpn, Rkey};
+
+use crate::attr::{Access, Address};
+use crate::object::{CqId, QpId, SrqId};
+
+/// One local buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sge {
+    /// First byte, as the region's owner names it.
+    pub addr: u64,
+    /// Bytes; 0 skips the entry, unchecked.
+    pub length: u32,
+    /// Region.
+    pub lkey: Lkey,
+}
+
+/// Scatter/gather list.
+pub type SgeList = SmallVec<[Sge; 2]>;
+
+/// Four bytes handed to the receiver, in the order of the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Imm(pub [u8; 4]);
+
+/// Peer memory that a work request names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Remote {
+    /// Address in the peer's terms.
+    pub addr: u64,
+    /// Peer's key.
+    pub rkey: Rkey,
+}
+
+/// Destination of one datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// Peer's QP.
+    pub qpn: Qpn,
+    /// Key; with bit 31 set the QP's own is used.
+    pub qkey: Qkey,
+    /// Path.
+    pub address: Address,
+}
+
+/// Contents of a fast-register work request.
+#[derive(Clone, Debug)]
+pub struct FastRegister<R> {
+    /// Region to fill, with the new variant in its low byte.
+    pub key: Rkey,
+    /// First address.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Rights.
+    pub access: Access,
+    /// Pages named, at most the region's capacity.
+    pub pages: u32,
+    /// Backing.
+    pub region: R,
+}
+
+/// What a send work request does.
+#[derive(Clone, Debug)]
+pub enum SendOp<R> {
+    /// Send to the peer's receive queue.
+    Send,
+    /// The same with immediate data.
+    SendImm(Imm),
+    /// The same, and the peer's region is invalidated.
+    SendInvalidate(Rkey),
+    /// RDMA WRITE.
+    Write(Remote),
+    /// RDMA WRITE that consumes a receive at the peer.
+    WriteImm(Remote, Imm),
+    /// RDMA READ.
+    Read(Remote),
+    /// Atomic compare and swap of eight bytes.
+    CompareSwap {
+        /// Where.
+        remote: Remote,
+        /// Expected value.
+        compare: u64,
+        /// New value.
+        swap: u64,
+    },
+    /// Atomic fetch and add of eight bytes.
+    FetchAdd {
+        /// Where.
+        remote: Remote,
+        /// Addend.
+        add: u64,
+    },
+    /// Make a fast-register region unusable again.
+    LocalInvalidate(Rkey),
+    /// Fill a fast-register region.
+    FastRegister(FastRegister<R>),
+    /// A request that the front end could not decode: it completes in its turn with this status.
+    Refused(Status),
+}
+
+/// A send work request.
+#[derive(Clone, Debug)]
+pub struct SendWr<R> {
+    /// Caller's cookie.
+    pub id: u64,
+    /// Operation.
+    pub op: SendOp<R>,
+    /// Wait for earlier READs and atomics.
+    pub fence: bool,
+    /// Complete with a completion.
+    pub signaled: bool,
+    /// Ask for a solicited event at the peer.
+    pub solicited: bool,
+    /// Local buffers.
+    pub sges: SgeList,
+    /// Destination, for datagram QPs.
+    pub datagram: Option<Datagram>,
+}
+
+/// A receive work request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecvWr {
+    /// Caller's cookie.
+    pub id: u64,
+    /// Local buffers, or the status with which an undecodable request completes.
+    pub sges: Result<SgeList, Status>,
+}
+
+/// Completion status, with the verbs' codes (`enum ib_wc_status`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are the field's own
+pub enum Status {
+    Success = 0,
+    LocLen = 1,
+    LocQpOp = 2,
+    LocProt = 4,
+    WrFlush = 5,
+    /// Memory management: fast register, invalidate.
+    MwBind = 6,
+    BadResp = 7,
+    LocAccess = 8,
+    RemInvReq = 9,
+    RemAccess = 10,
+    RemOp = 11,
+    RetryExc = 12,
+    RnrRetryExc = 13,
+    RemAbort = 16,
+    Fatal = 19,
+    General = 21,
+}
+
+/// What completed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+#[allow(missing_docs)] // the names are the field's own
+pub enum WcOp {
+    Send = 0,
+    Write = 1,
+    Read = 2,
+    CompareSwap = 3,
+    FetchAdd = 4,
+    LocalInvalidate = 7,
+    FastRegister = 8,
+    Recv = 128,
+    RecvWriteImm = 129,
+}
+
+/// What came with a received message besides its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tail {
+    /// Immediate data.
+    Imm(Imm),
+    /// A region of ours that the peer invalidated.
+    Invalidated(Rkey),
+}
+
+/// A completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Completion {
+    /// Cookie of the work request.
+    pub wr_id: u64,
+    /// Queue pair.
+    pub qp: QpId,
+    /// Kind.
+    pub op: WcOp,
+    /// Outcome.
+    pub status: Status,
+    /// Bytes received or read; a datagram's include its 40-byte GRH area.
+    pub byte_len: u32,
+    /// What came along.
+    pub tail: Option<Tail>,
+    /// Sender's QP, for receives.
+    pub src_qp: Qpn,
+    /// A datagram's source and destination: the GRH area was written.
+    pub grh: Option<(Gid, Gid)>,
+    /// The sender asked for a solicited event.
+    pub solicited: bool,
+}
+
+/// Asynchronous event about an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The CQ overflowed or its ring became unusable.
+    CqError(CqId),
+    /// The QP's own queues or memory failed.
+    QpFatal(QpId),
+    /// The peer sent an invalid request.
+    QpRequestError(QpId),
+    /// The peer broke an access rule.
+    QpAccessError(QpId),
+    /// First message while still in RTR.
+    CommEstablished(QpId),
+    /// The send queue is drained.
+    SqDrained(QpId),
+    /// The shared receive queue's ring became unusable.
+    SrqError(SrqId),
+    /// Fewer receives than the armed limit.
+    SrqLimitReached(SrqId),
+    /// A QP in ERR took its last receive from a shared queue.
+    LastWqeReached(QpId),
+}
+
+/// What the engine hands out, in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Output {
+    /// The oldest send work request of `qp` is done: its slot is free, then the completion, if it
+    /// has one, goes to `cq`.
+    SendDone {
+        /// Whose.
+        qp: QpId,
+        /// Where the completion goes.
+        cq: CqId,
+        /// `None` for an unsignalled success.
+        completion: Option<Completion>,
+    },
+    /// A receive completed.
+    RecvDone {
+        /// Where the completion goes.
+        cq: CqId,
+        /// The completion.
+        completion: Completion,
+    },
+    /// Something happened to an object.
+    Event(Event),
+}
