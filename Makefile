@@ -1,0 +1,23 @@
+# What users and CI type. Everything else is `cargo` and `cargo xtask`.
+
+.PHONY: demo test check bench setup
+
+demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
+	cargo build --release --quiet --bins
+	cargo xtask demo
+
+test: setup check ## every test, guests included
+	cargo test --workspace
+	cargo xtask test
+
+check: ## formatting, lints and the house plan
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	cargo xtask layers
+
+bench: setup ## the figures of the targets, as JSON
+	cargo build --release --quiet --bins
+	cargo xtask bench
+
+setup: ## packages of the host; asks for sudo only to install what is missing
+	@scripts/setup
