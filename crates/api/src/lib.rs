@@ -1,1 +1,59 @@
-//! Control API types shared by daemon and command line
+//! The control API of `vrdmad`: what travels as JSON over its Unix socket.
+//!
+//! HTTP/1.1 on a socket that only the daemon's user can open. Every answer other than 2xx carries an
+//! [`ApiError`]. Requests refuse unknown fields; answers may grow fields, and clients ignore those
+//! they do not know.
+//!
+//! | method and path | body | answer |
+//! |---|---|---|
+//! | `GET /v1/status` | - | [`Status`] |
+//! | `GET /v1/portgroups` | - | list of [`PortGroup`] |
+//! | `POST /v1/portgroups` | [`PortGroupRequest`] | [`PortGroup`] |
+//! | `DELETE /v1/portgroups/NAME` | - | nothing |
+//! | `GET /v1/adapters` | - | list of [`Adapter`] |
+//! | `POST /v1/adapters` | [`AdapterRequest`] | [`Adapter`] |
+//! | `GET /v1/adapters/NAME` | - | [`Adapter`] |
+//! | `DELETE /v1/adapters/NAME` | - | nothing |
+//! | `GET /v1/stats` | - | list of [`AdapterStats`] |
+//! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
+//!
+//! This room knows names and shapes only: not who serves them, not what an adapter is made of.
+
+#![forbid(unsafe_code)]
+
+mod adapter;
+mod mac;
+mod name;
+pub mod paths;
+mod portgroup;
+mod stats;
+mod status;
+
+use serde::{Deserialize, Serialize};
+
+pub use adapter::{Adapter, AdapterRequest, DoorbellMode};
+pub use mac::{MacAddress, NotAMac};
+pub use name::{Name, NotAName};
+pub use portgroup::{NotAVlan, PortGroup, PortGroupRequest, Vlan};
+pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats};
+pub use status::Status;
+
+/// Why a request was refused: one sentence for a person.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ApiError {
+    /// What is wrong and how to mend it.
+    pub error: String,
+}
+
+/// Where a port group or adapter comes from, hence whether it outlives the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The configuration file: back after a restart.
+    Config,
+    /// A request to the running daemon: gone when it stops.
+    Runtime,
+}
+
+#[cfg(test)]
+mod tests;

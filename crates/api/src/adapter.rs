@@ -1,0 +1,76 @@
+//! Adapters: one PVRDMA function and one Ethernet port for one VM.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{MacAddress, Name, Origin};
+
+/// How the daemon learns of a guest's doorbells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DoorbellMode {
+    /// Pages of user doorbells are shared memory: no exit to QEMU, no message.
+    #[default]
+    Mapped,
+    /// Every doorbell is a message. Slow; for finding faults.
+    Trapped,
+}
+
+impl fmt::Display for DoorbellMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Mapped => "mapped",
+            Self::Trapped => "trapped",
+        })
+    }
+}
+
+impl FromStr for DoorbellMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "mapped" => Ok(Self::Mapped),
+            "trapped" => Ok(Self::Trapped),
+            _ => Err("use \"mapped\" or \"trapped\"".to_owned()),
+        }
+    }
+}
+
+/// An adapter to add.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterRequest {
+    /// Unique among adapters.
+    pub name: Name,
+    /// An existing port group.
+    pub portgroup: Name,
+    /// Unique among adapters; one derived from the name when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<MacAddress>,
+    /// How doorbells arrive.
+    #[serde(default)]
+    pub doorbells: DoorbellMode,
+}
+
+/// An adapter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Adapter {
+    /// Unique among adapters.
+    pub name: Name,
+    /// The port group it is plugged into.
+    pub portgroup: Name,
+    /// The address of its Ethernet port; its RDMA identity follows from it.
+    pub mac: MacAddress,
+    /// How doorbells arrive.
+    pub doorbells: DoorbellMode,
+    /// Whether it outlives the daemon.
+    pub origin: Origin,
+    /// For QEMU's `vfio-user-pci`.
+    pub vfio_user_socket: PathBuf,
+    /// For QEMU's `-netdev stream`.
+    pub ethernet_socket: PathBuf,
+}

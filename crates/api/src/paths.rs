@@ -1,0 +1,40 @@
+//! Paths of requests and of files.
+
+use std::path::{Path, PathBuf};
+
+use crate::Name;
+
+/// Answers [`crate::Status`].
+pub const STATUS: &str = "/v1/status";
+/// The port groups.
+pub const PORTGROUPS: &str = "/v1/portgroups";
+/// The adapters.
+pub const ADAPTERS: &str = "/v1/adapters";
+/// The counters of all adapters.
+pub const STATS: &str = "/v1/stats";
+
+/// One port group.
+pub fn portgroup(name: &Name) -> String {
+    format!("{PORTGROUPS}/{name}")
+}
+
+/// One adapter.
+pub fn adapter(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}")
+}
+
+/// The counters of one adapter.
+pub fn adapter_stats(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/stats")
+}
+
+/// File name of the control socket in the run folder.
+pub const SOCKET_FILE: &str = "vrdmad.sock";
+
+/// The run folder when nothing else is said: `$XDG_RUNTIME_DIR/vrdma` of a person, or `/run/vrdma`.
+pub fn default_run_dir(xdg_runtime_dir: Option<&Path>) -> PathBuf {
+    match xdg_runtime_dir {
+        Some(folder) if folder.is_absolute() => folder.join("vrdma"),
+        _ => PathBuf::from("/run/vrdma"),
+    }
+}

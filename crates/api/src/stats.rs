@@ -1,0 +1,94 @@
+//! Counters. All count from the adapter's creation and never go back.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Name;
+
+/// Everything that is counted for one adapter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AdapterStats {
+    /// The adapter.
+    pub name: Name,
+    /// Its PVRDMA function.
+    pub rdma: RdmaStats,
+    /// Its Ethernet port.
+    pub ethernet: EthernetStats,
+}
+
+/// The PVRDMA function of an adapter.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RdmaStats {
+    /// A QEMU is connected to the vfio-user socket.
+    pub guest_connected: bool,
+    /// What the device is doing, in the words of the device: `reset`, `active` and so on.
+    pub state: String,
+    /// Version of the guest's driver, once it has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_version: Option<u32>,
+    /// GIDs that the guest has bound.
+    #[serde(default)]
+    pub gids: Vec<String>,
+    /// Live objects.
+    pub objects: ObjectCounts,
+    /// Traffic.
+    pub counters: RdmaCounters,
+}
+
+/// Live objects of one adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ObjectCounts {
+    /// User contexts.
+    pub uc: u32,
+    /// Protection domains.
+    pub pd: u32,
+    /// Memory regions.
+    pub mr: u32,
+    /// Completion queues.
+    pub cq: u32,
+    /// Queue pairs.
+    pub qp: u32,
+    /// Shared receive queues.
+    pub srq: u32,
+}
+
+/// RDMA traffic of one adapter.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RdmaCounters {
+    /// Messages sent as requester.
+    pub tx_messages: u64,
+    /// Payload bytes of those.
+    pub tx_bytes: u64,
+    /// Messages taken as responder.
+    pub rx_messages: u64,
+    /// Payload bytes of those.
+    pub rx_bytes: u64,
+    /// Requests sent again.
+    pub retries: u64,
+    /// Negative acknowledgements given.
+    pub naks_sent: u64,
+    /// Negative acknowledgements got.
+    pub naks_received: u64,
+    /// What was thrown away, by reason; a reason that never happened is absent.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// The Ethernet port of an adapter, as the guest sees it: it transmits `tx` and receives `rx`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct EthernetStats {
+    /// A QEMU is connected to the stream socket.
+    pub connected: bool,
+    /// Frames from the guest.
+    pub tx_frames: u64,
+    /// Bytes of those.
+    pub tx_bytes: u64,
+    /// Frames to the guest.
+    pub rx_frames: u64,
+    /// Bytes of those.
+    pub rx_bytes: u64,
+    /// What was thrown away, by reason; a reason that never happened is absent.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+}

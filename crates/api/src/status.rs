@@ -1,0 +1,29 @@
+//! The daemon in one look.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Adapter, AdapterStats, PortGroup};
+
+/// What runs and what it serves.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Release of the daemon.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Seconds since it became ready.
+    pub uptime_seconds: u64,
+    /// The configuration file, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<PathBuf>,
+    /// Folder of the adapters' sockets.
+    pub run_dir: PathBuf,
+    /// By name.
+    pub portgroups: Vec<PortGroup>,
+    /// By name.
+    pub adapters: Vec<Adapter>,
+    /// In the order of `adapters`.
+    pub stats: Vec<AdapterStats>,
+}

@@ -1,0 +1,99 @@
+use super::*;
+
+#[test]
+fn names_follow_the_pattern() {
+    let longest = "a".repeat(Name::BYTES_MAX);
+    for good in ["a", "0", "vm1", "a_b.c-d", "1.2", longest.as_str()] {
+        assert_eq!(good.parse::<Name>().map(String::from), Ok(good.to_owned()));
+    }
+    let too_long = "a".repeat(Name::BYTES_MAX + 1);
+    for bad in [
+        "",
+        ".",
+        "-a",
+        "_a",
+        "A",
+        "a/b",
+        "a,b",
+        "a b",
+        "ä",
+        "a\0",
+        too_long.as_str(),
+    ] {
+        assert!(bad.parse::<Name>().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_long_wrong_name_is_quoted_in_part() {
+    let sentence = "é".repeat(100_000).parse::<Name>().unwrap_err().to_string();
+    assert!(sentence.len() < 300, "{sentence}");
+}
+
+#[test]
+fn macs_are_unicast() {
+    let mac: MacAddress = "52:54:00:00:00:0F".parse().unwrap();
+    assert_eq!(mac.octets(), [0x52, 0x54, 0, 0, 0, 0x0f]);
+    assert_eq!(mac.to_string(), "52:54:00:00:00:0f");
+    for bad in [
+        "",
+        "52:54:00:00:00",
+        "52:54:00:00:00:01:02",
+        "52-54-00-00-00-01",
+        "52:54:00:00:00:1",
+        "52:54:00:00:00:+1",
+        "53:54:00:00:00:01",
+        "ff:ff:ff:ff:ff:ff",
+        "00:00:00:00:00:00",
+    ] {
+        assert!(bad.parse::<MacAddress>().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn derived_macs_are_local_stable_and_distinct() {
+    let of = |name: &str| MacAddress::derived_from(&name.parse().unwrap());
+    assert_eq!(of("vm1"), of("vm1"));
+    assert_ne!(of("vm1"), of("vm2"));
+    assert_eq!(of("vm1").octets()[0], 0x02);
+    assert_eq!(of("vm1").to_string().parse(), Ok(of("vm1")));
+}
+
+#[test]
+fn vlans_have_a_range() {
+    assert_eq!(Vlan::try_from(1).map(Vlan::get), Ok(1));
+    assert_eq!(Vlan::try_from(4094).map(Vlan::get), Ok(4094));
+    for bad in [0, -1, 4095, 65_537, i64::MAX] {
+        assert!(Vlan::try_from(bad).is_err(), "{bad}");
+    }
+    assert_eq!(
+        "x".parse::<Vlan>().unwrap_err().to_string(),
+        "\"x\" is not a VLAN: use a number from 1 to 4094, or leave the VLAN out"
+    );
+}
+
+#[test]
+fn requests_refuse_unknown_fields() {
+    let error = serde_json::from_str::<PortGroupRequest>(r#"{"name":"a","vlam":1}"#).unwrap_err();
+    assert!(error.to_string().contains("vlam"), "{error}");
+    let error = serde_json::from_str::<AdapterRequest>(r#"{"name":"a","portgroup":"b","mtu":1}"#);
+    assert!(error.unwrap_err().to_string().contains("mtu"));
+}
+
+#[test]
+fn absent_fields_have_defaults() {
+    let request: AdapterRequest = serde_json::from_str(r#"{"name":"a","portgroup":"b"}"#).unwrap();
+    assert_eq!(
+        (request.mac, request.doorbells),
+        (None, DoorbellMode::Mapped)
+    );
+}
+
+#[test]
+fn the_run_folder_is_personal_when_it_can_be() {
+    use std::path::Path;
+    let folder = |xdg: Option<&str>| paths::default_run_dir(xdg.map(Path::new));
+    assert_eq!(folder(Some("/run/user/7")), Path::new("/run/user/7/vrdma"));
+    assert_eq!(folder(Some("")), Path::new("/run/vrdma"));
+    assert_eq!(folder(None), Path::new("/run/vrdma"));
+}
