@@ -1,1 +1,4 @@
 //! The PVRDMA device: registers, commands, rings and doorbells
+#![forbid(unsafe_code)]
+
+pub mod abi;
