@@ -2,3 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+pub mod config_space;
+pub mod ring;
