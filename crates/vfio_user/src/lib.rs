@@ -1,1 +1,37 @@
-//! Server side of the vfio-user protocol
+//! Server side of the vfio-user protocol, as QEMU 11's `vfio-user-pci` speaks it.
+//!
+//! ```text
+//!   QEMU ── Unix stream socket ──> socket     bytes and file descriptors, system calls
+//!                                    │
+//!                                 session     framing, negotiation, checks, matching of replies
+//!                                    │        (no I/O; reads and writes `message` structures)
+//!                                 Backend     the device, implemented by the daemon
+//! ```
+//!
+//! [`message`] knows the layouts, [`session`] the rules of the conversation, [`socket`] the
+//! system calls, and [`irq`] keeps interrupts while the client rewires its vectors. None of them
+//! knows which device is behind [`Backend`].
+//!
+//! The protocol is host-endian and client and server share a host, which for the guests we serve
+//! is little-endian; the layouts say so.
+
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod eventfd;
+pub mod irq;
+pub mod message;
+pub mod session;
+pub mod socket;
+
+#[cfg(test)]
+mod script;
+
+pub use backend::{
+    Backend, DmaMap, DmaUnmap, IrqAction, IrqData, MmapArea, Region, RegionMmap, SetIrqs,
+};
+pub use eventfd::Eventfd;
+pub use irq::{IrqVectors, Signal};
+pub use rustix::io::Errno;
+pub use session::{DmaRefused, Session, SessionError};
+pub use socket::{Closed, Connection, Listener, ListenerError, Progress};

@@ -1,0 +1,160 @@
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::read;
+
+use super::*;
+use crate::script::any_fd;
+
+#[derive(Clone, Default)]
+struct Bell(Rc<Cell<u32>>);
+
+impl Signal for Bell {
+    fn signal(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn a_wired_vector_signals_each_time() {
+    let (mut vectors, bell) = (IrqVectors::new(2), Bell::default());
+    vectors.set(1, Some(bell.clone()));
+    vectors.raise(1);
+    vectors.raise(1);
+    vectors.raise(0);
+    assert_eq!(bell.0.get(), 2);
+}
+
+#[test]
+fn an_interrupt_in_the_gap_is_signalled_once_when_the_vector_is_wired_again() {
+    let (mut vectors, first, second) = (IrqVectors::new(1), Bell::default(), Bell::default());
+    vectors.set(0, Some(first.clone()));
+    vectors.set(0, None);
+    vectors.raise(0);
+    vectors.raise(0);
+    vectors.clear();
+    vectors.set(0, Some(second.clone()));
+    assert_eq!((first.0.get(), second.0.get()), (0, 1));
+    vectors.set(0, None);
+    vectors.set(0, Some(second.clone()));
+    assert_eq!(second.0.get(), 1);
+}
+
+#[test]
+fn a_reset_forgets_what_is_pending_and_keeps_the_wiring() {
+    let (mut vectors, bell) = (IrqVectors::new(2), Bell::default());
+    vectors.set(0, Some(bell.clone()));
+    vectors.raise(1);
+    vectors.reset();
+    vectors.set(1, Some(bell.clone()));
+    assert_eq!(bell.0.get(), 0);
+    vectors.raise(0);
+    assert_eq!(bell.0.get(), 1);
+}
+
+#[test]
+fn vectors_that_do_not_exist_are_ignored() {
+    let mut vectors = IrqVectors::new(1);
+    vectors.set(1, Some(Bell::default()));
+    vectors.raise(u32::MAX);
+    assert_eq!(vectors.count(), 1);
+}
+
+fn eventfds(count: usize) -> Vec<OwnedFd> {
+    (0..count)
+        .map(|_| eventfd(0, EventfdFlags::empty()).unwrap())
+        .collect()
+}
+
+fn copies(fds: &[OwnedFd]) -> Vec<OwnedFd> {
+    fds.iter().map(|fd| fd.try_clone().unwrap()).collect()
+}
+
+/// How often each was signalled; the descriptors are non-blocking once they were adopted.
+fn rung(fds: &[OwnedFd]) -> Vec<u64> {
+    let count = |fd| {
+        let mut counter = [0; 8];
+        read(fd, &mut counter).map_or(0, |_| u64::from_ne_bytes(counter))
+    };
+    fds.iter().map(count).collect()
+}
+
+fn trigger(start: u32, count: u32, data: IrqData<'_>) -> SetIrqs<'_> {
+    SetIrqs {
+        index: 2,
+        start,
+        count,
+        action: IrqAction::Trigger,
+        data,
+    }
+}
+
+#[test]
+fn requests_wire_raise_and_unwire() {
+    let (mut vectors, fds) = (IrqVectors::new(4), eventfds(3));
+    vectors
+        .apply(trigger(1, 3, IrqData::Eventfd(copies(&fds))))
+        .unwrap();
+    vectors.raise(0);
+    vectors
+        .apply(trigger(1, 3, IrqData::Bool(&[1, 0, 2])))
+        .unwrap();
+    assert_eq!(rung(&fds), [1, 0, 1]);
+    vectors.apply(trigger(2, 1, IrqData::None)).unwrap();
+    assert_eq!(rung(&fds), [0, 1, 0]);
+    vectors
+        .apply(trigger(1, 1, IrqData::Eventfd(Vec::new())))
+        .unwrap();
+    vectors.apply(trigger(0, 4, IrqData::None)).unwrap();
+    assert_eq!(rung(&fds), [0, 1, 1]);
+    vectors.apply(trigger(0, 0, IrqData::None)).unwrap();
+    vectors
+        .apply(trigger(1, 1, IrqData::Eventfd(copies(&fds[..1]))))
+        .unwrap();
+    assert_eq!(rung(&fds), [1, 0, 0], "raised while unwired");
+}
+
+#[test]
+fn only_eventfds_are_wired_and_none_of_a_bad_set_is() {
+    let (mut vectors, fds) = (IrqVectors::new(2), eventfds(1));
+    let mixed = vec![fds[0].try_clone().unwrap(), any_fd()];
+    assert_eq!(
+        vectors.apply(trigger(0, 2, IrqData::Eventfd(mixed))),
+        Err(Errno::INVAL)
+    );
+    vectors.raise(0);
+    let (pipe, _end) = std::io::pipe().unwrap();
+    for other in [OwnedFd::from(pipe), tempfile::tempfile().unwrap().into()] {
+        assert_eq!(Eventfd::adopt(other).unwrap_err(), Errno::INVAL);
+    }
+    vectors
+        .apply(trigger(0, 1, IrqData::Eventfd(copies(&fds))))
+        .unwrap();
+    assert_eq!(rung(&fds), [1]);
+}
+
+#[test]
+fn a_full_counter_does_not_block() {
+    let fd = eventfd(0, EventfdFlags::empty()).unwrap();
+    let bell = Eventfd::adopt(fd.try_clone().unwrap()).unwrap();
+    rustix::io::write(&fd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    bell.signal();
+    assert_eq!(rung(&[fd]), [u64::MAX - 1]);
+}
+
+#[test]
+fn masking_is_not_offered() {
+    let mut vectors = IrqVectors::<Eventfd>::new(1);
+    for action in [IrqAction::Mask, IrqAction::Unmask] {
+        let irqs = SetIrqs {
+            index: 2,
+            start: 0,
+            count: 1,
+            action,
+            data: IrqData::None,
+        };
+        assert_eq!(vectors.apply(irqs), Err(Errno::INVAL));
+    }
+}

@@ -1,0 +1,199 @@
+//! One client's conversation, without I/O: bytes and descriptors in, calls to the device and
+//! bytes and descriptors out.
+//!
+//! ```text
+//!             VERSION accepted            end of stream, SessionError
+//!   greeting ─────────────────> serving ──────────────────────────────> over
+//!      │ any other command: EINVAL │ commands: reply or errno
+//!      └───────────<───────────────┘ DMA replies: Backend::dma_done
+//! ```
+//!
+//! A command that is wrong is answered with an errno and the session goes on: the header says
+//! where the next message starts. The session ends only when that is no longer known, when a
+//! reply comes that nobody asked for, or when the client lets replies pile up.
+//!
+//! Memory is bounded by construction: [`MAX_MESSAGE`] bytes of input, [`OUTPUT_LIMIT`] bytes of
+//! output, [`MAX_PENDING_DMA`] requests of ours and [`MAX_MESSAGE_FDS`] descriptors of an
+//! unfinished message, whatever headers claim.
+//!
+//! [`MAX_MESSAGE`]: crate::message::MAX_MESSAGE
+//! [`MAX_MESSAGE_FDS`]: crate::message::MAX_MESSAGE_FDS
+
+mod dispatch;
+mod dma;
+mod input;
+mod output;
+
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+
+use crate::backend::Backend;
+use crate::message::{BadHeader, Capabilities, Header, Kind};
+use dma::DmaTable;
+pub use dma::{DmaRefused, MAX_PENDING_DMA};
+use input::{Attached, Incoming, Input};
+use output::Output;
+pub use output::{OUTPUT_LIMIT, Outgoing};
+
+/// Why a session cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// The end of a message cannot be known.
+    #[error(transparent)]
+    Header(#[from] BadHeader),
+    /// A reply does not belong to any request of ours.
+    #[error("a reply with id {0} came that answers no request")]
+    UnexpectedReply(u16),
+    /// A reply is larger than any we could have asked for.
+    #[error("a reply of {0} bytes came, more than was ever asked for")]
+    ReplySize(u32),
+    /// The client sends commands and does not take the answers.
+    #[error("the client left {OUTPUT_LIMIT} bytes of answers unread")]
+    OutputLimit,
+}
+
+/// The protocol state of one client.
+#[derive(Debug, Default)]
+pub struct Session {
+    input: Input,
+    peer: Peer,
+}
+
+/// What a command's handling needs, apart from the buffer that the command itself lies in.
+#[derive(Debug, Default)]
+struct Peer {
+    output: Output,
+    dma: DmaTable,
+    /// What the client said it can do; `None` until its version was accepted.
+    capabilities: Option<Capabilities>,
+}
+
+impl Session {
+    /// A session with a client that has not spoken yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where to put the next bytes from the client; never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        self.input.space()
+    }
+
+    /// Takes the first `length` bytes of [`space`](Self::space), which came from one receive call
+    /// together with `fds`, and carries out every command that is complete. `lost` says that the
+    /// kernel had to drop descriptors.
+    ///
+    /// Afterwards look at [`outgoing`](Self::outgoing).
+    ///
+    /// # Errors
+    /// The session is over; the sentence says why. Drop it after
+    /// [`abandon`](Self::abandon).
+    ///
+    /// # Panics
+    /// If `length` is larger than the space was.
+    pub fn received(
+        &mut self,
+        length: usize,
+        fds: Vec<OwnedFd>,
+        lost: bool,
+        backend: &mut dyn Backend,
+    ) -> Result<(), SessionError> {
+        self.input.filled(length, Attached { fds, lost });
+        while let Some(incoming) = self.input.next()? {
+            self.peer.handle(incoming, backend)?;
+        }
+        self.input.compact();
+        Ok(())
+    }
+
+    /// The next message to send, or the rest of it. Messages are handed out one at a time:
+    /// descriptors travel with the first byte of theirs, and QEMU takes a header that arrives in
+    /// two pieces for the end of the connection.
+    pub fn outgoing(&self) -> Option<Outgoing<'_>> {
+        self.peer.output.front()
+    }
+
+    /// The first `length` bytes of [`outgoing`](Self::outgoing), with its descriptor if any, went
+    /// to the client.
+    ///
+    /// # Panics
+    /// If `length` is larger than the message.
+    pub fn sent(&mut self, length: usize) {
+        self.peer.output.sent(length);
+    }
+
+    /// Asks the client for `count` bytes of guest memory at `iova`; the answer is
+    /// [`Backend::dma_done`] with this token.
+    ///
+    /// QEMU serves these from its main loop, so none is answered while a vCPU waits for the reply
+    /// to a region access.
+    ///
+    /// # Errors
+    /// Nothing was asked; see [`DmaRefused`].
+    pub fn dma_read(&mut self, token: u64, iova: u64, count: u32) -> Result<(), DmaRefused> {
+        self.peer.dma_read(token, iova, count)
+    }
+
+    /// Asks the client to put `data` into guest memory at `iova`; the answer is
+    /// [`Backend::dma_done`] with this token.
+    ///
+    /// # Errors
+    /// Nothing was asked; see [`DmaRefused`].
+    pub fn dma_write(&mut self, token: u64, iova: u64, data: &[u8]) -> Result<(), DmaRefused> {
+        self.peer.dma_write(token, iova, data)
+    }
+
+    /// The client is gone: every DMA request still open fails with `ECONNRESET`.
+    pub fn abandon(&mut self, backend: &mut dyn Backend) {
+        self.peer.dma.abandon(backend);
+    }
+
+    /// The stream may end here: no message is half received.
+    pub fn is_between_messages(&self) -> bool {
+        self.input.is_between_messages()
+    }
+}
+
+impl Peer {
+    fn handle(
+        &mut self,
+        incoming: Incoming<'_>,
+        backend: &mut dyn Backend,
+    ) -> Result<(), SessionError> {
+        match incoming {
+            Incoming::Message {
+                header,
+                payload,
+                attached,
+            } => match header.kind {
+                Kind::Command { .. } => self.command(&header, payload, attached, backend),
+                Kind::Reply { error } => self.dma.reply(&header, error, payload, backend)?,
+            },
+            Incoming::Oversized(header) => self.oversized(&header)?,
+        }
+        self.output.check()
+    }
+
+    fn oversized(&mut self, header: &Header) -> Result<(), SessionError> {
+        match header.kind {
+            Kind::Command { .. } => {
+                self.refuse(
+                    header,
+                    Errno::MSGSIZE,
+                    "the message is larger than any we know",
+                );
+                Ok(())
+            }
+            Kind::Reply { .. } => Err(SessionError::ReplySize(header.payload)),
+        }
+    }
+
+    fn refuse(&mut self, header: &Header, errno: Errno, reason: &str) {
+        tracing::debug!(command = header.command, id = header.id, %errno, reason, "refused");
+        self.output.refuse(header, errno);
+    }
+}

@@ -1,0 +1,166 @@
+//! The stream from the client, cut into messages.
+//!
+//! ```text
+//!   0          parsed              filled            MAX_MESSAGE
+//!   | handled  | start of a message | free            |
+//! ```
+//!
+//! One fixed buffer as long as the longest message: a message that fits is always completed, one
+//! that does not is read past. After each round the unfinished rest moves to the front.
+//!
+//! **Whose descriptors?** On a stream the kernel ends a receive call with the send call that
+//! carried descriptors, and clients send each message with a call of its own. Descriptors thus
+//! belong to the message that holds the last byte of their receive call, not to the first message
+//! in it: QEMU sends mappings with and without a file in one burst.
+
+use std::os::fd::OwnedFd;
+
+use crate::message::{HEADER_SIZE, Header, MAX_MESSAGE, MAX_MESSAGE_FDS};
+
+use super::SessionError;
+
+/// Descriptors that came with a message.
+#[derive(Debug, Default)]
+pub(super) struct Attached {
+    pub(super) fds: Vec<OwnedFd>,
+    /// There were more, which are closed.
+    pub(super) lost: bool,
+}
+
+impl Attached {
+    fn append(&mut self, mut more: Attached) {
+        self.fds.append(&mut more.fds);
+        self.lost |= more.lost || self.fds.len() > MAX_MESSAGE_FDS;
+        self.fds.truncate(MAX_MESSAGE_FDS);
+    }
+}
+
+/// What came next on the stream.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    Message {
+        header: Header,
+        payload: &'a [u8],
+        attached: Attached,
+    },
+    /// A message longer than [`MAX_MESSAGE`]; what follows its header is dropped.
+    Oversized(Header),
+}
+
+#[derive(Debug)]
+pub(super) struct Input {
+    buffer: Box<[u8]>,
+    filled: usize,
+    parsed: usize,
+    /// Bytes of an oversized message that are still to come.
+    skip: usize,
+    /// Came with earlier parts of the message at `parsed`.
+    held: Attached,
+    /// Came with the last bytes.
+    arrived: Attached,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Input {
+            buffer: vec![0; MAX_MESSAGE].into_boxed_slice(),
+            filled: 0,
+            parsed: 0,
+            skip: 0,
+            held: Attached::default(),
+            arrived: Attached::default(),
+        }
+    }
+}
+
+impl Input {
+    pub(super) fn space(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.filled..]
+    }
+
+    pub(super) fn filled(&mut self, length: usize, attached: Attached) {
+        assert!(
+            length <= self.buffer.len() - self.filled,
+            "more bytes than there was space"
+        );
+        self.filled += length;
+        self.arrived.append(attached);
+    }
+
+    /// The next whole message, or `None` when more bytes are needed.
+    pub(super) fn next(&mut self) -> Result<Option<Incoming<'_>>, SessionError> {
+        if !self.skip_past() {
+            return Ok(None);
+        }
+        let Some(header) = self.header()? else {
+            self.hold();
+            return Ok(None);
+        };
+        let size = HEADER_SIZE + header.payload as usize;
+        if size > MAX_MESSAGE {
+            return Ok(Some(self.start_skipping(header, size)));
+        }
+        let end = self.parsed + size;
+        if end > self.filled {
+            self.hold();
+            return Ok(None);
+        }
+        let attached = self.take_attached(end);
+        let start = std::mem::replace(&mut self.parsed, end) + HEADER_SIZE;
+        Ok(Some(Incoming::Message {
+            header,
+            payload: &self.buffer[start..end],
+            attached,
+        }))
+    }
+
+    /// Drops what is still to be skipped; false when that is everything there is.
+    fn skip_past(&mut self) -> bool {
+        let now = self.skip.min(self.filled - self.parsed);
+        self.skip -= now;
+        self.parsed += now;
+        let more = self.parsed < self.filled;
+        if now > 0 && !more {
+            self.arrived = Attached::default();
+        }
+        more
+    }
+
+    fn header(&self) -> Result<Option<Header>, SessionError> {
+        let bytes = self.buffer[self.parsed..self.filled].first_chunk::<HEADER_SIZE>();
+        Ok(bytes.map(Header::parse).transpose()?)
+    }
+
+    fn start_skipping(&mut self, header: Header, size: usize) -> Incoming<'static> {
+        self.held = Attached::default();
+        self.skip = size - HEADER_SIZE;
+        self.parsed += HEADER_SIZE;
+        if self.parsed == self.filled {
+            self.arrived = Attached::default();
+        }
+        Incoming::Oversized(header)
+    }
+
+    /// The message at `parsed` is unfinished, so it is the one with the last byte.
+    fn hold(&mut self) {
+        self.held.append(std::mem::take(&mut self.arrived));
+    }
+
+    fn take_attached(&mut self, end: usize) -> Attached {
+        if end == self.filled {
+            self.hold();
+        }
+        std::mem::take(&mut self.held)
+    }
+
+    /// Makes room behind the unfinished message.
+    pub(super) fn compact(&mut self) {
+        self.buffer.copy_within(self.parsed..self.filled, 0);
+        self.filled -= self.parsed;
+        self.parsed = 0;
+    }
+
+    pub(super) fn is_between_messages(&self) -> bool {
+        self.filled == self.parsed && self.skip == 0
+    }
+}

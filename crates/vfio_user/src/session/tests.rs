@@ -1,0 +1,4 @@
+mod commands;
+mod dma;
+mod fuzz;
+mod stream;

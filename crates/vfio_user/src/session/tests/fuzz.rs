@@ -1,0 +1,156 @@
+//! Hostile clients: whatever comes in whatever pieces, the session answers or ends, and its memory
+//! stays bounded.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::message::{Command, HEADER_SIZE, Kind};
+use crate::script::{Talk, access, any_fd, command, message, words};
+use crate::session::OUTPUT_LIMIT;
+
+/// A message that is right or nearly so.
+fn plausible() -> impl Strategy<Value = Vec<u8>> {
+    let number = prop_oneof![
+        0u32..16,
+        Just(0x1000),
+        Just(0xffff_f000),
+        Just(u32::MAX),
+        any::<u32>(),
+    ];
+    let fields = vec(number, 0..12);
+    let kind = prop_oneof![
+        4 => Just(Kind::Command { no_reply: false }),
+        1 => Just(Kind::Command { no_reply: true }),
+    ];
+    (any::<u16>(), 0u16..20, kind, fields)
+        .prop_map(|(id, code, kind, fields)| message(id, code, kind, &words(&fields)))
+}
+
+fn read() -> impl Strategy<Value = Vec<u8>> {
+    (any::<u16>(), 0u64..0x1100, 0u32..9, 0u32..0x200).prop_map(|(id, at, region, count)| {
+        command(id, Command::RegionRead, &access(at, region, count))
+    })
+}
+
+/// Feeds the stream in pieces with some descriptors, taking answers now and then. Whether the
+/// session survived.
+fn feed(talk: &mut Talk, stream: &[u8], pieces: &[(usize, usize, bool)]) -> bool {
+    let mut rest = stream;
+    for (length, fds, take) in pieces.iter().cycle() {
+        if rest.is_empty() {
+            return true;
+        }
+        let (now, later) = rest.split_at((*length).min(rest.len()));
+        rest = later;
+        let fds = (0..*fds).map(|_| any_fd()).collect();
+        if talk.feed(now, fds).is_err() {
+            return false;
+        }
+        if *take {
+            talk.replies();
+        }
+        let waiting = talk
+            .session
+            .outgoing()
+            .map_or(0, |outgoing| outgoing.bytes.len());
+        assert!(waiting <= OUTPUT_LIMIT);
+        assert!(!talk.session.space().is_empty());
+        talk.device.take();
+    }
+    true
+}
+
+fn pieces() -> impl Strategy<Value = Vec<(usize, usize, bool)>> {
+    vec((1usize..200, 0usize..3, any::<bool>()), 1..20)
+}
+
+/// A valid command gets its answer: the stream is in step.
+fn still_answers(talk: &mut Talk) {
+    talk.replies();
+    talk.device.take();
+    talk.send(&command(0xbeef, Command::DeviceReset, &[]));
+    talk.expect(0xbeef, Command::DeviceReset, &[]);
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_never_panic(stream in vec(any::<u8>(), 0..2000), pieces in pieces()) {
+        for mut talk in [Talk::default(), Talk::greeted()] {
+            feed(&mut talk, &stream, &pieces);
+        }
+    }
+
+    #[test]
+    fn well_framed_nonsense_leaves_the_stream_in_step(
+        messages in vec(prop_oneof![plausible(), read()], 0..40),
+        pieces in pieces(),
+    ) {
+        let mut talk = Talk::greeted();
+        prop_assert!(feed(&mut talk, &messages.concat(), &pieces));
+        still_answers(&mut talk);
+    }
+
+    #[test]
+    fn every_command_that_wants_an_answer_gets_exactly_one(
+        messages in vec(prop_oneof![plausible(), read()], 0..40),
+        pieces in pieces(),
+    ) {
+        let wanting = |message: &Vec<u8>| message[8] & 0x10 == 0;
+        let expected: Vec<Vec<u8>> =
+            messages.iter().filter(|m| wanting(m)).map(|m| m[..4].to_vec()).collect();
+        let mut talk = Talk::greeted();
+        let pieces: Vec<_> = pieces.iter().map(|(length, fds, _)| (*length, *fds, false)).collect();
+        prop_assert!(feed(&mut talk, &messages.concat(), &pieces));
+        let answered: Vec<Vec<u8>> = talk
+            .replies()
+            .iter()
+            .map(|sent| {
+                let (id, code) = (sent.header.id.to_le_bytes(), sent.header.command.to_le_bytes());
+                [id, code].concat()
+            })
+            .collect();
+        prop_assert_eq!(answered, expected);
+    }
+
+    #[test]
+    fn how_the_stream_is_cut_does_not_matter(
+        messages in vec(prop_oneof![plausible(), read()], 0..20),
+        pieces in pieces(),
+    ) {
+        let stream = messages.concat();
+        let pieces: Vec<_> = pieces.iter().map(|(length, ..)| (*length, 0, false)).collect();
+        let (mut whole, mut cut) = (Talk::greeted(), Talk::greeted());
+        prop_assert!(feed(&mut whole, &stream, &[(stream.len().max(1), 0, false)]));
+        prop_assert!(feed(&mut cut, &stream, &pieces));
+        prop_assert_eq!(whole.replies(), cut.replies());
+    }
+
+    #[test]
+    fn flipped_bits_in_payloads_leave_the_stream_in_step(
+        messages in vec(read(), 1..20),
+        flips in vec((any::<prop::sample::Index>(), 0usize..16, 0u8..8), 1..20),
+    ) {
+        let mut messages = messages;
+        for (at, byte, bit) in flips {
+            at.get_mut(&mut messages)[HEADER_SIZE + byte] ^= 1 << bit;
+        }
+        let mut talk = Talk::greeted();
+        talk.send(&messages.concat());
+        still_answers(&mut talk);
+    }
+
+    #[test]
+    fn flipped_bits_anywhere_never_panic(
+        messages in vec(prop_oneof![plausible(), read()], 1..20),
+        flips in vec((any::<prop::sample::Index>(), 0u8..8), 1..20),
+        pieces in pieces(),
+    ) {
+        let mut stream = messages.concat();
+        for (at, bit) in flips {
+            *at.get_mut(&mut stream) ^= 1 << bit;
+        }
+        let mut talk = Talk::greeted();
+        talk.session.dma_read(1, 0, 64).unwrap();
+        feed(&mut talk, &stream, &pieces);
+    }
+}

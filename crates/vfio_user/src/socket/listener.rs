@@ -1,0 +1,163 @@
+//! The socket that QEMU connects to: one device, one client.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Mode, Stat, fchmod, lstat, unlink};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+
+use super::Connection;
+
+/// Longest path of a Unix socket in bytes: `sun_path` has 108 with the NUL (unix(7)).
+const MAX_PATH: usize = 107;
+
+/// Clients that may wait for being accepted or refused; there should be one.
+const BACKLOG: i32 = 4;
+
+/// Why a socket cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenerError {
+    /// The path does not fit a socket address.
+    #[error("the socket path {path} has {length} bytes and the limit is {MAX_PATH}: choose a shorter one", path = .path.display())]
+    PathTooLong {
+        /// The path asked for.
+        path: PathBuf,
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// Another process listens there.
+    #[error("another process serves the socket {}: stop it or choose another path", .0.display())]
+    InUse(PathBuf),
+    /// Something that is not a socket is there.
+    #[error("{} exists and is not a socket: remove it or choose another path", .0.display())]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot listen on the socket {path}: {errno}", path = .path.display())]
+    Io {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the system said.
+        errno: Errno,
+    },
+}
+
+/// A listening socket. Only its owner may connect (mode 0600). The file goes when this is dropped,
+/// unless somebody else has put another one in its place.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the socket file.
+    identity: (u64, u64),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Listener {
+    /// Listens at `path`. A socket file that a dead process left there is replaced.
+    ///
+    /// # Errors
+    /// See [`ListenerError`].
+    pub fn bind(path: impl Into<PathBuf>) -> Result<Self, ListenerError> {
+        let path = path.into();
+        let length = path.as_os_str().len();
+        if length > MAX_PATH {
+            return Err(ListenerError::PathTooLong { path, length });
+        }
+        match bind_new(&path) {
+            Err(Errno::ADDRINUSE) => {
+                remove_stale(&path)?;
+                bind_new(&path)
+            }
+            result => result,
+        }
+        .map(|(socket, identity)| Listener {
+            socket,
+            path: path.clone(),
+            identity,
+        })
+        .map_err(|errno| ListenerError::Io { path, errno })
+    }
+
+    /// Where this listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the next waiting client, if there is one. While the device has a client already
+    /// (`busy`), further ones are disconnected at once: two guests cannot share a device.
+    ///
+    /// # Errors
+    /// The process has no descriptor left, or the system is out of memory.
+    pub fn accept(&self, busy: bool) -> io::Result<Option<Connection>> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match accept_with(&self.socket, flags) {
+            Ok(_refused) if busy => {
+                let path = self.path.display();
+                tracing::warn!(%path, "refused a second client: the device has one already");
+                Ok(None)
+            }
+            Ok(socket) => Ok(Some(Connection::new(socket))),
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if lstat(&self.path).is_ok_and(|now| identity(&now) == self.identity) {
+            // Nothing is left to do for a file that cannot be removed.
+            let _ = unlink(&self.path);
+        }
+    }
+}
+
+fn stream_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// The mode is set on the socket before it has a name: the file never exists with another one, and
+/// the process's umask, which other threads share, is left alone.
+fn bind_new(path: &Path) -> Result<(OwnedFd, (u64, u64)), Errno> {
+    let socket = stream_socket()?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok((socket, identity(&lstat(path)?)))
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
+/// Removes the socket file if nobody listens behind it.
+fn remove_stale(path: &Path) -> Result<(), ListenerError> {
+    let io = |errno| ListenerError::Io {
+        path: path.into(),
+        errno,
+    };
+    let file = lstat(path).map_err(io)?;
+    if FileType::from_raw_mode(file.st_mode) != FileType::Socket {
+        return Err(ListenerError::NotASocket(path.into()));
+    }
+    match probe(path) {
+        Err(Errno::CONNREFUSED) => unlink(path).map_err(io),
+        Ok(()) | Err(Errno::AGAIN) => Err(ListenerError::InUse(path.into())),
+        Err(errno) => Err(io(errno)),
+    }
+}
+
+fn probe(path: &Path) -> Result<(), Errno> {
+    connect(&stream_socket()?, &SocketAddrUnix::new(path)?)
+}
