@@ -14,7 +14,28 @@
 extern crate alloc;
 
 pub mod attr;
+pub mod counters;
+mod cq;
+mod error;
+mod hca;
 pub mod memory;
+mod mr;
 pub mod object;
+mod qp;
+mod requester;
+mod responder;
+mod shared;
+mod srq;
+mod table;
+mod time;
+mod timers;
 pub mod unit;
 pub mod work;
+
+pub use error::Error;
+pub use hca::Hca;
+pub use mr::FAST_REGISTER_PAGES_MAX;
+pub use requester::SEND_WINDOW;
+pub use responder::ReceiveQueue;
+pub use srq::RECEIVE_WINDOW;
+pub use time::Time;

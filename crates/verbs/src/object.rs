@@ -1,6 +1,6 @@
 //! Names of objects, their owners, limits and what creating them takes.
 
-use vrdma_wire::{Lkey, Mac, Rkey};
+use vrdma_wire::{Lkey, Mac, Mtu, Rkey};
 
 use crate::attr::Access;
 
@@ -59,8 +59,10 @@ pub struct Limits {
     pub gids: u32,
     /// Incoming READs and atomics that one QP may have outstanding, and outgoing ones.
     pub rd_atomic: u8,
-    /// Longest message in bytes.
+    /// Longest message in bytes, at most 2^31 (IBTA 9.7.2).
     pub message_bytes: u32,
+    /// MTU of the port: the longest datagram, and the largest path MTU of a connection.
+    pub port_mtu: Mtu,
 }
 
 /// What kind of memory a region is.

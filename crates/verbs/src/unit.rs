@@ -126,6 +126,9 @@ pub enum ResponseBody<R> {
     Read(Gather<R>),
     /// The word as it was before the atomic at the PSN.
     Atomic(u64),
+    /// The payload of the request could not be fetched from the requester's memory. Between adapters
+    /// of one host only: on a wire the requester's side would have noticed before sending.
+    SourceFault,
 }
 
 /// A response unit.

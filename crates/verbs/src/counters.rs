@@ -1,0 +1,77 @@
+//! What an adapter has done since it was made.
+
+/// Messages by kind, and payload bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)] // the names are the kinds
+pub struct Traffic {
+    pub sends: u64,
+    pub writes: u64,
+    pub reads: u64,
+    pub atomics: u64,
+    pub datagrams: u64,
+    /// Payload of SENDs, WRITEs and datagrams, and data of READs at the requester's side.
+    pub bytes: u64,
+}
+
+/// Units that arrived and had no effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops {
+    /// No such QP, or one of another service.
+    pub unknown_qp: u64,
+    /// The QP does not receive in its state.
+    pub wrong_state: u64,
+    /// Not from the peer that the QP is connected to.
+    pub wrong_peer: u64,
+    /// To a GID that is not bound.
+    pub unbound_gid: u64,
+    /// A datagram with another key than the QP's.
+    pub wrong_qkey: u64,
+    /// A datagram that found no receive.
+    pub no_receive: u64,
+    /// Out of sequence, after the gap was reported.
+    pub out_of_sequence: u64,
+    /// The sender's memory was gone when its payload was fetched.
+    pub source_fault: u64,
+    /// A response to nothing that is outstanding.
+    pub stale_response: u64,
+}
+
+/// Counters of one adapter. They wrap after centuries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Messages begun by our requesters.
+    pub sent: Traffic,
+    /// Messages finished by our responders.
+    pub received: Traffic,
+    /// What was dropped.
+    pub drops: Drops,
+    /// Requests seen again.
+    pub duplicates: u64,
+    /// Refusals by our responders, without the two below.
+    pub naks_sent: u64,
+    /// Gaps reported by our responders.
+    pub sequence_naks_sent: u64,
+    /// "No receive posted" from our responders.
+    pub rnr_naks_sent: u64,
+    /// Refusals by peers, without the two below.
+    pub naks_received: u64,
+    /// Gaps reported by peers.
+    pub sequence_naks_received: u64,
+    /// "No receive posted" from peers.
+    pub rnr_naks_received: u64,
+    /// Times that a requester went back.
+    pub retries: u64,
+    /// Of these, because no response came in time.
+    pub timeouts: u64,
+}
+
+/// Live objects of one adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)] // the names are the objects
+pub struct Counts {
+    pub pds: u32,
+    pub mrs: u32,
+    pub cqs: u32,
+    pub qps: u32,
+    pub srqs: u32,
+}

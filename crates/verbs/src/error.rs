@@ -1,0 +1,27 @@
+//! Why a control call was refused.
+
+/// A refused call changes nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum Error {
+    /// No such object.
+    #[error("there is no object with that handle")]
+    InvalidHandle,
+    /// A value outside its range, or one that does not go with another.
+    #[error("an attribute has a value that is not allowed")]
+    InvalidAttribute,
+    /// The attributes named, or the target state, do not go with the QP's state (IBTA 11.2.5.2).
+    #[error("the queue pair cannot go to that state with those attributes")]
+    InvalidTransition,
+    /// Work that the QP's state does not take.
+    #[error("the queue pair does not take work in its state")]
+    InvalidState,
+    /// Other objects still need it.
+    #[error("the object is still in use")]
+    InUse,
+    /// A table or queue is full.
+    #[error("the table or queue is full")]
+    Exhausted,
+    /// Objects of two owners, or of two protection domains, were combined.
+    #[error("the objects belong to different owners")]
+    WrongOwner,
+}

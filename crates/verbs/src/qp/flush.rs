@@ -1,0 +1,76 @@
+//! The error state: everything posted comes back, in order.
+
+use crate::attr::QpState;
+use crate::qp::Qp;
+use crate::shared::Shared;
+use crate::work::{Completion, Event, Output, RecvWr, SendWr, Status, WcOp};
+
+impl<R> Qp<R> {
+    /// Goes to ERR and gives back everything posted, sends first (IBTA 10.3.1.5). A QP in RESET has
+    /// nothing to fail, one in ERR has failed already.
+    pub(crate) fn enter_error(&mut self, shared: &mut Shared<R>) {
+        if matches!(self.attr.state, QpState::Reset | QpState::Err) {
+            return;
+        }
+        self.attr.state = QpState::Err;
+        self.flush_sends(shared);
+        self.flush_receives(shared);
+    }
+
+    /// Gives back every send request.
+    pub(crate) fn flush_sends(&mut self, shared: &mut Shared<R>) {
+        while let Some(wr) = self.requester.take_oldest() {
+            self.send_failed(shared, &wr, Status::WrFlush);
+        }
+        self.requester.rest();
+    }
+
+    fn flush_receives(&mut self, shared: &mut Shared<R>) {
+        while let Some(wr) = self.responder.take_oldest() {
+            self.receive_failed(shared, &wr, Status::WrFlush);
+        }
+        if self.spec.srq.is_some() {
+            shared.event(Event::LastWqeReached(self.id));
+        }
+    }
+
+    /// Completes a send request with an error: signalled or not, it has a completion.
+    pub(crate) fn send_failed(&self, shared: &mut Shared<R>, wr: &SendWr<R>, status: Status) {
+        let completion = self.completion(wr.id, wr.op.completes_as(), status);
+        shared.emit(Output::SendDone {
+            qp: self.id,
+            cq: self.spec.send_cq,
+            completion: Some(completion),
+        });
+    }
+
+    /// Completes a receive with an error.
+    pub(crate) fn receive_failed(&self, shared: &mut Shared<R>, wr: &RecvWr, status: Status) {
+        shared.emit(Output::RecvDone {
+            cq: self.spec.recv_cq,
+            completion: self.completion(wr.id, WcOp::Recv, status),
+        });
+    }
+
+    /// A completion that carries nothing but its outcome.
+    pub(crate) fn completion(&self, wr_id: u64, op: WcOp, status: Status) -> Completion {
+        Completion {
+            wr_id,
+            qp: self.id,
+            op,
+            status,
+            byte_len: 0,
+            tail: None,
+            src_qp: Default::default(),
+            grh: None,
+            solicited: false,
+        }
+    }
+
+    /// RESET: all queues are empty, and what was completed but not handed out is forgotten too.
+    pub(crate) fn forget_work(&mut self, shared: &mut Shared<R>) {
+        self.requester = Default::default();
+        self.responder = Default::default();
+        shared.drop_outputs_of(self.id);
+    }
+}

@@ -1,0 +1,239 @@
+//! Queue pairs: creating, modifying, failing and destroying them.
+
+mod attrs;
+mod flush;
+mod state;
+
+use alloc::boxed::Box;
+
+use vrdma_wire::Qpn;
+
+pub(crate) use attrs::PORT;
+
+use crate::attr::{AttrMask, QpAttr, QpState};
+use crate::error::Error;
+use crate::hca::Hca;
+use crate::object::{Owner, QpId, QpSpec, QpType};
+use crate::requester::Requester;
+use crate::responder::Responder;
+use crate::shared::Shared;
+use crate::timers::Scheduled;
+use crate::work::{Event, Output};
+
+/// Bits of a QPN that are the slot; the generation is above.
+const QPN_SLOT_BITS: u32 = 16;
+
+pub(crate) struct Qp<R> {
+    pub(crate) id: QpId,
+    pub(crate) qpn: Qpn,
+    pub(crate) spec: QpSpec,
+    pub(crate) owner: Owner,
+    /// `attr.state` is the state.
+    pub(crate) attr: QpAttr,
+    pub(crate) requester: Requester<R>,
+    pub(crate) responder: Responder,
+    pub(crate) scheduled: Scheduled,
+}
+
+impl<R> Qp<R> {
+    fn new(id: QpId, qpn: Qpn, owner: Owner, spec: QpSpec) -> Self {
+        Self {
+            id,
+            qpn,
+            spec,
+            owner,
+            attr: QpAttr::default(),
+            requester: Requester::default(),
+            responder: Responder::default(),
+            scheduled: Scheduled::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> QpState {
+        self.attr.state
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.spec.qp_type == QpType::Rc
+    }
+
+    /// Whether it takes in requests (IBTA 10.3.1).
+    #[inline]
+    pub(crate) fn receives(&self) -> bool {
+        use QpState::{Rtr, Rts, Sqd, Sqe};
+        matches!(self.attr.state, Rtr | Rts | Sqd | Sqe)
+    }
+
+    /// What entering a state does besides being in it.
+    fn enter(&mut self, from: QpState, to: QpState, shared: &mut Shared<R>) {
+        match to {
+            QpState::Err => return self.enter_error(shared),
+            QpState::Reset => self.forget_work(shared),
+            QpState::Rtr => self.responder.start(self.attr.rq_psn),
+            QpState::Rts if from == QpState::Rtr => self.requester.start(self.attr.sq_psn),
+            QpState::Sqd if from == QpState::Rts => {
+                self.requester.ask_drained(self.attr.sqd_event);
+            }
+            _ => {}
+        }
+        self.attr.state = to;
+        self.note_drained(shared);
+    }
+}
+
+impl<R: Clone> Hca<R> {
+    /// Makes a queue pair in RESET.
+    ///
+    /// Errors: `InvalidHandle` (PD, CQ or SRQ), `WrongOwner` (they belong to different owners, the
+    /// SRQ is in another PD, or a GSI QP is not the kernel's), `InUse` (a second GSI QP),
+    /// `InvalidAttribute` (an SRQ on a datagram QP of the GSI), `InvalidState` (a failed CQ or SRQ),
+    /// `Exhausted`.
+    pub fn create_qp(&mut self, spec: QpSpec) -> Result<QpId, Error> {
+        let owner = self.check_spec(&spec)?;
+        let gsi = spec.qp_type == QpType::Gsi;
+        let index = self.qps.insert(|slot, generation| {
+            let numbered = Qpn::from_low_bits(u32::from(generation) << QPN_SLOT_BITS | slot);
+            let qpn = if gsi { Qpn::GSI } else { numbered };
+            Box::new(Qp::new(QpId(slot), qpn, owner, spec))
+        })?;
+        if gsi {
+            self.gsi = Some(QpId(index));
+        }
+        self.count_users(&spec, |users| *users += 1);
+        Ok(QpId(index))
+    }
+
+    fn check_spec(&self, spec: &QpSpec) -> Result<Owner, Error> {
+        let owner = self.shared.pd(spec.pd)?.owner;
+        for cq in [spec.send_cq, spec.recv_cq] {
+            let cq = self.shared.cq(cq)?;
+            check(cq.owner == owner, Error::WrongOwner)?;
+            check(!cq.failed, Error::InvalidState)?;
+        }
+        if let Some(srq) = spec.srq {
+            let srq = self.shared.srq(srq)?;
+            check(srq.pd == spec.pd, Error::WrongOwner)?;
+            check(!srq.failed, Error::InvalidState)?;
+        }
+        if spec.qp_type == QpType::Gsi {
+            check(owner == Owner::KERNEL, Error::WrongOwner)?;
+            check(spec.srq.is_none(), Error::InvalidAttribute)?;
+            check(self.gsi.is_none(), Error::InUse)?;
+        }
+        Ok(owner)
+    }
+
+    fn count_users(&mut self, spec: &QpSpec, count: impl Fn(&mut u32)) {
+        let shared = &mut self.shared;
+        for cq in [spec.send_cq, spec.recv_cq] {
+            if let Ok(cq) = shared.cq_mut(cq) {
+                count(&mut cq.users);
+            }
+        }
+        if let Ok(pd) = shared.pd_mut(spec.pd) {
+            count(&mut pd.users);
+        }
+        if let Some(Ok(srq)) = spec.srq.map(|srq| shared.srq_mut(srq)) {
+            count(&mut srq.users);
+        }
+    }
+
+    /// Changes the attributes that `mask` names, and the state with them. All or nothing.
+    ///
+    /// Errors: `InvalidHandle`, `InvalidTransition` (no such transition, an attribute missing or not
+    /// allowed, `current_state` wrong), `InvalidAttribute` (a value).
+    pub fn modify_qp(&mut self, id: QpId, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
+        let Self {
+            qps,
+            shared,
+            schedule,
+            ..
+        } = self;
+        let qp = qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
+        let from = qp.state();
+        let to = attrs::target_state(qp.spec.qp_type, from, attr, mask)?;
+        attrs::check_values(shared, attr, mask)?;
+        attrs::apply(&mut qp.attr, attr, mask);
+        qp.enter(from, to, shared);
+        qp.reschedule(schedule);
+        Ok(())
+    }
+
+    /// All attributes as they are now; the PSNs are the next ones. Errors: `InvalidHandle`.
+    pub fn query_qp(&self, id: QpId) -> Result<QpAttr, Error> {
+        let qp = self.qps.get(id.0).ok_or(Error::InvalidHandle)?;
+        Ok(QpAttr {
+            current_state: qp.attr.state,
+            sq_psn: qp.requester.next_psn(),
+            rq_psn: qp.responder.expected(),
+            ..qp.attr
+        })
+    }
+
+    /// The QP's number on the wire.
+    pub fn qpn(&self, id: QpId) -> Option<Qpn> {
+        Some(self.qps.get(id.0)?.qpn)
+    }
+
+    /// The QP's state.
+    #[inline]
+    pub fn qp_state(&self, id: QpId) -> Option<QpState> {
+        Some(self.qps.get(id.0)?.state())
+    }
+
+    /// What the QP was created with.
+    pub fn qp_spec(&self, id: QpId) -> Option<&QpSpec> {
+        Some(&self.qps.get(id.0)?.spec)
+    }
+
+    /// Destroys a queue pair. Its outstanding work vanishes, and none of its completions and events
+    /// is handed out any more. Errors: `InvalidHandle`.
+    pub fn destroy_qp(&mut self, id: QpId) -> Result<(), Error> {
+        let qp = self.qps.remove(id.0).ok_or(Error::InvalidHandle)?;
+        self.schedule.forget(id, &qp.scheduled);
+        self.shared.drop_outputs_of(id);
+        self.count_users(&qp.spec, |users| *users -= 1);
+        if self.gsi == Some(id) {
+            self.gsi = None;
+        }
+        Ok(())
+    }
+
+    /// The QP's own queues or memory failed: an event, and the QP goes to ERR. Nothing happens in
+    /// RESET and ERR. Errors: `InvalidHandle`.
+    pub fn fail_qp(&mut self, id: QpId) -> Result<(), Error> {
+        let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
+        if !matches!(qp.state(), QpState::Reset | QpState::Err) {
+            self.shared.event(Event::QpFatal(id));
+            qp.enter_error(&mut self.shared);
+        }
+        Ok(())
+    }
+}
+
+impl<R> Shared<R> {
+    /// A destroyed or reset QP's completions must not reach its queues.
+    fn drop_outputs_of(&mut self, id: QpId) {
+        self.outputs.retain(|output| qp_of(output) != Some(id));
+    }
+}
+
+fn qp_of(output: &Output) -> Option<QpId> {
+    match output {
+        Output::SendDone { qp, .. } => Some(*qp),
+        Output::RecvDone { completion, .. } => Some(completion.qp),
+        Output::Event(
+            Event::QpFatal(qp)
+            | Event::QpRequestError(qp)
+            | Event::QpAccessError(qp)
+            | Event::CommEstablished(qp)
+            | Event::SqDrained(qp)
+            | Event::LastWqeReached(qp),
+        ) => Some(*qp),
+        Output::Event(Event::CqError(_) | Event::SrqError(_) | Event::SrqLimitReached(_)) => None,
+    }
+}
+
+fn check(condition: bool, error: Error) -> Result<(), Error> {
+    condition.then_some(()).ok_or(error)
+}

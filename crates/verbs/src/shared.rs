@@ -1,0 +1,102 @@
+//! What the queue pairs of one adapter share: tables, GIDs, the output queue and the counters.
+//!
+//! Apart from the QPs themselves, so that a step of one QP can hold both.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use vrdma_wire::Gid;
+
+use crate::attr::Address;
+use crate::counters::Counters;
+use crate::cq::Cq;
+use crate::error::Error;
+use crate::mr::{MR_INDEX_LIMIT, Mr};
+use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
+use crate::srq::Srq;
+use crate::table::Table;
+use crate::unit::Route;
+use crate::work::{Event, Output};
+
+/// A protection domain; `users` counts the objects that name it.
+pub(crate) struct Pd {
+    pub(crate) owner: Owner,
+    pub(crate) users: u32,
+}
+
+pub(crate) struct Shared<R> {
+    pub(crate) limits: Limits,
+    pub(crate) pds: Table<Pd>,
+    pub(crate) mrs: Table<Mr<R>>,
+    pub(crate) cqs: Table<Cq>,
+    pub(crate) srqs: Table<Srq>,
+    pub(crate) gids: Vec<Option<Gid>>,
+    /// Bounded by the work that was posted and by one event per state change.
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) counters: Counters,
+}
+
+impl<R> Shared<R> {
+    pub(crate) fn new(identity: Identity, limits: Limits) -> Self {
+        let seed = identity.seed;
+        Self {
+            limits,
+            pds: Table::new(0, limits.pds, seed),
+            mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
+            cqs: Table::new(0, limits.cqs, seed),
+            srqs: Table::new(0, limits.srqs, seed),
+            gids: alloc::vec![None; limits.gids as usize],
+            outputs: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn pd(&self, id: PdId) -> Result<&Pd, Error> {
+        self.pds.get(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn pd_mut(&mut self, id: PdId) -> Result<&mut Pd, Error> {
+        self.pds.get_mut(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn cq(&self, id: CqId) -> Result<&Cq, Error> {
+        self.cqs.get(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn cq_mut(&mut self, id: CqId) -> Result<&mut Cq, Error> {
+        self.cqs.get_mut(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn srq(&self, id: SrqId) -> Result<&Srq, Error> {
+        self.srqs.get(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn srq_mut(&mut self, id: SrqId) -> Result<&mut Srq, Error> {
+        self.srqs.get_mut(id.0).ok_or(Error::InvalidHandle)
+    }
+
+    pub(crate) fn gid(&self, index: u8) -> Option<Gid> {
+        self.gids.get(usize::from(index)).copied().flatten()
+    }
+
+    /// The way to `address`, while its source GID is bound.
+    #[inline]
+    pub(crate) fn route(&self, address: &Address) -> Option<Route> {
+        Some(Route {
+            sgid: self.gid(address.sgid_index)?,
+            dgid: address.dgid,
+            traffic_class: address.traffic_class,
+            flow_label: address.flow_label,
+            hop_limit: address.hop_limit,
+        })
+    }
+
+    #[inline]
+    pub(crate) fn emit(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        self.emit(Output::Event(event));
+    }
+}

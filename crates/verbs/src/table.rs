@@ -1,0 +1,122 @@
+//! Tables of objects by small number.
+//!
+//! ```text
+//!   slots:  [ -, A, B, -, C, ... ]        free, oldest first:  3, 0
+//! ```
+//!
+//! A slot is reused as late as the table's limit and [`LATE_REUSE`] allow, and each use has another
+//! generation, so that names of a dead object do not hit its successor.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::error::Error;
+
+/// Freed slots that wait before one of them is used again: more than the doorbells or keys that a
+/// peer can have in flight for objects just destroyed, and little memory.
+const LATE_REUSE: usize = 256;
+
+struct Slot<T> {
+    generation: u8,
+    value: Option<T>,
+}
+
+/// At most `limit` objects, numbered from `first` to `limit - 1`.
+pub(crate) struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: VecDeque<u32>,
+    limit: u32,
+    first: u32,
+    seed: u64,
+    live: u32,
+}
+
+impl<T> Table<T> {
+    pub(crate) fn new(first: u32, limit: u32, seed: u64) -> Self {
+        let mut slots = Vec::new();
+        slots.resize_with(first as usize, || Slot::vacant(0));
+        Self {
+            slots,
+            free: VecDeque::new(),
+            limit,
+            first,
+            seed,
+            live: 0,
+        }
+    }
+
+    /// Live objects.
+    pub(crate) fn len(&self) -> u32 {
+        self.live
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize)?.value.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize)?.value.as_mut()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let indexed = (0..).zip(&self.slots);
+        indexed.filter_map(|(index, slot)| Some((index, slot.value.as_ref()?)))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        let indexed = (0..).zip(&mut self.slots);
+        indexed.filter_map(|(index, slot)| Some((index, slot.value.as_mut()?)))
+    }
+
+    /// Puts the object that `make` builds from its slot and generation (1 to 255) into the table.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u32, u8) -> T) -> Result<u32, Error> {
+        let index = self.vacancy().ok_or(Error::Exhausted)?;
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.checked_add(1).unwrap_or(1);
+        slot.value = Some(make(index, slot.generation));
+        self.live += 1;
+        Ok(index)
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.slots.get_mut(index as usize)?.value.take()?;
+        self.free.push_back(index);
+        self.live -= 1;
+        Some(value)
+    }
+
+    fn vacancy(&mut self) -> Option<u32> {
+        if self.free.len() >= LATE_REUSE {
+            return self.free.pop_front();
+        }
+        self.grow().or_else(|| self.free.pop_front())
+    }
+
+    fn grow(&mut self) -> Option<u32> {
+        let index = self.slots.len() as u32;
+        (index < self.limit).then(|| {
+            let generation = first_generation(self.seed, index);
+            self.slots.push(Slot::vacant(generation));
+            index
+        })
+    }
+}
+
+impl<T> Slot<T> {
+    fn vacant(generation: u8) -> Self {
+        Self {
+            generation,
+            value: None,
+        }
+    }
+}
+
+/// Spreads the seed over the slots (the finalizer of SplitMix64): an adapter with another seed
+/// starts every slot elsewhere.
+fn first_generation(seed: u64, index: u32) -> u8 {
+    let mut x = seed ^ (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ (x >> 31)) as u8
+}

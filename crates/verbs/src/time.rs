@@ -1,0 +1,23 @@
+//! Instants of the caller's clock.
+
+use core::ops::Add;
+use core::time::Duration;
+
+/// Nanoseconds since an arbitrary start that stays the same for the life of an adapter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// How long ago `earlier` was; zero when it is still to come.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    fn add(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(delay.as_nanos() as u64))
+    }
+}

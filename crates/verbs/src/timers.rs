@@ -1,0 +1,74 @@
+//! When to look at which queue pair again.
+//!
+//! Each QP has at most one entry. A deadline that moves away leaves its entry where it is: moving it
+//! with every acknowledgement would cost more than the rest of the acknowledgement. So an entry may
+//! be early; what is due is asked of the QP.
+
+use alloc::collections::{BTreeSet, VecDeque};
+
+use crate::object::QpId;
+use crate::time::Time;
+
+/// What one QP has in the schedule.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scheduled {
+    /// It is in the ready queue.
+    pub(crate) ready: bool,
+    /// Its entry among the timers.
+    pub(crate) timer: Option<Time>,
+}
+
+/// Which QPs have units to send, and which wait for a moment.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    ready: VecDeque<QpId>,
+    timers: BTreeSet<(Time, QpId)>,
+}
+
+impl Schedule {
+    /// Queues a QP unless it is queued already.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, qp: QpId, entry: &mut Scheduled) {
+        if !core::mem::replace(&mut entry.ready, true) {
+            self.ready.push_back(qp);
+        }
+    }
+
+    pub(crate) fn pop_ready(&mut self) -> Option<QpId> {
+        self.ready.pop_front()
+    }
+
+    /// Makes sure that the QP is looked at by `deadline`.
+    #[inline]
+    pub(crate) fn wake_by(&mut self, qp: QpId, entry: &mut Scheduled, deadline: Time) {
+        match entry.timer {
+            Some(at) if at <= deadline => return,
+            Some(at) => {
+                self.timers.remove(&(at, qp));
+            }
+            None => {}
+        }
+        entry.timer = Some(deadline);
+        self.timers.insert((deadline, qp));
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Takes the oldest entry that is due; the caller clears the QP's `timer`.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<QpId> {
+        self.next_deadline().filter(|at| *at <= now)?;
+        self.timers.pop_first().map(|(_, qp)| qp)
+    }
+
+    /// Forgets a QP that is about to be destroyed.
+    pub(crate) fn forget(&mut self, qp: QpId, entry: &Scheduled) {
+        if entry.ready {
+            self.ready.retain(|queued| *queued != qp);
+        }
+        if let Some(at) = entry.timer {
+            self.timers.remove(&(at, qp));
+        }
+    }
+}
