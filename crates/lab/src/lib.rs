@@ -1,1 +1,32 @@
-//! VM images, QEMU guests and networks as fixtures for tests, demo and study
+//! VM images, QEMU guests and networks as fixtures for tests, demo and study.
+//!
+//! ```text
+//!  recipe (image/) --mmdebstrap--> cached image: root/ kernel, modules, disk.ext4
+//!                                        |
+//!  Pair --> vrdmad                       v
+//!    |        | two sockets an adapter   |
+//!    +--> Guest = QEMU process + console log + agent channel
+//!                                              | JSON lines over virtio-serial
+//!                               inside the VM: lab_agent runs commands
+//! ```
+//!
+//! The room knows how to build, boot and command a VM. It does not know what
+//! RDMA is: a guest's [`Kind`](guest::Kind) names the script that sets it up.
+//!
+//! Without the `host` feature only [`agent`] is left, which is what the program
+//! inside the VM is compiled from.
+
+pub mod agent;
+
+#[cfg(feature = "host")]
+pub mod guest;
+#[cfg(feature = "host")]
+pub mod image;
+#[cfg(feature = "host")]
+pub mod mirror;
+#[cfg(feature = "host")]
+pub mod process;
+#[cfg(feature = "host")]
+pub mod requirements;
+#[cfg(feature = "host")]
+pub mod steps;

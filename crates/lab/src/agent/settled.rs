@@ -1,0 +1,143 @@
+//! Whether a server in the guest is ready for its client.
+//!
+//! A program says nothing when it is ready, so its processes are watched: a
+//! listening TCP socket is the plain sign; a server that listens by rdma_cm has
+//! none, and is ready when all of its processes sleep and have used no more
+//! processor time for a while. A server that is gone needs no more waiting.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, thread};
+
+/// Between two looks at the processes.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Looks in a row that must find all processes asleep and unchanged. Longer
+/// than any wait of a starting server for its device or for a name.
+const QUIET_LOOKS: u32 = 10;
+
+/// Most looks: one that is busy for so long (20 s) is busy with serving.
+const MAX_LOOKS: u32 = 400;
+
+/// Why a server needs no more waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It has a listening TCP socket.
+    Listening,
+    /// Its processes sleep.
+    Quiet,
+    /// It has no process any more.
+    Gone,
+    /// It was busy all the time.
+    Busy,
+}
+
+/// Watches the process group until it has settled.
+#[must_use]
+pub fn watch(group: u32) -> Settled {
+    let mut quiet = QuietCount::default();
+    for _ in 0..MAX_LOOKS {
+        let processes = processes_of(group);
+        if processes.is_empty() {
+            return Settled::Gone;
+        }
+        if listens(&processes) {
+            return Settled::Listening;
+        }
+        if quiet.look(&processes) >= QUIET_LOOKS {
+            return Settled::Quiet;
+        }
+        thread::sleep(INTERVAL);
+    }
+    Settled::Busy
+}
+
+/// Looks in a row that saw the same sleeping processes.
+#[derive(Default)]
+struct QuietCount {
+    last: Vec<Process>,
+    looks: u32,
+}
+
+impl QuietCount {
+    fn look(&mut self, processes: &[Process]) -> u32 {
+        let quiet = processes == self.last && processes.iter().all(|process| process.asleep);
+        self.looks = if quiet { self.looks + 1 } else { 0 };
+        self.last = processes.to_vec();
+        self.looks
+    }
+}
+
+/// One line of /proc/PID/stat, as far as it matters here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Process {
+    pid: u32,
+    group: u32,
+    asleep: bool,
+    /// Processor time in clock ticks.
+    ticks: u64,
+}
+
+impl Process {
+    /// Columns after proc_pid_stat(5); the program's name, in parentheses, may
+    /// itself hold blanks and parentheses.
+    fn parse(stat: &str) -> Option<Self> {
+        let (before, after) = stat.rsplit_once(") ")?;
+        let columns: Vec<&str> = after.split(' ').collect();
+        let number = |index: usize| columns.get(index)?.parse::<u64>().ok();
+        Some(Self {
+            pid: before.split(' ').next()?.parse().ok()?,
+            asleep: columns.first() == Some(&"S"),
+            group: u32::try_from(number(2)?).ok()?,
+            ticks: number(11)? + number(12)?,
+        })
+    }
+}
+
+fn processes_of(group: u32) -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes: Vec<Process> = entries
+        .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
+        .filter_map(|stat| Process::parse(&stat))
+        .filter(|process| process.group == group)
+        .collect();
+    processes.sort_by_key(|process| process.pid);
+    processes
+}
+
+fn listens(processes: &[Process]) -> bool {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
+    let listening: HashSet<String> = tables
+        .into_iter()
+        .flatten()
+        .flat_map(|table| listening_inodes(&table))
+        .collect();
+    processes.iter().any(|process| {
+        let descriptors = Path::new("/proc").join(process.pid.to_string()).join("fd");
+        let links = fs::read_dir(descriptors).into_iter().flatten().flatten();
+        links
+            .filter_map(|link| fs::read_link(link.path()).ok())
+            .any(|target| {
+                let target = target.to_string_lossy();
+                let inode = target
+                    .strip_prefix("socket:[")
+                    .and_then(|rest| rest.strip_suffix(']'));
+                inode.is_some_and(|inode| listening.contains(inode))
+            })
+    })
+}
+
+/// Socket inodes of /proc/net/tcp whose state is `0A`, TCP_LISTEN.
+fn listening_inodes(table: &str) -> Vec<String> {
+    let rows = table
+        .lines()
+        .skip(1)
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| row.get(3) == Some(&"0A"))
+        .filter_map(|row| row.get(9).map(ToString::to_string))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The agent inside a guest. Without arguments it serves the virtio-serial
+//! port; `lab_agent settled GROUP` reports when a server is ready.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use vrdma_lab::agent::{protocol::PORT_NAME, serve, settled};
+
+/// How often a port without a host is tried again.
+const RECONNECT: Duration = Duration::from_millis(50);
+
+fn main() -> io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => serve_port(),
+        ["settled", group] => {
+            let group = group.parse().map_err(io::Error::other)?;
+            println!("{:?}", settled::watch(group));
+            Ok(())
+        }
+        _ => Err(io::Error::other("usage: lab_agent [settled GROUP]")),
+    }
+}
+
+fn serve_port() -> io::Result<()> {
+    let port = File::options().read(true).write(true).open(find_port()?)?;
+    serve(BufReader::new(HostPort(port.try_clone()?)), port)
+}
+
+/// Without an udev there is no /dev/virtio-ports; sysfs knows the names.
+fn find_port() -> io::Result<PathBuf> {
+    for entry in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
+        let name = fs::read_to_string(entry.path().join("name")).unwrap_or_default();
+        if name.trim() == PORT_NAME {
+            return Ok(PathBuf::from("/dev").join(entry.file_name()));
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("no virtio port named {PORT_NAME}"),
+    ))
+}
+
+/// A port reads as ended while no host is connected; the next host may come.
+struct HostPort(File);
+
+impl Read for HostPort {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer)? {
+                0 => thread::sleep(RECONNECT),
+                length => return Ok(length),
+            }
+        }
+    }
+}

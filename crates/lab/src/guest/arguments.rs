@@ -1,0 +1,134 @@
+//! QEMU's command line.
+//!
+//! PCI slot 5 is the adapter: vmxnet3 in function 0, PVRDMA in function 1, as
+//! the stock driver wants them. The device in another process reaches the
+//! guest's memory by file descriptor, hence the shared memory backend.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::config::{Ethernet, GuestConfig};
+use crate::agent::protocol::PORT_NAME;
+use crate::image::{Accelerator, Image};
+
+/// Vulnerabilities of real processors need no mitigation in a test guest, and
+/// the mitigations are slow to emulate.
+const KERNEL_ARGUMENTS: &str =
+    "console=ttyS0 quiet rdinit=/init mitigations=off audit=0 random.trust_cpu=on";
+
+pub(super) fn arguments(
+    image: &Image,
+    accelerator: Accelerator,
+    config: &GuestConfig,
+) -> Vec<OsString> {
+    let mut arguments = Arguments::default();
+    arguments.words(&[
+        "-M",
+        "q35,memory-backend=ram",
+        "-nodefaults",
+        "-display",
+        "none",
+    ]);
+    arguments.words(&accelerator.arguments());
+    arguments.option("-smp", config.processors.to_string());
+    arguments.option("-m", format!("{}M", config.memory_mib));
+    arguments.option(
+        "-object",
+        format!(
+            "memory-backend-memfd,id=ram,size={}M,share=on",
+            config.memory_mib
+        ),
+    );
+    boot(&mut arguments, image, config);
+    sockets(&mut arguments, config);
+    adapter(&mut arguments, config);
+    arguments.0
+}
+
+fn boot(arguments: &mut Arguments, image: &Image, config: &GuestConfig) {
+    arguments.option("-kernel", image.kernel());
+    arguments.option("-initrd", config.file("initramfs"));
+    arguments.option("-append", KERNEL_ARGUMENTS);
+    arguments.option(
+        "-serial",
+        format!("file:{}", escaped(&config.file("console"))),
+    );
+    let disk = escaped(&image.disk());
+    arguments.option(
+        "-drive",
+        format!("file={disk},if=none,id=disk,format=raw,readonly=on,cache=unsafe"),
+    );
+    arguments.words(&["-device", "virtio-blk-pci,drive=disk"]);
+}
+
+fn sockets(arguments: &mut Arguments, config: &GuestConfig) {
+    for (id, kind) in [("agent", "agent"), ("monitor", "qmp")] {
+        let path = escaped(&config.file(kind));
+        arguments.option(
+            "-chardev",
+            format!("socket,id={id},path={path},server=on,wait=off"),
+        );
+    }
+    arguments.words(&[
+        "-mon",
+        "chardev=monitor,mode=control",
+        "-device",
+        "virtio-serial-pci",
+    ]);
+    arguments.option(
+        "-device",
+        format!("virtserialport,chardev=agent,name={PORT_NAME}"),
+    );
+}
+
+fn adapter(arguments: &mut Arguments, config: &GuestConfig) {
+    arguments.option("-netdev", network(&config.ethernet));
+    let mac = &config.mac;
+    arguments.option(
+        "-device",
+        format!("vmxnet3,netdev=network,addr=5.0,multifunction=on,mac={mac},romfile="),
+    );
+    if let Some(socket) = &config.vfio_user {
+        let socket = serde_json::json!({ "path": socket, "type": "unix" });
+        let device =
+            serde_json::json!({ "driver": "vfio-user-pci", "addr": "5.1", "socket": socket });
+        arguments.option("-device", device.to_string());
+    }
+}
+
+fn network(ethernet: &Ethernet) -> String {
+    match ethernet {
+        Ethernet::Switch(path) => {
+            format!(
+                "stream,id=network,server=off,addr.type=unix,addr.path={}",
+                escaped(path)
+            )
+        }
+        Ethernet::Peer { own, other } => format!(
+            "dgram,id=network,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+            escaped(own),
+            escaped(other)
+        ),
+    }
+}
+
+/// QEMU splits most option values at commas; a doubled one is a comma.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[derive(Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn words(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn option(&mut self, name: &str, value: impl Into<OsString>) {
+        self.0.extend([OsString::from(name), value.into()]);
+    }
+}
+
+#[cfg(test)]
+mod tests;

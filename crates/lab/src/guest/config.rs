@@ -1,0 +1,162 @@
+//! What a guest is made of.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::process::Lifetime;
+
+/// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
+pub const MAX_SOCKET_PATH: usize = 107;
+
+/// How a guest does RDMA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// VMware's PVRDMA device, served by the daemon.
+    Vrdma,
+    /// Linux's software RoCE over the network card.
+    Rxe,
+    /// Not at all.
+    Tcp,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Vrdma => "vrdma",
+            Self::Rxe => "rxe",
+            Self::Tcp => "tcp",
+        })
+    }
+}
+
+impl FromStr for Kind {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let kinds = [Self::Vrdma, Self::Rxe, Self::Tcp];
+        match kinds.into_iter().find(|kind| kind.to_string() == name) {
+            Some(kind) => Ok(kind),
+            None => bail!("no such kind of guest: {name}; it may be vrdma, rxe or tcp"),
+        }
+    }
+}
+
+/// Where a guest's network card is plugged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ethernet {
+    /// A stream socket that somebody (the daemon) listens on.
+    Switch(PathBuf),
+    /// Straight into another guest: each names its own and the other's datagram socket.
+    Peer {
+        /// This guest's, made by its QEMU.
+        own: PathBuf,
+        /// The other guest's.
+        other: PathBuf,
+    },
+}
+
+/// A guest to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuestConfig {
+    /// Names its files; `a` or `b` in a pair.
+    pub name: String,
+    /// How it does RDMA.
+    pub kind: Kind,
+    /// Its address in a /24.
+    pub address: Ipv4Addr,
+    /// Its network card's, as six pairs of digits with colons.
+    pub mac: String,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Virtual processors.
+    pub processors: u32,
+    /// Where its network card is plugged in.
+    pub ethernet: Ethernet,
+    /// The PVRDMA device's socket, for [`Kind::Vrdma`].
+    pub vfio_user: Option<PathBuf>,
+    /// Host processors that its QEMU may use, as `taskset --cpu-list` takes them.
+    pub host_cpus: Option<String>,
+    /// Folder of its sockets and logs: `NAME.agent`, `NAME.console`, `NAME.qmp`, `NAME.qemu.log`.
+    pub run_dir: PathBuf,
+    /// Lines of `NAME=value` for the environment of its commands.
+    pub variables: Vec<(String, String)>,
+    /// Whether it ends with this process.
+    pub lifetime: Lifetime,
+}
+
+impl GuestConfig {
+    /// Its file of one kind, such as `console`.
+    #[must_use]
+    pub fn file(&self, kind: &str) -> PathBuf {
+        file(&self.run_dir, &self.name, kind)
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let ours = [self.file("agent"), self.file("qmp")];
+        let network = match &self.ethernet {
+            Ethernet::Switch(path) => vec![path],
+            Ethernet::Peer { own, other } => vec![own, other],
+        };
+        for path in ours.iter().chain(network).chain(&self.vfio_user) {
+            check_socket_path(path)?;
+        }
+        ensure!(
+            (self.kind == Kind::Vrdma) == self.vfio_user.is_some(),
+            "guest {}: a vfio-user socket goes with kind vrdma and with no other",
+            self.name
+        );
+        Ok(())
+    }
+
+    pub(super) fn environment(&self) -> String {
+        let own = [("NAME", self.name.clone()), ("KIND", self.kind.to_string())];
+        let own = own
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value));
+        own.chain(self.variables.clone())
+            .map(|(name, value)| format!("{name}='{value}'\n"))
+            .collect()
+    }
+
+    /// The command, kept on this guest's host processors.
+    pub(super) fn pinned(&self, command: &Command) -> Command {
+        let Some(cpus) = &self.host_cpus else {
+            return copied(Command::new(command.get_program()), command);
+        };
+        let mut pinned = Command::new("taskset");
+        pinned.args(["--cpu-list", cpus]).arg(command.get_program());
+        copied(pinned, command)
+    }
+}
+
+fn copied(mut to: Command, from: &Command) -> Command {
+    to.args(from.get_args());
+    to.envs(
+        from.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    to
+}
+
+pub(super) fn file(run_dir: &Path, name: &str, kind: &str) -> PathBuf {
+    run_dir.join(format!("{name}.{kind}"))
+}
+
+/// Refuses a path that the system would cut or reject with a riddle.
+///
+/// # Errors
+/// When it is too long for a Unix socket.
+pub fn check_socket_path(path: &Path) -> Result<()> {
+    let length = path.as_os_str().len();
+    ensure!(
+        length <= MAX_SOCKET_PATH,
+        "{} has {length} bytes; a Unix socket's path may have {MAX_SOCKET_PATH}: choose a shorter folder (TMPDIR or XDG_RUNTIME_DIR)",
+        path.display()
+    );
+    Ok(())
+}

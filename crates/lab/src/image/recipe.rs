@@ -1,0 +1,107 @@
+//! What an image is made of. Everything here is hashed into its key.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The image's release, and where its QEMU comes from.
+pub(super) const SUITE: &str = "trixie";
+pub(super) const BACKPORTS: &str = "trixie-backports";
+
+/// How a root is made out of packages.
+#[derive(Debug, Hash)]
+pub(super) struct Recipe {
+    pub(super) guest_packages: Vec<&'static str>,
+    pub(super) kernel_packages: Vec<&'static str>,
+    pub(super) backports: Vec<&'static str>,
+    pub(super) guest_script: &'static str,
+    pub(super) kernel_script: &'static str,
+    pub(super) dpkg_options: &'static [&'static str],
+}
+
+/// The root is thrown away when dpkg is interrupted, so it need not wait for
+/// the disk. Nobody reads documentation in a guest, but rdma-core's tests are
+/// packaged as such.
+const DPKG_OPTIONS: &[&str] = &[
+    "force-unsafe-io",
+    "path-exclude=/usr/share/man/*",
+    "path-exclude=/usr/share/locale/*",
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/rdma-core/*",
+];
+
+impl Recipe {
+    pub(super) fn current() -> Self {
+        Self {
+            guest_packages: words(include_str!("../../image/guest.packages")),
+            kernel_packages: words(include_str!("../../image/kernel.packages")),
+            backports: words(include_str!("../../image/backports.packages")),
+            guest_script: include_str!("../../image/guest.sh"),
+            kernel_script: include_str!("../../image/kernel.sh"),
+            dpkg_options: DPKG_OPTIONS,
+        }
+    }
+
+    /// The image's folder in the cache. A toolchain whose hasher differs builds
+    /// the image again, which is harmless.
+    pub(super) fn folder_name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        format!("image-{:016x}", hasher.finish())
+    }
+
+    /// apt's preferences (apt_preferences(5)) for what backports must provide.
+    pub(super) fn preferences(&self) -> String {
+        let packages = self.backports.join(" ");
+        format!("Package: {packages}\nPin: release n={BACKPORTS}\nPin-Priority: 990\n")
+    }
+}
+
+/// The words of a list with `#` comments.
+fn words(list: &'static str) -> Vec<&'static str> {
+    let lines = list
+        .lines()
+        .map(|line| line.split_once('#').map_or(line, |(before, _)| before));
+    lines.flat_map(str::split_whitespace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_line_ends_separate_words() {
+        assert_eq!(words("# x\na b # c\n\n  d"), ["a", "b", "d"]);
+    }
+
+    #[test]
+    fn every_package_is_named_once_and_plainly() {
+        let recipe = Recipe::current();
+        for list in [
+            &recipe.guest_packages,
+            &recipe.kernel_packages,
+            &recipe.backports,
+        ] {
+            let mut sorted = list.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            assert_eq!(sorted.len(), list.len());
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c);
+            assert!(list.iter().all(|name| name.chars().all(plain)));
+        }
+    }
+
+    #[test]
+    fn a_changed_recipe_is_another_image() {
+        let mut recipe = Recipe::current();
+        let before = recipe.folder_name();
+        assert_eq!(before, Recipe::current().folder_name());
+        recipe.guest_packages.push("extra");
+        assert_ne!(before, recipe.folder_name());
+    }
+
+    #[test]
+    fn the_preferences_name_every_backport() {
+        let text = Recipe::current().preferences();
+        assert!(text.starts_with("Package: qemu-system-x86 "));
+        assert!(text.contains("seabios\nPin: release n=trixie-backports\n"));
+    }
+}

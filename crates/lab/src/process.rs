@@ -1,0 +1,151 @@
+//! Child processes that do not outlive their owner.
+//!
+//! A child leads a process group. Beside it runs a watcher, a few words of
+//! shell that read a pipe from the owner: when the owner dies, however it dies,
+//! the pipe ends and the watcher kills the child. A child that is to be kept
+//! has no watcher and is left alone when dropped.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Between two looks at something that cannot be waited for with a limit.
+pub(crate) const POLL: Duration = Duration::from_millis(10);
+
+/// `$$` is this shell, which becomes the child by `exec`. The pipe is moved to
+/// 3 because a shell takes standard input away from what it runs beside itself.
+const WATCHED: &str =
+    "exec 3<&0; (read -r _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec \"$@\" 3<&- </dev/null";
+
+/// When a child ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lifetime {
+    /// With its owner.
+    #[default]
+    Owned,
+    /// When somebody ends it.
+    Kept,
+}
+
+/// A child process and its group.
+#[derive(Debug)]
+pub struct Supervised {
+    child: Child,
+    lifetime: Lifetime,
+}
+
+impl Supervised {
+    /// Starts a program with both of its output streams in a file, or nowhere.
+    /// Only the program, its arguments and its environment are taken from `command`.
+    ///
+    /// # Errors
+    /// When the file or the process cannot be made.
+    pub fn spawn(command: &Command, log: Option<&Path>, lifetime: Lifetime) -> io::Result<Self> {
+        let mut supervised = match lifetime {
+            Lifetime::Owned => watched(command),
+            Lifetime::Kept => unwatched(command),
+        };
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => supervised.env(name, value),
+                None => supervised.env_remove(name),
+            };
+        }
+        let output = |log: Option<&File>| {
+            log.map_or(Ok(Stdio::null()), |file| file.try_clone().map(Stdio::from))
+        };
+        let log = log
+            .map(|path| File::options().create(true).append(true).open(path))
+            .transpose()?;
+        supervised
+            .stdout(output(log.as_ref())?)
+            .stderr(output(log.as_ref())?);
+        Ok(Self {
+            child: supervised.process_group(0).spawn()?,
+            lifetime,
+        })
+    }
+
+    /// The process's number, which is its group's too.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+
+    /// Waits for its end, at most for `limit`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn wait_for_exit(&mut self, limit: Duration) -> io::Result<Option<ExitStatus>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            match self.ended()? {
+                None if Instant::now() < deadline => thread::sleep(POLL),
+                ended => return Ok(ended),
+            }
+        }
+    }
+
+    /// Asks it to end, for which it has `grace`, and then makes it.
+    pub fn stop(&mut self, grace: Duration) {
+        signal_group(self.id(), Signal::TERM);
+        if !matches!(self.wait_for_exit(grace), Ok(Some(_))) {
+            self.kill();
+        }
+    }
+
+    /// Ends it and its group at once.
+    pub fn kill(&mut self) {
+        signal_group(self.id(), Signal::KILL);
+        // Only an already collected child cannot be waited for.
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        if self.lifetime == Lifetime::Owned {
+            self.kill();
+        }
+    }
+}
+
+/// Signals a whole group; one that has gone already is what was wanted.
+pub(crate) fn signal_group(group: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+fn watched(command: &Command) -> Command {
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", WATCHED, "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    shell.stdin(Stdio::piped());
+    shell
+}
+
+fn unwatched(command: &Command) -> Command {
+    let mut plain = Command::new(command.get_program());
+    plain.args(command.get_args()).stdin(Stdio::null());
+    plain
+}
+
+#[cfg(test)]
+mod tests;

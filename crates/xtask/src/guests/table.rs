@@ -1,0 +1,180 @@
+//! What must work, unmodified, between two stock guests and inside one: programs and their options.
+//!
+//! `$A` is the server guest's address, `$DEV` the RDMA device. GID index 1 is the IPv4 address. Every
+//! program checks its data where it can (`-c` of the ping-pongs, `-V` of rping, `-T v` of rstream, the
+//! `ver_` tests of qperf); what it prints must contain the row's words besides.
+
+/// One program pair.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// Shown to the reader; unique.
+    pub(super) name: String,
+    /// Started first; empty when the client needs no server.
+    pub(super) server: String,
+    /// Its exit status decides.
+    pub(super) client: String,
+    /// Words that the client's output must contain.
+    pub(super) expect: &'static [&'static str],
+    /// Runs only between two guests, for the reason given in the table that makes the row.
+    pub(super) pair_only: bool,
+}
+
+/// Program, its options, words to find.
+type Fact = (&'static str, &'static str, &'static [&'static str]);
+
+/// Server without an address, client with it.
+const PINGPONGS: &[Fact] = &[
+    ("ibv_rc_pingpong", "-g 1 -c", &["1000 iters"]),
+    ("ibv_rc_pingpong", "-g 1 -c -e", &["1000 iters"]),
+    ("ibv_ud_pingpong", "-g 1 -c", &["1000 iters"]),
+    ("ibv_ud_pingpong", "-g 1 -c -e", &["1000 iters"]),
+    ("ibv_srq_pingpong", "-g 1 -c", &["iters in"]),
+    ("ibv_srq_pingpong", "-g 1 -c -e", &["iters in"]),
+];
+
+const LATENCY: &[Fact] = &[
+    ("ib_send_lat", "-n 200", &[]),
+    ("ib_send_lat", "-a -n 50", &["8388608"]),
+    ("ib_send_lat", "-e -n 200", &[]),
+    ("ib_send_lat", "-c UD -n 200", &[]),
+    ("ib_send_lat", "-c UD -e -n 200", &[]),
+    ("ib_send_lat", "-R -n 200", &[]),
+    ("ib_send_lat", "--use-srq -n 200", &[]),
+    ("ib_send_lat", "-D 5", &[]),
+    ("ib_write_lat", "-n 200", &[]),
+    ("ib_write_lat", "-a -n 50", &["8388608"]),
+    ("ib_write_lat", "-R -n 200", &[]),
+    ("ib_write_lat", "-D 5", &[]),
+    ("ib_read_lat", "-n 200", &[]),
+    ("ib_read_lat", "-a -n 50", &["8388608"]),
+    ("ib_read_lat", "-e -n 200", &[]),
+    ("ib_read_lat", "-R -n 200", &[]),
+    ("ib_read_lat", "-D 5", &[]),
+    ("ib_atomic_lat", "-n 200", &[]),
+    ("ib_atomic_lat", "-A CMP_AND_SWAP -n 200", &[]),
+    ("ib_atomic_lat", "-e -n 200", &[]),
+    ("ib_atomic_lat", "-R -n 200", &[]),
+];
+
+const BANDWIDTH: &[Fact] = &[
+    ("ib_send_bw", "-n 200", &[]),
+    ("ib_send_bw", "-a -n 20", &["8388608"]),
+    ("ib_send_bw", "-e -n 200", &[]),
+    ("ib_send_bw", "-c UD -n 200", &[]),
+    ("ib_send_bw", "-R -n 200", &[]),
+    ("ib_send_bw", "-q 8 -n 200", &[]),
+    ("ib_send_bw", "--use-srq -q 8 -n 200", &[]),
+    ("ib_send_bw", "-b -n 200", &[]),
+    ("ib_send_bw", "-D 5", &[]),
+    ("ib_send_bw", "-s 8388608 -n 20", &["8388608"]),
+    ("ib_write_bw", "-n 200", &[]),
+    ("ib_write_bw", "-a -n 20", &["8388608"]),
+    ("ib_write_bw", "-e -n 200", &[]),
+    ("ib_write_bw", "-R -n 200", &[]),
+    ("ib_write_bw", "-q 8 -n 200", &[]),
+    ("ib_write_bw", "-b -n 200", &[]),
+    ("ib_write_bw", "-D 5", &[]),
+    ("ib_write_bw", "-s 8388608 -n 20", &["8388608"]),
+    ("ib_read_bw", "-n 200", &[]),
+    ("ib_read_bw", "-a -n 20", &["8388608"]),
+    ("ib_read_bw", "-e -n 200", &[]),
+    ("ib_read_bw", "-R -n 200", &[]),
+    ("ib_read_bw", "-q 8 -n 200", &[]),
+    ("ib_read_bw", "-b -n 200", &[]),
+    ("ib_read_bw", "-s 8388608 -n 20", &["8388608"]),
+    ("ib_atomic_bw", "-n 200", &[]),
+    ("ib_atomic_bw", "-q 8 -n 200", &[]),
+    ("ib_atomic_bw", "-b -n 200", &[]),
+    ("ib_atomic_bw", "-D 5", &[]),
+];
+
+/// qperf makes QPs on RoCE only through `rdma_cm` (`-cm1`): without it it fills no GRH, on any adapter.
+/// For the same reason its `ud_*` tests fail on every RoCE device; `ib_send_lat -c UD` stands in.
+const QPERF: &[&str] = &[
+    "rc_lat",
+    "rc_bw",
+    "rc_bi_bw",
+    "rc_rdma_read_lat",
+    "rc_rdma_read_bw",
+    "rc_rdma_write_lat",
+    "rc_rdma_write_bw",
+    "rc_compare_swap_mr",
+    "ver_rc_compare_swap",
+    "ver_rc_fetch_add",
+];
+
+/// Programs whose two sides differ: name, server, client, words.
+const OTHERS: &[(&str, &str, &str, &[&str])] = &[
+    ("ibv_devinfo -v", "", "ibv_devinfo -v", &["PORT_ACTIVE", "atomic_cap", "max_qp", "Ethernet"]),
+    ("rping", "rping -s -C 20 -V", "rping -c -a $A -C 20 -V -S 4000", &[]),
+    ("ucmatose", "ucmatose", "ucmatose -s $A", &["return status 0"]),
+    ("udaddy", "udaddy", "udaddy -s $A", &["return status 0"]),
+    ("rstream", "rstream -T v", "rstream -s $A -T v -S 16384 -C 10 -I 10", &["16k"]),
+    ("rstream blocking", "rstream -T b", "rstream -s $A -T b -S all -C 5 -I 5", &["1m"]),
+    (
+        "ucx_perftest rc_verbs",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=rc_verbs,ud_verbs:aux ucx_perftest -P 0",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=rc_verbs,ud_verbs:aux ucx_perftest -P 0 $A -t tag_lat -n 200 -w 10",
+        &["Final"],
+    ),
+    (
+        "ucx_perftest ud_verbs",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=ud_verbs ucx_perftest -P 0",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=ud_verbs ucx_perftest -P 0 $A -t tag_lat -n 200 -w 10",
+        &["Final"],
+    ),
+];
+
+/// Every row, in the order of the run.
+pub(super) fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = OTHERS.iter().map(other).collect();
+    rows.extend(PINGPONGS.iter().map(|fact| client_server(fact, "-d $DEV")));
+    let perftest = LATENCY.iter().chain(BANDWIDTH);
+    rows.extend(perftest.map(|fact| client_server(fact, "-d $DEV -x 1 -F")));
+    rows.extend(QPERF.iter().flat_map(|test| [qperf(test, ""), qperf(test, "-cp1")]));
+    rows
+}
+
+fn other(&(name, server, client, expect): &(&str, &str, &str, &'static [&'static str])) -> Row {
+    Row {
+        name: name.to_owned(),
+        server: server.to_owned(),
+        client: client.to_owned(),
+        expect,
+        pair_only: false,
+    }
+}
+
+fn client_server(&(program, options, expect): &Fact, device: &str) -> Row {
+    let server = format!("{program} {device} {options}");
+    Row {
+        name: format!("{program} {options}"),
+        client: format!("{server} $A"),
+        server,
+        expect,
+        pair_only: false,
+    }
+}
+
+fn qperf(test: &str, polling: &str) -> Row {
+    Row {
+        name: format!("qperf {test} {polling}").trim_end().to_owned(),
+        server: "qperf".to_owned(),
+        client: format!("qperf $A -t 1 -cm1 {polling} {test}"),
+        expect: &["="],
+        pair_only: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique() {
+        let rows = rows();
+        let names: BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
+        assert_eq!(names.len(), rows.len());
+    }
+}
