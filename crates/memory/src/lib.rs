@@ -1,1 +1,43 @@
-//! Guest and client memory: DMA maps, page lists, access checks, one-copy
+//! Guest and client memory: DMA maps, page lists, access checks, one-copy.
+//!
+//! ```text
+//!   Region::Bus ──────────────────────────┐
+//!   Region::Pages ─► PageList ─► page i ──┤ bus address
+//!                                         ▼
+//!   View ─► Cursor ─► Maps: [iova, iova+size) ─► Mapping: our mmap of the guest's file
+//!                             │                      │
+//!                        dirty bitmap           Guard: survives a truncated file
+//! ```
+//!
+//! A [`Space`] is all that one guest or client lets us touch. Bytes are reached through a [`View`],
+//! which holds the maps still for as long as it lives: unmapping waits for the views, so no access
+//! outlives the answer to an unmap. No host pointer leaves this room and none is kept between
+//! views.
+//!
+//! This room does not know what the bytes mean, which protocol mapped them, nor who may use which
+//! key: registrations are the engine's business.
+
+mod cursor;
+mod dirty;
+mod guard;
+mod map;
+mod mapping;
+mod page_list;
+mod region;
+mod shared;
+mod space;
+mod view;
+
+pub use dirty::{DirtyLog, DirtyRun};
+pub use map::{Protection, Right};
+pub use mapping::MapError;
+pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList};
+pub use region::Region;
+pub use shared::SharedPages;
+pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError};
+pub use view::View;
+pub use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+
+/// Bytes of a page, the unit of maps, page lists and the dirty log. The PVRDMA device speaks of
+/// 4 KiB pages whatever the host uses.
+pub const PAGE: u64 = 4096;

@@ -1,0 +1,158 @@
+//! Surviving a file that shrinks under our mapping.
+//!
+//! Touching a page beyond the end of a mapped file raises SIGBUS, and a guest's RAM is a file that
+//! somebody else can truncate. One handler looks the address up among the guarded mappings, marks
+//! the mapping as lost and puts anonymous zeros in its place, so the interrupted access finishes;
+//! whoever made it checks the mark afterwards and reports a fault. A SIGBUS of any other origin
+//! ends the process as if no handler were there.
+//!
+//! The handler may interrupt anything, so it only reads atomics and makes one system call. Threads
+//! that touch guarded memory must not block SIGBUS: the kernel kills instead.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+use std::sync::{Mutex, Once, PoisonError};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Mappings of the whole process that can be guarded at once. A guest has a few dozen, so this is
+/// some hundred adapters a daemon; the table is 400 KiB of zero pages until used. When it is full
+/// further maps are refused.
+const MAX_GUARDS: usize = 16384;
+
+static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::vacant() }; MAX_GUARDS];
+/// Slots ever used: the handler looks no further.
+static REACHED: AtomicUsize = AtomicUsize::new(0);
+static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static INSTALLED: Once = Once::new();
+
+/// One guarded range. `end` is zero while the slot is vacant or changing.
+struct Slot {
+    start: AtomicUsize,
+    end: AtomicUsize,
+    lost: AtomicBool,
+}
+
+impl Slot {
+    const fn vacant() -> Self {
+        let (start, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self {
+            start,
+            end,
+            lost: AtomicBool::new(false),
+        }
+    }
+
+    fn publish(&self, start: usize, end: usize) {
+        self.lost.store(false, Relaxed);
+        self.start.store(start, Release);
+        self.end.store(end, Release);
+    }
+
+    fn withdraw(&self) {
+        self.end.store(0, Release);
+    }
+
+    /// The range, when it holds `address`. Reading `end` on both sides of `start` leaves out a slot
+    /// that another thread is changing: the range of a live access never changes.
+    fn range_around(&self, address: usize) -> Option<(usize, usize)> {
+        let end = self.end.load(Acquire);
+        let start = self.start.load(Acquire);
+        let steady = self.end.load(Acquire) == end;
+        (steady && start <= address && address < end).then_some((start, end))
+    }
+}
+
+/// Keeps one mapping in the handler's table.
+pub(crate) struct Guard {
+    index: usize,
+}
+
+impl Guard {
+    /// Guards `length` bytes from `start`, which must be a whole mapping of the caller's that stays
+    /// mapped until the guard is dropped. `None` when the table is full.
+    pub(crate) fn new(start: usize, length: usize) -> Option<Self> {
+        INSTALLED.call_once(install);
+        let index = claim()?;
+        SLOTS[index].publish(start, start + length);
+        Some(Self { index })
+    }
+
+    /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it
+    /// puts zeros in place, so bytes that are not the file's are never taken for it.
+    pub(crate) fn is_lost(&self) -> bool {
+        fence(Acquire);
+        SLOTS[self.index].lost.load(Relaxed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        SLOTS[self.index].withdraw();
+        VACANT
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(self.index);
+    }
+}
+
+fn claim() -> Option<usize> {
+    let mut vacant = VACANT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(index) = vacant.pop() {
+        return Some(index);
+    }
+    let index = REACHED.load(Relaxed);
+    (index < MAX_GUARDS).then(|| REACHED.store(index + 1, Release))?;
+    Some(index)
+}
+
+fn install() {
+    // SAFETY: an all-zero sigaction is a valid value of this plain C structure.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction =
+        on_sigbus as extern "C" fn(i32, *mut libc::siginfo_t, *mut c_void) as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler has the three-argument form that SA_SIGINFO announces and is
+    // async-signal-safe; `action` outlives the call.
+    let result = unsafe { libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) };
+    assert_eq!(result, 0, "sigaction takes SIGBUS and a valid handler");
+}
+
+extern "C" fn on_sigbus(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid siginfo to an SA_SIGINFO handler; a positive code means
+    // that it raised the signal itself for a memory access, so the address field is set.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr() as usize) };
+    if code <= 0 || !fill_with_zeros(address) {
+        die_by_default();
+    }
+}
+
+/// Replaces the guarded mapping around `address`. The whole of it, not only the page: it is of no
+/// more use, and so a copy over a large hole faults once and the number of mappings stays as it is.
+fn fill_with_zeros(address: usize) -> bool {
+    let reached = &SLOTS[..REACHED.load(Acquire)];
+    let found = reached
+        .iter()
+        .find_map(|slot| Some((slot, slot.range_around(address)?)));
+    let Some((slot, (start, end))) = found else {
+        return false;
+    };
+    slot.lost.store(true, Release);
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    let rights = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the range is a whole mapping owned by the guard's owner, who is in the middle of the
+    // access that brought us here and thus keeps it mapped; it is only reached by raw pointers, so
+    // changed contents break no reference.
+    unsafe { mmap_anonymous(start as *mut c_void, end - start, rights, flags) }.is_ok()
+}
+
+/// The raised signal stays pending until the handler returns and then ends the process.
+fn die_by_default() {
+    // SAFETY: both calls are async-signal-safe and take valid constants.
+    unsafe {
+        libc::signal(libc::SIGBUS, libc::SIG_DFL);
+        libc::raise(libc::SIGBUS);
+    }
+}

@@ -1,0 +1,149 @@
+//! One DMA map, and the only places where its bytes are touched.
+
+use crate::dirty::Bitmap;
+use crate::mapping::Mapping;
+use crate::{Fault, PAGE};
+
+/// What the guest lets us do with a map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Protection {
+    /// The device may read.
+    pub read: bool,
+    /// The device may write.
+    pub write: bool,
+}
+
+impl Protection {
+    /// Read and write.
+    pub const BOTH: Self = Self {
+        read: true,
+        write: true,
+    };
+    /// Read only.
+    pub const READ: Self = Self {
+        read: true,
+        write: false,
+    };
+
+    /// Whether an access is allowed.
+    pub const fn allows(self, right: Right) -> bool {
+        match right {
+            Right::Read => self.read,
+            Right::Write => self.write,
+        }
+    }
+}
+
+/// What an access needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Right {
+    /// To read.
+    Read,
+    /// To write.
+    Write,
+}
+
+/// `size` bytes from bus address `iova`.
+pub(crate) struct Map {
+    pub(crate) iova: u64,
+    pub(crate) size: u64,
+    pub(crate) protection: Protection,
+    pub(crate) mapping: Mapping,
+    pub(crate) dirty: Option<Bitmap>,
+}
+
+impl Map {
+    /// First address behind the map; `Space::map` keeps it from wrapping.
+    pub(crate) fn end(&self) -> u64 {
+        self.iova + self.size
+    }
+
+    pub(crate) fn contains(&self, bus: u64) -> bool {
+        bus.wrapping_sub(self.iova) < self.size
+    }
+
+    pub(crate) fn pages(&self) -> usize {
+        (self.size / PAGE) as usize
+    }
+
+    /// The bytes from `bus`, which is inside, up to `length` or the end of the map.
+    pub(crate) fn window(&self, bus: u64, length: u64) -> Window<'_> {
+        let at = bus - self.iova;
+        let length = length.min(self.size - at) as usize;
+        Window {
+            map: self,
+            at: at as usize,
+            length,
+        }
+    }
+
+    fn intact(&self) -> Result<(), Fault> {
+        if self.mapping.is_lost() {
+            Err(Fault)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A stretch inside one map, with the right to it already checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Window<'v> {
+    map: &'v Map,
+    at: usize,
+    length: usize,
+}
+
+impl Window<'_> {
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn allows(&self, right: Right) -> bool {
+        self.map.protection.allows(right)
+    }
+
+    /// Leaves out the first `length` bytes.
+    pub(crate) fn skip(&mut self, length: usize) {
+        assert!(length <= self.length, "nobody skips more than was moved");
+        self.at += length;
+        self.length -= length;
+    }
+
+    /// Calls `act` with the address of the first of `length` bytes, which are good for reads of
+    /// any kind during the call. What was read counts only if the answer is `Ok`.
+    pub(crate) fn read_raw<T>(
+        &self,
+        length: usize,
+        act: impl FnOnce(*const u8) -> T,
+    ) -> Result<T, Fault> {
+        assert!(length <= self.length, "reads stay inside the window");
+        let answer = act(self.map.mapping.address(self.at));
+        self.map.intact()?;
+        Ok(answer)
+    }
+
+    /// Calls `act` with the address of the first of `length` bytes, which are good for writes of
+    /// any kind during the call. Every byte ever written into a guest passes here, so that the
+    /// dirty log misses none.
+    ///
+    /// Marking comes after the write: a log taken in between then shows the page again next time,
+    /// while marking first would let the page be sent without the bytes and never again.
+    pub(crate) fn write_raw<T>(
+        &self,
+        length: usize,
+        act: impl FnOnce(*mut u8) -> T,
+    ) -> Result<T, Fault> {
+        assert!(length <= self.length, "writes stay inside the window");
+        assert!(
+            self.map.protection.write,
+            "windows for writing are made of writable maps"
+        );
+        let answer = act(self.map.mapping.address(self.at));
+        if let Some(dirty) = &self.map.dirty {
+            dirty.mark(self.at, length);
+        }
+        self.map.intact()?;
+        Ok(answer)
+    }
+}

@@ -1,0 +1,172 @@
+//! Our mapping of a stretch of a guest's file.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::ptr;
+
+use rustix::fs::{FileType, fstat, fstatfs};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+use crate::guard::Guard;
+use crate::{PAGE, Protection};
+
+/// `f_type` of hugetlbfs (linux/magic.h), whose mappings must keep to huge pages.
+const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+
+/// Why memory was not mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum MapError {
+    /// No bytes.
+    #[error("a DMA map must not be empty")]
+    Empty,
+    /// Not in whole pages.
+    #[error("address, size and file offset of a DMA map must be multiples of 4096")]
+    Unaligned,
+    /// Beyond 64 bits.
+    #[error("a DMA map must not reach beyond the end of the address space")]
+    Wraps,
+    /// Neither readable nor writable.
+    #[error("a DMA map must be readable or writable")]
+    NoAccess,
+    /// Some bytes are mapped already.
+    #[error("a DMA map must not overlap the one at {iova:#x}")]
+    Overlaps {
+        /// Start of the map in the way.
+        iova: u64,
+    },
+    /// [`MAX_MAPS`](crate::MAX_MAPS) reached.
+    #[error("a guest can have at most {} DMA maps", crate::MAX_MAPS)]
+    TooMany,
+    /// [`MAX_BYTES`](crate::MAX_BYTES) reached.
+    #[error("a guest can map at most {} bytes", crate::MAX_BYTES)]
+    TooLarge,
+    /// The file ends before the map does.
+    #[error("the file behind a DMA map has only {length} bytes")]
+    FileTooShort {
+        /// Bytes in the file.
+        length: u64,
+    },
+    /// The table of the SIGBUS handler is full.
+    #[error("the daemon has no room for another DMA map")]
+    NoGuard,
+    /// The kernel refused.
+    #[error("the file behind a DMA map cannot be mapped: {0}")]
+    Refused(#[from] Errno),
+}
+
+/// Address space of ours, returned when dropped.
+struct Area {
+    start: *mut c_void,
+    length: usize,
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: `start` and `length` are a whole mapping made by `Mapping::new`, and the owner of
+        // the last pointer into it is the `Mapping` that is being dropped.
+        let result = unsafe { munmap(self.start, self.length) };
+        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+    }
+}
+
+/// A mapped and guarded stretch of a file. The file may shrink or change at any moment.
+pub(crate) struct Mapping {
+    // Dropped before the area, so the handler never touches address space that is not ours.
+    guard: Guard,
+    area: Area,
+    /// Bytes of the area before the first one asked for.
+    lead: usize,
+}
+
+// SAFETY: the mapping is owned and not tied to a thread; its bytes are foreign memory that is only
+// reached through raw pointers and atomics, never through references.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` hands out addresses and an atomic mark, nothing else.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `size` bytes of `fd` from `offset`; both are multiples of the page size and the caller
+    /// has checked that their sum does not wrap.
+    pub(crate) fn new(
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        size: u64,
+        protection: Protection,
+    ) -> Result<Self, MapError> {
+        let granule = granule(fd, offset + size)?;
+        let (from, length) = outward(offset, size, granule).ok_or(MapError::Wraps)?;
+        let area = Area::new(fd, from, length, protection)?;
+        let guard = Guard::new(area.start as usize, area.length).ok_or(MapError::NoGuard)?;
+        Ok(Self {
+            guard,
+            area,
+            lead: (offset - from) as usize,
+        })
+    }
+
+    /// Address of byte `offset` of what was asked for. Valid for accesses until the end of the
+    /// mapping as long as `self` lives.
+    pub(crate) fn address(&self, offset: usize) -> *mut u8 {
+        debug_assert!(self.lead + offset < self.area.length);
+        self.area
+            .start
+            .cast::<u8>()
+            .wrapping_add(self.lead + offset)
+    }
+
+    /// Whether the file has shrunk under an access.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.guard.is_lost()
+    }
+}
+
+impl Area {
+    fn new(
+        fd: BorrowedFd<'_>,
+        from: u64,
+        length: usize,
+        may: Protection,
+    ) -> Result<Self, MapError> {
+        let mut rights = ProtFlags::empty();
+        rights.set(ProtFlags::READ, may.read);
+        rights.set(ProtFlags::WRITE, may.write);
+        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, from) }?;
+        let area = Self { start, length };
+        // SAFETY: the advice concerns only the mapping just made and no contents.
+        unsafe { madvise(area.start, area.length, Advice::LinuxDontDump) }?;
+        Ok(area)
+    }
+}
+
+/// The alignment that mappings of this file need; refuses a regular file that ends before `end`.
+fn granule(fd: BorrowedFd<'_>, end: u64) -> Result<u64, MapError> {
+    let status = fstat(fd)?;
+    let length = status.st_size as u64;
+    if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && length < end {
+        return Err(MapError::FileTooShort { length });
+    }
+    let system = fstatfs(fd)?;
+    let huge = system.f_type as u64 == HUGETLBFS_MAGIC;
+    Ok(if huge { system.f_bsize as u64 } else { PAGE })
+}
+
+/// Widens a stretch to multiples of `granule`.
+fn outward(offset: u64, size: u64, granule: u64) -> Option<(u64, usize)> {
+    let from = offset - offset % granule;
+    let to = (offset + size).checked_next_multiple_of(granule)?;
+    Some((from, usize::try_from(to - from).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::outward;
+
+    #[test]
+    fn stretches_widen_to_huge_pages() {
+        assert_eq!(outward(0x3000, 0x2000, 0x1000), Some((0x3000, 0x2000)));
+        assert_eq!(outward(0xc0000, 0x200000, 0x200000), Some((0, 0x400000)));
+        assert_eq!(outward(u64::MAX - 0xffff, 0xf000, 0x200000), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! Page lists: what a driver's page directory said when it was read.
+//!
+//! ```text
+//!   directory page ──► 512 tables ──► 512 data pages each
+//!   page i: directory entry (i >> 9) & 0x1ff, table entry i & 0x1ff
+//! ```
+//!
+//! A directory is walked once, into a private list; the guest may change it afterwards without
+//! effect. A list says where pages were, not that they still are: every access through it is
+//! checked against the maps of the day. Pages may repeat.
+
+use std::fmt;
+
+use crate::{Fault, PAGE, Right, View};
+
+#[cfg(test)]
+mod tests;
+
+/// Entries in one directory or table page.
+const ENTRIES: usize = 512;
+
+/// Pages that one directory can name (1 GiB): bounds a list to 2 MiB.
+pub const MAX_PAGES: u32 = (ENTRIES * ENTRIES) as u32;
+
+/// Pages looked at when searching for adjacent ones: 2 MiB, far beyond where longer copies become
+/// faster, and a bound on what scattered maps can make us search again.
+const MAX_RUN: usize = 512;
+
+/// Which level of the walk an entry stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The directory page itself.
+    Directory,
+    /// A table page.
+    Table,
+    /// A data page.
+    Page,
+}
+
+/// What is wrong with an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageFlaw {
+    /// Zero, the mark of an unused entry.
+    Zero,
+    /// Low 12 bits set.
+    Unaligned,
+    /// Not mapped, or not with the right that is needed.
+    Unmapped,
+}
+
+/// Why a page directory was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageError {
+    /// No pages, or more than [`MAX_PAGES`].
+    #[error("a page directory names 1 to {MAX_PAGES} pages, not {0}")]
+    Count(u32),
+    /// One address of the walk cannot be used.
+    #[error("{level:?} {index} of a page directory is at {address:#x}: {flaw:?}")]
+    Entry {
+        /// What the address stands for.
+        level: Level,
+        /// Which of its level, from 0.
+        index: u32,
+        /// The address.
+        address: u64,
+        /// What is wrong with it.
+        flaw: PageFlaw,
+    },
+}
+
+/// Pages in the order of a registration, and where in the first one it begins.
+pub struct PageList {
+    pages: Box<[u64]>,
+    first_byte: u64,
+}
+
+impl fmt::Debug for PageList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "PageList({} pages from byte {})",
+            self.pages.len(),
+            self.first_byte
+        )
+    }
+}
+
+impl PageList {
+    /// Walks the directory at bus address `directory` for `count` pages, all of which must be
+    /// mapped with `right` now.
+    pub fn resolve(
+        view: &View<'_>,
+        directory: u64,
+        count: u32,
+        right: Right,
+    ) -> Result<Self, PageError> {
+        if !(1..=MAX_PAGES).contains(&count) {
+            return Err(PageError::Count(count));
+        }
+        let mut pages = Vec::with_capacity(count as usize);
+        let tables = read_entries(view, Level::Directory, 0, directory)?;
+        for (index, &table) in tables[..(count as usize).div_ceil(ENTRIES)]
+            .iter()
+            .enumerate()
+        {
+            let entries = read_entries(view, Level::Table, index, table)?;
+            let used = ENTRIES.min(count as usize - pages.len());
+            for &page in &entries[..used] {
+                check_page(view, Level::Page, pages.len(), page, right)?;
+                pages.push(page);
+            }
+        }
+        Ok(Self {
+            pages: pages.into_boxed_slice(),
+            first_byte: 0,
+        })
+    }
+
+    /// Lets the region begin at this byte of the first page (a registration's start is rarely
+    /// aligned). Only the low 12 bits count, so a virtual address will do.
+    pub fn starting_at(self, address: u64) -> Self {
+        Self {
+            first_byte: address % PAGE,
+            ..self
+        }
+    }
+
+    /// How many pages.
+    pub fn count(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Bytes from the first byte of the region to the end of the last page.
+    pub fn length(&self) -> u64 {
+        self.pages.len() as u64 * PAGE - self.first_byte
+    }
+
+    /// Bus address of page `index`.
+    pub fn page(&self, index: u32) -> Option<u64> {
+        self.pages.get(index as usize).copied()
+    }
+
+    /// Bus address of the byte at `offset` of the region.
+    pub fn bus(&self, offset: u64) -> Option<u64> {
+        self.run(offset, 1).map(|(bus, _)| bus)
+    }
+
+    /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
+    /// adjacent on the bus.
+    pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
+        let position = self.first_byte.checked_add(offset)?;
+        let pages = self.pages.get(usize::try_from(position / PAGE).ok()?..)?;
+        let first = *pages.first()?;
+        let within = position % PAGE;
+        let wanted = length
+            .saturating_add(within)
+            .div_ceil(PAGE)
+            .min(MAX_RUN as u64) as usize;
+        let adjacent = pages.windows(2).take(wanted.saturating_sub(1));
+        let more = adjacent
+            .take_while(|pair| pair[0].wrapping_add(PAGE) == pair[1])
+            .count();
+        Some((
+            first + within,
+            length.min((more as u64 + 1) * PAGE - within),
+        ))
+    }
+}
+
+fn check_page(
+    view: &View<'_>,
+    level: Level,
+    index: usize,
+    address: u64,
+    right: Right,
+) -> Result<(), PageError> {
+    let flaw = if address == 0 {
+        PageFlaw::Zero
+    } else if !address.is_multiple_of(PAGE) {
+        PageFlaw::Unaligned
+    } else if view.check(address, PAGE, right).is_err() {
+        PageFlaw::Unmapped
+    } else {
+        return Ok(());
+    };
+    Err(PageError::Entry {
+        level,
+        index: index as u32,
+        address,
+        flaw,
+    })
+}
+
+/// A private copy of one directory or table page.
+fn read_entries(
+    view: &View<'_>,
+    level: Level,
+    index: usize,
+    address: u64,
+) -> Result<[u64; ENTRIES], PageError> {
+    check_page(view, level, index, address, Right::Read)?;
+    let mut bytes = [0; PAGE as usize];
+    view.read(address, &mut bytes)
+        .map_err(|Fault| PageError::Entry {
+            level,
+            index: index as u32,
+            address,
+            flaw: PageFlaw::Unmapped,
+        })?;
+    let (words, _) = bytes.as_chunks::<8>();
+    Ok(std::array::from_fn(|entry| {
+        u64::from_le_bytes(words[entry])
+    }))
+}

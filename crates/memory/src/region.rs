@@ -1,0 +1,34 @@
+//! What one registration names: the whole bus, or a list of pages.
+
+use std::sync::Arc;
+
+use crate::PageList;
+
+/// Backing of a memory region.
+#[derive(Clone, Debug)]
+pub enum Region {
+    /// The bus itself; offsets are bus addresses (a DMA MR, which only kernels get).
+    Bus,
+    /// Pages in the order of the registration.
+    Pages(Arc<PageList>),
+}
+
+impl Region {
+    /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
+    /// adjacent on the bus. `None` beyond the end.
+    pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
+        match self {
+            Self::Bus => Some((offset, length)),
+            Self::Pages(list) => list.run(offset, length),
+        }
+    }
+
+    /// Whether offsets of both regions count along the same bytes.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bus, Self::Bus) => true,
+            (Self::Pages(a), Self::Pages(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}

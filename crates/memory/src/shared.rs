@@ -1,0 +1,93 @@
+//! Pages that we own and a guest maps: doorbells, and RAM for tests.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::{Fault, PAGE};
+
+#[cfg(test)]
+mod tests;
+
+/// Zeroed pages in a memfd whose size is sealed: whoever maps it can change bytes but not take
+/// them away.
+pub struct SharedPages {
+    fd: OwnedFd,
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the mapping is owned, lives as long as `self` and is only reached through atomics.
+unsafe impl Send for SharedPages {}
+// SAFETY: as above; every access by `&self` is atomic.
+unsafe impl Sync for SharedPages {}
+
+impl SharedPages {
+    /// `count` pages of [`PAGE`] bytes.
+    pub fn new(count: usize) -> io::Result<Self> {
+        let length = count
+            .checked_mul(PAGE as usize)
+            .ok_or(io::ErrorKind::InvalidInput)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = memfd_create("vrdma-pages", flags)?;
+        ftruncate(&fd, length as u64)?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, &fd, 0) }?;
+        Ok(Self {
+            fd,
+            start: start.cast(),
+            length,
+        })
+    }
+
+    /// The memfd, to be sent to whoever maps the pages.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Bytes.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The little-endian word at `offset`, which must be aligned and inside.
+    pub fn load_u32(&self, offset: usize) -> Result<u32, Fault> {
+        Ok(u32::from_le(self.word(offset)?.load(Acquire)))
+    }
+
+    /// Replaces the word at `offset`.
+    pub fn store_u32(&self, offset: usize, value: u32) -> Result<(), Fault> {
+        self.word(offset)?.store(value.to_le(), Release);
+        Ok(())
+    }
+
+    /// Replaces the word at `offset` and returns the old one, with nobody in between.
+    pub fn swap_u32(&self, offset: usize, value: u32) -> Result<u32, Fault> {
+        Ok(u32::from_le(self.word(offset)?.swap(value.to_le(), AcqRel)))
+    }
+
+    fn word(&self, offset: usize) -> Result<&AtomicU32, Fault> {
+        let size = size_of::<u32>();
+        if !offset.is_multiple_of(size) || offset >= self.length {
+            return Err(Fault);
+        }
+        // SAFETY: aligned, and inside the mapping, which lives as long as `self` and cannot shrink
+        // because its size is sealed; nobody on our side reaches the bytes but by atomics.
+        Ok(unsafe { AtomicU32::from_ptr(self.start.add(offset).cast()) })
+    }
+}
+
+impl Drop for SharedPages {
+    fn drop(&mut self) {
+        // SAFETY: the whole mapping made by `new`; no borrow of `self` is left.
+        let result = unsafe { munmap(self.start.cast(), self.length) };
+        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+    }
+}
