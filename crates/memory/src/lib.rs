@@ -17,6 +17,7 @@
 //! This room does not know what the bytes mean, which protocol mapped them, nor who may use which
 //! key: registrations are the engine's business.
 
+mod copy;
 mod cursor;
 mod dirty;
 mod guard;
@@ -27,6 +28,7 @@ mod region;
 mod shared;
 mod space;
 mod view;
+mod word;
 
 pub use dirty::{DirtyLog, DirtyRun};
 pub use map::{Protection, Right};

@@ -1,7 +1,3 @@
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-use super::{step, update_word};
 use crate::{CopyFault, Fault, Memory, PAGE, Protection, Region, Right, SharedPages, Space};
 
 const BUS: Region = Region::Bus;
@@ -112,16 +108,6 @@ fn updates_are_atomic_between_threads() {
 }
 
 #[test]
-fn a_word_that_never_rests_is_given_up() {
-    let word = AtomicU64::new(0);
-    let answer = update_word(&word, &|old| {
-        word.fetch_add(1, Relaxed);
-        old
-    });
-    assert_eq!(answer, Err(Fault));
-}
-
-#[test]
 fn copies_between_guests_name_the_side_that_failed() {
     let (from, to) = (
         space(&[(1, 2, Protection::BOTH)]),
@@ -151,13 +137,4 @@ fn an_overlapping_copy_that_wraps_faults() {
         100,
     );
     assert_eq!(copied, Err(CopyFault::Source));
-}
-
-#[test]
-fn the_tail_of_a_write_goes_last_and_alone() {
-    assert_eq!(step(5000, 5000), 4992);
-    assert_eq!(step(100, 5000), 100);
-    assert_eq!(step(8, 8), 8);
-    assert_eq!(step(3, 8), 3);
-    assert_eq!(step(9, 9), 1);
 }

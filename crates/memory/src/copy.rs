@@ -1,0 +1,171 @@
+//! Moving bytes: into private memory, out of it, and from guest to guest with one copy.
+
+use std::ptr;
+use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::fence;
+
+use crate::cursor::Cursor;
+use crate::map::Window;
+use crate::{CopyFault, Fault, Memory, PAGE, Region, Right, View};
+
+/// The last bytes of a write are stored on their own, after all others: programs poll the end of a
+/// buffer to see that a message has arrived, and a plain memcpy may store its ends in any order.
+const TAIL: u64 = 8;
+
+impl Memory for View<'_> {
+    type Region = Region;
+
+    fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let window = source.window()?;
+            let (piece, behind) = rest.split_at_mut(window.length().min(rest.len()));
+            window.read_raw(piece.len(), |from| {
+                // SAFETY: `read_raw` vouches for `from`; `piece` is ours and as long.
+                unsafe { move_bytes(from, piece.as_mut_ptr(), piece.len()) }
+            })?;
+            source.advance(piece.len());
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
+        let mut rest = data;
+        while !rest.is_empty() {
+            let window = to.window()?;
+            let (piece, behind) = rest.split_at(step(window.length(), to.left()));
+            window.write_raw(piece.len(), |to| {
+                // SAFETY: `write_raw` vouches for `to`; `piece` is ours and as long.
+                unsafe { move_bytes(piece.as_ptr(), to, piece.len()) }
+            })?;
+            to.advance(piece.len());
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        if self.overlaps(to, source, from, length) {
+            return self.copy_overlapping(to.0, to.1, from.1, length);
+        }
+        let mut from = Cursor::new(source, from, length, Right::Read);
+        let mut to = Cursor::new(self, to, length, Right::Write);
+        while to.left() > 0 {
+            let readable = from.window().map_err(|Fault| CopyFault::Source)?;
+            let writable = to.window().map_err(|Fault| CopyFault::Destination)?;
+            let count = step(readable.length().min(writable.length()), to.left());
+            copy_piece(&writable, &readable, count)?;
+            from.advance(count);
+            to.advance(count);
+        }
+        Ok(())
+    }
+
+    fn fetch_update(
+        &self,
+        region: &Region,
+        offset: u64,
+        update: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, Fault> {
+        let (bus, _) = region.run(offset, 1).ok_or(Fault)?;
+        self.update_u64(bus, update)
+    }
+}
+
+fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
+    let read = to.write_raw(length, |to| {
+        // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
+        from.read_raw(length, |from| unsafe { move_bytes(from, to, length) })
+    });
+    read.map_err(|Fault| CopyFault::Destination)?
+        .map_err(|Fault| CopyFault::Source)
+}
+
+impl View<'_> {
+    /// Whether a copy reads bytes that it writes. Only asked of one region of one space: other
+    /// aliases (two registrations of one buffer, pages that repeat) are the guest's own doing, and
+    /// what they receive is as unspecified as on an adapter.
+    fn overlaps(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> bool {
+        let shared = self.shares_space(source) && to.0.is(from.0);
+        // A range that wraps ends in a fault of the plain copy and is nothing to add offsets to.
+        let wraps = to.1.max(from.1).checked_add(length).is_none();
+        shared && !wraps && to.1.abs_diff(from.1) < length
+    }
+
+    /// Moves through a private page, from the end when the destination is ahead, so that no byte is
+    /// overwritten before it was read.
+    fn copy_overlapping(
+        &self,
+        region: &Region,
+        to: u64,
+        from: u64,
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        let mut page = [0; PAGE as usize];
+        let mut done = 0;
+        while done < length {
+            let count = PAGE.min(length - done);
+            let at = if to > from {
+                length - done - count
+            } else {
+                done
+            };
+            let bytes = &mut page[..count as usize];
+            Memory::read(self, region, from + at, bytes).map_err(|Fault| CopyFault::Source)?;
+            Memory::write(self, region, to + at, bytes).map_err(|Fault| CopyFault::Destination)?;
+            done += count;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes to move next: all that both sides have in one piece, but never the tail with the rest.
+fn step(piece: usize, left: u64) -> usize {
+    match left.checked_sub(TAIL) {
+        Some(head) if head > 0 => (piece as u64).min(head) as usize,
+        _ => piece.min(left as usize),
+    }
+}
+
+/// Copies foreign bytes.
+///
+/// # Safety
+/// `from` is readable and `to` writable for `length` bytes.
+unsafe fn move_bytes(from: *const u8, to: *mut u8, length: usize) {
+    // Everything stored so far becomes visible before what is stored now: see `TAIL`.
+    fence(Release);
+    // SAFETY: readable and writable as promised. The bytes belong to a guest that may write them
+    // meanwhile, and no lock can stop it. That is tolerated because no reference to them is ever
+    // formed and nothing is decided twice on what was read: a race tears the guest's own data and
+    // nothing else. `copy` and not `copy_nonoverlapping`, since two regions may name one page.
+    unsafe { ptr::copy(from, to, length) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::step;
+
+    #[test]
+    fn the_tail_of_a_write_goes_last_and_alone() {
+        assert_eq!(step(5000, 5000), 4992);
+        assert_eq!(step(100, 5000), 100);
+        assert_eq!(step(8, 8), 8);
+        assert_eq!(step(3, 8), 3);
+        assert_eq!(step(9, 9), 1);
+    }
+}
