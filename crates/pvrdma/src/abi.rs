@@ -14,6 +14,8 @@ macro_rules! shared {
         #[derive(
             Clone,
             Copy,
+            PartialEq,
+            Eq,
             Debug,
             zerocopy::FromBytes,
             zerocopy::IntoBytes,

@@ -79,8 +79,16 @@ impl ConfigSpace {
 
     fn place_bars(&mut self, doorbell_bytes: u64) {
         let address_bits = |bytes: u64| !(bytes - 1);
-        self.set(BAR0, [0; 4], (address_bits(MSIX_BAR_BYTES) as u32).to_le_bytes());
-        self.set(BAR1, [0; 4], (address_bits(REGISTER_BAR_BYTES) as u32).to_le_bytes());
+        self.set(
+            BAR0,
+            [0; 4],
+            (address_bits(MSIX_BAR_BYTES) as u32).to_le_bytes(),
+        );
+        self.set(
+            BAR1,
+            [0; 4],
+            (address_bits(REGISTER_BAR_BYTES) as u32).to_le_bytes(),
+        );
         let doorbells = u64::from(BAR_64_BIT).to_le_bytes();
         self.set(BAR2, doorbells, address_bits(doorbell_bytes).to_le_bytes());
     }
@@ -100,9 +108,12 @@ impl ConfigSpace {
 
     /// Reads from `offset`; what lies outside reads as ones.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
-        for (byte, at) in out.iter_mut().zip(offset..) {
-            *byte = usize::try_from(at).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or(0xff);
-        }
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let known = self.bytes.iter().copied().skip(start);
+        let values = known.chain(std::iter::repeat(0xff));
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(byte, value)| *byte = value);
     }
 
     /// Writes at `offset` what may be written; what lies outside is ignored.

@@ -1,6 +1,36 @@
-//! The PVRDMA device: registers, commands, rings and doorbells
+//! The PVRDMA device: VMware's paravirtual RDMA adapter (15ad:0820), as the stock Linux driver and
+//! `rdma-core` know it, on top of the verbs engine.
+//!
+//! ```text
+//!   guest ── registers, commands ──► device ──► adapter ──► verbs::Hca
+//!   guest ── doorbells, rings ────────────────►    │
+//!                                                  ├──► requests to peers, responses
+//!   guest ◄── completions, events, interrupts ─────┘
+//! ```
+//!
+//! [`Device`] is the whole of it. [`abi`] is what device and driver both know. The guest is hostile:
+//! what it writes is copied once and checked before it is used, and every table, ring walk and log
+//! line has a bound. This room does not know vfio-user, sockets or threads.
 #![forbid(unsafe_code)]
 
 pub mod abi;
+mod adapter;
+pub mod arming;
+mod capabilities;
+mod chatter;
+mod commands;
+mod config;
 pub mod config_space;
+mod decode;
+mod device;
+mod handshake;
+mod interrupts;
+mod object;
+mod queue;
+mod quota;
 pub mod ring;
+mod slots;
+
+pub use adapter::{GidChange, Oddities};
+pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};
+pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState};

@@ -23,7 +23,12 @@ fn the_driver_finds_its_ids_and_msix() {
 #[test]
 fn bars_are_sized_by_writing_ones() {
     let mut space = space();
-    for (bar, expected) in [(0x10, 0xffff_c000_u32), (0x14, 0xffff_f000), (0x18, 0xffc0_0004), (0x1c, 0xffff_ffff)] {
+    for (bar, expected) in [
+        (0x10, 0xffff_c000_u32),
+        (0x14, 0xffff_f000),
+        (0x18, 0xffc0_0004),
+        (0x1c, 0xffff_ffff),
+    ] {
         space.write(bar, &[0xff; 4]);
         assert_eq!(u32::from_le_bytes(read(&space, bar)), expected, "{bar:#x}");
     }

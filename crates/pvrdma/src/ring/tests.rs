@@ -29,7 +29,10 @@ fn one_turn(elements: u32) -> usize {
     for step in 1.. {
         let next = shape.next(index);
         assert_eq!(next, driver::next(index, elements));
-        assert_eq!(shape.slot(index), driver::slot(index, elements) & (shape.usable() - 1));
+        assert_eq!(
+            shape.slot(index),
+            driver::slot(index, elements) & (shape.usable() - 1)
+        );
         assert!(driver::valid(next, elements));
         index = next;
         if index == 0 {

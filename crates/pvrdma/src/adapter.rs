@@ -1,0 +1,169 @@
+//! An activated device: the engine, our half of its objects, and the rings between it and the guest.
+//!
+//! ```text
+//!            doorbells          commands            requests and responses of peers
+//!                │                 │                     │              ▲
+//!                ▼                 ▼                     ▼              │
+//!   run queue ─► sending ──► engine (verbs::Hca) ◄── receiving ─────────┘
+//!                               │ outputs
+//!                               ▼
+//!                            settle ──► completion rings, event ring ──► interrupts
+//! ```
+//!
+//! It is made by ACTIVATE and dropped by anything that resets, so no state can survive a reset.
+//! It does not know registers, nor who carries requests to peers.
+
+mod completion;
+mod doorbells;
+mod events;
+mod flow;
+mod gids;
+mod notify;
+mod sending;
+mod settle;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use vrdma_memory::{Region, SharedPages, View};
+use vrdma_verbs::Hca;
+use vrdma_verbs::Time;
+use vrdma_verbs::object::{Identity, Limits, QpId};
+
+use crate::abi::event::{EventEntry, NotifyEntry};
+use crate::abi::register::Vector;
+use crate::chatter::Chatter;
+use crate::config::{DeviceConfig, DeviceLimits};
+use crate::handshake::Terms;
+use crate::object::Mr;
+use crate::object::context::Contexts;
+use crate::object::cq::Cq;
+use crate::object::qp::Qp;
+use crate::object::srq::Srq;
+use crate::queue::device::DeviceRing;
+use crate::quota::Quota;
+use crate::slots::Slots;
+
+pub(crate) use events::{CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
+pub use gids::GidChange;
+use notify::Watch;
+
+/// What every step works with: the guest's memory, held still, and the time.
+#[derive(Clone, Copy)]
+pub(crate) struct Turn<'a, 'v> {
+    pub(crate) memory: &'a View<'v>,
+    pub(crate) now: Time,
+}
+
+/// What the guest got wrong so far, in ways that it is not told about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Oddities {
+    /// Doorbells for objects that do not exist or belong to another page.
+    pub doorbells: u64,
+    /// Commands that were refused.
+    pub commands: u64,
+    /// Queues that became unusable.
+    pub queues: u64,
+}
+
+/// See the module.
+pub(crate) struct Adapter {
+    pub(crate) config: DeviceConfig,
+    pub(crate) driver_version: u32,
+    pub(crate) hca: Hca<Region>,
+    pub(crate) contexts: Contexts,
+    pub(crate) mrs: Slots<Mr>,
+    pub(crate) cqs: Slots<Cq>,
+    pub(crate) qps: Slots<Qp>,
+    pub(crate) srqs: Slots<Srq>,
+    pub(crate) gids: gids::GidLedger,
+    pub(crate) quota: Quota,
+    pub(crate) oddities: Oddities,
+    pub(crate) chatter: Chatter,
+    /// Queue pairs whose rings may hold something to fetch.
+    run: VecDeque<QpId>,
+    watch: Watch,
+    /// Where looking at doorbell pages goes on.
+    page_cursor: usize,
+    events: DeviceRing<EventEntry>,
+    notifications: DeviceRing<NotifyEntry>,
+    /// When to try again to empty what waits for those two.
+    retry_at: Option<Time>,
+    ring_faults: u32,
+    /// The pages that programs ring in, when they are memory.
+    doorbell_pages: Option<Arc<SharedPages>>,
+    /// Vectors raised and not yet passed on.
+    raised: u32,
+    /// The device's own rings or slots are unusable.
+    broken: bool,
+}
+
+impl Adapter {
+    /// For a driver that agreed to `terms`.
+    pub(crate) fn new(
+        config: DeviceConfig,
+        identity: Identity,
+        terms: Terms,
+        doorbell_pages: Option<Arc<SharedPages>>,
+    ) -> Self {
+        Self {
+            config,
+            driver_version: terms.driver_version,
+            hca: Hca::new(identity, engine_limits(&config)),
+            contexts: Contexts::new(config.limits.uar_pages),
+            mrs: Slots::new(),
+            cqs: Slots::new(),
+            qps: Slots::new(),
+            srqs: Slots::new(),
+            gids: gids::GidLedger::new(config.limits.gids),
+            quota: Quota::new(config.limits.listed_pages),
+            oddities: Oddities::default(),
+            chatter: Chatter::new(),
+            run: VecDeque::new(),
+            watch: Watch::default(),
+            page_cursor: 0,
+            events: DeviceRing::new(terms.event_pages),
+            notifications: DeviceRing::new(terms.notify_pages),
+            retry_at: None,
+            ring_faults: 0,
+            doorbell_pages,
+            raised: 0,
+            broken: false,
+        }
+    }
+
+    /// Raises a vector.
+    pub(crate) fn raise(&mut self, vector: Vector) {
+        self.raised |= vector.bit();
+    }
+
+    /// The vectors raised since the last call.
+    pub(crate) fn take_raised(&mut self) -> u32 {
+        core::mem::take(&mut self.raised)
+    }
+
+    /// The device's own rings or slots are unusable: nothing can go on until a reset.
+    pub(crate) fn break_down(&mut self) {
+        self.broken = true;
+    }
+
+    /// Whether [`break_down`](Self::break_down) was called.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+}
+
+fn engine_limits(config: &DeviceConfig) -> Limits {
+    let limits = &config.limits;
+    Limits {
+        pds: limits.pds,
+        mrs: limits.mrs,
+        cqs: limits.cqs,
+        qps: limits.qps,
+        srqs: limits.srqs,
+        gids: limits.gids,
+        rd_atomic: limits.rd_atomic,
+        message_bytes: DeviceLimits::MESSAGE_BYTES,
+        port_mtu: config.mtu,
+    }
+}

@@ -1,0 +1,61 @@
+//! How often a guest may make us write a log line (rule 69): a small bucket of tokens.
+
+use std::time::Duration;
+
+use vrdma_verbs::Time;
+
+/// Lines at once.
+const BURST: u32 = 8;
+/// One more line after this long.
+const REFILL: Duration = Duration::from_secs(1);
+
+/// Decides whether a line may be written.
+pub(crate) struct Chatter {
+    tokens: u32,
+    refilled: Time,
+}
+
+impl Chatter {
+    /// A full bucket.
+    pub(crate) const fn new() -> Self {
+        Self {
+            tokens: BURST,
+            refilled: Time(0),
+        }
+    }
+
+    /// Takes a token, if there is one.
+    pub(crate) fn allows(&mut self, now: Time) -> bool {
+        self.refill(now);
+        let allowed = self.tokens > 0;
+        self.tokens = self.tokens.saturating_sub(1);
+        allowed
+    }
+
+    fn refill(&mut self, now: Time) {
+        let earned = now.since(self.refilled).as_nanos() / REFILL.as_nanos();
+        if earned > 0 {
+            self.tokens = BURST.min(
+                self.tokens
+                    .saturating_add(earned.min(u128::from(BURST)) as u32),
+            );
+            self.refilled = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_one_line_a_second() {
+        let mut chatter = Chatter::new();
+        let start = Time(1 << 40);
+        let burst = (0..100).filter(|_| chatter.allows(start)).count();
+        assert_eq!(burst, BURST as usize);
+        assert!(!chatter.allows(start + REFILL / 2));
+        assert!(chatter.allows(start + REFILL));
+        assert!(!chatter.allows(start + REFILL));
+    }
+}

@@ -1,0 +1,149 @@
+//! The command channel: one request slot, one response slot, executed before the register write
+//! that asks for it returns.
+//!
+//! The request is copied once. Every command is one function behind a table entry; what it answers
+//! is written whole, header and body, and not a byte more. A refused command answers with a header
+//! whose `ack` fits no command, so that a driver that looks anyway cannot take an older answer for
+//! this one's.
+
+mod bind;
+mod context;
+mod cq;
+mod destroy;
+mod errno;
+mod mr;
+mod pd;
+mod port;
+mod qp;
+mod qp_attributes;
+mod qp_geometry;
+mod srq;
+mod table;
+
+use vrdma_memory::Fault;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::abi::command::{ACK, HEADER_BYTES, REQUEST_BYTES, RESPONSE_BYTES};
+use crate::abi::command::{RequestHeader, ResponseHeader};
+use crate::adapter::{Adapter, Turn};
+use crate::handshake::Slots;
+
+pub(crate) use errno::Errno;
+
+const BODY_BYTES: usize = REQUEST_BYTES - HEADER_BYTES;
+
+/// Our copy of a request's body; what lies beyond the command's structure is the driver's stack.
+pub(crate) struct Body([u8; BODY_BYTES]);
+
+impl Body {
+    fn parse<T: FromBytes>(&self) -> T {
+        let parsed = T::read_from_prefix(&self.0);
+        parsed
+            .map(|(parsed, _)| parsed)
+            .ok()
+            .expect("the slot is as long as the longest request")
+    }
+}
+
+/// What a command answers.
+pub(crate) struct Reply {
+    bytes: [u8; RESPONSE_BYTES],
+    length: usize,
+}
+
+impl Reply {
+    /// Nothing: the driver looks only at the error register.
+    fn none() -> Self {
+        Self {
+            bytes: [0; RESPONSE_BYTES],
+            length: 0,
+        }
+    }
+
+    /// A header and `body`.
+    fn with<T: IntoBytes + Immutable>(body: &T) -> Self {
+        let mut reply = Self::none();
+        let body = body.as_bytes();
+        reply.length = HEADER_BYTES + body.len();
+        reply.bytes[HEADER_BYTES..reply.length].copy_from_slice(body);
+        reply
+    }
+
+    /// A header alone.
+    fn header() -> Self {
+        Self::with(&())
+    }
+
+    fn seal(mut self, header: &ResponseHeader) -> Self {
+        if self.length > 0 {
+            self.bytes[..HEADER_BYTES].copy_from_slice(header.as_bytes());
+        }
+        self
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// Done, and the driver sleeps until the response interrupt.
+    Answered,
+    /// Done, and the driver does not wait.
+    Done,
+    /// Refused, with this value for the error register.
+    Refused(Errno),
+    /// A slot is not there any more.
+    SlotLost,
+}
+
+/// Executes the request in the slot.
+pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) -> Outcome {
+    let mut bytes = [0; REQUEST_BYTES];
+    if turn.memory.read(slots.request, &mut bytes).is_err() {
+        return Outcome::SlotLost;
+    }
+    let (head, body) = bytes.split_at(HEADER_BYTES);
+    let head = RequestHeader::read_from_bytes(head).expect("split at the header's length");
+    let body = Body(body.try_into().expect("split at the header's length"));
+    let outcome = answer(adapter, turn, slots, &head, &body);
+    outcome.unwrap_or_else(|Fault| Outcome::SlotLost)
+}
+
+fn answer(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    slots: &Slots,
+    head: &RequestHeader,
+    body: &Body,
+) -> Result<Outcome, Fault> {
+    let code = head.command.get();
+    let entry = table::entry(code).ok_or(Errno::NotSupported);
+    let result = entry.and_then(|entry| Ok((entry, (entry.run)(adapter, turn, body)?)));
+    adapter.settle(turn);
+    let (reply, error, outcome) = match result {
+        Ok((entry, reply)) => (reply, 0, entry.outcome()),
+        Err(errno) => (Reply::header(), errno as u8, Outcome::Refused(errno)),
+    };
+    let header = ResponseHeader {
+        response: head.response,
+        ack: if error == 0 { ACK + code } else { 0 }.into(),
+        error,
+        reserved: [0; 3],
+    };
+    let reply = reply.seal(&header);
+    turn.memory
+        .write(slots.response, &reply.bytes[..reply.length])?;
+    if let Outcome::Refused(errno) = outcome {
+        adapter.refused(turn, code, errno);
+    }
+    Ok(outcome)
+}
+
+impl Adapter {
+    fn refused(&mut self, turn: Turn<'_, '_>, code: u32, errno: Errno) {
+        self.oddities.commands += 1;
+        if self.chatter.allows(turn.now) {
+            let name = table::entry(code).map_or("unknown", |entry| entry.name);
+            tracing::debug!(code, name, ?errno, "refused a guest's command");
+        }
+    }
+}

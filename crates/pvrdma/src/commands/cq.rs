@@ -1,0 +1,77 @@
+//! CREATE_CQ, RESIZE_CQ and DESTROY_CQ.
+
+use vrdma_memory::{MAX_PAGES, PAGE, PageList, Right};
+use vrdma_verbs::object::{CqId, Owner};
+
+use super::destroy::forget_cq;
+use super::errno::require;
+use super::{Body, Errno, Reply};
+use crate::abi::request::{self, CreateCq};
+use crate::abi::response::CreatedCq;
+use crate::adapter::{Adapter, Turn};
+use crate::arming::Arming;
+use crate::object::cq::Cq;
+use crate::queue::completion::{CompletionRing, ENTRY_BYTES};
+
+pub(super) fn create(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: CreateCq = body.parse();
+    let owner = Owner(request.ctx_handle.get());
+    if !adapter.contexts.contains(owner) {
+        return Err(Errno::NoEntry);
+    }
+    let (entries, pages) = geometry(adapter, &request)?;
+    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
+    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
+    let ring = CompletionRing::new(entries, list.map_err(|_| Errno::Fault)?);
+    let id = adapter.hca.create_cq(owner)?;
+    adapter.cqs.put(
+        id.0,
+        Cq {
+            owner,
+            ring,
+            arming: Arming::new(),
+            watched_at: None,
+            dead: false,
+            _charge: charge,
+        },
+    );
+    adapter.count_cq(owner);
+    Ok(Reply::with(&CreatedCq {
+        cq_handle: id.0.into(),
+        cqe: entries.into(),
+    }))
+}
+
+/// Entries and pages, when the entries fit the pages.
+fn geometry(adapter: &Adapter, request: &CreateCq) -> Result<(u32, u32), Errno> {
+    let (entries, pages) = (request.cqe.get(), request.nchunks.get());
+    require(entries.is_power_of_two())?;
+    require(entries <= adapter.config.limits.queue_completions)?;
+    let needed = 1 + (u64::from(entries) * u64::from(ENTRY_BYTES)).div_ceil(PAGE);
+    require(u64::from(pages) >= needed && pages <= MAX_PAGES)?;
+    Ok((entries, pages))
+}
+
+/// Linux never resizes.
+pub(super) fn resize(_: &mut Adapter, _: Turn<'_, '_>, _: &Body) -> Result<Reply, Errno> {
+    Err(Errno::NotSupported)
+}
+
+pub(super) fn destroy(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: request::Handle = body.parse();
+    let id = CqId(request.handle.get());
+    if let Err(error) = adapter.hca.destroy_cq(id) {
+        adapter.withdraw_cq(turn, id);
+        return Err(error.into());
+    }
+    forget_cq(adapter, id);
+    Ok(Reply::none())
+}

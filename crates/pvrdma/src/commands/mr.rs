@@ -1,0 +1,124 @@
+//! CREATE_MR and DESTROY_MR.
+
+use std::sync::Arc;
+
+use vrdma_memory::{MAX_PAGES, PAGE, PageList, Region, Right};
+use vrdma_verbs::attr::Access;
+use vrdma_verbs::object::{MrId, MrKind, MrSpec, PdId};
+
+use super::errno::require;
+use super::{Body, Errno, Reply};
+use crate::abi::request::{self, CreateMr, mr_flag};
+use crate::abi::response::CreatedMr;
+use crate::adapter::{Adapter, Turn};
+use crate::config::DeviceLimits;
+use crate::decode::fast_register;
+use crate::object::Mr;
+use crate::quota::Charge;
+
+/// Memory-window binding and huge pages: known, and without a meaning here.
+const ACCESS_IGNORED: u32 = 16 | 128;
+/// `IB_ACCESS_OPTIONAL`: hints such as relaxed ordering.
+const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
+
+type Spec = (MrSpec<Region>, Option<Charge>);
+
+pub(super) fn create(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: CreateMr = body.parse();
+    let pd = PdId(request.pd_handle.get());
+    let owner = adapter.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
+    let (spec, charge) = match request.flags.get() {
+        0 => user(adapter, turn, &request)?,
+        mr_flag::DMA => dma(&request)?,
+        mr_flag::FAST_REGISTER => empty(adapter, &request)?,
+        _ => return Err(Errno::Invalid),
+    };
+    let keys = adapter.hca.register(pd, spec)?;
+    adapter.mrs.put(
+        keys.id.0,
+        Mr {
+            owner,
+            _charge: charge,
+        },
+    );
+    Ok(Reply::with(&CreatedMr {
+        mr_handle: keys.id.0.into(),
+        lkey: keys.lkey.0.into(),
+        rkey: keys.rkey.0.into(),
+        ..CreatedMr::default()
+    }))
+}
+
+/// The rights that a mask names; bits that would change what a registration means are refused.
+fn access(flags: u32) -> Result<Access, Errno> {
+    let meant = flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL);
+    Access::from_bits(meant).ok_or(Errno::Invalid)
+}
+
+fn user(adapter: &Adapter, turn: Turn<'_, '_>, request: &CreateMr) -> Result<Spec, Errno> {
+    let access = access(request.access_flags.get())?;
+    let pages = pages_spanned(request).ok_or(Errno::Invalid)?;
+    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
+    let right = match access.contains(Access::LOCAL_WRITE) {
+        true => Right::Write,
+        false => Right::Read,
+    };
+    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, right);
+    let list = list.map_err(|_| Errno::Fault)?;
+    let start = request.start.get();
+    let spec = MrSpec {
+        kind: MrKind::User,
+        start,
+        length: request.length.get(),
+        access,
+        region: Some(Region::Pages(Arc::new(list.starting_at(start)))),
+    };
+    Ok((spec, Some(charge)))
+}
+
+/// The page count of the request, when it is what the range takes.
+fn pages_spanned(request: &CreateMr) -> Option<u32> {
+    let (start, length) = (request.start.get(), request.length.get());
+    start.checked_add(length)?;
+    let pages = (start % PAGE + length).div_ceil(PAGE);
+    let matches = pages == u64::from(request.nchunks.get()) && pages <= u64::from(MAX_PAGES);
+    let allowed = (1..=DeviceLimits::REGION_BYTES).contains(&length);
+    (allowed && matches).then_some(pages as u32)
+}
+
+fn dma(request: &CreateMr) -> Result<Spec, Errno> {
+    let spec = MrSpec {
+        kind: MrKind::Dma,
+        start: 0,
+        length: u64::MAX,
+        access: access(request.access_flags.get())?,
+        region: Some(Region::Bus),
+    };
+    Ok((spec, None))
+}
+
+fn empty(adapter: &Adapter, request: &CreateMr) -> Result<Spec, Errno> {
+    let pages = request.nchunks.get();
+    require((1..=fast_register::PAGES_MAX).contains(&pages))?;
+    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
+    let spec = MrSpec {
+        kind: MrKind::FastRegister { pages },
+        start: 0,
+        length: 0,
+        access: Access::empty(),
+        region: None,
+    };
+    Ok((spec, Some(charge)))
+}
+
+pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: request::Handle = body.parse();
+    let id = MrId(request.handle.get());
+    adapter.hca.deregister(id)?;
+    adapter.mrs.remove(id.0);
+    Ok(Reply::none())
+}

@@ -1,0 +1,47 @@
+//! QUERY_PORT and QUERY_PKEY.
+
+use vrdma_wire::Mtu;
+
+use super::errno::require;
+use super::{Body, Errno, Reply};
+use crate::abi::request;
+use crate::abi::response::{Pkey, PortAttributes};
+use crate::adapter::{Adapter, Turn};
+use crate::capabilities::PKEYS;
+use crate::config::DeviceLimits;
+
+const PORT: u8 = 1;
+const STATE_ACTIVE: u32 = 4;
+const PHYSICAL_LINK_UP: u8 = 5;
+/// 4X at 25 Gbit/s a lane: what a program may plan with.
+const WIDTH_4X: u8 = 2;
+const SPEED_EDR: u8 = 32;
+/// Full member of the default partition.
+const DEFAULT_PKEY: u16 = 0xffff;
+
+pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: request::QueryPort = body.parse();
+    require(request.port == PORT)?;
+    Ok(Reply::with(&PortAttributes {
+        state: STATE_ACTIVE.into(),
+        max_mtu: Mtu::B4096.code().into(),
+        active_mtu: adapter.config.mtu.code().into(),
+        gid_tbl_len: adapter.config.limits.gids.into(),
+        max_msg_sz: DeviceLimits::MESSAGE_BYTES.into(),
+        pkey_tbl_len: PKEYS.into(),
+        max_vl_num: 1,
+        active_width: WIDTH_4X,
+        active_speed: SPEED_EDR,
+        phys_state: PHYSICAL_LINK_UP,
+        ..PortAttributes::default()
+    }))
+}
+
+pub(super) fn query_pkey(_: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: request::QueryPkey = body.parse();
+    require(request.port == PORT && u16::from(request.index) < PKEYS)?;
+    Ok(Reply::with(&Pkey {
+        pkey: DEFAULT_PKEY.into(),
+        ..Pkey::default()
+    }))
+}

@@ -1,0 +1,122 @@
+//! CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
+
+use vrdma_memory::{PageList, Right};
+use vrdma_verbs::attr::QpState;
+use vrdma_verbs::object::{CqId, PdId, QpId, QpSpec, QpType, SrqId};
+
+use super::destroy::forget_qp;
+use super::qp_attributes;
+use super::qp_geometry::Geometry;
+use super::{Body, Errno, Reply};
+use crate::abi::request::{self, CreateQp, ModifyQp, QueryQp, qp_type};
+use crate::abi::response::{Created, CreatedQp, CreatedQpV1};
+use crate::abi::version;
+use crate::adapter::{Adapter, Turn};
+use crate::decode::send::SendRules;
+use crate::object::qp::Qp;
+use crate::queue::work::WorkRing;
+
+pub(super) fn create(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: CreateQp = body.parse();
+    let geometry = Geometry::check(&request, &adapter.config.limits)?;
+    let spec = spec(&request)?;
+    let owner = adapter.hca.owner_of_pd(spec.pd).ok_or(Errno::NoEntry)?;
+    let charge = adapter.quota.take(geometry.pages).ok_or(Errno::NoMemory)?;
+    let directory = request.pdir_dma.get();
+    let pages = PageList::resolve(turn.memory, directory, geometry.pages, Right::Write);
+    let pages = pages.map_err(|_| Errno::Fault)?;
+    let id = adapter.hca.create_qp(spec)?;
+    let rules = SendRules {
+        qp_type: spec.qp_type,
+        owner,
+        pd: spec.pd,
+        max_sge: geometry.sizes.max_send_sge.get(),
+        max_sge_rd: adapter.config.limits.read_sges,
+    };
+    adapter.qps.put(
+        id.0,
+        Qp {
+            rules,
+            send_cq: spec.send_cq,
+            recv_cq: spec.recv_cq,
+            sizes: geometry.sizes,
+            pages,
+            send: WorkRing::new(geometry.send),
+            recv: geometry.recv.map(WorkRing::new),
+            queued: false,
+            starved: false,
+            dead: false,
+            _charge: charge,
+        },
+    );
+    if let Some(context) = adapter.contexts.get_mut(owner) {
+        context.qps.push(id);
+    }
+    Ok(created(adapter, id, &geometry))
+}
+
+fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
+    let qp_type = match request.qp_type {
+        qp_type::GSI => QpType::Gsi,
+        qp_type::RC => QpType::Rc,
+        qp_type::UD => QpType::Ud,
+        _ => return Err(Errno::Invalid),
+    };
+    let srq = SrqId(request.srq_handle.get());
+    Ok(QpSpec {
+        qp_type,
+        pd: PdId(request.pd_handle.get()),
+        send_cq: CqId(request.send_cq_handle.get()),
+        recv_cq: CqId(request.recv_cq_handle.get()),
+        srq: (request.is_srq == 1).then_some(srq),
+        signal_all: request.sq_sig_all != 0,
+    })
+}
+
+fn created(adapter: &Adapter, id: QpId, geometry: &Geometry) -> Reply {
+    let qpn = adapter.hca.qpn(id).expect("it was created just now");
+    if adapter.driver_version < version::QP_HANDLE {
+        return Reply::with(&CreatedQpV1 {
+            qpn: id.0.into(),
+            sizes: geometry.sizes,
+        });
+    }
+    Reply::with(&CreatedQp {
+        qpn: qpn.get().into(),
+        qp_handle: id.0.into(),
+        sizes: geometry.sizes,
+        ..CreatedQp::default()
+    })
+}
+
+pub(super) fn modify(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: ModifyQp = body.parse();
+    let id = QpId(request.qp_handle.get());
+    let (attr, mask) = qp_attributes::parse(&request)?;
+    adapter.hca.modify_qp(id, &attr, mask)?;
+    match adapter.hca.qp_state(id) {
+        Some(QpState::Reset) => adapter.qps.get_mut(id.0).into_iter().for_each(Qp::restart),
+        _ => adapter.wake(id),
+    }
+    Ok(Reply::header())
+}
+
+pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: QueryQp = body.parse();
+    let id = QpId(request.qp_handle.get());
+    let attr = adapter.hca.query_qp(id)?;
+    let qp = adapter.qps.get(id.0).ok_or(Errno::NoEntry)?;
+    Ok(Reply::with(&qp_attributes::encode(&attr, &qp.sizes)))
+}
+
+pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: request::Handle = body.parse();
+    let id = QpId(request.handle.get());
+    adapter.hca.destroy_qp(id)?;
+    forget_qp(adapter, id);
+    Ok(Reply::with(&Created::default()))
+}

@@ -1,0 +1,114 @@
+//! CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ and DESTROY_SRQ.
+
+use vrdma_memory::{MAX_PAGES, PageList, Right};
+use vrdma_verbs::object::{PdId, SrqId};
+
+use super::destroy::forget_srq;
+use super::errno::require;
+use super::{Body, Errno, Reply};
+use crate::abi::request::{self, CreateSrq, ModifySrq, SRQ_LIMIT, SrqAttributes};
+use crate::abi::response::Created;
+use crate::adapter::{Adapter, Turn};
+use crate::object::srq::Srq;
+use crate::queue::work::{WorkArea, WorkRing, recv_stride};
+use crate::ring::RECV_STATE;
+
+const BASIC: u8 = 0;
+
+pub(super) fn create(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: CreateSrq = body.parse();
+    let pd = PdId(request.pd_handle.get());
+    let owner = adapter.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
+    let area = geometry(adapter, &request)?;
+    let pages = request.nchunks.get();
+    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
+    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
+    let list = list.map_err(|_| Errno::Fault)?;
+    let limit = request.attrs.srq_limit.get();
+    let id = adapter.hca.create_srq(pd, limit)?;
+    adapter.srqs.put(
+        id.0,
+        Srq {
+            owner,
+            pages: list,
+            ring: WorkRing::new(area),
+            max_wr: area.slots,
+            max_sge: request.attrs.max_sge.get(),
+            limit,
+            dead: false,
+            _charge: charge,
+        },
+    );
+    Ok(Reply::with(&Created {
+        handle: id.0.into(),
+        ..Created::default()
+    }))
+}
+
+/// The ring, when the request's numbers go together.
+fn geometry(adapter: &Adapter, request: &CreateSrq) -> Result<WorkArea, Errno> {
+    let limits = &adapter.config.limits;
+    let (slots, sges) = (request.attrs.max_wr.get(), request.attrs.max_sge.get());
+    require(request.srq_type == BASIC)?;
+    require(slots.is_power_of_two() && slots <= limits.queue_requests)?;
+    require((1..=limits.sges).contains(&sges))?;
+    require(request.attrs.srq_limit.get() <= slots)?;
+    let area = WorkArea {
+        slots,
+        stride: recv_stride(sges),
+        first_page: 1,
+        state: RECV_STATE,
+    };
+    let pages = request.nchunks.get();
+    require(pages <= MAX_PAGES && u64::from(pages) > area.pages())?;
+    Ok(area)
+}
+
+pub(super) fn modify(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: ModifySrq = body.parse();
+    let id = SrqId(request.srq_handle.get());
+    let limit = request.attrs.srq_limit.get();
+    let srq = adapter.srqs.get_mut(id.0).ok_or(Errno::NoEntry)?;
+    require(request.attr_mask.get() == SRQ_LIMIT && limit <= srq.max_wr)?;
+    srq.limit = limit;
+    adapter.hca.modify_srq_limit(id, limit)?;
+    if let Err(error) = adapter.check_limit(turn, id) {
+        adapter.fail_srq(turn, id, error);
+    }
+    Ok(Reply::header())
+}
+
+pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
+    let request: request::Handle = body.parse();
+    let srq = adapter.srqs.get(request.handle.get());
+    let srq = srq.ok_or(Errno::NoEntry)?;
+    Ok(Reply::with(&SrqAttributes {
+        max_wr: srq.max_wr.into(),
+        max_sge: srq.max_sge.into(),
+        srq_limit: srq.limit.into(),
+        ..SrqAttributes::default()
+    }))
+}
+
+pub(super) fn destroy(
+    adapter: &mut Adapter,
+    turn: Turn<'_, '_>,
+    body: &Body,
+) -> Result<Reply, Errno> {
+    let request: request::Handle = body.parse();
+    let id = SrqId(request.handle.get());
+    if let Err(error) = adapter.hca.destroy_srq(id) {
+        adapter.withdraw_srq(turn, id);
+        return Err(error.into());
+    }
+    forget_srq(adapter, id);
+    Ok(Reply::header())
+}

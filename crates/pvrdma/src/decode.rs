@@ -1,0 +1,87 @@
+//! Work requests out of ring entries.
+//!
+//! An entry is copied once, in one or two pieces that do not overlap, and only the copy is looked
+//! at. Whatever is wrong with it becomes a request that completes with an error in its turn, so that
+//! every entry moves its ring on.
+
+pub(crate) mod datagram;
+pub(crate) mod fast_register;
+pub(crate) mod receive;
+pub(crate) mod send;
+
+use vrdma_memory::View;
+use vrdma_verbs::work::{Sge, SgeList};
+use vrdma_wire::Lkey;
+use zerocopy::FromBytes;
+
+use crate::abi::work::{SGE_BYTES, SgeEntry};
+use crate::queue::RingError;
+
+/// Bytes copied at first: a whole send entry of up to 3 buffers, or a receive of up to 7. Longer
+/// entries take a second copy.
+const FIRST_PIECE: usize = 128;
+
+/// Most buffers of one entry whatever the guest asked for: the largest stride is a page.
+pub(crate) const SGES_MAX: u32 = 128;
+
+/// The private copy of an entry's beginning.
+struct Entry<'a, 'v> {
+    memory: &'a View<'v>,
+    address: u64,
+    bytes: [u8; FIRST_PIECE],
+    length: usize,
+}
+
+impl<'a, 'v> Entry<'a, 'v> {
+    /// Copies the beginning of the entry of `stride` bytes at `address`.
+    fn copy(memory: &'a View<'v>, address: u64, stride: u32) -> Result<Self, RingError> {
+        let mut bytes = [0; FIRST_PIECE];
+        let length = FIRST_PIECE.min(stride as usize);
+        memory.read(address, &mut bytes[..length])?;
+        Ok(Self {
+            memory,
+            address,
+            bytes,
+            length,
+        })
+    }
+
+    fn header<T: FromBytes>(&self) -> T {
+        let header = T::read_from_prefix(&self.bytes);
+        header
+            .map(|(header, _)| header)
+            .ok()
+            .expect("headers are shorter than the first piece")
+    }
+
+    /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
+    fn sges(&self, start: usize, count: u32) -> Result<SgeList, RingError> {
+        let count = count.min(SGES_MAX) as usize;
+        let end = start + count * SGE_BYTES;
+        let first = &self.bytes[start..end.min(self.length).max(start)];
+        let mut list: SgeList = parse(first).collect();
+        if end > self.length {
+            self.read_rest(end - self.length, &mut list)?;
+        }
+        Ok(list)
+    }
+
+    #[cold]
+    fn read_rest(&self, bytes: usize, list: &mut SgeList) -> Result<(), RingError> {
+        let mut rest = [0; SGES_MAX as usize * SGE_BYTES];
+        let rest = &mut rest[..bytes];
+        self.memory.read(self.address + self.length as u64, rest)?;
+        list.extend(parse(rest));
+        Ok(())
+    }
+}
+
+fn parse(bytes: &[u8]) -> impl Iterator<Item = Sge> {
+    let entries = bytes.chunks_exact(SGE_BYTES);
+    let entries = entries.filter_map(|bytes| SgeEntry::read_from_bytes(bytes).ok());
+    entries.map(|entry| Sge {
+        addr: entry.addr.get(),
+        length: entry.length.get(),
+        lkey: Lkey(entry.lkey.get()),
+    })
+}

@@ -1,0 +1,153 @@
+//! Send entries.
+//!
+//! User libraries put their own opcode numbers into the ring, which agree with the device's only up
+//! to 6, so a user's queue pair may do nothing beyond that: see [`permits`].
+
+use vrdma_memory::{Region, View};
+use vrdma_verbs::object::{Owner, PdId, QpType};
+use vrdma_verbs::work::{Imm, Remote, SendOp, SendWr, SgeList, Status};
+use vrdma_wire::Rkey;
+use zerocopy::FromBytes;
+
+use super::{Entry, datagram, fast_register};
+use crate::abi::work::{
+    AtomicPart, RdmaPart, SEND_HEADER_BYTES, SendHeader, opcode as op, send_flag,
+};
+use crate::queue::RingError;
+
+/// What a queue pair may ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SendRules {
+    /// Its service.
+    pub(crate) qp_type: QpType,
+    /// Its owner.
+    pub(crate) owner: Owner,
+    /// Its protection domain.
+    pub(crate) pd: PdId,
+    /// Buffers of one request.
+    pub(crate) max_sge: u32,
+    /// Buffers of one READ.
+    pub(crate) max_sge_rd: u32,
+}
+
+/// Copies and decodes the entry of `stride` bytes at `address`.
+pub(crate) fn decode(
+    memory: &View<'_>,
+    address: u64,
+    stride: u32,
+    rules: &SendRules,
+) -> Result<SendWr<Region>, RingError> {
+    let entry = Entry::copy(memory, address, stride)?;
+    let header: SendHeader = entry.header();
+    let flags = header.send_flags.get();
+    let mut request = SendWr {
+        id: header.wr_id.get(),
+        op: SendOp::Send,
+        fence: flags & send_flag::FENCE != 0,
+        signaled: flags & send_flag::SIGNALED != 0,
+        solicited: flags & send_flag::SOLICITED != 0,
+        sges: SgeList::new(),
+        datagram: None,
+    };
+    match check(&header, rules) {
+        Ok(()) => {
+            request.sges = entry.sges(SEND_HEADER_BYTES, header.num_sge.get())?;
+            fill(&mut request, memory, &header, rules);
+        }
+        Err(status) => request.op = SendOp::Refused(status),
+    }
+    Ok(request)
+}
+
+fn check(header: &SendHeader, rules: &SendRules) -> Result<(), Status> {
+    let opcode = header.opcode.get();
+    let most = match opcode {
+        op::RDMA_READ => rules.max_sge_rd.min(rules.max_sge),
+        _ => rules.max_sge,
+    };
+    (permits(rules, opcode) && header.num_sge.get() <= most)
+        .then_some(())
+        .ok_or(Status::LocQpOp)
+}
+
+/// Which opcodes a queue pair may use (reference section 8.3).
+fn permits(rules: &SendRules, opcode: u32) -> bool {
+    match rules.qp_type {
+        QpType::Gsi => opcode == op::SEND,
+        QpType::Ud => matches!(opcode, op::SEND | op::SEND_WITH_IMM),
+        QpType::Rc => match opcode {
+            0..=op::ATOMIC_FETCH_AND_ADD => true,
+            op::SEND_WITH_INV | op::LOCAL_INV | op::FAST_REG_MR => rules.owner == Owner::KERNEL,
+            _ => false,
+        },
+    }
+}
+
+fn fill(request: &mut SendWr<Region>, memory: &View<'_>, header: &SendHeader, rules: &SendRules) {
+    let op = operation(memory, header);
+    request.op = op.unwrap_or_else(SendOp::Refused);
+    if rules.qp_type != QpType::Rc {
+        match datagram::decode(header, rules.pd) {
+            Ok(datagram) => request.datagram = Some(datagram),
+            Err(status) => request.op = SendOp::Refused(status),
+        }
+    }
+}
+
+fn operation(memory: &View<'_>, header: &SendHeader) -> Result<SendOp<Region>, Status> {
+    let imm = Imm(header.ex);
+    let key = Rkey(u32::from_le_bytes(header.ex));
+    Ok(match header.opcode.get() {
+        op::RDMA_WRITE => SendOp::Write(remote(header)),
+        op::RDMA_WRITE_WITH_IMM => SendOp::WriteImm(remote(header), imm),
+        op::SEND => SendOp::Send,
+        op::SEND_WITH_IMM => SendOp::SendImm(imm),
+        op::RDMA_READ => SendOp::Read(remote(header)),
+        op::ATOMIC_CMP_AND_SWP => compare_swap(header),
+        op::ATOMIC_FETCH_AND_ADD => fetch_add(header),
+        op::SEND_WITH_INV => SendOp::SendInvalidate(key),
+        op::LOCAL_INV => SendOp::LocalInvalidate(key),
+        op::FAST_REG_MR => SendOp::FastRegister(fast_register::decode(memory, header)?),
+        _ => return Err(Status::LocQpOp),
+    })
+}
+
+/// The union of an entry, read as the opcode says.
+pub(super) fn part<T: FromBytes>(header: &SendHeader) -> T {
+    let part = T::read_from_prefix(&header.part);
+    part.map(|(part, _)| part)
+        .ok()
+        .expect("every variant fits the union")
+}
+
+fn remote(header: &SendHeader) -> Remote {
+    let part: RdmaPart = part(header);
+    Remote {
+        addr: part.remote_addr.get(),
+        rkey: Rkey(part.rkey.get()),
+    }
+}
+
+fn atomic(part: &AtomicPart) -> Remote {
+    Remote {
+        addr: part.remote_addr.get(),
+        rkey: Rkey(part.rkey.get()),
+    }
+}
+
+fn compare_swap(header: &SendHeader) -> SendOp<Region> {
+    let part: AtomicPart = part(header);
+    SendOp::CompareSwap {
+        remote: atomic(&part),
+        compare: part.compare_add.get(),
+        swap: part.swap.get(),
+    }
+}
+
+fn fetch_add(header: &SendHeader) -> SendOp<Region> {
+    let part: AtomicPart = part(header);
+    SendOp::FetchAdd {
+        remote: atomic(&part),
+        add: part.compare_add.get(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The device as a PCI function: registers, life cycle, and the data path behind them.
+//!
+//! ```text
+//!            DSRHIGH ok              ACTIVATE ok
+//!   Reset ─────────────► Configured ─────────────► Active ──► Failed
+//!     ▲  any RESET, DSRHIGH, reset()                  own rings or slots gone
+//!     └─────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Writing DSRHIGH resets whatever went before, since a guest that crashed or restarted by kexec
+//! says nothing else. Only `Active` touches guest memory on its own account, and only while bus
+//! mastering is on.
+//!
+//! The device does not know how register accesses reach it, nor who carries requests to peers. It
+//! belongs to one thread; every call does a bounded amount of work and none blocks.
+
+mod data_path;
+mod life_cycle;
+mod pci;
+mod registers;
+mod snapshot;
+
+use std::io;
+use std::sync::Arc;
+
+use vrdma_memory::{SharedPages, Space};
+
+use crate::abi::register::Vector;
+use crate::adapter::{Adapter, GidChange};
+use crate::config::{DeviceConfig, DoorbellMode};
+use crate::config_space::ConfigSpace;
+use crate::handshake::{Handshake, Slots};
+use crate::interrupts::Interrupts;
+
+pub use pci::BarRegion;
+pub use snapshot::{Activity, DeviceSnapshot, DeviceState};
+
+/// Where in its life the device is.
+enum Stage {
+    Reset,
+    Configured(Box<Handshake>),
+    Active(Box<Adapter>, Slots),
+    Failed,
+}
+
+/// One PVRDMA device.
+pub struct Device {
+    config: DeviceConfig,
+    space: Arc<Space>,
+    config_space: ConfigSpace,
+    doorbell_pages: Option<Arc<SharedPages>>,
+    interrupts: Interrupts,
+    stage: Stage,
+    /// The low half of the shared region's address, latched.
+    dsr_low: u32,
+    /// Outcome of the last control or request write.
+    error: u32,
+    /// What the guest wrote into the MAC registers, which have no effect.
+    mac: [u32; 2],
+    /// Lives so far: each starts with other queue pair numbers and keys.
+    lives: u64,
+    /// Addresses were bound when the last life ended.
+    gids_cleared: bool,
+}
+
+impl Device {
+    /// A device in reset, over the memory of one guest.
+    ///
+    /// Errors: memory for the doorbell pages.
+    ///
+    /// # Panics
+    /// If a limit that must be a power of two is none.
+    pub fn new(config: DeviceConfig, space: Arc<Space>) -> io::Result<Self> {
+        config.limits.assert_consistent();
+        let pages = config.limits.uar_pages;
+        let doorbell_pages = match config.doorbells {
+            DoorbellMode::Mapped => Some(Arc::new(SharedPages::new(pages as usize)?)),
+            DoorbellMode::Trapped => None,
+        };
+        // A PCI function comes up with bus mastering off, and the space follows it.
+        space.set_bus_master(false);
+        Ok(Self {
+            config,
+            space,
+            config_space: ConfigSpace::new(Vector::COUNT, pci::doorbell_bytes(&config)),
+            doorbell_pages,
+            interrupts: Interrupts::new(),
+            stage: Stage::Reset,
+            dsr_low: 0,
+            error: registers::NOT_ACTIVE,
+            mac: [0; 2],
+            lives: 0,
+            gids_cleared: false,
+        })
+    }
+
+    /// What it was made with.
+    pub fn config(&self) -> &DeviceConfig {
+        &self.config
+    }
+
+    /// The guest memory it works on.
+    pub fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
+    /// The vectors to fire now, one bit each.
+    pub fn take_interrupts(&mut self) -> u32 {
+        if let Stage::Active(adapter, _) = &mut self.stage {
+            self.interrupts.raise(adapter.take_raised());
+        }
+        match self.config_space.bus_master() {
+            true => self.interrupts.take(),
+            false => 0,
+        }
+    }
+
+    /// The next change of the addresses at which the device is reached, oldest first.
+    pub fn take_gid_change(&mut self) -> Option<GidChange> {
+        if std::mem::take(&mut self.gids_cleared) {
+            return Some(GidChange::Cleared);
+        }
+        match &mut self.stage {
+            Stage::Active(adapter, _) => adapter.gids.take_change(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the thread that serves the device calls over and over.
+//!
+//! `memory` is always a view of the device's own [`Space`](vrdma_memory::Space): one view serves a
+//! batch of calls. Nothing happens, and nothing is lost that would not be repeated, while the device
+//! is not active or must not master the bus.
+
+use vrdma_memory::{Region, View};
+use vrdma_verbs::Time;
+use vrdma_verbs::unit::{Request, Response};
+
+use super::{Device, Stage};
+use crate::abi::doorbell::Doorbell;
+use crate::adapter::{Adapter, Turn};
+
+impl Device {
+    /// The adapter, while it may work.
+    fn working(&mut self) -> Option<&mut Adapter> {
+        match &mut self.stage {
+            Stage::Active(adapter, _) if self.config_space.bus_master() => Some(adapter),
+            _ => None,
+        }
+    }
+
+    /// A doorbell that was written rather than mapped.
+    pub(super) fn ring(&mut self, page: u64, doorbell: Doorbell, value: u32, now: Time) {
+        let (Ok(page), Stage::Active(adapter, _)) = (u32::try_from(page), &mut self.stage) else {
+            return;
+        };
+        if !self.config_space.bus_master() {
+            return;
+        }
+        let memory = self.space.view();
+        let turn = Turn {
+            memory: &memory,
+            now,
+        };
+        adapter.ring(turn, page, doorbell, value);
+        adapter.settle(turn);
+        drop(memory);
+        self.give_up_if_broken();
+    }
+
+    /// Looks at mapped doorbells, timers and what waits for room in the guest's rings. True if
+    /// anything was done or is still to be done: call again before sleeping.
+    pub fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        let Some(adapter) = self.working() else {
+            return false;
+        };
+        let busy = adapter.poll(Turn { memory, now });
+        if adapter.is_broken() {
+            self.give_up_if_broken();
+        }
+        busy
+    }
+
+    /// The next request unit for a peer. Deliver it, or copy its payload, before the next call: the
+    /// completion of a datagram is published then, and the guest may reuse the buffer.
+    pub fn next_request(&mut self, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
+        self.working()?.next_request(Turn { memory, now })
+    }
+
+    /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is.
+    /// The answer, if there is one, goes back to the peer.
+    pub fn deliver(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: &View<'_>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        self.working()?
+            .deliver(Turn { memory, now }, request, source)
+    }
+
+    /// Takes a peer's answer. `source` is a view of the peer's memory, where READ data is.
+    pub fn respond(
+        &mut self,
+        memory: &View<'_>,
+        response: &Response<Region>,
+        source: &View<'_>,
+        now: Time,
+    ) {
+        if let Some(adapter) = self.working() {
+            adapter.respond(Turn { memory, now }, response, source);
+        }
+    }
+
+    /// When [`poll`](Self::poll) has something to do without a doorbell.
+    pub fn next_deadline(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Active(adapter, _) if self.config_space.bus_master() => adapter.next_deadline(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! From reset to active, and back at any moment.
+
+use vrdma_verbs::Time;
+use vrdma_verbs::object::Identity;
+
+use super::{Device, Stage, registers};
+use crate::abi::event::EventCode;
+use crate::abi::register::Vector;
+use crate::adapter::{Adapter, Turn};
+use crate::commands::Errno;
+use crate::config_space::ConfigSpace;
+use crate::handshake::Handshake;
+use crate::interrupts::Interrupts;
+
+/// Spreads lives over the seeds, so that neighbouring adapters do not meet (the golden ratio).
+const LIFE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Device {
+    /// DSRHIGH: forgets what was, and reads the region. The capabilities are in the guest's memory
+    /// when this returns: the driver reads them there without asking again.
+    pub(super) fn configure(&mut self, high: u32) {
+        self.reset_function();
+        let address = u64::from(high) << 32 | u64::from(self.dsr_low);
+        let memory = self.space.view();
+        match Handshake::read(&memory, address, &self.config) {
+            Ok(handshake) => self.stage = Stage::Configured(Box::new(handshake)),
+            Err(_) => tracing::debug!(address, "a guest's shared region cannot be used"),
+        }
+    }
+
+    /// ACTIVATE. Doing it again changes nothing.
+    pub(super) fn activate(&mut self) -> Result<(), Errno> {
+        let handshake = match &self.stage {
+            Stage::Configured(handshake) => handshake,
+            Stage::Active(..) => return Ok(()),
+            Stage::Reset | Stage::Failed => return Err(Errno::Invalid),
+        };
+        let memory = self.space.view();
+        let terms = handshake.agree(&memory).map_err(|refusal| {
+            tracing::debug!(%refusal, "a guest's driver was not activated");
+            Errno::Invalid
+        })?;
+        drop(memory);
+        self.lives += 1;
+        let slots = terms.slots;
+        let pages = self.doorbell_pages.clone();
+        let adapter = Adapter::new(self.config, self.identity(), terms, pages);
+        self.stage = Stage::Active(Box::new(adapter), slots);
+        Ok(())
+    }
+
+    /// UNQUIESCE: the paired network device is up. There is nothing to resume.
+    pub(super) fn unquiesce(&self) -> Result<(), Errno> {
+        match self.stage {
+            Stage::Active(..) => Ok(()),
+            _ => Err(Errno::Invalid),
+        }
+    }
+
+    fn identity(&self) -> Identity {
+        let identity = self.config.identity;
+        let seed = identity
+            .seed
+            .wrapping_add(self.lives.wrapping_mul(LIFE_STEP));
+        Identity { seed, ..identity }
+    }
+
+    /// Forgets everything of the guest: objects, rings, slots, pending interrupts.
+    pub(super) fn reset_function(&mut self) {
+        self.end_life(Stage::Reset);
+        self.interrupts = Interrupts::new();
+        self.error = registers::NOT_ACTIVE;
+    }
+
+    fn end_life(&mut self, next: Stage) {
+        let ended = std::mem::replace(&mut self.stage, next);
+        self.gids_cleared |= matches!(ended, Stage::Active(..));
+    }
+
+    /// A reset of the PCI function: also the registers and the configuration space.
+    pub fn reset(&mut self) {
+        self.reset_function();
+        self.dsr_low = 0;
+        self.mac = [0; 2];
+        self.config_space =
+            ConfigSpace::new(Vector::COUNT, super::pci::doorbell_bytes(&self.config));
+        self.space.set_bus_master(false);
+    }
+
+    /// The guest's memory map changed. If the device's own rings or slots went with it, the device
+    /// fails; queues find out when they are used next.
+    pub fn memory_changed(&mut self) {
+        let Stage::Active(adapter, slots) = &mut self.stage else {
+            return;
+        };
+        if !self.config_space.bus_master() {
+            return;
+        }
+        let memory = self.space.view();
+        if !slots.are_mapped(&memory) || !adapter.rings_are_mapped(&memory) {
+            adapter.break_down();
+        }
+        drop(memory);
+        self.give_up_if_broken();
+    }
+
+    /// Stops for good if the rings that everything else is reported through are unusable.
+    pub(super) fn give_up_if_broken(&mut self) {
+        let Stage::Active(adapter, _) = &mut self.stage else {
+            return;
+        };
+        if !adapter.is_broken() {
+            return;
+        }
+        tracing::warn!("a guest's device rings or command slots are unusable: the device stops");
+        let memory = self.space.view();
+        // The event ring may still be there; if it is not, nobody can be told.
+        adapter.push_event(
+            Turn {
+                memory: &memory,
+                now: Time(0),
+            },
+            EventCode::DeviceFatal,
+            0,
+        );
+        drop(memory);
+        self.interrupts.raise(adapter.take_raised());
+        self.error = Errno::Fault as u32;
+        self.end_life(Stage::Failed);
+    }
+}

@@ -1,0 +1,106 @@
+//! Accesses to regions, and what a VMM has to know to map them.
+
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+
+use vrdma_verbs::Time;
+
+use super::Device;
+use crate::abi::PAGE;
+use crate::abi::doorbell::Doorbell;
+use crate::abi::register::Register;
+use crate::config::{DeviceConfig, DoorbellMode};
+use crate::config_space::{CONFIG_BYTES, MSIX_BAR_BYTES, REGISTER_BAR_BYTES};
+
+/// Regions of the PCI function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BarRegion {
+    /// BAR 0: MSI-X table and pending bits, which the VMM emulates.
+    Msix,
+    /// BAR 1.
+    Registers,
+    /// BAR 2, 64 bit.
+    Doorbells,
+    /// Configuration space.
+    Config,
+}
+
+/// Bytes of BAR 2.
+pub(super) fn doorbell_bytes(config: &DeviceConfig) -> u64 {
+    u64::from(config.limits.uar_pages) * PAGE
+}
+
+impl Device {
+    /// Bytes of a region.
+    pub fn region_bytes(&self, region: BarRegion) -> u64 {
+        match region {
+            BarRegion::Msix => MSIX_BAR_BYTES,
+            BarRegion::Registers => REGISTER_BAR_BYTES,
+            BarRegion::Doorbells => doorbell_bytes(&self.config),
+            BarRegion::Config => CONFIG_BYTES as u64,
+        }
+    }
+
+    /// The memory behind BAR 2, if programs ring in memory.
+    pub fn doorbell_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.doorbell_pages.as_ref().map(|pages| pages.fd())
+    }
+
+    /// The part of BAR 2 that a VMM may map from [`doorbell_fd`](Self::doorbell_fd), at the same
+    /// offsets. The kernel's page 0 is not in it.
+    pub fn mapped_area(&self) -> Option<Range<u64>> {
+        let mapped = self.config.doorbells == DoorbellMode::Mapped;
+        mapped.then(|| PAGE..doorbell_bytes(&self.config))
+    }
+
+    /// Reads from a region. What cannot be read is all ones, as on a bus.
+    pub fn read(&mut self, region: BarRegion, offset: u64, out: &mut [u8]) {
+        match region {
+            BarRegion::Config => self.config_space.read(offset, out),
+            BarRegion::Msix => out.fill(0),
+            BarRegion::Doorbells => out.fill(0xff),
+            BarRegion::Registers => {
+                let register = Register::at(offset).filter(|_| out.len() == size_of::<u32>());
+                match register {
+                    Some(register) => {
+                        let value = self.read_register(register);
+                        out.copy_from_slice(&value.to_le_bytes());
+                    }
+                    None => out.fill(0xff),
+                }
+            }
+        }
+    }
+
+    /// Writes to a region, and has done all that the write asks for when it returns.
+    pub fn write(&mut self, region: BarRegion, offset: u64, data: &[u8], now: Time) {
+        match region {
+            BarRegion::Config => self.write_config(offset, data),
+            BarRegion::Msix => {}
+            BarRegion::Registers => {
+                if let (Some(register), Some(value)) = (Register::at(offset), word(data)) {
+                    self.write_register(register, value, now);
+                }
+            }
+            BarRegion::Doorbells => {
+                if let (Some(doorbell), Some(value)) = (Doorbell::at(offset % PAGE), word(data)) {
+                    self.ring(offset / PAGE, doorbell, value, now);
+                }
+            }
+        }
+    }
+
+    fn write_config(&mut self, offset: u64, data: &[u8]) {
+        let before = self.config_space.bus_master();
+        self.config_space.write(offset, data);
+        let after = self.config_space.bus_master();
+        if before != after {
+            self.space.set_bus_master(after);
+        }
+    }
+}
+
+/// Registers and doorbells are written 32 bits at a time; any other width has no meaning.
+fn word(data: &[u8]) -> Option<u32> {
+    data.try_into().ok().map(u32::from_le_bytes)
+}

@@ -1,0 +1,92 @@
+//! What reading and writing each register does.
+
+use vrdma_verbs::Time;
+
+use super::{Device, Stage};
+use crate::abi::register::{Control, Register, Vector};
+use crate::abi::version;
+use crate::adapter::Turn;
+use crate::commands::{self, Errno, Outcome};
+
+/// The error register before the device is active: nothing has succeeded yet.
+pub(super) const NOT_ACTIVE: u32 = 0xffff;
+/// The only value of the request register that means something.
+const EXECUTE: u32 = 0;
+/// What write-only registers and those that do not exist read as.
+const NOTHING: u32 = u32::MAX;
+
+impl Device {
+    pub(super) fn read_register(&mut self, register: Register) -> u32 {
+        match register {
+            Register::Version => version::QP_HANDLE,
+            Register::Error => self.error,
+            Register::InterruptCause => self.read_causes(),
+            Register::InterruptMask => self.interrupts.mask(),
+            Register::MacLow => self.mac[0],
+            Register::MacHigh => self.mac[1],
+            Register::DsrLow | Register::DsrHigh | Register::Control | Register::Request => NOTHING,
+        }
+    }
+
+    fn read_causes(&mut self) -> u32 {
+        if let Stage::Active(adapter, _) = &mut self.stage {
+            self.interrupts.raise(adapter.take_raised());
+        }
+        self.interrupts.read_causes()
+    }
+
+    pub(super) fn write_register(&mut self, register: Register, value: u32, now: Time) {
+        match register {
+            Register::DsrLow => self.dsr_low = value,
+            Register::DsrHigh => self.configure(value),
+            Register::Control => self.error = outcome(self.control(value)),
+            Register::Request if value == EXECUTE => self.error = self.request(now),
+            Register::InterruptMask => self.interrupts.set_mask(value),
+            Register::MacLow => self.mac[0] = value,
+            Register::MacHigh => self.mac[1] = value,
+            Register::Request | Register::Version | Register::Error | Register::InterruptCause => {}
+        }
+    }
+
+    fn control(&mut self, value: u32) -> Result<(), Errno> {
+        match Control::from_code(value).ok_or(Errno::Invalid)? {
+            Control::Activate => self.activate(),
+            Control::Unquiesce => self.unquiesce(),
+            Control::Reset => {
+                self.reset_function();
+                Ok(())
+            }
+        }
+    }
+
+    /// Executes the command in the slot and answers the value of the error register.
+    fn request(&mut self, now: Time) -> u32 {
+        let Stage::Active(adapter, slots) = &mut self.stage else {
+            return Errno::Invalid as u32;
+        };
+        let memory = self.space.view();
+        let turn = Turn {
+            memory: &memory,
+            now,
+        };
+        let outcome = commands::execute(adapter, turn, slots);
+        if outcome == Outcome::SlotLost {
+            adapter.break_down();
+        }
+        drop(memory);
+        self.give_up_if_broken();
+        match outcome {
+            Outcome::Answered => {
+                self.interrupts.raise(Vector::Response.bit());
+                0
+            }
+            Outcome::Done => 0,
+            Outcome::Refused(errno) => errno as u32,
+            Outcome::SlotLost => Errno::Fault as u32,
+        }
+    }
+}
+
+fn outcome(result: Result<(), Errno>) -> u32 {
+    result.map_or_else(|errno| errno as u32, |()| 0)
+}

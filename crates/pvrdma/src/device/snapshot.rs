@@ -1,0 +1,87 @@
+//! What the device looks like from outside: for `vrdma stats`, and for its thread.
+
+use vrdma_verbs::counters::{Counters, Counts};
+use vrdma_wire::Gid;
+
+use super::{Device, Stage};
+use crate::adapter::Oddities;
+
+/// Where in its life the device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DeviceState {
+    /// No driver.
+    Reset,
+    /// A driver is probing.
+    Configured,
+    /// In use.
+    Active,
+    /// Stopped because its own rings or slots became unusable.
+    Failed,
+}
+
+/// The device at one moment.
+#[derive(Clone, Debug)]
+pub struct DeviceSnapshot {
+    /// Where in its life it is.
+    pub state: DeviceState,
+    /// Protocol version of the guest's driver, while active.
+    pub driver_version: Option<u32>,
+    /// Programs that have the device open.
+    pub contexts: u32,
+    /// Live objects.
+    pub counts: Counts,
+    /// Traffic of this life.
+    pub counters: Counters,
+    /// What the guest got wrong in this life.
+    pub oddities: Oddities,
+    /// Bound addresses with their indices.
+    pub gids: Vec<(u8, Gid)>,
+    /// Lives so far.
+    pub lives: u64,
+}
+
+/// What decides whether doorbell memory must be looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Activity {
+    /// Contexts of programs that have queue pairs or completion queues.
+    pub live_contexts: u32,
+    /// Work is waiting: [`Device::poll`] and [`Device::next_request`] have something to do.
+    pub runnable: bool,
+}
+
+impl Device {
+    /// Everything at once.
+    pub fn snapshot(&self) -> DeviceSnapshot {
+        let state = match &self.stage {
+            Stage::Reset => DeviceState::Reset,
+            Stage::Configured(_) => DeviceState::Configured,
+            Stage::Active(..) => DeviceState::Active,
+            Stage::Failed => DeviceState::Failed,
+        };
+        let adapter = match &self.stage {
+            Stage::Active(adapter, _) => Some(adapter),
+            _ => None,
+        };
+        DeviceSnapshot {
+            state,
+            driver_version: adapter.map(|adapter| adapter.driver_version),
+            contexts: adapter.map_or(0, |adapter| adapter.contexts.live().len() as u32),
+            counts: adapter.map_or_else(Counts::default, |adapter| adapter.hca.counts()),
+            counters: adapter.map_or_else(Counters::default, |adapter| *adapter.hca.counters()),
+            oddities: adapter.map_or_else(Oddities::default, |adapter| adapter.oddities),
+            gids: adapter.map_or_else(Vec::new, |adapter| adapter.gids.bound().collect()),
+            lives: self.lives,
+        }
+    }
+
+    /// Whether the device needs looking at.
+    pub fn activity(&self) -> Activity {
+        match &self.stage {
+            Stage::Active(adapter, _) => Activity {
+                live_contexts: adapter.contexts.in_use(),
+                runnable: adapter.is_runnable(),
+            },
+            _ => Activity::default(),
+        }
+    }
+}

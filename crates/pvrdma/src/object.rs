@@ -1,0 +1,17 @@
+//! Our half of the engine's objects: where their rings are and who rings for them.
+
+pub(crate) mod context;
+pub(crate) mod cq;
+pub(crate) mod qp;
+pub(crate) mod srq;
+
+use crate::quota::Charge;
+
+/// A registration: what it costs and whose it is.
+#[derive(Debug)]
+pub(crate) struct Mr {
+    /// Owner of its protection domain.
+    pub(crate) owner: vrdma_verbs::object::Owner,
+    /// Pages it may name.
+    pub(crate) _charge: Option<Charge>,
+}

@@ -1,0 +1,97 @@
+//! A queue pair: its two rings and what its requests may do.
+
+use vrdma_memory::{PageList, Region, View};
+use vrdma_verbs::object::{CqId, Owner};
+use vrdma_verbs::work::{RecvWr, SendWr};
+
+use crate::abi::response::QpSizes;
+use crate::decode::{receive, send};
+use crate::queue::RingError;
+use crate::queue::work::WorkRing;
+use crate::quota::Charge;
+
+#[derive(Debug)]
+pub(crate) struct Qp {
+    pub(crate) rules: send::SendRules,
+    pub(crate) send_cq: CqId,
+    pub(crate) recv_cq: CqId,
+    pub(crate) sizes: QpSizes,
+    pub(crate) pages: PageList,
+    pub(crate) send: WorkRing,
+    /// `None` with a shared receive queue.
+    pub(crate) recv: Option<WorkRing>,
+    /// In the run queue.
+    pub(crate) queued: bool,
+    /// Has requests that the engine had no room for.
+    pub(crate) starved: bool,
+    /// Its rings are unusable: they are not touched any more.
+    pub(crate) dead: bool,
+    pub(crate) _charge: Charge,
+}
+
+impl Qp {
+    pub(crate) fn owner(&self) -> Owner {
+        self.rules.owner
+    }
+
+    /// The guest zeroes the indices when a reset returns.
+    pub(crate) fn restart(&mut self) {
+        self.send.restart();
+        self.recv.iter_mut().for_each(WorkRing::restart);
+        (self.starved, self.dead) = (false, false);
+    }
+
+    /// Whether the send ring holds requests that were not fetched.
+    pub(crate) fn has_sends(&mut self, memory: &View<'_>) -> Result<bool, RingError> {
+        Ok(!self.dead && self.send.available(memory, &self.pages)? > 0)
+    }
+
+    /// Copies the next send request, if there is one.
+    pub(crate) fn fetch_send(
+        &mut self,
+        memory: &View<'_>,
+    ) -> Result<Option<SendWr<Region>>, RingError> {
+        if !self.has_sends(memory)? {
+            return Ok(None);
+        }
+        let at = self.send.fetch(&self.pages)?;
+        send::decode(memory, at, self.send.stride(), &self.rules).map(Some)
+    }
+
+    /// Whether the guest's index of the receive ring is sound.
+    pub(crate) fn check_receives(&mut self, memory: &View<'_>) -> Result<(), RingError> {
+        match self.recv.as_mut().filter(|_| !self.dead) {
+            Some(recv) => recv.refresh(memory, &self.pages).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Copies the next receive of an own ring, if there is one.
+    pub(crate) fn fetch_recv(&mut self, memory: &View<'_>) -> Result<Option<RecvWr>, RingError> {
+        let Some(recv) = self.recv.as_mut().filter(|_| !self.dead) else {
+            return Ok(None);
+        };
+        if recv.available(memory, &self.pages)? == 0 {
+            return Ok(None);
+        }
+        let at = recv.fetch(&self.pages)?;
+        let max_sge = self.sizes.max_recv_sge.get();
+        receive::decode(memory, at, recv.stride(), max_sge).map(Some)
+    }
+
+    /// The oldest send request is done: the guest may reuse its slot.
+    pub(crate) fn release_send(&mut self, memory: &View<'_>) -> Result<(), RingError> {
+        match self.dead {
+            true => Ok(()),
+            false => self.send.release(memory, &self.pages),
+        }
+    }
+
+    /// The oldest receive is done. Those of a shared queue were released when they were copied.
+    pub(crate) fn release_recv(&mut self, memory: &View<'_>) -> Result<(), RingError> {
+        match self.recv.as_mut().filter(|_| !self.dead) {
+            Some(recv) => recv.release(memory, &self.pages),
+            None => Ok(()),
+        }
+    }
+}
