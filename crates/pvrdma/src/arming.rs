@@ -1,0 +1,282 @@
+//! When a completion queue's notification is due, although its doorbells are words in memory that
+//! overwrite each other.
+//!
+//! All CQs of a user context share one 32-bit word. Writing `ARM` there asks for a notification, and
+//! the `POLL` that rdma-core writes at each empty poll usually wipes it out before the device looks.
+//! The device takes the word by exchanging it with 0, so it knows two things only: that a word naming
+//! some CQ was written last, and that words it never saw may have come before. Any word seen therefore
+//! makes every CQ of the page *maybe armed*, until that CQ is notified.
+//!
+//! ```text
+//!   publish a completion          armed, exactly seen ────────────────► notify
+//!                                 maybe armed, a sleeper by habit ────► notify
+//!                                 maybe armed, else ──► watch ──┐
+//!                                 neither ──► unheard           │ deadline, consumer did not move ──► notify
+//!   word seen, ring not empty ──────────────────────► watch ────┤ deadline, consumer moved ──► watch again
+//!                                                               └ ring found empty ──► quiet
+//! ```
+//!
+//! A watch waits a moment whether the guest takes its completions without being told. Nothing but a
+//! notification ends the armed and maybe-armed states: a guest that armed may consume a completion by
+//! polling and sleep later on the strength of the same arming. So a notification can be superfluous
+//! but never missing; `model` tries all interleavings.
+//!
+//! With trapped doorbells every word arrives, in order: nobody counts [`Touches`], and what remains
+//! are the exact rules. This module knows neither rings nor pages; [`Sight`] is all it is told.
+
+mod habit;
+
+use core::time::Duration;
+
+use vrdma_verbs::Time;
+
+use habit::Habit;
+
+/// How long a watch waits for a guest that seems awake: longer than poll loops take from one look at
+/// the ring to the next, shorter than an unneeded interrupt costs the guest (about 100 us).
+pub const PATIENCE: Duration = Duration::from_micros(32);
+
+/// How long a watch waits when the guest has left the ring alone since the last notification. Who
+/// sleeps has looked into the ring after arming, so this is a queue that is drained now and then, or
+/// a guest that arms without looking: one gets few interrupts, the other a late one.
+pub const STALLED_PATIENCE: Duration = Duration::from_millis(8);
+
+/// A word that names the CQ (`PVRDMA_UAR_CQ_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CqDoorbell {
+    /// Notify at the next completion.
+    Arm,
+    /// Notify at the next solicited completion or error.
+    ArmSolicited,
+    /// The CQ was found empty.
+    Poll,
+}
+
+/// How many words have been taken out of one page: the state of all CQs that share it. Stays 0 where
+/// doorbells are trapped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Touches(u64);
+
+impl Touches {
+    /// Counts a word that was not 0.
+    pub fn touch(&mut self) {
+        self.0 += 1;
+    }
+}
+
+/// What the device sees of a CQ at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sight {
+    /// The guest's consumer index.
+    pub consumer: u32,
+    /// Everything that was published is consumed.
+    pub empty: bool,
+    /// Of the CQ's page.
+    pub touches: Touches,
+}
+
+/// What the device must do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Verdict {
+    /// Append the CQ to the notification ring and raise the vector.
+    Notify,
+    /// Call [`Arming::poll`] at that time, or soon after; earlier does no harm.
+    Wait(Time),
+    /// Nobody asked so far, but a word that is still on its way may have: call
+    /// [`Arming::page_touched`] at the next word in the page. Said once until that call.
+    Unheard,
+    /// Nothing.
+    Idle,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Armed {
+    No,
+    Solicited,
+    Any,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Watch {
+    deadline: Time,
+    /// The guest's index when the watch began: if it moves, somebody is awake.
+    consumer: u32,
+    /// Began with a completion and nothing else, so its outcome says what the guest is doing.
+    telling: bool,
+}
+
+/// State of one CQ.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Arming {
+    /// The page's count at the last notification: if it is another now, an unseen ARM is possible.
+    answered: Touches,
+    /// The guest's index at the last notification.
+    answered_at: Option<u32>,
+    watch: Option<Watch>,
+    habit: Habit,
+    armed: Armed,
+    unheard: bool,
+}
+
+impl Default for Arming {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Arming {
+    /// A fresh CQ: not armed, but maybe armed if its page has been touched before, which costs at
+    /// most one unneeded notification.
+    pub const fn new() -> Self {
+        Self {
+            answered: Touches(0),
+            answered_at: None,
+            watch: None,
+            habit: Habit::new(),
+            armed: Armed::No,
+            unheard: false,
+        }
+    }
+
+    /// A word that names this CQ. In a mapped page the word has been counted in `sight.touches`.
+    pub fn rung(&mut self, word: CqDoorbell, sight: Sight, now: Time) -> Verdict {
+        match word {
+            CqDoorbell::Poll => self.habit.polled(now),
+            CqDoorbell::Arm => self.arm(Armed::Any, now),
+            CqDoorbell::ArmSolicited => self.arm(Armed::Solicited, now),
+        }
+        self.look_again(sight, now)
+    }
+
+    /// Some word was seen in the page of this CQ, which was [`Verdict::Unheard`].
+    pub fn page_touched(&mut self, sight: Sight, now: Time) -> Verdict {
+        self.unheard = false;
+        self.look_again(sight, now)
+    }
+
+    /// Completions were published. `before` is the ring as it was without them, with the page looked
+    /// at after they became visible; `urgent` says that one of them is solicited or an error.
+    pub fn published(&mut self, before: Sight, urgent: bool, now: Time) -> Verdict {
+        if before.empty {
+            self.consumed();
+        }
+        if let Some(watch) = self.watch {
+            return Verdict::Wait(watch.deadline);
+        }
+        if self.armed == Armed::Any || (self.armed == Armed::Solicited && urgent) {
+            return self.notify(before);
+        }
+        if self.maybe_armed(before) {
+            return self.guess(before, now);
+        }
+        self.overhear()
+    }
+
+    /// Looks after a watch.
+    pub fn poll(&mut self, sight: Sight, now: Time) -> Verdict {
+        if sight.empty {
+            self.consumed();
+        }
+        match self.watch {
+            None => Verdict::Idle,
+            Some(watch) if now < watch.deadline => Verdict::Wait(watch.deadline),
+            Some(watch) if watch.consumer != sight.consumer => {
+                self.consumed();
+                self.watch(sight, now + PATIENCE, watch.telling)
+            }
+            Some(watch) => {
+                if watch.telling {
+                    self.habit.overslept();
+                }
+                self.notify(sight)
+            }
+        }
+    }
+
+    /// When [`Self::poll`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.watch.map(|watch| watch.deadline)
+    }
+
+    fn arm(&mut self, armed: Armed, now: Time) {
+        self.armed = self.armed.max(armed);
+        self.habit.armed();
+        if let Some(watch) = &mut self.watch {
+            watch.deadline = watch.deadline.min(now + PATIENCE);
+            watch.telling = false;
+        }
+    }
+
+    /// A word was seen: the guest may have armed after a completion that it had not seen yet. It is
+    /// most likely about to poll, so a watch is cheaper than a notification.
+    fn look_again(&mut self, sight: Sight, now: Time) -> Verdict {
+        if let Some(watch) = &mut self.watch {
+            if watch.consumer != sight.consumer {
+                watch.deadline = watch.deadline.min(now + PATIENCE);
+            }
+            return Verdict::Wait(watch.deadline);
+        }
+        if sight.empty || !self.wanted(sight) {
+            return Verdict::Idle;
+        }
+        self.watch(sight, now + PATIENCE, false)
+    }
+
+    /// Maybe armed: sleeper or poller?
+    fn guess(&mut self, before: Sight, now: Time) -> Verdict {
+        if !before.empty && self.answered_at == Some(before.consumer) {
+            return self.watch(before, now + STALLED_PATIENCE, false);
+        }
+        match self.habit.patience(now) {
+            None => self.notify(before),
+            Some(patience) => self.watch(before, now + patience, true),
+        }
+    }
+
+    fn watch(&mut self, sight: Sight, deadline: Time, telling: bool) -> Verdict {
+        self.watch = Some(Watch {
+            deadline,
+            consumer: sight.consumer,
+            telling,
+        });
+        Verdict::Wait(deadline)
+    }
+
+    fn consumed(&mut self) {
+        if let Some(watch) = self.watch.take()
+            && watch.telling
+        {
+            self.habit.consumed_in_time();
+        }
+    }
+
+    fn notify(&mut self, sight: Sight) -> Verdict {
+        self.armed = Armed::No;
+        self.answered = sight.touches;
+        self.answered_at = Some(sight.consumer);
+        self.watch = None;
+        self.habit.notified();
+        Verdict::Notify
+    }
+
+    fn overhear(&mut self) -> Verdict {
+        if core::mem::replace(&mut self.unheard, true) {
+            return Verdict::Idle;
+        }
+        Verdict::Unheard
+    }
+
+    fn maybe_armed(&self, sight: Sight) -> bool {
+        sight.touches != self.answered
+    }
+
+    fn wanted(&self, sight: Sight) -> bool {
+        self.armed != Armed::No || self.maybe_armed(sight)
+    }
+}
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! The device of the model: what `pvrdma` does around [`Arming`], and ways to do it wrong.
+//!
+//! Time is gone: a deadline may pass at any moment. So is the habit: at each publication it may say
+//! anything, which includes all that it ever could have learnt.
+
+use vrdma_verbs::Time;
+
+use super::super::habit::Habit;
+use super::super::{Armed, Arming, PATIENCE, Sight, Touches, Verdict};
+use super::{QUEUES, Shared};
+
+/// Stands for all instants.
+const NOW: Time = Time(0);
+
+/// Completions that the device has for each CQ.
+const COMPLETIONS: [u8; QUEUES] = [2, 1];
+
+/// When a publication looks at the page; both must do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Order {
+    SwapLast,
+    SwapFirst,
+}
+
+impl Order {
+    pub(super) const ALL: [Self; 2] = [Self::SwapLast, Self::SwapFirst];
+}
+
+/// A deliberate mistake.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Flaw {
+    None,
+    /// A word arms only the CQ that it names.
+    DeafToThePage,
+    /// Publishing uses up the arming, notified or not.
+    ForgetsOnPublish,
+    /// A completion taken by polling uses up the arming.
+    ForgetsWhenConsumed,
+    /// A word seen says nothing about completions published before it.
+    IgnoresOlderCompletions,
+    /// Nobody looks after the deadline of a watch.
+    DropsWatches,
+}
+
+impl Flaw {
+    pub(super) const ALL: [Self; 5] = [
+        Self::DeafToThePage,
+        Self::ForgetsOnPublish,
+        Self::ForgetsWhenConsumed,
+        Self::IgnoresOlderCompletions,
+        Self::DropsWatches,
+    ];
+}
+
+/// Where a publication is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Publishing {
+    /// The ring's fill was sampled.
+    Sampled { consumer: u32, empty: bool },
+    /// The first of store and swap is done.
+    Halfway { consumer: u32, empty: bool },
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Device {
+    arming: [Arming; QUEUES],
+    unheard: [bool; QUEUES],
+    touches: Touches,
+    left: [u8; QUEUES],
+    publishing: Option<(usize, Publishing)>,
+    flaw: Flaw,
+    order: Order,
+}
+
+impl Device {
+    pub(super) fn new(flaw: Flaw, order: Order) -> Self {
+        Self {
+            arming: [Arming::new(), Arming::new()],
+            unheard: [false; QUEUES],
+            touches: Touches::default(),
+            left: COMPLETIONS,
+            publishing: None,
+            flaw,
+            order,
+        }
+    }
+
+    /// Between two other things the device looks at the page.
+    pub(super) fn scan(&mut self, shared: &mut Shared) -> bool {
+        self.publishing.is_none() && self.swap(shared)
+    }
+
+    pub(super) fn is_publishing(&self) -> bool {
+        self.publishing.is_some()
+    }
+
+    /// A publication goes one step on: the device is one thread, the guest runs between its steps.
+    pub(super) fn publish(&mut self, queue: usize, habit: Habit, shared: &mut Shared) -> bool {
+        let step = match self.publishing {
+            None if self.left[queue] > 0 => None,
+            Some((busy, step)) if busy == queue => Some(step),
+            _ => return false,
+        };
+        self.publishing = match step {
+            None => Some((queue, self.sample(queue, shared))),
+            Some(Publishing::Sampled { consumer, empty }) => {
+                self.store_or_swap(queue, shared, self.order == Order::SwapLast);
+                Some((queue, Publishing::Halfway { consumer, empty }))
+            }
+            Some(Publishing::Halfway { consumer, empty }) => {
+                self.store_or_swap(queue, shared, self.order == Order::SwapFirst);
+                self.arming[queue].habit = habit;
+                self.decide(queue, consumer, empty, shared);
+                None
+            }
+        };
+        true
+    }
+
+    /// The deadline of a watch passes.
+    pub(super) fn deadline(&mut self, queue: usize, shared: &mut Shared) -> bool {
+        let Some(deadline) = self.arming[queue].deadline() else {
+            return false;
+        };
+        if self.publishing.is_some() {
+            return false;
+        }
+        if self.flaw == Flaw::DropsWatches {
+            self.arming[queue].watch = None;
+            return true;
+        }
+        let sight = self.sight(queue, shared);
+        let verdict = self.arming[queue].poll(sight, deadline);
+        if self.flaw == Flaw::ForgetsWhenConsumed && sight.empty {
+            self.forget(queue);
+        }
+        self.obey(queue, verdict, shared);
+        true
+    }
+
+    fn sample(&mut self, queue: usize, shared: &Shared) -> Publishing {
+        self.left[queue] -= 1;
+        let consumer = shared.consumer[queue];
+        let empty = consumer == shared.producer[queue];
+        Publishing::Sampled { consumer, empty }
+    }
+
+    fn store_or_swap(&mut self, queue: usize, shared: &mut Shared, store: bool) {
+        if store {
+            shared.producer[queue] += 1;
+        } else {
+            self.swap(shared);
+        }
+    }
+
+    fn decide(&mut self, queue: usize, consumer: u32, empty: bool, shared: &mut Shared) {
+        let before = Sight {
+            consumer,
+            empty,
+            touches: self.touches,
+        };
+        let verdict = self.arming[queue].published(before, true, NOW);
+        if self.flaw == Flaw::ForgetsOnPublish {
+            self.forget(queue);
+        }
+        self.obey(queue, verdict, shared);
+    }
+
+    fn swap(&mut self, shared: &mut Shared) -> bool {
+        let Some((named, word)) = shared.word.take() else {
+            return false;
+        };
+        if self.flaw != Flaw::DeafToThePage {
+            self.touches.touch();
+            self.hear(shared);
+        }
+        let sight = self.sight(named, shared);
+        let verdict = self.arming[named].rung(word, sight, NOW);
+        self.obey(named, verdict, shared);
+        true
+    }
+
+    fn hear(&mut self, shared: &mut Shared) {
+        for queue in 0..QUEUES {
+            if std::mem::take(&mut self.unheard[queue]) {
+                let sight = self.sight(queue, shared);
+                let verdict = self.arming[queue].page_touched(sight, NOW);
+                self.obey(queue, verdict, shared);
+            }
+        }
+    }
+
+    fn sight(&self, queue: usize, shared: &Shared) -> Sight {
+        let consumer = shared.consumer[queue];
+        let blind =
+            self.flaw == Flaw::IgnoresOlderCompletions && self.arming[queue].watch.is_none();
+        Sight {
+            consumer,
+            empty: blind || consumer == shared.producer[queue],
+            touches: self.touches,
+        }
+    }
+
+    fn obey(&mut self, queue: usize, verdict: Verdict, shared: &mut Shared) {
+        match verdict {
+            Verdict::Notify => shared.event[queue] = true,
+            Verdict::Unheard => self.unheard[queue] = true,
+            Verdict::Wait(_) | Verdict::Idle => {}
+        }
+    }
+
+    /// Makes states equal that can only behave equally.
+    pub(super) fn forget_differences(&mut self) {
+        for arming in &mut self.arming {
+            arming.habit = Habit::new();
+            arming.answered = Touches(u64::from(arming.answered == self.touches));
+            if let Some(watch) = &mut arming.watch {
+                watch.deadline = NOW + PATIENCE;
+                watch.telling = false;
+            }
+        }
+        self.touches = Touches(1);
+    }
+
+    fn forget(&mut self, queue: usize) {
+        self.arming[queue].armed = Armed::No;
+        self.arming[queue].answered = self.touches;
+    }
+}
