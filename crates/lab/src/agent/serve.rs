@@ -139,7 +139,7 @@ impl Agent {
     fn kill(&self, id: u64, signal: i32) {
         let pid = self.jobs().get(&id).map(|job| job.pid);
         if let Some(pid) = pid {
-            let command = format!("kill -{signal} -- -{pid}");
+            let command = format!("kill -{signal} -{pid}");
             let _ = Command::new("sh").args(["-c", &command]).status();
         }
     }
