@@ -26,6 +26,8 @@ pub struct Drops {
     pub unbound_gid: u64,
     /// A datagram with another key than the QP's.
     pub wrong_qkey: u64,
+    /// A datagram longer than the port's MTU, or with a tail that datagrams have not.
+    pub malformed: u64,
     /// A datagram that found no receive.
     pub no_receive: u64,
     /// Out of sequence, after the gap was reported.

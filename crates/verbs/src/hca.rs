@@ -78,6 +78,9 @@ impl<R: Clone> Hca<R> {
             return Err(Error::InvalidAttribute);
         }
         *self.gid_entry(index)? = Some(gid);
+        for (_, qp) in self.qps.iter_mut() {
+            qp.reschedule(&mut self.schedule);
+        }
         Ok(())
     }
 
@@ -165,6 +168,14 @@ impl<R: Clone> Hca<R> {
     #[inline]
     pub fn next_deadline(&self) -> Option<Time> {
         self.schedule.next_deadline()
+    }
+
+    /// Gives back queue memory that bursts left behind. [`Hca::handle_timeout`] does so for a
+    /// connection that has been quiet for its time-out.
+    pub fn trim(&mut self) {
+        self.qps.iter_mut().for_each(|(_, qp)| qp.trim());
+        let outputs = &mut self.shared.outputs;
+        outputs.shrink_to(outputs.len());
     }
 
     /// The QPs that a predicate picks.

@@ -14,9 +14,11 @@
 extern crate alloc;
 
 pub mod attr;
+mod buffers;
 pub mod counters;
 mod cq;
 mod error;
+mod grh;
 mod hca;
 pub mod memory;
 mod mr;

@@ -26,7 +26,6 @@ pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
     limit: u32,
-    first: u32,
     seed: u64,
     live: u32,
 }
@@ -39,7 +38,6 @@ impl<T> Table<T> {
             slots,
             free: VecDeque::new(),
             limit,
-            first,
             seed,
             live: 0,
         }

@@ -1,65 +1,146 @@
 //! The responder: request units become memory accesses, completions and responses.
+//!
+//! ```text
+//!   admit ── place by PSN ─┬─ expected ── shape ── execute ─┬─ advance, answer
+//!     │                    ├─ duplicate ── answer again     └─ refuse, mostly the end
+//!    drop                  └─ gap ── say so once
+//! ```
+//!
+//! A unit is executed whole or refused; what a message needs across its units is in [`Message`].
+
+mod admit;
+mod atomic;
+mod datagram;
+mod execute;
+mod read;
+mod receive;
+mod refuse;
+mod send;
+mod write;
 
 use alloc::collections::VecDeque;
 
 use vrdma_wire::Psn;
 
-use crate::error::Error;
+pub use receive::ReceiveQueue;
+
 use crate::hca::Hca;
 use crate::memory::Memory;
-use crate::object::{QpId, SrqId};
-use crate::time::Time;
-use crate::unit::{Request, Response};
-use crate::work::RecvWr;
+use crate::qp::Qp;
+use crate::shared::Shared;
+use crate::unit::{Request, RequestOp, Response};
+use crate::work::{RecvWr, Remote};
 
-/// Where a receive for a unit is to come from.
+/// The message under way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Message {
+    /// Between messages.
+    #[default]
+    None,
+    /// A SEND into the receive that it took.
+    Send {
+        receive: RecvWr,
+        /// Bytes stored.
+        stored: u32,
+    },
+    /// A WRITE into the memory that its first unit named.
+    Write {
+        /// Where the next byte goes.
+        remote: Remote,
+        /// Bytes to come.
+        left: u32,
+        /// Bytes of the whole message.
+        length: u32,
+    },
+}
+
+/// An atomic that was done, for the case that its response is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReceiveQueue {
-    /// The QP's own receive queue.
-    Own(QpId),
-    /// A shared one.
-    Shared(SrqId),
+pub(crate) struct Replay {
+    pub(crate) psn: Psn,
+    /// The word before.
+    pub(crate) old: u64,
 }
 
 #[derive(Default)]
 pub(crate) struct Responder {
-    queue: VecDeque<RecvWr>,
+    /// Receives that the front end staged.
+    pub(crate) queue: VecDeque<RecvWr>,
+    pub(crate) expected: Psn,
+    /// Messages completed.
+    pub(crate) msn: u32,
+    /// The peer was told that it has to go back: nothing more to say until it does.
+    pub(crate) told: bool,
+    /// Something has arrived since RTR.
+    pub(crate) established: bool,
+    pub(crate) message: Message,
+    /// Newest last; bounded by `max_dest_rd_atomic`.
+    pub(crate) replays: VecDeque<Replay>,
 }
 
 impl Responder {
-    pub(crate) fn start(&mut self, _psn: Psn) {}
-    pub(crate) fn expected(&self) -> Psn {
-        Psn::new(0)
+    /// RTR: the peer's first PSN is known.
+    pub(crate) fn start(&mut self, psn: Psn) {
+        self.expected = psn;
     }
+
+    pub(crate) fn expected(&self) -> Psn {
+        self.expected
+    }
+
+    /// The next receive to give back in ERR: the one in use came first.
     pub(crate) fn take_oldest(&mut self) -> Option<RecvWr> {
-        self.queue.pop_front()
+        match core::mem::take(&mut self.message) {
+            Message::Send { receive, .. } => Some(receive),
+            Message::None | Message::Write { .. } => self.queue.pop_front(),
+        }
+    }
+
+    /// Gives back memory that a burst left behind.
+    pub(crate) fn trim(&mut self) {
+        if self.queue.is_empty() {
+            self.queue = VecDeque::new();
+        }
     }
 }
 
+/// One unit on its way in. `source` is the sender's memory, `memory` ours.
+pub(crate) struct Delivery<'a, R, M> {
+    qp: &'a mut Qp<R>,
+    shared: &'a mut Shared<R>,
+    request: &'a Request<R>,
+    source: &'a M,
+    memory: &'a M,
+}
+
 impl<R: Clone> Hca<R> {
-    /// Appends a receive. In ERR it comes back flushed at once.
-    ///
-    /// Errors: `InvalidHandle`, `InvalidState` (in RESET, or the QP has a shared queue), `Exhausted`
-    /// ([`crate::srq::RECEIVE_WINDOW`] are staged).
-    pub fn post_recv(&mut self, _id: QpId, _wr: RecvWr) -> Result<(), Error> {
-        Ok(())
-    }
-
-    /// Whether delivering `request` would take a receive and none is staged: the front end then
-    /// fetches one and posts it before [`Hca::deliver`].
-    pub fn wants_receive(&self, _request: &Request<R>) -> Option<ReceiveQueue> {
-        None
-    }
-
     /// Takes in a request unit. `source` is the memory of the requester's side, where its payload
-    /// is; `memory` is ours. The response goes back along its own route; an ignored unit has none.
+    /// is; `memory` is ours. The response carries its own route back. Units that are dropped,
+    /// datagrams, and gaps that were reported already have none.
     pub fn deliver<M: Memory<Region = R>>(
         &mut self,
-        _request: &Request<R>,
-        _source: &M,
-        _memory: &M,
-        _now: Time,
+        request: &Request<R>,
+        source: &M,
+        memory: &M,
     ) -> Option<Response<R>> {
-        None
+        let qp = self.slot_of(request.destination);
+        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
+        let shared = &mut self.shared;
+        if let Err(reason) = admit::admit(qp.as_deref().map(|qp| &**qp), shared, request) {
+            *reason.counter(&mut shared.counters.drops) += 1;
+            return None;
+        }
+        let mut delivery = Delivery {
+            qp: qp?,
+            shared,
+            request,
+            source,
+            memory,
+        };
+        if let RequestOp::Datagram { .. } = request.op {
+            delivery.take_datagram();
+            return None;
+        }
+        delivery.take_in()
     }
 }

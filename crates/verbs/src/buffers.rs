@@ -1,0 +1,161 @@
+//! Scatter/gather lists of work requests as one stretch of bytes.
+//!
+//! ```text
+//!   sges      [ A: 10 ][ B: 0 ][ C: 20 ]
+//!   bytes     0........10.............30
+//!   pieces of 5..15:   A 5..10, C 0..5
+//! ```
+//!
+//! Keys are checked for the pieces touched, when they are touched: a region may go between two units
+//! of a message.
+
+use vrdma_wire::Lkey;
+
+use crate::attr::Access;
+use crate::memory::{CopyFault, Gather, Memory, Stretch};
+use crate::object::PdId;
+use crate::shared::Shared;
+use crate::work::Sge;
+
+/// Why bytes did not get where they should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MoveError {
+    /// A key, a bound or a right of the local buffers, or their memory is gone.
+    Local,
+    /// The other side's memory is gone.
+    Source,
+}
+
+impl From<CopyFault> for MoveError {
+    fn from(fault: CopyFault) -> Self {
+        match fault {
+            CopyFault::Source => Self::Source,
+            CopyFault::Destination => Self::Local,
+        }
+    }
+}
+
+/// Part of one buffer.
+struct Piece {
+    lkey: Lkey,
+    addr: u64,
+    length: u32,
+}
+
+/// Bytes that a list holds.
+#[inline]
+pub(crate) fn total(sges: &[Sge]) -> u64 {
+    sges.iter().map(|sge| u64::from(sge.length)).sum()
+}
+
+/// Bytes that a payload holds.
+#[inline]
+pub(crate) fn payload_bytes<R>(payload: &[Stretch<R>]) -> u64 {
+    payload.iter().map(|part| u64::from(part.length)).sum()
+}
+
+/// The pieces of `length` bytes from `offset` on; empty ones are skipped unchecked. An address that
+/// would wrap sticks to the end of the address space, where no region has room for it.
+fn pieces(sges: &[Sge], offset: u32, length: u32) -> impl Iterator<Item = Piece> {
+    let mut skip = offset;
+    let mut left = length;
+    sges.iter().filter_map(move |sge| {
+        let before = skip.min(sge.length);
+        let taken = left.min(sge.length - before);
+        skip -= before;
+        left -= taken;
+        (taken > 0).then(|| Piece {
+            lkey: sge.lkey,
+            addr: sge.addr.saturating_add(u64::from(before)),
+            length: taken,
+        })
+    })
+}
+
+impl<R> Shared<R> {
+    /// Whether `length` bytes of the list may be touched with `right`.
+    pub(crate) fn may_touch(&self, pd: PdId, sges: &[Sge], length: u32, right: Access) -> bool {
+        pieces(sges, 0, length).all(|piece| {
+            self.local(pd, piece.lkey, piece.addr, piece.length, right)
+                .is_some()
+        })
+    }
+
+    /// References to `length` bytes of the list, to be read.
+    #[inline]
+    pub(crate) fn gather(
+        &self,
+        pd: PdId,
+        sges: &[Sge],
+        offset: u32,
+        length: u32,
+    ) -> Option<Gather<R>>
+    where
+        R: Clone,
+    {
+        let mut gather = Gather::new();
+        for piece in pieces(sges, offset, length) {
+            let spot = self.local(pd, piece.lkey, piece.addr, piece.length, Access::empty())?;
+            gather.push(spot.stretch(piece.length));
+        }
+        Some(gather)
+    }
+
+    /// Copies a payload into the list from `offset` on.
+    pub(crate) fn scatter<M: Memory<Region = R>>(
+        &self,
+        pd: PdId,
+        (sges, offset): (&[Sge], u32),
+        (payload, source): (&[Stretch<R>], &M),
+        memory: &M,
+    ) -> Result<(), MoveError> {
+        let mut at = offset;
+        for part in payload {
+            let mut from = part.offset;
+            for piece in pieces(sges, at, part.length) {
+                let to = self
+                    .local(
+                        pd,
+                        piece.lkey,
+                        piece.addr,
+                        piece.length,
+                        Access::LOCAL_WRITE,
+                    )
+                    .ok_or(MoveError::Local)?;
+                let length = u64::from(piece.length);
+                memory.copy((to.region, to.offset), source, (&part.region, from), length)?;
+                from += length;
+            }
+            at += part.length;
+        }
+        Ok(())
+    }
+
+    /// Writes a few bytes into the list from its start.
+    pub(crate) fn scatter_bytes<M: Memory<Region = R>>(
+        &self,
+        pd: PdId,
+        sges: &[Sge],
+        bytes: &[u8],
+        memory: &M,
+    ) -> Result<(), MoveError> {
+        let mut rest = bytes;
+        for piece in pieces(sges, 0, bytes.len() as u32) {
+            let to = self
+                .local(
+                    pd,
+                    piece.lkey,
+                    piece.addr,
+                    piece.length,
+                    Access::LOCAL_WRITE,
+                )
+                .ok_or(MoveError::Local)?;
+            let (now, later) = rest.split_at(piece.length as usize);
+            memory
+                .write(to.region, to.offset, now)
+                .map_err(|_| MoveError::Local)?;
+            rest = later;
+        }
+        Ok(())
+    }
+}

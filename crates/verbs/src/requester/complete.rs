@@ -1,0 +1,327 @@
+//! Answers: what they acknowledge, what they carry, and what completes with them.
+
+use vrdma_wire::{Psn, Qpn};
+
+use crate::attr::QpState;
+use crate::buffers::{MoveError, payload_bytes};
+use crate::hca::Hca;
+use crate::memory::{Gather, Memory};
+use crate::qp::Qp;
+use crate::requester::start::ATOMIC_BYTES;
+use crate::requester::{Pending, Phase, Requester};
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::unit::{Nak, Response, ResponseBody};
+use crate::work::{Output, Status, WcOp};
+
+impl<R: Clone> Hca<R> {
+    /// Takes in the answer to a request unit. `source` is the memory of the responder's side, where
+    /// READ data is; `memory` is ours. Answers to nothing outstanding are counted and ignored.
+    pub fn respond<M: Memory<Region = R>>(
+        &mut self,
+        response: &Response<R>,
+        source: &M,
+        memory: &M,
+        now: Time,
+    ) {
+        let qp = self.slot_of(response.destination);
+        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
+        let shared = &mut self.shared;
+        let Some(qp) = qp.filter(|qp| qp.awaits(response, shared)) else {
+            shared.counters.drops.stale_response += 1;
+            return;
+        };
+        Answer {
+            qp,
+            shared,
+            now,
+            psn: response.psn,
+        }
+        .take_in(&response.body, source, memory);
+        qp.reschedule(&mut self.schedule);
+    }
+}
+
+impl<R> Qp<R> {
+    /// Whether the response comes from our peer and names something outstanding.
+    #[inline]
+    fn awaits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
+        let requester = &self.requester;
+        let outstanding = requester.next.since(requester.unacked);
+        self.sends()
+            && self.qpn == response.destination
+            && self.is_peer(
+                response.source,
+                response.route.sgid,
+                response.route.dgid,
+                shared,
+            )
+            && response.psn.since(requester.unacked) < outstanding
+    }
+
+    /// Whether a unit was sent by the other end of this connection to this end.
+    #[inline]
+    pub(crate) fn is_peer(
+        &self,
+        source: Qpn,
+        from: vrdma_wire::Gid,
+        to: vrdma_wire::Gid,
+        shared: &Shared<R>,
+    ) -> bool {
+        let address = &self.attr.address;
+        self.is_connected()
+            && self.attr.dest_qpn == source
+            && address.dgid == from
+            && shared.gid(address.sgid_index) == Some(to)
+    }
+}
+
+impl<R> Requester<R> {
+    /// Everything before `limit` is answered, as any later answer implies (IBTA 9.7.3.1). False when
+    /// a READ or atomic comes before: its response was lost.
+    fn acknowledge_before(&mut self, limit: Psn) -> bool {
+        let oldest = self.awaited.front().map(|read| read.begin);
+        let lost = oldest.filter(|begin| begin.is_before(limit));
+        let reached = lost.unwrap_or(limit);
+        if reached != self.unacked {
+            self.unacked = reached;
+            self.note_progress();
+        }
+        lost.is_none()
+    }
+
+    /// The awaited data up to `end` is here.
+    fn take_awaited(&mut self, end: Psn) {
+        self.unacked = end;
+        self.note_progress();
+        if let Some(read) = self.awaited.front_mut() {
+            read.begin = end;
+            if read.begin == read.end {
+                self.awaited.pop_front();
+            }
+        }
+    }
+
+    fn note_progress(&mut self) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.deadline = None;
+    }
+
+    /// What became of the oldest request, once that is known.
+    fn oldest_outcome(&self) -> Option<Result<(), Status>> {
+        let oldest = self.queue.front()?;
+        match oldest.phase {
+            Phase::Posted => None,
+            Phase::Started => {
+                (self.unacked.since(oldest.first) >= oldest.packets).then_some(Ok(()))
+            }
+            Phase::Done => Some(Ok(())),
+            Phase::Failed(status) => Some(Err(status)),
+        }
+    }
+}
+
+impl<R> Qp<R> {
+    /// Completes what is finished, oldest first.
+    pub(crate) fn settle(&mut self, shared: &mut Shared<R>) {
+        while let Some(outcome) = self.requester.oldest_outcome() {
+            match outcome {
+                Ok(()) => self.succeed_oldest(shared),
+                Err(status) => return self.fail_oldest(status, shared),
+            }
+        }
+        self.note_drained(shared);
+    }
+
+    fn succeed_oldest(&mut self, shared: &mut Shared<R>) {
+        let Some(done) = self.requester.queue.pop_front() else {
+            return;
+        };
+        self.requester.cursor = self.requester.cursor.saturating_sub(1);
+        let wanted = done.wr.signaled || self.spec.signal_all;
+        let completion = wanted.then(|| {
+            let mut completion =
+                self.completion(done.wr.id, done.wr.op.completes_as(), Status::Success);
+            completion.byte_len = done.length;
+            completion
+        });
+        shared.emit(Output::SendDone {
+            qp: self.id,
+            cq: self.spec.send_cq,
+            completion,
+        });
+    }
+
+    /// The oldest request fails and everything behind it is flushed: a connection ends, a datagram
+    /// QP stops sending (IBTA 10.3.1.7).
+    pub(crate) fn fail_oldest(&mut self, status: Status, shared: &mut Shared<R>) {
+        if let Some(wr) = self.requester.take_oldest() {
+            self.send_failed(shared, &wr, status);
+        }
+        if self.is_connected() {
+            self.enter_error(shared);
+        } else {
+            self.attr.state = QpState::Sqe;
+            self.flush_sends(shared);
+        }
+    }
+
+    /// The request at the cursor fails in its turn: older ones may still succeed.
+    pub(crate) fn fail_at_cursor(&mut self, status: Status, shared: &mut Shared<R>) {
+        let cursor = self.requester.cursor;
+        self.requester.queue[cursor].phase = Phase::Failed(status);
+        self.settle(shared);
+    }
+}
+
+/// One response on its way in.
+struct Answer<'a, R> {
+    qp: &'a mut Qp<R>,
+    shared: &'a mut Shared<R>,
+    now: Time,
+    psn: Psn,
+}
+
+impl<R: Clone> Answer<'_, R> {
+    fn take_in<M: Memory<Region = R>>(mut self, body: &ResponseBody<R>, source: &M, memory: &M) {
+        match body {
+            ResponseBody::Ack => self.ack(),
+            ResponseBody::Nak(Nak::Sequence) => self.gap(),
+            ResponseBody::Nak(Nak::ReceiverNotReady(code)) => self.not_ready(*code),
+            ResponseBody::Nak(nak) => self.refused(nak_status(*nak)),
+            ResponseBody::Read(data) => self.data(data, source, memory),
+            ResponseBody::Atomic(old) => self.word(*old, memory),
+            ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
+        }
+        if self.qp.sends() {
+            self.qp.settle(self.shared);
+            self.qp.restart_timer(self.now);
+        }
+    }
+
+    fn ack(&mut self) {
+        self.reached(self.psn.plus(1));
+    }
+
+    /// Whether everything before `limit` is answered; otherwise the requester has gone back.
+    fn reached(&mut self, limit: Psn) -> bool {
+        let reached = self.qp.requester.acknowledge_before(limit);
+        self.qp.settle(self.shared);
+        if !reached && self.qp.sends() {
+            self.qp.go_back(self.shared);
+        }
+        reached && self.qp.sends()
+    }
+
+    fn gap(&mut self) {
+        self.shared.counters.sequence_naks_received += 1;
+        if self.reached(self.psn) {
+            self.qp.go_back(self.shared);
+        }
+    }
+
+    fn not_ready(&mut self, code: u8) {
+        self.shared.counters.rnr_naks_received += 1;
+        if self.reached(self.psn) {
+            self.qp.wait_for_receiver(code, self.now, self.shared);
+        }
+    }
+
+    fn refused(&mut self, status: Status) {
+        self.shared.counters.naks_received += 1;
+        self.fail_at_psn(status);
+    }
+
+    fn fail_at_psn(&mut self, status: Status) {
+        if self.reached(self.psn) {
+            self.qp.fail_oldest(status, self.shared);
+        }
+    }
+
+    /// The oldest request, when it is the one whose data the PSN names.
+    fn reader(&self) -> Option<&Pending<R>> {
+        let requester = &self.qp.requester;
+        let awaited = requester.awaited.front()?;
+        let oldest = requester.queue.front()?;
+        (awaited.begin == self.psn && oldest.phase == Phase::Started).then_some(oldest)
+    }
+
+    fn data<M: Memory<Region = R>>(&mut self, data: &Gather<R>, source: &M, memory: &M) {
+        if !self.reached(self.psn) {
+            return;
+        }
+        let Some(reader) = self
+            .reader()
+            .filter(|oldest| oldest.wr.op.completes_as() == WcOp::Read)
+        else {
+            self.shared.counters.drops.stale_response += 1;
+            return;
+        };
+        let stored = self
+            .placed(reader, payload_bytes(data))
+            .and_then(|(offset, end)| {
+                let to = (&reader.wr.sges[..], offset);
+                let moved = self
+                    .shared
+                    .scatter(self.qp.spec.pd, to, (data, source), memory);
+                moved.map(|()| end).map_err(read_status)
+            });
+        match stored {
+            Ok(end) => self.qp.requester.take_awaited(end),
+            Err(status) => self.qp.fail_oldest(status, self.shared),
+        }
+    }
+
+    /// Where `bytes` of READ data go in the message, and the PSN after them. Data must fill whole
+    /// packets or end the message, and must not be more than was asked for.
+    fn placed(&self, reader: &Pending<R>, bytes: u64) -> Result<(u32, Psn), Status> {
+        let mtu = self.qp.attr.path_mtu;
+        let offset = self.psn.since(reader.first) * mtu.bytes();
+        let length = u32::try_from(bytes).map_err(|_| Status::BadResp)?;
+        let ends = u64::from(offset) + bytes == u64::from(reader.length);
+        let whole = length > 0 && length % mtu.bytes() == 0;
+        let end = self.psn.plus(mtu.packets(length));
+        let asked = self.qp.requester.awaited.front();
+        let fits = asked.is_some_and(|read| !read.end.is_before(end));
+        (fits && (ends || whole))
+            .then_some((offset, end))
+            .ok_or(Status::BadResp)
+    }
+
+    fn word<M: Memory<Region = R>>(&mut self, old: u64, memory: &M) {
+        if !self.reached(self.psn) {
+            return;
+        }
+        let Some(reader) = self.reader().filter(|oldest| oldest.wr.op.is_atomic()) else {
+            self.shared.counters.drops.stale_response += 1;
+            return;
+        };
+        debug_assert_eq!(reader.length, ATOMIC_BYTES);
+        let (pd, bytes) = (self.qp.spec.pd, old.to_le_bytes());
+        let stored = self
+            .shared
+            .scatter_bytes(pd, &reader.wr.sges, &bytes, memory);
+        match stored {
+            Ok(()) => self.qp.requester.take_awaited(self.psn.plus(1)),
+            Err(fault) => self.qp.fail_oldest(read_status(fault), self.shared),
+        }
+    }
+}
+
+/// How a request ends whose data could not be stored, or was gone when it was fetched.
+fn read_status(fault: MoveError) -> Status {
+    match fault {
+        MoveError::Local => Status::LocProt,
+        MoveError::Source => Status::RemOp,
+    }
+}
+
+/// How a refusal completes at the requester (IBTA 9.9.2.4.2, table 56).
+fn nak_status(nak: Nak) -> Status {
+    match nak {
+        Nak::RemoteAccess => Status::RemAccess,
+        Nak::RemoteOperational => Status::RemOp,
+        Nak::InvalidRequest | Nak::Sequence | Nak::ReceiverNotReady(_) => Status::RemInvReq,
+    }
+}

@@ -1,0 +1,62 @@
+//! Taking in send work requests.
+
+use vrdma_wire::Psn;
+
+use crate::attr::QpState;
+use crate::error::Error;
+use crate::hca::Hca;
+use crate::object::QpId;
+use crate::requester::{Pending, Phase};
+use crate::work::{SendWr, Status};
+
+/// Send work requests that one QP holds inside the engine; the rest waits in the front end's ring.
+/// Enough to keep a wire busy, little enough that a flood on one QP costs little memory.
+pub const SEND_WINDOW: usize = 256;
+
+impl<R> Pending<R> {
+    fn new(wr: SendWr<R>) -> Self {
+        Self {
+            wr,
+            phase: Phase::Posted,
+            length: 0,
+            first: Psn::default(),
+            packets: 0,
+        }
+    }
+}
+
+impl<R: Clone> Hca<R> {
+    /// How many send work requests the QP takes now; zero before RTS.
+    #[inline]
+    pub fn send_room(&self, id: QpId) -> u32 {
+        let Some(qp) = self.qps.get(id.0) else {
+            return 0;
+        };
+        match qp.state() {
+            QpState::Reset | QpState::Init | QpState::Rtr => 0,
+            _ => (SEND_WINDOW - qp.requester.queue.len()) as u32,
+        }
+    }
+
+    /// Appends a send work request. In ERR and SQE it comes back flushed at once.
+    ///
+    /// Errors: `InvalidHandle`, `InvalidState` (before RTS), `Exhausted` (see [`Hca::send_room`]).
+    #[inline]
+    pub fn post_send(&mut self, id: QpId, wr: SendWr<R>) -> Result<(), Error> {
+        let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
+        match qp.state() {
+            QpState::Reset | QpState::Init | QpState::Rtr => return Err(Error::InvalidState),
+            QpState::Sqe | QpState::Err => {
+                qp.send_failed(&mut self.shared, &wr, Status::WrFlush);
+                return Ok(());
+            }
+            QpState::Rts | QpState::Sqd => {}
+        }
+        if qp.requester.queue.len() >= SEND_WINDOW {
+            return Err(Error::Exhausted);
+        }
+        qp.requester.queue.push_back(Pending::new(wr));
+        qp.reschedule(&mut self.schedule);
+        Ok(())
+    }
+}

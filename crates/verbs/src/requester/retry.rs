@@ -1,0 +1,117 @@
+//! Lost units and unready receivers: going back, waiting, giving up.
+
+use core::time::Duration;
+
+use crate::hca::Hca;
+use crate::qp::Qp;
+use crate::requester::Requester;
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::work::Status;
+
+/// Unit of the local ACK time-out (IBTA 9.7.6.1.3).
+const TIMEOUT_UNIT: Duration = Duration::from_nanos(4096);
+
+/// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
+const RNR_FOR_EVER: u8 = 7;
+
+/// Waits by RNR timer code, in units of 10 us (IBTA table 45).
+const RNR_WAITS: [u32; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+    2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+/// How long an unready receiver asks to wait.
+pub(crate) fn rnr_wait(code: u8) -> Duration {
+    let index = usize::from(code) % RNR_WAITS.len();
+    Duration::from_micros(10) * RNR_WAITS[index]
+}
+
+/// Local ACK time-out; none for exponent 0.
+fn ack_timeout(exponent: u8) -> Option<Duration> {
+    (exponent > 0).then(|| TIMEOUT_UNIT * (1 << exponent.min(31)))
+}
+
+impl<R: Clone> Hca<R> {
+    /// Does what is due: waits that are over, and units that were not answered in time. Queues of
+    /// QPs that were busy and are idle now give their memory back.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(id) = self.schedule.pop_due(now) {
+            let Some(qp) = self.qps.get_mut(id.0) else {
+                continue;
+            };
+            qp.scheduled.timer = None;
+            qp.expire(now, &mut self.shared);
+            qp.reschedule(&mut self.schedule);
+        }
+    }
+}
+
+impl<R> Requester<R> {
+    /// Everything without an answer is sent again.
+    pub(crate) fn rewind(&mut self) {
+        self.next = self.unacked;
+        self.cursor = 0;
+        self.awaited.clear();
+        self.deadline = None;
+    }
+}
+
+impl<R> Qp<R> {
+    /// Starts the time-out of the oldest unit, unless it runs already.
+    #[inline]
+    pub(crate) fn start_timer(&mut self, now: Time) {
+        if self.requester.deadline.is_none() {
+            self.requester.deadline = ack_timeout(self.attr.timeout).map(|wait| now + wait);
+        }
+    }
+
+    /// After an answer: units that are still outstanding have a fresh time-out.
+    #[inline]
+    pub(crate) fn restart_timer(&mut self, now: Time) {
+        if self.requester.is_answered() {
+            self.requester.deadline = None;
+        } else {
+            self.start_timer(now);
+        }
+    }
+
+    /// Sends again from the oldest unanswered unit, or gives up.
+    pub(crate) fn go_back(&mut self, shared: &mut Shared<R>) {
+        if self.requester.retries >= self.attr.retry_count {
+            return self.fail_oldest(Status::RetryExc, shared);
+        }
+        self.requester.retries += 1;
+        shared.counters.retries += 1;
+        self.requester.rewind();
+    }
+
+    /// Comes back when the receiver may be ready, or gives up.
+    pub(crate) fn wait_for_receiver(&mut self, code: u8, now: Time, shared: &mut Shared<R>) {
+        let allowed = self.attr.rnr_retry;
+        if allowed != RNR_FOR_EVER && self.requester.rnr_retries >= allowed {
+            return self.fail_oldest(Status::RnrRetryExc, shared);
+        }
+        self.requester.rnr_retries = self.requester.rnr_retries.saturating_add(1);
+        self.requester.rewind();
+        self.requester.rnr_until = Some(now + rnr_wait(code));
+    }
+
+    fn expire(&mut self, now: Time, shared: &mut Shared<R>) {
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
+        if due(self.requester.rnr_until) {
+            self.requester.rnr_until = None;
+        } else if due(self.requester.deadline) {
+            shared.counters.timeouts += 1;
+            self.go_back(shared);
+        } else if self.requester.deadline.is_none() {
+            self.trim();
+        }
+    }
+
+    /// Gives back memory of queues that are empty.
+    pub(crate) fn trim(&mut self) {
+        self.requester.trim();
+        self.responder.trim();
+    }
+}

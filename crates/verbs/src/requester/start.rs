@@ -1,0 +1,177 @@
+//! Starting a request: everything that can be wrong with it on our side.
+
+use crate::attr::Access;
+use crate::buffers::total;
+use crate::counters::Traffic;
+use crate::object::QpType;
+use crate::qp::{PORT, Qp};
+use crate::requester::Phase;
+use crate::shared::Shared;
+use crate::work::{Datagram, SendOp, SendWr, Status, WcOp};
+
+/// Bytes of an atomic's operand and result.
+pub(crate) const ATOMIC_BYTES: u32 = 8;
+
+/// What became of an attempt to start.
+pub(crate) enum Start {
+    /// It has units to send.
+    Units,
+    /// It needed none and is done.
+    Done,
+    /// It has to wait for answers.
+    Wait,
+}
+
+impl<R> SendOp<R> {
+    /// Under which name it completes.
+    pub(crate) fn completes_as(&self) -> WcOp {
+        match self {
+            Self::Send | Self::SendImm(_) | Self::SendInvalidate(_) | Self::Refused(_) => {
+                WcOp::Send
+            }
+            Self::Write(_) | Self::WriteImm(..) => WcOp::Write,
+            Self::Read(_) => WcOp::Read,
+            Self::CompareSwap { .. } => WcOp::CompareSwap,
+            Self::FetchAdd { .. } => WcOp::FetchAdd,
+            Self::LocalInvalidate(_) => WcOp::LocalInvalidate,
+            Self::FastRegister(_) => WcOp::FastRegister,
+        }
+    }
+
+    /// Whether the service offers it (IBTA 10.8.2, table 86; the GSI takes plain SENDs only).
+    fn is_offered_by(&self, qp_type: QpType) -> bool {
+        match self {
+            Self::Send | Self::Refused(_) => true,
+            Self::SendImm(_) => qp_type != QpType::Gsi,
+            _ => qp_type == QpType::Rc,
+        }
+    }
+
+    pub(crate) fn is_atomic(&self) -> bool {
+        matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+
+    /// Answered with data, and limited in number.
+    pub(crate) fn is_read_or_atomic(&self) -> bool {
+        matches!(self, Self::Read(_)) || self.is_atomic()
+    }
+}
+
+impl<R: Clone> Qp<R> {
+    /// Starts the request at the cursor, or says with which status it fails.
+    pub(crate) fn start_request(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
+        let requester = &self.requester;
+        let wr = &requester.queue[requester.cursor].wr;
+        if !wr.op.is_offered_by(self.spec.qp_type) {
+            return Err(Status::LocQpOp);
+        }
+        if self.has_to_wait(wr) {
+            return Ok(Start::Wait);
+        }
+        match &wr.op {
+            SendOp::Refused(status) => Err(*status),
+            SendOp::LocalInvalidate(key) => {
+                shared.invalidate(self.spec.pd, *key)?;
+                Ok(self.done_at_cursor())
+            }
+            SendOp::FastRegister(fill) => {
+                shared.fast_register(self.spec.pd, fill)?;
+                Ok(self.done_at_cursor())
+            }
+            _ => self.start_message(shared),
+        }
+    }
+
+    /// A fence waits for READs and atomics; an invalidation for everything older, because a unit
+    /// sent again looks its buffers up again (IBTA 10.8.3.3).
+    fn has_to_wait(&self, wr: &SendWr<R>) -> bool {
+        let fenced = wr.fence && !self.requester.awaited.is_empty();
+        let invalidates = matches!(wr.op, SendOp::LocalInvalidate(_));
+        fenced || (invalidates && !self.requester.is_answered())
+    }
+
+    fn done_at_cursor(&mut self) -> Start {
+        let requester = &mut self.requester;
+        requester.queue[requester.cursor].phase = Phase::Done;
+        requester.cursor += 1;
+        Start::Done
+    }
+
+    fn start_message(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
+        let wr = &self.requester.queue[self.requester.cursor].wr;
+        let length = self.checked_length(shared, wr)?;
+        self.check_results(shared, wr, length)?;
+        if !self.is_connected() {
+            check_datagram(shared, wr.datagram.as_ref())?;
+        }
+        count(&mut shared.counters.sent, self.spec.qp_type, wr, length);
+        let first = self.requester.next;
+        let pending = &mut self.requester.queue[self.requester.cursor];
+        pending.phase = Phase::Started;
+        pending.length = length;
+        pending.first = first;
+        pending.packets = match self.spec.qp_type {
+            QpType::Rc => self.attr.path_mtu.packets(length),
+            QpType::Gsi | QpType::Ud => 1,
+        };
+        Ok(Start::Units)
+    }
+
+    fn checked_length(&self, shared: &Shared<R>, wr: &SendWr<R>) -> Result<u32, Status> {
+        let bytes = total(&wr.sges);
+        if wr.op.is_atomic() {
+            let enough = bytes >= u64::from(ATOMIC_BYTES);
+            return enough.then_some(ATOMIC_BYTES).ok_or(Status::LocQpOp);
+        }
+        let longest = match self.spec.qp_type {
+            QpType::Rc => shared.limits.message_bytes,
+            QpType::Gsi | QpType::Ud => shared.limits.port_mtu.bytes(),
+        };
+        u32::try_from(bytes)
+            .ok()
+            .filter(|length| *length <= longest)
+            .ok_or(Status::LocLen)
+    }
+
+    /// READs and atomics write into the local buffers: better to know now than when the peer has
+    /// done its part. One that the connection never allows would wait for ever.
+    fn check_results(&self, shared: &Shared<R>, wr: &SendWr<R>, length: u32) -> Result<(), Status> {
+        if !wr.op.is_read_or_atomic() {
+            return Ok(());
+        }
+        if self.attr.max_rd_atomic == 0 {
+            return Err(Status::LocQpOp);
+        }
+        shared
+            .may_touch(self.spec.pd, &wr.sges, length, Access::LOCAL_WRITE)
+            .then_some(())
+            .ok_or(Status::LocProt)
+    }
+}
+
+/// An address vector comes straight from an application (IBTA 11.2.2.1).
+fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<(), Status> {
+    let Some(Datagram { qpn, address, .. }) = datagram else {
+        return Err(Status::LocQpOp);
+    };
+    let valid = qpn.get() != 0
+        && address.port == PORT
+        && shared.gid(address.sgid_index).is_some()
+        && !address.dgid.is_zero()
+        && !address.dgid.is_multicast();
+    valid.then_some(()).ok_or(Status::LocQpOp)
+}
+
+fn count<R>(sent: &mut Traffic, qp_type: QpType, wr: &SendWr<R>, length: u32) {
+    let kind = match wr.op {
+        _ if qp_type != QpType::Rc => &mut sent.datagrams,
+        SendOp::Write(_) | SendOp::WriteImm(..) => &mut sent.writes,
+        SendOp::Read(_) => &mut sent.reads,
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => &mut sent.atomics,
+        _ => &mut sent.sends,
+    };
+    *kind += 1;
+    if !wr.op.is_atomic() {
+        sent.bytes += u64::from(length);
+    }
+}

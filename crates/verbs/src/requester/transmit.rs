@@ -1,0 +1,293 @@
+//! Cutting messages into units.
+
+use vrdma_wire::{Mtu, Qkey};
+
+use crate::attr::QpState;
+use crate::hca::Hca;
+use crate::memory::Gather;
+use crate::object::QpId;
+use crate::qp::Qp;
+use crate::requester::start::Start;
+use crate::requester::{Awaited, Pending, Phase};
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::unit::{Request, RequestOp, RequestTail, Route};
+use crate::work::{Remote, SendOp, SendWr, Status};
+
+/// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
+/// (IBTA 9.7.1) even when the last unit is large.
+const PSN_WINDOW: u32 = 1 << 22;
+
+/// What the request at the cursor leads to.
+enum Step<R> {
+    /// A unit goes out.
+    Unit(Request<R>),
+    /// Look at the cursor again.
+    Again,
+    /// Nothing can go out now.
+    Idle,
+    /// Our GID is not bound: as if the unit had been lost on its way.
+    NoRoute,
+}
+
+/// Where a unit lies in its message.
+#[derive(Clone, Copy)]
+struct Cut {
+    offset: u32,
+    length: u32,
+    packets: u32,
+    first: bool,
+    last: bool,
+}
+
+impl<R: Clone> Hca<R> {
+    /// A QP that may have units to send: ask it with [`Hca::poll_transmit`], which puts it back at
+    /// the end when it may have more. So the QPs take turns.
+    #[inline]
+    pub fn next_ready(&mut self) -> Option<QpId> {
+        let id = self.schedule.pop_ready()?;
+        if let Some(qp) = self.qps.get_mut(id.0) {
+            qp.scheduled.ready = false;
+        }
+        Some(id)
+    }
+
+    /// The next unit of a QP, of at most `unit_bytes` rounded down to whole packets, but at least
+    /// one packet. Requests that fail on our side, and those that need no unit, are dealt with on
+    /// the way.
+    pub fn poll_transmit(&mut self, id: QpId, now: Time, unit_bytes: u32) -> Option<Request<R>> {
+        let qp = self.qps.get_mut(id.0)?;
+        let unit = qp.transmit(&mut self.shared, now, unit_bytes);
+        if unit.is_some() {
+            qp.reschedule(&mut self.schedule);
+        } else {
+            qp.reschedule_timer(&mut self.schedule);
+        }
+        unit
+    }
+}
+
+impl<R: Clone> Qp<R> {
+    fn transmit(
+        &mut self,
+        shared: &mut Shared<R>,
+        now: Time,
+        unit_bytes: u32,
+    ) -> Option<Request<R>> {
+        loop {
+            match self.step(shared, unit_bytes) {
+                Ok(Step::Unit(unit)) => {
+                    self.note_sent(&unit, shared, now);
+                    return Some(unit);
+                }
+                Ok(Step::Again) => {}
+                Ok(Step::Idle) => return None,
+                Ok(Step::NoRoute) => {
+                    self.start_timer(now);
+                    return None;
+                }
+                Err(status) => self.fail_at_cursor(status, shared),
+            }
+        }
+    }
+
+    fn step(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+        if !self.sends() || self.requester.rnr_until.is_some() {
+            return Ok(Step::Idle);
+        }
+        let Some(pending) = self.requester.queue.get(self.requester.cursor) else {
+            return Ok(Step::Idle);
+        };
+        match pending.phase {
+            Phase::Posted => self.step_posted(shared, unit_bytes),
+            Phase::Started => self.cut_unit(shared, unit_bytes),
+            Phase::Done => {
+                self.requester.cursor += 1;
+                Ok(Step::Again)
+            }
+            Phase::Failed(_) => Ok(Step::Idle),
+        }
+    }
+
+    /// SQD lets messages end but none begin (IBTA 10.3.1.6).
+    fn step_posted(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+        if self.attr.state == QpState::Sqd {
+            return Ok(Step::Idle);
+        }
+        match self.start_request(shared)? {
+            Start::Units => self.cut_unit(shared, unit_bytes),
+            Start::Wait => Ok(Step::Idle),
+            Start::Done => {
+                self.settle(shared);
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    fn cut_unit(&self, shared: &Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+        let requester = &self.requester;
+        let pending = &requester.queue[requester.cursor];
+        let cut = self.cut(pending, unit_bytes);
+        if self.window_is_full(pending, cut) {
+            return Ok(Step::Idle);
+        }
+        let address = match &pending.wr.datagram {
+            Some(datagram) if !self.is_connected() => &datagram.address,
+            _ => &self.attr.address,
+        };
+        let Some(route) = shared.route(address) else {
+            return Ok(Step::NoRoute);
+        };
+        self.unit(shared, &pending.wr, cut, route).map(Step::Unit)
+    }
+
+    fn window_is_full(&self, pending: &Pending<R>, cut: Cut) -> bool {
+        let requester = &self.requester;
+        let outstanding = requester.next.since(requester.unacked);
+        let answers_are_full = requester.awaited.len() >= usize::from(self.attr.max_rd_atomic);
+        let full = pending.wr.op.is_read_or_atomic() && answers_are_full;
+        full || outstanding + cut.packets > PSN_WINDOW
+    }
+
+    fn cut(&self, pending: &Pending<R>, unit_bytes: u32) -> Cut {
+        if !self.is_connected() {
+            return Cut::whole(pending.length);
+        }
+        let mtu = self.attr.path_mtu;
+        let offset = self.requester.next.since(pending.first) * mtu.bytes();
+        let left = pending.length - offset;
+        let length = left.min(whole_packets(mtu, unit_bytes));
+        Cut {
+            offset,
+            length,
+            packets: mtu.packets(length),
+            first: offset == 0,
+            last: length == left,
+        }
+    }
+
+    fn unit(
+        &self,
+        shared: &Shared<R>,
+        wr: &SendWr<R>,
+        cut: Cut,
+        route: Route,
+    ) -> Result<Request<R>, Status> {
+        let answered = wr.op.is_read_or_atomic();
+        let datagram = wr.datagram.filter(|_| !self.is_connected());
+        let op = match datagram {
+            Some(datagram) => RequestOp::Datagram {
+                qkey: self.effective_qkey(datagram.qkey),
+            },
+            None => request_op(wr, cut, self.length_at_cursor()),
+        };
+        Ok(Request {
+            route,
+            source: self.qpn,
+            destination: datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn),
+            psn: self.requester.next,
+            packets: cut.packets,
+            first: cut.first || answered,
+            last: cut.last || answered,
+            op,
+            tail: tail(&wr.op).filter(|_| cut.last),
+            solicited: wr.solicited && cut.last && !answered,
+            payload: self.payload(shared, wr, cut)?,
+        })
+    }
+
+    fn payload(&self, shared: &Shared<R>, wr: &SendWr<R>, cut: Cut) -> Result<Gather<R>, Status> {
+        if wr.op.is_read_or_atomic() {
+            return Ok(Gather::new());
+        }
+        shared
+            .gather(self.spec.pd, &wr.sges, cut.offset, cut.length)
+            .ok_or(Status::LocProt)
+    }
+
+    fn length_at_cursor(&self) -> u32 {
+        self.requester.queue[self.requester.cursor].length
+    }
+
+    /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
+    fn effective_qkey(&self, qkey: Qkey) -> Qkey {
+        if qkey.is_privileged() {
+            self.attr.qkey
+        } else {
+            qkey
+        }
+    }
+
+    /// The cursor moves past the unit. A datagram is done with that.
+    fn note_sent(&mut self, unit: &Request<R>, shared: &mut Shared<R>, now: Time) {
+        let requester = &mut self.requester;
+        let pending = &mut requester.queue[requester.cursor];
+        let begin = requester.next;
+        requester.next = begin.plus(unit.packets);
+        let ended = requester.next.since(pending.first) >= pending.packets;
+        if let RequestOp::Datagram { .. } = unit.op {
+            pending.phase = Phase::Done;
+            requester.unacked = requester.next;
+            requester.cursor += 1;
+            return self.settle(shared);
+        }
+        if pending.wr.op.is_read_or_atomic() {
+            let end = requester.next;
+            requester.awaited.push_back(Awaited { begin, end });
+        }
+        requester.cursor += usize::from(ended);
+        self.start_timer(now);
+    }
+}
+
+impl Cut {
+    fn whole(length: u32) -> Self {
+        Self {
+            offset: 0,
+            length,
+            packets: 1,
+            first: true,
+            last: true,
+        }
+    }
+}
+
+/// Units must end on packet borders, or their PSNs would not be those of a wire.
+fn whole_packets(mtu: Mtu, unit_bytes: u32) -> u32 {
+    let packet = mtu.bytes();
+    (unit_bytes - unit_bytes % packet).max(packet)
+}
+
+fn request_op<R>(wr: &SendWr<R>, cut: Cut, length: u32) -> RequestOp {
+    match wr.op {
+        SendOp::Write(remote) | SendOp::WriteImm(remote, _) => RequestOp::Write {
+            target: cut.first.then_some((remote, length)),
+        },
+        SendOp::Read(remote) => RequestOp::Read {
+            remote: Remote {
+                addr: remote.addr.wrapping_add(u64::from(cut.offset)),
+                ..remote
+            },
+            length: cut.length,
+        },
+        SendOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => RequestOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        },
+        SendOp::FetchAdd { remote, add } => RequestOp::FetchAdd { remote, add },
+        _ => RequestOp::Send,
+    }
+}
+
+fn tail<R>(op: &SendOp<R>) -> Option<RequestTail> {
+    match op {
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => Some(RequestTail::Imm(*imm)),
+        SendOp::SendInvalidate(key) => Some(RequestTail::Invalidate(*key)),
+        _ => None,
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether a unit has any effect: who sent it, to whom, and in which state that one is
+//! (IBTA 9.6.1). What fails here is dropped without a word.
+
+use crate::buffers::payload_bytes;
+use crate::counters::Drops;
+use crate::qp::Qp;
+use crate::shared::Shared;
+use crate::unit::{Request, RequestOp, RequestTail};
+
+/// Why a unit was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Drop {
+    UnknownQp,
+    WrongState,
+    WrongPeer,
+    UnboundGid,
+    WrongQkey,
+    Malformed,
+    NoReceive,
+    SourceFault,
+}
+
+impl Drop {
+    pub(super) fn counter(self, drops: &mut Drops) -> &mut u64 {
+        match self {
+            Self::UnknownQp => &mut drops.unknown_qp,
+            Self::WrongState => &mut drops.wrong_state,
+            Self::WrongPeer => &mut drops.wrong_peer,
+            Self::UnboundGid => &mut drops.unbound_gid,
+            Self::WrongQkey => &mut drops.wrong_qkey,
+            Self::Malformed => &mut drops.malformed,
+            Self::NoReceive => &mut drops.no_receive,
+            Self::SourceFault => &mut drops.source_fault,
+        }
+    }
+}
+
+/// Checks a unit against the QP in the slot that it names.
+#[inline]
+pub(super) fn admit<R>(
+    qp: Option<&Qp<R>>,
+    shared: &Shared<R>,
+    request: &Request<R>,
+) -> Result<(), Drop> {
+    let connected = !matches!(request.op, RequestOp::Datagram { .. });
+    let named = qp.filter(|qp| qp.qpn == request.destination && qp.is_connected() == connected);
+    let qp = named.ok_or(Drop::UnknownQp)?;
+    if !qp.receives() {
+        return Err(Drop::WrongState);
+    }
+    match request.op {
+        RequestOp::Datagram { qkey } if qkey != qp.attr.qkey => Err(Drop::WrongQkey),
+        RequestOp::Datagram { .. } => admit_datagram(shared, request),
+        _ => admit_connected(qp, shared, request),
+    }
+}
+
+fn admit_connected<R>(qp: &Qp<R>, shared: &Shared<R>, request: &Request<R>) -> Result<(), Drop> {
+    let (from, to) = (request.route.sgid, request.route.dgid);
+    qp.is_peer(request.source, from, to, shared)
+        .then_some(())
+        .ok_or(Drop::WrongPeer)
+}
+
+fn admit_datagram<R>(shared: &Shared<R>, request: &Request<R>) -> Result<(), Drop> {
+    if !shared.gids.contains(&Some(request.route.dgid)) {
+        return Err(Drop::UnboundGid);
+    }
+    let keyed = matches!(request.tail, Some(RequestTail::Invalidate(_)));
+    let short = payload_bytes(&request.payload) <= u64::from(shared.limits.port_mtu.bytes());
+    (short && !keyed).then_some(()).ok_or(Drop::Malformed)
+}

@@ -1,0 +1,53 @@
+//! Atomics: done once, answered as often as asked.
+
+use vrdma_wire::Psn;
+
+use crate::attr::Access;
+use crate::memory::Memory;
+use crate::responder::refuse::Refusal;
+use crate::responder::{Delivery, Replay};
+use crate::unit::ResponseBody;
+use crate::work::Remote;
+
+/// Size and alignment of the word (IBTA 9.4.5).
+const WORD_BYTES: u32 = 8;
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn atomic(
+        &mut self,
+        remote: Remote,
+        update: &dyn Fn(u64) -> u64,
+    ) -> Result<ResponseBody<R>, Refusal> {
+        let right = Access::REMOTE_ATOMIC;
+        self.check_right(right)?;
+        if !remote.addr.is_multiple_of(u64::from(WORD_BYTES)) {
+            return Err(Refusal::Invalid);
+        }
+        let spot = self
+            .shared
+            .remote(self.qp.spec.pd, remote, WORD_BYTES, right);
+        let spot = spot.ok_or(Refusal::Access)?;
+        let old = self.memory.fetch_update(spot.region, spot.offset, update);
+        let old = old.map_err(|_| Refusal::OwnMemory)?;
+        self.remember(old);
+        Ok(ResponseBody::Atomic(old))
+    }
+
+    fn remember(&mut self, old: u64) {
+        let room = usize::from(self.qp.attr.max_dest_rd_atomic);
+        let psn = self.request.psn;
+        let replays = &mut self.qp.responder.replays;
+        while replays.len() >= room.max(1) {
+            replays.pop_front();
+        }
+        replays.push_back(Replay { psn, old });
+    }
+
+    /// What the atomic with that PSN answered; forgotten when the peer has had more outstanding
+    /// than agreed.
+    pub(super) fn replayed(&self, psn: Psn) -> Option<u64> {
+        let replays = &self.qp.responder.replays;
+        let found = replays.iter().rev().find(|replay| replay.psn == psn);
+        found.map(|replay| replay.old)
+    }
+}

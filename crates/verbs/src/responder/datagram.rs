@@ -1,0 +1,81 @@
+//! Datagrams: taken whole or not at all, never answered.
+
+use crate::buffers::{MoveError, payload_bytes, total};
+use crate::grh::{GRH_BYTES, header_area};
+use crate::memory::Memory;
+use crate::responder::Delivery;
+use crate::responder::admit::Drop;
+use crate::work::{RecvWr, Sge, Status, WcOp};
+
+/// What becomes of a receive that a datagram took.
+enum Outcome {
+    /// Filled with so many bytes.
+    Filled(u32),
+    /// Too short. The QP goes on: otherwise any sender who knows the key could end it.
+    Short,
+    /// Bad in itself, which is its owner's fault: the QP goes to ERR.
+    Bad(Status),
+    /// The sender's memory is gone: as if nothing had come.
+    NoSource,
+}
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn take_datagram(&mut self) {
+        let Some(receive) = self.take_receive() else {
+            return self.drop_unit(Drop::NoReceive);
+        };
+        match self.fill(&receive) {
+            Outcome::Filled(bytes) => self.datagram_received(&receive, bytes),
+            Outcome::Short => self
+                .qp
+                .receive_failed(self.shared, &receive, Status::LocLen),
+            Outcome::Bad(status) => {
+                self.qp.receive_failed(self.shared, &receive, status);
+                self.qp.enter_error(self.shared);
+            }
+            Outcome::NoSource => {
+                self.return_receive(receive);
+                self.drop_unit(Drop::SourceFault);
+            }
+        }
+    }
+
+    fn fill(&self, receive: &RecvWr) -> Outcome {
+        let sges = match &receive.sges {
+            Ok(sges) => sges,
+            Err(status) => return Outcome::Bad(*status),
+        };
+        let bytes = payload_bytes(&self.request.payload) as u32;
+        let needed = GRH_BYTES + bytes;
+        if u64::from(needed) > total(sges) {
+            return Outcome::Short;
+        }
+        match self.store_datagram(sges, bytes) {
+            Ok(()) => Outcome::Filled(needed),
+            Err(MoveError::Local) => Outcome::Bad(Status::LocProt),
+            Err(MoveError::Source) => Outcome::NoSource,
+        }
+    }
+
+    fn store_datagram(&self, sges: &[Sge], bytes: u32) -> Result<(), MoveError> {
+        let area = header_area(&self.request.route, bytes, self.request.tail.is_some());
+        let pd = self.qp.spec.pd;
+        self.shared.scatter_bytes(pd, sges, &area, self.memory)?;
+        let payload = (&self.request.payload[..], self.source);
+        self.shared
+            .scatter(pd, (sges, GRH_BYTES), payload, self.memory)
+    }
+
+    fn datagram_received(&mut self, receive: &RecvWr, bytes: u32) {
+        let mut completion = self.received(receive.id, WcOp::Recv, bytes);
+        completion.grh = Some((self.request.route.sgid, self.request.route.dgid));
+        self.complete(completion);
+        let received = &mut self.shared.counters.received;
+        received.datagrams += 1;
+        received.bytes += u64::from(bytes - GRH_BYTES);
+    }
+
+    fn drop_unit(&mut self, reason: Drop) {
+        *reason.counter(&mut self.shared.counters.drops) += 1;
+    }
+}

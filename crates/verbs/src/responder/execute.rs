@@ -1,0 +1,195 @@
+//! A unit of a connection: in its turn, again, or too early (IBTA 9.7.1).
+
+use vrdma_wire::Psn;
+
+use crate::attr::QpState;
+use crate::buffers::payload_bytes;
+use crate::memory::Memory;
+use crate::responder::refuse::Refusal;
+use crate::responder::{Delivery, Message};
+use crate::unit::{Nak, RequestOp, RequestTail, Response, ResponseBody};
+use crate::work::Event;
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn take_in(&mut self) -> Option<Response<R>> {
+        let expected = self.qp.responder.expected;
+        let psn = self.request.psn;
+        if psn == expected {
+            self.take_in_turn()
+        } else if psn.is_before(expected) {
+            self.repeat()
+        } else {
+            self.report_gap()
+        }
+    }
+
+    fn take_in_turn(&mut self) -> Option<Response<R>> {
+        self.note_established();
+        match self.check_shape().and_then(|()| self.execute()) {
+            Ok(body) => Some(self.accept(body)),
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    /// The first message tells the owner that the peer is there (IBTA 11.6.3.1).
+    fn note_established(&mut self) {
+        let seen = core::mem::replace(&mut self.qp.responder.established, true);
+        if !seen && self.qp.state() == QpState::Rtr {
+            self.shared.event(Event::CommEstablished(self.qp.id));
+        }
+    }
+
+    fn execute(&mut self) -> Result<ResponseBody<R>, Refusal> {
+        match self.request.op {
+            RequestOp::Send => self.send().map(|()| ResponseBody::Ack),
+            RequestOp::Write { target } => self.write(target).map(|()| ResponseBody::Ack),
+            RequestOp::Read { remote, length } => self.read(remote, length),
+            RequestOp::CompareSwap {
+                remote,
+                compare,
+                swap,
+            } => self.atomic(remote, &|old| if old == compare { swap } else { old }),
+            RequestOp::FetchAdd { remote, add } => {
+                self.atomic(remote, &|old| old.wrapping_add(add))
+            }
+            RequestOp::Datagram { .. } => Err(Refusal::Invalid),
+        }
+    }
+
+    fn accept(&mut self, body: ResponseBody<R>) -> Response<R> {
+        let responder = &mut self.qp.responder;
+        responder.expected = responder.expected.plus(self.request.packets);
+        responder.told = false;
+        if self.request.last {
+            responder.msn = responder.msn.wrapping_add(1) & 0xff_ffff;
+            self.count();
+        }
+        let psn = match body {
+            ResponseBody::Read(_) => self.request.psn,
+            _ => self.qp.responder.expected.plus(u32::MAX),
+        };
+        self.answer(psn, body)
+    }
+
+    /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4.1.5).
+    fn check_shape(&self) -> Result<(), Refusal> {
+        let request = self.request;
+        let continues = match (&self.qp.responder.message, &request.op) {
+            (Message::None, _) => request.first,
+            (Message::Send { .. }, RequestOp::Send) => !request.first,
+            (Message::Write { .. }, RequestOp::Write { target }) => {
+                !request.first && target.is_none()
+            }
+            _ => false,
+        };
+        let ended = request.last || request.tail.is_none();
+        (continues && ended && self.length_is_valid() && self.tail_is_valid())
+            .then_some(())
+            .ok_or(Refusal::Invalid)
+    }
+
+    /// The PSNs taken have to be those of our path MTU, and only the last unit of a message may end
+    /// inside a packet.
+    fn length_is_valid(&self) -> bool {
+        let request = self.request;
+        let mtu = self.qp.attr.path_mtu;
+        let Ok(bytes) = u32::try_from(payload_bytes(&request.payload)) else {
+            return false;
+        };
+        let whole = bytes > 0 && bytes % mtu.bytes() == 0;
+        match request.op {
+            RequestOp::Send | RequestOp::Write { .. } => {
+                (request.last || whole) && request.packets == mtu.packets(bytes)
+            }
+            RequestOp::Read { length, .. } => {
+                request.last && bytes == 0 && request.packets == mtu.packets(length)
+            }
+            _ => request.last && bytes == 0 && request.packets == 1,
+        }
+    }
+
+    fn tail_is_valid(&self) -> bool {
+        match self.request.tail {
+            None => true,
+            Some(RequestTail::Imm(_)) => self.request.op.is_send_or_write(),
+            Some(RequestTail::Invalidate(_)) => matches!(self.request.op, RequestOp::Send),
+        }
+    }
+
+    /// A request seen before: its effects stand, its answer may have been lost (IBTA 9.7.5.1.2).
+    /// READs are done again, atomics answered from memory.
+    fn repeat(&mut self) -> Option<Response<R>> {
+        self.shared.counters.duplicates += 1;
+        let psn = self.request.psn;
+        match self.request.op {
+            RequestOp::Read { remote, length } => {
+                let body = self
+                    .check_repeated_read(length)
+                    .and_then(|()| self.read(remote, length));
+                body.ok().map(|body| self.answer(psn, body))
+            }
+            RequestOp::CompareSwap { .. } | RequestOp::FetchAdd { .. } => {
+                let old = self.replayed(psn)?;
+                Some(self.answer(psn, ResponseBody::Atomic(old)))
+            }
+            _ => {
+                let newest = self.qp.responder.expected.plus(u32::MAX);
+                Some(self.answer(newest, ResponseBody::Ack))
+            }
+        }
+    }
+
+    /// A repeated READ takes the PSNs of its answer, all of them old ones.
+    fn check_repeated_read(&self, length: u32) -> Result<(), Refusal> {
+        let behind = self.qp.responder.expected.since(self.request.psn);
+        let packets = self.qp.attr.path_mtu.packets(length);
+        (packets == self.request.packets && packets <= behind)
+            .then_some(())
+            .ok_or(Refusal::Invalid)
+    }
+
+    /// Said once; the peer goes back, and until then everything is too early (IBTA 9.7.5.2.8).
+    fn report_gap(&mut self) -> Option<Response<R>> {
+        if core::mem::replace(&mut self.qp.responder.told, true) {
+            self.shared.counters.drops.out_of_sequence += 1;
+            return None;
+        }
+        self.shared.counters.sequence_naks_sent += 1;
+        let expected = self.qp.responder.expected;
+        Some(self.answer(expected, ResponseBody::Nak(Nak::Sequence)))
+    }
+
+    pub(super) fn answer(&self, psn: Psn, body: ResponseBody<R>) -> Response<R> {
+        let address = &self.qp.attr.address;
+        let mut route = self.request.route;
+        core::mem::swap(&mut route.sgid, &mut route.dgid);
+        route.traffic_class = address.traffic_class;
+        route.flow_label = address.flow_label;
+        route.hop_limit = address.hop_limit;
+        Response {
+            route,
+            source: self.qp.qpn,
+            destination: self.request.source,
+            psn,
+            msn: self.qp.responder.msn,
+            body,
+        }
+    }
+
+    fn count(&mut self) {
+        let received = &mut self.shared.counters.received;
+        *match self.request.op {
+            RequestOp::Send => &mut received.sends,
+            RequestOp::Write { .. } => &mut received.writes,
+            RequestOp::Read { .. } => &mut received.reads,
+            RequestOp::CompareSwap { .. } | RequestOp::FetchAdd { .. } => &mut received.atomics,
+            RequestOp::Datagram { .. } => &mut received.datagrams,
+        } += 1;
+    }
+}
+
+impl RequestOp {
+    fn is_send_or_write(&self) -> bool {
+        matches!(self, Self::Send | Self::Write { .. })
+    }
+}

@@ -1,0 +1,97 @@
+//! Refusing a unit: what the peer hears, what the owner hears, and whether the connection survives.
+//!
+//! | refusal       | NAK                  | receive  | event             | then |
+//! |---------------|----------------------|----------|-------------------|------|
+//! | not ready     | receiver not ready   | -        | -                 | waits|
+//! | invalid       | invalid request      | flushed  | QpRequestError    | ERR  |
+//! | access        | remote access        | flushed  | QpAccessError     | ERR  |
+//! | own memory    | remote operational   | flushed  | QpFatal           | ERR  |
+//! | too long      | invalid request      | LocLen   | -                 | ERR  |
+//! | bad receive   | remote operational   | status   | -                 | ERR  |
+//! | source fault  | (not a wire answer)  | kept     | -                 | waits|
+//!
+//! After IBTA 9.9.3.1, table 58, and 11.6.2.
+
+use crate::memory::Memory;
+use crate::responder::{Delivery, Message};
+use crate::unit::{Nak, Response, ResponseBody};
+use crate::work::{Event, Status};
+
+/// Why a unit in its turn is not executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refusal {
+    /// No receive posted.
+    NotReady,
+    /// Malformed, out of place, not allowed on this QP.
+    Invalid,
+    /// Key, bounds or right of the memory that the peer names.
+    Access,
+    /// The memory behind a good key is gone.
+    OwnMemory,
+    /// More bytes than the receive holds.
+    TooLong,
+    /// The receive itself is bad.
+    Receive(Status),
+    /// The sender's memory is gone.
+    SourceFault,
+}
+
+impl Refusal {
+    fn nak(self, rnr_code: u8) -> Option<Nak> {
+        match self {
+            Self::NotReady => Some(Nak::ReceiverNotReady(rnr_code)),
+            Self::Invalid | Self::TooLong => Some(Nak::InvalidRequest),
+            Self::Access => Some(Nak::RemoteAccess),
+            Self::OwnMemory | Self::Receive(_) => Some(Nak::RemoteOperational),
+            Self::SourceFault => None,
+        }
+    }
+
+    /// With which status the receive in use completes, when not flushed.
+    fn receive_status(self) -> Option<Status> {
+        match self {
+            Self::TooLong => Some(Status::LocLen),
+            Self::Receive(status) => Some(status),
+            _ => None,
+        }
+    }
+}
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn refuse(&mut self, refusal: Refusal) -> Option<Response<R>> {
+        match refusal {
+            Refusal::NotReady => {
+                self.shared.counters.rnr_naks_sent += 1;
+                self.qp.responder.told = true;
+            }
+            Refusal::SourceFault => self.shared.counters.drops.source_fault += 1,
+            _ => self.end_connection(refusal),
+        }
+        let code = self.qp.attr.min_rnr_timer;
+        let body = refusal
+            .nak(code)
+            .map_or(ResponseBody::SourceFault, ResponseBody::Nak);
+        Some(self.answer(self.request.psn, body))
+    }
+
+    fn end_connection(&mut self, refusal: Refusal) {
+        self.shared.counters.naks_sent += 1;
+        if let Some(status) = refusal.receive_status() {
+            self.fail_receive(status);
+        }
+        let id = self.qp.id;
+        match refusal {
+            Refusal::Invalid => self.shared.event(Event::QpRequestError(id)),
+            Refusal::Access => self.shared.event(Event::QpAccessError(id)),
+            Refusal::OwnMemory => self.shared.event(Event::QpFatal(id)),
+            _ => {}
+        }
+        self.qp.enter_error(self.shared);
+    }
+
+    fn fail_receive(&mut self, status: Status) {
+        if let Message::Send { receive, .. } = core::mem::take(&mut self.qp.responder.message) {
+            self.qp.receive_failed(self.shared, &receive, status);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! RDMA WRITE: into the memory that the first unit named. The key is looked up for every unit, for
+//! the region may go in between.
+
+use crate::attr::Access;
+use crate::buffers::payload_bytes;
+use crate::memory::{CopyFault, Memory};
+use crate::responder::refuse::Refusal;
+use crate::responder::{Delivery, Message};
+use crate::work::{Remote, WcOp};
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn write(&mut self, target: Option<(Remote, u32)>) -> Result<(), Refusal> {
+        if self.request.takes_receive() && !self.qp.has_receive(self.shared) {
+            return Err(Refusal::NotReady);
+        }
+        let (remote, left, length) = self.window(target)?;
+        let bytes = payload_bytes(&self.request.payload) as u32;
+        let fits = if self.request.last {
+            bytes == left
+        } else {
+            bytes < left
+        };
+        fits.then_some(()).ok_or(Refusal::Invalid)?;
+        self.store_at(remote, bytes)?;
+        self.qp.responder.message = Message::Write {
+            remote: Remote {
+                addr: remote.addr.wrapping_add(u64::from(bytes)),
+                ..remote
+            },
+            left: left - bytes,
+            length,
+        };
+        if self.request.last {
+            self.end_write(length);
+        }
+        Ok(())
+    }
+
+    /// Where this unit goes, how much is to come, and how long the message is.
+    fn window(&self, target: Option<(Remote, u32)>) -> Result<(Remote, u32, u32), Refusal> {
+        match (&self.qp.responder.message, target) {
+            (Message::None, Some((remote, length))) => {
+                self.open_window(remote, length)?;
+                Ok((remote, length, length))
+            }
+            (
+                Message::Write {
+                    remote,
+                    left,
+                    length,
+                },
+                None,
+            ) => Ok((*remote, *left, *length)),
+            _ => Err(Refusal::Invalid),
+        }
+    }
+
+    /// The whole range is checked before its first byte is written; an empty one names nothing
+    /// (IBTA 9.7.4.1.3).
+    fn open_window(&self, remote: Remote, length: u32) -> Result<(), Refusal> {
+        let allowed = self.qp.attr.access.contains(Access::REMOTE_WRITE);
+        if !allowed || length > self.shared.limits.message_bytes {
+            return Err(Refusal::Invalid);
+        }
+        let right = Access::REMOTE_WRITE;
+        let spot = self.shared.remote(self.qp.spec.pd, remote, length, right);
+        (length == 0 || spot.is_some())
+            .then_some(())
+            .ok_or(Refusal::Access)
+    }
+
+    fn store_at(&mut self, remote: Remote, bytes: u32) -> Result<(), Refusal> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let right = Access::REMOTE_WRITE;
+        let spot = self.shared.remote(self.qp.spec.pd, remote, bytes, right);
+        let spot = spot.ok_or(Refusal::Access)?;
+        let mut offset = spot.offset;
+        for part in &self.request.payload {
+            let from = (&part.region, part.offset);
+            let length = u64::from(part.length);
+            self.memory
+                .copy((spot.region, offset), self.source, from, length)
+                .map_err(|fault| match fault {
+                    CopyFault::Source => Refusal::SourceFault,
+                    CopyFault::Destination => Refusal::OwnMemory,
+                })?;
+            offset += length;
+        }
+        self.shared.counters.received.bytes += u64::from(bytes);
+        Ok(())
+    }
+
+    /// Immediate data takes a receive, whose buffers stay untouched.
+    fn end_write(&mut self, length: u32) {
+        self.qp.responder.message = Message::None;
+        if !self.request.takes_receive() {
+            return;
+        }
+        if let Some(receive) = self.take_receive() {
+            let completion = self.received(receive.id, WcOp::RecvWriteImm, length);
+            self.complete(completion);
+        }
+    }
+}

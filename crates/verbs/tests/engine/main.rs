@@ -1,0 +1,4 @@
+//! The engine from outside: scripts of two adapters.
+
+mod connection;
+mod pair;

@@ -1,0 +1,86 @@
+//! Memory of a node: byte vectors that can be taken away.
+
+use std::cell::RefCell;
+
+use vrdma_verbs::memory::{CopyFault, Fault};
+
+/// A buffer by index.
+pub(crate) type Region = usize;
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    buffers: RefCell<Vec<Option<Vec<u8>>>>,
+}
+
+impl Memory {
+    pub(crate) fn add(&self, bytes: usize) -> Region {
+        let mut buffers = self.buffers.borrow_mut();
+        buffers.push(Some(vec![0; bytes]));
+        buffers.len() - 1
+    }
+
+    /// Unmaps a buffer: later touches fault.
+    pub(crate) fn remove(&self, region: Region) {
+        self.buffers.borrow_mut()[region] = None;
+    }
+
+    pub(crate) fn bytes(&self, region: Region) -> Vec<u8> {
+        self.buffers.borrow()[region].clone().unwrap()
+    }
+
+    pub(crate) fn fill(&self, region: Region, offset: usize, data: &[u8]) {
+        let mut buffers = self.buffers.borrow_mut();
+        buffers[region].as_mut().unwrap()[offset..][..data.len()].copy_from_slice(data);
+    }
+}
+
+fn range(offset: u64, length: usize) -> std::ops::Range<usize> {
+    offset as usize..offset as usize + length
+}
+
+impl vrdma_verbs::memory::Memory for Memory {
+    type Region = Region;
+
+    fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let buffers = self.buffers.borrow();
+        let bytes = buffers[*region].as_ref().ok_or(Fault)?;
+        out.copy_from_slice(bytes.get(range(offset, out.len())).ok_or(Fault)?);
+        Ok(())
+    }
+
+    fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let mut buffers = self.buffers.borrow_mut();
+        let bytes = buffers[*region].as_mut().ok_or(Fault)?;
+        let to = bytes.get_mut(range(offset, data.len())).ok_or(Fault)?;
+        to.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        let mut bytes = vec![0; length as usize];
+        source
+            .read(from.0, from.1, &mut bytes)
+            .map_err(|_| CopyFault::Source)?;
+        self.write(to.0, to.1, &bytes)
+            .map_err(|_| CopyFault::Destination)
+    }
+
+    fn fetch_update(
+        &self,
+        region: &Region,
+        offset: u64,
+        update: &dyn Fn(u64) -> u64,
+    ) -> Result<u64, Fault> {
+        let mut word = [0; 8];
+        self.read(region, offset, &mut word)?;
+        let old = u64::from_le_bytes(word);
+        self.write(region, offset, &update(old).to_le_bytes())?;
+        Ok(old)
+    }
+}

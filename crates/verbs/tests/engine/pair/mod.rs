@@ -1,0 +1,208 @@
+//! Two adapters with a wire between them that does as it is told, and a clock that stands still
+//! until somebody moves it.
+
+pub(crate) mod memory;
+pub(crate) mod node;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use vrdma_verbs::Time;
+use vrdma_verbs::attr::QpState;
+use vrdma_verbs::object::QpType;
+use vrdma_verbs::unit::{Request, Response};
+
+pub(crate) use memory::{Memory, Region};
+pub(crate) use node::{Node, Setup};
+
+/// What happens to a unit on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// It arrives.
+    Arrive,
+    /// It does not.
+    Lose,
+    /// It arrives twice.
+    Double,
+    /// It arrives after the one behind it.
+    Delay,
+}
+
+/// A unit on its way to the node with that index.
+#[derive(Clone, Debug)]
+pub(crate) enum Unit {
+    Request(Request<Region>),
+    Response(Response<Region>),
+}
+
+type Fates = Box<dyn FnMut(&Unit) -> Fate>;
+
+pub(crate) struct Pair {
+    pub(crate) nodes: [Node; 2],
+    pub(crate) now: Time,
+    pub(crate) unit_bytes: u32,
+    wire: VecDeque<(usize, Unit)>,
+    fates: Fates,
+}
+
+impl Pair {
+    /// Two adapters, each with one queue pair in RTS; connections know each other.
+    pub(crate) fn new(qp_type: QpType) -> Self {
+        Self::with(qp_type, Setup::default())
+    }
+
+    pub(crate) fn with(qp_type: QpType, setup: Setup) -> Self {
+        let mut nodes = [Node::new(1, qp_type, &setup), Node::new(2, qp_type, &setup)];
+        let names = [0, 1].map(|i| nodes[i].name());
+        nodes[0].connect(names[1], &setup, QpState::Rts);
+        nodes[1].connect(names[0], &setup, QpState::Rts);
+        Self {
+            nodes,
+            now: Time(0),
+            unit_bytes: 64 * 1024,
+            wire: VecDeque::new(),
+            fates: Box::new(|_| Fate::Arrive),
+        }
+    }
+
+    pub(crate) fn rc() -> Self {
+        Self::new(QpType::Rc)
+    }
+
+    pub(crate) fn ud() -> Self {
+        Self::new(QpType::Ud)
+    }
+
+    pub(crate) fn a(&mut self) -> &mut Node {
+        &mut self.nodes[0]
+    }
+
+    pub(crate) fn b(&mut self) -> &mut Node {
+        &mut self.nodes[1]
+    }
+
+    /// From now on `fates` decides about every unit.
+    pub(crate) fn fates(&mut self, fates: impl FnMut(&Unit) -> Fate + 'static) {
+        self.fates = Box::new(fates);
+    }
+
+    /// From now on everything arrives.
+    pub(crate) fn heal(&mut self) {
+        self.fates = Box::new(|_| Fate::Arrive);
+    }
+
+    /// Moves units until nothing moves any more without the clock.
+    pub(crate) fn run(&mut self) {
+        loop {
+            self.collect();
+            let Some((to, unit)) = self.wire.pop_front() else {
+                break;
+            };
+            self.carry(to, unit);
+        }
+        self.nodes.iter_mut().for_each(Node::drain_outputs);
+    }
+
+    /// Moves the clock and everything that moves with it.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let until = self.now + by;
+        self.run();
+        while let Some(next) = self.next_deadline().filter(|at| *at <= until) {
+            self.now = next.max(self.now);
+            self.expire();
+            self.run();
+        }
+        self.now = until;
+    }
+
+    /// Moves the clock until both sides have nothing to wait for.
+    pub(crate) fn run_dry(&mut self) {
+        self.run();
+        while let Some(next) = self.next_deadline() {
+            self.now = next.max(self.now);
+            self.expire();
+            self.run();
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.now;
+        self.nodes
+            .iter_mut()
+            .for_each(|node| node.hca.handle_timeout(now));
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.nodes
+            .iter()
+            .filter_map(|node| node.hca.next_deadline())
+            .min()
+    }
+
+    /// The units that a node would send now, taken off it.
+    pub(crate) fn transmit(&mut self, from: usize) -> Vec<Request<Region>> {
+        let (now, unit_bytes) = (self.now, self.unit_bytes);
+        let hca = &mut self.nodes[from].hca;
+        let mut units = Vec::new();
+        while let Some(qp) = hca.next_ready() {
+            units.extend(hca.poll_transmit(qp, now, unit_bytes));
+        }
+        units
+    }
+
+    /// Delivers a unit by hand.
+    pub(crate) fn deliver(
+        &mut self,
+        to: usize,
+        request: &Request<Region>,
+    ) -> Option<Response<Region>> {
+        let [a, b] = &mut self.nodes;
+        let (node, peer) = if to == 0 { (a, &*b) } else { (b, &*a) };
+        let response = node.hca.deliver(request, &peer.memory, &node.memory);
+        node.drain_outputs();
+        response
+    }
+
+    /// Answers by hand.
+    pub(crate) fn respond(&mut self, to: usize, response: &Response<Region>) {
+        let now = self.now;
+        let [a, b] = &mut self.nodes;
+        let (node, peer) = if to == 0 { (a, &*b) } else { (b, &*a) };
+        node.hca.respond(response, &peer.memory, &node.memory, now);
+        node.drain_outputs();
+    }
+
+    fn collect(&mut self) {
+        for from in [0, 1] {
+            for unit in self.transmit(from) {
+                self.put_on_wire(1 - from, Unit::Request(unit));
+            }
+        }
+    }
+
+    fn put_on_wire(&mut self, to: usize, unit: Unit) {
+        match (self.fates)(&unit) {
+            Fate::Arrive => self.wire.push_back((to, unit)),
+            Fate::Lose => {}
+            Fate::Double => {
+                self.wire.push_back((to, unit.clone()));
+                self.wire.push_back((to, unit));
+            }
+            Fate::Delay => {
+                let before_last = self.wire.len().saturating_sub(1);
+                self.wire.insert(before_last, (to, unit));
+            }
+        }
+    }
+
+    fn carry(&mut self, to: usize, unit: Unit) {
+        match unit {
+            Unit::Request(request) => {
+                if let Some(response) = self.deliver(to, &request) {
+                    self.put_on_wire(1 - to, Unit::Response(response));
+                }
+            }
+            Unit::Response(response) => self.respond(to, &response),
+        }
+    }
+}
