@@ -34,6 +34,9 @@ pub struct RdmaStats {
     pub objects: ObjectCounts,
     /// Traffic.
     pub counters: RdmaCounters,
+    /// What is wrong with the guest's set-up: a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }
 
 /// Live objects of one adapter.

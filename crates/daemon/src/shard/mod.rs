@@ -1,0 +1,219 @@
+//! The data-path thread: serves the adapters of its VMs and carries messages between them.
+//!
+//! One turn looks at every adapter: doorbells and rings, then what its engine wants to send. A
+//! message for another adapter is delivered on the spot, guest memory to guest memory, and its answer
+//! goes straight back. Sockets are looked at between turns, at the latest every
+//! [`TURNS_BETWEEN_SOCKETS`].
+//!
+//! The thread owns everything it touches. Others reach it by [`ShardCommand`]s alone.
+
+mod backoff;
+pub(crate) mod clock;
+mod control;
+mod poller;
+mod stats;
+
+use std::num::NonZeroU64;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use vrdma_memory::{Region, View};
+use vrdma_switch::{Fabric, PortId};
+use vrdma_verbs::Time;
+use vrdma_verbs::unit::Request;
+
+use crate::plane::{Inbox, ShardCommand};
+use crate::vm::Vm;
+use backoff::Rest;
+use clock::Clock;
+use poller::{Key, Poller, Ready};
+
+/// Requests that one adapter may send in a turn before the next one has its turn. At the unit size
+/// of the device this bounds a turn to some tens of milliseconds when every message is huge.
+const REQUESTS_A_TURN: u32 = 64;
+
+/// A register access waits at most this many busy turns.
+const TURNS_BETWEEN_SOCKETS: u32 = 16;
+
+struct Shard {
+    clock: Clock,
+    poller: Poller,
+    inbox: Inbox<ShardCommand>,
+    fabric: Fabric,
+    /// By port number; a removed adapter leaves a gap.
+    vms: Vec<Option<Box<Vm>>>,
+    last_work: Time,
+    turns: u32,
+    stopping: bool,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system is out of threads or descriptors.
+pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
+    let epoll = Poller::open()?;
+    thread::Builder::new().name("shard".to_owned()).spawn(move || {
+        precise_naps();
+        let poller = Poller::new(epoll);
+        poller.watch(&inbox, Key::Wake);
+        Shard::new(inbox, poller).run();
+    })
+}
+
+/// The kernel rounds short sleeps up by 50 us unless told otherwise, ten times a nap.
+fn precise_naps() {
+    if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
+        tracing::warn!("naps of the shard will be long: {error}");
+    }
+}
+
+impl Shard {
+    fn new(inbox: Inbox<ShardCommand>, poller: Poller) -> Self {
+        Self {
+            clock: Clock::start(),
+            poller,
+            inbox,
+            fabric: Fabric::new(),
+            vms: Vec::new(),
+            last_work: Time(0),
+            turns: 0,
+            stopping: false,
+        }
+    }
+
+    /// Runs until it is told to stop.
+    fn run(mut self) {
+        while !self.stopping {
+            if self.turn() {
+                self.last_work = self.clock.now();
+                self.turns += 1;
+                if self.turns % TURNS_BETWEEN_SOCKETS == 0 {
+                    self.serve_sockets(Some(Duration::ZERO));
+                }
+            } else {
+                self.rest();
+            }
+        }
+    }
+
+    /// One look at every adapter; `true` if any had something to do.
+    fn turn(&mut self) -> bool {
+        let now = self.clock.now();
+        let mut worked = false;
+        for port in 0..self.vms.len() {
+            worked |= self.serve(port, now);
+        }
+        worked
+    }
+
+    fn serve(&mut self, port: usize, now: Time) -> bool {
+        let Some(vm) = self.vms[port].as_deref_mut() else {
+            return false;
+        };
+        vm.settle_memory(now);
+        let memory = vm.memory();
+        let view = memory.view();
+        let mut worked = vm.poll(&view, now);
+        for _ in 0..REQUESTS_A_TURN {
+            let Some(request) = self.next_request(port, &view, now) else {
+                break;
+            };
+            self.carry(port, &view, &request, now);
+            worked = true;
+        }
+        if worked {
+            self.interrupt();
+        }
+        worked
+    }
+
+    fn next_request(&mut self, port: usize, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
+        self.vms[port].as_deref_mut()?.device().next_request(memory, now)
+    }
+
+    /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
+    /// on a wire: the requester's own timers tell its guest.
+    fn carry(&mut self, from: usize, memory: &View<'_>, request: &Request<Region>, now: Time) {
+        let (source, route) = (PortId(from as u32), &request.route);
+        let Ok(PortId(to)) = self.fabric.route(source, route.sgid, route.dgid) else {
+            return;
+        };
+        let to = to as usize;
+        if to == from {
+            if let Some(vm) = &mut self.vms[from] {
+                vm.loop_back(memory, request, now);
+            }
+        } else if let Ok([Some(vm), Some(peer)]) = self.vms.get_disjoint_mut([from, to]) {
+            vm.exchange(peer, memory, request, now);
+        }
+    }
+
+    /// Raises what the devices asked for. A delivery may concern any adapter, not only the one that
+    /// has its turn.
+    fn interrupt(&mut self) {
+        self.vms.iter_mut().flatten().for_each(|vm| vm.interrupt());
+    }
+
+    fn rest(&mut self) {
+        let now = self.clock.now();
+        let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
+        match backoff::rest(idle, self.watching(), self.until_timer(now)) {
+            Rest::Spin => self.serve_sockets(Some(Duration::ZERO)),
+            Rest::Nap(nap) => self.serve_sockets(Some(nap)),
+            Rest::Block => self.serve_sockets(None),
+        }
+    }
+
+    /// Whether a guest program holds doorbells in memory, which wake nobody.
+    fn watching(&mut self) -> bool {
+        self.vms.iter_mut().flatten().any(|vm| vm.device().activity().live_contexts > 0)
+    }
+
+    fn until_timer(&self, now: Time) -> Option<Duration> {
+        self.vms
+            .iter()
+            .flatten()
+            .filter_map(|vm| vm.next_deadline())
+            .min()
+            .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
+    }
+
+    fn serve_sockets(&mut self, patience: Option<Duration>) {
+        for ready in self.poller.wait(patience) {
+            match ready.key {
+                Key::Wake => self.obey(),
+                Key::Listener(port) => self.accept(port),
+                Key::Connection(port) => self.converse(port, &ready),
+            }
+        }
+    }
+
+    fn accept(&mut self, port: PortId) {
+        let Some(vm) = self.vms.get_mut(port.0 as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        match vm.accept() {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Some(connection) = vm.connection() {
+                    self.poller.watch(connection, Key::Connection(port));
+                }
+            }
+            Err(error) => tracing::warn!("a VM could not connect: {error}"),
+        }
+    }
+
+    fn converse(&mut self, port: PortId, ready: &Ready) {
+        let Some(vm) = self.vms.get_mut(port.0 as usize).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        vm.on_socket(ready.readable, ready.writable);
+        if let Some(connection) = vm.connection() {
+            self.poller.rewatch(connection, Key::Connection(port), connection.wants_write());
+        }
+        vm.interrupt();
+        self.follow_gids(port);
+        self.last_work = self.clock.now();
+    }
+}

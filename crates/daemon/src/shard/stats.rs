@@ -1,0 +1,80 @@
+//! A device's state and counters in the words of the control API.
+
+use std::collections::BTreeMap;
+
+use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats};
+use vrdma_pvrdma::{DeviceSnapshot, DeviceState};
+use vrdma_verbs::counters::{Counters, Drops, Traffic};
+
+use crate::vm::Vm;
+
+pub(super) fn stats(vm: &Vm) -> RdmaStats {
+    let device = vm.snapshot();
+    RdmaStats {
+        guest_connected: vm.connection().is_some(),
+        state: state_name(device.state).to_owned(),
+        driver_version: device.driver_version,
+        gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
+        objects: objects(&device),
+        counters: counters(&device.counters),
+        fault: vm.fault().map(str::to_owned),
+    }
+}
+
+fn state_name(state: DeviceState) -> &'static str {
+    match state {
+        DeviceState::Reset => "reset",
+        DeviceState::Configured => "configured",
+        DeviceState::Active => "active",
+        DeviceState::Failed => "failed",
+    }
+}
+
+fn objects(device: &DeviceSnapshot) -> ObjectCounts {
+    ObjectCounts {
+        uc: device.contexts,
+        pd: device.counts.pds,
+        mr: device.counts.mrs,
+        cq: device.counts.cqs,
+        qp: device.counts.qps,
+        srq: device.counts.srqs,
+    }
+}
+
+fn counters(counters: &Counters) -> RdmaCounters {
+    RdmaCounters {
+        tx_messages: messages(&counters.sent),
+        tx_bytes: counters.sent.bytes,
+        rx_messages: messages(&counters.received),
+        rx_bytes: counters.received.bytes,
+        retries: counters.retries,
+        naks_sent: counters.naks_sent + counters.sequence_naks_sent + counters.rnr_naks_sent,
+        naks_received: counters.naks_received
+            + counters.sequence_naks_received
+            + counters.rnr_naks_received,
+        drops: drops(&counters.drops),
+    }
+}
+
+fn messages(traffic: &Traffic) -> u64 {
+    traffic.sends + traffic.writes + traffic.reads + traffic.atomics + traffic.datagrams
+}
+
+fn drops(drops: &Drops) -> BTreeMap<String, u64> {
+    [
+        ("unknown-qp", drops.unknown_qp),
+        ("wrong-state", drops.wrong_state),
+        ("wrong-peer", drops.wrong_peer),
+        ("unbound-gid", drops.unbound_gid),
+        ("wrong-qkey", drops.wrong_qkey),
+        ("malformed", drops.malformed),
+        ("no-receive", drops.no_receive),
+        ("out-of-sequence", drops.out_of_sequence),
+        ("source-fault", drops.source_fault),
+        ("stale-response", drops.stale_response),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .map(|(reason, count)| (reason.to_owned(), count))
+    .collect()
+}

@@ -1,0 +1,230 @@
+//! The device behind the vfio-user session: regions, memory, interrupts.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use vrdma_memory::{MapError, Protection, Space};
+use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
+use vrdma_verbs::Time;
+use vrdma_verbs::object::Identity;
+use vrdma_vfio_user as vfio;
+use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
+use vrdma_vfio_user::{Errno, Eventfd, IrqVectors};
+
+use super::sharing::{SAMPLE_BYTES, Sharing};
+use crate::plane::AdapterSpec;
+use crate::shard::clock::Clock;
+
+/// VFIO's interrupt type for errors.
+const ERROR_IRQ: u32 = 3;
+
+/// MSI-X vectors: command response, asynchronous events, completions.
+const VECTORS: u16 = 3;
+
+/// Quiet time after which QEMU is taken to be done with its memory map: far longer than the pause
+/// between the messages of one change, far shorter than anybody waits for a dead device.
+const MEMORY_SETTLES: Duration = Duration::from_millis(100);
+
+/// BAR1 and the registers that name the driver's shared region.
+const REGISTERS: u32 = 1;
+const DSR_LOW: u64 = 0x04;
+const DSR_HIGH: u64 = 0x08;
+
+pub(super) struct Backend {
+    pub(super) device: Device,
+    pub(super) memory: Arc<Space>,
+    pub(super) sharing: Sharing,
+    irqs: IrqVectors<Eventfd>,
+    clock: Clock,
+    /// When the device shall look at its memory again.
+    settles: Option<Time>,
+}
+
+impl Backend {
+    pub(super) fn new(spec: &AdapterSpec, clock: Clock) -> std::io::Result<Self> {
+        let memory = Arc::new(Space::new());
+        let device = Device::new(config(spec), Arc::clone(&memory))?;
+        Ok(Self {
+            device,
+            memory,
+            sharing: Sharing::default(),
+            irqs: IrqVectors::new(VECTORS),
+            clock,
+            settles: None,
+        })
+    }
+
+    /// QEMU is gone: so are its memory and its descriptors.
+    pub(super) fn disconnected(&mut self) {
+        self.device.reset();
+        self.memory.unmap_all();
+        self.settles = None;
+        self.irqs = IrqVectors::new(VECTORS);
+        self.sharing = Sharing::default();
+    }
+
+    pub(super) fn interrupt(&mut self) {
+        let raised = self.device.take_interrupts();
+        (0..u32::from(VECTORS))
+            .filter(|vector| raised >> vector & 1 == 1)
+            .for_each(|vector| self.irqs.raise(vector));
+    }
+
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        self.sharing.fault()
+    }
+
+    pub(super) fn memory_settles_at(&self) -> Option<Time> {
+        self.settles
+    }
+
+    pub(super) fn settle_memory(&mut self, now: Time) {
+        if self.settles.is_some_and(|time| time <= now) {
+            self.settles = None;
+            self.device.memory_changed();
+        }
+    }
+
+    /// QEMU takes all memory away and gives it back in pieces when its map changes anywhere: the
+    /// device must not take the first half for the loss of its rings.
+    fn memory_moves(&mut self) {
+        self.settles = Some(self.clock.now() + MEMORY_SETTLES);
+    }
+
+    fn follow_shared_region(&mut self, region: u32, offset: u64, data: &[u8]) {
+        let Ok(value) = data.try_into().map(u32::from_le_bytes) else {
+            return;
+        };
+        match (region, offset) {
+            (REGISTERS, DSR_LOW) => self.sharing.low(value),
+            (REGISTERS, DSR_HIGH) => self.sharing.high(value),
+            _ => {}
+        }
+    }
+}
+
+impl vfio::Backend for Backend {
+    fn region(&self, index: u32) -> Option<vfio::Region> {
+        let size = self.device.region_bytes(region_at(index)?);
+        Some(vfio::Region { size, readable: true, writable: true })
+    }
+
+    /// Every BAR is announced as mappable, whether or not there is something to map: that alone makes
+    /// QEMU wait for each write, and the stock driver reads the answer of its DSRHIGH write from
+    /// memory.
+    fn region_mmap(&self, index: u32) -> Option<vfio::RegionMmap> {
+        let region = region_at(index).filter(|region| *region != BarRegion::Config)?;
+        let mapped = self.device.mapped_area().filter(|_| region == BarRegion::Doorbells);
+        let areas = mapped
+            .into_iter()
+            .map(|area| vfio::MmapArea { offset: area.start, size: area.end - area.start })
+            .collect::<Vec<_>>();
+        let fd = self.device.doorbell_fd().filter(|_| !areas.is_empty());
+        let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
+        Some(vfio::RegionMmap { areas, fd, offset: 0 })
+    }
+
+    fn irq_count(&self, index: u32) -> u32 {
+        match index {
+            MSIX_IRQ => u32::from(VECTORS),
+            // QEMU warns about a device without one; it is never raised.
+            ERROR_IRQ => 1,
+            _ => 0,
+        }
+    }
+
+    fn read(&mut self, region: u32, offset: u64, data: &mut [u8]) {
+        if let Some(region) = region_at(region) {
+            self.device.read(region, offset, data);
+        }
+    }
+
+    fn write(&mut self, region: u32, offset: u64, data: &[u8]) {
+        if let Some(region) = region_at(region) {
+            self.device.write(region, offset, data, self.clock.now());
+        }
+        self.follow_shared_region(region, offset, data);
+        // A command's interrupt must not wait for the shard's next turn.
+        self.interrupt();
+    }
+
+    fn dma_map(&mut self, map: vfio::DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno> {
+        // Memory without a descriptor (firmware, other devices' BARs) is no place for queues or
+        // payload: the device treats it as not mapped.
+        let Some(fd) = fd else { return Ok(()) };
+        let protection = Protection { read: map.readable, write: map.writable };
+        self.memory
+            .map(map.iova, map.size, protection, fd, map.offset)
+            .map_err(|error| errno_of(&error))?;
+        self.memory_moves();
+        Ok(())
+    }
+
+    fn dma_unmap(&mut self, unmap: vfio::DmaUnmap) -> Result<(), Errno> {
+        match unmap {
+            vfio::DmaUnmap::All => self.memory.unmap_all(),
+            vfio::DmaUnmap::Range { iova, size } => self.memory.unmap(iova, size).map(drop).map_err(|error| {
+                tracing::warn!("{error}");
+                Errno::INVAL
+            })?,
+        }
+        self.memory_moves();
+        Ok(())
+    }
+
+    fn set_irqs(&mut self, irqs: vfio::SetIrqs<'_>) -> Result<(), Errno> {
+        match irqs.index {
+            MSIX_IRQ => self.irqs.apply(irqs),
+            _ => Ok(()),
+        }
+    }
+
+    fn reset(&mut self) {
+        self.device.reset();
+        self.irqs.reset();
+    }
+
+    fn dma_done(&mut self, _token: u64, result: Result<&[u8], Errno>) {
+        let mut mapped = [0; SAMPLE_BYTES as usize];
+        let shown = self.memory.view().read(self.sharing.asked(), &mut mapped);
+        if let (Ok(told), Ok(())) = (result, shown) {
+            self.sharing.compare(told, &mapped);
+        }
+        if let Some(fault) = self.fault() {
+            tracing::error!("{fault}");
+        }
+    }
+}
+
+fn errno_of(error: &MapError) -> Errno {
+    tracing::warn!("a part of the guest's memory is not usable: {error}");
+    Errno::INVAL
+}
+
+fn config(spec: &AdapterSpec) -> DeviceConfig {
+    let doorbells = match spec.doorbells {
+        vrdma_api::DoorbellMode::Mapped => DoorbellMode::Mapped,
+        vrdma_api::DoorbellMode::Trapped => DoorbellMode::Trapped,
+    };
+    let identity = Identity { mac: spec.mac, seed: fresh_seed() };
+    DeviceConfig { doorbells, ..DeviceConfig::new(identity) }
+}
+
+/// Numbers of an earlier daemon's QPs and keys must be stale: any value that changes will do.
+fn fresh_seed() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// VFIO's numbering: BARs first.
+fn region_at(index: u32) -> Option<BarRegion> {
+    Some(match index {
+        0 => BarRegion::Msix,
+        1 => BarRegion::Registers,
+        2 => BarRegion::Doorbells,
+        CONFIG_REGION => BarRegion::Config,
+        _ => return None,
+    })
+}

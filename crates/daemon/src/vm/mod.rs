@@ -1,0 +1,153 @@
+//! One VM's adapter: its vfio-user socket, its device and its memory.
+//!
+//! ```text
+//!   listening ──QEMU connects──► connected ──QEMU leaves──► listening
+//!                                             (device reset, memory unmapped)
+//! ```
+
+mod backend;
+mod sharing;
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use vrdma_memory::{Region, Space, View};
+use vrdma_pvrdma::{Device, DeviceSnapshot};
+use vrdma_verbs::Time;
+use vrdma_verbs::unit::Request;
+use vrdma_vfio_user::{Closed, Connection, Listener, Progress};
+
+use crate::plane::AdapterSpec;
+use crate::shard::clock::Clock;
+use backend::Backend;
+
+/// An adapter of a VM.
+pub(crate) struct Vm {
+    spec: AdapterSpec,
+    listener: Listener,
+    connection: Option<Connection>,
+    backend: Backend,
+}
+
+impl Vm {
+    /// Listens for QEMU at the adapter's socket.
+    pub(crate) fn new(spec: AdapterSpec, clock: Clock) -> anyhow::Result<Self> {
+        let listener = Listener::bind(&spec.vfio_user_socket)?;
+        let backend = Backend::new(&spec, clock)?;
+        Ok(Self { spec, listener, connection: None, backend })
+    }
+
+    pub(crate) fn spec(&self) -> &AdapterSpec {
+        &self.spec
+    }
+
+    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        self.connection.as_ref()
+    }
+
+    pub(crate) fn device(&mut self) -> &mut Device {
+        &mut self.backend.device
+    }
+
+    pub(crate) fn memory(&self) -> Arc<Space> {
+        Arc::clone(&self.backend.memory)
+    }
+
+    pub(crate) fn snapshot(&self) -> DeviceSnapshot {
+        self.backend.device.snapshot()
+    }
+
+    /// When the adapter wants its turn without a doorbell.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let device = self.backend.device.next_deadline();
+        device.into_iter().chain(self.backend.memory_settles_at()).min()
+    }
+
+    /// Looks at doorbells, rings and timers; `true` if there was anything to do.
+    pub(crate) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        self.backend.device.poll(memory, now)
+    }
+
+    /// Lets the device look at its memory again once QEMU is done rearranging it.
+    pub(crate) fn settle_memory(&mut self, now: Time) {
+        self.backend.settle_memory(now);
+    }
+
+    /// What is wrong with the guest's set-up, if anything is.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        self.backend.fault()
+    }
+
+    /// Takes a waiting client; `true` when a new connection stands.
+    pub(crate) fn accept(&mut self) -> std::io::Result<bool> {
+        let accepted = self.listener.accept(self.connection.is_some())?;
+        let is_new = accepted.is_some();
+        if is_new {
+            tracing::info!(adapter = %self.spec.name, "QEMU connected");
+            self.connection = accepted;
+        }
+        Ok(is_new)
+    }
+
+    /// Serves what QEMU sent. The connection is gone afterwards if it broke.
+    pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) {
+        if let Err(reason) = self.converse(readable, writable) {
+            self.hang_up(&reason);
+        }
+    }
+
+    fn converse(&mut self, readable: bool, writable: bool) -> Result<(), Closed> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(());
+        };
+        if writable {
+            connection.on_writable(&mut self.backend)?;
+        }
+        while readable && connection.on_readable(&mut self.backend)? == Progress::Worked {}
+        if let Some(address) = self.backend.sharing.take_question() {
+            // A session with that many questions open is not worth asking again.
+            let _ = connection.dma_read(0, address, sharing::SAMPLE_BYTES);
+            connection.on_writable(&mut self.backend)?;
+        }
+        Ok(())
+    }
+
+    fn hang_up(&mut self, reason: &Closed) {
+        tracing::info!(adapter = %self.spec.name, "QEMU left: {reason}");
+        self.connection = None;
+        self.backend.disconnected();
+    }
+
+    /// Raises the interrupts that the device asked for since the last call.
+    pub(crate) fn interrupt(&mut self) {
+        self.backend.interrupt();
+    }
+
+    /// Carries a request to this VM's own device.
+    pub(crate) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
+        let device = &mut self.backend.device;
+        if let Some(response) = device.deliver(memory, request, memory, now) {
+            device.respond(memory, &response, memory, now);
+        }
+    }
+
+    /// Carries a request to another VM's device and its answer back.
+    pub(crate) fn exchange(
+        &mut self,
+        peer: &mut Self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        now: Time,
+    ) {
+        let theirs = peer.memory();
+        let theirs = theirs.view();
+        let answer = peer.backend.device.deliver(&theirs, request, memory, now);
+        if let Some(response) = answer {
+            self.backend.device.respond(memory, &response, &theirs, now);
+        }
+    }
+}
