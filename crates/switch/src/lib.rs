@@ -1,1 +1,36 @@
-//! The virtual switch: who gets this frame or message, by which policy
+//! The virtual switch: who gets this frame or message, by which policy.
+//!
+//! ```text
+//!   port group "blue"              port group "green"
+//!   ┌──────────────────────┐      ┌──────────────────────┐
+//!   │ port 1  port 2       │      │ port 3  port 4       │
+//!   │   │ frames  │        │  ╳   │   │         │        │
+//!   │   ├─ Bridge ┤  MAC   │      │   ├─ Bridge ┤        │
+//!   │   └─ Fabric ┘  GID   │      │   └─ Fabric ┘        │
+//!   └──────────────────────┘      └──────────────────────┘
+//! ```
+//!
+//! An adapter is a port of the [`Bridge`], which passes its Ethernet frames, and of the [`Fabric`],
+//! which finds the receiver of its RDMA messages. Groups never reach each other, so tenants may use
+//! the same MACs and GIDs.
+//!
+//! Pure: time is an argument and verdicts are values. The switch does not know names, sockets,
+//! guests or engines, and moves no bytes.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod bridge;
+mod fabric;
+mod membership;
+mod stations;
+mod traffic;
+
+pub use bridge::{
+    Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
+};
+pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute};
+pub use membership::{AttachError, GroupId, MAX_PORTS, PortId};
+pub use stations::{MAX_MACS_PER_PORT, STATION_AGE_NS};
+pub use traffic::{MessageCounts, Traffic, TrafficCounts};

@@ -1,0 +1,292 @@
+//! Ethernet between the ports of a group.
+//!
+//! ```text
+//!   frame ─► size ─► source: one station? not another's? ─► learn ─┬─ group address ──► flood
+//!                                                                  ├─ known station ──► its port
+//!                                                                  └─ unknown station ► flood
+//! ```
+//!
+//! A learning bridge (IEEE 802.1D) with one table for all VLANs of a group: tags pass unseen. A
+//! frame never leaves its group and never returns to its sender.
+
+use alloc::collections::BTreeMap;
+
+use vrdma_wire::Mac;
+
+use crate::membership::{Member, Membership};
+use crate::stations::Stations;
+use crate::{AttachError, GroupId, PortId};
+
+#[cfg(test)]
+mod tests;
+
+/// Destination, source and type.
+pub const MIN_FRAME: usize = 14;
+
+/// The usual bound of jumbo frames: vmxnet3's largest MTU of 9000 with header and tags fits.
+pub const MAX_FRAME: usize = 9216;
+
+/// Group addresses that no bridge passes on: spanning tree, pause, LLDP (IEEE 802.1D, table 7-10).
+const RESERVED: [u8; 5] = [0x01, 0x80, 0xc2, 0x00, 0x00];
+
+/// Why a frame was not delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum DropReason {
+    /// The sender is not attached; counted nowhere.
+    #[error("the sending port is not attached")]
+    Detached,
+    /// Shorter than [`MIN_FRAME`].
+    #[error("the frame is shorter than an Ethernet header")]
+    Runt,
+    /// Longer than [`MAX_FRAME`].
+    #[error("the frame is longer than {MAX_FRAME} bytes")]
+    Oversize,
+    /// The source is zero or a group address.
+    #[error("the source address is not that of one station")]
+    BadSource,
+    /// The source is another port's configured MAC.
+    #[error("the source address belongs to another port")]
+    Spoofed,
+    /// The destination is for the bridge itself.
+    #[error("the destination address is reserved for bridges")]
+    Reserved,
+    /// The destination is behind the sender's own port.
+    #[error("the destination is behind the sending port")]
+    Returning,
+    /// The receiver did not take it; see [`Bridge::not_taken`].
+    #[error("the receiving port's queue is full")]
+    Congested,
+}
+
+impl DropReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 8] = [
+        Self::Detached,
+        Self::Runt,
+        Self::Oversize,
+        Self::BadSource,
+        Self::Spoofed,
+        Self::Reserved,
+        Self::Returning,
+        Self::Congested,
+    ];
+}
+
+/// Frames and their bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct FrameCounts {
+    /// Frames.
+    pub frames: u64,
+    /// Bytes, without preamble and checksum.
+    pub bytes: u64,
+}
+
+impl FrameCounts {
+    fn add(&mut self, bytes: usize) {
+        self.frames += 1;
+        self.bytes += bytes as u64;
+    }
+
+    fn take_back(&mut self, bytes: usize) {
+        self.frames = self.frames.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+}
+
+/// Counters of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PortCounts {
+    /// From the port, dropped ones included.
+    pub received: FrameCounts,
+    /// To the port.
+    pub sent: FrameCounts,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl PortCounts {
+    /// Frames dropped for this reason: those from the port and, if
+    /// [`Congested`](DropReason::Congested), those to it.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    fn drop(&mut self, reason: DropReason) {
+        self.drops[reason as usize] += 1;
+    }
+}
+
+/// What becomes of a frame.
+#[derive(Debug)]
+pub enum Verdict<'b> {
+    /// It goes to these ports, possibly none.
+    Deliver(Recipients<'b>),
+    /// It goes nowhere.
+    Dropped(DropReason),
+}
+
+/// The ports that get a frame: at most all others of the sender's group.
+#[derive(Clone, Debug)]
+pub struct Recipients<'b> {
+    ports: core::slice::Iter<'b, PortId>,
+    sender: PortId,
+}
+
+impl Iterator for Recipients<'_> {
+    type Item = PortId;
+
+    fn next(&mut self) -> Option<PortId> {
+        let sender = self.sender;
+        self.ports.find(|&&port| port != sender).copied()
+    }
+}
+
+/// The Ethernet side of the switch.
+#[derive(Default)]
+pub struct Bridge {
+    members: Membership,
+    stations: Stations,
+    counts: BTreeMap<PortId, PortCounts>,
+}
+
+impl Bridge {
+    /// No ports.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a port. Nobody else in the group can send from `mac` any more.
+    pub fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), AttachError> {
+        self.members.attach(port, group, mac)?;
+        self.stations.forget(group, mac);
+        self.counts.insert(port, PortCounts::default());
+        Ok(())
+    }
+
+    /// Removes a port and what was learned behind it; without such a port nothing happens.
+    pub fn detach(&mut self, port: PortId) {
+        if let Some(member) = self.members.detach(port) {
+            self.stations.forget_port(port, member.group);
+            self.counts.remove(&port);
+        }
+    }
+
+    /// Decides about a frame that `from` has sent at `now` (nanoseconds that never go back), learns
+    /// from it and counts it. The frame counts as sent to every recipient.
+    pub fn forward(&mut self, from: PortId, frame: &[u8], now: u64) -> Verdict<'_> {
+        let Some(sender) = self.members.get(from) else {
+            return Verdict::Dropped(DropReason::Detached);
+        };
+        self.count(from, |counts| counts.received.add(frame.len()));
+        match self.decide(from, sender, frame, now) {
+            Ok(target) => Verdict::Deliver(self.send(from, sender.group, target, frame.len())),
+            Err(reason) => {
+                self.count(from, |counts| counts.drop(reason));
+                Verdict::Dropped(reason)
+            }
+        }
+    }
+
+    /// A recipient's queue was full and the frame of `bytes` bytes was given up.
+    pub fn not_taken(&mut self, by: PortId, bytes: usize) {
+        self.count(by, |counts| {
+            counts.sent.take_back(bytes);
+            counts.drop(DropReason::Congested);
+        });
+    }
+
+    /// A port's counters.
+    pub fn counts(&self, port: PortId) -> Option<PortCounts> {
+        self.counts.get(&port).copied()
+    }
+
+    /// The group of a port.
+    pub fn group(&self, port: PortId) -> Option<GroupId> {
+        self.members.get(port).map(|member| member.group)
+    }
+
+    fn decide(
+        &mut self,
+        from: PortId,
+        sender: Member,
+        frame: &[u8],
+        now: u64,
+    ) -> Result<Target, DropReason> {
+        let (destination, source) = addresses(frame)?;
+        self.check_source(from, sender, source)?;
+        if source != sender.mac {
+            self.stations.hear(from, sender.group, source, now);
+        }
+        self.target(from, sender.group, destination, now)
+    }
+
+    fn check_source(&self, from: PortId, sender: Member, source: Mac) -> Result<(), DropReason> {
+        if source.is_group() || source == Mac::default() {
+            return Err(DropReason::BadSource);
+        }
+        match self.members.configured(sender.group, source) {
+            Some(owner) if owner != from => Err(DropReason::Spoofed),
+            _ => Ok(()),
+        }
+    }
+
+    fn target(
+        &self,
+        from: PortId,
+        group: GroupId,
+        destination: Mac,
+        now: u64,
+    ) -> Result<Target, DropReason> {
+        if destination.0[..5] == RESERVED && destination.0[5] < 16 {
+            return Err(DropReason::Reserved);
+        }
+        if destination.is_group() {
+            return Ok(Target::Others);
+        }
+        let configured = self.members.configured(group, destination);
+        match configured.or_else(|| self.stations.find(group, destination, now)) {
+            Some(port) if port == from => Err(DropReason::Returning),
+            Some(port) => Ok(Target::One(port)),
+            None => Ok(Target::Others),
+        }
+    }
+
+    fn send(
+        &mut self,
+        sender: PortId,
+        group: GroupId,
+        target: Target,
+        bytes: usize,
+    ) -> Recipients<'_> {
+        let ports = match target {
+            Target::One(port) => self.members.alone(group, port),
+            Target::Others => self.members.of_group(group),
+        };
+        let ports = ports.iter();
+        let recipients = Recipients { ports, sender };
+        for port in recipients.clone() {
+            if let Some(counts) = self.counts.get_mut(&port) {
+                counts.sent.add(bytes);
+            }
+        }
+        recipients
+    }
+
+    fn count(&mut self, port: PortId, change: impl FnOnce(&mut PortCounts)) {
+        self.counts.get_mut(&port).map(change);
+    }
+}
+
+enum Target {
+    One(PortId),
+    Others,
+}
+
+/// Destination and source of a frame of legal length.
+fn addresses(frame: &[u8]) -> Result<(Mac, Mac), DropReason> {
+    if frame.len() > MAX_FRAME {
+        return Err(DropReason::Oversize);
+    }
+    let header = frame.first_chunk::<MIN_FRAME>().ok_or(DropReason::Runt)?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = *header;
+    Ok((Mac([a, b, c, d, e, f]), Mac([g, h, i, j, k, l])))
+}

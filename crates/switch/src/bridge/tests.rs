@@ -1,0 +1,193 @@
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::{MAX_MACS_PER_PORT, STATION_AGE_NS};
+
+const BLUE: GroupId = GroupId(1);
+const GREEN: GroupId = GroupId(2);
+const ANN: PortId = PortId(1);
+const BOB: PortId = PortId(2);
+const CAT: PortId = PortId(3);
+const EVE: PortId = PortId(4);
+/// A station that nobody configured.
+const NESTED: Mac = Mac([2, 0, 0, 0, 0, 9]);
+
+fn mac(port: PortId) -> Mac {
+    Mac([0x52, 0x54, 0, 0, 0, port.0 as u8])
+}
+
+/// Three ports in one group and Eve in another.
+fn bridge() -> Bridge {
+    let mut bridge = Bridge::new();
+    for (port, group) in [(ANN, BLUE), (BOB, BLUE), (CAT, BLUE), (EVE, GREEN)] {
+        bridge.attach(port, group, mac(port)).unwrap();
+    }
+    bridge
+}
+
+fn frame(to: Mac, from: Mac) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    frame[..6].copy_from_slice(&to.0);
+    frame[6..12].copy_from_slice(&from.0);
+    frame
+}
+
+/// Who gets it.
+fn send(
+    bridge: &mut Bridge,
+    port: PortId,
+    frame: &[u8],
+    now: u64,
+) -> Result<Vec<PortId>, DropReason> {
+    match bridge.forward(port, frame, now) {
+        Verdict::Deliver(recipients) => Ok(recipients.collect()),
+        Verdict::Dropped(reason) => Err(reason),
+    }
+}
+
+#[test]
+fn configured_macs_are_known_without_learning() {
+    let mut bridge = bridge();
+    let sent = send(&mut bridge, ANN, &frame(mac(BOB), mac(ANN)), 0);
+    assert_eq!(sent, Ok(vec![BOB]));
+}
+
+#[test]
+fn group_and_unknown_addresses_flood_the_group() {
+    let mut bridge = bridge();
+    let multicast = Mac([0x33, 0x33, 0, 0, 0, 1]);
+    for to in [Mac::BROADCAST, multicast, NESTED, mac(EVE)] {
+        let sent = send(&mut bridge, BOB, &frame(to, mac(BOB)), 0);
+        assert_eq!(sent, Ok(vec![ANN, CAT]));
+    }
+    let alone = send(&mut bridge, EVE, &frame(Mac::BROADCAST, mac(EVE)), 0);
+    assert_eq!(alone, Ok(vec![]));
+}
+
+#[test]
+fn stations_are_learned_move_and_age() {
+    let mut bridge = bridge();
+    let hello = frame(Mac::BROADCAST, NESTED);
+    let reply = frame(NESTED, mac(ANN));
+    send(&mut bridge, BOB, &hello, 0).unwrap();
+    assert_eq!(send(&mut bridge, ANN, &reply, 1), Ok(vec![BOB]));
+    send(&mut bridge, CAT, &hello, 2).unwrap();
+    assert_eq!(send(&mut bridge, ANN, &reply, 3), Ok(vec![CAT]));
+    let old = 2 + STATION_AGE_NS;
+    assert_eq!(send(&mut bridge, ANN, &reply, old - 1), Ok(vec![CAT]));
+    assert_eq!(send(&mut bridge, ANN, &reply, old), Ok(vec![BOB, CAT]));
+}
+
+#[test]
+fn what_was_behind_a_port_goes_with_it() {
+    let mut bridge = bridge();
+    send(&mut bridge, BOB, &frame(Mac::BROADCAST, NESTED), 0).unwrap();
+    bridge.detach(BOB);
+    let reply = frame(NESTED, mac(ANN));
+    assert_eq!(send(&mut bridge, ANN, &reply, 1), Ok(vec![CAT]), "flooded");
+    let gone = send(&mut bridge, BOB, &reply, 1);
+    assert_eq!(gone, Err(DropReason::Detached));
+    assert_eq!(bridge.counts(BOB), None);
+    assert_eq!(bridge.stations.learned(), 0);
+}
+
+#[test]
+fn nobody_sends_from_anothers_configured_mac() {
+    let mut bridge = bridge();
+    let spoofed = frame(Mac::BROADCAST, mac(ANN));
+    assert_eq!(
+        send(&mut bridge, BOB, &spoofed, 0),
+        Err(DropReason::Spoofed)
+    );
+    let sent = send(&mut bridge, CAT, &frame(mac(ANN), mac(CAT)), 1);
+    assert_eq!(sent, Ok(vec![ANN]));
+    let elsewhere = send(&mut bridge, EVE, &spoofed, 2);
+    assert_eq!(elsewhere, Ok(vec![]), "another group may use it");
+}
+
+#[test]
+fn configuring_a_mac_overrides_what_was_learned() {
+    let mut bridge = bridge();
+    let newcomer = PortId(9);
+    send(&mut bridge, BOB, &frame(Mac::BROADCAST, NESTED), 0).unwrap();
+    bridge.attach(newcomer, BLUE, NESTED).unwrap();
+    let sent = send(&mut bridge, ANN, &frame(NESTED, mac(ANN)), 1);
+    assert_eq!(sent, Ok(vec![newcomer]));
+}
+
+#[test]
+fn malformed_frames_are_dropped_and_counted() {
+    let mut bridge = bridge();
+    let huge = vec![0; MAX_FRAME + 1];
+    let good = frame(mac(BOB), mac(ANN));
+    let lldp = Mac([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+    let cases: [(&[u8], DropReason); 7] = [
+        (&[], DropReason::Runt),
+        (&good[..13], DropReason::Runt),
+        (&huge, DropReason::Oversize),
+        (&frame(mac(BOB), Mac::BROADCAST), DropReason::BadSource),
+        (&frame(mac(BOB), Mac::default()), DropReason::BadSource),
+        (&frame(lldp, mac(ANN)), DropReason::Reserved),
+        (&frame(mac(ANN), mac(ANN)), DropReason::Returning),
+    ];
+    for (frame, reason) in cases {
+        let before = bridge.counts(ANN).unwrap().dropped(reason);
+        assert_eq!(send(&mut bridge, ANN, frame, 0), Err(reason));
+        assert_eq!(bridge.counts(ANN).unwrap().dropped(reason), before + 1);
+    }
+    assert_eq!(send(&mut bridge, ANN, &good[..14], 0), Ok(vec![BOB]));
+    assert_eq!(bridge.counts(ANN).unwrap().received.frames, 8);
+}
+
+#[test]
+fn a_frame_between_two_stations_behind_one_port_does_not_return() {
+    let mut bridge = bridge();
+    send(&mut bridge, BOB, &frame(Mac::BROADCAST, NESTED), 0).unwrap();
+    let sent = send(&mut bridge, BOB, &frame(NESTED, mac(BOB)), 1);
+    assert_eq!(sent, Err(DropReason::Returning));
+}
+
+#[test]
+fn invented_addresses_fill_only_their_own_share() {
+    let mut bridge = bridge();
+    let invented = |number: u32| {
+        let [a, b, c, d] = number.to_be_bytes();
+        frame(Mac::BROADCAST, Mac([2, 1, a, b, c, d]))
+    };
+    for number in 0..2000 {
+        send(&mut bridge, BOB, &invented(number), 0).unwrap();
+    }
+    assert_eq!(bridge.stations.learned(), MAX_MACS_PER_PORT);
+    send(&mut bridge, CAT, &frame(Mac::BROADCAST, NESTED), 1).unwrap();
+    let sent = send(&mut bridge, ANN, &frame(NESTED, mac(ANN)), 2);
+    assert_eq!(sent, Ok(vec![CAT]), "Cat's share has room");
+
+    send(&mut bridge, BOB, &frame(Mac::BROADCAST, NESTED), 3).unwrap();
+    let sent = send(&mut bridge, ANN, &frame(NESTED, mac(ANN)), 4);
+    assert_eq!(sent, Ok(vec![CAT]), "a full share takes nothing over");
+
+    let later = 10 + STATION_AGE_NS;
+    send(&mut bridge, BOB, &invented(5000), later).unwrap();
+    assert_eq!(bridge.stations.learned(), 2, "aged ones made room");
+}
+
+#[test]
+fn frames_and_bytes_are_counted_both_ways() {
+    let mut bridge = bridge();
+    send(&mut bridge, ANN, &frame(Mac::BROADCAST, mac(ANN)), 0).unwrap();
+    send(&mut bridge, ANN, &frame(mac(BOB), mac(ANN)), 0).unwrap();
+    bridge.not_taken(BOB, 60);
+    bridge.not_taken(PortId(99), 60);
+    let counts = |port| bridge.counts(port).unwrap();
+    let frames = |frames, bytes| FrameCounts { frames, bytes };
+    assert_eq!(counts(ANN).received, frames(2, 120));
+    assert_eq!(counts(ANN).sent, frames(0, 0));
+    assert_eq!(counts(BOB).sent, frames(1, 60));
+    assert_eq!(counts(BOB).dropped(DropReason::Congested), 1);
+    assert_eq!(counts(CAT).sent, frames(1, 60));
+    assert_eq!(counts(EVE), PortCounts::default());
+    for (place, reason) in DropReason::ALL.into_iter().enumerate() {
+        assert_eq!(place, reason as usize);
+    }
+}

@@ -1,0 +1,239 @@
+//! Who gets an RDMA message: routing by GID inside port groups.
+//!
+//! A guest binds the GIDs of its own addresses. Inside a group a GID belongs to one port; a message
+//! goes from a GID that is bound to its sender to the port that has bound the other GID. Both halves
+//! are checked, so nobody sends in another's name.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use vrdma_wire::{Gid, Mac};
+
+use crate::membership::Membership;
+use crate::{AttachError, GroupId, PortId, Traffic};
+
+#[cfg(test)]
+mod tests;
+
+/// Bindings of one port. A PVRDMA GID table has fewer entries; the bound holds for whoever else
+/// binds. Further bindings are refused.
+pub const MAX_GIDS_PER_PORT: usize = 256;
+
+/// Why a GID was not bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another port of the group has it, or it is the link-local GID of that port's MAC.
+    #[error("the GID belongs to port {} of the group", by.0)]
+    Taken {
+        /// That port.
+        by: PortId,
+    },
+    /// Zero or multicast.
+    #[error("a port can only bind a unicast GID")]
+    NotUnicast,
+    /// [`MAX_GIDS_PER_PORT`] reached.
+    #[error("a port can bind at most {MAX_GIDS_PER_PORT} GIDs")]
+    TooMany,
+    /// No such port.
+    #[error("the port is not attached")]
+    Detached,
+}
+
+/// Why a message goes nowhere. For counters and operators: a guest is told none of it, or it could
+/// ask which addresses other tenants use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoRoute {
+    /// The sender is not attached.
+    #[error("the sending port is not attached")]
+    Detached,
+    /// The sender has not bound the source GID: spoofed, or unbound meanwhile.
+    #[error("the source GID is not bound to the sending port")]
+    SourceNotBound,
+    /// Nobody has bound the destination GID.
+    #[error("no port has bound the destination GID")]
+    Unknown,
+    /// Only ports of other groups have bound the destination GID.
+    #[error("the destination GID is bound in another port group")]
+    Isolated,
+}
+
+impl NoRoute {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 4] = [
+        Self::Detached,
+        Self::SourceNotBound,
+        Self::Unknown,
+        Self::Isolated,
+    ];
+}
+
+/// The RDMA side of the switch.
+#[derive(Default)]
+pub struct Fabric {
+    members: Membership,
+    ports: BTreeMap<PortId, Port>,
+    /// By GID first, so that the same GID in other groups stands beside it.
+    owners: BTreeMap<(Gid, GroupId), PortId>,
+    epoch: u64,
+}
+
+#[derive(Default)]
+struct Port {
+    /// How often each GID is bound: a guest's table holds the GID of one address twice, once for
+    /// RoCE v1 and once for v2, and unbinding one entry must keep the other.
+    gids: BTreeMap<Gid, usize>,
+    traffic: Arc<Traffic>,
+}
+
+impl Fabric {
+    /// No ports.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a port. The link-local GID of `mac` is reserved for it: a port of the group that has
+    /// bound it before loses it.
+    pub fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), AttachError> {
+        self.members.attach(port, group, mac)?;
+        self.evict(Gid::link_local(mac), group);
+        self.ports.insert(port, Port::default());
+        self.epoch += 1;
+        Ok(())
+    }
+
+    fn evict(&mut self, gid: Gid, group: GroupId) {
+        let squatter = self.owners.remove(&(gid, group));
+        if let Some(port) = squatter.and_then(|port| self.ports.get_mut(&port)) {
+            port.gids.remove(&gid);
+        }
+    }
+
+    /// Removes a port and its bindings; without such a port nothing happens.
+    pub fn detach(&mut self, port: PortId) {
+        self.clear_gids(port);
+        if self.members.detach(port).is_some() {
+            self.ports.remove(&port);
+            self.epoch += 1;
+        }
+    }
+
+    /// Binds a GID once more: [`unbind_gid`](Self::unbind_gid) must be called as often.
+    pub fn bind_gid(&mut self, port: PortId, gid: Gid) -> Result<(), BindError> {
+        let group = self.group(port).ok_or(BindError::Detached)?;
+        if gid.is_zero() || gid.is_multicast() {
+            return Err(BindError::NotUnicast);
+        }
+        if let Some(by) = self.owner(gid, group).filter(|&by| by != port) {
+            return Err(BindError::Taken { by });
+        }
+        let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
+        if bound.gids.values().sum::<usize>() >= MAX_GIDS_PER_PORT {
+            return Err(BindError::TooMany);
+        }
+        *bound.gids.entry(gid).or_default() += 1;
+        if self.owners.insert((gid, group), port).is_none() {
+            self.epoch += 1;
+        }
+        Ok(())
+    }
+
+    /// Who has bound a GID or, by its MAC, the right to it.
+    fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
+        let bound = self.owners.get(&(gid, group)).copied();
+        bound.or_else(|| self.members.configured(group, station_of(gid)?))
+    }
+
+    /// Takes back one binding; a GID that is not bound to the port is left alone.
+    pub fn unbind_gid(&mut self, port: PortId, gid: Gid) {
+        let Some(group) = self.group(port) else {
+            return;
+        };
+        let gids = self.ports.get_mut(&port).map(|port| &mut port.gids);
+        let Some(gids) = gids else { return };
+        match gids.get_mut(&gid) {
+            None => return,
+            Some(count) if *count > 1 => return *count -= 1,
+            Some(_) => gids.remove(&gid),
+        };
+        self.owners.remove(&(gid, group));
+        self.epoch += 1;
+    }
+
+    /// Takes back all bindings of a port, as at its reset.
+    pub fn clear_gids(&mut self, port: PortId) {
+        let Some(group) = self.group(port) else {
+            return;
+        };
+        let gids = self.ports.get_mut(&port).map(|port| &mut port.gids);
+        let gids = gids.map(core::mem::take).unwrap_or_default();
+        for &gid in gids.keys() {
+            self.owners.remove(&(gid, group));
+            self.epoch += 1;
+        }
+    }
+
+    /// The port that gets a message of `port` from `source` to `destination`; it may be the sender.
+    /// Dropped messages are counted here, carried ones by [`Traffic`].
+    pub fn route(&self, port: PortId, source: Gid, destination: Gid) -> Result<PortId, NoRoute> {
+        let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
+        let route = self.find(port, sender, source, destination);
+        route.inspect_err(|&reason| sender.traffic.count_drop(reason))
+    }
+
+    fn find(
+        &self,
+        port: PortId,
+        sender: &Port,
+        source: Gid,
+        destination: Gid,
+    ) -> Result<PortId, NoRoute> {
+        let group = self.group(port).ok_or(NoRoute::Detached)?;
+        if !sender.gids.contains_key(&source) {
+            return Err(NoRoute::SourceNotBound);
+        }
+        let owner = self.owners.get(&(destination, group)).copied();
+        owner.ok_or_else(|| self.no_owner(destination))
+    }
+
+    fn no_owner(&self, gid: Gid) -> NoRoute {
+        let groups = (gid, GroupId(u32::MIN))..=(gid, GroupId(u32::MAX));
+        match self.owners.range(groups).next() {
+            Some(_) => NoRoute::Isolated,
+            None => NoRoute::Unknown,
+        }
+    }
+
+    /// Changes with every change that can turn a route into another: routes found in the same
+    /// epoch may be kept.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A port's counters; they outlive the port for whoever keeps them.
+    pub fn traffic(&self, port: PortId) -> Option<Arc<Traffic>> {
+        self.ports.get(&port).map(|port| port.traffic.clone())
+    }
+
+    /// The group of a port.
+    pub fn group(&self, port: PortId) -> Option<GroupId> {
+        self.members.get(port).map(|member| member.group)
+    }
+
+    /// The MAC of a port's adapter.
+    pub fn mac(&self, port: PortId) -> Option<Mac> {
+        self.members.get(port).map(|member| member.mac)
+    }
+
+    /// The GIDs bound to a port, ascending.
+    pub fn gids(&self, port: PortId) -> impl Iterator<Item = Gid> + '_ {
+        let port = self.ports.get(&port);
+        port.into_iter().flat_map(|port| port.gids.keys().copied())
+    }
+}
+
+/// The MAC whose link-local GID this is.
+fn station_of(gid: Gid) -> Option<Mac> {
+    let [.., a, b, c, _, _, d, e, f] = gid.0;
+    let mac = Mac([a ^ 2, b, c, d, e, f]);
+    (Gid::link_local(mac) == gid).then_some(mac)
+}

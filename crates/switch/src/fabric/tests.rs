@@ -1,0 +1,166 @@
+use core::net::Ipv4Addr;
+
+use super::*;
+
+const BLUE: GroupId = GroupId(1);
+const GREEN: GroupId = GroupId(2);
+const ANN: PortId = PortId(1);
+const BOB: PortId = PortId(2);
+const EVE: PortId = PortId(3);
+
+fn mac(port: PortId) -> Mac {
+    Mac([0x52, 0x54, 0, 0, 0, port.0 as u8])
+}
+
+fn gid(last: u8) -> Gid {
+    Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, last))
+}
+
+/// Ann and Bob in one group, Eve in another.
+fn fabric() -> Fabric {
+    let mut fabric = Fabric::new();
+    for (port, group) in [(ANN, BLUE), (BOB, BLUE), (EVE, GREEN)] {
+        fabric.attach(port, group, mac(port)).unwrap();
+    }
+    fabric
+}
+
+#[test]
+fn messages_go_where_the_gid_is_bound() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(BOB));
+    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(ANN));
+    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN), "to itself");
+    fabric.unbind_gid(BOB, gid(2));
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Err(NoRoute::Unknown));
+}
+
+#[test]
+fn nobody_sends_in_anothers_name() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    let spoofed = fabric.route(ANN, gid(2), gid(1));
+    assert_eq!(spoofed, Err(NoRoute::SourceNotBound));
+    let detached = fabric.route(PortId(9), gid(1), gid(2));
+    assert_eq!(detached, Err(NoRoute::Detached));
+    assert_eq!(fabric.bind_gid(PortId(9), gid(9)), Err(BindError::Detached));
+}
+
+#[test]
+fn tenants_may_use_the_same_gids_and_do_not_meet() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    fabric.bind_gid(EVE, gid(1)).unwrap();
+    assert_eq!(fabric.route(EVE, gid(1), gid(2)), Err(NoRoute::Isolated));
+    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(ANN));
+    assert_eq!(fabric.route(EVE, gid(1), gid(1)), Ok(EVE));
+    fabric.detach(ANN);
+    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Err(NoRoute::Isolated));
+}
+
+#[test]
+fn a_gid_has_one_owner_in_a_group() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    let taken = fabric.bind_gid(BOB, gid(1));
+    assert_eq!(taken, Err(BindError::Taken { by: ANN }));
+    fabric.unbind_gid(BOB, gid(1));
+    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN), "still Ann's");
+    fabric.clear_gids(ANN);
+    fabric.bind_gid(BOB, gid(1)).unwrap();
+}
+
+#[test]
+fn a_gid_bound_twice_must_be_unbound_twice() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.unbind_gid(ANN, gid(1));
+    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN));
+    fabric.unbind_gid(ANN, gid(1));
+    assert_eq!(fabric.gids(ANN).count(), 0);
+}
+
+#[test]
+fn link_local_gids_follow_the_configured_mac() {
+    let mut fabric = fabric();
+    let (anns, late) = (Gid::link_local(mac(ANN)), Gid::link_local(mac(PortId(4))));
+    assert_eq!(
+        fabric.bind_gid(BOB, anns),
+        Err(BindError::Taken { by: ANN })
+    );
+    fabric.bind_gid(ANN, anns).unwrap();
+    fabric.bind_gid(EVE, anns).unwrap();
+
+    fabric.bind_gid(BOB, late).unwrap();
+    fabric.attach(PortId(4), BLUE, mac(PortId(4))).unwrap();
+    assert_eq!(fabric.gids(BOB).count(), 0, "a squatter loses it");
+    fabric.bind_gid(PortId(4), late).unwrap();
+}
+
+#[test]
+fn only_so_many_unicast_gids_can_be_bound() {
+    let mut fabric = fabric();
+    let multicast = Gid::from_ipv4(Ipv4Addr::new(224, 0, 0, 1));
+    for bad in [Gid::default(), multicast, Gid([0xff; 16])] {
+        assert_eq!(fabric.bind_gid(ANN, bad), Err(BindError::NotUnicast));
+    }
+    for number in 0..MAX_GIDS_PER_PORT {
+        let [a, b] = (number as u16).to_be_bytes();
+        let gid = Gid::from_ipv4(Ipv4Addr::new(10, 1, a, b));
+        fabric.bind_gid(ANN, gid).unwrap();
+    }
+    assert_eq!(fabric.bind_gid(ANN, gid(1)), Err(BindError::TooMany));
+    fabric.clear_gids(ANN);
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+}
+
+#[test]
+fn the_epoch_moves_with_every_change_and_only_then() {
+    let mut fabric = fabric();
+    let mut last = fabric.epoch();
+    let mut moved =
+        |fabric: &Fabric| core::mem::replace(&mut last, fabric.epoch()) != fabric.epoch();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    assert!(moved(&fabric));
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    let _ = fabric.bind_gid(BOB, gid(1));
+    fabric.unbind_gid(ANN, gid(1));
+    fabric.unbind_gid(ANN, gid(7));
+    fabric.clear_gids(BOB);
+    fabric.detach(PortId(9));
+    assert!(!moved(&fabric));
+    fabric.unbind_gid(ANN, gid(1));
+    assert!(moved(&fabric));
+    fabric.detach(ANN);
+    assert!(moved(&fabric));
+    fabric.attach(ANN, GREEN, mac(ANN)).unwrap();
+    assert!(moved(&fabric));
+}
+
+#[test]
+fn traffic_is_counted_by_port_and_reason() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    let traffic = fabric.traffic(ANN).unwrap();
+    traffic.count_sent(100);
+    traffic.count_sent(50);
+    traffic.count_received(7);
+    for (source, destination) in [(1, 9), (1, 9), (8, 1)] {
+        fabric
+            .route(ANN, gid(source), gid(destination))
+            .unwrap_err();
+    }
+    let counts = fabric.traffic(ANN).unwrap().counts();
+    assert_eq!((counts.sent.messages, counts.sent.bytes), (2, 150));
+    assert_eq!((counts.received.messages, counts.received.bytes), (1, 7));
+    let drops = NoRoute::ALL.map(|reason| counts.dropped(reason));
+    assert_eq!(drops, [0, 1, 2, 0]);
+    for (place, reason) in NoRoute::ALL.into_iter().enumerate() {
+        assert_eq!(place, reason as usize);
+    }
+}

@@ -1,0 +1,124 @@
+//! Which ports there are, in which group, and with which MAC.
+
+use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
+use alloc::vec::Vec;
+
+use vrdma_wire::Mac;
+
+#[cfg(test)]
+mod tests;
+
+/// Ports of one switch. More adapters than a host has cores to serve; it bounds what one flooded
+/// frame costs. Further ports are refused.
+pub const MAX_PORTS: usize = 1024;
+
+/// One adapter's place at the switch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub u32);
+
+/// A port group: ports that may reach each other and nobody else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(pub u32);
+
+/// Why a port was not attached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The number is in use.
+    #[error("the port is attached already")]
+    PortTaken,
+    /// Another port of the group has this MAC.
+    #[error("port {} of the group has this MAC address", by.0)]
+    MacTaken {
+        /// That port.
+        by: PortId,
+    },
+    /// Zero, broadcast or multicast.
+    #[error("an adapter's MAC address must be that of one station")]
+    NotAStation,
+    /// [`MAX_PORTS`] reached.
+    #[error("a switch has at most {MAX_PORTS} ports")]
+    TooMany,
+}
+
+/// One attached port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) group: GroupId,
+    pub(crate) mac: Mac,
+}
+
+/// All attached ports, found by number, by group and by configured MAC.
+#[derive(Default)]
+pub(crate) struct Membership {
+    ports: BTreeMap<PortId, Member>,
+    /// Ascending, never empty.
+    groups: BTreeMap<GroupId, Vec<PortId>>,
+    macs: BTreeMap<(GroupId, Mac), PortId>,
+}
+
+impl Membership {
+    pub(crate) fn attach(
+        &mut self,
+        port: PortId,
+        group: GroupId,
+        mac: Mac,
+    ) -> Result<(), AttachError> {
+        self.may_attach(port, group, mac)?;
+        self.ports.insert(port, Member { group, mac });
+        self.macs.insert((group, mac), port);
+        let members = self.groups.entry(group).or_default();
+        let place = members.partition_point(|&member| member < port);
+        members.insert(place, port);
+        Ok(())
+    }
+
+    fn may_attach(&self, port: PortId, group: GroupId, mac: Mac) -> Result<(), AttachError> {
+        if mac.is_group() || mac == Mac::default() {
+            Err(AttachError::NotAStation)
+        } else if self.ports.contains_key(&port) {
+            Err(AttachError::PortTaken)
+        } else if let Some(by) = self.configured(group, mac) {
+            Err(AttachError::MacTaken { by })
+        } else if self.ports.len() >= MAX_PORTS {
+            Err(AttachError::TooMany)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn detach(&mut self, port: PortId) -> Option<Member> {
+        let member = self.ports.remove(&port)?;
+        self.macs.remove(&(member.group, member.mac));
+        if let Entry::Occupied(mut group) = self.groups.entry(member.group) {
+            group.get_mut().retain(|&other| other != port);
+            if group.get().is_empty() {
+                group.remove();
+            }
+        }
+        Some(member)
+    }
+
+    pub(crate) fn get(&self, port: PortId) -> Option<Member> {
+        self.ports.get(&port).copied()
+    }
+
+    /// The port whose adapter was given this MAC.
+    pub(crate) fn configured(&self, group: GroupId, mac: Mac) -> Option<PortId> {
+        self.macs.get(&(group, mac)).copied()
+    }
+
+    /// The ports of a group, ascending.
+    pub(crate) fn of_group(&self, group: GroupId) -> &[PortId] {
+        self.groups.get(&group).map_or(&[], Vec::as_slice)
+    }
+
+    /// A port as a slice of its group, so that one receiver and many look the same.
+    pub(crate) fn alone(&self, group: GroupId, port: PortId) -> &[PortId] {
+        let members = self.of_group(group);
+        match members.binary_search(&port) {
+            Ok(place) => &members[place..=place],
+            Err(_) => &[],
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Learned MAC addresses: behind which port a station was last heard.
+//!
+//! A guest may bridge others behind its port (nested guests, containers), so stations besides the
+//! configured ones are learned from source addresses. Every port has its own share of the table: a
+//! guest that invents addresses fills its share and nobody else's.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use vrdma_wire::Mac;
+
+use crate::{GroupId, PortId};
+
+/// Learned stations of one port. Beyond, new ones are not learned until old ones age: frames to
+/// them are flooded, as to any unknown station.
+pub const MAX_MACS_PER_PORT: usize = 256;
+
+/// A station not heard for this long is forgotten (IEEE 802.1D, the default ageing time of 300 s).
+pub const STATION_AGE_NS: u64 = 300_000_000_000;
+
+/// A full share is searched for aged stations at most this often, so that a flood of invented
+/// addresses does not buy a search with every frame.
+const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
+
+#[derive(Clone, Copy)]
+struct Station {
+    port: PortId,
+    heard: u64,
+}
+
+impl Station {
+    fn is_fresh(self, now: u64) -> bool {
+        now.saturating_sub(self.heard) < STATION_AGE_NS
+    }
+}
+
+#[derive(Default)]
+struct Share {
+    macs: BTreeSet<Mac>,
+    search_again: u64,
+}
+
+/// The table of a bridge.
+#[derive(Default)]
+pub(crate) struct Stations {
+    stations: BTreeMap<(GroupId, Mac), Station>,
+    shares: BTreeMap<PortId, Share>,
+}
+
+impl Stations {
+    /// The port behind which `mac` was last heard.
+    pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<PortId> {
+        let station = self.stations.get(&(group, mac))?;
+        station.is_fresh(now).then_some(station.port)
+    }
+
+    /// `mac` was heard at `port`, which is in `group`.
+    pub(crate) fn hear(&mut self, port: PortId, group: GroupId, mac: Mac, now: u64) {
+        match self.stations.get_mut(&(group, mac)) {
+            Some(station) if station.port == port => station.heard = now,
+            known => {
+                let before = known.map(|station| station.port);
+                self.learn(port, group, mac, now, before);
+            }
+        }
+    }
+
+    /// A new station, or one that has moved. It stays where it was when the new port's share is
+    /// full, and ages there.
+    fn learn(&mut self, port: PortId, group: GroupId, mac: Mac, now: u64, before: Option<PortId>) {
+        if !self.has_room(port, group, now) {
+            return;
+        }
+        if let Some(share) = before.and_then(|before| self.shares.get_mut(&before)) {
+            share.macs.remove(&mac);
+        }
+        self.shares.entry(port).or_default().macs.insert(mac);
+        self.stations
+            .insert((group, mac), Station { port, heard: now });
+    }
+
+    fn has_room(&mut self, port: PortId, group: GroupId, now: u64) -> bool {
+        let share = self.shares.entry(port).or_default();
+        if share.macs.len() >= MAX_MACS_PER_PORT && now >= share.search_again {
+            share.search_again = now.saturating_add(SEARCH_INTERVAL_NS);
+            let stations = &mut self.stations;
+            share.macs.retain(|&mac| {
+                let fresh = stations
+                    .get(&(group, mac))
+                    .is_some_and(|it| it.is_fresh(now));
+                if !fresh {
+                    stations.remove(&(group, mac));
+                }
+                fresh
+            });
+        }
+        share.macs.len() < MAX_MACS_PER_PORT
+    }
+
+    /// `mac` is configured from now on and no longer learned.
+    pub(crate) fn forget(&mut self, group: GroupId, mac: Mac) {
+        let station = self.stations.remove(&(group, mac));
+        if let Some(share) = station.and_then(|station| self.shares.get_mut(&station.port)) {
+            share.macs.remove(&mac);
+        }
+    }
+
+    /// All that was heard at a port of `group` is forgotten.
+    pub(crate) fn forget_port(&mut self, port: PortId, group: GroupId) {
+        let share = self.shares.remove(&port).unwrap_or_default();
+        for mac in share.macs {
+            self.stations.remove(&(group, mac));
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn learned(&self) -> usize {
+        self.stations.len()
+    }
+}

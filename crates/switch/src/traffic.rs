@@ -1,0 +1,86 @@
+//! What one port sent and received over the fabric.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::NoRoute;
+
+/// Messages and their payload.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct MessageCounts {
+    /// Message units.
+    pub messages: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+}
+
+/// The counters of a port at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TrafficCounts {
+    /// From the port.
+    pub sent: MessageCounts,
+    /// To the port.
+    pub received: MessageCounts,
+    drops: [u64; NoRoute::ALL.len()],
+}
+
+impl TrafficCounts {
+    /// Messages from the port that had no route, for this reason.
+    pub fn dropped(&self, reason: NoRoute) -> u64 {
+        self.drops[reason as usize]
+    }
+}
+
+/// Counters of a port. Whoever carries messages keeps a handle beside the cached route and counts
+/// without asking the fabric again; each is exact, several read together may be a message apart.
+#[derive(Default, Debug)]
+pub struct Traffic {
+    sent: Count,
+    received: Count,
+    drops: [AtomicU64; NoRoute::ALL.len()],
+}
+
+#[derive(Default, Debug)]
+struct Count {
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Count {
+    fn add(&self, bytes: u64) {
+        self.messages.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    fn read(&self) -> MessageCounts {
+        MessageCounts {
+            messages: self.messages.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+        }
+    }
+}
+
+impl Traffic {
+    /// One message from the port was carried.
+    pub fn count_sent(&self, bytes: u64) {
+        self.sent.add(bytes);
+    }
+
+    /// One message was delivered to the port.
+    pub fn count_received(&self, bytes: u64) {
+        self.received.add(bytes);
+    }
+
+    pub(crate) fn count_drop(&self, reason: NoRoute) {
+        self.drops[reason as usize].fetch_add(1, Relaxed);
+    }
+
+    /// The counters now.
+    pub fn counts(&self) -> TrafficCounts {
+        TrafficCounts {
+            sent: self.sent.read(),
+            received: self.received.read(),
+            drops: core::array::from_fn(|reason| self.drops[reason].load(Relaxed)),
+        }
+    }
+}
