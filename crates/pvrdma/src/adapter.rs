@@ -167,3 +167,6 @@ fn engine_limits(config: &DeviceConfig) -> Limits {
         port_mtu: config.mtu,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,3 +147,6 @@ impl Adapter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

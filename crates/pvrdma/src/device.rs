@@ -126,3 +126,6 @@ impl Device {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,8 @@ mod queue;
 mod quota;
 pub mod ring;
 mod slots;
+#[cfg(test)]
+mod testing;
 
 pub use adapter::{GidChange, Oddities};
 pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};

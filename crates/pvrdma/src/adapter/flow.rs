@@ -29,7 +29,7 @@ impl Adapter {
         if let Some(queue) = self.hca.wants_receive(request) {
             self.stage(turn, queue);
         }
-        let response = self.hca.deliver(request, source, turn.memory, turn.now);
+        let response = self.hca.deliver(request, source, turn.memory);
         self.settle(turn);
         response
     }
