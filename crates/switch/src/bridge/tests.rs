@@ -114,6 +114,9 @@ fn configuring_a_mac_overrides_what_was_learned() {
     bridge.attach(newcomer, BLUE, NESTED).unwrap();
     let sent = send(&mut bridge, ANN, &frame(NESTED, mac(ANN)), 1);
     assert_eq!(sent, Ok(vec![newcomer]));
+    bridge.detach(newcomer);
+    let sent = send(&mut bridge, ANN, &frame(NESTED, mac(ANN)), 2);
+    assert_eq!(sent, Ok(vec![BOB, CAT]), "what was learned stays forgotten");
 }
 
 #[test]
