@@ -104,6 +104,7 @@ impl<R> Requester<R> {
 
     fn note_progress(&mut self) {
         self.retries = 0;
+        self.gone_back = false;
         self.rnr_retries = 0;
         self.deadline = None;
     }
@@ -209,7 +210,7 @@ impl<R: Clone> Answer<'_, R> {
         let reached = self.qp.requester.acknowledge_before(limit);
         self.qp.settle(self.shared);
         if !reached && self.qp.sends() {
-            self.qp.go_back(self.shared);
+            self.qp.go_back_once(self.shared);
         }
         reached && self.qp.sends()
     }
@@ -217,7 +218,7 @@ impl<R: Clone> Answer<'_, R> {
     fn gap(&mut self) {
         self.shared.counters.sequence_naks_received += 1;
         if self.reached(self.psn) {
-            self.qp.go_back(self.shared);
+            self.qp.go_back_once(self.shared);
         }
     }
 

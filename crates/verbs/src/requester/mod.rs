@@ -87,6 +87,8 @@ pub(crate) struct Requester<R> {
     pub(crate) awaited: VecDeque<Awaited>,
     /// Times gone back since the last progress.
     pub(crate) retries: u8,
+    /// Went back because of an answer, and nothing has come of it yet.
+    pub(crate) gone_back: bool,
     /// Unready receivers met since the last progress.
     pub(crate) rnr_retries: u8,
     /// Nothing is sent until then.
@@ -105,6 +107,7 @@ impl<R> Default for Requester<R> {
             unacked: Psn::default(),
             awaited: VecDeque::new(),
             retries: 0,
+            gone_back: false,
             rnr_retries: 0,
             rnr_until: None,
             deadline: None,
@@ -140,6 +143,7 @@ impl<R> Requester<R> {
         self.unacked = self.next;
         self.awaited.clear();
         self.retries = 0;
+        self.gone_back = false;
         self.rnr_retries = 0;
         self.rnr_until = None;
         self.deadline = None;

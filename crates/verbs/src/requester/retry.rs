@@ -76,6 +76,15 @@ impl<R> Qp<R> {
         }
     }
 
+    /// An answer says that something was lost. Answers to what was sent before going back may still
+    /// be on their way and say the same: only the first counts, until there is progress. Should the
+    /// second attempt be lost too, time runs out.
+    pub(crate) fn go_back_once(&mut self, shared: &mut Shared<R>) {
+        if !core::mem::replace(&mut self.requester.gone_back, true) {
+            self.go_back(shared);
+        }
+    }
+
     /// Sends again from the oldest unanswered unit, or gives up.
     pub(crate) fn go_back(&mut self, shared: &mut Shared<R>) {
         if self.requester.retries >= self.attr.retry_count {
@@ -103,6 +112,7 @@ impl<R> Qp<R> {
             self.requester.rnr_until = None;
         } else if due(self.requester.deadline) {
             shared.counters.timeouts += 1;
+            self.requester.gone_back = false;
             self.go_back(shared);
         } else if self.requester.deadline.is_none() {
             self.trim();

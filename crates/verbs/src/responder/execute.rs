@@ -133,10 +133,23 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 Some(self.answer(psn, ResponseBody::Atomic(old)))
             }
             _ => {
-                let newest = self.qp.responder.expected.plus(u32::MAX);
-                Some(self.answer(newest, ResponseBody::Ack))
+                let last = self.last_psn_repeated();
+                Some(self.answer(last, ResponseBody::Ack))
             }
         }
+    }
+
+    /// Acknowledging the newest PSN would be allowed too, but a requester that has gone back takes
+    /// it as the loss of READs that it has just asked for again (IBTA 9.7.3.1).
+    fn last_psn_repeated(&self) -> Psn {
+        let end = self.request.psn.plus(self.request.packets);
+        let expected = self.qp.responder.expected;
+        let end = if expected.is_before(end) {
+            expected
+        } else {
+            end
+        };
+        end.plus(u32::MAX)
     }
 
     /// A repeated READ takes the PSNs of its answer, all of them old ones.
