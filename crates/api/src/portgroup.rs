@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::{Name, Origin};
 
 /// An IEEE 802.1Q VLAN number, 1 to 4094.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(try_from = "i64", into = "u16")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(into = "u16")]
 pub struct Vlan(u16);
 
 impl Vlan {
@@ -43,6 +44,31 @@ impl TryFrom<i64> for Vlan {
             Ok(vlan @ 1..=4094) => Ok(Self(vlan)),
             _ => Err(NotAVlan(number.to_string())),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Vlan {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_i64(VlanVisitor)
+    }
+}
+
+/// By hand, so that a text in its place is told what to be instead of "expected i64".
+struct VlanVisitor;
+
+impl Visitor<'_> for VlanVisitor {
+    type Value = Vlan;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a VLAN number from 1 to 4094 without quotes")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Vlan, E> {
+        Vlan::try_from(number).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Vlan, E> {
+        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
     }
 }
 

@@ -1,1 +1,23 @@
 //! The vRDMA host daemon
+//!
+//! ```text
+//!   main thread: config, control API (tokio)          vrdma, one JSON request at a time
+//!        │ commands                 │ commands
+//!   shard thread                Ethernet thread
+//!   vfio-user, device, engine   frames between QEMU's stream sockets
+//! ```
+//!
+//! The only room that knows all others. Threads share nothing; they are sent plain values
+//! ([`plane`]) and answer by message. Nothing async runs on a data path thread.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod control;
+pub mod ethernet;
+pub mod inventory;
+pub mod plane;
+pub mod run_dir;
+pub mod service;
+pub mod socket;
+pub mod vacant;

@@ -1,0 +1,179 @@
+//! The configuration file: TOML, read once at start, checked as a whole before anything is touched.
+//!
+//! ```toml
+//! [daemon]
+//! socket = "/run/vrdma/vrdmad.sock"
+//! run_dir = "/run/vrdma"
+//!
+//! [[portgroup]]
+//! name = "blue"
+//! vlan = 10
+//!
+//! [[adapter]]
+//! name = "vm1"
+//! portgroup = "blue"
+//! mac = "52:54:00:00:00:01"
+//! doorbells = "mapped"
+//! ```
+
+mod defaults;
+mod error;
+mod file;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use vrdma_api::{Origin, paths};
+
+pub use defaults::{Surroundings, default_file};
+pub use error::ConfigError;
+
+use crate::inventory::{Field, Inventory};
+use crate::plane::AdapterSpec;
+use crate::socket;
+use error::Source;
+use file::{AdapterTable, PortGroupTable, Tables};
+
+/// Largest file that is read: some 1024 adapters with comments fit ten times.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What the daemon is told to be.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
+    /// Where the control API listens.
+    pub socket: PathBuf,
+    /// Folder of the adapters' sockets.
+    pub run_dir: PathBuf,
+    /// Port groups and adapters.
+    pub inventory: Inventory,
+    /// The adapters, for the data path.
+    pub adapters: Vec<AdapterSpec>,
+}
+
+impl Config {
+    /// Reads and checks `file`; without one, an empty inventory in the default run folder.
+    pub fn load(file: Option<&Path>, run_dir: &Path) -> Result<Self, ConfigError> {
+        let Some(path) = file else {
+            return Self::from_text(Path::new("the defaults"), "", run_dir).map(|config| Self {
+                file: None,
+                ..config
+            });
+        };
+        let text = read(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        Self::from_text(path, &text, run_dir)
+    }
+
+    /// Checks the text of a file; `path` is for its errors.
+    pub fn from_text(path: &Path, text: &str, run_dir: &Path) -> Result<Self, ConfigError> {
+        let source = Source { path, text };
+        let tables: Tables = toml::from_str(text).map_err(|error| source.toml(&error))?;
+        let run_dir = folder(&source, tables.daemon.run_dir.as_ref(), run_dir)?;
+        let socket = control_socket(&source, tables.daemon.socket.as_ref(), &run_dir)?;
+        let mut inventory = Inventory::new(&run_dir);
+        for table in &tables.portgroup {
+            add_portgroup(&source, &mut inventory, table)?;
+        }
+        let adapters = tables
+            .adapter
+            .iter()
+            .map(|table| add_adapter(&source, &mut inventory, table));
+        let adapters = adapters.collect::<Result<_, _>>()?;
+        Ok(Self {
+            file: Some(path.to_owned()),
+            socket,
+            run_dir,
+            inventory,
+            adapters,
+        })
+    }
+}
+
+/// A folder or device in the file's place must neither hang nor fill memory.
+fn read(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(io::Error::other(
+            "it is larger than 1 MiB, which no configuration is",
+        ));
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn folder(
+    source: &Source<'_>,
+    given: Option<&Spanned<PathBuf>>,
+    default: &Path,
+) -> Result<PathBuf, ConfigError> {
+    given.map_or_else(|| Ok(default.to_owned()), |given| absolute(source, given))
+}
+
+fn control_socket(
+    source: &Source<'_>,
+    given: Option<&Spanned<PathBuf>>,
+    run_dir: &Path,
+) -> Result<PathBuf, ConfigError> {
+    let path = match given {
+        Some(given) => absolute(source, given)?,
+        None => run_dir.join(paths::SOCKET_FILE),
+    };
+    let place = given.map_or(0..0, Spanned::span);
+    socket::check_length(&path).map_err(|sentence| source.at(place, &sentence))?;
+    Ok(path)
+}
+
+/// QEMU runs in another folder than the daemon, so a relative path would mean two places.
+fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, ConfigError> {
+    let path = given.get_ref();
+    if path.is_absolute() {
+        return Ok(path.clone());
+    }
+    Err(source.at(
+        given.span(),
+        &format!("{path:?} is not an absolute path; begin it with a slash"),
+    ))
+}
+
+fn add_portgroup(
+    source: &Source<'_>,
+    inventory: &mut Inventory,
+    table: &PortGroupTable,
+) -> Result<(), ConfigError> {
+    let added = inventory.add_portgroup(&table.request(), Origin::Config);
+    added.map(drop).map_err(|refusal| {
+        let span = match refusal.field {
+            Field::Vlan => table.vlan.as_ref().map(Spanned::span),
+            Field::Name | Field::PortGroup | Field::Mac => None,
+        };
+        source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
+    })
+}
+
+fn add_adapter(
+    source: &Source<'_>,
+    inventory: &mut Inventory,
+    table: &AdapterTable,
+) -> Result<AdapterSpec, ConfigError> {
+    inventory
+        .add_adapter(&table.request(), Origin::Config)
+        .map_err(|refusal| {
+            let span = match refusal.field {
+                Field::Mac => table.mac.as_ref().map(Spanned::span),
+                Field::PortGroup => Some(table.portgroup.span()),
+                Field::Name | Field::Vlan => None,
+            };
+            source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Where things are when nobody says so.
+
+use std::path::{Path, PathBuf};
+
+/// What the environment says; an argument so that tests need not change the process's own.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `$XDG_CONFIG_HOME`
+    pub config_home: Option<PathBuf>,
+    /// `$XDG_RUNTIME_DIR`
+    pub runtime_dir: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// Those of this process.
+    pub fn of_process() -> Self {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from);
+        Self {
+            config_home: variable("XDG_CONFIG_HOME"),
+            runtime_dir: variable("XDG_RUNTIME_DIR"),
+        }
+    }
+}
+
+/// The person's own configuration before the machine's; `None` when neither exists.
+pub fn default_file(surroundings: &Surroundings) -> Option<PathBuf> {
+    let own = surroundings
+        .config_home
+        .as_ref()
+        .map(|home| home.join("vrdma/vrdmad.toml"));
+    let machine = Path::new("/etc/vrdma/vrdmad.toml").to_owned();
+    own.into_iter().chain([machine]).find(|path| path.exists())
+}

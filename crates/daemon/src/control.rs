@@ -1,0 +1,207 @@
+//! The control plane: changes the inventory and the data path together, and tells what is.
+//!
+//! Changes run one at a time and to their end, even if the client that asked hangs up. The data path
+//! is told first and the inventory last, or the other way round for a removal: what the inventory
+//! shows works.
+
+mod answer;
+mod routes;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixListener;
+use tokio::sync::Mutex;
+use vrdma_api::{
+    Adapter, AdapterRequest, AdapterStats, EthernetStats, Name, Origin, PortGroup,
+    PortGroupRequest, RdmaStats, Status,
+};
+use vrdma_switch::PortId;
+
+use crate::ethernet::{EthernetHandle, EthernetPort};
+use crate::inventory::Inventory;
+use crate::plane::{AdapterSpec, ShardHandle};
+use crate::socket::BoundSocket;
+use answer::Problem;
+
+/// QEMU may run as another user of the daemon's group.
+const ETHERNET_MODE: u32 = 0o660;
+
+/// What does not change while the daemon runs.
+#[derive(Debug)]
+pub struct Facts {
+    config: Option<PathBuf>,
+    run_dir: PathBuf,
+    started: Instant,
+}
+
+impl Facts {
+    /// As of now.
+    pub fn new(config: Option<PathBuf>, run_dir: PathBuf) -> Self {
+        Self {
+            config,
+            run_dir,
+            started: Instant::now(),
+        }
+    }
+}
+
+/// Everything the API acts on.
+#[derive(Debug)]
+pub struct Control {
+    /// Held across a whole change, so that no other sees half of it.
+    inventory: Mutex<Inventory>,
+    shard: ShardHandle,
+    ethernet: EthernetHandle,
+    facts: Facts,
+}
+
+impl Control {
+    /// Over running threads. Adapters that the inventory already has are plugged by the caller.
+    pub fn new(
+        inventory: Inventory,
+        shard: ShardHandle,
+        ethernet: EthernetHandle,
+        facts: Facts,
+    ) -> Self {
+        Self {
+            inventory: Mutex::new(inventory),
+            shard,
+            ethernet,
+            facts,
+        }
+    }
+
+    /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
+    pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
+        let socket = BoundSocket::bind(&spec.ethernet_socket, ETHERNET_MODE)
+            .map_err(|error| error.to_string())?;
+        let port = EthernetPort {
+            name: spec.name.clone(),
+            port: spec.port,
+            group: spec.group,
+            mac: spec.mac,
+            socket,
+        };
+        let number = spec.port;
+        self.ethernet.add_port(port).await?;
+        let added = self.shard.add_adapter(spec).await;
+        if added.is_err() {
+            self.ethernet.remove_port(number).await?;
+        }
+        added
+    }
+
+    async fn unplug(&self, port: PortId) -> Result<(), String> {
+        let shard = self.shard.remove_adapter(port).await;
+        self.ethernet.remove_port(port).await?;
+        shard
+    }
+
+    async fn add_adapter(&self, request: &AdapterRequest) -> Result<Adapter, Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let spec = inventory.add_adapter(request, Origin::Runtime)?;
+        if let Err(sentence) = self.plug(spec).await {
+            inventory.remove_adapter(&request.name)?;
+            return Err(Problem::internal(sentence));
+        }
+        tracing::info!("adapter {} added", request.name);
+        Ok(inventory.adapter(&request.name)?)
+    }
+
+    async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let port = inventory.port(name)?;
+        self.unplug(port).await.map_err(Problem::internal)?;
+        inventory.remove_adapter(name)?;
+        tracing::info!("adapter {name} removed");
+        Ok(())
+    }
+
+    async fn add_portgroup(&self, request: &PortGroupRequest) -> Result<PortGroup, Problem> {
+        Ok(self
+            .inventory
+            .lock()
+            .await
+            .add_portgroup(request, Origin::Runtime)?)
+    }
+
+    async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
+        Ok(self.inventory.lock().await.remove_portgroup(name)?)
+    }
+
+    async fn stats(&self) -> Result<Vec<AdapterStats>, Problem> {
+        let inventory = self.inventory.lock().await;
+        self.counted(&inventory).await
+    }
+
+    async fn adapter_stats(&self, name: &Name) -> Result<AdapterStats, Problem> {
+        let inventory = self.inventory.lock().await;
+        inventory.adapter(name)?;
+        let mut stats = self.counted(&inventory).await?.into_iter();
+        stats
+            .find(|stats| stats.name == *name)
+            .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
+    }
+
+    /// In the order of the inventory.
+    async fn counted(&self, inventory: &Inventory) -> Result<Vec<AdapterStats>, Problem> {
+        let shard = self.shard.snapshot().await.map_err(Problem::internal)?;
+        let ethernet = self.ethernet.snapshot().await.map_err(Problem::internal)?;
+        let mut shard: HashMap<PortId, RdmaStats> = shard
+            .into_iter()
+            .map(|snapshot| (snapshot.port, snapshot.rdma))
+            .collect();
+        let mut ethernet: HashMap<PortId, EthernetStats> = ethernet.into_iter().collect();
+        let stats = inventory.ports().map(|(name, port)| AdapterStats {
+            name: name.clone(),
+            rdma: shard.remove(&port).unwrap_or_default(),
+            ethernet: ethernet.remove(&port).unwrap_or_default(),
+        });
+        Ok(stats.collect())
+    }
+
+    async fn status(&self) -> Result<Status, Problem> {
+        let inventory = self.inventory.lock().await;
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_seconds: self.facts.started.elapsed().as_secs(),
+            config: self.facts.config.clone(),
+            run_dir: self.facts.run_dir.clone(),
+            portgroups: inventory.portgroups(),
+            adapters: inventory.adapters(),
+            stats: self.counted(&inventory).await?,
+        })
+    }
+}
+
+/// Serves the API until `stop`, then lets requests under way finish for at most `drain`.
+pub async fn serve(
+    listener: UnixListener,
+    control: Arc<Control>,
+    stop: impl Future<Output = ()> + Send + 'static,
+    drain: Duration,
+) -> io::Result<()> {
+    let (stopping, stopped) = tokio::sync::oneshot::channel();
+    let shutdown = async move {
+        stop.await;
+        let _ = stopping.send(());
+    };
+    let server = axum::serve(listener, routes::router(control)).with_graceful_shutdown(shutdown);
+    let deadline = async move {
+        let _ = stopped.await;
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        outcome = server => outcome,
+        () = deadline => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! What goes back to a client: JSON, or one sentence with the status code for its kind.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use vrdma_api::ApiError;
+
+use crate::inventory::{Kind, Refusal};
+
+/// A request that was not carried out.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    sentence: String,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
+        Self {
+            status,
+            sentence: sentence.into(),
+        }
+    }
+
+    /// The client did nothing wrong.
+    pub(super) fn internal(sentence: String) -> Self {
+        tracing::error!("{sentence}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.kind {
+            Kind::Invalid => StatusCode::BAD_REQUEST,
+            Kind::Missing => StatusCode::NOT_FOUND,
+            Kind::Conflict => StatusCode::CONFLICT,
+        };
+        Self::new(status, refusal.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        (
+            self.status,
+            Json(ApiError {
+                error: self.sentence,
+            }),
+        )
+            .into_response()
+    }
+}

@@ -1,0 +1,162 @@
+//! Paths to handlers. Each handler reads its input, calls [`Control`] and wraps the answer.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::StatusCode;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::de::DeserializeOwned;
+use vrdma_api::{Adapter, AdapterStats, Name, PortGroup, Status, paths};
+
+use super::Control;
+use super::answer::Problem;
+
+/// Longest request body: the longest real one has some 200 bytes.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+type Daemon = State<Arc<Control>>;
+
+pub(super) fn router(control: Arc<Control>) -> Router {
+    let below = |path: &str, rest: &str| format!("{path}/{{name}}{rest}");
+    Router::new()
+        .route(paths::STATUS, get(status))
+        .route(paths::STATS, get(stats))
+        .route(paths::PORTGROUPS, get(portgroups).post(add_portgroup))
+        .route(
+            &below(paths::PORTGROUPS, ""),
+            get(portgroup).delete(remove_portgroup),
+        )
+        .route(paths::ADAPTERS, get(adapters).post(add_adapter))
+        .route(
+            &below(paths::ADAPTERS, ""),
+            get(adapter).delete(remove_adapter),
+        )
+        .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
+        .fallback(async || {
+            Problem::new(
+                StatusCode::NOT_FOUND,
+                "there is no such path; see the table of paths in the API's description",
+            )
+        })
+        .method_not_allowed_fallback(async || {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this path does not take this method",
+            )
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(control)
+}
+
+async fn status(State(control): Daemon) -> Result<Json<Status>, Problem> {
+    control.status().await.map(Json)
+}
+
+async fn stats(State(control): Daemon) -> Result<Json<Vec<AdapterStats>>, Problem> {
+    control.stats().await.map(Json)
+}
+
+async fn portgroups(State(control): Daemon) -> Json<Vec<PortGroup>> {
+    Json(control.inventory.lock().await.portgroups())
+}
+
+async fn portgroup(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<PortGroup>, Problem> {
+    let name = parse_name(&name)?;
+    Ok(Json(control.inventory.lock().await.portgroup(&name)?))
+}
+
+async fn add_portgroup(
+    State(control): Daemon,
+    body: Bytes,
+) -> Result<(StatusCode, Json<PortGroup>), Problem> {
+    let request = parse_body(&body)?;
+    let added = to_the_end(async move { control.add_portgroup(&request).await }).await?;
+    Ok((StatusCode::CREATED, Json(added)))
+}
+
+async fn remove_portgroup(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let name = parse_name(&name)?;
+    to_the_end(async move { control.remove_portgroup(&name).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn adapters(State(control): Daemon) -> Json<Vec<Adapter>> {
+    Json(control.inventory.lock().await.adapters())
+}
+
+async fn adapter(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<Adapter>, Problem> {
+    let name = parse_name(&name)?;
+    Ok(Json(control.inventory.lock().await.adapter(&name)?))
+}
+
+async fn add_adapter(
+    State(control): Daemon,
+    body: Bytes,
+) -> Result<(StatusCode, Json<Adapter>), Problem> {
+    let request = parse_body(&body)?;
+    let added = to_the_end(async move { control.add_adapter(&request).await }).await?;
+    Ok((StatusCode::CREATED, Json(added)))
+}
+
+async fn remove_adapter(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let name = parse_name(&name)?;
+    to_the_end(async move { control.remove_adapter(&name).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn adapter_stats(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<AdapterStats>, Problem> {
+    let name = parse_name(&name)?;
+    control.adapter_stats(&name).await.map(Json)
+}
+
+fn parse_name(text: &str) -> Result<Name, Problem> {
+    text.parse()
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("{error}")))
+}
+
+fn parse_body<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            format!("the request is wrong: {}", sentence(&error)),
+        )
+    })
+}
+
+/// Lines and columns help with broken JSON only: nobody sees the text of what `vrdma` sends.
+fn sentence(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((sentence, _)) if error.is_data() => sentence.to_owned(),
+        _ => text,
+    }
+}
+
+/// Carries a change out in a task of its own: the server drops a handler whose client hangs up, and
+/// half a change would stay.
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Problem>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(change).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(Problem::internal(format!("the change failed: {error}"))),
+    }
+}

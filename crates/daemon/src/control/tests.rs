@@ -1,0 +1,340 @@
+//! The API over a real socket, with real Ethernet and a shard without devices.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::{ethernet, vacant};
+
+/// A daemon in a temporary folder; it ends with the value.
+struct Daemon {
+    folder: tempfile::TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let api = BoundSocket::bind(&folder.path().join("api"), 0o600).unwrap();
+        let run_dir = folder.path().to_owned();
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || live(&api, &run_dir, stopped));
+        Self {
+            folder,
+            stop: Some(stop),
+            thread: Some(thread),
+        }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    fn raw(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(self.path("api")).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Status code and body of one request.
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let length = body.len();
+        let answer = self.raw(&format!(
+            "{method} {path} HTTP/1.1\r\nHost: vrdmad\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.ask("POST", path, &body.to_string())
+    }
+
+    /// A refused request: its status and sentence.
+    fn refused(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let (status, answer) = self.ask(method, path, body);
+        (status, answer["error"].as_str().unwrap().to_owned())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
+    let (ethernet, ethernet_thread) = ethernet::start().unwrap();
+    let (shard, inbox) = ShardHandle::new().unwrap();
+    let shard_thread = vacant::start(inbox).unwrap();
+    let facts = Facts::new(None, run_dir.to_owned());
+    let control = Control::new(
+        Inventory::new(run_dir),
+        shard.clone(),
+        ethernet.clone(),
+        facts,
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let listener = UnixListener::from_std(api.listener().try_clone().unwrap()).unwrap();
+        let stop = async { drop(stopped.await) };
+        serve(listener, Arc::new(control), stop, Duration::from_secs(5))
+            .await
+            .unwrap();
+    });
+    shard.stop();
+    ethernet.stop();
+    shard_thread.join().unwrap();
+    ethernet_thread.join().unwrap();
+}
+
+fn with_blue() -> Daemon {
+    let daemon = Daemon::start();
+    assert_eq!(
+        daemon
+            .post("/v1/portgroups", &json!({"name": "blue", "vlan": 10}))
+            .0,
+        201
+    );
+    daemon
+}
+
+#[test]
+fn an_adapter_comes_and_goes_with_its_socket() {
+    let daemon = with_blue();
+    let (status, added) = daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));
+    assert_eq!((status, &added["origin"]), (201, &json!("runtime")));
+    let socket = daemon.path("vm1.ethernet");
+    assert_eq!(added["ethernet_socket"], json!(socket));
+    assert!(socket.exists());
+    assert_eq!(
+        daemon.ask("GET", "/v1/adapters/vm1", ""),
+        (200, added.clone())
+    );
+    assert_eq!(daemon.ask("GET", "/v1/adapters", ""), (200, json!([added])));
+    assert_eq!(
+        daemon.ask("DELETE", "/v1/adapters/vm1", ""),
+        (204, Value::Null)
+    );
+    assert!(!socket.exists());
+    assert_eq!(daemon.ask("GET", "/v1/adapters", ""), (200, json!([])));
+}
+
+#[test]
+fn a_port_group_knows_its_adapters() {
+    let daemon = with_blue();
+    daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));
+    let blue = json!({"name": "blue", "vlan": 10, "origin": "runtime", "adapters": ["vm1"]});
+    assert_eq!(daemon.ask("GET", "/v1/portgroups/blue", ""), (200, blue));
+    assert_eq!(daemon.ask("DELETE", "/v1/portgroups/blue", "").0, 409);
+    daemon.ask("DELETE", "/v1/adapters/vm1", "");
+    assert_eq!(daemon.ask("DELETE", "/v1/portgroups/blue", "").0, 204);
+    assert_eq!(daemon.ask("GET", "/v1/portgroups", ""), (200, json!([])));
+}
+
+#[test]
+fn status_and_stats_list_every_adapter() {
+    let daemon = with_blue();
+    for name in ["vm2", "vm1"] {
+        daemon.post("/v1/adapters", &json!({"name": name, "portgroup": "blue"}));
+    }
+    let (_, status) = daemon.ask("GET", "/v1/status", "");
+    let status: Status = serde_json::from_value(status).unwrap();
+    let names = |stats: &[AdapterStats]| {
+        stats
+            .iter()
+            .map(|stats| stats.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&status.stats), ["vm1", "vm2"]);
+    assert_eq!(status.pid, std::process::id());
+    let (_, stats) = daemon.ask("GET", "/v1/stats", "");
+    let stats: Vec<AdapterStats> = serde_json::from_value(stats).unwrap();
+    assert_eq!(stats, status.stats);
+    assert_eq!(
+        daemon.ask("GET", "/v1/adapters/vm2/stats", "").1["name"],
+        "vm2"
+    );
+}
+
+#[test]
+fn wrong_requests_get_one_sentence() {
+    let daemon = with_blue();
+    daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));
+    let cases: &[(&str, &str, &str, u16, &str)] = &[
+        (
+            "POST",
+            "/v1/portgroups",
+            r#"{"name":"blue"}"#,
+            409,
+            "there is a port group \"blue\" already",
+        ),
+        (
+            "POST",
+            "/v1/portgroups",
+            r#"{"name":"a","vlan":5000}"#,
+            400,
+            "5000 is not a VLAN",
+        ),
+        (
+            "POST",
+            "/v1/portgroups",
+            r#"{"name":"a","vlan":10}"#,
+            409,
+            "VLAN 10 belongs to the port group \"blue\"",
+        ),
+        (
+            "POST",
+            "/v1/portgroups",
+            r#"{"name":"a","colour":1}"#,
+            400,
+            "unknown field `colour`",
+        ),
+        (
+            "POST",
+            "/v1/portgroups",
+            "{",
+            400,
+            "the request is wrong: EOF",
+        ),
+        (
+            "POST",
+            "/v1/portgroups",
+            "",
+            400,
+            "the request is wrong: EOF",
+        ),
+        (
+            "POST",
+            "/v1/adapters",
+            r#"{"name":"vm1","portgroup":"blue"}"#,
+            409,
+            "there is an adapter \"vm1\" already",
+        ),
+        (
+            "POST",
+            "/v1/adapters",
+            r#"{"name":"a","portgroup":"red"}"#,
+            404,
+            "there is no port group \"red\"",
+        ),
+        (
+            "POST",
+            "/v1/adapters",
+            r#"{"name":"../a","portgroup":"blue"}"#,
+            400,
+            "is not a name",
+        ),
+        (
+            "POST",
+            "/v1/adapters",
+            r#"{"name":"a","portgroup":"blue","mac":"x"}"#,
+            400,
+            "is not a MAC address",
+        ),
+        (
+            "GET",
+            "/v1/adapters/vm9",
+            "",
+            404,
+            "there is no adapter \"vm9\"",
+        ),
+        (
+            "GET",
+            "/v1/adapters/vm9/stats",
+            "",
+            404,
+            "there is no adapter \"vm9\"",
+        ),
+        (
+            "DELETE",
+            "/v1/adapters/vm9",
+            "",
+            404,
+            "there is no adapter \"vm9\"",
+        ),
+        ("DELETE", "/v1/adapters/%00", "", 400, "is not a name"),
+        (
+            "DELETE",
+            "/v1/portgroups/red",
+            "",
+            404,
+            "there is no port group \"red\"",
+        ),
+        ("GET", "/", "", 404, "there is no such path"),
+        ("PUT", "/v1/stats", "", 405, "does not take this method"),
+    ];
+    for (method, path, body, status, sentence) in cases {
+        let answer = daemon.refused(method, path, body);
+        assert_eq!(answer.0, *status, "{method} {path} {body}: {}", answer.1);
+        assert!(
+            answer.1.contains(sentence),
+            "{method} {path} {body}: {}",
+            answer.1
+        );
+    }
+    assert_eq!(
+        daemon
+            .ask("GET", "/v1/adapters", "")
+            .1
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn a_huge_body_is_refused() {
+    let daemon = Daemon::start();
+    let body = "x".repeat(70_000);
+    let answer = daemon.raw(&format!(
+        "POST /v1/adapters HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 70000\r\n\r\n{body}"
+    ));
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[test]
+fn a_path_in_the_way_of_an_adapter_is_named_and_kept() {
+    let daemon = with_blue();
+    let path = daemon.path("vm1.ethernet");
+    std::fs::write(&path, "precious").unwrap();
+    let (status, sentence) = daemon.refused(
+        "POST",
+        "/v1/adapters",
+        r#"{"name":"vm1","portgroup":"blue"}"#,
+    );
+    assert_eq!(status, 500);
+    assert!(sentence.contains("is not a socket"), "{sentence}");
+    assert_eq!(daemon.ask("GET", "/v1/adapters", "").1, json!([]));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(
+        daemon
+            .post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}))
+            .0,
+        201
+    );
+}
+
+#[test]
+fn a_client_that_says_nothing_does_not_hold_up_others() {
+    let daemon = Daemon::start();
+    let _silent = UnixStream::connect(daemon.path("api")).unwrap();
+    assert_eq!(daemon.ask("GET", "/v1/status", "").0, 200);
+}

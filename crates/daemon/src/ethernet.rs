@@ -1,0 +1,94 @@
+//! Ethernet between VMs: one thread that moves frames between QEMU's stream sockets.
+//!
+//! ```text
+//!   QEMU ──► socket ──► one large read ──► Bridge: who gets it? ──► one sendmsg per destination
+//!                            │                                          │ socket full
+//!                            └── frame cut at the end: carried over     └──► backlog (bounded)
+//! ```
+//!
+//! A batch is what one read returns, often hundreds of frames. Frames are sent from the buffer they
+//! were read into, headers included, and copied only when a guest's socket is full. A guest that
+//! takes nothing loses its own frames and delays nobody.
+//!
+//! The thread knows ports and frames, not adapters' devices: RDMA lives in [`crate::shard`].
+
+mod client;
+mod exchange;
+mod framing;
+mod link;
+mod poller;
+
+use std::io;
+use std::thread::{self, JoinHandle};
+
+use vrdma_api::{EthernetStats, Name};
+use vrdma_switch::{GroupId, PortId};
+use vrdma_wire::Mac;
+
+use crate::plane::{Outbox, Reply, ask, mailbox};
+use crate::socket::BoundSocket;
+use exchange::Exchange;
+
+/// A port to serve.
+#[derive(Debug)]
+pub struct EthernetPort {
+    /// For log lines.
+    pub name: Name,
+    /// Number in the switch.
+    pub port: PortId,
+    /// Port group.
+    pub group: GroupId,
+    /// The guest's address: nobody else of the group may send from it.
+    pub mac: Mac,
+    /// Where QEMU connects; its file goes away with the port.
+    pub socket: BoundSocket,
+}
+
+#[derive(Debug)]
+enum Command {
+    AddPort(EthernetPort, Reply<Result<(), String>>),
+    RemovePort(PortId, Reply<()>),
+    Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
+    Stop,
+}
+
+/// The control plane's end of the Ethernet thread.
+#[derive(Clone, Debug)]
+pub struct EthernetHandle {
+    outbox: Outbox<Command>,
+}
+
+/// Starts the thread. It ends after [`EthernetHandle::stop`].
+pub fn start() -> io::Result<(EthernetHandle, JoinHandle<()>)> {
+    let (outbox, inbox) = mailbox()?;
+    let exchange = Exchange::new(inbox)?;
+    let thread = thread::Builder::new()
+        .name("ethernet".to_owned())
+        .spawn(|| exchange.run())?;
+    Ok((EthernetHandle { outbox }, thread))
+}
+
+impl EthernetHandle {
+    /// Serves a port from now on.
+    pub async fn add_port(&self, port: EthernetPort) -> Result<(), String> {
+        ask(&self.outbox, |reply| Command::AddPort(port, reply)).await?
+    }
+
+    /// Ends a port's service.
+    pub async fn remove_port(&self, port: PortId) -> Result<(), String> {
+        ask(&self.outbox, |reply| Command::RemovePort(port, reply)).await
+    }
+
+    /// State and counters of all ports.
+    pub async fn snapshot(&self) -> Result<Vec<(PortId, EthernetStats)>, String> {
+        ask(&self.outbox, Command::Snapshot).await
+    }
+
+    /// Tells the thread to end; wait for it by joining.
+    pub fn stop(&self) {
+        let _ = self.outbox.send(Command::Stop);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! One connected QEMU: bytes in, frames out, and the frames that it has not taken yet.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use super::framing::HEADER_BYTES;
+
+/// Bytes that may wait for a guest; past them its frames are dropped, newest first, so that a slow
+/// guest costs nobody else anything. As much as Linux lets one TCP connection have in flight
+/// (`tcp_wmem`), so that a single stream is not cut by the queue.
+pub(super) const BACKLOG_BYTES_MAX: usize = 4 << 20;
+
+/// A backlog that was once long gives its memory back when it is empty.
+const BACKLOG_BYTES_KEPT: usize = 64 << 10;
+
+/// Slices of one `sendmsg` (`IOV_MAX` of Linux).
+const SLICES_MAX: usize = 1024;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    stream: UnixStream,
+    /// Beginning of a frame whose end has not come yet; shorter than one frame.
+    carry: Vec<u8>,
+    /// Frames with headers; the first may have lost its beginning to the socket already.
+    backlog: VecDeque<u8>,
+}
+
+impl Client {
+    /// Takes a fresh connection.
+    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
+            stream,
+            carry: Vec::new(),
+            backlog: VecDeque::new(),
+        })
+    }
+
+    /// Fills `buffer` with the carried bytes and then what the socket has; `None` when it has
+    /// nothing. A closed connection is [`ErrorKind::UnexpectedEof`].
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let carried = self.carry.len();
+        buffer[..carried].copy_from_slice(&self.carry);
+        match (&self.stream).read(&mut buffer[carried..]) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => Ok(Some(carried + read)),
+            Err(error) if is_transient(error.kind()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps the beginning of a frame for the next [`Client::receive`].
+    pub(super) fn carry(&mut self, rest: &[u8]) {
+        self.carry.clear();
+        self.carry.extend_from_slice(rest);
+    }
+
+    /// Sends frames of `bytes`, each a range with its header, in order. Never blocks. `give_up` gets
+    /// the length, without header, of each frame that the guest will not get.
+    pub(super) fn send(
+        &mut self,
+        bytes: &[u8],
+        frames: &[Range<usize>],
+        mut give_up: impl FnMut(usize),
+    ) -> io::Result<()> {
+        let idle = self.backlog.is_empty();
+        let mut written = if idle {
+            self.write_frames(bytes, frames)?
+        } else {
+            0
+        };
+        for frame in frames {
+            let done = written.min(frame.len());
+            written -= done;
+            // A frame that has begun must be ended, or the stream loses its step.
+            if done == 0 && self.backlog.len() + frame.len() > BACKLOG_BYTES_MAX {
+                give_up(frame.len() - HEADER_BYTES);
+            } else {
+                self.backlog.extend(&bytes[frame.start + done..frame.end]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes until the socket is full; neighbours in `bytes` go as one slice.
+    fn write_frames(&self, bytes: &[u8], frames: &[Range<usize>]) -> io::Result<usize> {
+        let mut total = 0;
+        for chunk in frames.chunks(SLICES_MAX) {
+            let slices = joined(bytes, chunk);
+            let wanted: usize = chunk.iter().map(ExactSizeIterator::len).sum();
+            let written = write(&self.stream, &slices)?;
+            total += written;
+            if written < wanted {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    /// Sends waiting frames as far as the socket takes them.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        let (front, back) = self.backlog.as_slices();
+        let written = write(&self.stream, &[IoSlice::new(front), IoSlice::new(back)])?;
+        self.backlog.drain(..written);
+        if self.backlog.is_empty() {
+            self.backlog.shrink_to(BACKLOG_BYTES_KEPT);
+        }
+        Ok(())
+    }
+
+    /// Frames wait for the socket to become writable.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+}
+
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+fn joined<'a>(bytes: &'a [u8], frames: &[Range<usize>]) -> Vec<IoSlice<'a>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for frame in frames {
+        match ranges.last_mut() {
+            Some(last) if last.end == frame.start => last.end = frame.end,
+            _ => ranges.push(frame.clone()),
+        }
+    }
+    ranges
+        .into_iter()
+        .map(|range| IoSlice::new(&bytes[range]))
+        .collect()
+}
+
+/// One `sendmsg`; a full socket takes 0 bytes.
+fn write(stream: &UnixStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags) {
+        Ok(written) => Ok(written),
+        Err(error) if is_transient(error.kind()) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_transient(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

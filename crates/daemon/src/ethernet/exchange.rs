@@ -1,0 +1,204 @@
+//! The thread's loop: who is ready, what came in, where it goes.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::time::Instant;
+
+use vrdma_api::EthernetStats;
+use vrdma_switch::{Bridge, PortId, Verdict};
+
+use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
+use super::link::Link;
+use super::poller::{Poller, Token};
+use super::{Command, EthernetPort};
+use crate::plane::Inbox;
+
+/// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
+const READ_BYTES: usize = 384 << 10;
+
+/// A carried frame must leave room to read its end.
+const _: () = assert!(READ_BYTES > 2 * (HEADER_BYTES + FRAME_BYTES_MAX));
+
+pub(super) struct Exchange {
+    inbox: Inbox<Command>,
+    poller: Poller,
+    bridge: Bridge,
+    links: HashMap<PortId, Link>,
+    started: Instant,
+    buffer: Box<[u8]>,
+    /// Links whose `pending` is not empty.
+    touched: Vec<PortId>,
+    stopping: bool,
+}
+
+/// What one read held.
+struct Batch {
+    /// Where the whole frames end; the beginning of another may follow.
+    end: usize,
+    /// A length that no QEMU sends stands there instead.
+    malformed: Option<u32>,
+}
+
+impl Exchange {
+    pub(super) fn new(inbox: Inbox<Command>) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add(&inbox, Token::Inbox)?;
+        Ok(Self {
+            inbox,
+            poller,
+            bridge: Bridge::new(),
+            links: HashMap::new(),
+            started: Instant::now(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            touched: Vec::new(),
+            stopping: false,
+        })
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) fn run(mut self) {
+        let mut ready = Vec::new();
+        while !self.stopping {
+            if let Err(error) = self.poller.wait(&mut ready) {
+                tracing::error!("the Ethernet thread cannot wait for its sockets: {error}");
+                return;
+            }
+            for (token, room) in &ready {
+                self.serve(*token, *room);
+            }
+        }
+    }
+
+    fn serve(&mut self, token: Token, room: bool) {
+        match token {
+            Token::Inbox => self.obey(),
+            Token::Listener(port) => self.accept(port),
+            Token::Client(port) => {
+                if room && let Some(link) = self.links.get_mut(&port) {
+                    link.flush(&self.poller);
+                }
+                self.receive(port);
+            }
+        }
+    }
+
+    fn obey(&mut self) {
+        self.inbox.clear();
+        while let Some(command) = self.inbox.take() {
+            match command {
+                Command::AddPort(port, reply) => {
+                    let _ = reply.send(self.add_port(port));
+                }
+                Command::RemovePort(port, reply) => {
+                    self.bridge.detach(port);
+                    self.links.remove(&port);
+                    let _ = reply.send(());
+                }
+                Command::Snapshot(reply) => {
+                    let _ = reply.send(self.snapshot());
+                }
+                Command::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    fn add_port(&mut self, port: EthernetPort) -> Result<(), String> {
+        let link = Link::new(port.port, port.name, port.socket);
+        link.register(&self.poller)
+            .map_err(|error| format!("cannot watch the Ethernet socket: {error}"))?;
+        self.bridge
+            .attach(port.port, port.group, port.mac)
+            .map_err(|error| error.to_string())?;
+        self.links.insert(port.port, link);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Vec<(PortId, EthernetStats)> {
+        self.links
+            .values()
+            .map(|link| (link.port, link.stats(&self.bridge)))
+            .collect()
+    }
+
+    /// A QEMU that restarts connects while the end of its predecessor is still unread: the old
+    /// connection is looked at first.
+    fn accept(&mut self, port: PortId) {
+        self.receive(port);
+        let Some(link) = self.links.get_mut(&port) else {
+            return;
+        };
+        if let Err(error) = link.accept(&self.poller) {
+            tracing::warn!("{}: cannot take a connection: {error}", link.name);
+        }
+    }
+
+    /// Takes one batch from a guest and passes it on.
+    fn receive(&mut self, port: PortId) {
+        let Some(link) = self.links.get_mut(&port) else {
+            return;
+        };
+        let Some(filled) = link.receive(&mut self.buffer) else {
+            return;
+        };
+        let batch = self.sort(port, filled);
+        self.deliver();
+        let Some(link) = self.links.get_mut(&port) else {
+            return;
+        };
+        match batch.malformed {
+            None => link.carry(&self.buffer[batch.end..filled]),
+            Some(length) => link.detach(&format!(
+                "it announced a frame of {length} bytes and QEMU sends 1 to {FRAME_BYTES_MAX}; is it `-netdev stream`?"
+            )),
+        }
+    }
+
+    /// Queues the whole frames of what was read at their destinations.
+    fn sort(&mut self, port: PortId, filled: usize) -> Batch {
+        let now = self.started.elapsed().as_nanos() as u64;
+        let mut batch = Batch {
+            end: 0,
+            malformed: None,
+        };
+        loop {
+            match piece(&self.buffer[..filled], batch.end) {
+                Piece::Whole(range) => {
+                    batch.end = range.end;
+                    self.route(port, range, now);
+                }
+                Piece::Partial => return batch,
+                Piece::Malformed(length) => {
+                    return Batch {
+                        malformed: Some(length),
+                        ..batch
+                    };
+                }
+            }
+        }
+    }
+
+    fn route(&mut self, port: PortId, range: Range<usize>, now: u64) {
+        let frame = &self.buffer[range.start + HEADER_BYTES..range.end];
+        let Verdict::Deliver(recipients) = self.bridge.forward(port, frame, now) else {
+            return;
+        };
+        for recipient in recipients {
+            let Some(link) = self.links.get_mut(&recipient) else {
+                continue;
+            };
+            if link.pending.is_empty() {
+                self.touched.push(recipient);
+            }
+            link.pending.push(range.clone());
+        }
+    }
+
+    fn deliver(&mut self) {
+        for port in self.touched.drain(..) {
+            if let Some(link) = self.links.get_mut(&port) {
+                link.transmit(&self.buffer, &self.poller, &mut self.bridge);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The descriptors that the thread waits for.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use vrdma_switch::PortId;
+
+/// Events of one turn; more stay ready in the kernel for the next.
+const EVENTS_MAX: usize = 64;
+
+/// Who is ready.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Token {
+    /// Commands wait.
+    Inbox,
+    /// Somebody connects to the port's socket.
+    Listener(PortId),
+    /// The port's client has bytes, room, or is gone.
+    Client(PortId),
+}
+
+/// A [`Token`] in the 64 bits that epoll keeps: the port above two bits of kind.
+fn encode(token: Token) -> EventData {
+    EventData::new_u64(match token {
+        Token::Inbox => 0,
+        Token::Listener(port) => u64::from(port.0) << 2 | 1,
+        Token::Client(port) => u64::from(port.0) << 2 | 2,
+    })
+}
+
+fn decode(data: EventData) -> Token {
+    let bits = data.u64();
+    let port = PortId((bits >> 2) as u32);
+    match bits & 3 {
+        0 => Token::Inbox,
+        1 => Token::Listener(port),
+        _ => Token::Client(port),
+    }
+}
+
+/// An epoll instance, level-triggered: what is not taken in one turn is there in the next.
+#[derive(Debug)]
+pub(super) struct Poller {
+    epoll: OwnedFd,
+}
+
+impl Poller {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+        })
+    }
+
+    /// Watches for input until the descriptor is closed.
+    pub(super) fn add(&self, fd: impl AsFd, token: Token) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, encode(token), EventFlags::IN)?)
+    }
+
+    /// Watches a client for room as well, or no longer.
+    pub(super) fn watch_room(&self, fd: impl AsFd, token: Token, room: bool) -> io::Result<()> {
+        let flags = if room {
+            EventFlags::IN | EventFlags::OUT
+        } else {
+            EventFlags::IN
+        };
+        Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
+    }
+
+    /// Sleeps until something is ready; fills `ready` with who, and whether it has room.
+    pub(super) fn wait(&self, ready: &mut Vec<(Token, bool)>) -> io::Result<()> {
+        ready.clear();
+        let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
+        let events = match epoll::wait(&self.epoll, &mut events, None) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // Fields of a packed structure are copied out before use.
+        ready.extend(events.iter().map(|event| {
+            let (data, flags) = (event.data, event.flags);
+            (decode(data), flags.contains(EventFlags::OUT))
+        }));
+        Ok(())
+    }
+}

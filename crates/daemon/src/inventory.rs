@@ -1,0 +1,262 @@
+//! Which port groups and adapters exist, and the rules among them.
+//!
+//! Pure bookkeeping: configuration and requests pass through the same checks, and nothing here
+//! touches a socket or a thread.
+
+mod refusal;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use vrdma_api::{
+    Adapter, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest, Vlan,
+};
+use vrdma_switch::{GroupId, PortId};
+use vrdma_wire::Mac;
+
+pub use refusal::{Field, Kind, Refusal};
+
+use crate::plane::AdapterSpec;
+use crate::socket;
+
+/// Port groups: as many as there are VLANs, since each usually stands for one.
+pub const PORTGROUPS_MAX: usize = 4094;
+/// Adapters: each costs some four descriptors and a device; far more than VMs fit on a host.
+pub const ADAPTERS_MAX: usize = 1024;
+
+#[derive(Clone, Debug)]
+struct Group {
+    id: GroupId,
+    vlan: Option<Vlan>,
+    origin: Origin,
+}
+
+#[derive(Clone, Debug)]
+struct Plugged {
+    port: PortId,
+    adapter: Adapter,
+}
+
+/// Port groups and adapters by name.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    run_dir: PathBuf,
+    groups: BTreeMap<Name, Group>,
+    adapters: BTreeMap<Name, Plugged>,
+}
+
+impl Inventory {
+    /// An empty one whose adapters' sockets lie in `run_dir`.
+    pub fn new(run_dir: &Path) -> Self {
+        Self {
+            run_dir: run_dir.to_owned(),
+            groups: BTreeMap::new(),
+            adapters: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a port group.
+    pub fn add_portgroup(
+        &mut self,
+        request: &PortGroupRequest,
+        origin: Origin,
+    ) -> Result<PortGroup, Refusal> {
+        let name = &request.name;
+        if self.groups.contains_key(name) {
+            return Err(Refusal::portgroup_exists(name));
+        }
+        self.check_vlan(request.vlan)?;
+        if self.groups.len() == PORTGROUPS_MAX {
+            return Err(Refusal::full(format!(
+                "there are {PORTGROUPS_MAX} port groups already"
+            )));
+        }
+        let id = GroupId(lowest_free(self.groups.values().map(|group| group.id.0)));
+        self.groups.insert(
+            name.clone(),
+            Group {
+                id,
+                vlan: request.vlan,
+                origin,
+            },
+        );
+        self.portgroup(name)
+    }
+
+    /// Two groups with one VLAN would be one network on an uplink, whatever their names promise.
+    fn check_vlan(&self, vlan: Option<Vlan>) -> Result<(), Refusal> {
+        let Some(vlan) = vlan else { return Ok(()) };
+        match self
+            .groups
+            .iter()
+            .find(|(_, group)| group.vlan == Some(vlan))
+        {
+            Some((owner, _)) => Err(Refusal::vlan_taken(vlan, owner)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a port group that no adapter uses.
+    pub fn remove_portgroup(&mut self, name: &Name) -> Result<(), Refusal> {
+        let group = self.portgroup(name)?;
+        if !group.adapters.is_empty() {
+            return Err(Refusal::in_use(name, &group.adapters));
+        }
+        self.groups.remove(name);
+        Ok(())
+    }
+
+    /// One port group.
+    pub fn portgroup(&self, name: &Name) -> Result<PortGroup, Refusal> {
+        let group = self
+            .groups
+            .get(name)
+            .ok_or_else(|| self.no_portgroup(name))?;
+        Ok(self.describe(name, group))
+    }
+
+    /// All port groups by name.
+    pub fn portgroups(&self) -> Vec<PortGroup> {
+        self.groups
+            .iter()
+            .map(|(name, group)| self.describe(name, group))
+            .collect()
+    }
+
+    fn describe(&self, name: &Name, group: &Group) -> PortGroup {
+        let plugged = self
+            .adapters
+            .iter()
+            .filter(|(_, plugged)| plugged.adapter.portgroup == *name);
+        PortGroup {
+            name: name.clone(),
+            vlan: group.vlan,
+            origin: group.origin,
+            adapters: plugged.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+
+    fn no_portgroup(&self, name: &Name) -> Refusal {
+        Refusal::no_portgroup(name, self.groups.keys())
+    }
+
+    /// Adds an adapter; what comes back is what the data path must now be told.
+    pub fn add_adapter(
+        &mut self,
+        request: &AdapterRequest,
+        origin: Origin,
+    ) -> Result<AdapterSpec, Refusal> {
+        let name = &request.name;
+        if self.adapters.contains_key(name) {
+            return Err(Refusal::adapter_exists(name));
+        }
+        let group = self
+            .groups
+            .get(&request.portgroup)
+            .ok_or_else(|| self.no_portgroup(&request.portgroup))?
+            .id;
+        let mac = request
+            .mac
+            .unwrap_or_else(|| MacAddress::derived_from(name));
+        self.check_mac(mac)?;
+        if self.adapters.len() == ADAPTERS_MAX {
+            return Err(Refusal::full(format!(
+                "there are {ADAPTERS_MAX} adapters already"
+            )));
+        }
+        let adapter = self.new_adapter(request, mac, origin);
+        socket::check_length(&adapter.vfio_user_socket).map_err(Refusal::path_too_long)?;
+        let port = PortId(lowest_free(
+            self.adapters.values().map(|plugged| plugged.port.0),
+        ));
+        let spec = spec(&adapter, port, group);
+        self.adapters
+            .insert(name.clone(), Plugged { port, adapter });
+        Ok(spec)
+    }
+
+    fn new_adapter(&self, request: &AdapterRequest, mac: MacAddress, origin: Origin) -> Adapter {
+        Adapter {
+            name: request.name.clone(),
+            portgroup: request.portgroup.clone(),
+            mac,
+            doorbells: request.doorbells,
+            origin,
+            vfio_user_socket: self.run_dir.join(format!("{}.vfio-user", request.name)),
+            ethernet_socket: self.run_dir.join(format!("{}.ethernet", request.name)),
+        }
+    }
+
+    fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
+        match self
+            .adapters
+            .values()
+            .find(|plugged| plugged.adapter.mac == mac)
+        {
+            Some(owner) => Err(Refusal::mac_taken(mac, &owner.adapter.name)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
+    pub fn remove_adapter(&mut self, name: &Name) -> Result<PortId, Refusal> {
+        let port = self.port(name)?;
+        self.adapters.remove(name);
+        Ok(port)
+    }
+
+    /// One adapter.
+    pub fn adapter(&self, name: &Name) -> Result<Adapter, Refusal> {
+        self.plugged(name).map(|plugged| plugged.adapter.clone())
+    }
+
+    /// Number of an adapter in the switch.
+    pub fn port(&self, name: &Name) -> Result<PortId, Refusal> {
+        self.plugged(name).map(|plugged| plugged.port)
+    }
+
+    fn plugged(&self, name: &Name) -> Result<&Plugged, Refusal> {
+        self.adapters
+            .get(name)
+            .ok_or_else(|| Refusal::no_adapter(name))
+    }
+
+    /// Numbers of all adapters in the switch, by name.
+    pub fn ports(&self) -> impl Iterator<Item = (&Name, PortId)> {
+        self.adapters
+            .iter()
+            .map(|(name, plugged)| (name, plugged.port))
+    }
+
+    /// All adapters by name.
+    pub fn adapters(&self) -> Vec<Adapter> {
+        self.adapters
+            .values()
+            .map(|plugged| plugged.adapter.clone())
+            .collect()
+    }
+}
+
+/// The data path keeps tables by number, which therefore must stay as small as the inventory.
+fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
+    let taken: BTreeSet<u32> = taken.collect();
+    (0..)
+        .zip(&taken)
+        .find(|(number, taken)| number != *taken)
+        .map_or(taken.len() as u32, |(number, _)| number)
+}
+
+fn spec(adapter: &Adapter, port: PortId, group: GroupId) -> AdapterSpec {
+    AdapterSpec {
+        name: adapter.name.clone(),
+        port,
+        group,
+        mac: Mac(adapter.mac.octets()),
+        doorbells: adapter.doorbells,
+        vfio_user_socket: adapter.vfio_user_socket.clone(),
+        ethernet_socket: adapter.ethernet_socket.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

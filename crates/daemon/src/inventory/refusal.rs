@@ -1,0 +1,147 @@
+//! Why the inventory says no: each reason is one sentence that says how to mend it.
+
+use std::fmt;
+
+use vrdma_api::{MacAddress, Name, Vlan};
+
+/// What sort of answer a client gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The request makes no sense, now or ever.
+    Invalid,
+    /// It names something that is not there.
+    Missing,
+    /// It contradicts something that is there.
+    Conflict,
+}
+
+/// Which field of the request is to blame, so that the configuration can point at its line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// `name`
+    Name,
+    /// `portgroup`
+    PortGroup,
+    /// `mac`
+    Mac,
+    /// `vlan`
+    Vlan,
+}
+
+/// A refused change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Sort.
+    pub kind: Kind,
+    /// Culprit.
+    pub field: Field,
+    sentence: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Refusal {
+    fn new(kind: Kind, field: Field, sentence: String) -> Self {
+        Self {
+            kind,
+            field,
+            sentence,
+        }
+    }
+
+    pub(super) fn portgroup_exists(name: &Name) -> Self {
+        let sentence = format!(
+            "there is a port group {name:?} already; choose another name",
+            name = name.as_str()
+        );
+        Self::new(Kind::Conflict, Field::Name, sentence)
+    }
+
+    pub(super) fn vlan_taken(vlan: Vlan, owner: &Name) -> Self {
+        let sentence = format!(
+            "VLAN {vlan} belongs to the port group {:?} already; choose another VLAN or plug the adapters into that group",
+            owner.as_str()
+        );
+        Self::new(Kind::Conflict, Field::Vlan, sentence)
+    }
+
+    pub(super) fn no_portgroup<'a>(name: &Name, known: impl Iterator<Item = &'a Name>) -> Self {
+        let sentence = format!(
+            "there is no port group {:?}; {}",
+            name.as_str(),
+            known_groups(known)
+        );
+        Self::new(Kind::Missing, Field::PortGroup, sentence)
+    }
+
+    pub(super) fn in_use(name: &Name, adapters: &[Name]) -> Self {
+        let sentence = format!(
+            "the port group {:?} still has {}; remove its adapters first",
+            name.as_str(),
+            some_of(adapters.iter(), adapters.len())
+        );
+        Self::new(Kind::Conflict, Field::Name, sentence)
+    }
+
+    pub(super) fn adapter_exists(name: &Name) -> Self {
+        let sentence = format!(
+            "there is an adapter {:?} already; choose another name",
+            name.as_str()
+        );
+        Self::new(Kind::Conflict, Field::Name, sentence)
+    }
+
+    pub(super) fn no_adapter(name: &Name) -> Self {
+        let sentence = format!(
+            "there is no adapter {:?}; `vrdma adapter list` shows those that exist",
+            name.as_str()
+        );
+        Self::new(Kind::Missing, Field::Name, sentence)
+    }
+
+    pub(super) fn mac_taken(mac: MacAddress, owner: &Name) -> Self {
+        let sentence = format!(
+            "the MAC {mac} belongs to the adapter {:?} already; choose another",
+            owner.as_str()
+        );
+        Self::new(Kind::Conflict, Field::Mac, sentence)
+    }
+
+    pub(super) fn path_too_long(sentence: String) -> Self {
+        Self::new(Kind::Invalid, Field::Name, sentence)
+    }
+
+    pub(super) fn full(what: String) -> Self {
+        let sentence = format!("{what}, which is the limit; remove some first");
+        Self::new(Kind::Conflict, Field::Name, sentence)
+    }
+}
+
+fn known_groups<'a>(known: impl Iterator<Item = &'a Name>) -> String {
+    let known: Vec<_> = known.collect();
+    match known.len() {
+        0 => "there is none yet, so add it first".to_owned(),
+        count => format!(
+            "add it first or use one of {}",
+            some_of(known.into_iter(), count)
+        ),
+    }
+}
+
+/// A sentence stays one, however many names there are.
+fn some_of<'a>(names: impl Iterator<Item = &'a Name>, count: usize) -> String {
+    const SHOWN: usize = 8;
+    let shown: Vec<_> = names.take(SHOWN).map(Name::as_str).collect();
+    let rest = if count > SHOWN {
+        format!(" and {} more", count - SHOWN)
+    } else {
+        String::new()
+    };
+    shown.join(", ") + &rest
+}

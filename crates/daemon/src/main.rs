@@ -1,0 +1,138 @@
+//! `vrdmad`: arguments, logs, and exit codes.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+use vrdma_api::paths;
+use vrdma_daemon::config::{Config, ConfigError, Surroundings, default_file};
+use vrdma_daemon::service;
+
+/// The configuration or the surroundings are wrong: nothing was changed, and trying again as is
+/// will not help. Units can name it in `RestartPreventExitStatus`.
+const EXIT_REFUSED: u8 = 2;
+
+#[derive(Debug, Parser)]
+#[command(name = "vrdmad", version, about, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
+struct Arguments {
+    /// Configuration file
+    ///
+    /// Without this option: $XDG_CONFIG_HOME/vrdma/vrdmad.toml, else /etc/vrdma/vrdmad.toml; without
+    /// such a file, no adapters, and the sockets in $XDG_RUNTIME_DIR/vrdma or /run/vrdma.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Check the configuration and exit
+    #[arg(long)]
+    check: bool,
+
+    /// What to log to standard error: error, warn, info, debug, trace, or per module
+    #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
+    log: String,
+}
+
+const LONG_ABOUT: &str = "\
+The vRDMA host daemon. It serves a PVRDMA adapter to each QEMU virtual machine over a vfio-user
+socket and switches the Ethernet frames of the vmxnet3 card beside it. The guests need no driver of
+ours, the host needs no RDMA hardware, and the daemon needs no privilege.
+
+Ask it and change it with vrdma(1).";
+
+const EXAMPLES: &str = "\
+Example configuration:
+  [daemon]
+  socket = \"/run/vrdma/vrdmad.sock\"   # control API, mode 0600
+  run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
+
+  [[portgroup]]
+  name = \"blue\"
+  vlan = 10                           # optional
+
+  [[adapter]]
+  name = \"vm1\"
+  portgroup = \"blue\"
+  mac = \"52:54:00:00:00:01\"           # optional: derived from the name
+  doorbells = \"mapped\"                # or \"trapped\", slow, for finding faults
+
+Examples:
+  vrdmad --config ./vrdmad.toml --log debug
+  vrdmad --config ./vrdmad.toml --check
+
+Exit status: 0 after SIGTERM or SIGINT, 2 when the configuration, a socket or a folder is wrong
+(one sentence on standard error says what and how to mend it), 1 on any other failure.";
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("vrdmad: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// Why the daemon ended.
+#[derive(Debug)]
+enum Failure {
+    Log(String),
+    Config(ConfigError),
+    Service(service::ServiceError),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Service(service::ServiceError::Broken(_)) => 1,
+            Self::Log(_) | Self::Config(_) | Self::Service(service::ServiceError::Refused(_)) => {
+                EXIT_REFUSED
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Log(sentence) => f.write_str(sentence),
+            Self::Config(error) => error.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Failure> {
+    start_log(&arguments.log)?;
+    let surroundings = Surroundings::of_process();
+    let file = arguments
+        .config
+        .clone()
+        .or_else(|| default_file(&surroundings));
+    let run_dir = paths::default_run_dir(surroundings.runtime_dir.as_deref());
+    let config = Config::load(file.as_deref(), &run_dir).map_err(Failure::Config)?;
+    if arguments.check {
+        println!(
+            "the configuration is valid: {} adapters",
+            config.adapters.len()
+        );
+        return Ok(());
+    }
+    service::run(config).map_err(Failure::Service)
+}
+
+fn start_log(filter: &str) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        Failure::Log(format!(
+            "--log: {error}; use a level such as info, or module=level"
+        ))
+    })?;
+    let stderr = std::io::stderr();
+    tracing_subscriber::fmt()
+        .with_ansi(stderr.is_terminal())
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    Ok(())
+}

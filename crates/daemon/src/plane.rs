@@ -1,0 +1,113 @@
+//! The border between the control plane and the RDMA data path: plain values over a channel.
+//!
+//! The control plane decides names, numbers and policy; the shard thread owns devices, engines and
+//! the RDMA half of the switch. Nothing here is shared memory: the shard answers by message.
+
+mod mailbox;
+
+use std::io;
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+use vrdma_api::{DoorbellMode, Name, RdmaStats};
+use vrdma_switch::{GroupId, PortId};
+use vrdma_wire::Mac;
+
+pub use mailbox::{Inbox, Outbox, Undelivered, mailbox};
+
+/// Where an answer goes. The asker may be gone; a failed send is no error.
+pub type Reply<T> = oneshot::Sender<T>;
+
+/// An adapter as the data path needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdapterSpec {
+    /// For log lines.
+    pub name: Name,
+    /// Its number in the switch: small, and free for another adapter once this one is removed.
+    pub port: PortId,
+    /// Its port group's number.
+    pub group: GroupId,
+    /// Ethernet address, from which node GUID and default GID follow.
+    pub mac: Mac,
+    /// How doorbells arrive.
+    pub doorbells: DoorbellMode,
+    /// Where QEMU's vfio-user client connects; whoever serves it binds it.
+    pub vfio_user_socket: PathBuf,
+    /// Where QEMU's stream netdev connects.
+    pub ethernet_socket: PathBuf,
+}
+
+/// What the shard tells of one adapter.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AdapterSnapshot {
+    /// The adapter.
+    pub port: PortId,
+    /// Its state and counters.
+    pub rdma: RdmaStats,
+}
+
+/// What the control plane asks of a shard. The shard takes them in order.
+#[derive(Debug)]
+pub enum ShardCommand {
+    /// Bind the vfio-user socket, plug the adapter into the fabric and serve it. An error leaves
+    /// nothing behind and is a sentence for the user.
+    AddAdapter(AdapterSpec, Reply<Result<(), String>>),
+    /// Drop the guest's connection, the socket and all state. Unknown ports are fine.
+    RemoveAdapter(PortId, Reply<()>),
+    /// All adapters, in any order.
+    Snapshot(Reply<Vec<AdapterSnapshot>>),
+    /// Drop everything and end the thread.
+    Stop,
+}
+
+/// The control plane's end of a shard.
+#[derive(Clone, Debug)]
+pub struct ShardHandle {
+    outbox: Outbox<ShardCommand>,
+}
+
+impl ShardHandle {
+    /// A handle and the inbox for the shard's thread.
+    pub fn new() -> io::Result<(Self, Inbox<ShardCommand>)> {
+        let (outbox, inbox) = mailbox()?;
+        Ok((Self { outbox }, inbox))
+    }
+
+    /// Serves an adapter from now on.
+    pub async fn add_adapter(&self, spec: AdapterSpec) -> Result<(), String> {
+        ask(&self.outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await?
+    }
+
+    /// Ends an adapter's service.
+    pub async fn remove_adapter(&self, port: PortId) -> Result<(), String> {
+        ask(&self.outbox, |reply| {
+            ShardCommand::RemoveAdapter(port, reply)
+        })
+        .await
+    }
+
+    /// State and counters of all adapters.
+    pub async fn snapshot(&self) -> Result<Vec<AdapterSnapshot>, String> {
+        ask(&self.outbox, ShardCommand::Snapshot).await
+    }
+
+    /// Tells the thread to end; wait for it by joining.
+    pub fn stop(&self) {
+        let _ = self.outbox.send(ShardCommand::Stop);
+    }
+}
+
+/// Sends a command and waits for its answer; a thread that died in between is an error, not a hang.
+pub async fn ask<C, T>(
+    outbox: &Outbox<C>,
+    command: impl FnOnce(Reply<T>) -> C,
+) -> Result<T, String> {
+    let (reply, answer) = oneshot::channel();
+    outbox.send(command(reply))?;
+    answer.await.map_err(|_| {
+        "a data path thread of the daemon dropped the request; see the daemon's log".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The daemon's life: claim the run folder, start the threads, plug the adapters, serve, clean up.
+//!
+//! ```text
+//!   claim ──► bind ──► threads ──► adapters ──► READY ──SIGTERM, SIGINT──► drain ──► join
+//!     └─────────┴─ refused: nothing was changed
+//! ```
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::Mode;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Config;
+use crate::control::{self, Control, Facts};
+use crate::plane::{AdapterSpec, ShardHandle};
+use crate::run_dir::RunDir;
+use crate::socket::BoundSocket;
+use crate::{ethernet, vacant};
+
+/// How long clients of the control API may take to finish when the daemon stops.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Only the daemon's user may use the control API.
+const CONTROL_MODE: u32 = 0o600;
+
+/// Why the daemon could not start or go on: a sentence.
+#[derive(Debug)]
+pub enum ServiceError {
+    /// A path is wrong or taken; nothing was changed.
+    Refused(String),
+    /// Something failed underway.
+    Broken(String),
+}
+
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Refused(sentence) | Self::Broken(sentence)) = self;
+        f.write_str(sentence)
+    }
+}
+
+impl std::error::Error for ServiceError {}
+
+fn broken(what: &'static str) -> impl Fn(std::io::Error) -> ServiceError {
+    move |error| ServiceError::Broken(format!("{what}: {error}"))
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub fn run(config: Config) -> Result<(), ServiceError> {
+    // Sockets and folders are nobody else's business until their mode is set on purpose.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
+    let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
+        .map_err(|error| ServiceError::Refused(error.to_string()))?;
+    let (ethernet, ethernet_thread) =
+        ethernet::start().map_err(broken("cannot start the Ethernet thread"))?;
+    let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
+    let shard_thread = vacant::start(inbox).map_err(broken("cannot start the shard"))?;
+    let facts = Facts::new(config.file, config.run_dir);
+    let control = Arc::new(Control::new(
+        config.inventory,
+        shard.clone(),
+        ethernet.clone(),
+        facts,
+    ));
+    let outcome = serve(&api, &control, config.adapters);
+    shard.stop();
+    ethernet.stop();
+    for thread in [shard_thread, ethernet_thread] {
+        thread.join().map_err(|_| {
+            ServiceError::Broken("a data path thread panicked; see the log above".to_owned())
+        })?;
+    }
+    outcome
+}
+
+fn serve(
+    api: &BoundSocket,
+    control: &Arc<Control>,
+    adapters: Vec<AdapterSpec>,
+) -> Result<(), ServiceError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(broken("cannot start the control plane"))?;
+    runtime.block_on(async {
+        let stop = stop_signal().map_err(broken("cannot wait for signals"))?;
+        for spec in adapters {
+            control.plug(spec).await.map_err(ServiceError::Refused)?;
+        }
+        let listener = api
+            .listener()
+            .try_clone()
+            .and_then(UnixListener::from_std)
+            .map_err(broken("cannot serve the control API"))?;
+        announce(api.path());
+        control::serve(listener, Arc::clone(control), stop, DRAIN)
+            .await
+            .map_err(broken("the control API failed"))
+    })
+}
+
+/// Handlers stand before the daemon says it is ready, so that an early signal ends it cleanly.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("stopping");
+        notify(sd_notify::NotifyState::Stopping);
+    })
+}
+
+fn announce(socket: &Path) {
+    tracing::info!("ready; control API at {}", socket.display());
+    notify(sd_notify::NotifyState::Ready);
+}
+
+/// A service supervisor that cannot be told is none of the guests' trouble.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!("cannot notify the service supervisor: {error}");
+    }
+}

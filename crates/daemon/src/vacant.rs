@@ -1,0 +1,44 @@
+//! A shard without devices: takes every command and serves nobody.
+
+use std::thread::{self, JoinHandle};
+
+use vrdma_api::RdmaStats;
+use vrdma_switch::PortId;
+
+use crate::plane::{AdapterSnapshot, Inbox, ShardCommand};
+
+/// Runs until it is told to stop.
+pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name("shard".to_owned())
+        .spawn(move || {
+            let mut ports = Vec::new();
+            while let Some(command) = inbox.wait() {
+                match command {
+                    ShardCommand::Stop => break,
+                    other => obey(&mut ports, other),
+                }
+            }
+        })
+}
+
+fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
+    match command {
+        ShardCommand::AddAdapter(spec, reply) => {
+            ports.push(spec.port);
+            let _ = reply.send(Ok(()));
+        }
+        ShardCommand::RemoveAdapter(port, reply) => {
+            ports.retain(|known| *known != port);
+            let _ = reply.send(());
+        }
+        ShardCommand::Snapshot(reply) => {
+            let snapshot = |port: &PortId| AdapterSnapshot {
+                port: *port,
+                rdma: RdmaStats::default(),
+            };
+            let _ = reply.send(ports.iter().map(snapshot).collect());
+        }
+        ShardCommand::Stop => {}
+    }
+}
