@@ -16,7 +16,7 @@ mod config;
 mod console;
 mod running;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +27,7 @@ use agent_program::agent_program;
 use channel::Channel;
 pub use config::{Ethernet, GuestConfig, Kind, MAX_SOCKET_PATH, check_socket_path};
 use console::Console;
+pub(crate) use console::tail as log_tail;
 pub use running::{Output, Running};
 
 /// How long a guest may take from power to its agent, under TCG on a busy host.
@@ -127,6 +128,11 @@ impl Guest {
             Some(_) => Ok(()),
             None => bail!("guest {} does not power off", self.config.name),
         }
+    }
+
+    /// Ends QEMU at once, as if the power failed.
+    pub fn kill(&mut self) {
+        self.process.kill();
     }
 
     /// What it was started with.
@@ -249,6 +255,16 @@ impl Control {
             .to_owned())
     }
 
+    /// Waits until a server whose client has ended is gone, which is true, or
+    /// sits there as if for the next client, which is false.
+    ///
+    /// # Errors
+    /// When the guest is gone.
+    pub fn wait_finished(&self, server: &Running) -> Result<bool> {
+        let group = server.wait_started(COMMAND_LIMIT)?;
+        Ok(self.check(&format!("/lab/agent finished {group}"))?.trim() == "Gone")
+    }
+
     /// The last lines of the guest's console.
     #[must_use]
     pub fn console_tail(&self) -> String {
@@ -281,10 +297,4 @@ impl Control {
             self.console.tail()
         ))
     }
-}
-
-/// A socket or file of a guest that lies in `run_dir`.
-#[must_use]
-pub fn file(run_dir: &Path, name: &str, kind: &str) -> PathBuf {
-    config::file(run_dir, name, kind)
 }

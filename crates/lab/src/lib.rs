@@ -19,11 +19,15 @@
 pub mod agent;
 
 #[cfg(feature = "host")]
+pub mod daemon;
+#[cfg(feature = "host")]
 pub mod guest;
 #[cfg(feature = "host")]
 pub mod image;
 #[cfg(feature = "host")]
 pub mod mirror;
+#[cfg(feature = "host")]
+pub mod pair;
 #[cfg(feature = "host")]
 pub mod process;
 #[cfg(feature = "host")]

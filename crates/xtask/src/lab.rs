@@ -1,4 +1,8 @@
-//! `cargo xtask lab`: the lab's image and its pairs of guests.
+//! `cargo xtask lab`: the lab's image, and guests made from it.
+
+mod guest;
+mod pair;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -10,12 +14,24 @@ use vrdma_lab::image::{Accelerator, Image};
 pub(crate) enum Lab {
     /// Build the guests' image, unless the cache has it
     Image,
+    /// Run a server in one guest and its client in another
+    Pair(pair::Arguments),
+    /// Run a command or a shell in a guest of the kept pair
+    Shell(shell::Arguments),
+    /// End the kept pair
+    Stop,
+    /// Boot a single guest against a device that is already being served
+    Guest(guest::Arguments),
 }
 
 impl Lab {
     pub(crate) fn run(self) -> Result<ExitCode> {
         match self {
             Self::Image => image(),
+            Self::Pair(arguments) => pair::run(&arguments),
+            Self::Shell(arguments) => shell::run(&arguments),
+            Self::Stop => shell::stop(),
+            Self::Guest(arguments) => guest::run(&arguments),
         }
     }
 }
@@ -23,6 +39,11 @@ impl Lab {
 fn image() -> Result<ExitCode> {
     let image = Image::ensure()?;
     println!("{}", image.folder().display());
-    println!("guests run under {:?}", Accelerator::choose(&image)?);
+    println!("guests run under {}", Accelerator::choose(&image)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// A guest command's status as this program's.
+fn exit_code(status: i32) -> ExitCode {
+    u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -33,16 +33,27 @@ pub enum Settled {
     Busy,
 }
 
-/// Watches the process group until it has settled.
+/// Watches a server's process group until it has settled.
 #[must_use]
 pub fn watch(group: u32) -> Settled {
+    watch_until(group, listens)
+}
+
+/// The same for a server whose client has ended: that it still listens, as
+/// some do until they exit, says nothing.
+#[must_use]
+pub fn watch_end(group: u32) -> Settled {
+    watch_until(group, |_| false)
+}
+
+fn watch_until(group: u32, ready: impl Fn(&[Process]) -> bool) -> Settled {
     let mut quiet = QuietCount::default();
     for _ in 0..MAX_LOOKS {
         let processes = processes_of(group);
         if processes.is_empty() {
             return Settled::Gone;
         }
-        if listens(&processes) {
+        if ready(&processes) {
             return Settled::Listening;
         }
         if quiet.look(&processes) >= QUIET_LOOKS {

@@ -1,5 +1,6 @@
 //! The agent inside a guest. Without arguments it serves the virtio-serial
-//! port; `lab_agent settled GROUP` reports when a server is ready.
+//! port; `lab_agent settled GROUP` reports when a server is ready for its client,
+//! and `lab_agent finished GROUP` what it does once the client has ended.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -16,13 +17,17 @@ fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => serve_port(),
-        ["settled", group] => {
-            let group = group.parse().map_err(io::Error::other)?;
-            println!("{:?}", settled::watch(group));
-            Ok(())
-        }
-        _ => Err(io::Error::other("usage: lab_agent [settled GROUP]")),
+        ["settled", group] => report(group, settled::watch),
+        ["finished", group] => report(group, settled::watch_end),
+        _ => Err(io::Error::other(
+            "usage: lab_agent [settled GROUP | finished GROUP]",
+        )),
     }
+}
+
+fn report(group: &str, watch: fn(u32) -> settled::Settled) -> io::Result<()> {
+    println!("{:?}", watch(group.parse().map_err(io::Error::other)?));
+    Ok(())
 }
 
 fn serve_port() -> io::Result<()> {

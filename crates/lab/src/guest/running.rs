@@ -100,6 +100,14 @@ impl Running {
         })
     }
 
+    /// Waits for its end, and leaves its output where it is.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    pub fn wait_status(&self, limit: Duration) -> Result<i32> {
+        self.wait_until(limit, "has not ended", |command| command.status)
+    }
+
     /// What it has printed so far, on both streams.
     #[must_use]
     pub fn printed(&self) -> (Vec<u8>, Vec<u8>) {
@@ -107,6 +115,15 @@ impl Running {
             Some((command.stdout.clone(), command.stderr.clone()))
         });
         printed.ok().flatten().unwrap_or_default()
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn status(&self) -> Option<i32> {
+        self.channel
+            .wait_for(self.id, Instant::now(), |command| command.status)
+            .ok()
+            .flatten()
     }
 
     /// Waits until it has printed more than `seen` bytes on standard output, or

@@ -7,8 +7,8 @@
 //! keeps with ease, and the verdict is kept beside the image.
 
 use std::fs::{self, File};
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
 use anyhow::{Context, Result, bail};
 
@@ -76,6 +76,15 @@ impl Accelerator {
         // A cache that cannot be written costs the next start the same probe.
         let _ = fs::write(&record, format!("{host}\n{verdict:?}\n"));
         Ok(verdict)
+    }
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Kvm => "KVM",
+            Self::Tcg => "TCG",
+        })
     }
 }
 

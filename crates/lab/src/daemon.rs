@@ -1,0 +1,269 @@
+//! A vrdmad of the lab's own, with one adapter for each guest.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, fmt, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+
+use crate::guest::{check_socket_path, log_tail};
+use crate::process::{Lifetime, POLL, Supervised};
+
+/// Overrides which daemon is started.
+pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
+
+const PORTGROUP: &str = "lab";
+
+/// How long it may take until it accepts requests.
+const START_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long it may take to end in order.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// How guests ring an adapter's doorbells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Doorbells {
+    /// In mapped memory that the daemon looks at.
+    #[default]
+    Mapped,
+    /// By accesses that QEMU hands to the daemon one by one.
+    Trapped,
+}
+
+/// One adapter of the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// Names its sockets.
+    pub name: String,
+    /// As the guest's network card.
+    pub mac: String,
+    /// How its doorbells work.
+    pub doorbells: Doorbells,
+}
+
+/// A running daemon; dropping it ends it, unless it is to be kept.
+#[derive(Debug)]
+pub struct Daemon {
+    process: Supervised,
+    run_dir: PathBuf,
+}
+
+impl Daemon {
+    /// Starts a daemon and waits until it accepts requests, by which time its
+    /// adapters' sockets exist.
+    ///
+    /// # Errors
+    /// When it does not start, with the end of its log.
+    pub fn start(
+        program: &Path,
+        run_dir: &Path,
+        adapters: &[Adapter],
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let config = run_dir.join("vrdmad.toml");
+        fs::write(&config, configuration(run_dir, adapters)?)?;
+        let mut command = Command::new(program);
+        command.arg("--config").arg(config);
+        let process = Supervised::spawn(&command, Some(&log(run_dir)), lifetime)
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut daemon = Self {
+            process,
+            run_dir: run_dir.to_owned(),
+        };
+        daemon.wait_until_it_accepts()?;
+        Ok(daemon)
+    }
+
+    fn wait_until_it_accepts(&mut self) -> Result<()> {
+        let socket = self.control_socket();
+        check_socket_path(&socket)?;
+        let deadline = Instant::now() + START_LIMIT;
+        while UnixStream::connect(&socket).is_err() {
+            if let Some(status) = self.process.ended()? {
+                bail!("vrdmad ended at once ({status}):\n{}", self.log_tail());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "vrdmad does not accept:\n{}",
+                self.log_tail()
+            );
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Where it takes requests.
+    #[must_use]
+    pub fn control_socket(&self) -> PathBuf {
+        control_socket(&self.run_dir)
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log_tail(&self) -> String {
+        log_tail(&log(&self.run_dir))
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Asks it to end, and makes it when it does not.
+    pub fn stop(mut self) {
+        self.process.stop(STOP_LIMIT);
+    }
+}
+
+/// An adapter's socket for QEMU's `vfio-user-pci`.
+#[must_use]
+pub fn vfio_user_socket(run_dir: &Path, adapter: &str) -> PathBuf {
+    run_dir.join(format!("{adapter}.vfio-user"))
+}
+
+/// An adapter's socket for QEMU's `-netdev stream`.
+#[must_use]
+pub fn ethernet_socket(run_dir: &Path, adapter: &str) -> PathBuf {
+    run_dir.join(format!("{adapter}.ethernet"))
+}
+
+/// The daemon beside the running program: in its folder, or in the one above
+/// for a test, which cargo puts one deeper.
+///
+/// # Errors
+/// When it has not been built.
+pub fn built_daemon() -> Result<PathBuf> {
+    if let Some(path) = env::var_os(DAEMON_VARIABLE) {
+        return Ok(path.into());
+    }
+    let program = env::current_exe()?;
+    let found = program
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|folder| folder.join("vrdmad"));
+    let found = found.into_iter().find(|path| path.is_file());
+    found.context("vrdmad is not built: run cargo build --package vrdma-daemon")
+}
+
+fn control_socket(run_dir: &Path) -> PathBuf {
+    run_dir.join("vrdmad.sock")
+}
+
+fn log(run_dir: &Path) -> PathBuf {
+    run_dir.join("vrdmad.log")
+}
+
+#[derive(Serialize)]
+struct Configuration<'a> {
+    daemon: DaemonTable<'a>,
+    portgroup: [NamedTable<'a>; 1],
+    adapter: Vec<AdapterTable<'a>>,
+}
+
+#[derive(Serialize)]
+struct DaemonTable<'a> {
+    socket: &'a Path,
+    run_dir: &'a Path,
+}
+
+#[derive(Serialize)]
+struct NamedTable<'a> {
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct AdapterTable<'a> {
+    name: &'a str,
+    portgroup: &'a str,
+    mac: &'a str,
+    doorbells: Doorbells,
+}
+
+fn configuration<'a>(run_dir: &Path, adapters: &'a [Adapter]) -> Result<String> {
+    let table = |adapter: &'a Adapter| AdapterTable {
+        name: &adapter.name,
+        portgroup: PORTGROUP,
+        mac: &adapter.mac,
+        doorbells: adapter.doorbells,
+    };
+    let configuration = Configuration {
+        daemon: DaemonTable {
+            socket: &control_socket(run_dir),
+            run_dir,
+        },
+        portgroup: [NamedTable { name: PORTGROUP }],
+        adapter: adapters.iter().map(table).collect(),
+    };
+    Ok(toml::to_string(&configuration)?)
+}
+
+impl fmt::Display for Doorbells {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Mapped => "mapped",
+            Self::Trapped => "trapped",
+        })
+    }
+}
+
+impl std::str::FromStr for Doorbells {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "mapped" => Ok(Self::Mapped),
+            "trapped" => Ok(Self::Trapped),
+            _ => bail!("doorbells are mapped or trapped, not {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_names_every_adapter() {
+        let adapter = Adapter {
+            name: "a".to_owned(),
+            mac: "52:54:00:00:00:01".to_owned(),
+            doorbells: Doorbells::Trapped,
+        };
+        let expected = "\
+[daemon]
+socket = \"/r/vrdmad.sock\"
+run_dir = \"/r\"
+
+[[portgroup]]
+name = \"lab\"
+
+[[adapter]]
+name = \"a\"
+portgroup = \"lab\"
+mac = \"52:54:00:00:00:01\"
+doorbells = \"trapped\"
+";
+        assert_eq!(
+            configuration(Path::new("/r"), &[adapter]).unwrap(),
+            expected
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_dies_is_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("vrdmad");
+        fs::write(&program, "#!/bin/sh\necho \"bad $1\"; exit 2\n").unwrap();
+        let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
+        fs::set_permissions(&program, mode).unwrap();
+        let error = Daemon::start(&program, folder.path(), &[], Lifetime::Owned).unwrap_err();
+        assert!(error.to_string().contains("bad --config"), "{error}");
+    }
+}

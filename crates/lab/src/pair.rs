@@ -1,0 +1,336 @@
+//! Two guests that reach each other, at 10.10.0.1 and 10.10.0.2.
+//!
+//! ```text
+//!   guest a --vfio-user, ethernet--> vrdmad <--vfio-user, ethernet-- guest b
+//!   guest a <------------ datagram sockets (no daemon) ------------> guest b
+//! ```
+//!
+//! Both know both addresses as `$A` and `$B`. Booting takes seconds, so a test
+//! boots one pair and runs many commands in it.
+
+mod kept;
+mod run_dir;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::daemon::{Adapter, Daemon, Doorbells, ethernet_socket, vfio_user_socket};
+use crate::guest::{Control, Ethernet, Guest, GuestConfig, Kind, Output};
+use crate::image::{Accelerator, Image};
+use crate::process::Lifetime;
+pub use kept::KeptPair;
+use run_dir::RunDir;
+
+/// How long a server may take to end, once it looks as if it will not.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// Which guest of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The server's, 10.10.0.1.
+    A,
+    /// The client's, 10.10.0.2.
+    B,
+}
+
+impl Side {
+    /// Its guest's and its adapter's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
+    /// Its guest's address.
+    #[must_use]
+    pub const fn address(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 10, 0, self.number())
+    }
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::A => 1,
+            Self::B => 2,
+        }
+    }
+
+    fn mac(self) -> String {
+        format!("52:54:00:00:00:{:02x}", self.number())
+    }
+}
+
+/// What connects the guests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// A daemon, started from this program.
+    Daemon(PathBuf),
+    /// Each other's network card; not for [`Kind::Vrdma`].
+    Direct,
+}
+
+/// A pair to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairConfig {
+    /// The kinds of guests a and b.
+    pub kinds: [Kind; 2],
+    /// Virtual processors of each.
+    pub processors: u32,
+    /// Memory of each in MiB.
+    pub memory_mib: u32,
+    /// How adapters' doorbells work.
+    pub doorbells: Doorbells,
+    /// What connects them.
+    pub network: Network,
+    /// Host processors of each, as [`GuestConfig::host_cpus`].
+    pub host_cpus: [Option<String>; 2],
+    /// Whether daemon and guests end with this process.
+    pub lifetime: Lifetime,
+}
+
+impl PairConfig {
+    /// Two PVRDMA guests of the usual size.
+    #[must_use]
+    pub fn new(network: Network) -> Self {
+        Self {
+            kinds: [Kind::Vrdma; 2],
+            processors: 1,
+            memory_mib: 512,
+            doorbells: Doorbells::default(),
+            network,
+            host_cpus: [None, None],
+            lifetime: Lifetime::Owned,
+        }
+    }
+
+    fn guest(&self, side: Side, run_dir: &Path) -> GuestConfig {
+        let index = usize::from(side.number() - 1);
+        let (name, kind) = (side.name(), self.kinds[index]);
+        let ethernet = match (&self.network, side) {
+            (Network::Daemon(_), _) => Ethernet::Switch(ethernet_socket(run_dir, name)),
+            (Network::Direct, Side::A) => peer(run_dir, "a", "b"),
+            (Network::Direct, Side::B) => peer(run_dir, "b", "a"),
+        };
+        let addresses =
+            [Side::A, Side::B].map(|side| (side.name().to_uppercase(), side.address().to_string()));
+        GuestConfig {
+            name: name.to_owned(),
+            kind,
+            address: side.address(),
+            mac: side.mac(),
+            memory_mib: self.memory_mib,
+            processors: self.processors,
+            ethernet,
+            vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(run_dir, name)),
+            host_cpus: self.host_cpus[index].clone(),
+            run_dir: run_dir.to_owned(),
+            variables: addresses.to_vec(),
+            lifetime: self.lifetime,
+        }
+    }
+
+    fn adapters(&self) -> [Adapter; 2] {
+        [Side::A, Side::B].map(|side| Adapter {
+            name: side.name().to_owned(),
+            mac: side.mac(),
+            doorbells: self.doorbells,
+        })
+    }
+}
+
+fn peer(run_dir: &Path, own: &str, other: &str) -> Ethernet {
+    let socket = |name: &str| run_dir.join(format!("{name}.peer"));
+    Ethernet::Peer {
+        own: socket(own),
+        other: socket(other),
+    }
+}
+
+/// What a server and its client left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// In guest a. A server that would have gone on for ever was killed.
+    pub server: Output,
+    /// In guest b.
+    pub client: Output,
+}
+
+/// Two running guests and, if they have one, their daemon.
+///
+/// Fields are in the order in which they must end.
+#[derive(Debug)]
+pub struct Pair {
+    guests: [Guest; 2],
+    daemon: Option<Daemon>,
+    image: Image,
+    accelerator: Accelerator,
+    run_dir: RunDir,
+}
+
+impl Pair {
+    /// Starts everything and waits until both guests are ready. Builds the
+    /// image first when it is missing.
+    ///
+    /// # Errors
+    /// When anything does not start, with the ends of the logs.
+    pub fn start(config: &PairConfig) -> Result<Self> {
+        let image = Image::ensure()?;
+        let accelerator = Accelerator::choose(&image)?;
+        let run_dir = RunDir::create(config.lifetime)?;
+        let daemon = match &config.network {
+            Network::Daemon(program) => {
+                let adapters = config.adapters();
+                Some(Daemon::start(
+                    program,
+                    run_dir.path(),
+                    &adapters,
+                    config.lifetime,
+                )?)
+            }
+            Network::Direct => None,
+        };
+        let start = |side| Guest::start(&image, accelerator, &config.guest(side, run_dir.path()));
+        let guests = [start(Side::A)?, start(Side::B)?];
+        let pair = Self {
+            guests,
+            daemon,
+            image,
+            accelerator,
+            run_dir,
+        };
+        let ready = wait_both(&pair.guests);
+        ready.map_err(|error| pair.explain(&error))?;
+        Ok(pair)
+    }
+
+    /// A guest.
+    #[must_use]
+    pub fn guest(&self, side: Side) -> &Guest {
+        &self.guests[usize::from(side.number() - 1)]
+    }
+
+    /// The daemon, of [`Network::Daemon`].
+    #[must_use]
+    pub fn daemon(&self) -> Option<&Daemon> {
+        self.daemon.as_ref()
+    }
+
+    /// Folder of all sockets and logs.
+    #[must_use]
+    pub fn run_dir(&self) -> &Path {
+        self.run_dir.path()
+    }
+
+    /// Runs a server in guest a and, once that is ready, its client in guest b.
+    /// The client is run once, whatever comes of it.
+    ///
+    /// # Errors
+    /// When a guest dies, the client's limit passes, or the server fails before the client.
+    pub fn run(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
+        run_in(
+            self.guest(Side::A),
+            self.guest(Side::B),
+            server,
+            client,
+            limit,
+        )
+        .map_err(|error| self.explain(&error))
+    }
+
+    /// Ends a guest as if its power failed, and starts it again with a new QEMU.
+    ///
+    /// # Errors
+    /// As [`Pair::start`].
+    pub fn restart_guest(&mut self, side: Side) -> Result<()> {
+        let index = usize::from(side.number() - 1);
+        let config = self.guests[index].config().clone();
+        self.guests[index].kill();
+        self.guests[index] = Guest::start(&self.image, self.accelerator, &config)?;
+        self.guests[index]
+            .wait_ready().map_err(|error| self.explain(&error))?;
+        Ok(())
+    }
+
+    /// The ends of the consoles and of the daemon's log.
+    #[must_use]
+    pub fn logs(&self) -> String {
+        let daemon = self
+            .daemon
+            .as_ref()
+            .map(|daemon| ("daemon", daemon.log_tail()));
+        let consoles = self
+            .guests
+            .iter()
+            .map(|guest| (guest.name(), guest.console_tail()));
+        let logs = consoles
+            .chain(daemon)
+            .map(|(name, tail)| format!("--- {name}\n{tail}\n"));
+        logs.collect()
+    }
+
+    /// The sentence first, then what the logs say.
+    fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
+        anyhow!("{error:#}\n{}", self.logs())
+    }
+
+    /// Records a pair of [`Lifetime::Kept`] for other processes.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn keep(&self) -> Result<KeptPair> {
+        let daemon = self.daemon.as_ref().map(Daemon::process_id);
+        let processes = self
+            .guests
+            .iter()
+            .map(Guest::process_id)
+            .chain(daemon)
+            .collect();
+        KeptPair::record(self.run_dir(), processes)
+    }
+}
+
+/// Both guests boot at the same time already; their set-up should too.
+fn wait_both(guests: &[Guest; 2]) -> Result<()> {
+    thread::scope(|scope| {
+        let ready = guests
+            .each_ref()
+            .map(|guest| scope.spawn(|| guest.wait_ready()));
+        for waiter in ready {
+            waiter.join().expect("waiting does not panic")?;
+        }
+        Ok(())
+    })
+}
+
+fn run_in(
+    a: &Control,
+    b: &Control,
+    server: &str,
+    client: &str,
+    limit: Duration,
+) -> Result<Outcome> {
+    let server = a.spawn(server)?;
+    a.wait_settled(&server)?;
+    if server.status().is_some_and(|status| status != 0) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = server.wait(END_LIMIT)?;
+        let words = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+        bail!("the server ended with status {status} before its client:\n{words}");
+    }
+    let client = b.run_for(client, limit)?;
+    if !a.wait_finished(&server)? {
+        server.kill()?;
+    }
+    Ok(Outcome {
+        server: server.wait(END_LIMIT)?,
+        client,
+    })
+}

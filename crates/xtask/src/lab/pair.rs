@@ -1,0 +1,187 @@
+//! `lab pair`: one server and one client in two fresh guests.
+
+use std::env;
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use vrdma_lab::daemon::{DAEMON_VARIABLE, Doorbells, built_daemon};
+use vrdma_lab::guest::{Kind, Output};
+use vrdma_lab::pair::{KeptPair, Network, Pair, PairConfig};
+use vrdma_lab::process::Lifetime;
+
+use super::exit_code;
+
+/// `-- 'SERVER COMMAND' -- 'CLIENT COMMAND'` are shell commands in guests a and b,
+/// which know both addresses as $A and $B. Exits with the client's status.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Kind of guest a: vrdma, rxe (software RoCE over the same network card) or tcp
+    #[arg(long, default_value_t = Kind::Vrdma)]
+    a: Kind,
+    /// Kind of guest b
+    #[arg(long, default_value_t = Kind::Vrdma)]
+    b: Kind,
+    /// Virtual processors of each guest
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    smp: u32,
+    /// Memory of each guest
+    #[arg(long, default_value_t = 512, value_name = "MiB")]
+    mem: u32,
+    /// How the adapters' doorbells work: mapped or trapped
+    #[arg(long, default_value_t = Doorbells::Mapped)]
+    doorbells: Doorbells,
+    /// Leave daemon and guests running, for `lab shell` and until `lab stop`
+    #[arg(long)]
+    keep: bool,
+    /// Use a release build of the daemon
+    #[arg(long)]
+    release: bool,
+    /// Connect the guests to each other without a daemon (rxe and tcp only)
+    #[arg(long)]
+    direct: bool,
+    /// How long the client may take
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    timeout: u64,
+    /// 'SERVER COMMAND' -- 'CLIENT COMMAND'
+    #[arg(last = true, value_name = "COMMANDS")]
+    commands: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let commands = split_commands(&arguments.commands)?;
+    ensure!(
+        commands.is_some() || arguments.keep,
+        "without commands, say --keep"
+    );
+    if arguments.keep && KeptPair::find()?.is_some() {
+        bail!("a pair is running already: use lab shell, or end it with lab stop");
+    }
+    let pair = Pair::start(&configuration(arguments)?)?;
+    let status = match commands {
+        Some((server, client)) => run_commands(&pair, &server, &client, arguments.timeout),
+        None => Ok(ExitCode::SUCCESS),
+    };
+    if arguments.keep {
+        let kept = pair.keep()?;
+        eprintln!(
+            "kept in {}; lab shell a|b goes there, lab stop ends it",
+            kept.run_dir().display()
+        );
+    }
+    status
+}
+
+fn run_commands(pair: &Pair, server: &str, client: &str, timeout: u64) -> Result<ExitCode> {
+    let outcome = pair.run(server, client, Duration::from_secs(timeout))?;
+    show("server", &outcome.server)?;
+    show("client", &outcome.client)?;
+    if outcome.client.status != 0 {
+        eprintln!("the client ended with status {}", outcome.client.status);
+        eprint!("{}", pair.logs());
+    }
+    Ok(exit_code(outcome.client.status))
+}
+
+fn show(title: &str, output: &Output) -> Result<()> {
+    let mut screen = stdout().lock();
+    writeln!(screen, "=== {title} (status {})", output.status)?;
+    screen.write_all(&output.stdout)?;
+    screen.write_all(&output.stderr)?;
+    Ok(())
+}
+
+/// The words before and after the `--` between the two commands.
+fn split_commands(words: &[String]) -> Result<Option<(String, String)>> {
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let halves: Vec<String> = words
+        .split(|word| word == "--")
+        .map(|half| half.join(" "))
+        .collect();
+    match <[String; 2]>::try_from(halves) {
+        Ok([server, client]) if !server.is_empty() && !client.is_empty() => {
+            Ok(Some((server, client)))
+        }
+        _ => bail!("give two commands: -- 'SERVER COMMAND' -- 'CLIENT COMMAND'"),
+    }
+}
+
+fn configuration(arguments: &Arguments) -> Result<PairConfig> {
+    let network = match arguments.direct {
+        true => Network::Direct,
+        false => Network::Daemon(daemon(arguments.release)?),
+    };
+    Ok(PairConfig {
+        kinds: [arguments.a, arguments.b],
+        processors: arguments.smp,
+        memory_mib: arguments.mem,
+        doorbells: arguments.doorbells,
+        lifetime: if arguments.keep {
+            Lifetime::Kept
+        } else {
+            Lifetime::Owned
+        },
+        ..PairConfig::new(network)
+    })
+}
+
+/// The daemon as the checkout has it now, unless the environment names one.
+fn daemon(release: bool) -> Result<PathBuf> {
+    if env::var_os(DAEMON_VARIABLE).is_some() {
+        return built_daemon();
+    }
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args([
+        "build",
+        "--quiet",
+        "--package",
+        "vrdma-daemon",
+        "--bin",
+        "vrdmad",
+    ]);
+    if release {
+        build.arg("--release");
+    }
+    let status = build
+        .status()
+        .context("cannot start cargo to build vrdmad")?;
+    ensure!(status.success(), "vrdmad does not build");
+    let program = env::current_exe()?;
+    let target = program.ancestors().nth(2).map(Path::to_path_buf);
+    let profile = if release { "release" } else { "debug" };
+    target
+        .map(|target| target.join(profile).join("vrdmad"))
+        .context("this program lies in no target folder")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn commands_are_divided_by_dashes() {
+        let both = split_commands(&words("ib_send_lat -- ib_send_lat $A")).unwrap();
+        assert_eq!(
+            both,
+            Some(("ib_send_lat".to_owned(), "ib_send_lat $A".to_owned()))
+        );
+        assert_eq!(split_commands(&[]).unwrap(), None);
+    }
+
+    #[test]
+    fn one_command_or_three_are_refused() {
+        for line in ["server", "server --", "-- client", "a -- b -- c"] {
+            assert!(split_commands(&words(line)).is_err(), "{line}");
+        }
+    }
+}
