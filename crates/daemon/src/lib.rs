@@ -20,4 +20,6 @@ pub mod plane;
 pub mod run_dir;
 pub mod service;
 pub mod socket;
+pub mod shard;
 pub mod vacant;
+mod vm;

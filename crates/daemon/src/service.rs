@@ -19,7 +19,7 @@ use crate::control::{self, Control, Facts};
 use crate::plane::{AdapterSpec, ShardHandle};
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
-use crate::{ethernet, vacant};
+use crate::{ethernet, shard};
 
 /// How long clients of the control API may take to finish when the daemon stops.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -59,7 +59,7 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let (ethernet, ethernet_thread) =
         ethernet::start().map_err(broken("cannot start the Ethernet thread"))?;
     let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
-    let shard_thread = vacant::start(inbox).map_err(broken("cannot start the shard"))?;
+    let shard_thread = shard::start(inbox).map_err(broken("cannot start the shard"))?;
     let facts = Facts::new(config.file, config.run_dir);
     let control = Arc::new(Control::new(
         config.inventory,
