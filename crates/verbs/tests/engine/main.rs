@@ -1,6 +1,10 @@
 //! The engine from outside: scripts of two adapters.
 
 mod connection;
+mod datagrams;
 mod loss;
+mod objects;
 mod pair;
 mod refusal;
+mod regions;
+mod states;

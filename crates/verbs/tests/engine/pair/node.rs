@@ -118,12 +118,16 @@ pub(crate) fn limits() -> Limits {
 
 impl Node {
     pub(crate) fn new(number: u8, qp_type: QpType, setup: &Setup) -> Self {
+        Self::with_limits(number, qp_type, setup, limits())
+    }
+
+    pub(crate) fn with_limits(number: u8, qp_type: QpType, setup: &Setup, limits: Limits) -> Self {
         let mac = Mac([2, 0, 0, 0, 0, number]);
         let identity = Identity {
             mac,
             seed: u64::from(number),
         };
-        let mut hca = Hca::new(identity, limits());
+        let mut hca = Hca::new(identity, limits);
         let gid = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, number));
         hca.bind_gid(0, gid).unwrap();
         let pd = hca.create_pd(Owner::KERNEL).unwrap();
