@@ -38,7 +38,8 @@ pub const PATIENCE: Duration = Duration::from_micros(32);
 
 /// How long a watch waits when the guest has left the ring alone since the last notification. Who
 /// sleeps has looked into the ring after arming, so this is a queue that is drained now and then, or
-/// a guest that arms without looking: one gets few interrupts, the other a late one.
+/// a guest that arms without looking: one gets few interrupts, the other a late one. The same goes for
+/// ordinary completions of who arms for solicited ones: only a hidden ARM beside the other would care.
 pub const STALLED_PATIENCE: Duration = Duration::from_millis(8);
 
 /// A word that names the CQ (`PVRDMA_UAR_CQ_*`).
@@ -116,6 +117,8 @@ pub struct Arming {
     watch: Option<Watch>,
     habit: Habit,
     armed: Armed,
+    /// The last arming seen was for solicited completions.
+    solicits: bool,
     unheard: bool,
 }
 
@@ -135,6 +138,7 @@ impl Arming {
             watch: None,
             habit: Habit::new(),
             armed: Armed::No,
+            solicits: false,
             unheard: false,
         }
     }
@@ -161,14 +165,15 @@ impl Arming {
         if before.empty {
             self.consumed();
         }
-        if let Some(watch) = self.watch {
+        let awaited = self.solicits && urgent;
+        if let Some(watch) = self.watch.filter(|_| !awaited) {
             return Verdict::Wait(watch.deadline);
         }
         if self.armed == Armed::Any || (self.armed == Armed::Solicited && urgent) {
             return self.notify(before);
         }
         if self.maybe_armed(before) {
-            return self.guess(before, now);
+            return self.guess(before, urgent, now);
         }
         self.overhear()
     }
@@ -201,6 +206,7 @@ impl Arming {
 
     fn arm(&mut self, armed: Armed, now: Time) {
         self.armed = self.armed.max(armed);
+        self.solicits = armed == Armed::Solicited;
         self.habit.armed();
         if let Some(watch) = &mut self.watch {
             watch.deadline = watch.deadline.min(now + PATIENCE);
@@ -224,8 +230,9 @@ impl Arming {
     }
 
     /// Maybe armed: sleeper or poller?
-    fn guess(&mut self, before: Sight, now: Time) -> Verdict {
-        if !before.empty && self.answered_at == Some(before.consumer) {
+    fn guess(&mut self, before: Sight, urgent: bool, now: Time) -> Verdict {
+        let stalled = !before.empty && self.answered_at == Some(before.consumer);
+        if stalled || (self.solicits && !urgent) {
             return self.watch(before, now + STALLED_PATIENCE, false);
         }
         match self.habit.patience(now) {

@@ -78,7 +78,9 @@ impl World {
         if unconsumed && self.threads[index].lock_step() && !self.device.is_publishing() {
             return false;
         }
-        self.device.publish(index, habit, &mut self.shared)
+        let urgent = self.threads[index].is_solicited();
+        self.device
+            .publish(index, (habit, urgent), &mut self.shared)
     }
 
     fn loses_a_wakeup(&self) -> bool {
@@ -133,6 +135,11 @@ fn arm_then_drain_beside_a_poller() {
 #[test]
 fn solicited_arm_beside_a_poller() {
     never_loses([Idiom::ArmSolicitedDrainSleep, Idiom::Poll], &Order::ALL);
+}
+
+#[test]
+fn arming_twice_beside_a_poller() {
+    never_loses([Idiom::ArmBothDrainSleep, Idiom::Poll], &Order::ALL);
 }
 
 #[test]

@@ -179,6 +179,15 @@ fn solicited_arming_passes_over_ordinary_completions() {
     assert_eq!(cq.consume().publish_as(true), Verdict::Notify);
 }
 
+/// The word in the page may hide an ARM, but hardly does.
+#[test]
+fn mapped_solicited_arming_is_patient_with_ordinary_completions() {
+    let mut cq = Script::mapped();
+    assert_eq!(cq.ring(CqDoorbell::ArmSolicited), Verdict::Idle);
+    assert_eq!(cq.publish(), wait(8000));
+    assert_eq!(cq.at(100).publish_as(true), Verdict::Notify);
+}
+
 #[test]
 fn solicited_arming_does_not_weaken_any() {
     let mut cq = Script::trapped();

@@ -95,7 +95,12 @@ impl Device {
     }
 
     /// A publication goes one step on: the device is one thread, the guest runs between its steps.
-    pub(super) fn publish(&mut self, queue: usize, habit: Habit, shared: &mut Shared) -> bool {
+    pub(super) fn publish(
+        &mut self,
+        queue: usize,
+        (habit, urgent): (Habit, bool),
+        shared: &mut Shared,
+    ) -> bool {
         let step = match self.publishing {
             None if self.left[queue] > 0 => None,
             Some((busy, step)) if busy == queue => Some(step),
@@ -110,7 +115,12 @@ impl Device {
             Some(Publishing::Halfway { consumer, empty }) => {
                 self.store_or_swap(queue, shared, self.order == Order::SwapFirst);
                 self.arming[queue].habit = habit;
-                self.decide(queue, consumer, empty, shared);
+                let before = Sight {
+                    consumer,
+                    empty,
+                    touches: self.touches,
+                };
+                self.decide(queue, before, urgent, shared);
                 None
             }
         };
@@ -153,13 +163,8 @@ impl Device {
         }
     }
 
-    fn decide(&mut self, queue: usize, consumer: u32, empty: bool, shared: &mut Shared) {
-        let before = Sight {
-            consumer,
-            empty,
-            touches: self.touches,
-        };
-        let verdict = self.arming[queue].published(before, true, NOW);
+    fn decide(&mut self, queue: usize, before: Sight, urgent: bool, shared: &mut Shared) {
+        let verdict = self.arming[queue].published(before, urgent, NOW);
         if self.flaw == Flaw::ForgetsOnPublish {
             self.forget(queue);
         }

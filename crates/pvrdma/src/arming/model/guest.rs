@@ -7,6 +7,9 @@ use super::Shared;
 /// Stores that a vCPU holds back at most: enough for a consumer index, ARM and POLL to pass a load.
 const STORE_BUFFER: usize = 3;
 
+/// Stores that one step makes at most.
+const STORES: usize = 2;
+
 /// How a thread waits for completions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Idiom {
@@ -16,6 +19,8 @@ pub(super) enum Idiom {
     ArmDrainSleep,
     /// The same for solicited completions.
     ArmSolicitedDrainSleep,
+    /// Arm for any completion, which stays in force when armed for solicited ones too; drain, sleep.
+    ArmBothDrainSleep,
     /// Poll until empty, arm, poll until empty, sleep.
     DrainArmDrainSleep,
     /// Arm, poll once; whether or not that took a completion, the arming is still good: sleep. Right
@@ -25,9 +30,10 @@ pub(super) enum Idiom {
 
 impl Idiom {
     /// Those that sleep.
-    pub(super) const SLEEPERS: [Self; 4] = [
+    pub(super) const SLEEPERS: [Self; 5] = [
         Self::ArmDrainSleep,
         Self::ArmSolicitedDrainSleep,
+        Self::ArmBothDrainSleep,
         Self::DrainArmDrainSleep,
         Self::ArmTakeOneSleep,
     ];
@@ -64,7 +70,7 @@ pub(super) struct Thread {
     armed: bool,
     consumer: u32,
     /// Oldest first.
-    store_buffer: [Option<Store>; STORE_BUFFER],
+    store_buffer: [Option<Store>; STORE_BUFFER + STORES - 1],
 }
 
 impl Thread {
@@ -75,12 +81,17 @@ impl Thread {
             at: At::Look,
             armed: false,
             consumer: 0,
-            store_buffer: [None; STORE_BUFFER],
+            store_buffer: [None; STORE_BUFFER + STORES - 1],
         };
         if idiom.arms_first() {
             thread.arm();
         }
         thread
+    }
+
+    /// Its completions are solicited.
+    pub(super) fn is_solicited(&self) -> bool {
+        self.idiom == Idiom::ArmSolicitedDrainSleep
     }
 
     /// The next completion comes only when the last one is consumed.
@@ -129,15 +140,19 @@ impl Thread {
 
     fn store(&mut self, store: Store) {
         let free = self.store_buffer.iter().position(Option::is_none);
-        self.store_buffer[free.expect("a step begins with room for one store")] = Some(store);
+        self.store_buffer[free.expect("a step begins with room for its stores")] = Some(store);
     }
 
     fn arm(&mut self) {
-        let word = match self.idiom {
-            Idiom::ArmSolicitedDrainSleep => CqDoorbell::ArmSolicited,
-            _ => CqDoorbell::Arm,
-        };
-        self.store(Store::Word(word));
+        if self.idiom != Idiom::ArmSolicitedDrainSleep {
+            self.store(Store::Word(CqDoorbell::Arm));
+        }
+        if matches!(
+            self.idiom,
+            Idiom::ArmSolicitedDrainSleep | Idiom::ArmBothDrainSleep
+        ) {
+            self.store(Store::Word(CqDoorbell::ArmSolicited));
+        }
         self.armed = true;
         self.at = At::Look;
     }
