@@ -1,0 +1,112 @@
+//! The command channel, as `pvrdma_cmd.c` uses it.
+
+use vrdma_pvrdma::abi::command::{
+    ACK, Command, HEADER_BYTES, REQUEST_BYTES, RESPONSE_BYTES, RequestHeader, ResponseHeader,
+};
+use vrdma_pvrdma::abi::register::Register;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::guest::Guest;
+
+/// What lies behind a request in the slot: the driver copies its stack.
+const STACK: u8 = 0xa5;
+
+/// Echoed by the device.
+const COOKIE: u64 = 0x0123_4567_89ab_cdef;
+
+/// Why a command did not work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The error register, as read after the request.
+    #[error("refused with {0}")]
+    Refused(u32),
+    /// A command that the driver waits for ended without its interrupt, or another one with it.
+    #[error("{0} response interrupts")]
+    Interrupts(u32),
+    /// The response is another one's.
+    #[error("acknowledged as {0:#x}")]
+    Acknowledged(u32),
+}
+
+/// Whether the driver sleeps until the response.
+const fn is_waited(command: Command) -> bool {
+    !matches!(
+        command,
+        Command::DestroyPd
+            | Command::DestroyMr
+            | Command::DestroyCq
+            | Command::DestroyQp
+            | Command::DestroyUc
+            | Command::CreateBind
+            | Command::DestroyBind
+            | Command::ModifySrq
+            | Command::DestroySrq
+    )
+}
+
+impl Guest {
+    /// Executes a command with an answer.
+    pub fn ask<A: FromBytes>(
+        &mut self,
+        command: Command,
+        request: &(impl IntoBytes + Immutable),
+    ) -> Result<A, CommandError> {
+        self.execute(command, request)?;
+        let mut response = [0; RESPONSE_BYTES];
+        self.ram
+            .read_bytes(self.driver().response_slot, &mut response);
+        let header = ResponseHeader::read_from_prefix(&response)
+            .expect("the slot is longer")
+            .0;
+        if header.ack.get() != ACK + command as u32 || header.response.get() != COOKIE {
+            return Err(CommandError::Acknowledged(header.ack.get()));
+        }
+        let answer = A::read_from_prefix(&response[HEADER_BYTES..]);
+        Ok(answer.expect("the slot is longer").0)
+    }
+
+    /// Executes a command whose answer nobody looks at.
+    pub fn tell(
+        &mut self,
+        command: Command,
+        request: &(impl IntoBytes + Immutable),
+    ) -> Result<(), CommandError> {
+        self.execute(command, request)
+    }
+
+    /// Puts any bytes into the slot and rings.
+    pub fn execute_raw(&mut self, slot: &[u8; REQUEST_BYTES]) -> u32 {
+        self.ram.write_bytes(self.driver().command_slot, slot);
+        self.write_checked(Register::Request, 0)
+    }
+
+    fn execute(
+        &mut self,
+        command: Command,
+        request: &(impl IntoBytes + Immutable),
+    ) -> Result<(), CommandError> {
+        self.handle_interrupts();
+        self.interrupts.responses = 0;
+        let outcome = self.execute_raw(&slot(command, request.as_bytes()));
+        self.handle_interrupts();
+        let interrupts = self.interrupts.responses;
+        let expected = u32::from(outcome == 0 && is_waited(command));
+        match outcome {
+            _ if interrupts != expected => Err(CommandError::Interrupts(interrupts)),
+            0 => Ok(()),
+            error => Err(CommandError::Refused(error)),
+        }
+    }
+}
+
+fn slot(command: Command, body: &[u8]) -> [u8; REQUEST_BYTES] {
+    let mut slot = [STACK; REQUEST_BYTES];
+    let header = RequestHeader {
+        response: COOKIE.into(),
+        command: (command as u32).into(),
+        reserved: 0.into(),
+    };
+    slot[..HEADER_BYTES].copy_from_slice(header.as_bytes());
+    slot[HEADER_BYTES..][..body.len()].copy_from_slice(body);
+    slot
+}

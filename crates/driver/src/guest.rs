@@ -1,0 +1,153 @@
+//! One virtual machine: its memory, its PVRDMA device, and the driver once it is probed.
+
+use std::io;
+use std::sync::Arc;
+
+use vrdma_memory::{Protection, Space};
+use vrdma_pvrdma::abi::doorbell::Doorbell;
+use vrdma_pvrdma::abi::register::Register;
+use vrdma_pvrdma::{BarRegion, Device, DeviceConfig};
+use vrdma_wire::{Gid, Mac};
+
+use crate::clock::Clock;
+use crate::interrupt::Interrupts;
+use crate::probe::Driver;
+use crate::ram::{RAM_BASE, Ram};
+
+/// Pages of a guest: 256 MiB, of which only what is written is ever there.
+const RAM_PAGES: u64 = 1 << 16;
+
+/// PCI COMMAND, and its bits for memory decoding and bus mastering.
+const PCI_COMMAND: u64 = 4;
+const PCI_MEMORY: u16 = 1 << 1;
+const PCI_MASTER: u16 = 1 << 2;
+
+/// A guest.
+pub struct Guest {
+    /// Its device, for what the methods here do not do.
+    pub device: Device,
+    /// Its memory.
+    pub ram: Ram,
+    /// What the device told by interrupts.
+    pub interrupts: Interrupts,
+    pub(crate) clock: Clock,
+    pub(crate) driver: Option<Driver>,
+    dma: Arc<Space>,
+}
+
+impl Guest {
+    /// A guest that has not probed its device yet.
+    pub fn new(config: DeviceConfig, clock: Clock) -> io::Result<Self> {
+        let ram = Ram::new(RAM_PAGES)?;
+        let dma = Arc::new(Space::new());
+        dma.map(RAM_BASE, ram.bytes(), Protection::BOTH, ram.fd()?, 0)
+            .map_err(io::Error::other)?;
+        let device = Device::new(config, Arc::clone(&dma))?;
+        if let Some(fd) = device.doorbell_fd() {
+            ram.map_doorbells(fd, device.region_bytes(BarRegion::Doorbells))?;
+        }
+        Ok(Self {
+            device,
+            ram,
+            interrupts: Interrupts::default(),
+            clock,
+            driver: None,
+            dma,
+        })
+    }
+
+    /// The device's way to the memory.
+    pub fn dma(&self) -> &Arc<Space> {
+        &self.dma
+    }
+
+    /// The state of the driver.
+    ///
+    /// # Panics
+    /// Before it is probed.
+    pub fn driver(&self) -> &Driver {
+        self.driver.as_ref().expect("the test probes first")
+    }
+
+    /// Address of the device.
+    pub fn mac(&self) -> Mac {
+        self.device.config().identity.mac
+    }
+
+    /// The GID that the driver binds at index 0.
+    pub fn gid(&self) -> Gid {
+        Gid::link_local(self.mac())
+    }
+
+    /// Reads a register.
+    pub fn read_register(&mut self, register: Register) -> u32 {
+        let mut bytes = [0; 4];
+        self.device
+            .read(BarRegion::Registers, register.offset(), &mut bytes);
+        u32::from_le_bytes(bytes)
+    }
+
+    /// Writes a register.
+    pub fn write_register(&mut self, register: Register, value: u32) {
+        let now = self.clock.now();
+        let bytes = value.to_le_bytes();
+        self.device
+            .write(BarRegion::Registers, register.offset(), &bytes, now);
+    }
+
+    /// Writes a register and reads the outcome.
+    pub fn write_checked(&mut self, register: Register, value: u32) -> u32 {
+        self.write_register(register, value);
+        self.read_register(Register::Error)
+    }
+
+    /// Turns bus mastering on or off.
+    pub fn set_bus_master(&mut self, on: bool) {
+        let command = PCI_MEMORY | if on { PCI_MASTER } else { 0 };
+        let now = self.clock.now();
+        self.device
+            .write(BarRegion::Config, PCI_COMMAND, &command.to_le_bytes(), now);
+    }
+
+    /// Writes a doorbell through the BAR, whatever the page.
+    pub fn write_doorbell(&mut self, page: u32, doorbell: Doorbell, value: u32) {
+        let now = self.clock.now();
+        let offset = u64::from(page) * vrdma_memory::PAGE + doorbell.offset();
+        self.device
+            .write(BarRegion::Doorbells, offset, &value.to_le_bytes(), now);
+    }
+
+    /// Takes pages away from the device, as a hot-unplug or a vIOMMU does.
+    pub fn unmap(&mut self, at: u64, bytes: u64) {
+        self.dma.unmap(at, bytes).expect("a range of whole maps");
+        self.device.memory_changed();
+    }
+
+    /// Stops seeing the memory at `pages` through the map of the whole, so that single pages can be
+    /// taken away later.
+    pub fn map_page_by_page(&mut self, pages: &[u64]) -> io::Result<()> {
+        self.dma.unmap_all();
+        for page in pages {
+            let offset = page - RAM_BASE;
+            self.dma
+                .map(
+                    *page,
+                    vrdma_memory::PAGE,
+                    Protection::BOTH,
+                    self.ram.fd()?,
+                    offset,
+                )
+                .map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Guest {
+    /// No device may write to memory that its driver took back.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.ram.check_freed(), None, "a freed page was written to");
+        }
+    }
+}
