@@ -119,7 +119,6 @@ impl fmt::Debug for Gid {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
     use super::*;
     use std::string::ToString;
 

@@ -1,0 +1,237 @@
+//! A whole RoCEv2 packet, Ethernet to ICRC (annex A17.3).
+//!
+//! ```text
+//!   | Ethernet (VLAN) | IPv4 or IPv6 | UDP 4791 | BTH | extensions | payload | pad | ICRC | padding |
+//!                     '--- checked by ICRC, some fields masked ---------------'
+//! ```
+//! Checks here need nothing but the packet (IBTA 9.6.1). Whether its queue pair, partition and PSN are
+//! right is for those who have them.
+
+use crate::address::Gid;
+use crate::bth::{Bth, BthView};
+use crate::ethernet::EthernetView;
+use crate::extension::Extension;
+use crate::format::Format;
+use crate::icrc::Icrc;
+use crate::ip::Ecn;
+use crate::network::IpView;
+use crate::number::Mtu;
+use crate::opcode::OpcodeInfo;
+use crate::path::{Addresses, Path};
+use crate::refusal::Refusal;
+use crate::transport::Transport;
+use crate::udp::{ROCE_PORT, UdpView};
+
+/// Largest payload of one packet: the largest path MTU (IBTA 5.2.12).
+pub const MAX_PAYLOAD: usize = Mtu::B4096.bytes() as usize;
+
+/// View of a packet: every header is whole, allowed, and agrees with the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet<'a> {
+    ethernet: EthernetView<'a>,
+    ip: IpView<'a>,
+    udp: UdpView<'a>,
+    transport: Transport,
+    payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Takes a frame apart and verifies its ICRC.
+    ///
+    /// # Errors
+    /// The first reason found, outermost header first.
+    pub fn parse(frame: &'a [u8]) -> Result<Self, Refusal> {
+        let packet = Self::dissect(frame)?;
+        if packet.icrc_matches() {
+            Ok(packet)
+        } else {
+            Err(Refusal::Icrc)
+        }
+    }
+
+    /// Takes a frame apart without looking at the ICRC: for those who verify it while they copy the
+    /// payload, and for logs.
+    ///
+    /// # Errors
+    /// The first reason found, outermost header first.
+    pub fn dissect(frame: &'a [u8]) -> Result<Self, Refusal> {
+        let ethernet = EthernetView::new(frame).map_err(|_| Refusal::Truncated)?;
+        let ip = IpView::of_udp(ethernet)?;
+        let udp = roce_datagram(ip)?;
+        let (transport, payload) = dissect_transport(udp.payload())?;
+        Ok(Self {
+            ethernet,
+            ip,
+            udp,
+            transport,
+            payload,
+        })
+    }
+
+    /// Ethernet header.
+    pub fn ethernet(&self) -> EthernetView<'a> {
+        self.ethernet
+    }
+
+    /// IP header.
+    pub fn ip(&self) -> IpView<'a> {
+        self.ip
+    }
+
+    /// BTH and extension headers.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// BTH.
+    pub fn bth(&self) -> &Bth {
+        self.transport.bth()
+    }
+
+    /// Extension headers.
+    pub fn extension(&self) -> &Extension {
+        self.transport.extension()
+    }
+
+    /// What the table says of the opcode.
+    pub fn info(&self) -> &'static OpcodeInfo {
+        self.transport.info()
+    }
+
+    /// Payload without padding.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
+    }
+
+    /// From.
+    pub fn sgid(&self) -> Gid {
+        self.ip.sgid()
+    }
+
+    /// To.
+    pub fn dgid(&self) -> Gid {
+        self.ip.dgid()
+    }
+
+    /// Whether a router marked the packet: its receiver owes the sender a CNP (annex A17.9).
+    pub fn met_congestion(&self) -> bool {
+        self.ip.traffic_class().ecn() == Ecn::Experienced
+    }
+
+    /// The ICRC as it came.
+    pub fn icrc(&self) -> [u8; Icrc::LEN] {
+        *self.split_icrc().1
+    }
+
+    /// A CRC that has taken in everything in front of the payload; payload and
+    /// [`Packet::padding`] are to follow.
+    pub fn begin_icrc(&self) -> Icrc {
+        let mut icrc = Icrc::new(self.headers());
+        icrc.update(&self.udp.payload()[Bth::LEN..self.transport.header_len()]);
+        icrc
+    }
+
+    /// The bytes between payload and ICRC.
+    pub fn padding(&self) -> &'a [u8] {
+        &self.split_icrc().0[self.transport.header_len() + self.payload.len()..]
+    }
+
+    /// Whether the packet is the one that was sent.
+    pub fn icrc_matches(&self) -> bool {
+        let mut icrc = Icrc::new(self.headers());
+        icrc.update(&self.split_icrc().0[Bth::LEN..]);
+        icrc.finish() == self.icrc()
+    }
+
+    /// The way the packet came.
+    pub fn path(&self) -> Path {
+        Path {
+            destination: self.ethernet.destination(),
+            source: self.ethernet.source(),
+            vlan: self.ethernet.vlan(),
+            addresses: self.addresses(),
+            traffic_class: self.ip.traffic_class(),
+            hop_limit: self.ip.hop_limit(),
+            source_port: self.udp.source(),
+        }
+    }
+
+    fn addresses(&self) -> Addresses {
+        match self.ip {
+            IpView::V4(ip) => Addresses::V4 {
+                source: ip.source(),
+                destination: ip.destination(),
+                identification: ip.identification(),
+            },
+            IpView::V6(ip) => Addresses::V6 {
+                source: ip.source(),
+                destination: ip.destination(),
+                flow_label: ip.flow_label(),
+            },
+        }
+    }
+
+    /// IP header, UDP header and BTH, which lie behind one another.
+    fn headers(&self) -> &'a [u8] {
+        let ip = self.ip.header();
+        let len = ip.len() + self.udp.header().len() + Bth::LEN;
+        &self.ethernet.payload()[..len]
+    }
+
+    /// Everything from the BTH on, split before the ICRC.
+    fn split_icrc(&self) -> (&'a [u8], &'a [u8; Icrc::LEN]) {
+        let split = self.udp.payload().split_last_chunk();
+        split.expect("dissect_transport has seen the ICRC")
+    }
+}
+
+/// The datagram inside, if it is for RoCEv2. The port is looked at first: a fragment or a stranger's
+/// broken datagram must reach its owner untouched.
+fn roce_datagram(ip: IpView<'_>) -> Result<UdpView<'_>, Refusal> {
+    if ip.udp_port() != Some(ROCE_PORT) {
+        return Err(Refusal::OtherTraffic);
+    }
+    ip.check()?;
+    let udp = UdpView::new(ip.payload()).map_err(|_| Refusal::UdpLength)?;
+    if udp.total_len() != ip.payload().len() {
+        return Err(Refusal::UdpLength);
+    }
+    Ok(udp)
+}
+
+fn dissect_transport(bytes: &[u8]) -> Result<(Transport, &[u8]), Refusal> {
+    let view = BthView::new(bytes).map_err(|_| Refusal::Truncated)?;
+    let bth = Bth::from_view(view).map_err(|_| Refusal::BthVersion)?;
+    let info = bth.opcode.info().ok_or(Refusal::Opcode)?;
+    let (covered, _icrc) = bytes
+        .split_last_chunk::<{ Icrc::LEN }>()
+        .ok_or(Refusal::Truncated)?;
+    let rest = covered.get(Bth::LEN..).ok_or(Refusal::Truncated)?;
+    let extension = Extension::parse(info.carries, rest).map_err(|_| Refusal::Truncated)?;
+    let payload = unpad(&rest[info.carries.len()..], &bth)?;
+    check_payload(payload, info)?;
+    let transport = Transport::new(bth, extension).expect("parsed as the table says");
+    Ok((transport, payload))
+}
+
+/// Takes the padding off (IBTA 9.2.5).
+fn unpad<'a>(padded: &'a [u8], bth: &Bth) -> Result<&'a [u8], Refusal> {
+    let len = padded.len().checked_sub(usize::from(bth.pad.get()));
+    match len {
+        Some(len) if padded.len().is_multiple_of(4) => Ok(&padded[..len]),
+        _ => Err(Refusal::Padding),
+    }
+}
+
+fn check_payload(payload: &[u8], info: &OpcodeInfo) -> Result<(), Refusal> {
+    if payload.len() > MAX_PAYLOAD {
+        Err(Refusal::Oversized)
+    } else if !info.payload && !payload.is_empty() {
+        Err(Refusal::UnexpectedPayload)
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

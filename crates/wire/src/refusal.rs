@@ -1,0 +1,71 @@
+//! Why a frame is not taken: one reason each, for counters and logs.
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $reason:ident $name:literal $text:literal;)*) => {
+        /// Why a frame is not a RoCEv2 packet that anyone may act on.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+        pub enum Refusal {
+            $($(#[$doc])* #[error($text)] $reason,)*
+        }
+
+        impl Refusal {
+            /// Every reason, in the order of [`Refusal::index`].
+            pub const ALL: &[Self] = &[$(Self::$reason),*];
+
+            /// Name for counters and metrics.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $name),*
+                }
+            }
+        }
+    };
+}
+
+refusals! {
+    /// Another Ethernet type, protocol or port: traffic of someone else, not an error.
+    OtherTraffic "other_traffic" "the frame is not RoCEv2";
+    /// The frame ends inside a header or before the length that one announces.
+    Truncated "truncated" "the frame is cut short";
+    /// IP version or lengths contradict each other.
+    IpHeader "ip_header" "the IP header contradicts itself";
+    /// IPv4 header checksum.
+    IpChecksum "ip_checksum" "the IPv4 header checksum is wrong";
+    /// IPv4 options or fragments (annex A17.3.1).
+    IpFeature "ip_feature" "RoCEv2 packets have no IP options and are not fragmented";
+    /// From nobody or from a group: an answer would go to many (RFC 1122 3.2.1.3).
+    SpoofedSource "spoofed_source" "the source address is no host's";
+    /// The UDP length is not what IP announced.
+    UdpLength "udp_length" "the UDP length contradicts the IP header";
+    /// Transport version other than 0 (IBTA 9.6.1.1).
+    BthVersion "bth_version" "the transport version is unknown";
+    /// Not in the table of opcodes (IBTA 9.6.1.2).
+    Opcode "opcode" "the opcode is unknown";
+    /// Not a multiple of four bytes, or more padding than payload.
+    Padding "padding" "the padding contradicts the length";
+    /// Payload after an opcode that has none.
+    UnexpectedPayload "unexpected_payload" "the opcode carries no payload";
+    /// More payload than the largest path MTU.
+    Oversized "oversized" "the payload is larger than 4096 bytes";
+    /// Bits changed on the way (IBTA 7.8.1).
+    Icrc "icrc" "the ICRC is wrong";
+}
+
+impl Refusal {
+    /// Place in [`Refusal::ALL`], for a table of counters.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_index_their_table() {
+        for (index, reason) in Refusal::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), index);
+        }
+    }
+}
