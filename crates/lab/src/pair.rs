@@ -252,7 +252,8 @@ impl Pair {
         self.guests[index].kill();
         self.guests[index] = Guest::start(&self.image, self.accelerator, &config)?;
         self.guests[index]
-            .wait_ready().map_err(|error| self.explain(&error))?;
+            .wait_ready()
+            .map_err(|error| self.explain(&error))?;
         Ok(())
     }
 

@@ -1,12 +1,20 @@
 //! The folder of a pair's sockets and logs.
+//!
+//! It goes with the pair; a pair whose process was killed leaves it behind,
+//! with tens of megabytes in what may be memory, so its name tells the process
+//! and the next pair sweeps up.
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs, process};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
 use crate::process::Lifetime;
+
+/// Followed by the owner's process number and random letters.
+const OWNED_PREFIX: &str = "vrdma-lab-";
+const KEPT_PREFIX: &str = "vrdma-kept-";
 
 /// A folder that goes with the pair, or stays with a kept one.
 #[derive(Debug)]
@@ -18,9 +26,12 @@ pub(super) enum RunDir {
 impl RunDir {
     pub(super) fn create(lifetime: Lifetime) -> Result<Self> {
         let parent = parent();
-        let folder = tempfile::Builder::new()
-            .prefix("vrdma-lab-")
-            .tempdir_in(&parent);
+        sweep(&parent);
+        let prefix = match lifetime {
+            Lifetime::Owned => format!("{OWNED_PREFIX}{}-", process::id()),
+            Lifetime::Kept => KEPT_PREFIX.to_owned(),
+        };
+        let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&parent);
         let folder = folder.with_context(|| format!("cannot use {}", parent.display()))?;
         Ok(match lifetime {
             Lifetime::Owned => Self::Owned(folder),
@@ -42,4 +53,54 @@ fn parent() -> PathBuf {
     runtime
         .filter(|path| path.is_dir())
         .unwrap_or_else(env::temp_dir)
+}
+
+/// Removes what dead processes left. Another user's folder cannot be removed,
+/// which is as it should be.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        if owner(&entry.file_name().to_string_lossy()).is_some_and(|process| !is_alive(process)) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn owner(name: &str) -> Option<u32> {
+    name.strip_prefix(OWNED_PREFIX)?
+        .split('-')
+        .next()?
+        .parse()
+        .ok()
+}
+
+fn is_alive(process: u32) -> bool {
+    Path::new("/proc").join(process.to_string()).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_the_dead_are_swept() {
+        let parent = tempfile::tempdir().unwrap();
+        let alive = format!("{OWNED_PREFIX}{}-x", process::id());
+        // Above the largest process number that Linux gives.
+        let names = [
+            "vrdma-lab-4194305-x",
+            "vrdma-kept-x",
+            "vrdma-lab-x",
+            "other",
+            &alive,
+        ];
+        for name in names {
+            fs::create_dir_all(parent.path().join(name).join("inside")).unwrap();
+        }
+        sweep(parent.path());
+        let left: Vec<bool> = names
+            .iter()
+            .map(|name| parent.path().join(name).exists())
+            .collect();
+        assert_eq!(left, [false, true, true, true, true]);
+    }
 }
