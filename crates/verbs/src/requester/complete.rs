@@ -196,7 +196,6 @@ impl<R: Clone> Answer<'_, R> {
             ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
         }
         if self.qp.sends() {
-            self.qp.settle(self.shared);
             self.qp.restart_timer(self.now);
         }
     }
@@ -268,8 +267,16 @@ impl<R: Clone> Answer<'_, R> {
                     .scatter(self.qp.spec.pd, to, (data, source), memory);
                 moved.map(|()| end).map_err(read_status)
             });
+        self.stored(stored);
+    }
+
+    /// Data has reached its place up to a PSN, or could not.
+    fn stored(&mut self, stored: Result<Psn, Status>) {
         match stored {
-            Ok(end) => self.qp.requester.take_awaited(end),
+            Ok(end) => {
+                self.qp.requester.take_awaited(end);
+                self.qp.settle(self.shared);
+            }
             Err(status) => self.qp.fail_oldest(status, self.shared),
         }
     }
@@ -303,10 +310,8 @@ impl<R: Clone> Answer<'_, R> {
         let stored = self
             .shared
             .scatter_bytes(pd, &reader.wr.sges, &bytes, memory);
-        match stored {
-            Ok(()) => self.qp.requester.take_awaited(self.psn.plus(1)),
-            Err(fault) => self.qp.fail_oldest(read_status(fault), self.shared),
-        }
+        let end = self.psn.plus(1);
+        self.stored(stored.map(|()| end).map_err(read_status));
     }
 }
 

@@ -19,9 +19,9 @@ use crate::work::{Remote, SendOp, SendWr, Status};
 const PSN_WINDOW: u32 = 1 << 22;
 
 /// What the request at the cursor leads to.
-enum Step<R> {
+enum Step {
     /// A unit goes out.
-    Unit(Request<R>),
+    Unit(Cut, Route),
     /// Look at the cursor again.
     Again,
     /// Nothing can go out now.
@@ -76,10 +76,13 @@ impl<R: Clone> Qp<R> {
     ) -> Option<Request<R>> {
         loop {
             match self.step(shared, unit_bytes) {
-                Ok(Step::Unit(unit)) => {
-                    self.note_sent(&unit, shared, now);
-                    return Some(unit);
-                }
+                Ok(Step::Unit(cut, route)) => match self.unit(shared, cut, route) {
+                    Ok(unit) => {
+                        self.note_sent(unit.packets, shared, now);
+                        return Some(unit);
+                    }
+                    Err(status) => self.fail_at_cursor(status, shared),
+                },
                 Ok(Step::Again) => {}
                 Ok(Step::Idle) => return None,
                 Ok(Step::NoRoute) => {
@@ -91,7 +94,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn step(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+    fn step(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
         if !self.sends() || self.requester.rnr_until.is_some() {
             return Ok(Step::Idle);
         }
@@ -110,7 +113,7 @@ impl<R: Clone> Qp<R> {
     }
 
     /// SQD lets messages end but none begin (IBTA 10.3.1.6).
-    fn step_posted(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+    fn step_posted(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
         if self.attr.state == QpState::Sqd {
             return Ok(Step::Idle);
         }
@@ -124,7 +127,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn cut_unit(&self, shared: &Shared<R>, unit_bytes: u32) -> Result<Step<R>, Status> {
+    fn cut_unit(&self, shared: &Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
         let requester = &self.requester;
         let pending = &requester.queue[requester.cursor];
         let cut = self.cut(pending, unit_bytes);
@@ -138,7 +141,7 @@ impl<R: Clone> Qp<R> {
         let Some(route) = shared.route(address) else {
             return Ok(Step::NoRoute);
         };
-        self.unit(shared, &pending.wr, cut, route).map(Step::Unit)
+        Ok(Step::Unit(cut, route))
     }
 
     fn window_is_full(&self, pending: &Pending<R>, cut: Cut) -> bool {
@@ -166,20 +169,16 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn unit(
-        &self,
-        shared: &Shared<R>,
-        wr: &SendWr<R>,
-        cut: Cut,
-        route: Route,
-    ) -> Result<Request<R>, Status> {
+    fn unit(&self, shared: &Shared<R>, cut: Cut, route: Route) -> Result<Request<R>, Status> {
+        let requester = &self.requester;
+        let Pending { wr, length, .. } = &requester.queue[requester.cursor];
         let answered = wr.op.is_read_or_atomic();
         let datagram = wr.datagram.filter(|_| !self.is_connected());
         let op = match datagram {
             Some(datagram) => RequestOp::Datagram {
                 qkey: self.effective_qkey(datagram.qkey),
             },
-            None => request_op(wr, cut, self.length_at_cursor()),
+            None => request_op(wr, cut, *length),
         };
         Ok(Request {
             route,
@@ -205,10 +204,6 @@ impl<R: Clone> Qp<R> {
             .ok_or(Status::LocProt)
     }
 
-    fn length_at_cursor(&self) -> u32 {
-        self.requester.queue[self.requester.cursor].length
-    }
-
     /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
     fn effective_qkey(&self, qkey: Qkey) -> Qkey {
         if qkey.is_privileged() {
@@ -218,24 +213,23 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// The cursor moves past the unit. A datagram is done with that.
-    fn note_sent(&mut self, unit: &Request<R>, shared: &mut Shared<R>, now: Time) {
+    /// The cursor moves past a unit. A datagram is done with that.
+    fn note_sent(&mut self, packets: u32, shared: &mut Shared<R>, now: Time) {
+        let connected = self.is_connected();
         let requester = &mut self.requester;
         let pending = &mut requester.queue[requester.cursor];
         let begin = requester.next;
-        requester.next = begin.plus(unit.packets);
-        let ended = requester.next.since(pending.first) >= pending.packets;
-        if let RequestOp::Datagram { .. } = unit.op {
+        let end = begin.plus(packets);
+        requester.next = end;
+        requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
+        if !connected {
             pending.phase = Phase::Done;
-            requester.unacked = requester.next;
-            requester.cursor += 1;
+            requester.unacked = end;
             return self.settle(shared);
         }
         if pending.wr.op.is_read_or_atomic() {
-            let end = requester.next;
             requester.awaited.push_back(Awaited { begin, end });
         }
-        requester.cursor += usize::from(ended);
         self.start_timer(now);
     }
 }

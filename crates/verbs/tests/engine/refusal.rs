@@ -57,7 +57,7 @@ fn unknown_and_foreign_local_keys_are_protection_errors() {
     let unknown = Sge {
         addr: 0,
         length: 4,
-        lkey: Lkey(0xdead_00),
+        lkey: Lkey(0xdead),
     };
     case().expect(SendOp::Send, &[unknown], Status::LocProt, &[]);
     let mut case = case();

@@ -112,7 +112,8 @@ fn a_wrong_belief_about_the_state_is_refused() {
 
 #[test]
 fn values_have_ranges() {
-    let spoil: [(QpState, fn(&mut QpAttr)); 16] = [
+    type Spoil = fn(&mut QpAttr);
+    let spoil: [(QpState, Spoil); 16] = [
         (QpState::Init, |attr| attr.pkey_index = 1),
         (QpState::Init, |attr| attr.port = 0),
         (QpState::Init, |attr| attr.port = 2),
