@@ -1,2 +1,52 @@
-//! The `vrdma` command line.
-fn main() {}
+//! `vrdma`: asks and changes a running `vrdmad`.
+//!
+//! ```text
+//!   arguments ──► command ──► client ──► daemon
+//!                    │ Report: JSON and text
+//!                    └──► standard output, the one that was asked for
+//! ```
+//!
+//! A client like any other: it knows the control API and nothing of engines. Commands return values;
+//! this file alone prints and exits.
+
+#![forbid(unsafe_code)]
+
+mod adapter;
+mod arguments;
+mod client;
+mod doctor;
+mod failure;
+mod portgroup;
+mod qemu;
+mod report;
+mod stats;
+mod status;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use client::Client;
+use failure::Failure;
+use report::Report;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = run(&arguments);
+    let printed = outcome.and_then(|report| report.print(arguments.json));
+    printed.unwrap_or_else(|failure| failure.print(arguments.json))
+}
+
+/// One command. The runtime lives as long as it does; there is nothing to run beside it.
+fn run(arguments: &Arguments) -> Result<Report, Failure> {
+    let client = Client::new(arguments.socket());
+    match &arguments.command {
+        Command::Status => status::run(&client),
+        Command::Portgroup(command) => portgroup::run(&client, command),
+        Command::Adapter(command) => adapter::run(&client, command),
+        Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
+        Command::Doctor(options) => Ok(doctor::run(&client, options)),
+    }
+}

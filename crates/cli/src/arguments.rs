@@ -1,0 +1,250 @@
+//! The command line's grammar and its manual.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use vrdma_api::{DoorbellMode, MacAddress, Name, Vlan, paths};
+
+use crate::qemu::{MemorySize, Slot};
+
+/// Asks and changes a running vrdmad
+#[derive(Debug, Parser)]
+#[command(name = "vrdma", version, long_about = ABOUT, after_long_help = AFTER, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// Control socket of the daemon
+    ///
+    /// Without this option: the first that exists of $XDG_RUNTIME_DIR/vrdma/vrdmad.sock and
+    /// /run/vrdma/vrdmad.sock.
+    #[arg(long, global = true, value_name = "PATH", env = "VRDMA_SOCKET")]
+    socket: Option<PathBuf>,
+
+    /// Print JSON
+    ///
+    /// The shapes are those of the daemon's control API. Failures are an object with the one field
+    /// "error", on standard error.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const ABOUT: &str = "\
+Asks and changes a running vrdmad.
+
+vrdmad gives QEMU virtual machines RDMA adapters that the stock Linux driver vmw_pvrdma serves, with
+no RDMA hardware and no driver of ours in the guest. Adapters are plugged into port groups; those of
+one group reach each other, and nobody else.
+
+Port groups and adapters that are added here live as long as the daemon does. Those that shall be
+there after a restart belong into its configuration file; see vrdmad --help.";
+
+const AFTER: &str = "\
+Examples:
+  vrdma doctor
+  vrdma portgroup add blue
+  vrdma adapter add vm1 --portgroup blue
+  qemu-system-x86_64 -M q35 -accel kvm -cpu host ... $(vrdma adapter qemu-args vm1)
+  vrdma stats vm1
+  vrdma --json status | jq '.adapters[].name'
+
+Exit status: 0 on success, 1 when the daemon refused or was not there, or when doctor found something
+broken; 2 for wrong arguments.";
+
+impl Arguments {
+    /// The socket to use.
+    pub(crate) fn socket(&self) -> PathBuf {
+        let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        self.socket
+            .clone()
+            .unwrap_or_else(|| default_socket(runtime_dir.as_deref()))
+    }
+}
+
+/// A person's own daemon before the machine's. When neither is there, the error names the first.
+fn default_socket(runtime_dir: Option<&Path>) -> PathBuf {
+    let socket = |runtime_dir| paths::default_run_dir(runtime_dir).join(paths::SOCKET_FILE);
+    let (own, machine) = (socket(runtime_dir), socket(None));
+    if !own.exists() && machine.exists() {
+        machine
+    } else {
+        own
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// The daemon, its port groups and adapters in one look
+    Status,
+    /// Add, list and remove port groups
+    #[command(subcommand)]
+    Portgroup(PortgroupCommand),
+    /// Add, list, show and remove adapters; print what QEMU or libvirt needs for one
+    #[command(subcommand)]
+    Adapter(AdapterCommand),
+    /// Counters of all adapters, or everything that is counted for one
+    ///
+    /// Counters begin with the adapter and never go back. Objects are those that the guest has now:
+    /// all zero when its programs have ended.
+    Stats {
+        /// Only this adapter, in full
+        adapter: Option<Name>,
+    },
+    /// Check what this machine can do, what is missing and how to mend it
+    ///
+    /// Looks at the daemon, its folder and limits, QEMU, KVM and the kernel, changes nothing, and
+    /// exits with 1 if something is broken. Warnings are about speed or convenience.
+    Doctor(DoctorOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortgroupCommand {
+    /// Add a port group until the daemon stops
+    #[command(after_help = "Example: vrdma portgroup add blue --vlan 10")]
+    Add {
+        /// 1 to 32 of a-z, 0-9, '_', '.', '-'
+        name: Name,
+        /// VLAN of its frames on an uplink, 1 to 4094
+        #[arg(long)]
+        vlan: Option<Vlan>,
+    },
+    /// List the port groups
+    List,
+    /// Remove a port group that has no adapters
+    Remove {
+        /// The port group
+        name: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AdapterCommand {
+    /// Add an adapter until the daemon stops
+    #[command(
+        after_help = "Example: vrdma adapter add vm1 --portgroup blue --mac 52:54:00:00:00:01"
+    )]
+    Add {
+        /// 1 to 32 of a-z, 0-9, '_', '.', '-'
+        name: Name,
+        /// The port group to plug it into
+        #[arg(long)]
+        portgroup: Name,
+        /// MAC address; one derived from the name if absent
+        #[arg(long)]
+        mac: Option<MacAddress>,
+        /// How the guest rings: mapped, or trapped (slow, for finding faults)
+        #[arg(long, default_value_t)]
+        doorbells: DoorbellMode,
+    },
+    /// List the adapters
+    List,
+    /// Show one adapter
+    Show {
+        /// The adapter
+        name: Name,
+    },
+    /// Remove an adapter; its guest sees a device that does not answer
+    Remove {
+        /// The adapter
+        name: Name,
+    },
+    /// Print the QEMU options for a VM with this adapter
+    ///
+    /// QEMU 11 or later. The options give the VM shared memory (the daemon reads and writes it
+    /// directly), a vmxnet3 card as function 0 of a slot, and the adapter as function 1, where the
+    /// guest's driver looks for it.
+    #[command(after_long_help = QEMU_ARGS_EXAMPLES)]
+    QemuArgs(QemuOptions),
+    /// Print what a libvirt domain needs for this adapter
+    ///
+    /// Merge it into the domain with `virsh edit`: the name space belongs to the <domain> element,
+    /// <memoryBacking> and <qemu:commandline> are its children. The domain's user must be able to
+    /// open the sockets (`vrdma adapter show`).
+    LibvirtXml(LibvirtOptions),
+}
+
+const QEMU_ARGS_EXAMPLES: &str = "\
+Examples:
+  qemu-system-x86_64 -M q35 -accel kvm -cpu host disk.qcow2 $(vrdma adapter qemu-args vm1 --memory 4G)
+  vrdma adapter qemu-args vm1 --quote          # to paste into a script
+  vrdma adapter qemu-args vm1b --slot 6 --without-memory   # a second adapter of the same VM
+  vrdma adapter qemu-args vm1 --json           # a list of strings, for programs";
+
+#[derive(Debug, Args)]
+pub(crate) struct QemuOptions {
+    /// The adapter
+    pub(crate) name: Name,
+    /// Memory of the VM, with K, M, G or T
+    #[arg(long, value_name = "SIZE", default_value = "2G")]
+    pub(crate) memory: MemorySize,
+    /// Leave memory out: for a second adapter, or a VM that has shared memory already
+    #[arg(long, conflicts_with = "memory")]
+    pub(crate) without_memory: bool,
+    /// PCI slot of the two functions, 1 to 30
+    #[arg(long, default_value = "5")]
+    pub(crate) slot: Slot,
+    /// Quote for a shell and break lines
+    #[arg(long)]
+    pub(crate) quote: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LibvirtOptions {
+    /// The adapter
+    pub(crate) name: Name,
+    /// PCI slot of the two functions, 1 to 30; one that the domain does not use
+    #[arg(long, default_value = "5")]
+    pub(crate) slot: Slot,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOptions {
+    /// The QEMU to look at
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "qemu-system-x86_64",
+        env = "VRDMA_QEMU"
+    )]
+    pub(crate) qemu: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_and_option_is_explained() {
+        explained(&Arguments::command());
+    }
+
+    fn explained(command: &clap::Command) {
+        assert!(command.get_about().is_some(), "{}", command.get_name());
+        for argument in command.get_arguments() {
+            assert!(
+                argument.get_help().is_some(),
+                "{} {}",
+                command.get_name(),
+                argument.get_id()
+            );
+        }
+        command.get_subcommands().for_each(explained);
+    }
+
+    #[test]
+    fn the_machines_daemon_is_asked_when_there_is_no_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("vrdma/vrdmad.sock");
+        std::fs::create_dir(folder.path().join("vrdma")).unwrap();
+        std::fs::write(&own, "").unwrap();
+        assert_eq!(default_socket(Some(folder.path())), own);
+        assert_eq!(default_socket(None), Path::new("/run/vrdma/vrdmad.sock"));
+    }
+}

@@ -1,0 +1,158 @@
+//! One request to the daemon and its answer.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use vrdma_api::ApiError;
+
+use crate::failure::Failure;
+
+/// Answers take milliseconds; a daemon that needs this long is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest real answer, a status with 1024 adapters, has some 2 MiB.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// The daemon behind a socket.
+#[derive(Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+}
+
+impl Client {
+    pub(crate) fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// Where the daemon is expected.
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Asks for a value.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+        self.parse(&self.ask(Method::GET, path, Bytes::new())?)
+    }
+
+    /// Creates something.
+    pub(crate) fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        let body =
+            serde_json::to_vec(body).expect("API types have string keys and no failing serializer");
+        self.parse(&self.ask(Method::POST, path, body.into())?)
+    }
+
+    /// Removes something.
+    pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
+        self.ask(Method::DELETE, path, Bytes::new()).map(drop)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, body: &Bytes) -> Result<T, Failure> {
+        serde_json::from_slice(body).map_err(|error| self.strange(&error.to_string()))
+    }
+
+    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime =
+            runtime.map_err(|error| Failure::new(format!("cannot wait for sockets: {error}")))?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(HOST, "vrdmad")
+            .body(Full::new(body))
+            .expect("paths are made of constants and checked names");
+        runtime.block_on(async {
+            let answer = tokio::time::timeout(PATIENCE, self.exchange(request)).await;
+            answer.unwrap_or_else(|_| Err(self.silent()))
+        })
+    }
+
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Bytes, Failure> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.strange(&error.to_string()))?;
+        let conversation = async {
+            let answer = sender
+                .send_request(request)
+                .await
+                .map_err(|error| self.strange(&error.to_string()))?;
+            self.read(answer).await
+        };
+        // The connection does the reading and writing and ends after the conversation does.
+        let (answer, _) = tokio::join!(conversation, connection);
+        answer
+    }
+
+    async fn read(&self, answer: Response<Incoming>) -> Result<Bytes, Failure> {
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX)
+            .collect()
+            .await;
+        let body = body
+            .map_err(|error| self.strange(&error.to_string()))?
+            .to_bytes();
+        if status.is_success() {
+            Ok(body)
+        } else {
+            Err(self.refused(status, &body))
+        }
+    }
+
+    fn refused(&self, status: StatusCode, body: &Bytes) -> Failure {
+        match serde_json::from_slice::<ApiError>(body) {
+            Ok(answer) => Failure::new(answer.error),
+            Err(_) => self.strange(&status.to_string()),
+        }
+    }
+
+    fn unreachable(&self, error: &io::Error) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(match error.kind() {
+            ErrorKind::NotFound => format!(
+                "no daemon: {socket} does not exist; start vrdmad, or name its socket with --socket"
+            ),
+            ErrorKind::ConnectionRefused => {
+                format!("no daemon: nobody listens at {socket}; start vrdmad")
+            }
+            ErrorKind::PermissionDenied => {
+                format!("{socket} is not yours; become the user that vrdmad runs as")
+            }
+            _ => format!(
+                "cannot connect to {socket}: {error}; name vrdmad's control socket with --socket"
+            ),
+        })
+    }
+
+    fn silent(&self) -> Failure {
+        let seconds = PATIENCE.as_secs();
+        Failure::new(format!(
+            "no answer from {} within {seconds} s; see vrdmad's log",
+            self.socket.display()
+        ))
+    }
+
+    fn strange(&self, what: &str) -> Failure {
+        let socket = self.socket.display();
+        Failure::new(format!(
+            "strange answer from {socket} ({what}); is it the control socket of a vrdmad of this version?"
+        ))
+    }
+}

@@ -1,0 +1,132 @@
+//! The kernel and what it allows.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+
+const KVM: &str = "/dev/kvm";
+
+/// What a look at KVM showed.
+pub(super) enum Kvm {
+    /// A QEMU ran with it.
+    Works,
+    /// The device cannot be opened.
+    Closed(io::Error),
+    /// The device opens and QEMU fails with it: typical of containers and nested VMs.
+    Broken,
+}
+
+/// Asks QEMU itself: the device opens in many a container where no VM starts.
+pub(super) fn kvm(qemu: &Path) -> Check {
+    let device = File::options().read(true).write(true).open(KVM);
+    judge_kvm(match device {
+        Err(error) => Kvm::Closed(error),
+        Ok(_) if starts(qemu).unwrap_or(false) => Kvm::Works,
+        Ok(_) => Kvm::Broken,
+    })
+}
+
+fn starts(qemu: &Path) -> io::Result<bool> {
+    let mut machine = Command::new(qemu)
+        .args([
+            "-accel",
+            "kvm",
+            "-machine",
+            "none",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-monitor",
+            "stdio",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    if let Some(mut monitor) = machine.stdin.take() {
+        // A QEMU that has ended already says so by its status.
+        let _ = monitor.write_all(b"quit\n");
+    }
+    Ok(machine.wait()?.success())
+}
+
+pub(super) fn judge_kvm(kvm: Kvm) -> Check {
+    const SLOW: &str = "guests run emulated, many times slower";
+    match kvm {
+        Kvm::Works => Check::ok("KVM", "works"),
+        Kvm::Broken => Check::warn(
+            "KVM",
+            format!(
+                "{KVM} is there and QEMU cannot use it, so {SLOW}; enable (nested) virtualisation"
+            ),
+        ),
+        Kvm::Closed(error) if error.kind() == ErrorKind::PermissionDenied => Check::warn(
+            "KVM",
+            format!(
+                "{KVM} is not yours, so {SLOW}; add yourself to its group: usermod -aG kvm $USER"
+            ),
+        ),
+        Kvm::Closed(error) if error.kind() == ErrorKind::NotFound => Check::warn(
+            "KVM",
+            format!(
+                "there is no {KVM}, so {SLOW}; enable virtualisation and load kvm_intel or kvm_amd"
+            ),
+        ),
+        Kvm::Closed(error) => Check::warn("KVM", format!("cannot open {KVM} ({error}), so {SLOW}")),
+    }
+}
+
+/// Doorbells, and guests' memory, are anonymous files that travel over sockets.
+pub(super) fn memory_files() -> Check {
+    judge_memory_files(
+        memfd_create(
+            "vrdma-doctor",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )
+        .map(drop)
+        .map_err(Into::into),
+    )
+}
+
+pub(super) fn judge_memory_files(made: io::Result<()>) -> Check {
+    match made {
+        Ok(()) => Check::ok("kernel", format!("{} makes sealed memory files", release())),
+        Err(error) => Check::fail(
+            "kernel",
+            format!("memfd_create fails ({error}); allow it in the container's seccomp profile"),
+        ),
+    }
+}
+
+fn release() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    format!(
+        "Linux {}",
+        release
+            .as_deref()
+            .unwrap_or("of unknown release")
+            .trim_end()
+    )
+}
+
+/// QEMU locks guest memory only when told to; then this limit ends it before the guest runs.
+pub(super) fn memory_lock() -> Check {
+    judge_memory_lock(getrlimit(Resource::Memlock).current)
+}
+
+pub(super) fn judge_memory_lock(limit: Option<u64>) -> Check {
+    const NEED: &str = "vrdmad locks none, only a QEMU with `-overcommit mem-lock=on` does";
+    match limit {
+        None => Check::ok("locked memory", format!("unlimited; {NEED}")),
+        Some(bytes) => Check::ok(
+            "locked memory",
+            format!("up to {} KiB here; {NEED}", bytes / 1024),
+        ),
+    }
+}

@@ -1,0 +1,147 @@
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::*;
+
+const QEMU: &str = "qemu-system-x86_64";
+
+fn said(check: Check) -> (Verdict, String) {
+    (check.verdict, format!("{}: {}", check.name, check.sentence))
+}
+
+#[test]
+fn an_old_qemu_is_told_from_a_new_one() {
+    let judge = |text| said(qemu::judge_version(Path::new(QEMU), text));
+    let (verdict, sentence) =
+        judge("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright");
+    assert_eq!(verdict, Verdict::Fail);
+    insta::assert_snapshot!(sentence, @"QEMU: qemu-system-x86_64 is version 7.2.22 and has no usable vfio-user-pci; install QEMU 11 or later (Debian 13 has it in trixie-backports), or name another program with --qemu");
+    assert_eq!(
+        judge("QEMU emulator version 11.1.3 (Debian)").0,
+        Verdict::Ok
+    );
+    assert_eq!(judge("QEMU emulator version 100.0").0, Verdict::Ok);
+    for odd in [
+        "",
+        "hello",
+        "version",
+        "version x.y",
+        "QEMU emulator version ",
+    ] {
+        assert_eq!(judge(odd).0, Verdict::Fail, "{odd}");
+    }
+}
+
+#[test]
+fn a_missing_qemu_or_device_is_broken() {
+    let (verdict, sentence) = said(qemu::absent(Path::new(QEMU), ErrorKind::NotFound, ""));
+    assert_eq!(verdict, Verdict::Fail);
+    assert!(
+        sentence.contains("there is no qemu-system-x86_64; install"),
+        "{sentence}"
+    );
+    let (verdict, sentence) = said(qemu::judge_device(Path::new(QEMU), false));
+    assert_eq!(verdict, Verdict::Fail);
+    assert!(
+        sentence.contains("has no device vfio-user-pci"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn no_program_is_one_finding() {
+    assert_eq!(qemu::checks(Path::new("/nonexistent/qemu")).len(), 1);
+}
+
+#[test]
+fn without_kvm_it_is_slow_not_broken() {
+    let closed = |kind: ErrorKind| host::Kvm::Closed(io::Error::from(kind));
+    for kvm in [
+        host::Kvm::Broken,
+        closed(ErrorKind::NotFound),
+        closed(ErrorKind::PermissionDenied),
+        closed(ErrorKind::Other),
+    ] {
+        let (verdict, sentence) = said(host::judge_kvm(kvm));
+        assert_eq!(verdict, Verdict::Warn);
+        assert!(sentence.contains("many times slower"), "{sentence}");
+    }
+    assert_eq!(said(host::judge_kvm(host::Kvm::Works)).0, Verdict::Ok);
+}
+
+#[test]
+fn a_run_folder_for_everybody_is_broken() {
+    let judge = |mode| said(service::judge_run_dir(Path::new("/run/vrdma"), mode));
+    assert_eq!(
+        judge(Ok(0o40_750)),
+        (
+            Verdict::Ok,
+            "run folder: /run/vrdma has mode 750".to_owned()
+        )
+    );
+    let (verdict, sentence) = judge(Ok(0o40_777));
+    assert_eq!(
+        (verdict, sentence.contains("chmod o-w /run/vrdma")),
+        (Verdict::Fail, true)
+    );
+    assert_eq!(judge(Err(ErrorKind::NotFound.into())).0, Verdict::Fail);
+}
+
+#[test]
+fn descriptors_are_counted_for_the_adapters() {
+    let judge = |limit, adapters| service::judge_descriptors(limit, adapters).verdict;
+    assert_eq!(judge(Some(1024), 40), Verdict::Ok);
+    assert_eq!(judge(Some(1024), 41), Verdict::Fail);
+    assert_eq!(judge(None, 0), Verdict::Warn);
+}
+
+#[test]
+fn limits_are_read_from_the_kernels_table() {
+    let table = |soft: &str| {
+        format!(
+            "Limit   Soft Limit  Hard Limit  Units\nMax processes  1  2  processes\nMax open files  {soft}  4096  files\n"
+        )
+    };
+    assert_eq!(service::open_files(&table("1024")), Some(1024));
+    assert_eq!(service::open_files(&table("unlimited")), Some(u64::MAX));
+    assert_eq!(service::open_files("Max open files"), None);
+    assert_eq!(service::open_files(""), None);
+}
+
+#[test]
+fn a_kernel_without_memory_files_is_broken() {
+    let (verdict, sentence) = said(host::judge_memory_files(Err(
+        ErrorKind::PermissionDenied.into()
+    )));
+    assert_eq!(
+        (verdict, sentence.contains("seccomp")),
+        (Verdict::Fail, true)
+    );
+    assert_eq!(host::memory_files().verdict, Verdict::Ok);
+}
+
+#[test]
+fn one_failure_makes_the_exit_status() {
+    let good = [Check::ok("a", "fine"), Check::warn("b", "slow")];
+    let bad = [Check::ok("a", "fine"), Check::fail("c", "broken; mend it")];
+    assert_eq!(report(&good), report(&good).bad_news(false));
+    assert_eq!(report(&bad), report(&bad).bad_news(true));
+    insta::assert_snapshot!(report(&bad).form(false), @r#"
+    ok    a: fine
+    FAIL  c: broken; mend it
+    "#);
+    insta::assert_snapshot!(report(&bad).form(true), @r#"
+    [
+      {
+        "name": "a",
+        "verdict": "ok",
+        "sentence": "fine"
+      },
+      {
+        "name": "c",
+        "verdict": "fail",
+        "sentence": "broken; mend it"
+      }
+    ]
+    "#);
+}

@@ -1,0 +1,35 @@
+//! Why a command did nothing: one sentence on standard error.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use vrdma_api::ApiError;
+
+/// A command that failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+
+    /// Says it, as JSON for programs, and ends with 1; 2 is for wrong arguments.
+    pub(crate) fn print(&self, json: bool) -> ExitCode {
+        if json {
+            let error = ApiError {
+                error: self.0.clone(),
+            };
+            eprintln!("{}", serde_json::json!(error));
+        } else {
+            eprintln!("vrdma: {self}");
+        }
+        ExitCode::FAILURE
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,160 @@
+//! `vrdma stats`
+
+use std::collections::BTreeMap;
+
+use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, paths};
+
+use crate::adapter;
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::report::Report;
+use crate::status::rdma_state;
+use crate::table::{Column, bytes, facts, table, yes_no};
+
+pub(crate) fn run(client: &Client, name: Option<&Name>) -> Result<Report, Failure> {
+    match name {
+        Some(name) => {
+            let stats: AdapterStats = client.get(&paths::adapter_stats(name))?;
+            Ok(Report::new(&stats, one_text(&stats)))
+        }
+        None => {
+            let stats: Vec<AdapterStats> = client.get(paths::STATS)?;
+            Ok(Report::new(&stats, all_text(&stats)))
+        }
+    }
+}
+
+fn all_text(stats: &[AdapterStats]) -> String {
+    const COLUMNS: &[Column] = &[
+        Column::Text("ADAPTER"),
+        Column::Text("RDMA"),
+        Column::Number("QPS"),
+        Column::Number("MRS"),
+        Column::Number("SENT"),
+        Column::Number("RECEIVED"),
+        Column::Number("RETRIES"),
+        Column::Number("NAKS"),
+        Column::Number("DROPS"),
+        Column::Number("ETH SENT"),
+        Column::Number("ETH RECEIVED"),
+        Column::Number("ETH DROPS"),
+    ];
+    table(COLUMNS, stats.iter().map(row).collect(), adapter::NONE)
+}
+
+fn row(stats: &AdapterStats) -> Vec<String> {
+    let (rdma, counters, ethernet) = (&stats.rdma, &stats.rdma.counters, &stats.ethernet);
+    vec![
+        stats.name.to_string(),
+        rdma_state(stats),
+        rdma.objects.qp.to_string(),
+        rdma.objects.mr.to_string(),
+        bytes(counters.tx_bytes),
+        bytes(counters.rx_bytes),
+        counters.retries.to_string(),
+        (counters.naks_sent + counters.naks_received).to_string(),
+        total(&counters.drops).to_string(),
+        bytes(ethernet.tx_bytes),
+        bytes(ethernet.rx_bytes),
+        total(&ethernet.drops).to_string(),
+    ]
+}
+
+fn total(drops: &BTreeMap<String, u64>) -> u64 {
+    drops
+        .values()
+        .fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+fn one_text(stats: &AdapterStats) -> String {
+    let mut rows = vec![("adapter", stats.name.to_string())];
+    rows.extend(rdma(&stats.rdma));
+    rows.extend(ethernet(&stats.ethernet));
+    facts(rows)
+}
+
+fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
+    let counters = &stats.counters;
+    let version = stats
+        .driver_version
+        .map_or("unknown".to_owned(), |version| version.to_string());
+    let mut rows = vec![
+        ("guest connected", yes_no(stats.guest_connected)),
+        ("device", or_dash(stats.state.clone())),
+        ("driver version", version),
+        ("GIDs", or_dash(stats.gids.join(" "))),
+        ("objects", objects(&stats.objects)),
+        (
+            "RDMA sent",
+            messages(counters.tx_messages, "messages", counters.tx_bytes),
+        ),
+        (
+            "RDMA received",
+            messages(counters.rx_messages, "messages", counters.rx_bytes),
+        ),
+        ("retries", counters.retries.to_string()),
+        (
+            "NAKs",
+            format!(
+                "{} sent, {} received",
+                counters.naks_sent, counters.naks_received
+            ),
+        ),
+        ("RDMA drops", drops(&counters.drops)),
+    ];
+    rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
+    rows
+}
+
+fn ethernet(stats: &EthernetStats) -> [(&'static str, String); 4] {
+    [
+        ("Ethernet connected", yes_no(stats.connected)),
+        (
+            "Ethernet sent",
+            messages(stats.tx_frames, "frames", stats.tx_bytes),
+        ),
+        (
+            "Ethernet received",
+            messages(stats.rx_frames, "frames", stats.rx_bytes),
+        ),
+        ("Ethernet drops", drops(&stats.drops)),
+    ]
+}
+
+fn or_dash(text: String) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
+}
+
+fn objects(counts: &ObjectCounts) -> String {
+    let ObjectCounts {
+        uc,
+        pd,
+        mr,
+        cq,
+        qp,
+        srq,
+    } = counts;
+    format!("uc {uc}, pd {pd}, mr {mr}, cq {cq}, qp {qp}, srq {srq}")
+}
+
+fn messages(count: u64, what: &str, payload: u64) -> String {
+    format!("{count} {what}, {}", bytes(payload))
+}
+
+fn drops(drops: &BTreeMap<String, u64>) -> String {
+    if drops.is_empty() {
+        return "none".to_owned();
+    }
+    let drops: Vec<_> = drops
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    drops.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

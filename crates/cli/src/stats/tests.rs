@@ -1,0 +1,107 @@
+use vrdma_api::RdmaCounters;
+
+use super::*;
+
+fn idle() -> AdapterStats {
+    AdapterStats {
+        name: "vm2".parse().unwrap(),
+        rdma: RdmaStats::default(),
+        ethernet: EthernetStats::default(),
+    }
+}
+
+pub(crate) fn busy() -> AdapterStats {
+    AdapterStats {
+        name: "vm1".parse().unwrap(),
+        rdma: RdmaStats {
+            guest_connected: true,
+            state: "active".to_owned(),
+            driver_version: Some(20),
+            gids: vec![
+                "fe80::5054:ff:fe00:1".to_owned(),
+                "::ffff:10.10.0.1".to_owned(),
+            ],
+            objects: ObjectCounts {
+                uc: 1,
+                pd: 2,
+                mr: 3,
+                cq: 4,
+                qp: 5,
+                srq: 6,
+            },
+            counters: RdmaCounters {
+                tx_messages: 1000,
+                tx_bytes: 65_536_000,
+                rx_messages: 999,
+                rx_bytes: 64,
+                retries: 3,
+                naks_sent: 1,
+                naks_received: 2,
+                drops: [("unknown-qp".to_owned(), 7), ("malformed".to_owned(), 1)].into(),
+            },
+            fault: None,
+        },
+        ethernet: EthernetStats {
+            connected: true,
+            tx_frames: 12,
+            tx_bytes: 1024,
+            rx_frames: 10,
+            rx_bytes: 1000,
+            drops: [("congested".to_owned(), 2)].into(),
+        },
+    }
+}
+
+#[test]
+fn all_adapters_in_one_table() {
+    insta::assert_snapshot!(all_text(&[busy(), idle()]), @r#"
+    ADAPTER  RDMA      QPS  MRS      SENT  RECEIVED  RETRIES  NAKS  DROPS  ETH SENT  ETH RECEIVED  ETH DROPS
+    vm1      active      5    3  62.5 MiB      64 B        3     3      8   1.0 KiB        1000 B          2
+    vm2      no guest    0    0       0 B       0 B        0     0      0       0 B           0 B          0
+    "#);
+}
+
+#[test]
+fn one_adapter_in_full() {
+    insta::assert_snapshot!(one_text(&busy()), @r#"
+    adapter             vm1
+    guest connected     yes
+    device              active
+    driver version      20
+    GIDs                fe80::5054:ff:fe00:1 ::ffff:10.10.0.1
+    objects             uc 1, pd 2, mr 3, cq 4, qp 5, srq 6
+    RDMA sent           1000 messages, 62.5 MiB
+    RDMA received       999 messages, 64 B
+    retries             3
+    NAKs                1 sent, 2 received
+    RDMA drops          malformed 1, unknown-qp 7
+    Ethernet connected  yes
+    Ethernet sent       12 frames, 1.0 KiB
+    Ethernet received   10 frames, 1000 B
+    Ethernet drops      congested 2
+    "#);
+}
+
+#[test]
+fn a_fault_is_shown() {
+    let mut stats = idle();
+    stats.rdma.fault = Some("memory is not shared".to_owned());
+    insta::assert_snapshot!(one_text(&stats), @r#"
+    adapter             vm2
+    guest connected     no
+    device              -
+    driver version      unknown
+    GIDs                -
+    objects             uc 0, pd 0, mr 0, cq 0, qp 0, srq 0
+    RDMA sent           0 messages, 0 B
+    RDMA received       0 messages, 0 B
+    retries             0
+    NAKs                0 sent, 0 received
+    RDMA drops          none
+    fault               memory is not shared
+    Ethernet connected  no
+    Ethernet sent       0 frames, 0 B
+    Ethernet received   0 frames, 0 B
+    Ethernet drops      none
+    "#);
+}

@@ -1,0 +1,91 @@
+//! `vrdma status`
+
+use std::time::Duration;
+
+use vrdma_api::{AdapterStats, Status, paths};
+
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::report::Report;
+use crate::table::{Column, facts, table};
+use crate::{adapter, portgroup};
+
+pub(crate) fn run(client: &Client) -> Result<Report, Failure> {
+    let status: Status = client.get(paths::STATUS)?;
+    Ok(Report::new(&status, text(&status)))
+}
+
+fn text(status: &Status) -> String {
+    let parts = [
+        daemon(status),
+        portgroup::list_text(&status.portgroups),
+        adapters(status),
+    ];
+    parts.join("\n\n")
+}
+
+fn daemon(status: &Status) -> String {
+    let config = status
+        .config
+        .as_ref()
+        .map_or("none".to_owned(), |path| path.display().to_string());
+    facts(vec![
+        (
+            "daemon",
+            format!("vrdmad {}, process {}", status.version, status.pid),
+        ),
+        ("up", uptime(Duration::from_secs(status.uptime_seconds))),
+        ("configuration", config),
+        ("run folder", status.run_dir.display().to_string()),
+    ])
+}
+
+fn uptime(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn adapters(status: &Status) -> String {
+    const COLUMNS: &[Column] = &[
+        Column::Text("ADAPTER"),
+        Column::Text("PORT GROUP"),
+        Column::Text("MAC"),
+        Column::Text("RDMA"),
+        Column::Text("ETHERNET"),
+        Column::Number("QPS"),
+        Column::Text("FAULT"),
+    ];
+    let rows = status.adapters.iter().map(|adapter| {
+        let stats = status.stats.iter().find(|stats| stats.name == adapter.name);
+        let connected = stats.is_some_and(|stats| stats.ethernet.connected);
+        vec![
+            adapter.name.to_string(),
+            adapter.portgroup.to_string(),
+            adapter.mac.to_string(),
+            stats.map_or_else(String::new, rdma_state),
+            (if connected { "connected" } else { "no guest" }).to_owned(),
+            stats.map_or(0, |stats| stats.rdma.objects.qp).to_string(),
+            stats
+                .and_then(|stats| stats.rdma.fault.clone())
+                .unwrap_or_default(),
+        ]
+    });
+    table(COLUMNS, rows.collect(), adapter::NONE)
+}
+
+/// What the device does, once somebody is there to see it.
+pub(crate) fn rdma_state(stats: &AdapterStats) -> String {
+    match stats.rdma.guest_connected {
+        true => stats.rdma.state.clone(),
+        false => "no guest".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

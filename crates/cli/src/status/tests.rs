@@ -1,0 +1,109 @@
+use vrdma_api::{Adapter, DoorbellMode, EthernetStats, Origin, PortGroup, RdmaStats};
+
+use super::*;
+
+fn status() -> Status {
+    let names = ["vm1", "vm2"].map(|name| name.parse().unwrap());
+    let adapter = |name: &vrdma_api::Name| Adapter {
+        name: name.clone(),
+        portgroup: "blue".parse().unwrap(),
+        mac: "52:54:00:00:00:01".parse().unwrap(),
+        doorbells: DoorbellMode::Mapped,
+        origin: Origin::Config,
+        vfio_user_socket: format!("/run/vrdma/{name}.vfio-user").into(),
+        ethernet_socket: format!("/run/vrdma/{name}.ethernet").into(),
+    };
+    let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
+        name: name.clone(),
+        rdma: RdmaStats {
+            guest_connected,
+            state: "active".to_owned(),
+            ..RdmaStats::default()
+        },
+        ethernet: EthernetStats {
+            connected: guest_connected,
+            ..EthernetStats::default()
+        },
+    };
+    Status {
+        version: "0.1.0".to_owned(),
+        pid: 42,
+        uptime_seconds: 4000,
+        config: Some("/etc/vrdma/vrdmad.toml".into()),
+        run_dir: "/run/vrdma".into(),
+        portgroups: vec![
+            PortGroup {
+                name: "blue".parse().unwrap(),
+                vlan: Some("10".parse().unwrap()),
+                origin: Origin::Config,
+                adapters: names.to_vec(),
+            },
+            PortGroup {
+                name: "red".parse().unwrap(),
+                vlan: None,
+                origin: Origin::Runtime,
+                adapters: vec![],
+            },
+        ],
+        adapters: names.iter().map(adapter).collect(),
+        stats: vec![stats(&names[0], true), stats(&names[1], false)],
+    }
+}
+
+#[test]
+fn everything_in_one_look() {
+    insta::assert_snapshot!(text(&status()), @r#"
+    daemon         vrdmad 0.1.0, process 42
+    up             1 h 6 min
+    configuration  /etc/vrdma/vrdmad.toml
+    run folder     /run/vrdma
+
+    PORT GROUP  VLAN  FROM     ADAPTERS
+    blue          10  config   vm1 vm2
+    red            -  runtime
+
+    ADAPTER  PORT GROUP  MAC                RDMA      ETHERNET   QPS  FAULT
+    vm1      blue        52:54:00:00:00:01  active    connected    0
+    vm2      blue        52:54:00:00:00:01  no guest  no guest     0
+    "#);
+}
+
+#[test]
+fn an_empty_daemon_says_what_to_do_next() {
+    let empty = Status {
+        config: None,
+        portgroups: vec![],
+        adapters: vec![],
+        stats: vec![],
+        ..status()
+    };
+    insta::assert_snapshot!(text(&empty), @r#"
+    daemon         vrdmad 0.1.0, process 42
+    up             1 h 6 min
+    configuration  none
+    run folder     /run/vrdma
+
+    no port groups; add one with `vrdma portgroup add NAME`
+
+    no adapters; add one with `vrdma adapter add NAME --portgroup GROUP`
+    "#);
+}
+
+#[test]
+fn uptimes_have_two_units_at_most() {
+    let shown = [0, 59, 60, 3599, 3600, 86_399, 86_400, 900_000]
+        .map(|seconds| uptime(Duration::from_secs(seconds)));
+    assert_eq!(
+        shown,
+        [
+            "0 s",
+            "59 s",
+            "1 min",
+            "59 min",
+            "1 h 0 min",
+            "23 h 59 min",
+            "1 d 0 h",
+            "10 d 10 h"
+        ]
+    );
+}

@@ -1,0 +1,370 @@
+//! The program against a daemon that says what it is told to.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+
+/// A daemon for one request: takes it, gives one answer, ends.
+struct Daemon {
+    folder: tempfile::TempDir,
+    thread: JoinHandle<String>,
+}
+
+impl Daemon {
+    fn answering(status: &str, body: impl ToString) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        let body = body.to_string();
+        let length = body.len();
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
+        let thread = std::thread::spawn(move || serve(&listener, &answer));
+        Self { folder, thread }
+    }
+
+    /// Runs the program; returns what it did and what it asked.
+    fn run(self, arguments: &[&str]) -> (Output, String) {
+        let output = vrdma(&self.folder.path().join("socket"), arguments);
+        (output, self.thread.join().unwrap())
+    }
+}
+
+/// The request's first line and body.
+fn serve(listener: &UnixListener, answer: &str) -> String {
+    let (stream, _) = listener.accept().unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    let mut body = vec![0; body_length(&mut reader)];
+    reader.read_exact(&mut body).unwrap();
+    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+    let line = first.trim_end().trim_end_matches(" HTTP/1.1");
+    format!("{line} {}", String::from_utf8(body).unwrap())
+        .trim_end()
+        .to_owned()
+}
+
+fn body_length(reader: &mut BufReader<UnixStream>) -> usize {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        let line = line.trim_end().to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.is_empty() {
+            return length;
+        }
+    }
+}
+
+fn vrdma(socket: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vrdma"));
+    command
+        .args(arguments)
+        .env("VRDMA_SOCKET", socket)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn adapter() -> Value {
+    json!({
+        "name": "vm1", "portgroup": "blue", "mac": "52:54:00:00:00:01", "doorbells": "mapped",
+        "origin": "runtime", "vfio_user_socket": "/r/vm1.vfio-user", "ethernet_socket": "/r/vm1.ethernet",
+        "a field of a later release": 1,
+    })
+}
+
+fn group() -> Value {
+    json!({ "name": "blue", "vlan": 10, "origin": "config", "adapters": ["vm1"] })
+}
+
+#[test]
+fn each_command_asks_for_what_it_is() {
+    let (name, nothing) = ("vm1", Value::Null);
+    let cases: &[(&[&str], &str, Value)] = &[
+        (
+            &["portgroup", "add", "blue"],
+            r#"POST /v1/portgroups {"name":"blue"}"#,
+            group(),
+        ),
+        (
+            &["portgroup", "add", "blue", "--vlan", "10"],
+            r#"POST /v1/portgroups {"name":"blue","vlan":10}"#,
+            group(),
+        ),
+        (
+            &["portgroup", "list"],
+            "GET /v1/portgroups",
+            json!([group()]),
+        ),
+        (
+            &["portgroup", "remove", "blue"],
+            "DELETE /v1/portgroups/blue",
+            nothing.clone(),
+        ),
+        (
+            &["adapter", "add", name, "--portgroup", "blue"],
+            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","doorbells":"mapped"}"#,
+            adapter(),
+        ),
+        (
+            &[
+                "adapter",
+                "add",
+                name,
+                "--portgroup",
+                "blue",
+                "--mac",
+                "52:54:00:00:00:0A",
+                "--doorbells",
+                "trapped",
+            ],
+            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","mac":"52:54:00:00:00:0a","doorbells":"trapped"}"#,
+            adapter(),
+        ),
+        (&["adapter", "list"], "GET /v1/adapters", json!([adapter()])),
+        (
+            &["adapter", "show", name],
+            "GET /v1/adapters/vm1",
+            adapter(),
+        ),
+        (
+            &["adapter", "remove", name],
+            "DELETE /v1/adapters/vm1",
+            nothing,
+        ),
+        (
+            &["adapter", "qemu-args", name],
+            "GET /v1/adapters/vm1",
+            adapter(),
+        ),
+        (
+            &["adapter", "libvirt-xml", name],
+            "GET /v1/adapters/vm1",
+            adapter(),
+        ),
+        (&["stats"], "GET /v1/stats", json!([])),
+    ];
+    for (arguments, request, answer) in cases {
+        let (output, asked) = Daemon::answering("200 OK", answer).run(arguments);
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        assert_eq!(asked, *request, "{arguments:?}");
+    }
+}
+
+#[test]
+fn lists_are_tables() {
+    let (output, _) = Daemon::answering("200 OK", json!([adapter()])).run(&["adapter", "list"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    ADAPTER  PORT GROUP  MAC                DOORBELLS  FROM
+    vm1      blue        52:54:00:00:00:01  mapped     runtime
+    "#);
+    let (output, _) = Daemon::answering("200 OK", json!([group()])).run(&["portgroup", "list"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    PORT GROUP  VLAN  FROM    ADAPTERS
+    blue          10  config  vm1
+    "#);
+    let (output, _) = Daemon::answering("200 OK", adapter()).run(&["adapter", "show", "vm1"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    adapter           vm1
+    port group        blue
+    MAC               52:54:00:00:00:01
+    doorbells         mapped
+    from              runtime
+    vfio-user socket  /r/vm1.vfio-user
+    Ethernet socket   /r/vm1.ethernet
+    "#);
+}
+
+#[test]
+fn json_has_the_shapes_of_the_api() {
+    let (output, _) =
+        Daemon::answering("200 OK", json!([adapter()])).run(&["adapter", "list", "--json"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    [
+      {
+        "name": "vm1",
+        "portgroup": "blue",
+        "mac": "52:54:00:00:00:01",
+        "doorbells": "mapped",
+        "origin": "runtime",
+        "vfio_user_socket": "/r/vm1.vfio-user",
+        "ethernet_socket": "/r/vm1.ethernet"
+      }
+    ]
+    "#);
+    let (output, _) =
+        Daemon::answering("204 No Content", "").run(&["--json", "adapter", "remove", "vm1"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    {
+      "removed": "vm1"
+    }
+    "#);
+}
+
+#[test]
+fn qemu_args_as_json_are_a_list_of_words() {
+    let arguments = [
+        "adapter",
+        "qemu-args",
+        "vm1",
+        "--memory",
+        "512M",
+        "--slot",
+        "31",
+    ];
+    let output = vrdma(Path::new("/nonexistent"), &arguments);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let arguments = [
+        "adapter",
+        "qemu-args",
+        "vm1",
+        "--memory",
+        "512M",
+        "--slot",
+        "10",
+        "--json",
+    ];
+    let (output, _) = Daemon::answering("200 OK", adapter()).run(&arguments);
+    let words: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(words[..2], ["-m", "512M"]);
+    assert!(words.contains(
+        &"vmxnet3,netdev=vrdma-vm1,mac=52:54:00:00:00:01,addr=a.0,multifunction=on".to_owned()
+    ));
+}
+
+#[test]
+fn a_refusal_is_passed_on() {
+    let refusal = json!({ "error": "there is no adapter \"vm9\"" });
+    let (output, _) = Daemon::answering("404 Not Found", &refusal).run(&["adapter", "show", "vm9"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "vrdma: there is no adapter \"vm9\"\n");
+    let (output, _) =
+        Daemon::answering("404 Not Found", &refusal).run(&["adapter", "show", "vm9", "--json"]);
+    assert_eq!(
+        serde_json::from_slice::<Value>(&output.stderr).unwrap(),
+        refusal
+    );
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn strangers_are_recognised() {
+    for (status, body) in [
+        ("200 OK", "<html>"),
+        ("500 Oops", "no json"),
+        ("200 OK", "{}"),
+    ] {
+        let (output, _) = Daemon::answering(status, body).run(&["adapter", "show", "vm1"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            stderr(&output).contains("is it the control socket of a vrdmad"),
+            "{}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn an_absent_daemon_is_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let output = vrdma(&socket, &["status"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("does not exist; start vrdmad"),
+        "{}",
+        stderr(&output)
+    );
+    drop(UnixListener::bind(&socket).unwrap());
+    assert!(stderr(&vrdma(&socket, &["status"])).contains("nobody listens"));
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    assert!(stderr(&vrdma(&folder.path().join("file"), &["status"])).contains("no daemon"));
+}
+
+#[test]
+fn wrong_arguments_say_what_is_right() {
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["portgroup", "add", "Blue"],
+            "use 1 to 32 of the characters",
+        ),
+        (
+            &["portgroup", "add", "blue", "--vlan", "4095"],
+            "use a number from 1 to 4094",
+        ),
+        (&["adapter", "add", "a"], "--portgroup"),
+        (
+            &["adapter", "add", "a", "--portgroup", "b", "--mac", "1"],
+            "six two-digit hexadecimal numbers",
+        ),
+        (
+            &[
+                "adapter",
+                "add",
+                "a",
+                "--portgroup",
+                "b",
+                "--doorbells",
+                "x",
+            ],
+            "\"mapped\" or \"trapped\"",
+        ),
+        (
+            &["adapter", "qemu-args", "a", "--memory", "2"],
+            "write a number and K, M, G or T",
+        ),
+        (
+            &[
+                "adapter",
+                "qemu-args",
+                "a",
+                "--without-memory",
+                "--memory",
+                "2G",
+            ],
+            "cannot be used with",
+        ),
+    ];
+    for (arguments, sentence) in cases {
+        let output = vrdma(Path::new("/nonexistent"), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            stderr(&output).contains(sentence),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn doctor_without_a_daemon_fails_and_says_so_as_json() {
+    let output = vrdma(
+        Path::new("/nonexistent"),
+        &["doctor", "--qemu", "/nonexistent", "--json"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let checks: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let failed = checks
+        .iter()
+        .filter(|check| check["verdict"] == "fail")
+        .map(|check| check["name"].as_str().unwrap());
+    assert_eq!(failed.collect::<Vec<_>>(), ["daemon", "QEMU"]);
+}
