@@ -74,10 +74,10 @@ impl Device {
         }
     }
 
-    /// Whether the device needs looking at.
+    /// Whether the device needs looking at; without bus mastering it does not, whatever waits.
     pub fn activity(&self) -> Activity {
         match &self.stage {
-            Stage::Active(adapter, _) => Activity {
+            Stage::Active(adapter, _) if self.config_space.bus_master() => Activity {
                 live_contexts: adapter.contexts.in_use(),
                 runnable: adapter.is_runnable(),
             },
