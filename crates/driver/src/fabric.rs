@@ -153,18 +153,18 @@ impl Fabric {
         }
     }
 
-    /// One turn of one device; true if anything was done.
+    /// One turn of one device, with at most one request carried; true if anything was done.
     pub fn step(&mut self, from: usize) -> bool {
         self.take_gid_changes(from);
         let now = self.clock.now();
         let space = Arc::clone(self[from].dma());
         let view = space.view();
-        let mut busy = self[from].device.poll(&view, now);
-        while let Some(request) = self[from].device.next_request(&view, now) {
-            busy = true;
-            drop_unless_carried(self.carry(from, &request));
-        }
-        busy
+        let busy = self[from].device.poll(&view, now);
+        let Some(request) = self[from].device.next_request(&view, now) else {
+            return busy || self[from].device.activity().runnable;
+        };
+        self.carry(from, &request);
+        true
     }
 
     fn take_gid_changes(&mut self, guest: usize) {
@@ -177,23 +177,25 @@ impl Fabric {
         }
     }
 
-    /// Delivers a request and takes the answer back. `None` where something was lost.
-    fn carry(&mut self, from: usize, request: &Request<Region>) -> Option<()> {
-        let to = self.destination(request)?;
+    /// Delivers a request and takes the answer back, unless one of them is lost.
+    fn carry(&mut self, from: usize, request: &Request<Region>) {
+        let Some(to) = self.destination(request) else {
+            return;
+        };
         let now = self.clock.now();
         let spaces = [from, to].map(|guest| Arc::clone(self[guest].dma()));
         let [source, target] = [spaces[0].view(), spaces[1].view()];
         if (self.loses)(Unit::Request(request)) {
-            return None;
+            return;
         }
         let responder = &mut self.guests[to].device;
-        let response = responder.deliver(&target, request, &source, now)?;
-        if (self.loses)(Unit::Response(&response)) {
-            return None;
+        let response = responder.deliver(&target, request, &source, now);
+        if let Some(response) = response
+            && !(self.loses)(Unit::Response(&response))
+        {
+            let requester = &mut self.guests[from].device;
+            requester.respond(&source, &response, &target, now);
         }
-        let requester = &mut self.guests[from].device;
-        requester.respond(&source, &response, &target, now);
-        Some(())
     }
 
     fn destination(&mut self, request: &Request<Region>) -> Option<usize> {
@@ -203,6 +205,3 @@ impl Fabric {
         self.gids.get(&request.route.dgid).copied()
     }
 }
-
-/// A fabric does not say when it loses something.
-fn drop_unless_carried(_: Option<()>) {}

@@ -2,5 +2,12 @@
 
 mod atomic;
 mod connected;
+mod datagram;
 mod doorbells;
+mod errors;
+mod events;
+mod fast_register;
+mod life;
 mod probe;
+mod retry;
+mod shared_receive;
