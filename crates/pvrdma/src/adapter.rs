@@ -16,9 +16,11 @@
 mod completion;
 mod doorbells;
 mod events;
+mod failing;
 mod flow;
 mod gids;
 mod notify;
+mod publish;
 mod sending;
 mod settle;
 
@@ -47,6 +49,7 @@ use crate::slots::Slots;
 pub(crate) use events::{CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
 pub use gids::GidChange;
 use notify::Watch;
+use publish::Batch;
 
 /// What every step works with: the guest's memory, held still, and the time.
 #[derive(Clone, Copy)]
@@ -82,6 +85,9 @@ pub(crate) struct Adapter {
     pub(crate) chatter: Chatter,
     /// Queue pairs whose rings may hold something to fetch.
     run: VecDeque<QpId>,
+    /// Units taken in since the guest was last shown anything.
+    unsettled: u32,
+    batch: Batch,
     watch: Watch,
     /// Where looking at doorbell pages goes on.
     page_cursor: usize,
@@ -120,6 +126,8 @@ impl Adapter {
             oddities: Oddities::default(),
             chatter: Chatter::new(),
             run: VecDeque::new(),
+            unsettled: 0,
+            batch: Batch::default(),
             watch: Watch::default(),
             page_cursor: 0,
             events: DeviceRing::new(terms.event_pages),

@@ -97,6 +97,7 @@ pub(crate) enum Outcome {
 
 /// Executes the request in the slot.
 pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) -> Outcome {
+    adapter.settle(turn);
     let mut bytes = [0; REQUEST_BYTES];
     if turn.memory.read(slots.request, &mut bytes).is_err() {
         return Outcome::SlotLost;

@@ -56,10 +56,12 @@ impl<'a, 'v> Entry<'a, 'v> {
 
     /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
     fn sges(&self, start: usize, count: u32) -> Result<SgeList, RingError> {
-        let count = count.min(SGES_MAX) as usize;
-        let end = start + count * SGE_BYTES;
-        let first = &self.bytes[start..end.min(self.length).max(start)];
-        let mut list: SgeList = parse(first).collect();
+        let end = start + count.min(SGES_MAX) as usize * SGE_BYTES;
+        let mut list = SgeList::new();
+        append(
+            &mut list,
+            &self.bytes[start..end.min(self.length).max(start)],
+        );
         if end > self.length {
             self.read_rest(end - self.length, &mut list)?;
         }
@@ -71,17 +73,18 @@ impl<'a, 'v> Entry<'a, 'v> {
         let mut rest = [0; SGES_MAX as usize * SGE_BYTES];
         let rest = &mut rest[..bytes];
         self.memory.read(self.address + self.length as u64, rest)?;
-        list.extend(parse(rest));
+        append(list, rest);
         Ok(())
     }
 }
 
-fn parse(bytes: &[u8]) -> impl Iterator<Item = Sge> {
-    let entries = bytes.chunks_exact(SGE_BYTES);
-    let entries = entries.filter_map(|bytes| SgeEntry::read_from_bytes(bytes).ok());
-    entries.map(|entry| Sge {
-        addr: entry.addr.get(),
-        length: entry.length.get(),
-        lkey: Lkey(entry.lkey.get()),
-    })
+fn append(list: &mut SgeList, bytes: &[u8]) {
+    for entry in bytes.chunks_exact(SGE_BYTES) {
+        let entry = SgeEntry::read_from_bytes(entry).expect("chunks are as long as entries");
+        list.push(Sge {
+            addr: entry.addr.get(),
+            length: entry.length.get(),
+            lkey: Lkey(entry.lkey.get()),
+        });
+    }
 }

@@ -24,6 +24,7 @@ use std::io;
 use std::sync::Arc;
 
 use vrdma_memory::{SharedPages, Space};
+use vrdma_verbs::Time;
 
 use crate::abi::register::Vector;
 use crate::adapter::{Adapter, GidChange};
@@ -57,6 +58,8 @@ pub struct Device {
     error: u32,
     /// What the guest wrote into the MAC registers, which have no effect.
     mac: [u32; 2],
+    /// Time of the last unit taken in.
+    batch_time: Time,
     /// Lives so far: each starts with other queue pair numbers and keys.
     lives: u64,
     /// Addresses were bound when the last life ended.
@@ -89,6 +92,7 @@ impl Device {
             dsr_low: 0,
             error: registers::NOT_ACTIVE,
             mac: [0; 2],
+            batch_time: Time::default(),
             lives: 0,
             gids_cleared: false,
         })
@@ -104,8 +108,10 @@ impl Device {
         &self.space
     }
 
-    /// The vectors to fire now, one bit each.
+    /// The vectors to fire now, one bit each. Call it at the end of a batch: the guest is shown what
+    /// the batch has done so far.
     pub fn take_interrupts(&mut self) -> u32 {
+        self.end_batch();
         if let Stage::Active(adapter, _) = &mut self.stage {
             self.interrupts.raise(adapter.take_raised());
         }

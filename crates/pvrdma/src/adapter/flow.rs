@@ -30,7 +30,7 @@ impl Adapter {
             self.stage(turn, queue);
         }
         let response = self.hca.deliver(request, source, turn.memory);
-        self.settle(turn);
+        self.settle_soon(turn);
         response
     }
 
@@ -42,7 +42,7 @@ impl Adapter {
         source: &View<'_>,
     ) {
         self.hca.respond(response, source, turn.memory, turn.now);
-        self.settle(turn);
+        self.settle_soon(turn);
     }
 
     fn stage(&mut self, turn: Turn<'_, '_>, queue: ReceiveQueue) {

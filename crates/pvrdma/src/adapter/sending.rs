@@ -46,16 +46,16 @@ impl Adapter {
     }
 
     /// A datagram is complete as soon as the engine has handed it out, but its payload is read when
-    /// it is delivered. So what a unit caused is told with the next call, when it was delivered.
+    /// it is delivered. So what a unit caused is shown with a later call, when it was delivered.
     fn transmit(&mut self, turn: Turn<'_, '_>) -> Option<Request<Region>> {
-        self.settle(turn);
         while let Some(id) = self.hca.next_ready() {
             let request = self.hca.poll_transmit(id, turn.now, self.config.unit_bytes);
+            self.unsettled += 1;
             if request.is_some() {
                 return request;
             }
-            self.settle(turn);
         }
+        self.settle(turn);
         None
     }
 

@@ -1,62 +1,87 @@
-//! What comes out of the engine, into the guest's rings.
+//! What comes out of the engine, on its way into the guest's rings.
 //!
-//! The order of one completion is fixed: payload (the engine has moved it), work queue's consumer
-//! index, completion entry, completion producer index, notification, interrupt. A program with a
-//! queue of one posts again right after it polled, so the slot must be free before.
+//! Answers are taken in batches: with the guest's cache lines on another core, showing it every
+//! completion on its own would cost more than all the rest.
 
 use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::{CqId, QpId, SrqId};
+use vrdma_verbs::object::{CqId, QpId};
 use vrdma_verbs::work::{Completion, Event, Output, Status};
 
 use super::{Adapter, Turn, completion};
-use crate::abi::completion::CompletionEntry;
-use crate::arming::{Sight, Touches};
-use crate::queue::RingError;
+
+/// Units handed out or taken in before the guest is shown what they did: a few us of work.
+const UNITS_PER_BATCH: u32 = 64;
 
 impl Adapter {
-    /// Takes everything that the engine has to say.
-    pub(crate) fn settle(&mut self, turn: Turn<'_, '_>) {
-        while let Some(output) = self.hca.poll_output() {
-            self.settle_one(turn, output);
+    /// A unit was taken in: the guest sees what it did with the batch.
+    pub(super) fn settle_soon(&mut self, turn: Turn<'_, '_>) {
+        self.unsettled += 1;
+        if self.unsettled >= UNITS_PER_BATCH {
+            self.settle(turn);
         }
     }
 
-    fn settle_one(&mut self, turn: Turn<'_, '_>, output: Output) {
+    /// Whether a batch has begun.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.unsettled > 0
+    }
+
+    /// Takes everything that the engine has to say and shows it to the guest.
+    pub(crate) fn settle(&mut self, turn: Turn<'_, '_>) {
+        self.unsettled = 0;
+        while self.take_outputs(turn) {
+            // A ring that turns out to be unusable makes the engine say more.
+            self.publish(turn);
+        }
+    }
+
+    fn take_outputs(&mut self, turn: Turn<'_, '_>) -> bool {
+        let mut any = false;
+        while let Some(output) = self.hca.poll_output() {
+            self.take_output(turn, output);
+            any = true;
+        }
+        any
+    }
+
+    fn take_output(&mut self, turn: Turn<'_, '_>, output: Output) {
         match output {
             Output::SendDone { qp, cq, completion } => {
-                self.release_send(turn, qp);
+                self.release_send(qp);
                 if let Some(completion) = completion {
-                    self.publish(turn, cq, &completion);
+                    self.complete(turn, cq, &completion);
                 }
             }
             Output::RecvDone { cq, completion } => {
-                self.release_recv(turn, completion.qp);
-                self.publish(turn, cq, &completion);
+                self.release_recv(completion.qp);
+                self.complete(turn, cq, &completion);
             }
             Output::Event(event) => self.announce(turn, event),
         }
     }
 
-    fn release_send(&mut self, turn: Turn<'_, '_>, id: QpId) {
+    /// The slot of the oldest send request is free, and the engine has room for another.
+    fn release_send(&mut self, id: QpId) {
         let Some(qp) = self.qps.get_mut(id.0) else {
             return;
         };
-        let released = qp.release_send(turn.memory);
+        qp.send.release();
         if std::mem::take(&mut qp.starved) {
             self.wake(id);
         }
-        self.qp_checked(turn, id, released);
+        self.show_later(id);
     }
 
-    fn release_recv(&mut self, turn: Turn<'_, '_>, id: QpId) {
-        if let Some(qp) = self.qps.get_mut(id.0) {
-            let released = qp.release_recv(turn.memory);
-            self.qp_checked(turn, id, released);
+    /// Slots of a shared queue were free as soon as they were copied.
+    fn release_recv(&mut self, id: QpId) {
+        let recv = self.qps.get_mut(id.0).and_then(|qp| qp.recv.as_mut());
+        if let Some(recv) = recv {
+            recv.release();
+            self.show_later(id);
         }
     }
 
-    /// Puts a completion into its ring and notifies who asked for it.
-    fn publish(&mut self, turn: Turn<'_, '_>, id: CqId, completion: &Completion) {
+    fn complete(&mut self, turn: Turn<'_, '_>, id: CqId, completion: &Completion) {
         // A queue pair that is gone must not complete: one entry with a handle that the guest does
         // not know stops it from polling that ring for ever.
         let Some(qp) = self.qps.get(completion.qp.0) else {
@@ -64,36 +89,12 @@ impl Adapter {
         };
         let entry = completion::encode(completion, &qp.rules);
         let failed = completion.status != Status::Success;
-        if let Err(error) = self.push(turn, id, &entry, completion.solicited || failed) {
+        if let Err(error) = self.write_entry(turn, id, &entry, completion.solicited || failed) {
             self.fail_cq(turn, id, error);
         }
         if failed {
             self.flush_later(completion.qp);
         }
-    }
-
-    fn push(
-        &mut self,
-        turn: Turn<'_, '_>,
-        id: CqId,
-        entry: &CompletionEntry,
-        urgent: bool,
-    ) -> Result<(), RingError> {
-        let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
-            return Ok(());
-        };
-        let before = cq.sight(turn.memory, Touches::default())?;
-        cq.ring.push(turn.memory, entry)?;
-        // The page is looked at when the entry can be seen: a program that found the ring empty
-        // before that has rung already.
-        let owner = cq.owner;
-        let touches = self.hear(turn, owner);
-        if let Some(cq) = self.cqs.get_mut(id.0) {
-            let before = Sight { touches, ..before };
-            let verdict = cq.arming.published(before, urgent, turn.now);
-            self.obey(turn, id, verdict);
-        }
-        Ok(())
     }
 
     /// An error may have stopped the queue pair: what its rings hold has to be flushed.
@@ -113,67 +114,5 @@ impl Adapter {
             self.flush_later(id);
         }
         self.post_event(turn, event);
-    }
-
-    /// Fails the queue pair if its rings turned out to be unusable.
-    pub(crate) fn qp_checked(
-        &mut self,
-        turn: Turn<'_, '_>,
-        id: QpId,
-        result: Result<(), RingError>,
-    ) {
-        if let Err(error) = result {
-            self.fail_qp(turn, id, error);
-        }
-    }
-
-    pub(crate) fn fail_qp(&mut self, turn: Turn<'_, '_>, id: QpId, error: RingError) {
-        let Some(qp) = self.qps.get_mut(id.0).filter(|qp| !qp.dead) else {
-            return;
-        };
-        qp.dead = true;
-        self.complain(turn, "queue pair", id.0, error);
-        // Known to both sides by the same number, so this cannot miss.
-        let _ = self.hca.fail_qp(id);
-    }
-
-    /// The ring overflowed or is unusable: its queue pairs stop, and the rest of their rings is
-    /// flushed to where it still can be.
-    pub(crate) fn fail_cq(&mut self, turn: Turn<'_, '_>, id: CqId, error: RingError) {
-        let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
-            return;
-        };
-        cq.dead = true;
-        self.complain(turn, "completion queue", id.0, error);
-        let _ = self.hca.fail_cq(id);
-        let attached = self.qps.numbers(|qp| qp.send_cq == id || qp.recv_cq == id);
-        attached.into_iter().for_each(|qp| self.wake(QpId(qp)));
-    }
-
-    pub(crate) fn fail_srq(&mut self, turn: Turn<'_, '_>, id: SrqId, error: RingError) {
-        let Some(srq) = self.srqs.get_mut(id.0).filter(|srq| !srq.dead) else {
-            return;
-        };
-        srq.dead = true;
-        self.complain(turn, "shared receive queue", id.0, error);
-        let _ = self.hca.fail_srq(id);
-    }
-
-    /// The guest destroys a queue that is still in use: that is refused, but it frees the pages all
-    /// the same, so they are not touched any more.
-    pub(crate) fn withdraw_cq(&mut self, turn: Turn<'_, '_>, id: CqId) {
-        self.fail_cq(turn, id, RingError::Withdrawn);
-    }
-
-    /// As [`withdraw_cq`](Self::withdraw_cq).
-    pub(crate) fn withdraw_srq(&mut self, turn: Turn<'_, '_>, id: SrqId) {
-        self.fail_srq(turn, id, RingError::Withdrawn);
-    }
-
-    fn complain(&mut self, turn: Turn<'_, '_>, kind: &str, handle: u32, error: RingError) {
-        self.oddities.queues += 1;
-        if self.chatter.allows(turn.now) {
-            tracing::warn!(handle, %error, "a guest's {kind} failed");
-        }
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn create(
             owner,
             ring,
             arming: Arming::new(),
+            unpublished: None,
             watched_at: None,
             dead: false,
             _charge: charge,

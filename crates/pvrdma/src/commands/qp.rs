@@ -49,6 +49,7 @@ pub(super) fn create(
             recv: geometry.recv.map(WorkRing::new),
             queued: false,
             starved: false,
+            unshown: false,
             dead: false,
             _charge: charge,
         },

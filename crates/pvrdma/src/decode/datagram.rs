@@ -9,38 +9,32 @@ use super::send::part;
 use crate::abi::doorbell::HANDLE_MASK;
 use crate::abi::work::{AddressVector, DatagramPart, SendHeader};
 
-const PORT: u8 = 1;
 /// 20 bits.
 const FLOW_LABEL: u32 = 0x000f_ffff;
 
-/// The destination of a datagram of a queue pair in `pd`. Whether the source GID is bound is for the
-/// engine to say.
+/// The destination of a datagram of a queue pair in `pd`. Port, addresses and the source GID are for
+/// the engine to judge.
 pub(super) fn decode(header: &SendHeader, pd: PdId) -> Result<Datagram, Status> {
     let part: DatagramPart = part(header);
-    let qpn = Qpn::new(part.remote_qpn.get()).filter(|qpn| qpn.get() != 0);
+    let named_pd = PdId(part.av.port_pd.get() & HANDLE_MASK);
+    let qpn = Qpn::new(part.remote_qpn.get()).filter(|_| named_pd == pd);
     Ok(Datagram {
         qpn: qpn.ok_or(Status::LocQpOp)?,
         qkey: Qkey(part.remote_qkey.get()),
-        address: address(&part.av, pd).ok_or(Status::LocQpOp)?,
+        address: address(&part.av),
     })
 }
 
-fn address(av: &AddressVector, pd: PdId) -> Option<Address> {
-    let port_pd = av.port_pd.get();
-    let port = (port_pd >> 24) as u8;
-    let dgid = Gid(av.dgid);
-    let ours = port == PORT && port_pd & HANDLE_MASK == pd.0;
-    (ours && !dgid.is_zero() && !dgid.is_multicast()).then(|| {
-        let word = av.sl_tclass_flowlabel.get();
-        Address {
-            dgid,
-            sgid_index: av.gid_index,
-            hop_limit: av.hop_limit,
-            traffic_class: (word >> 20) as u8,
-            flow_label: word & FLOW_LABEL,
-            sl: 0,
-            port,
-            dmac: av.dmac,
-        }
-    })
+fn address(av: &AddressVector) -> Address {
+    let word = av.sl_tclass_flowlabel.get();
+    Address {
+        dgid: Gid(av.dgid),
+        sgid_index: av.gid_index,
+        hop_limit: av.hop_limit,
+        traffic_class: (word >> 20) as u8,
+        flow_label: word & FLOW_LABEL,
+        sl: 0,
+        port: (av.port_pd.get() >> 24) as u8,
+        dmac: av.dmac,
+    }
 }

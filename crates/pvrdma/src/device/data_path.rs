@@ -68,6 +68,7 @@ impl Device {
         source: &View<'_>,
         now: Time,
     ) -> Option<Response<Region>> {
+        self.batch_time = now;
         self.working()?
             .deliver(Turn { memory, now }, request, source)
     }
@@ -80,8 +81,24 @@ impl Device {
         source: &View<'_>,
         now: Time,
     ) {
+        self.batch_time = now;
         if let Some(adapter) = self.working() {
             adapter.respond(Turn { memory, now }, response, source);
+        }
+    }
+
+    /// Shows the guest what the last units did.
+    pub(super) fn end_batch(&mut self) {
+        let now = self.batch_time;
+        let Stage::Active(adapter, _) = &mut self.stage else {
+            return;
+        };
+        if adapter.is_unsettled() && self.config_space.bus_master() {
+            let memory = self.space.view();
+            adapter.settle(Turn {
+                memory: &memory,
+                now,
+            });
         }
     }
 

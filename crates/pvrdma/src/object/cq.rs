@@ -9,11 +9,21 @@ use crate::queue::RingError;
 use crate::queue::completion::CompletionRing;
 use crate::quota::Charge;
 
+/// Entries that were written and that the guest does not know of yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unpublished {
+    /// The ring without them.
+    pub(crate) before: Sight,
+    /// One of them is solicited or an error.
+    pub(crate) urgent: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Cq {
     pub(crate) owner: Owner,
     pub(crate) ring: CompletionRing,
     pub(crate) arming: Arming,
+    pub(crate) unpublished: Option<Unpublished>,
     /// Its entry among the queues to look at again.
     pub(crate) watched_at: Option<Time>,
     /// Overflowed, or its ring is unusable: nothing is written any more.

@@ -24,6 +24,8 @@ pub(crate) struct Qp {
     pub(crate) queued: bool,
     /// Has requests that the engine had no room for.
     pub(crate) starved: bool,
+    /// Its consumer indices moved since the guest was shown them.
+    pub(crate) unshown: bool,
     /// Its rings are unusable: they are not touched any more.
     pub(crate) dead: bool,
     pub(crate) _charge: Charge,
@@ -79,18 +81,14 @@ impl Qp {
         receive::decode(memory, at, recv.stride(), max_sge).map(Some)
     }
 
-    /// The oldest send request is done: the guest may reuse its slot.
-    pub(crate) fn release_send(&mut self, memory: &View<'_>) -> Result<(), RingError> {
-        match self.dead {
-            true => Ok(()),
-            false => self.send.release(memory, &self.pages),
+    /// Lets the guest reuse the slots of requests that are done.
+    pub(crate) fn show_released(&mut self, memory: &View<'_>) -> Result<(), RingError> {
+        if self.dead {
+            return Ok(());
         }
-    }
-
-    /// The oldest receive is done. Those of a shared queue were released when they were copied.
-    pub(crate) fn release_recv(&mut self, memory: &View<'_>) -> Result<(), RingError> {
-        match self.recv.as_mut().filter(|_| !self.dead) {
-            Some(recv) => recv.release(memory, &self.pages),
+        self.send.show_released(memory, &self.pages)?;
+        match &mut self.recv {
+            Some(recv) => recv.show_released(memory, &self.pages),
             None => Ok(()),
         }
     }

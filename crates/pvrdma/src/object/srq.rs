@@ -34,7 +34,8 @@ impl Srq {
         }
         let at = self.ring.fetch(&self.pages)?;
         let request = receive::decode(memory, at, self.ring.stride(), self.max_sge)?;
-        self.ring.release(memory, &self.pages)?;
+        self.ring.release();
+        self.ring.show_released(memory, &self.pages)?;
         Ok(Some(request))
     }
 

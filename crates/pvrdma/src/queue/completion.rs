@@ -1,4 +1,11 @@
 //! A completion ring: we produce, the guest consumes.
+//!
+//! ```text
+//!   consumer ≤ published ≤ producer ≤ consumer + slots        (around the circle)
+//!      │           │          └ next entry to write
+//!      │           └ producer index that the guest sees
+//!      └ the guest's index, as last read and checked
+//! ```
 
 use vrdma_memory::{PageList, View};
 use zerocopy::IntoBytes;
@@ -18,7 +25,7 @@ pub(crate) struct CompletionRing {
     shape: RingShape,
     pages: PageList,
     producer: u32,
-    /// The guest's index as last read.
+    published: u32,
     consumer: u32,
 }
 
@@ -29,12 +36,13 @@ impl CompletionRing {
             shape: RingShape::of(entries),
             pages,
             producer: 0,
+            published: 0,
             consumer: 0,
         }
     }
 
-    /// Publishes an entry: its bytes first, then the producer index.
-    pub(crate) fn push(
+    /// Writes an entry behind the last; the guest does not see it yet.
+    pub(crate) fn write(
         &mut self,
         view: &View<'_>,
         entry: &CompletionEntry,
@@ -44,24 +52,37 @@ impl CompletionRing {
         let at = entry_address(&self.pages, FIRST_PAGE, slot, ENTRY_BYTES)?;
         view.write(at, entry.as_bytes())?;
         self.producer = self.shape.next(self.producer);
+        Ok(())
+    }
+
+    /// Shows the guest everything written.
+    pub(crate) fn publish(&mut self, view: &View<'_>) -> Result<(), RingError> {
         view.store_u32_release(self.state()?, self.producer)?;
+        self.published = self.producer;
         Ok(())
     }
 
     fn make_room(&mut self, view: &View<'_>) -> Result<(), RingError> {
-        if self.filled() < self.shape.usable() || self.unconsumed(view)? < self.shape.usable() {
-            return Ok(());
+        if self.filled() == self.shape.usable() {
+            self.unconsumed(view)?;
         }
-        Err(RingError::Full)
+        match self.filled() < self.shape.usable() {
+            true => Ok(()),
+            false => Err(RingError::Full),
+        }
     }
 
-    /// Entries that the guest has not taken; reads its index.
+    /// Published entries that the guest has not taken; reads its index.
     pub(crate) fn unconsumed(&mut self, view: &View<'_>) -> Result<u32, RingError> {
         let consumer = view.load_u32_acquire(self.state()? + CONSUMER)?;
-        let filled = self.shape.filled(self.producer, consumer);
-        let filled = filled.ok_or(RingError::Index)?;
+        // An index that moves back can be in order with what is published and not with the rest.
+        let all = self.shape.filled(self.producer, consumer);
+        let published = self.shape.filled(self.published, consumer);
+        let (Some(_), Some(published)) = (all, published) else {
+            return Err(RingError::Index);
+        };
         self.consumer = consumer;
-        Ok(filled)
+        Ok(published)
     }
 
     /// The guest's index as last read.
@@ -69,6 +90,7 @@ impl CompletionRing {
         self.consumer
     }
 
+    /// Entries between the guest's index and ours.
     fn filled(&self) -> u32 {
         let filled = self.shape.filled(self.producer, self.consumer);
         filled.expect("the consumer index is checked before it is kept")

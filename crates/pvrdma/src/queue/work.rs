@@ -4,7 +4,7 @@
 //!   released ≤ fetched ≤ producer ≤ released + slots        (around the circle)
 //!      │          │          └ the guest's index, as last read and checked
 //!      │          └ next entry to copy
-//!      └ consumer index that the guest sees: entries before it may be overwritten
+//!      └ consumer index for the guest to see: entries before it may be overwritten
 //! ```
 
 use vrdma_memory::{PAGE, PageList, View};
@@ -51,6 +51,8 @@ pub(crate) struct WorkRing {
     producer: u32,
     fetched: u32,
     released: u32,
+    /// The consumer index that the guest sees.
+    shown: u32,
 }
 
 impl WorkRing {
@@ -61,12 +63,14 @@ impl WorkRing {
             producer: 0,
             fetched: 0,
             released: 0,
+            shown: 0,
         }
     }
 
     /// Back to zero, as the guest does when the queue pair is reset.
     pub(crate) fn restart(&mut self) {
-        (self.producer, self.fetched, self.released) = (0, 0, 0);
+        (self.producer, self.fetched) = (0, 0);
+        (self.released, self.shown) = (0, 0);
     }
 
     /// Bytes of one entry.
@@ -111,10 +115,21 @@ impl WorkRing {
         entry_address(pages, self.area.first_page, slot, self.area.stride)
     }
 
-    /// Lets the guest reuse the oldest entry that it may not yet.
-    pub(crate) fn release(&mut self, view: &View<'_>, pages: &PageList) -> Result<(), RingError> {
+    /// The oldest entry in use is done.
+    pub(crate) fn release(&mut self) {
         self.released = self.shape.next(self.released);
-        view.store_u32_release(self.state(pages)? + CONSUMER, self.released)?;
+    }
+
+    /// Lets the guest reuse the entries that are done, if there are more of them than it knows.
+    pub(crate) fn show_released(
+        &mut self,
+        view: &View<'_>,
+        pages: &PageList,
+    ) -> Result<(), RingError> {
+        if self.shown != self.released {
+            view.store_u32_release(self.state(pages)? + CONSUMER, self.released)?;
+            self.shown = self.released;
+        }
         Ok(())
     }
 
