@@ -60,12 +60,16 @@ impl Adapter {
     ) -> Option<()> {
         let qp = self.qps.get_mut(id.0)?;
         may_ring(owner, qp.owner())?;
+        let state = self.hca.qp_state(id)?;
+        // Between a reset and its return the guest's indices are still those of before.
+        if state == QpState::Reset {
+            return Some(());
+        }
         if flags.contains(QpFlags::RECV) {
             let checked = qp.check_receives(turn.memory);
             self.qp_checked(turn, id, checked);
         }
-        let flushing = self.hca.qp_state(id) == Some(QpState::Err);
-        if flags.contains(QpFlags::SEND) || flushing {
+        if flags.contains(QpFlags::SEND) || state == QpState::Err {
             self.wake(id);
         }
         Some(())
@@ -126,8 +130,9 @@ impl Adapter {
         notify::touches(&mut self.contexts, owner)
     }
 
-    /// Looks at mapped doorbell pages and goes on with the scans they caused; true if anything was
-    /// found or is still to be looked at.
+    /// Looks at mapped doorbell pages and goes on with the scans they caused; true if something is
+    /// still to be looked at. A word alone is no reason to look again at once: a guest that polls an
+    /// empty queue writes one every time.
     pub(super) fn look_at_pages(&mut self, turn: Turn<'_, '_>) -> bool {
         let mut busy = false;
         for _ in 0..self.contexts.live().len().min(PAGES_PER_POLL) {
@@ -135,7 +140,7 @@ impl Adapter {
             let page = live[self.page_cursor % live.len()];
             self.page_cursor = self.page_cursor.wrapping_add(1);
             for doorbell in Doorbell::ALL {
-                busy |= self.take_and_ring(turn, page, doorbell);
+                self.take_and_ring(turn, page, doorbell);
             }
             self.settle(turn);
             busy |= self.scan_qps(turn, page) | self.show_heard(turn, page);
@@ -143,19 +148,17 @@ impl Adapter {
         busy
     }
 
-    /// Takes a word out of a mapped page and serves it; false if there was none.
-    fn take_and_ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell) -> bool {
+    /// Takes a word out of a mapped page, if there is one, and serves it.
+    fn take_and_ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell) {
         let offset = u64::from(page) * PAGE + doorbell.offset();
         let word = match &self.doorbell_pages {
             Some(pages) if page != 0 => take_word(pages, offset as usize),
             _ => 0,
         };
-        if word == 0 {
-            return false;
+        if word != 0 {
+            self.look_behind(page, doorbell);
+            self.ring(turn, page, doorbell, word);
         }
-        self.look_behind(page, doorbell);
-        self.ring(turn, page, doorbell, word);
-        true
     }
 
     /// The word may have overwritten others.
