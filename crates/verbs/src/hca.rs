@@ -78,9 +78,7 @@ impl<R: Clone> Hca<R> {
             return Err(Error::InvalidAttribute);
         }
         *self.gid_entry(index)? = Some(gid);
-        for (_, qp) in self.qps.iter_mut() {
-            qp.reschedule(&mut self.schedule);
-        }
+        self.wake_all();
         Ok(())
     }
 
@@ -176,6 +174,12 @@ impl<R: Clone> Hca<R> {
         self.qps.iter_mut().for_each(|(_, qp)| qp.trim());
         let outputs = &mut self.shared.outputs;
         outputs.shrink_to(outputs.len());
+    }
+
+    /// Every QP with something to send is ready.
+    pub(crate) fn wake_all(&mut self) {
+        let Self { qps, schedule, .. } = self;
+        qps.iter_mut().for_each(|(_, qp)| qp.reschedule(schedule));
     }
 
     /// The QPs that a predicate picks.

@@ -26,6 +26,7 @@ pub mod object;
 mod qp;
 mod requester;
 mod responder;
+pub mod saved;
 mod shared;
 mod srq;
 mod table;

@@ -62,6 +62,21 @@ impl<R> Mr<R> {
         (end <= self.length).then_some(Spot { region, offset })
     }
 
+    /// Whether such a region could have come from registrations and fast registers.
+    pub(crate) fn is_consistent(&self, owner: Owner) -> bool {
+        let ranged = range_is_valid(self.start, self.length) && access_is_valid(self.access);
+        match self.kind {
+            MrKind::User => self.region.is_some() && ranged,
+            MrKind::Dma => {
+                owner == Owner::KERNEL && self.region.is_some() && local_only(self.access)
+            }
+            MrKind::FastRegister { pages } => {
+                let filled = self.region.is_none() || ranged;
+                owner == Owner::KERNEL && filled && pages <= FAST_REGISTER_PAGES_MAX
+            }
+        }
+    }
+
     fn is_fast_register(&self) -> bool {
         matches!(self.kind, MrKind::FastRegister { .. })
     }

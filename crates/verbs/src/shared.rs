@@ -18,6 +18,9 @@ use crate::table::Table;
 use crate::unit::Route;
 use crate::work::{Event, Output};
 
+/// Entries that an 8-bit index reaches.
+const GIDS_MAX: u32 = 256;
+
 /// A protection domain; `users` counts the objects that name it.
 pub(crate) struct Pd {
     pub(crate) owner: Owner,
@@ -45,7 +48,7 @@ impl<R> Shared<R> {
             mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
             cqs: Table::new(0, limits.cqs, seed),
             srqs: Table::new(0, limits.srqs, seed),
-            gids: alloc::vec![None; limits.gids as usize],
+            gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],
             outputs: VecDeque::new(),
             counters: Counters::default(),
         }

@@ -26,6 +26,8 @@ pub(crate) struct Table<T> {
     slots: Vec<Slot<T>>,
     free: VecDeque<u32>,
     limit: u32,
+    /// Slots at the start that never hold anything.
+    unused: u32,
     seed: u64,
     live: u32,
 }
@@ -38,6 +40,7 @@ impl<T> Table<T> {
             slots,
             free: VecDeque::new(),
             limit,
+            unused: first,
             seed,
             live: 0,
         }
@@ -82,6 +85,55 @@ impl<T> Table<T> {
         self.free.push_back(index);
         self.live -= 1;
         Some(value)
+    }
+
+    /// The generation of every slot, for saving.
+    pub(crate) fn generations(&self) -> impl Iterator<Item = u8> {
+        self.slots.iter().map(|slot| slot.generation)
+    }
+
+    /// The free slots, oldest first, for saving.
+    pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
+        self.free.iter().copied()
+    }
+
+    pub(crate) fn generation(&self, index: u32) -> u8 {
+        self.slots
+            .get(index as usize)
+            .map_or(0, |slot| slot.generation)
+    }
+
+    /// Restoring: slots without objects. False when they are more than the table may have, or
+    /// fewer than the ones that it never uses.
+    pub(crate) fn set_slots(&mut self, generations: &[u8]) -> bool {
+        let most = self.limit.max(self.unused) as usize;
+        let fits = (self.unused as usize..=most).contains(&generations.len());
+        if fits {
+            self.slots = generations.iter().map(|g| Slot::vacant(*g)).collect();
+        }
+        fits
+    }
+
+    /// Restoring: puts an object into its slot. False when there is no such vacant slot.
+    pub(crate) fn occupy(&mut self, index: u32, value: T) -> bool {
+        let slot = self.slots.get_mut(index as usize);
+        let vacant = slot.filter(|slot| slot.value.is_none() && index >= self.unused);
+        self.live += u32::from(vacant.is_some());
+        vacant.map(|slot| slot.value = Some(value)).is_some()
+    }
+
+    /// Restoring, last: the free slots. False unless they are exactly those without objects.
+    pub(crate) fn set_free(&mut self, free: &[u32]) -> bool {
+        let vacant = self.slots.len() as u32 - self.unused - self.live;
+        let mut once = alloc::collections::BTreeSet::new();
+        let right = |index: &u32| {
+            let slot = self.slots.get(*index as usize);
+            let vacant = slot.is_some_and(|slot| slot.value.is_none());
+            vacant && *index >= self.unused && once.insert(*index)
+        };
+        let exact = free.len() == vacant as usize && free.iter().all(right);
+        self.free = free.iter().copied().collect();
+        exact
     }
 
     fn vacancy(&mut self) -> Option<u32> {

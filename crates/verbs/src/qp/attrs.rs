@@ -41,12 +41,15 @@ pub(crate) fn check_values<R>(
     attr: &QpAttr,
     mask: AttrMask,
 ) -> Result<(), Error> {
-    let limits = &shared.limits;
-    let wrong = |flag: AttrMask| mask.contains(flag) && !value_is_valid(limits, attr, flag);
     let path_is_wrong = mask.contains(AttrMask::AV) && !path_is_valid(shared, &attr.address);
-    (!mask.iter().any(wrong) && !path_is_wrong)
+    (values_are_valid(&shared.limits, attr, mask) && !path_is_wrong)
         .then_some(())
         .ok_or(Error::InvalidAttribute)
+}
+
+/// Whether the numbers that the mask names are in their ranges.
+pub(crate) fn values_are_valid(limits: &Limits, attr: &QpAttr, mask: AttrMask) -> bool {
+    mask.iter().all(|flag| value_is_valid(limits, attr, flag))
 }
 
 fn value_is_valid(limits: &Limits, attr: &QpAttr, flag: AttrMask) -> bool {

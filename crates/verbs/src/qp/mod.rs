@@ -8,7 +8,7 @@ use alloc::boxed::Box;
 
 use vrdma_wire::Qpn;
 
-pub(crate) use attrs::PORT;
+pub(crate) use attrs::{PORT, values_are_valid};
 
 use crate::attr::{AttrMask, QpAttr, QpState};
 use crate::error::Error;
@@ -23,6 +23,11 @@ use crate::work::{Event, Output};
 /// Bits of a QPN that are the slot; the generation is above.
 const QPN_SLOT_BITS: u32 = 16;
 
+/// The number of a QP other than the GSI. The generation is never 0, so it is neither QP0 nor QP1.
+pub(crate) fn numbered(slot: u32, generation: u8) -> Qpn {
+    Qpn::from_low_bits(u32::from(generation) << QPN_SLOT_BITS | slot)
+}
+
 pub(crate) struct Qp<R> {
     pub(crate) id: QpId,
     pub(crate) qpn: Qpn,
@@ -36,7 +41,7 @@ pub(crate) struct Qp<R> {
 }
 
 impl<R> Qp<R> {
-    fn new(id: QpId, qpn: Qpn, owner: Owner, spec: QpSpec) -> Self {
+    pub(crate) fn new(id: QpId, qpn: Qpn, owner: Owner, spec: QpSpec) -> Self {
         Self {
             id,
             qpn,
@@ -92,8 +97,11 @@ impl<R: Clone> Hca<R> {
         let owner = self.check_spec(&spec)?;
         let gsi = spec.qp_type == QpType::Gsi;
         let index = self.qps.insert(|slot, generation| {
-            let numbered = Qpn::from_low_bits(u32::from(generation) << QPN_SLOT_BITS | slot);
-            let qpn = if gsi { Qpn::GSI } else { numbered };
+            let qpn = if gsi {
+                Qpn::GSI
+            } else {
+                numbered(slot, generation)
+            };
             Box::new(Qp::new(QpId(slot), qpn, owner, spec))
         })?;
         if gsi {
@@ -123,7 +131,7 @@ impl<R: Clone> Hca<R> {
         Ok(owner)
     }
 
-    fn count_users(&mut self, spec: &QpSpec, count: impl Fn(&mut u32)) {
+    pub(crate) fn count_users(&mut self, spec: &QpSpec, count: impl Fn(&mut u32)) {
         let shared = &mut self.shared;
         for cq in [spec.send_cq, spec.recv_cq] {
             if let Ok(cq) = shared.cq_mut(cq) {
@@ -237,3 +245,6 @@ fn qp_of(output: &Output) -> Option<QpId> {
 fn check(condition: bool, error: Error) -> Result<(), Error> {
     condition.then_some(()).ok_or(error)
 }
+
+#[cfg(test)]
+mod tests;

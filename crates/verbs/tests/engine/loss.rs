@@ -260,7 +260,7 @@ fn an_unready_receiver_makes_later_requests_wait_too() {
 
 /// One request of a random mix, all over one page of the peer.
 #[derive(Clone, Debug)]
-enum Op {
+pub(crate) enum Op {
     Send(u32),
     Write(u32),
     WriteImm(u32),
@@ -268,7 +268,7 @@ enum Op {
     Add(u64),
 }
 
-fn ops() -> impl Strategy<Value = Vec<Op>> {
+pub(crate) fn ops() -> impl Strategy<Value = Vec<Op>> {
     let length = 0..3000u32;
     let op = prop_oneof![
         length.clone().prop_map(Op::Send),
@@ -281,8 +281,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 /// What went where, to compare with what should have.
-struct Ledger {
-    pair: Pair,
+pub(crate) struct Ledger {
+    pub(crate) pair: Pair,
     counter: Mr,
     /// Request, our buffer and the peer's, which are to be equal in the end.
     moved: Vec<(u64, Mr, Mr)>,
@@ -291,7 +291,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn new(setup: Setup, unit_bytes: u32) -> Self {
+    pub(crate) fn new(setup: Setup, unit_bytes: u32) -> Self {
         let mut pair = Pair::with(QpType::Rc, setup);
         pair.unit_bytes = unit_bytes;
         let counter = pair.b().register(8, ALL);
@@ -304,7 +304,7 @@ impl Ledger {
         }
     }
 
-    fn post(&mut self, id: u64, op: &Op) {
+    pub(crate) fn post(&mut self, id: u64, op: &Op) {
         let data: Vec<u8> = (0..3000).map(|i| (i as u64 * 31 + id * 7) as u8).collect();
         let part = |length: &u32| &data[..*length as usize];
         match op {
@@ -367,7 +367,7 @@ impl Ledger {
     }
 
     /// Every request has ended once and in order, and what succeeded has the right bytes.
-    fn check(&self, count: u64) {
+    pub(crate) fn check(&self, count: u64) {
         let [a, b] = &self.pair.nodes;
         let sends = a.sends();
         let good = sends
@@ -397,7 +397,7 @@ impl Ledger {
         }
     }
 
-    fn all_succeeded(&self) -> bool {
+    pub(crate) fn all_succeeded(&self) -> bool {
         self.pair.nodes[0]
             .sends()
             .iter()
@@ -405,7 +405,7 @@ impl Ledger {
     }
 }
 
-fn faults() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn faults() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0u8..12, 0..200)
 }
 

@@ -2,9 +2,11 @@
 
 mod connection;
 mod datagrams;
+mod hostile;
 mod loss;
 mod objects;
 mod pair;
 mod refusal;
 mod regions;
+mod saved;
 mod states;

@@ -93,14 +93,15 @@ impl Pair {
 
     /// Moves units until nothing moves any more without the clock.
     pub(crate) fn run(&mut self) {
-        loop {
-            self.collect();
-            let Some((to, unit)) = self.wire.pop_front() else {
-                break;
-            };
-            self.carry(to, unit);
-        }
+        while self.step() {}
         self.nodes.iter_mut().for_each(Node::drain_outputs);
+    }
+
+    /// Moves one unit, if there is one.
+    pub(crate) fn step(&mut self) -> bool {
+        self.collect();
+        let unit = self.wire.pop_front();
+        unit.map(|(to, unit)| self.carry(to, unit)).is_some()
     }
 
     /// Moves the clock and everything that moves with it.

@@ -1,0 +1,61 @@
+//! Counters go along: what an operator has seen does not begin anew because a host changed.
+
+use crate::counters::{Counters, Drops, Traffic};
+use crate::saved::record;
+
+/// Two structures with the same fields, each way.
+macro_rules! same_fields {
+    ($type:ident { $($field:ident),* $(,)? } $(nested { $($nested:ident),* })?) => {
+        impl From<&$type> for record::$type {
+            fn from(from: &$type) -> Self {
+                Self {
+                    $($field: from.$field,)*
+                    $($($nested: (&from.$nested).into(),)*)?
+                }
+            }
+        }
+
+        impl From<&record::$type> for $type {
+            fn from(from: &record::$type) -> Self {
+                Self {
+                    $($field: from.$field,)*
+                    $($($nested: (&from.$nested).into(),)*)?
+                }
+            }
+        }
+    };
+}
+
+same_fields!(Traffic {
+    sends,
+    writes,
+    reads,
+    atomics,
+    datagrams,
+    bytes,
+});
+
+same_fields!(Drops {
+    unknown_qp,
+    wrong_state,
+    wrong_peer,
+    unbound_gid,
+    wrong_qkey,
+    malformed,
+    no_receive,
+    out_of_sequence,
+    source_fault,
+    stale_response,
+});
+
+same_fields!(Counters {
+    duplicates,
+    naks_sent,
+    sequence_naks_sent,
+    rnr_naks_sent,
+    naks_received,
+    sequence_naks_received,
+    rnr_naks_received,
+    retries,
+    timeouts,
+} nested { sent, received, drops });

@@ -1,0 +1,93 @@
+//! An adapter as bytes: everything it knows, without host pointers, for another process to go on
+//! with.
+//!
+//! Save when nothing is between the two ends of the engine's interface: every unit that was polled
+//! has been delivered or given up, every output has been handed out. Units on a wire are not the
+//! engine's any more. The restored requester goes back to its oldest unanswered unit, so the peer
+//! sees at most repetitions; time-outs begin anew.
+//!
+//! Records have their own types ([`record`]), numbered fields and meaningful defaults. A newer
+//! version, or bytes that this version does not know, are refused rather than dropped.
+
+mod convert;
+mod counters;
+mod objects;
+mod queue_pair;
+mod record;
+mod work;
+
+use alloc::vec::Vec;
+
+use prost::Message;
+
+use crate::hca::Hca;
+
+/// Version of the records written. It grows with every change of what the fields mean.
+pub const VERSION: u32 = 1;
+
+/// Why an adapter cannot be saved now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("completions or events wait to be handed out")]
+pub struct NotQuiet;
+
+/// Why an adapter cannot be restored.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// Not such records at all.
+    #[error("the saved state is not readable")]
+    Unreadable,
+    /// Written by another version.
+    #[error("the saved state has version {0}, this engine reads version {VERSION}")]
+    Version(u32),
+    /// There is more in it than this version knows.
+    #[error("the saved state has parts that this engine does not know")]
+    Leftover,
+    /// A value or a reference that no adapter can have.
+    #[error("the saved state is not consistent: {0}")]
+    Inconsistent(&'static str),
+    /// The memory of a region could not be found again.
+    #[error("registered memory of the saved state does not exist here")]
+    Region,
+}
+
+/// Turns a region into bytes.
+type SaveRegion<'a, R> = &'a mut dyn FnMut(&R) -> Vec<u8>;
+
+/// Finds a region by its bytes.
+type FindRegion<'a, R> = &'a mut dyn FnMut(&[u8]) -> Option<R>;
+
+impl<R: Clone> Hca<R> {
+    /// The whole adapter as bytes; `region` names registered memory for [`Hca::restore`].
+    ///
+    /// Errors: completions or events have not been polled yet.
+    pub fn save(&self, mut region: impl FnMut(&R) -> Vec<u8>) -> Result<Vec<u8>, NotQuiet> {
+        if !self.shared.outputs.is_empty() {
+            return Err(NotQuiet);
+        }
+        Ok(objects::save(self, &mut region).encode_to_vec())
+    }
+
+    /// An adapter that goes on where [`Hca::save`] left off. `region` finds registered memory by the
+    /// name it was saved under. Nothing in `bytes` is trusted.
+    pub fn restore(
+        bytes: &[u8],
+        mut region: impl FnMut(&[u8]) -> Option<R>,
+    ) -> Result<Self, RestoreError> {
+        let header = record::Header::decode(bytes).map_err(|_| RestoreError::Unreadable)?;
+        if header.version != VERSION {
+            return Err(RestoreError::Version(header.version));
+        }
+        let adapter = record::Adapter::decode(bytes).map_err(|_| RestoreError::Unreadable)?;
+        if adapter.encoded_len() != bytes.len() {
+            return Err(RestoreError::Leftover);
+        }
+        objects::restore(&adapter, &mut region)
+    }
+}
+
+/// `Ok` when `condition` holds, otherwise what is inconsistent.
+fn check(condition: bool, what: &'static str) -> Result<(), RestoreError> {
+    condition
+        .then_some(())
+        .ok_or(RestoreError::Inconsistent(what))
+}

@@ -1,0 +1,262 @@
+//! The adapter's tables and their records.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use vrdma_wire::{Mac, Qpn};
+
+use crate::cq::Cq;
+use crate::hca::Hca;
+use crate::mr::Mr;
+use crate::object::{Identity, MrKind, Owner, PdId, QpId, QpType};
+use crate::saved::convert::{access, gid, narrow, restore_limits, save_limits};
+use crate::saved::queue_pair::restore_receives;
+use crate::saved::work::save_receive;
+use crate::saved::{FindRegion, RestoreError, SaveRegion, VERSION, check, queue_pair, record};
+use crate::shared::{Pd, Shared};
+use crate::srq::Srq;
+use crate::table::Table;
+
+pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record::Adapter {
+    let shared = &hca.shared;
+    record::Adapter {
+        version: VERSION,
+        mac: hca.identity.mac.0.to_vec(),
+        seed: hca.identity.seed,
+        limits: save_limits(&shared.limits),
+        gids: save_gids(shared),
+        pd_slots: save_slots(&shared.pds),
+        pds: records(&shared.pds, save_pd),
+        mr_slots: save_slots(&shared.mrs),
+        mrs: records(&shared.mrs, |id, mr| save_mr(id, mr, region)),
+        cq_slots: save_slots(&shared.cqs),
+        cqs: records(&shared.cqs, save_cq),
+        srq_slots: save_slots(&shared.srqs),
+        srqs: records(&shared.srqs, save_srq),
+        qp_slots: save_slots(&hca.qps),
+        qps: records(&hca.qps, |_, qp| queue_pair::save(qp, region)),
+        counters: (&shared.counters).into(),
+    }
+}
+
+fn records<T, P>(table: &Table<T>, mut save: impl FnMut(u32, &T) -> P) -> Vec<P> {
+    table.iter().map(|(id, object)| save(id, object)).collect()
+}
+
+fn save_slots<T>(table: &Table<T>) -> record::Slots {
+    record::Slots {
+        generations: table.generations().collect(),
+        free: table.free().collect(),
+    }
+}
+
+fn save_gids<R>(shared: &Shared<R>) -> Vec<record::Gid> {
+    let indexed = (0..).zip(&shared.gids);
+    let bound = indexed.filter_map(|(index, gid)| {
+        gid.map(|gid| record::Gid {
+            index,
+            gid: gid.0.to_vec(),
+        })
+    });
+    bound.collect()
+}
+
+fn save_pd(id: u32, pd: &Pd) -> record::Pd {
+    record::Pd {
+        id,
+        owner: pd.owner.0,
+    }
+}
+
+fn save_mr<R>(id: u32, mr: &Mr<R>, region: SaveRegion<'_, R>) -> record::Mr {
+    let (kind, pages) = match mr.kind {
+        MrKind::User => (0, 0),
+        MrKind::Dma => (1, 0),
+        MrKind::FastRegister { pages } => (2, pages),
+    };
+    record::Mr {
+        id,
+        pd: mr.pd.0,
+        kind,
+        pages,
+        variant: mr.variant.into(),
+        start: mr.start,
+        length: mr.length,
+        access: mr.access.bits(),
+        region: mr.region.as_ref().map(region),
+    }
+}
+
+fn save_cq(id: u32, cq: &Cq) -> record::Cq {
+    record::Cq {
+        id,
+        owner: cq.owner.0,
+        failed: cq.failed,
+    }
+}
+
+fn save_srq(id: u32, srq: &Srq) -> record::Srq {
+    record::Srq {
+        id,
+        pd: srq.pd.0,
+        limit: srq.limit,
+        failed: srq.failed,
+        receives: srq.receives.iter().map(save_receive).collect(),
+    }
+}
+
+pub(super) fn restore<R: Clone>(
+    saved: &record::Adapter,
+    region: FindRegion<'_, R>,
+) -> Result<Hca<R>, RestoreError> {
+    let mac = saved.mac.as_slice().try_into().map(Mac);
+    let identity = Identity {
+        mac: mac.map_err(|_| RestoreError::Inconsistent("a MAC has not 6 bytes"))?,
+        seed: saved.seed,
+    };
+    let mut hca = Hca::new(identity, restore_limits(&saved.limits)?);
+    restore_shared(saved, &mut hca.shared, region)?;
+    restore_qps(saved, &mut hca, region)?;
+    hca.shared.counters = (&saved.counters).into();
+    hca.wake_all();
+    Ok(hca)
+}
+
+/// Domains first: the others name them.
+fn restore_shared<R>(
+    saved: &record::Adapter,
+    shared: &mut Shared<R>,
+    region: FindRegion<'_, R>,
+) -> Result<(), RestoreError> {
+    for entry in &saved.gids {
+        let slot = shared.gids.get_mut(entry.index as usize);
+        let slot = slot.ok_or(RestoreError::Inconsistent("a GID is beyond the table"))?;
+        *slot = Some(gid(&entry.gid)?);
+    }
+    fill(&mut shared.pds, &saved.pd_slots, &saved.pds, |pd| {
+        Ok((pd.id, restore_pd(pd)))
+    })?;
+    let mrs = saved.mrs.as_slice();
+    let mut table = core::mem::replace(&mut shared.mrs, Table::new(0, 0, 0));
+    fill(&mut table, &saved.mr_slots, mrs, |mr| {
+        let owner = user_of(shared, mr.pd)?;
+        let restored = restore_mr(mr, region)?;
+        check(restored.is_consistent(owner), "a region has wrong rights")?;
+        Ok((mr.id, restored))
+    })?;
+    shared.mrs = table;
+    fill(&mut shared.cqs, &saved.cq_slots, &saved.cqs, |cq| {
+        Ok((cq.id, restore_cq(cq)))
+    })?;
+    let mut table = core::mem::replace(&mut shared.srqs, Table::new(0, 0, 0));
+    fill(&mut table, &saved.srq_slots, &saved.srqs, |srq| {
+        let owner = user_of(shared, srq.pd)?;
+        Ok((srq.id, restore_srq(srq, owner)?))
+    })?;
+    shared.srqs = table;
+    Ok(())
+}
+
+/// Counts one more user of a domain, and says whose it is.
+fn user_of<R>(shared: &mut Shared<R>, pd: u32) -> Result<Owner, RestoreError> {
+    let pd = shared.pds.get_mut(pd);
+    let pd = pd.ok_or(RestoreError::Inconsistent("an object has no domain"))?;
+    pd.users += 1;
+    Ok(pd.owner)
+}
+
+fn restore_qps<R: Clone>(
+    saved: &record::Adapter,
+    hca: &mut Hca<R>,
+    region: FindRegion<'_, R>,
+) -> Result<(), RestoreError> {
+    let shared = &hca.shared;
+    fill(&mut hca.qps, &saved.qp_slots, &saved.qps, |qp| {
+        Ok((qp.id, Box::new(queue_pair::restore(qp, shared, region)?)))
+    })?;
+    for id in hca.qps_where(|_| true) {
+        adopt(hca, id)?;
+    }
+    Ok(())
+}
+
+/// A queue pair's number has to be the one that its slot gives, and what it uses knows it.
+fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
+    let generation = hca.qps.generation(id.0);
+    let Some(qp) = hca.qps.get(id.0) else {
+        return Ok(());
+    };
+    let (spec, qpn, gsi) = (qp.spec, qp.qpn, qp.spec.qp_type == QpType::Gsi);
+    let right = if gsi {
+        hca.gsi.replace(id).is_none() && qpn == Qpn::GSI
+    } else {
+        qpn == crate::qp::numbered(id.0, generation)
+    };
+    check(right, "a queue pair has a wrong number")?;
+    hca.count_users(&spec, |users| *users += 1);
+    Ok(())
+}
+
+/// Builds a table from its slots and the objects in it.
+fn fill<T, P>(
+    table: &mut Table<T>,
+    slots: &record::Slots,
+    objects: &[P],
+    mut restore: impl FnMut(&P) -> Result<(u32, T), RestoreError>,
+) -> Result<(), RestoreError> {
+    const WHAT: &str = "the slots of a table do not fit its objects";
+    check(table.set_slots(&slots.generations), WHAT)?;
+    for object in objects {
+        let (index, value) = restore(object)?;
+        check(table.occupy(index, value), WHAT)?;
+    }
+    check(table.set_free(&slots.free), WHAT)
+}
+
+fn restore_pd(saved: &record::Pd) -> Pd {
+    Pd {
+        owner: Owner(saved.owner),
+        users: 0,
+    }
+}
+
+fn restore_mr<R>(saved: &record::Mr, region: FindRegion<'_, R>) -> Result<Mr<R>, RestoreError> {
+    let found = saved.region.as_deref().map(&mut *region);
+    let kind = match saved.kind {
+        0 => MrKind::User,
+        1 => MrKind::Dma,
+        2 => MrKind::FastRegister { pages: saved.pages },
+        _ => return Err(RestoreError::Inconsistent("unknown kind of region")),
+    };
+    Ok(Mr {
+        pd: PdId(saved.pd),
+        kind,
+        variant: narrow(saved.variant, "a key variant is too large")?,
+        start: saved.start,
+        length: saved.length,
+        access: access(saved.access)?,
+        region: match found {
+            Some(found) => Some(found.ok_or(RestoreError::Region)?),
+            None => None,
+        },
+    })
+}
+
+fn restore_cq(saved: &record::Cq) -> Cq {
+    Cq {
+        owner: Owner(saved.owner),
+        users: 0,
+        failed: saved.failed,
+    }
+}
+
+fn restore_srq(saved: &record::Srq, owner: Owner) -> Result<Srq, RestoreError> {
+    Ok(Srq {
+        owner,
+        pd: PdId(saved.pd),
+        users: 0,
+        limit: saved.limit,
+        failed: saved.failed,
+        receives: restore_receives(&saved.receives)?,
+    })
+}

@@ -1,0 +1,261 @@
+//! Saved state: what comes back, and what is refused.
+
+use proptest::prelude::*;
+use vrdma_verbs::attr::QpState;
+use vrdma_verbs::object::{MrKind, MrSpec, QpType};
+use vrdma_verbs::saved::{NotQuiet, RestoreError};
+use vrdma_verbs::work::{FastRegister, Imm, SendOp, Status};
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::{Mtu, Rkey};
+
+use crate::loss::{Ledger, faults, ops};
+use crate::pair::node::{ALL, datagram, send_wr};
+use crate::pair::{Fate, Node, Pair, Region, Setup};
+
+fn save(node: &mut Node) -> Vec<u8> {
+    node.drain_outputs();
+    let saved = node.hca.save(|region| region.to_le_bytes().to_vec());
+    saved.unwrap()
+}
+
+fn find(name: &[u8]) -> Option<Region> {
+    name.try_into().ok().map(Region::from_le_bytes)
+}
+
+fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
+    Hca::restore(bytes, find)
+}
+
+/// The node goes on in another process, so to speak.
+pub(crate) fn move_house(node: &mut Node) {
+    node.hca = restore(&save(node)).unwrap();
+}
+
+/// An adapter with something of everything.
+fn furnished() -> Node {
+    let setup = Setup {
+        srq: true,
+        mtu: Mtu::B256,
+        ..Setup::default()
+    };
+    let mut pair = Pair::with(QpType::Rc, setup);
+    pair.unit_bytes = 256;
+    let data = pair.b().register(600, ALL);
+    let to = pair.a().register(600, ALL);
+    for id in 0..3 {
+        pair.a().receive(id, &[to.sge()]);
+    }
+    pair.b().send(1, SendOp::Send, &[data.sge()]);
+    let units = pair.transmit(1);
+    pair.deliver(0, &units[0]);
+    let kind = MrKind::FastRegister { pages: 2 };
+    let node = pair.a();
+    let spec = MrSpec {
+        kind,
+        start: 0,
+        length: 0,
+        access: Default::default(),
+        region: None,
+    };
+    let keys = node.hca.register(node.pd, spec).unwrap();
+    let remote = to.remote(0);
+    let ops = [
+        SendOp::Write(remote),
+        SendOp::FastRegister(FastRegister {
+            key: Rkey::from_parts(keys.rkey.index(), 7),
+            start: 0x5000,
+            length: 100,
+            access: ALL,
+            pages: 1,
+            region: 0,
+        }),
+        SendOp::Read(remote),
+        SendOp::WriteImm(remote, Imm([1, 2, 3, 4])),
+        SendOp::CompareSwap {
+            remote,
+            compare: 1,
+            swap: u64::MAX,
+        },
+        SendOp::FetchAdd { remote, add: 9 },
+        SendOp::SendImm(Imm([4, 3, 2, 1])),
+        SendOp::SendInvalidate(Rkey(77)),
+        SendOp::LocalInvalidate(Rkey(0x100)),
+        SendOp::Refused(Status::LocQpOp),
+    ];
+    for (id, op) in (0..).zip(ops) {
+        node.send(id, op, &[to.part(0, 300)]);
+    }
+    let mut wr = send_wr(99, SendOp::Send, &[]);
+    wr.datagram = Some(datagram(node.name()));
+    node.post(wr);
+    pair.transmit(0);
+    let [node, _] = pair.nodes;
+    node
+}
+
+#[test]
+fn what_was_saved_is_saved_again_the_same() {
+    let mut node = furnished();
+    let bytes = save(&mut node);
+    let (counts, counters) = (node.hca.counts(), *node.hca.counters());
+    let attr = node.hca.query_qp(node.qp).unwrap();
+    move_house(&mut node);
+    assert_eq!(save(&mut node), bytes);
+    assert_eq!(node.hca.counts(), counts);
+    assert_eq!(node.hca.counters(), &counters);
+    assert_eq!(node.name().qpn, furnished().name().qpn);
+    let again = node.hca.query_qp(node.qp).unwrap();
+    assert_eq!(again.dest_qpn, attr.dest_qpn);
+    assert_eq!(again.rq_psn, attr.rq_psn);
+    assert_eq!(node.hca.gid(0), Some(node.gid));
+    assert!(node.hca.next_ready().is_some());
+}
+
+#[test]
+fn new_objects_get_the_numbers_they_would_have_got() {
+    let spec = |node: &Node| *node.hca.qp_spec(node.qp).unwrap();
+    let mut here = furnished();
+    let mut there = furnished();
+    let numbers = |node: &mut Node, moves: bool| {
+        let mut spec = spec(node);
+        spec.qp_type = QpType::Ud;
+        let first = node.hca.create_qp(spec).unwrap();
+        let mr = node.register(8, ALL);
+        node.hca.destroy_qp(first).unwrap();
+        if moves {
+            move_house(node);
+        }
+        let qp = node.hca.create_qp(spec).unwrap();
+        let key = node.register(8, ALL).keys.rkey;
+        (qp, node.hca.qpn(qp), mr.keys.rkey, key)
+    };
+    assert_eq!(numbers(&mut here, false), numbers(&mut there, true));
+}
+
+#[test]
+fn completions_not_handed_out_stand_in_the_way() {
+    let mut pair = Pair::rc();
+    pair.a().send(1, SendOp::Refused(Status::LocQpOp), &[]);
+    pair.transmit(0);
+    let saved = pair.a().hca.save(|_| Vec::new());
+    assert_eq!(saved, Err(NotQuiet));
+}
+
+#[test]
+fn newer_unknown_and_broken_states_are_refused() {
+    let refused = |bytes: &[u8]| restore(bytes).err();
+    let good = save(&mut furnished());
+    assert_eq!(refused(&good), None);
+    let mut newer = good.clone();
+    assert_eq!(newer[..2], [8, 1]);
+    newer[1] = 2;
+    assert_eq!(refused(&newer), Some(RestoreError::Version(2)));
+    let mut longer = good.clone();
+    longer.extend([0xf8, 0x7f, 1]);
+    assert_eq!(refused(&longer), Some(RestoreError::Leftover));
+    assert_eq!(
+        refused(&good[..good.len() - 1]),
+        Some(RestoreError::Unreadable)
+    );
+    assert_eq!(refused(b"not a state"), Some(RestoreError::Unreadable));
+    assert_eq!(refused(b""), Some(RestoreError::Version(0)));
+    let elsewhere = Hca::<Region>::restore(&good, |_| None);
+    assert_eq!(elsewhere.err(), Some(RestoreError::Region));
+}
+
+#[test]
+fn a_moved_datagram_queue_goes_on() {
+    for qp_type in [QpType::Ud, QpType::Gsi] {
+        let mut pair = Pair::new(qp_type);
+        let room = pair.b().register(64, ALL);
+        pair.b().receive(9, &[room.sge()]);
+        pair.nodes.iter_mut().for_each(move_house);
+        let name = pair.b().name();
+        pair.a().send_to(1, name, &[]);
+        pair.run();
+        assert_eq!(pair.b().receives(), [(9, Status::Success)]);
+    }
+}
+
+#[test]
+fn a_moved_drain_still_ends() {
+    let mut pair = Pair::rc();
+    let mr = pair.b().register(8, ALL);
+    pair.a().send(1, SendOp::Write(mr.remote(0)), &[]);
+    pair.transmit(0);
+    let attr = vrdma_verbs::attr::QpAttr {
+        state: QpState::Sqd,
+        sqd_event: true,
+        ..Default::default()
+    };
+    let mask =
+        vrdma_verbs::attr::AttrMask::STATE | vrdma_verbs::attr::AttrMask::EN_SQD_ASYNC_NOTIFY;
+    let qp = pair.a().qp;
+    pair.a().hca.modify_qp(qp, &attr, mask).unwrap();
+    move_house(pair.a());
+    pair.run();
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    assert_eq!(pair.a().events, [vrdma_verbs::work::Event::SqDrained(qp)]);
+}
+
+/// Uses an adapter of unknown health.
+fn exercise(mut hca: Hca<Region>) {
+    let memory = crate::pair::Memory::default();
+    for _ in 0..20 {
+        while let Some(qp) = hca.next_ready() {
+            let Some(unit) = hca.poll_transmit(qp, Time(0), 512) else {
+                continue;
+            };
+            hca.wants_receive(&unit);
+            if let Some(response) = hca.deliver(&unit, &memory, &memory) {
+                hca.respond(&response, &memory, &memory, Time(0));
+            }
+        }
+        hca.handle_timeout(Time(u64::MAX));
+        while hca.poll_output().is_some() {}
+    }
+}
+
+proptest! {
+    /// Both ends move to other processes again and again, while units and answers are lost.
+    #[test]
+    fn moving_loses_and_doubles_nothing(
+        ops in ops(),
+        faults in faults(),
+        moves in prop::collection::vec(any::<bool>(), 0..30),
+    ) {
+        let setup = Setup { mtu: Mtu::B256, retry_count: 7, rd_atomic: 3, ..Setup::default() };
+        let mut ledger = Ledger::new(setup, 512);
+        for (id, op) in (0..).zip(&ops) {
+            ledger.post(id, op);
+        }
+        let mut faults = faults.into_iter();
+        ledger.pair.fates(move |_| match faults.next() {
+            Some(3) => Fate::Lose,
+            _ => Fate::Arrive,
+        });
+        for first in moves {
+            ledger.pair.step();
+            let node = &mut ledger.pair.nodes[usize::from(first)];
+            move_house(node);
+        }
+        ledger.pair.heal();
+        ledger.pair.run_dry();
+        ledger.check(ops.len() as u64);
+    }
+
+    /// Whatever the bytes say, restoring answers, and what it accepts can be used.
+    #[test]
+    fn damaged_states_do_no_harm(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = save(&mut furnished());
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Ok(hca) = Hca::restore(&bytes, |_| Some(0)) {
+            exercise(hca);
+        }
+    }
+}
