@@ -8,9 +8,11 @@ mod answer;
 mod routes;
 
 use std::collections::HashMap;
+use std::fs::{self, Permissions};
 use std::future::Future;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,8 +30,8 @@ use crate::plane::{AdapterSpec, ShardHandle};
 use crate::socket::BoundSocket;
 use answer::Problem;
 
-/// QEMU may run as another user of the daemon's group.
-const ETHERNET_MODE: u32 = 0o660;
+/// Mode of the adapters' sockets: QEMU may run as another user of the daemon's group.
+const ADAPTER_MODE: u32 = 0o660;
 
 /// What does not change while the daemon runs.
 #[derive(Debug)]
@@ -78,7 +80,7 @@ impl Control {
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
-        let socket = BoundSocket::bind(&spec.ethernet_socket, ETHERNET_MODE)
+        let socket = BoundSocket::bind(&spec.ethernet_socket, ADAPTER_MODE)
             .map_err(|error| error.to_string())?;
         let port = EthernetPort {
             name: spec.name.clone(),
@@ -87,11 +89,12 @@ impl Control {
             mac: spec.mac,
             socket,
         };
-        let number = spec.port;
+        let (number, vfio_user_socket) = (spec.port, spec.vfio_user_socket.clone());
         self.ethernet.add_port(port).await?;
         let added = self.shard.add_adapter(spec).await;
-        if added.is_err() {
-            self.ethernet.remove_port(number).await?;
+        match &added {
+            Ok(()) => share_with_group(&vfio_user_socket),
+            Err(_) => self.ethernet.remove_port(number).await?,
         }
         added
     }
@@ -177,6 +180,17 @@ impl Control {
             adapters: inventory.adapters(),
             stats: self.counted(&inventory).await?,
         })
+    }
+}
+
+/// The data path makes its socket for the daemon's user alone. An adapter that only this user can use
+/// is better than none.
+fn share_with_group(socket: &Path) {
+    if let Err(error) = fs::set_permissions(socket, Permissions::from_mode(ADAPTER_MODE)) {
+        tracing::warn!(
+            "cannot let the daemon's group use {}: {error}",
+            socket.display()
+        );
     }
 }
 

@@ -86,7 +86,7 @@ impl EthernetHandle {
 
     /// Tells the thread to end; wait for it by joining.
     pub fn stop(&self) {
-        let _ = self.outbox.send(Command::Stop);
+        self.outbox.send_last(Command::Stop);
     }
 }
 

@@ -19,7 +19,8 @@ pub mod inventory;
 pub mod plane;
 pub mod run_dir;
 pub mod service;
-pub mod socket;
 pub mod shard;
-pub mod vacant;
+pub mod socket;
+#[cfg(test)]
+mod vacant;
 mod vm;

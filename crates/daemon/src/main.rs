@@ -114,12 +114,19 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = Config::load(file.as_deref(), &run_dir).map_err(Failure::Config)?;
     if arguments.check {
         println!(
-            "the configuration is valid: {} adapters",
-            config.adapters.len()
+            "the configuration is valid: {}",
+            counted(config.adapters.len())
         );
         return Ok(());
     }
     service::run(config).map_err(Failure::Service)
+}
+
+fn counted(adapters: usize) -> String {
+    format!(
+        "{adapters} {}",
+        if adapters == 1 { "adapter" } else { "adapters" }
+    )
 }
 
 fn start_log(filter: &str) -> Result<(), Failure> {

@@ -93,7 +93,7 @@ impl ShardHandle {
 
     /// Tells the thread to end; wait for it by joining.
     pub fn stop(&self) {
-        let _ = self.outbox.send(ShardCommand::Stop);
+        self.outbox.send_last(ShardCommand::Stop);
     }
 }
 

@@ -1,4 +1,4 @@
-//! A shard without devices: takes every command and serves nobody.
+//! A shard without devices, for tests of the control plane: takes every command and serves nobody.
 
 use std::thread::{self, JoinHandle};
 
@@ -8,7 +8,7 @@ use vrdma_switch::PortId;
 use crate::plane::{AdapterSnapshot, Inbox, ShardCommand};
 
 /// Runs until it is told to stop.
-pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
+pub(crate) fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new()
         .name("shard".to_owned())
         .spawn(move || {

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};

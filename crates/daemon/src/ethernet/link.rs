@@ -139,7 +139,7 @@ impl Link {
         if let Some(congested) = drops.get_mut(word(DropReason::Congested)) {
             *congested = congested.saturating_sub(self.unconnected);
         }
-        drops.insert("guest_not_connected".to_owned(), self.unconnected);
+        drops.insert("guest-not-connected".to_owned(), self.unconnected);
         drops.retain(|_, count| *count > 0);
         drops
     }
@@ -174,9 +174,9 @@ fn word(reason: DropReason) -> &'static str {
         DropReason::Detached => "detached",
         DropReason::Runt => "runt",
         DropReason::Oversize => "oversize",
-        DropReason::BadSource => "bad_source",
-        DropReason::Spoofed => "spoofed_source",
-        DropReason::Reserved => "reserved_destination",
+        DropReason::BadSource => "bad-source",
+        DropReason::Spoofed => "spoofed-source",
+        DropReason::Reserved => "reserved-destination",
         DropReason::Returning => "returning",
         DropReason::Congested => "congested",
     }

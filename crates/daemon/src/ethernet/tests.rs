@@ -166,8 +166,8 @@ fn a_frame_that_the_bridge_refuses_is_counted_and_no_more() {
         (frame(B, A, 1, MAX_FRAME + 1), "oversize"),
         (frame(B, A, 1, framing::FRAME_BYTES_MAX), "oversize"),
         (vec![0; 13], "runt"),
-        (frame(B, B, 1, 60), "spoofed_source"),
-        (frame(B, ALL, 1, 60), "bad_source"),
+        (frame(B, B, 1, 60), "spoofed-source"),
+        (frame(B, ALL, 1, 60), "bad-source"),
     ];
     for (frame, _) in &frames {
         a.send(frame);
@@ -298,7 +298,7 @@ fn what_passes_is_counted() {
     assert_eq!(sender.tx_bytes, sender.tx_frames * 60);
     let missed = receiver
         .drops
-        .get("guest_not_connected")
+        .get("guest-not-connected")
         .copied()
         .unwrap_or(0);
     assert_eq!(receiver.rx_frames + missed, sender.tx_frames);

@@ -68,9 +68,19 @@ impl<C> Outbox<C> {
                 "a data path thread of the daemon has stopped; restart the daemon"
             }
         })?;
-        // A full counter (the only failure) means that a wake-up is pending already.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        self.wake();
         Ok(())
+    }
+
+    /// Queues a command that must not get lost, waiting for room; nothing if the thread has ended.
+    pub fn send_last(&self, command: C) {
+        let _ = self.queue.send(command);
+        self.wake();
+    }
+
+    /// A full counter, the only failure, means that a wake-up is pending already.
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
@@ -80,9 +90,9 @@ impl<C> Inbox<C> {
         self.queue.try_recv().ok()
     }
 
-    /// Sleeps until a command comes; `None` when every [`Outbox`] is gone. For threads that wait for
-    /// nothing else.
-    pub fn wait(&self) -> Option<C> {
+    /// Sleeps until a command comes; `None` when every [`Outbox`] is gone.
+    #[cfg(test)]
+    pub(crate) fn wait(&self) -> Option<C> {
         self.queue.recv().ok()
     }
 

@@ -1,0 +1,235 @@
+//! `vrdmad` as a process: arguments, exit statuses, signals, files.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const ADAPTERS: &str =
+    "[[portgroup]]\nname = \"blue\"\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\n";
+
+/// A folder with a configuration and room for sockets.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new(rest: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Self(folder);
+        let text = format!("[daemon]\nrun_dir = {:?}\n{rest}", place.path("run"));
+        fs::write(place.path("vrdmad.toml"), text).unwrap();
+        place
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vrdmad"));
+        command
+            .arg("--config")
+            .arg(self.path("vrdmad.toml"))
+            .env_remove("NOTIFY_SOCKET");
+        command
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("run")).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// A daemon that has said it is ready.
+struct Running(Child);
+
+impl Running {
+    fn start(place: &Place) -> Self {
+        let notified = UnixDatagram::bind(place.path("notify")).unwrap();
+        notified
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let child = place
+            .command()
+            .env("NOTIFY_SOCKET", place.path("notify"))
+            .spawn()
+            .unwrap();
+        let mut message = [0; 64];
+        let length = notified.recv(&mut message).unwrap();
+        assert!(message[..length].starts_with(b"READY=1"));
+        fs::remove_file(place.path("notify")).unwrap();
+        Self(child)
+    }
+
+    fn signal(&mut self, signal: Signal) -> ExitStatus {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    let metadata = fs::metadata(path).unwrap();
+    assert!(metadata.file_type().is_socket());
+    metadata.permissions().mode() & 0o777
+}
+
+/// The one line on standard error of a daemon that refused to start.
+fn refusal(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    let line = text.strip_suffix('\n').unwrap();
+    assert!(!line.contains('\n'), "{line}");
+    line.strip_prefix("vrdmad: ").unwrap().to_owned()
+}
+
+#[test]
+fn sockets_come_with_the_daemon_and_go_with_it() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let place = Place::new(ADAPTERS);
+        let mut daemon = Running::start(&place);
+        assert_eq!(
+            place.files(),
+            ["vm1.ethernet", "vm1.vfio-user", "vrdmad.sock"]
+        );
+        assert_eq!(mode(&place.path("run/vrdmad.sock")), 0o600);
+        assert_eq!(mode(&place.path("run/vm1.ethernet")), 0o660);
+        assert_eq!(mode(&place.path("run/vm1.vfio-user")), 0o660);
+        assert!(daemon.signal(signal).success());
+        assert!(place.files().is_empty(), "{:?}", place.files());
+    }
+}
+
+#[test]
+fn a_killed_daemon_is_succeeded() {
+    let place = Place::new(ADAPTERS);
+    Running::start(&place).signal(Signal::KILL);
+    assert_eq!(place.files().len(), 3);
+    let mut daemon = Running::start(&place);
+    let _reachable = UnixStream::connect(place.path("run/vrdmad.sock")).unwrap();
+    assert!(daemon.signal(Signal::TERM).success());
+}
+
+#[test]
+fn clients_under_way_do_not_hold_up_the_end() {
+    let place = Place::new(ADAPTERS);
+    let mut daemon = Running::start(&place);
+    let mut half = UnixStream::connect(place.path("run/vrdmad.sock")).unwrap();
+    half.write_all(b"GET /v1/sta").unwrap();
+    let _guest = UnixStream::connect(place.path("run/vm1.vfio-user")).unwrap();
+    let _cable = UnixStream::connect(place.path("run/vm1.ethernet")).unwrap();
+    assert!(daemon.signal(Signal::TERM).success());
+}
+
+#[test]
+fn a_second_daemon_is_refused_and_changes_nothing() {
+    let place = Place::new(ADAPTERS);
+    let mut daemon = Running::start(&place);
+    let sentence = refusal(&place.command().output().unwrap());
+    assert!(
+        sentence.contains("another vrdmad uses the run folder"),
+        "{sentence}"
+    );
+    let other = Place::new(&format!("socket = {:?}\n", place.path("run/vrdmad.sock")));
+    let sentence = refusal(&other.command().output().unwrap());
+    assert!(
+        sentence.contains("is in use by a running process"),
+        "{sentence}"
+    );
+    assert_eq!(place.files().len(), 3);
+    assert!(daemon.signal(Signal::TERM).success());
+}
+
+#[test]
+fn a_wrong_configuration_changes_nothing() {
+    let place = Place::new("[[adapter]]\nname = \"vm1\"\nportgroup = \"red\"\n");
+    let sentence = refusal(&place.command().output().unwrap());
+    assert!(
+        sentence.contains("vrdmad.toml, line 5, key portgroup: there is no port group"),
+        "{sentence}"
+    );
+    assert!(!place.path("run").exists());
+}
+
+#[test]
+fn a_path_in_the_way_of_an_adapter_is_kept() {
+    let place = Place::new(ADAPTERS);
+    fs::create_dir(place.path("run")).unwrap();
+    for file in ["vm1.ethernet", "vm1.vfio-user"] {
+        fs::write(place.path("run").join(file), "precious").unwrap();
+        let output = place.command().args(["--log", "off"]).output().unwrap();
+        let sentence = refusal(&output);
+        assert!(
+            sentence.contains(file) && sentence.contains("is not a socket"),
+            "{sentence}"
+        );
+        assert_eq!(place.files(), [file]);
+        fs::remove_file(place.path("run").join(file)).unwrap();
+    }
+}
+
+#[test]
+fn a_check_changes_nothing() {
+    let place = Place::new(ADAPTERS);
+    let output = place.command().arg("--check").output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"the configuration is valid: 1 adapter\n");
+    assert!(!place.path("run").exists());
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let place = Place::new("");
+    let sentence = refusal(
+        &place
+            .command()
+            .args(["--log", "vrdma=loud"])
+            .output()
+            .unwrap(),
+    );
+    assert!(sentence.starts_with("--log: "), "{sentence}");
+    let unknown = place.command().arg("--verbose").output().unwrap();
+    assert_eq!(unknown.status.code(), Some(2));
+}
+
+#[test]
+fn logs_go_to_standard_error_without_colours() {
+    let place = Place::new("");
+    let mut child = place
+        .command()
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert!(
+        line.contains("ready; control API at") && !line.contains('\u{1b}'),
+        "{line}"
+    );
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+    let mut printed = String::new();
+    child
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut printed)
+        .unwrap();
+    assert_eq!(printed, "");
+}
