@@ -111,6 +111,7 @@ impl Adapter {
         identity: Identity,
         terms: Terms,
         doorbell_pages: Option<Arc<SharedPages>>,
+        chatter: Chatter,
     ) -> Self {
         Self {
             config,
@@ -124,7 +125,7 @@ impl Adapter {
             gids: gids::GidLedger::new(config.limits.gids),
             quota: Quota::new(config.limits.listed_pages),
             oddities: Oddities::default(),
-            chatter: Chatter::new(),
+            chatter,
             run: VecDeque::new(),
             unsettled: 0,
             batch: Batch::default(),

@@ -10,6 +10,7 @@ const BURST: u32 = 8;
 const REFILL: Duration = Duration::from_secs(1);
 
 /// Decides whether a line may be written.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Chatter {
     tokens: u32,
     refilled: Time,

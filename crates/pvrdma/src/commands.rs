@@ -21,7 +21,7 @@ mod srq;
 mod table;
 
 use vrdma_memory::Fault;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::abi::command::{ACK, HEADER_BYTES, REQUEST_BYTES, RESPONSE_BYTES};
 use crate::abi::command::{RequestHeader, ResponseHeader};
@@ -36,12 +36,10 @@ const BODY_BYTES: usize = REQUEST_BYTES - HEADER_BYTES;
 pub(crate) struct Body([u8; BODY_BYTES]);
 
 impl Body {
-    fn parse<T: FromBytes>(&self) -> T {
-        let parsed = T::read_from_prefix(&self.0);
+    fn parse<T: FromBytes + KnownLayout + Immutable>(&self) -> T {
+        let (parsed, _) =
+            T::read_from_prefix(&self.0).expect("the slot is as long as the longest request");
         parsed
-            .map(|(parsed, _)| parsed)
-            .ok()
-            .expect("the slot is as long as the longest request")
     }
 }
 
@@ -106,7 +104,7 @@ pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) 
     let head = RequestHeader::read_from_bytes(head).expect("split at the header's length");
     let body = Body(body.try_into().expect("split at the header's length"));
     let outcome = answer(adapter, turn, slots, &head, &body);
-    outcome.unwrap_or_else(|Fault| Outcome::SlotLost)
+    outcome.unwrap_or(Outcome::SlotLost)
 }
 
 fn answer(

@@ -12,7 +12,7 @@ pub(crate) mod send;
 use vrdma_memory::View;
 use vrdma_verbs::work::{Sge, SgeList};
 use vrdma_wire::Lkey;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use crate::abi::work::{SGE_BYTES, SgeEntry};
 use crate::queue::RingError;
@@ -46,12 +46,10 @@ impl<'a, 'v> Entry<'a, 'v> {
         })
     }
 
-    fn header<T: FromBytes>(&self) -> T {
-        let header = T::read_from_prefix(&self.bytes);
+    fn header<T: FromBytes + KnownLayout + Immutable>(&self) -> T {
+        let (header, _) =
+            T::read_from_prefix(&self.bytes).expect("headers are shorter than the first piece");
         header
-            .map(|(header, _)| header)
-            .ok()
-            .expect("headers are shorter than the first piece")
     }
 
     /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.

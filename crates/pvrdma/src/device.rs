@@ -28,6 +28,7 @@ use vrdma_verbs::Time;
 
 use crate::abi::register::Vector;
 use crate::adapter::{Adapter, GidChange};
+use crate::chatter::Chatter;
 use crate::config::{DeviceConfig, DoorbellMode};
 use crate::config_space::ConfigSpace;
 use crate::handshake::{Handshake, Slots};
@@ -60,6 +61,8 @@ pub struct Device {
     mac: [u32; 2],
     /// Time of the last unit taken in.
     batch_time: Time,
+    /// While a life lasts it has the bucket.
+    chatter: Chatter,
     /// Lives so far: each starts with other queue pair numbers and keys.
     lives: u64,
     /// Addresses were bound when the last life ended.
@@ -93,6 +96,7 @@ impl Device {
             error: registers::NOT_ACTIVE,
             mac: [0; 2],
             batch_time: Time::default(),
+            chatter: Chatter::new(),
             lives: 0,
             gids_cleared: false,
         })

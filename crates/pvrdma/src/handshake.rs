@@ -69,7 +69,7 @@ impl Handshake {
         address: u64,
         config: &DeviceConfig,
     ) -> Result<Self, Fault> {
-        if address % ALIGNMENT != 0 {
+        if !address.is_multiple_of(ALIGNMENT) {
             return Err(Fault);
         }
         memory.check(address, size_of::<SharedRegion>() as u64, Right::Write)?;
@@ -109,7 +109,7 @@ impl Handshake {
 }
 
 fn is_usable(memory: &View<'_>, address: u64, bytes: usize, right: Right) -> bool {
-    address % ALIGNMENT == 0 && memory.check(address, bytes as u64, right).is_ok()
+    address.is_multiple_of(ALIGNMENT) && memory.check(address, bytes as u64, right).is_ok()
 }
 
 fn ring_pages(memory: &View<'_>, ring: &RingPages) -> Result<PageList, Refusal> {

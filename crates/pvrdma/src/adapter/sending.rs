@@ -28,6 +28,11 @@ impl Adapter {
         }
     }
 
+    /// Forgets a queue pair that is gone, so that the run queue is no longer than its table.
+    pub(crate) fn forget_turn(&mut self, id: QpId) {
+        self.run.retain(|other| *other != id);
+    }
+
     /// Whether queue pairs wait for a turn.
     pub(crate) fn is_runnable(&self) -> bool {
         !self.run.is_empty()

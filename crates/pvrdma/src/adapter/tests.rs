@@ -194,6 +194,30 @@ fn an_arming_that_a_poll_overwrote_is_not_lost() {
 }
 
 #[test]
+fn a_reset_queue_pair_ignores_doorbells_and_starts_anew() {
+    let mut guest = Guest::active();
+    let mut link = guest.link(0, 64);
+    link.post(&guest, &link.write(1), 64);
+    link.post_recv(&guest, 2, 64);
+    ring_send(&mut guest, &link);
+    guest.run();
+    assert_eq!(link.drain(&guest), [(1, 0)]);
+    let reset = QpAttributes::default();
+    assert_eq!(guest.modify(&link.qp, 1, reset), 0);
+    guest.put(link.qp.pages[0] + 8, &u32::MAX);
+    guest.ring(0, Doorbell::Qp, link.qp.handle | RECV | SEND);
+    guest.run();
+    assert_eq!(guest.events(), []);
+    guest.put(link.qp.pages[0], &[0_u32; 4]);
+    (link.qp.sent, link.qp.received) = (0, 0);
+    guest.connect(&link.qp, link.qp.qpn);
+    link.post(&guest, &link.write(3), 64);
+    ring_send(&mut guest, &link);
+    guest.run();
+    assert_eq!(link.drain(&guest), [(3, 0)]);
+}
+
+#[test]
 fn a_destroyed_queue_pair_completes_nothing() {
     let mut guest = Guest::active();
     let mut link = guest.link(0, 64);
@@ -203,6 +227,7 @@ fn a_destroyed_queue_pair_completes_nothing() {
     guest.run();
     assert_eq!(link.drain(&guest), []);
     assert_eq!(guest.device.snapshot().counts.qps, 0);
+    assert!(!guest.device.activity().runnable);
 }
 
 #[test]

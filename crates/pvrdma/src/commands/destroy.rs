@@ -8,6 +8,7 @@ pub(super) fn forget_qp(adapter: &mut Adapter, id: QpId) {
     let Some(qp) = adapter.qps.remove(id.0) else {
         return;
     };
+    adapter.forget_turn(id);
     adapter.forget_events(QP_EVENTS, id.0);
     if let Some(context) = adapter.contexts.get_mut(qp.owner()) {
         context.qps.retain(|other| *other != id);

@@ -7,7 +7,7 @@ use vrdma_memory::{Region, View};
 use vrdma_verbs::object::{Owner, PdId, QpType};
 use vrdma_verbs::work::{Imm, Remote, SendOp, SendWr, SgeList, Status};
 use vrdma_wire::Rkey;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::{Entry, datagram, fast_register};
 use crate::abi::work::{
@@ -113,11 +113,9 @@ fn operation(memory: &View<'_>, header: &SendHeader) -> Result<SendOp<Region>, S
 }
 
 /// The union of an entry, read as the opcode says.
-pub(super) fn part<T: FromBytes>(header: &SendHeader) -> T {
-    let part = T::read_from_prefix(&header.part);
-    part.map(|(part, _)| part)
-        .ok()
-        .expect("every variant fits the union")
+pub(super) fn part<T: FromBytes + KnownLayout + Immutable>(header: &SendHeader) -> T {
+    let (part, _) = T::read_from_prefix(&header.part).expect("every variant fits the union");
+    part
 }
 
 fn remote(header: &SendHeader) -> Remote {

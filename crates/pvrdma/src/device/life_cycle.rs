@@ -18,18 +18,21 @@ const LIFE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 impl Device {
     /// DSRHIGH: forgets what was, and reads the region. The capabilities are in the guest's memory
     /// when this returns: the driver reads them there without asking again.
-    pub(super) fn configure(&mut self, high: u32) {
+    pub(super) fn configure(&mut self, high: u32, now: Time) {
         self.reset_function();
         let address = u64::from(high) << 32 | u64::from(self.dsr_low);
         let memory = self.space.view();
         match Handshake::read(&memory, address, &self.config) {
             Ok(handshake) => self.stage = Stage::Configured(Box::new(handshake)),
-            Err(_) => tracing::debug!(address, "a guest's shared region cannot be used"),
+            Err(_) if self.chatter.allows(now) => {
+                tracing::debug!(address, "a guest's shared region cannot be used");
+            }
+            Err(_) => {}
         }
     }
 
     /// ACTIVATE. Doing it again changes nothing.
-    pub(super) fn activate(&mut self) -> Result<(), Errno> {
+    pub(super) fn activate(&mut self, now: Time) -> Result<(), Errno> {
         let handshake = match &self.stage {
             Stage::Configured(handshake) => handshake,
             Stage::Active(..) => return Ok(()),
@@ -37,14 +40,16 @@ impl Device {
         };
         let memory = self.space.view();
         let terms = handshake.agree(&memory).map_err(|refusal| {
-            tracing::debug!(%refusal, "a guest's driver was not activated");
+            if self.chatter.allows(now) {
+                tracing::debug!(%refusal, "a guest's driver was not activated");
+            }
             Errno::Invalid
         })?;
         drop(memory);
         self.lives += 1;
         let slots = terms.slots;
         let pages = self.doorbell_pages.clone();
-        let adapter = Adapter::new(self.config, self.identity(), terms, pages);
+        let adapter = Adapter::new(self.config, self.identity(), terms, pages, self.chatter);
         self.stage = Stage::Active(Box::new(adapter), slots);
         Ok(())
     }
@@ -73,11 +78,14 @@ impl Device {
     }
 
     fn end_life(&mut self, next: Stage) {
-        let ended = std::mem::replace(&mut self.stage, next);
-        self.gids_cleared |= matches!(ended, Stage::Active(..));
+        if let Stage::Active(adapter, _) = std::mem::replace(&mut self.stage, next) {
+            self.gids_cleared = true;
+            self.chatter = adapter.chatter;
+        }
     }
 
-    /// A reset of the PCI function: also the registers and the configuration space.
+    /// A reset of the PCI function: also the registers and the configuration space. The calling
+    /// thread must hold no view of the space, which loses bus mastering.
     pub fn reset(&mut self) {
         self.reset_function();
         self.dsr_low = 0;
@@ -112,13 +120,15 @@ impl Device {
         if !adapter.is_broken() {
             return;
         }
-        tracing::warn!("a guest's device rings or command slots are unusable: the device stops");
+        if adapter.chatter.allows(self.batch_time) {
+            tracing::warn!("a guest's device rings or slots are unusable: the device stops");
+        }
         let memory = self.space.view();
         // The event ring may still be there; if it is not, nobody can be told.
         adapter.push_event(
             Turn {
                 memory: &memory,
-                now: Time(0),
+                now: self.batch_time,
             },
             EventCode::DeviceFatal,
             0,

@@ -72,7 +72,8 @@ impl Device {
         }
     }
 
-    /// Writes to a region, and has done all that the write asks for when it returns.
+    /// Writes to a region, and has done all that the write asks for when it returns. The calling
+    /// thread must hold no view of the space: a write may turn bus mastering on or off.
     pub fn write(&mut self, region: BarRegion, offset: u64, data: &[u8], now: Time) {
         match region {
             BarRegion::Config => self.write_config(offset, data),

@@ -38,8 +38,8 @@ impl Device {
     pub(super) fn write_register(&mut self, register: Register, value: u32, now: Time) {
         match register {
             Register::DsrLow => self.dsr_low = value,
-            Register::DsrHigh => self.configure(value),
-            Register::Control => self.error = outcome(self.control(value)),
+            Register::DsrHigh => self.configure(value, now),
+            Register::Control => self.error = outcome(self.control(value, now)),
             Register::Request if value == EXECUTE => self.error = self.request(now),
             Register::InterruptMask => self.interrupts.set_mask(value),
             Register::MacLow => self.mac[0] = value,
@@ -48,9 +48,9 @@ impl Device {
         }
     }
 
-    fn control(&mut self, value: u32) -> Result<(), Errno> {
+    fn control(&mut self, value: u32, now: Time) -> Result<(), Errno> {
         match Control::from_code(value).ok_or(Errno::Invalid)? {
-            Control::Activate => self.activate(),
+            Control::Activate => self.activate(now),
             Control::Unquiesce => self.unquiesce(),
             Control::Reset => {
                 self.reset_function();

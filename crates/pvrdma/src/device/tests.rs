@@ -16,6 +16,12 @@ fn caps(guest: &Guest) -> Capabilities {
 }
 
 #[test]
+fn a_device_can_move_to_its_thread() {
+    fn check<T: Send>() {}
+    check::<Device>();
+}
+
+#[test]
 fn the_driver_probes() {
     let mut guest = Guest::new(config());
     assert_eq!(guest.read_register(Register::Version), 20);
@@ -56,13 +62,7 @@ fn nothing_works_before_activation() {
 #[test]
 fn a_region_outside_memory_leaves_the_device_in_reset() {
     let mut guest = Guest::new(config());
-    for (low, high) in [
-        (0, 0),
-        (4, 0),
-        (RAM as u32 + 4, 0),
-        (0, 1),
-        (u32::MAX & !7, u32::MAX),
-    ] {
+    for (low, high) in [(0, 0), (4, 0), (RAM as u32 + 4, 0), (0, 1), (!7, u32::MAX)] {
         guest.write_register(Register::DsrLow, low);
         guest.write_register(Register::DsrHigh, high);
         assert_eq!(
