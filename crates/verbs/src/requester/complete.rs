@@ -1,85 +1,17 @@
-//! Answers: what they acknowledge, what they carry, and what completes with them.
+//! What answers acknowledge, and what completes with that: strictly in order.
 
-use vrdma_wire::{Psn, Qpn};
+use vrdma_wire::Psn;
 
 use crate::attr::QpState;
-use crate::buffers::{MoveError, payload_bytes};
-use crate::hca::Hca;
-use crate::memory::{Gather, Memory};
 use crate::qp::Qp;
-use crate::requester::start::ATOMIC_BYTES;
-use crate::requester::{Pending, Phase, Requester};
+use crate::requester::{Phase, Requester};
 use crate::shared::Shared;
-use crate::time::Time;
-use crate::unit::{Nak, Response, ResponseBody};
-use crate::work::{Output, Status, WcOp};
-
-impl<R: Clone> Hca<R> {
-    /// Takes in the answer to a request unit. `source` is the memory of the responder's side, where
-    /// READ data is; `memory` is ours. Answers to nothing outstanding are counted and ignored.
-    pub fn respond<M: Memory<Region = R>>(
-        &mut self,
-        response: &Response<R>,
-        source: &M,
-        memory: &M,
-        now: Time,
-    ) {
-        let qp = self.slot_of(response.destination);
-        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
-        let shared = &mut self.shared;
-        let Some(qp) = qp.filter(|qp| qp.awaits(response, shared)) else {
-            shared.counters.drops.stale_response += 1;
-            return;
-        };
-        Answer {
-            qp,
-            shared,
-            now,
-            psn: response.psn,
-        }
-        .take_in(&response.body, source, memory);
-        qp.reschedule(&mut self.schedule);
-    }
-}
-
-impl<R> Qp<R> {
-    /// Whether the response comes from our peer and names something outstanding.
-    #[inline]
-    fn awaits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
-        let requester = &self.requester;
-        let outstanding = requester.next.since(requester.unacked);
-        self.sends()
-            && self.qpn == response.destination
-            && self.is_peer(
-                response.source,
-                response.route.sgid,
-                response.route.dgid,
-                shared,
-            )
-            && response.psn.since(requester.unacked) < outstanding
-    }
-
-    /// Whether a unit was sent by the other end of this connection to this end.
-    #[inline]
-    pub(crate) fn is_peer(
-        &self,
-        source: Qpn,
-        from: vrdma_wire::Gid,
-        to: vrdma_wire::Gid,
-        shared: &Shared<R>,
-    ) -> bool {
-        let address = &self.attr.address;
-        self.is_connected()
-            && self.attr.dest_qpn == source
-            && address.dgid == from
-            && shared.gid(address.sgid_index) == Some(to)
-    }
-}
+use crate::work::{Output, Status};
 
 impl<R> Requester<R> {
     /// Everything before `limit` is answered, as any later answer implies (IBTA 9.7.3.1). False when
     /// a READ or atomic comes before: its response was lost.
-    fn acknowledge_before(&mut self, limit: Psn) -> bool {
+    pub(super) fn acknowledge_before(&mut self, limit: Psn) -> bool {
         let oldest = self.awaited.front().map(|read| read.begin);
         let lost = oldest.filter(|begin| begin.is_before(limit));
         let reached = lost.unwrap_or(limit);
@@ -91,7 +23,7 @@ impl<R> Requester<R> {
     }
 
     /// The awaited data up to `end` is here.
-    fn take_awaited(&mut self, end: Psn) {
+    pub(super) fn take_awaited(&mut self, end: Psn) {
         self.unacked = end;
         self.note_progress();
         if let Some(read) = self.awaited.front_mut() {
@@ -173,161 +105,5 @@ impl<R> Qp<R> {
         let cursor = self.requester.cursor;
         self.requester.queue[cursor].phase = Phase::Failed(status);
         self.settle(shared);
-    }
-}
-
-/// One response on its way in.
-struct Answer<'a, R> {
-    qp: &'a mut Qp<R>,
-    shared: &'a mut Shared<R>,
-    now: Time,
-    psn: Psn,
-}
-
-impl<R: Clone> Answer<'_, R> {
-    fn take_in<M: Memory<Region = R>>(mut self, body: &ResponseBody<R>, source: &M, memory: &M) {
-        match body {
-            ResponseBody::Ack => self.ack(),
-            ResponseBody::Nak(Nak::Sequence) => self.gap(),
-            ResponseBody::Nak(Nak::ReceiverNotReady(code)) => self.not_ready(*code),
-            ResponseBody::Nak(nak) => self.refused(nak_status(*nak)),
-            ResponseBody::Read(data) => self.data(data, source, memory),
-            ResponseBody::Atomic(old) => self.word(*old, memory),
-            ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
-        }
-        if self.qp.sends() {
-            self.qp.restart_timer(self.now);
-        }
-    }
-
-    fn ack(&mut self) {
-        self.reached(self.psn.plus(1));
-    }
-
-    /// Whether everything before `limit` is answered; otherwise the requester has gone back.
-    fn reached(&mut self, limit: Psn) -> bool {
-        let reached = self.qp.requester.acknowledge_before(limit);
-        self.qp.settle(self.shared);
-        if !reached && self.qp.sends() {
-            self.qp.go_back_once(self.shared);
-        }
-        reached && self.qp.sends()
-    }
-
-    fn gap(&mut self) {
-        self.shared.counters.sequence_naks_received += 1;
-        if self.reached(self.psn) {
-            self.qp.go_back_once(self.shared);
-        }
-    }
-
-    fn not_ready(&mut self, code: u8) {
-        self.shared.counters.rnr_naks_received += 1;
-        if self.reached(self.psn) {
-            self.qp.wait_for_receiver(code, self.now, self.shared);
-        }
-    }
-
-    fn refused(&mut self, status: Status) {
-        self.shared.counters.naks_received += 1;
-        self.fail_at_psn(status);
-    }
-
-    fn fail_at_psn(&mut self, status: Status) {
-        if self.reached(self.psn) {
-            self.qp.fail_oldest(status, self.shared);
-        }
-    }
-
-    /// The oldest request, when it is the one whose data the PSN names.
-    fn reader(&self) -> Option<&Pending<R>> {
-        let requester = &self.qp.requester;
-        let awaited = requester.awaited.front()?;
-        let oldest = requester.queue.front()?;
-        (awaited.begin == self.psn && oldest.phase == Phase::Started).then_some(oldest)
-    }
-
-    fn data<M: Memory<Region = R>>(&mut self, data: &Gather<R>, source: &M, memory: &M) {
-        if !self.reached(self.psn) {
-            return;
-        }
-        let Some(reader) = self
-            .reader()
-            .filter(|oldest| oldest.wr.op.completes_as() == WcOp::Read)
-        else {
-            self.shared.counters.drops.stale_response += 1;
-            return;
-        };
-        let stored = self
-            .placed(reader, payload_bytes(data))
-            .and_then(|(offset, end)| {
-                let to = (&reader.wr.sges[..], offset);
-                let moved = self
-                    .shared
-                    .scatter(self.qp.spec.pd, to, (data, source), memory);
-                moved.map(|()| end).map_err(read_status)
-            });
-        self.stored(stored);
-    }
-
-    /// Data has reached its place up to a PSN, or could not.
-    fn stored(&mut self, stored: Result<Psn, Status>) {
-        match stored {
-            Ok(end) => {
-                self.qp.requester.take_awaited(end);
-                self.qp.settle(self.shared);
-            }
-            Err(status) => self.qp.fail_oldest(status, self.shared),
-        }
-    }
-
-    /// Where `bytes` of READ data go in the message, and the PSN after them. Data must fill whole
-    /// packets or end the message, and must not be more than was asked for.
-    fn placed(&self, reader: &Pending<R>, bytes: u64) -> Result<(u32, Psn), Status> {
-        let mtu = self.qp.attr.path_mtu;
-        let offset = self.psn.since(reader.first) * mtu.bytes();
-        let length = u32::try_from(bytes).map_err(|_| Status::BadResp)?;
-        let ends = u64::from(offset) + bytes == u64::from(reader.length);
-        let whole = length > 0 && length % mtu.bytes() == 0;
-        let end = self.psn.plus(mtu.packets(length));
-        let asked = self.qp.requester.awaited.front();
-        let fits = asked.is_some_and(|read| !read.end.is_before(end));
-        (fits && (ends || whole))
-            .then_some((offset, end))
-            .ok_or(Status::BadResp)
-    }
-
-    fn word<M: Memory<Region = R>>(&mut self, old: u64, memory: &M) {
-        if !self.reached(self.psn) {
-            return;
-        }
-        let Some(reader) = self.reader().filter(|oldest| oldest.wr.op.is_atomic()) else {
-            self.shared.counters.drops.stale_response += 1;
-            return;
-        };
-        debug_assert_eq!(reader.length, ATOMIC_BYTES);
-        let (pd, bytes) = (self.qp.spec.pd, old.to_le_bytes());
-        let stored = self
-            .shared
-            .scatter_bytes(pd, &reader.wr.sges, &bytes, memory);
-        let end = self.psn.plus(1);
-        self.stored(stored.map(|()| end).map_err(read_status));
-    }
-}
-
-/// How a request ends whose data could not be stored, or was gone when it was fetched.
-fn read_status(fault: MoveError) -> Status {
-    match fault {
-        MoveError::Local => Status::LocProt,
-        MoveError::Source => Status::RemOp,
-    }
-}
-
-/// How a refusal completes at the requester (IBTA 9.9.2.4.2, table 56).
-fn nak_status(nak: Nak) -> Status {
-    match nak {
-        Nak::RemoteAccess => Status::RemAccess,
-        Nak::RemoteOperational => Status::RemOp,
-        Nak::InvalidRequest | Nak::Sequence | Nak::ReceiverNotReady(_) => Status::RemInvReq,
     }
 }

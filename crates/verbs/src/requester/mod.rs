@@ -12,6 +12,7 @@
 //! PSNs in `unacked..next` only, so an answer to a unit that is about to be sent again is ignored,
 //! and the responder answers the copy.
 
+mod answer;
 mod complete;
 mod post;
 mod retry;

@@ -6,7 +6,7 @@
 //! engine's any more. The restored requester goes back to its oldest unanswered unit, so the peer
 //! sees at most repetitions; time-outs begin anew.
 //!
-//! Records have their own types ([`record`]), numbered fields and meaningful defaults. A newer
+//! Records have their own types, numbered fields and meaningful defaults. A newer
 //! version, or bytes that this version does not know, are refused rather than dropped.
 
 mod convert;
