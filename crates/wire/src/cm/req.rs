@@ -111,7 +111,7 @@ pub struct Req {
     pub srq: bool,
     /// Path to be used.
     pub primary: ReqPath,
-    /// Path to be used after a migration.
+    /// Path to be used after a migration; one of which every field is zero is none.
     pub alternate: Option<ReqPath>,
     /// Private data.
     pub private_data: PrivateData<92>,
@@ -127,11 +127,10 @@ impl ConnectionType {
     }
 }
 
+/// A path of which no field is set is none; reserved bits do not make one.
 fn alternate(view: ReqPathView<'_>) -> Result<Option<ReqPath>, Malformed> {
-    if view.as_bytes().iter().all(|&byte| byte == 0) {
-        return Ok(None);
-    }
-    ReqPath::from_view(view).map(Some)
+    let path = ReqPath::from_view(view)?;
+    Ok((path != ReqPath::default()).then_some(path))
 }
 
 impl Format for Req {
@@ -186,5 +185,39 @@ impl Format for Req {
             alternate.emit(&mut buffer[ALTERNATE..]);
         }
         put(buffer, 140, *self.private_data.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An REQ of zeros but for a path MTU and the given bytes.
+    fn req(bytes: &[(usize, u8)]) -> Result<Req, Malformed> {
+        let mut message = [0; 232];
+        message[50] = 3 << 4;
+        for &(at, byte) in bytes {
+            message[at] = byte;
+        }
+        Req::parse(&message)
+    }
+
+    #[test]
+    fn an_alternate_path_is_there_if_a_field_of_it_is() {
+        let flow_label_and_reserved = ALTERNATE + 38;
+        let alternate = |byte| req(&[(flow_label_and_reserved, byte)]).unwrap().alternate;
+        assert_eq!(alternate(0), None);
+        assert_eq!(alternate(0x0f), None, "reserved bits only");
+        assert_eq!(alternate(0xf0).unwrap().flow_label.get(), 0xf);
+    }
+
+    #[test]
+    fn codes_without_meaning_are_seen_but_not_parsed() {
+        assert_eq!(
+            req(&[(43, 2 << 1)]),
+            Err(Malformed::Code),
+            "transport service"
+        );
+        assert_eq!(req(&[(50, 6 << 4)]), Err(Malformed::Code), "path MTU");
     }
 }

@@ -38,7 +38,7 @@ view! {
 }
 
 /// Value of a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReqPath {
     /// Local identifier of the sender's port.
     pub local_lid: u16,

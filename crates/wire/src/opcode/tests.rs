@@ -42,33 +42,37 @@ fn unreliable_connections_repeat_the_reliable_ones() {
     }
 }
 
+const POSITIONS: [Position; 4] = [
+    Position::First,
+    Position::Middle,
+    Position::Last,
+    Position::Only,
+];
+
+#[test]
+fn positions_say_what_starts_and_ends() {
+    for position in POSITIONS {
+        assert_eq!(Position::new(position.starts(), position.ends()), position);
+    }
+}
+
 /// A requester cuts every message of these operations into packets, so all positions must exist.
 #[test]
 fn messages_of_any_length_can_be_cut() {
     use Carries::{Immediate, Nothing, Remote, RemoteImmediate};
-    let plain = |position: Position| (position, Nothing);
-    let write = |position: Position| {
-        let carries = if position.starts() { Remote } else { Nothing };
-        (position, carries)
-    };
-    let all = [(true, false), (false, false), (false, true), (true, true)];
     for service in [Service::Rc, Service::Uc] {
-        for position in all.map(|(starts, ends)| Position::new(starts, ends)) {
-            assert_eq!((position.starts(), position.ends()), {
-                let index = all.map(|(s, e)| Position::new(s, e));
-                all[index.iter().position(|&other| other == position).unwrap()]
-            });
-            let (at, carries) = plain(position);
-            assert!(Opcode::find(service, Operation::Send, at, carries).is_some());
-            let (at, carries) = write(position);
-            assert!(Opcode::find(service, Operation::Write, at, carries).is_some());
+        let exists = |operation, position, carries| {
+            assert!(Opcode::find(service, operation, position, carries).is_some());
+        };
+        for position in POSITIONS {
+            let target = if position.starts() { Remote } else { Nothing };
+            exists(Operation::Send, position, Nothing);
+            exists(Operation::Write, position, target);
         }
-        for (position, carries) in [
-            (Position::Last, Immediate),
-            (Position::Only, RemoteImmediate),
-        ] {
-            assert!(Opcode::find(service, Operation::Write, position, carries).is_some());
-        }
+        exists(Operation::Send, Position::Last, Immediate);
+        exists(Operation::Send, Position::Only, Immediate);
+        exists(Operation::Write, Position::Last, Immediate);
+        exists(Operation::Write, Position::Only, RemoteImmediate);
     }
 }
 
