@@ -53,7 +53,11 @@ impl Shard {
     /// Tells the fabric which GIDs a guest took or gave up. One that another adapter of the group
     /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
     pub(super) fn follow_gids(&mut self, port: PortId) {
-        let Some(vm) = self.vms.get_mut(port.0 as usize).and_then(Option::as_deref_mut) else {
+        let Some(vm) = self
+            .vms
+            .get_mut(port.0 as usize)
+            .and_then(Option::as_deref_mut)
+        else {
             return;
         };
         while let Some(change) = vm.device().take_gid_change() {
@@ -72,7 +76,10 @@ impl Shard {
     fn snapshot(&self) -> Vec<AdapterSnapshot> {
         let adapters = self.vms.iter().flatten();
         adapters
-            .map(|vm| AdapterSnapshot { port: vm.spec().port, rdma: stats(vm) })
+            .map(|vm| AdapterSnapshot {
+                port: vm.spec().port,
+                rdma: stats(vm),
+            })
             .collect()
     }
 }

@@ -24,7 +24,6 @@ use vrdma_verbs::unit::Request;
 
 use crate::plane::{Inbox, ShardCommand};
 use crate::vm::Vm;
-use backoff::Rest;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
 
@@ -53,12 +52,14 @@ struct Shard {
 /// The system is out of threads or descriptors.
 pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
     let epoll = Poller::open()?;
-    thread::Builder::new().name("shard".to_owned()).spawn(move || {
-        precise_naps();
-        let poller = Poller::new(epoll);
-        poller.watch(&inbox, Key::Wake);
-        Shard::new(inbox, poller).run();
-    })
+    thread::Builder::new()
+        .name("shard".to_owned())
+        .spawn(move || {
+            precise_naps();
+            let poller = Poller::new(epoll);
+            poller.watch(&inbox, Key::Wake);
+            Shard::new(inbox, poller).run();
+        })
 }
 
 /// The kernel rounds short sleeps up by 50 us unless told otherwise, ten times a nap.
@@ -128,8 +129,16 @@ impl Shard {
         worked
     }
 
-    fn next_request(&mut self, port: usize, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
-        self.vms[port].as_deref_mut()?.device().next_request(memory, now)
+    fn next_request(
+        &mut self,
+        port: usize,
+        memory: &View<'_>,
+        now: Time,
+    ) -> Option<Request<Region>> {
+        self.vms[port]
+            .as_deref_mut()?
+            .device()
+            .next_request(memory, now)
     }
 
     /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
@@ -158,16 +167,15 @@ impl Shard {
     fn rest(&mut self) {
         let now = self.clock.now();
         let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
-        match backoff::rest(idle, self.watching(), self.until_timer(now)) {
-            Rest::Spin => self.serve_sockets(Some(Duration::ZERO)),
-            Rest::Nap(nap) => self.serve_sockets(Some(nap)),
-            Rest::Block => self.serve_sockets(None),
-        }
+        self.serve_sockets(backoff::rest(idle, self.watching(), self.until_timer(now)));
     }
 
     /// Whether a guest program holds doorbells in memory, which wake nobody.
     fn watching(&mut self) -> bool {
-        self.vms.iter_mut().flatten().any(|vm| vm.device().activity().live_contexts > 0)
+        self.vms
+            .iter_mut()
+            .flatten()
+            .any(|vm| vm.device().activity().live_contexts > 0)
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
@@ -190,7 +198,11 @@ impl Shard {
     }
 
     fn accept(&mut self, port: PortId) {
-        let Some(vm) = self.vms.get_mut(port.0 as usize).and_then(Option::as_deref_mut) else {
+        let Some(vm) = self
+            .vms
+            .get_mut(port.0 as usize)
+            .and_then(Option::as_deref_mut)
+        else {
             return;
         };
         match vm.accept() {
@@ -205,12 +217,17 @@ impl Shard {
     }
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
-        let Some(vm) = self.vms.get_mut(port.0 as usize).and_then(Option::as_deref_mut) else {
+        let Some(vm) = self
+            .vms
+            .get_mut(port.0 as usize)
+            .and_then(Option::as_deref_mut)
+        else {
             return;
         };
         vm.on_socket(ready.readable, ready.writable);
         if let Some(connection) = vm.connection() {
-            self.poller.rewatch(connection, Key::Connection(port), connection.wants_write());
+            self.poller
+                .rewatch(connection, Key::Connection(port), connection.wants_write());
         }
         vm.interrupt();
         self.follow_gids(port);

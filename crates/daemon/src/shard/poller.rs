@@ -63,7 +63,10 @@ impl Poller {
     }
 
     pub(super) fn new(epoll: OwnedFd) -> Self {
-        Self { epoll, events: Vec::with_capacity(BATCH) }
+        Self {
+            epoll,
+            events: Vec::with_capacity(BATCH),
+        }
     }
 
     /// Starts watching for input. A closed descriptor leaves the set by itself.
@@ -91,7 +94,11 @@ impl Poller {
         });
         self.events.clear();
         // An interrupted wait is a wait without events.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut self.events), timeout.as_ref());
+        let _ = epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            timeout.as_ref(),
+        );
         self.events.iter().map(ready).collect()
     }
 }
@@ -100,9 +107,8 @@ fn ready(event: &epoll::Event) -> Ready {
     let (flags, data) = (event.flags, event.data);
     Ready {
         key: Key::decode(data),
-        readable: flags.intersects(
-            epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
-        ),
+        readable: flags
+            .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR),
         writable: flags.contains(epoll::EventFlags::OUT),
     }
 }
