@@ -165,7 +165,7 @@ pub(crate) enum AdapterCommand {
 
 const QEMU_ARGS_EXAMPLES: &str = "\
 Examples:
-  qemu-system-x86_64 -M q35 -accel kvm -cpu host disk.qcow2 $(vrdma adapter qemu-args vm1 --memory 4G)
+  qemu-system-x86_64 -M q35 -accel kvm disk.qcow2 $(vrdma adapter qemu-args vm1 --memory 4G)
   vrdma adapter qemu-args vm1 --quote          # to paste into a script
   vrdma adapter qemu-args vm1b --slot 6 --without-memory   # a second adapter of the same VM
   vrdma adapter qemu-args vm1 --json           # a list of strings, for programs";

@@ -89,14 +89,12 @@ impl Client {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| self.strange(&error.to_string()))?;
-        let conversation = async {
-            let answer = sender
-                .send_request(request)
+        // Owns the sender: when that goes the connection ends, which does the reading and writing.
+        let conversation = async move {
+            let answer = sender.send_request(request).await;
+            self.read(answer.map_err(|error| self.strange(&error.to_string()))?)
                 .await
-                .map_err(|error| self.strange(&error.to_string()))?;
-            self.read(answer).await
         };
-        // The connection does the reading and writing and ends after the conversation does.
         let (answer, _) = tokio::join!(conversation, connection);
         answer
     }

@@ -41,6 +41,8 @@ fn serve(listener: &UnixListener, answer: &str) -> String {
     let mut body = vec![0; body_length(&mut reader)];
     reader.read_exact(&mut body).unwrap();
     reader.get_mut().write_all(answer.as_bytes()).unwrap();
+    // The daemon keeps connections open: hanging up is up to the client.
+    assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     let line = first.trim_end().trim_end_matches(" HTTP/1.1");
     format!("{line} {}", String::from_utf8(body).unwrap())
         .trim_end()

@@ -20,6 +20,8 @@ pub(super) enum Kvm {
     Closed(io::Error),
     /// The device opens and QEMU fails with it: typical of containers and nested VMs.
     Broken,
+    /// The device opens and there is no QEMU to try it with.
+    Untried,
 }
 
 /// Asks QEMU itself: the device opens in many a container where no VM starts.
@@ -27,8 +29,11 @@ pub(super) fn kvm(qemu: &Path) -> Check {
     let device = File::options().read(true).write(true).open(KVM);
     judge_kvm(match device {
         Err(error) => Kvm::Closed(error),
-        Ok(_) if starts(qemu).unwrap_or(false) => Kvm::Works,
-        Ok(_) => Kvm::Broken,
+        Ok(_) => match starts(qemu) {
+            Ok(true) => Kvm::Works,
+            Ok(false) => Kvm::Broken,
+            Err(_) => Kvm::Untried,
+        },
     })
 }
 
@@ -60,6 +65,10 @@ pub(super) fn judge_kvm(kvm: Kvm) -> Check {
     const SLOW: &str = "guests run emulated, many times slower";
     match kvm {
         Kvm::Works => Check::ok("KVM", "works"),
+        Kvm::Untried => Check::warn(
+            "KVM",
+            format!("{KVM} opens, and without QEMU that is all there is to see"),
+        ),
         Kvm::Broken => Check::warn(
             "KVM",
             format!(
