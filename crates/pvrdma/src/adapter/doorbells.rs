@@ -22,42 +22,25 @@ const SCAN_SLICE: usize = 32;
 
 impl Adapter {
     /// A doorbell rung in page `page`. What it causes is still in the engine: settle afterwards.
+    /// Doorbells race with destruction, so one for nothing is only counted.
     pub(crate) fn ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell, value: u32) {
         let Some(owner) = self.contexts.at_page(page).map(|context| context.owner) else {
             self.oddities.doorbells += 1;
             return;
         };
-        let handle = value & HANDLE_MASK;
         let known = match doorbell {
-            Doorbell::Qp => self.ring_qp(
-                turn,
-                owner,
-                QpId(handle),
-                QpFlags::from_bits_truncate(value),
-            ),
-            Doorbell::Cq => self.ring_cq(
-                turn,
-                owner,
-                CqId(handle),
-                CqFlags::from_bits_truncate(value),
-            ),
-            Doorbell::Srq => self.ring_srq(
-                turn,
-                owner,
-                SrqId(handle),
-                SrqFlags::from_bits_truncate(value),
-            ),
+            Doorbell::Qp => self.ring_qp(turn, owner, value),
+            Doorbell::Cq => self.ring_cq(turn, owner, value),
+            Doorbell::Srq => self.ring_srq(turn, owner, value),
         };
         self.oddities.doorbells += u64::from(known.is_none());
     }
 
-    fn ring_qp(
-        &mut self,
-        turn: Turn<'_, '_>,
-        owner: Owner,
-        id: QpId,
-        flags: QpFlags,
-    ) -> Option<()> {
+    fn ring_qp(&mut self, turn: Turn<'_, '_>, owner: Owner, value: u32) -> Option<()> {
+        let (id, flags) = (
+            QpId(value & HANDLE_MASK),
+            QpFlags::from_bits_truncate(value),
+        );
         let qp = self.qps.get_mut(id.0)?;
         may_ring(owner, qp.owner())?;
         let state = self.hca.qp_state(id)?;
@@ -75,13 +58,11 @@ impl Adapter {
         Some(())
     }
 
-    fn ring_srq(
-        &mut self,
-        turn: Turn<'_, '_>,
-        owner: Owner,
-        id: SrqId,
-        flags: SrqFlags,
-    ) -> Option<()> {
+    fn ring_srq(&mut self, turn: Turn<'_, '_>, owner: Owner, value: u32) -> Option<()> {
+        let (id, flags) = (
+            SrqId(value & HANDLE_MASK),
+            SrqFlags::from_bits_truncate(value),
+        );
         let srq = self.srqs.get_mut(id.0)?;
         may_ring(owner, srq.owner)?;
         if flags.contains(SrqFlags::RECV)
@@ -93,13 +74,11 @@ impl Adapter {
         Some(())
     }
 
-    fn ring_cq(
-        &mut self,
-        turn: Turn<'_, '_>,
-        owner: Owner,
-        id: CqId,
-        flags: CqFlags,
-    ) -> Option<()> {
+    fn ring_cq(&mut self, turn: Turn<'_, '_>, owner: Owner, value: u32) -> Option<()> {
+        let (id, flags) = (
+            CqId(value & HANDLE_MASK),
+            CqFlags::from_bits_truncate(value),
+        );
         may_ring(owner, self.cqs.get(id.0)?.owner)?;
         let words = [
             (CqFlags::ARM_SOLICITED, CqDoorbell::ArmSolicited),
