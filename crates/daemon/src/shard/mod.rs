@@ -167,7 +167,8 @@ impl Shard {
     fn rest(&mut self) {
         let now = self.clock.now();
         let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
-        self.serve_sockets(backoff::rest(idle, self.watching(), self.until_timer(now)));
+        let rest = backoff::rest(idle, self.watching(), self.until_timer(now));
+        self.serve_sockets(rest);
     }
 
     /// Whether a guest program holds doorbells in memory, which wake nobody.
