@@ -14,9 +14,9 @@ mod arguments;
 mod channel;
 mod config;
 mod console;
+mod control;
 mod running;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -28,6 +28,7 @@ use channel::Channel;
 pub use config::{Ethernet, GuestConfig, Kind, MAX_SOCKET_PATH, check_socket_path};
 use console::Console;
 pub(crate) use console::tail as log_tail;
+pub use control::Control;
 pub use running::{Output, Running};
 
 /// How long a guest may take from power to its agent, under TCG on a busy host.
@@ -42,14 +43,6 @@ pub struct Guest {
     config: GuestConfig,
     process: Supervised,
     control: Control,
-}
-
-/// What can be done with a guest without owning its process.
-#[derive(Debug)]
-pub struct Control {
-    name: String,
-    channel: Channel,
-    console: Console,
 }
 
 impl Guest {
@@ -153,148 +146,5 @@ impl std::ops::Deref for Guest {
 
     fn deref(&self) -> &Control {
         &self.control
-    }
-}
-
-impl Control {
-    /// Connects to a guest that another process started and kept.
-    ///
-    /// # Errors
-    /// When it does not answer.
-    pub fn attach(run_dir: &Path, name: &str) -> Result<Self> {
-        let file = |kind: &str| config::file(run_dir, name, kind);
-        let channel =
-            Channel::connect(&file("agent"), || Ok(false)).context("the guest is gone")?;
-        channel.greet()?;
-        channel.wait_for_boot(BOOT_LIMIT)?;
-        Ok(Self {
-            name: name.to_owned(),
-            channel,
-            console: Console::new(file("console")),
-        })
-    }
-
-    /// Runs a shell command to its end, within [`COMMAND_LIMIT`].
-    ///
-    /// # Errors
-    /// When the guest dies or the limit passes; not when the command fails.
-    pub fn run(&self, command: &str) -> Result<Output> {
-        self.run_for(command, COMMAND_LIMIT)
-    }
-
-    /// Runs a shell command to its end, within a limit.
-    ///
-    /// # Errors
-    /// As [`Control::run`].
-    pub fn run_for(&self, command: &str, limit: Duration) -> Result<Output> {
-        self.spawn(command)?.wait(limit)
-    }
-
-    /// Runs a shell command that must succeed, and returns its output.
-    ///
-    /// # Errors
-    /// As [`Control::run`], and when the command fails.
-    pub fn check(&self, command: &str) -> Result<String> {
-        let output = self.run(command)?;
-        ensure!(
-            output.status == 0,
-            "guest {}: {command}: status {}\n{}{}",
-            self.name,
-            output.status,
-            output.stdout_text(),
-            output.stderr_text()
-        );
-        Ok(output.stdout_text())
-    }
-
-    /// Starts a shell command without input.
-    ///
-    /// # Errors
-    /// When the guest is gone.
-    pub fn spawn(&self, command: &str) -> Result<Running> {
-        self.start_command(command, false)
-    }
-
-    /// Starts a shell command that reads what [`Running::write`] sends.
-    ///
-    /// # Errors
-    /// When the guest is gone.
-    pub fn spawn_with_input(&self, command: &str) -> Result<Running> {
-        self.start_command(command, true)
-    }
-
-    /// Writes a file in the guest; `mode` is octal, as in `755`.
-    ///
-    /// # Errors
-    /// When the guest is gone or cannot write it.
-    pub fn put(&self, path: &str, mode: &str, contents: &[u8]) -> Result<()> {
-        let command = format!("cat > '{path}' && chmod {mode} '{path}'");
-        let running = self.spawn_with_input(&command)?;
-        running.write(contents)?;
-        running.close_input()?;
-        let output = running.wait(COMMAND_LIMIT)?;
-        ensure!(
-            output.status == 0,
-            "guest {}: {path}: {}",
-            self.name,
-            output.stderr_text()
-        );
-        Ok(())
-    }
-
-    /// Waits until a server that was just started is ready for its client; says
-    /// how that showed, in one word of [`crate::agent::settled::Settled`].
-    ///
-    /// # Errors
-    /// When the guest is gone.
-    pub fn wait_settled(&self, server: &Running) -> Result<String> {
-        let group = server.wait_started(COMMAND_LIMIT)?;
-        Ok(self
-            .check(&format!("/lab/agent settled {group}"))?
-            .trim()
-            .to_owned())
-    }
-
-    /// Waits until a server whose client has ended is gone, which is true, or
-    /// sits there as if for the next client, which is false.
-    ///
-    /// # Errors
-    /// When the guest is gone.
-    pub fn wait_finished(&self, server: &Running) -> Result<bool> {
-        let group = server.wait_started(COMMAND_LIMIT)?;
-        Ok(self.check(&format!("/lab/agent finished {group}"))?.trim() == "Gone")
-    }
-
-    /// The last lines of the guest's console.
-    #[must_use]
-    pub fn console_tail(&self) -> String {
-        self.console.tail()
-    }
-
-    /// The guest's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start_command(&self, command: &str, input: bool) -> Result<Running> {
-        let shared = self
-            .channel
-            .start(command, input)
-            .map_err(|error| self.explain(error))?;
-        Ok(Running::new(
-            self.channel.clone(),
-            shared,
-            self.name.clone(),
-            self.console.clone(),
-        ))
-    }
-
-    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        error.context(format!(
-            "guest {}; its console ends with:\n{}",
-            self.name,
-            self.console.tail()
-        ))
     }
 }

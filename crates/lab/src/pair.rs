@@ -8,148 +8,25 @@
 //! Both know both addresses as `$A` and `$B`. Booting takes seconds, so a test
 //! boots one pair and runs many commands in it.
 
+mod config;
 mod kept;
 mod run_dir;
 
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::daemon::{Adapter, Daemon, Doorbells, ethernet_socket, vfio_user_socket};
-use crate::guest::{Control, Ethernet, Guest, GuestConfig, Kind, Output};
+use crate::daemon::Daemon;
+use crate::guest::{Control, Guest, Output};
 use crate::image::{Accelerator, Image};
-use crate::process::Lifetime;
+pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 use run_dir::RunDir;
 
 /// How long a server may take to end, once it looks as if it will not.
 const END_LIMIT: Duration = Duration::from_secs(10);
-
-/// Which guest of a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The server's, 10.10.0.1.
-    A,
-    /// The client's, 10.10.0.2.
-    B,
-}
-
-impl Side {
-    /// Its guest's and its adapter's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "a",
-            Self::B => "b",
-        }
-    }
-
-    /// Its guest's address.
-    #[must_use]
-    pub const fn address(self) -> Ipv4Addr {
-        Ipv4Addr::new(10, 10, 0, self.number())
-    }
-
-    const fn number(self) -> u8 {
-        match self {
-            Self::A => 1,
-            Self::B => 2,
-        }
-    }
-
-    fn mac(self) -> String {
-        format!("52:54:00:00:00:{:02x}", self.number())
-    }
-}
-
-/// What connects the guests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Network {
-    /// A daemon, started from this program.
-    Daemon(PathBuf),
-    /// Each other's network card; not for [`Kind::Vrdma`].
-    Direct,
-}
-
-/// A pair to start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PairConfig {
-    /// The kinds of guests a and b.
-    pub kinds: [Kind; 2],
-    /// Virtual processors of each.
-    pub processors: u32,
-    /// Memory of each in MiB.
-    pub memory_mib: u32,
-    /// How adapters' doorbells work.
-    pub doorbells: Doorbells,
-    /// What connects them.
-    pub network: Network,
-    /// Host processors of each, as [`GuestConfig::host_cpus`].
-    pub host_cpus: [Option<String>; 2],
-    /// Whether daemon and guests end with this process.
-    pub lifetime: Lifetime,
-}
-
-impl PairConfig {
-    /// Two PVRDMA guests of the usual size.
-    #[must_use]
-    pub fn new(network: Network) -> Self {
-        Self {
-            kinds: [Kind::Vrdma; 2],
-            processors: 1,
-            memory_mib: 512,
-            doorbells: Doorbells::default(),
-            network,
-            host_cpus: [None, None],
-            lifetime: Lifetime::Owned,
-        }
-    }
-
-    fn guest(&self, side: Side, run_dir: &Path) -> GuestConfig {
-        let index = usize::from(side.number() - 1);
-        let (name, kind) = (side.name(), self.kinds[index]);
-        let ethernet = match (&self.network, side) {
-            (Network::Daemon(_), _) => Ethernet::Switch(ethernet_socket(run_dir, name)),
-            (Network::Direct, Side::A) => peer(run_dir, "a", "b"),
-            (Network::Direct, Side::B) => peer(run_dir, "b", "a"),
-        };
-        let addresses =
-            [Side::A, Side::B].map(|side| (side.name().to_uppercase(), side.address().to_string()));
-        GuestConfig {
-            name: name.to_owned(),
-            kind,
-            address: side.address(),
-            mac: side.mac(),
-            memory_mib: self.memory_mib,
-            processors: self.processors,
-            ethernet,
-            vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(run_dir, name)),
-            host_cpus: self.host_cpus[index].clone(),
-            run_dir: run_dir.to_owned(),
-            variables: addresses.to_vec(),
-            lifetime: self.lifetime,
-        }
-    }
-
-    fn adapters(&self) -> [Adapter; 2] {
-        [Side::A, Side::B].map(|side| Adapter {
-            name: side.name().to_owned(),
-            mac: side.mac(),
-            doorbells: self.doorbells,
-        })
-    }
-}
-
-fn peer(run_dir: &Path, own: &str, other: &str) -> Ethernet {
-    let socket = |name: &str| run_dir.join(format!("{name}.peer"));
-    Ethernet::Peer {
-        own: socket(own),
-        other: socket(other),
-    }
-}
 
 /// What a server and its client left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -211,7 +88,7 @@ impl Pair {
     /// A guest.
     #[must_use]
     pub fn guest(&self, side: Side) -> &Guest {
-        &self.guests[usize::from(side.number() - 1)]
+        &self.guests[side.index()]
     }
 
     /// The daemon, of [`Network::Daemon`].
@@ -247,7 +124,7 @@ impl Pair {
     /// # Errors
     /// As [`Pair::start`].
     pub fn restart_guest(&mut self, side: Side) -> Result<()> {
-        let index = usize::from(side.number() - 1);
+        let index = side.index();
         let config = self.guests[index].config().clone();
         self.guests[index].kill();
         self.guests[index] = Guest::start(&self.image, self.accelerator, &config)?;
@@ -279,7 +156,7 @@ impl Pair {
         anyhow!("{error:#}\n{}", self.logs())
     }
 
-    /// Records a pair of [`Lifetime::Kept`] for other processes.
+    /// Records a pair of [`Lifetime::Kept`](crate::process::Lifetime::Kept) for other processes.
     ///
     /// # Errors
     /// When the record cannot be written.

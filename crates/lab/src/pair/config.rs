@@ -1,0 +1,135 @@
+//! What a pair is made of.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use crate::daemon::{Adapter, Doorbells, ethernet_socket, vfio_user_socket};
+use crate::guest::{Ethernet, GuestConfig, Kind};
+use crate::process::Lifetime;
+
+/// Which guest of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The server's, 10.10.0.1.
+    A,
+    /// The client's, 10.10.0.2.
+    B,
+}
+
+impl Side {
+    /// Its guest's and its adapter's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "a",
+            Self::B => "b",
+        }
+    }
+
+    /// Its guest's address.
+    #[must_use]
+    pub const fn address(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 10, 0, self.number())
+    }
+
+    pub(super) fn index(self) -> usize {
+        usize::from(self.number() - 1)
+    }
+
+    const fn number(self) -> u8 {
+        match self {
+            Self::A => 1,
+            Self::B => 2,
+        }
+    }
+
+    fn mac(self) -> String {
+        format!("52:54:00:00:00:{:02x}", self.number())
+    }
+}
+
+/// What connects the guests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Network {
+    /// A daemon, started from this program.
+    Daemon(PathBuf),
+    /// Each other's network card; not for [`Kind::Vrdma`].
+    Direct,
+}
+
+/// A pair to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairConfig {
+    /// The kinds of guests a and b.
+    pub kinds: [Kind; 2],
+    /// Virtual processors of each.
+    pub processors: u32,
+    /// Memory of each in MiB.
+    pub memory_mib: u32,
+    /// How adapters' doorbells work.
+    pub doorbells: Doorbells,
+    /// What connects them.
+    pub network: Network,
+    /// Host processors of each, as [`GuestConfig::host_cpus`].
+    pub host_cpus: [Option<String>; 2],
+    /// Whether daemon and guests end with this process.
+    pub lifetime: Lifetime,
+}
+
+impl PairConfig {
+    /// Two PVRDMA guests of the usual size.
+    #[must_use]
+    pub fn new(network: Network) -> Self {
+        Self {
+            kinds: [Kind::Vrdma; 2],
+            processors: 1,
+            memory_mib: 512,
+            doorbells: Doorbells::default(),
+            network,
+            host_cpus: [None, None],
+            lifetime: Lifetime::Owned,
+        }
+    }
+
+    pub(super) fn guest(&self, side: Side, run_dir: &Path) -> GuestConfig {
+        let index = side.index();
+        let (name, kind) = (side.name(), self.kinds[index]);
+        let ethernet = match (&self.network, side) {
+            (Network::Daemon(_), _) => Ethernet::Switch(ethernet_socket(run_dir, name)),
+            (Network::Direct, Side::A) => peer(run_dir, "a", "b"),
+            (Network::Direct, Side::B) => peer(run_dir, "b", "a"),
+        };
+        let addresses =
+            [Side::A, Side::B].map(|side| (side.name().to_uppercase(), side.address().to_string()));
+        GuestConfig {
+            name: name.to_owned(),
+            kind,
+            address: side.address(),
+            mac: side.mac(),
+            memory_mib: self.memory_mib,
+            processors: self.processors,
+            ethernet,
+            vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(run_dir, name)),
+            host_cpus: self.host_cpus[index].clone(),
+            run_dir: run_dir.to_owned(),
+            variables: addresses.to_vec(),
+            lifetime: self.lifetime,
+        }
+    }
+
+    pub(super) fn adapters(&self) -> [Adapter; 2] {
+        [Side::A, Side::B].map(|side| Adapter {
+            name: side.name().to_owned(),
+            mac: side.mac(),
+            doorbells: self.doorbells,
+        })
+    }
+}
+
+fn peer(run_dir: &Path, own: &str, other: &str) -> Ethernet {
+    let socket = |name: &str| run_dir.join(format!("{name}.peer"));
+    Ethernet::Peer {
+        own: socket(own),
+        other: socket(other),
+    }
+}
