@@ -107,7 +107,11 @@ impl Backend {
 impl vfio::Backend for Backend {
     fn region(&self, index: u32) -> Option<vfio::Region> {
         let size = self.device.region_bytes(region_at(index)?);
-        Some(vfio::Region { size, readable: true, writable: true })
+        Some(vfio::Region {
+            size,
+            readable: true,
+            writable: true,
+        })
     }
 
     /// Every BAR is announced as mappable, whether or not there is something to map: that alone makes
@@ -115,14 +119,24 @@ impl vfio::Backend for Backend {
     /// memory.
     fn region_mmap(&self, index: u32) -> Option<vfio::RegionMmap> {
         let region = region_at(index).filter(|region| *region != BarRegion::Config)?;
-        let mapped = self.device.mapped_area().filter(|_| region == BarRegion::Doorbells);
+        let mapped = self
+            .device
+            .mapped_area()
+            .filter(|_| region == BarRegion::Doorbells);
         let areas = mapped
             .into_iter()
-            .map(|area| vfio::MmapArea { offset: area.start, size: area.end - area.start })
+            .map(|area| vfio::MmapArea {
+                offset: area.start,
+                size: area.end - area.start,
+            })
             .collect::<Vec<_>>();
         let fd = self.device.doorbell_fd().filter(|_| !areas.is_empty());
         let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
-        Some(vfio::RegionMmap { areas, fd, offset: 0 })
+        Some(vfio::RegionMmap {
+            areas,
+            fd,
+            offset: 0,
+        })
     }
 
     fn irq_count(&self, index: u32) -> u32 {
@@ -153,7 +167,10 @@ impl vfio::Backend for Backend {
         // Memory without a descriptor (firmware, other devices' BARs) is no place for queues or
         // payload: the device treats it as not mapped.
         let Some(fd) = fd else { return Ok(()) };
-        let protection = Protection { read: map.readable, write: map.writable };
+        let protection = Protection {
+            read: map.readable,
+            write: map.writable,
+        };
         self.memory
             .map(map.iova, map.size, protection, fd, map.offset)
             .map_err(|error| errno_of(&error))?;
@@ -164,10 +181,12 @@ impl vfio::Backend for Backend {
     fn dma_unmap(&mut self, unmap: vfio::DmaUnmap) -> Result<(), Errno> {
         match unmap {
             vfio::DmaUnmap::All => self.memory.unmap_all(),
-            vfio::DmaUnmap::Range { iova, size } => self.memory.unmap(iova, size).map(drop).map_err(|error| {
-                tracing::warn!("{error}");
-                Errno::INVAL
-            })?,
+            vfio::DmaUnmap::Range { iova, size } => {
+                self.memory.unmap(iova, size).map(drop).map_err(|error| {
+                    tracing::warn!("{error}");
+                    Errno::INVAL
+                })?
+            }
         }
         self.memory_moves();
         Ok(())
@@ -207,8 +226,14 @@ fn config(spec: &AdapterSpec) -> DeviceConfig {
         vrdma_api::DoorbellMode::Mapped => DoorbellMode::Mapped,
         vrdma_api::DoorbellMode::Trapped => DoorbellMode::Trapped,
     };
-    let identity = Identity { mac: spec.mac, seed: fresh_seed() };
-    DeviceConfig { doorbells, ..DeviceConfig::new(identity) }
+    let identity = Identity {
+        mac: spec.mac,
+        seed: fresh_seed(),
+    };
+    DeviceConfig {
+        doorbells,
+        ..DeviceConfig::new(identity)
+    }
 }
 
 /// Numbers of an earlier daemon's QPs and keys must be stale: any value that changes will do.

@@ -34,7 +34,12 @@ impl Vm {
     pub(crate) fn new(spec: AdapterSpec, clock: Clock) -> anyhow::Result<Self> {
         let listener = Listener::bind(&spec.vfio_user_socket)?;
         let backend = Backend::new(&spec, clock)?;
-        Ok(Self { spec, listener, connection: None, backend })
+        Ok(Self {
+            spec,
+            listener,
+            connection: None,
+            backend,
+        })
     }
 
     pub(crate) fn spec(&self) -> &AdapterSpec {
@@ -64,7 +69,10 @@ impl Vm {
     /// When the adapter wants its turn without a doorbell.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let device = self.backend.device.next_deadline();
-        device.into_iter().chain(self.backend.memory_settles_at()).min()
+        device
+            .into_iter()
+            .chain(self.backend.memory_settles_at())
+            .min()
     }
 
     /// Looks at doorbells, rings and timers; `true` if there was anything to do.

@@ -72,7 +72,11 @@ mod tests {
     fn different_bytes_are_a_fault_until_they_agree() {
         let mut sharing = Sharing::default();
         sharing.compare(&[20, 0], &[0, 0]);
-        assert!(sharing.fault().is_some_and(|text| text.contains("share=on")));
+        assert!(
+            sharing
+                .fault()
+                .is_some_and(|text| text.contains("share=on"))
+        );
         sharing.compare(&[20, 0], &[20, 0]);
         assert_eq!(sharing.fault(), None);
     }
