@@ -45,9 +45,10 @@ impl Adapter {
 
     fn ring_worked(&mut self, flushed: Result<bool, RingError>) -> bool {
         match flushed {
-            Ok(moved) => {
+            Ok(false) => false,
+            Ok(true) => {
                 self.ring_faults = 0;
-                moved
+                true
             }
             Err(RingError::Index) if self.ring_faults < RING_FAULTS_MAX => {
                 self.ring_faults += 1;
