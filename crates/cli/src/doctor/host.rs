@@ -64,7 +64,7 @@ fn starts(qemu: &Path) -> io::Result<bool> {
 pub(super) fn judge_kvm(kvm: Kvm) -> Check {
     const SLOW: &str = "guests run emulated, many times slower";
     match kvm {
-        Kvm::Works => Check::ok("KVM", "works"),
+        Kvm::Works => Check::ok("KVM", "QEMU starts a VM with it"),
         Kvm::Untried => Check::warn(
             "KVM",
             format!("{KVM} opens, and without QEMU that is all there is to see"),

@@ -8,6 +8,7 @@ use std::time::Instant;
 use vrdma_api::EthernetStats;
 use vrdma_switch::{Bridge, PortId, Verdict};
 
+use super::client::FRAMES_MAX;
 use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 use super::link::Link;
 use super::poller::{Poller, Token};
@@ -32,12 +33,14 @@ pub(super) struct Exchange {
     stopping: bool,
 }
 
-/// What one read held.
-struct Batch {
-    /// Where the whole frames end; the beginning of another may follow.
-    end: usize,
-    /// A length that no QEMU sends stands there instead.
-    malformed: Option<u32>,
+/// Why sorting stopped, and where.
+enum Stop {
+    /// A batch is full; more may follow from here on.
+    Full(usize),
+    /// The rest is less than a frame.
+    End(usize),
+    /// A length that no QEMU sends.
+    Malformed(u32),
 }
 
 impl Exchange {
@@ -133,7 +136,7 @@ impl Exchange {
         }
     }
 
-    /// Takes one batch from a guest and passes it on.
+    /// Takes what one read gives from a guest and passes it on.
     fn receive(&mut self, port: PortId) {
         let Some(link) = self.links.get_mut(&port) else {
             return;
@@ -141,40 +144,45 @@ impl Exchange {
         let Some(filled) = link.receive(&mut self.buffer) else {
             return;
         };
-        let batch = self.sort(port, filled);
-        self.deliver();
-        let Some(link) = self.links.get_mut(&port) else {
-            return;
-        };
-        match batch.malformed {
-            None => link.carry(&self.buffer[batch.end..filled]),
-            Some(length) => link.detach(&format!(
-                "it announced a frame of {length} bytes and QEMU sends 1 to {FRAME_BYTES_MAX}; is it `-netdev stream`?"
-            )),
+        let mut at = 0;
+        loop {
+            let stop = self.sort(port, at, filled);
+            self.deliver();
+            match stop {
+                Stop::Full(next) => at = next,
+                Stop::End(rest) => return self.carry(port, rest..filled),
+                Stop::Malformed(length) => return self.hang_up(port, length),
+            }
         }
     }
 
-    /// Queues the whole frames of what was read at their destinations.
-    fn sort(&mut self, port: PortId, filled: usize) -> Batch {
+    /// Queues a batch of whole frames at their destinations.
+    fn sort(&mut self, port: PortId, mut at: usize, filled: usize) -> Stop {
         let now = self.started.elapsed().as_nanos() as u64;
-        let mut batch = Batch {
-            end: 0,
-            malformed: None,
-        };
-        loop {
-            match piece(&self.buffer[..filled], batch.end) {
+        for _ in 0..FRAMES_MAX {
+            match piece(&self.buffer[..filled], at) {
                 Piece::Whole(range) => {
-                    batch.end = range.end;
+                    at = range.end;
                     self.route(port, range, now);
                 }
-                Piece::Partial => return batch,
-                Piece::Malformed(length) => {
-                    return Batch {
-                        malformed: Some(length),
-                        ..batch
-                    };
-                }
+                Piece::Partial => return Stop::End(at),
+                Piece::Malformed(length) => return Stop::Malformed(length),
             }
+        }
+        Stop::Full(at)
+    }
+
+    fn carry(&mut self, port: PortId, rest: Range<usize>) {
+        if let Some(link) = self.links.get_mut(&port) {
+            link.carry(&self.buffer[rest]);
+        }
+    }
+
+    fn hang_up(&mut self, port: PortId, length: u32) {
+        if let Some(link) = self.links.get_mut(&port) {
+            link.detach(&format!(
+                "it announced a frame of {length} bytes and QEMU sends 1 to {FRAME_BYTES_MAX}; is it `-netdev stream`?"
+            ));
         }
     }
 

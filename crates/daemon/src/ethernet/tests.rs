@@ -236,6 +236,20 @@ fn a_slow_guest_loses_its_own_frames_only() {
 }
 
 #[test]
+fn a_burst_of_tiny_frames_arrives_whole() {
+    let switch = Switch::start();
+    let (mut a, mut b) = pair(&switch);
+    let burst: Vec<_> = (0..4 * client::FRAMES_MAX)
+        .map(|number| frame(B, A, number as u8, 20))
+        .collect();
+    let bytes: Vec<u8> = burst.iter().flat_map(|frame| framed(frame)).collect();
+    a.0.write_all(&bytes).unwrap();
+    for frame in &burst {
+        b.expect(frame);
+    }
+}
+
+#[test]
 fn a_length_that_no_qemu_sends_ends_the_connection() {
     let switch = Switch::start();
     let (mut a, mut b) = pair(&switch);
