@@ -1,9 +1,10 @@
 //! One virtual machine: its memory, its PVRDMA device, and the driver once it is probed.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
-use vrdma_memory::{Protection, Space};
+use vrdma_memory::{PAGE, Protection, Space};
 use vrdma_pvrdma::abi::doorbell::Doorbell;
 use vrdma_pvrdma::abi::register::Register;
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig};
@@ -112,7 +113,7 @@ impl Guest {
     /// Writes a doorbell through the BAR, whatever the page.
     pub fn write_doorbell(&mut self, page: u32, doorbell: Doorbell, value: u32) {
         let now = self.clock.now();
-        let offset = u64::from(page) * vrdma_memory::PAGE + doorbell.offset();
+        let offset = u64::from(page) * PAGE + doorbell.offset();
         self.device
             .write(BarRegion::Doorbells, offset, &value.to_le_bytes(), now);
     }
@@ -123,23 +124,25 @@ impl Guest {
         self.device.memory_changed();
     }
 
-    /// Stops seeing the memory at `pages` through the map of the whole, so that single pages can be
-    /// taken away later.
-    pub fn map_page_by_page(&mut self, pages: &[u64]) -> io::Result<()> {
+    /// Maps one page apart from the rest, with other rights, so that it can be taken away alone.
+    ///
+    /// Errors: of the map.
+    pub fn isolate(&mut self, page: u64, protection: Protection) -> io::Result<()> {
+        let end = RAM_BASE + self.ram.bytes();
         self.dma.unmap_all();
-        for page in pages {
-            let offset = page - RAM_BASE;
-            self.dma
-                .map(
-                    *page,
-                    vrdma_memory::PAGE,
-                    Protection::BOTH,
-                    self.ram.fd()?,
-                    offset,
-                )
-                .map_err(io::Error::other)?;
+        self.map(RAM_BASE..page, Protection::BOTH)?;
+        self.map(page..page + PAGE, protection)?;
+        self.map(page + PAGE..end, Protection::BOTH)
+    }
+
+    fn map(&self, range: Range<u64>, protection: Protection) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let (size, offset) = (range.end - range.start, range.start - RAM_BASE);
+        self.dma
+            .map(range.start, size, protection, self.ram.fd()?, offset)
+            .map_err(io::Error::other)
     }
 }
 
