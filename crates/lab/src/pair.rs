@@ -119,6 +119,15 @@ impl Pair {
         .map_err(|error| self.explain(&error))
     }
 
+    /// The same with both programs in guest a.
+    ///
+    /// # Errors
+    /// As [`Pair::run`].
+    pub fn run_alone(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
+        let guest = self.guest(Side::A);
+        run_in(guest, guest, server, client, limit).map_err(|error| self.explain(&error))
+    }
+
     /// Ends a guest as if its power failed, and starts it again with a new QEMU.
     ///
     /// # Errors

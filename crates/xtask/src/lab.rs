@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
+pub(crate) use pair::{built, daemon};
 use vrdma_lab::image::{Accelerator, Image};
 
 #[derive(Subcommand)]

@@ -17,7 +17,11 @@ struct Room {
 }
 
 const fn room(name: &'static str, may_use: &'static [&'static str], forbids_unsafe: bool) -> Room {
-    Room { name, may_use, forbids_unsafe }
+    Room {
+        name,
+        may_use,
+        forbids_unsafe,
+    }
 }
 
 const ROOMS: &[Room] = &[
@@ -30,7 +34,15 @@ const ROOMS: &[Room] = &[
     room("api", &[], true),
     room(
         "daemon",
-        &["wire", "verbs", "memory", "switch", "pvrdma", "vfio-user", "api"],
+        &[
+            "wire",
+            "verbs",
+            "memory",
+            "switch",
+            "pvrdma",
+            "vfio-user",
+            "api",
+        ],
         true,
     ),
     room("cli", &["api"], true),
@@ -40,13 +52,15 @@ const ROOMS: &[Room] = &[
 ];
 
 /// Checks every package of the workspace; all findings are reported at once.
-pub fn check() -> Result<()> {
+pub(crate) fn check() -> Result<()> {
     let metadata = metadata()?;
     let mut findings = Vec::new();
     for (name, package) in packages(&metadata)? {
         match ROOMS.iter().find(|room| room.name == name) {
             Some(room) => check_room(room, package, &mut findings),
-            None => findings.push(format!("{name}: not in the house plan (xtask/src/layers.rs)")),
+            None => findings.push(format!(
+                "{name}: not in the house plan (xtask/src/layers.rs)"
+            )),
         }
     }
     ensure!(findings.is_empty(), "layers:\n  {}", findings.join("\n  "));
@@ -56,7 +70,13 @@ pub fn check() -> Result<()> {
 
 fn metadata() -> Result<Value> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
         .output()
         .context("running cargo metadata")?;
     ensure!(output.status.success(), "cargo metadata failed");
@@ -64,7 +84,9 @@ fn metadata() -> Result<Value> {
 }
 
 fn packages(metadata: &Value) -> Result<BTreeMap<&str, &Value>> {
-    let list = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
+    let list = metadata["packages"]
+        .as_array()
+        .context("cargo metadata lists no packages")?;
     Ok(list
         .iter()
         .filter_map(|package| Some((package["name"].as_str()?.strip_prefix("vrdma-")?, package)))

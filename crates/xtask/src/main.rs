@@ -1,6 +1,8 @@
 //! Developer commands, as `cargo xtask COMMAND`.
 
+mod guests;
 mod lab;
+mod layers;
 
 use std::process::ExitCode;
 
@@ -19,11 +21,17 @@ enum Command {
     /// Virtual machines to try vRDMA with
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Unmodified programs in stock guests: all that must work
+    Guests(guests::Arguments),
+    /// Check that each room uses only the rooms below it
+    Layers,
 }
 
 fn main() -> ExitCode {
     let outcome = match Xtask::parse().command {
         Command::Lab(command) => command.run(),
+        Command::Guests(arguments) => guests::run(&arguments),
+        Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -131,32 +131,28 @@ fn configuration(arguments: &Arguments) -> Result<PairConfig> {
 }
 
 /// The daemon as the checkout has it now, unless the environment names one.
-fn daemon(release: bool) -> Result<PathBuf> {
+pub(crate) fn daemon(release: bool) -> Result<PathBuf> {
     if env::var_os(DAEMON_VARIABLE).is_some() {
         return built_daemon();
     }
+    built("vrdma-daemon", "vrdmad", release)
+}
+
+/// A program of this workspace, built from the checkout as it is now.
+pub(crate) fn built(package: &str, program: &str, release: bool) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "vrdma-daemon",
-        "--bin",
-        "vrdmad",
-    ]);
+    build.args(["build", "--quiet", "--package", package, "--bin", program]);
     if release {
         build.arg("--release");
     }
-    let status = build
-        .status()
-        .context("cannot start cargo to build vrdmad")?;
-    ensure!(status.success(), "vrdmad does not build");
-    let program = env::current_exe()?;
-    let target = program.ancestors().nth(2).map(Path::to_path_buf);
+    let status = build.status().context("cannot start cargo")?;
+    ensure!(status.success(), "{program} does not build");
+    let own = env::current_exe()?;
+    let target = own.ancestors().nth(2).map(Path::to_path_buf);
     let profile = if release { "release" } else { "debug" };
     target
-        .map(|target| target.join(profile).join("vrdmad"))
+        .map(|target| target.join(profile).join(program))
         .context("this program lies in no target folder")
 }
 

@@ -1,0 +1,70 @@
+//! What the daemon holds for each guest.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use vrdma_lab::pair::Pair;
+
+/// How long a guest may take to give back what an ended program had.
+const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Objects of all adapters, as the control API reports them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Objects(Vec<Value>);
+
+impl Objects {
+    /// What there is now, according to the command line program.
+    pub(super) fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
+        let stats = stats(pair, vrdma)?;
+        let adapters = stats
+            .as_array()
+            .context("vrdma stats --json is not a list")?;
+        let objects = adapters
+            .iter()
+            .map(|adapter| adapter["rdma"]["objects"].clone());
+        Ok(Self(objects.collect()))
+    }
+}
+
+/// Waits until the adapters hold these objects again.
+pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()> {
+    let deadline = Instant::now() + SETTLE_LIMIT;
+    loop {
+        let now = Objects::of(pair, vrdma)?;
+        if now == *wanted {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!(
+                "objects are left: {:?} where idle guests have {:?}",
+                now.0,
+                wanted.0
+            );
+        }
+        thread::sleep(POLL);
+    }
+}
+
+/// Asks the daemon as a user would.
+fn stats(pair: &Pair, vrdma: &Path) -> Result<Value> {
+    let daemon = pair.daemon().context("the pair has no daemon")?;
+    let output = Command::new(vrdma)
+        .arg("--socket")
+        .arg(daemon.control_socket())
+        .args(["stats", "--json"])
+        .output()
+        .context("cannot start vrdma")?;
+    ensure!(
+        output.status.success(),
+        "vrdma stats: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
