@@ -11,9 +11,9 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use super::framing::HEADER_BYTES;
 
 /// Bytes that may wait for a guest; past them its frames are dropped, newest first, so that a slow
-/// guest costs nobody else anything. Some 700 full frames: TCP that loses one slows down by a third
-/// and still finds the queue filled.
-pub(super) const BACKLOG_BYTES_MAX: usize = 1 << 20;
+/// guest costs nobody else anything. As much as Linux lets one TCP connection have in flight
+/// (`tcp_wmem`), so that a guest whose processor is taken away for a tick or two loses nothing.
+pub(super) const BACKLOG_BYTES_MAX: usize = 4 << 20;
 
 /// A backlog that was once long gives its memory back when it is empty.
 const BACKLOG_BYTES_KEPT: usize = 64 << 10;
