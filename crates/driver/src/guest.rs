@@ -70,6 +70,11 @@ impl Guest {
         self.driver.as_ref().expect("the test probes first")
     }
 
+    /// Nothing is probed.
+    pub fn driver_is_gone(&self) -> bool {
+        self.driver.is_none()
+    }
+
     /// Address of the device.
     pub fn mac(&self) -> Mac {
         self.device.config().identity.mac
