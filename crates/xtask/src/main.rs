@@ -1,5 +1,6 @@
 //! Developer commands, as `cargo xtask COMMAND`.
 
+mod demo;
 mod guests;
 mod lab;
 mod layers;
@@ -21,6 +22,8 @@ enum Command {
     /// Virtual machines to try vRDMA with
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Two VMs, RDMA between them, one table beside rxe and TCP
+    Demo(demo::Arguments),
     /// Unmodified programs in stock guests: all that must work
     Guests(guests::Arguments),
     /// Check that each room uses only the rooms below it
@@ -30,6 +33,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Xtask::parse().command {
         Command::Lab(command) => command.run(),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
     };

@@ -1,0 +1,80 @@
+//! `cargo xtask demo`: what RDMA between two stock guests brings, in one table.
+//!
+//! ```text
+//!  boot two vrdma guests -> every cell, and TCP -> end them
+//!  boot two rxe guests   -> every cell          -> end them
+//!  table on the screen, every repetition in demo.json
+//! ```
+//!
+//! Never four guests at once: they would share two cores and none would be measured well.
+
+mod cells;
+mod machine;
+mod measure;
+mod perftest;
+mod qperf;
+mod samples;
+mod table;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use vrdma_lab::image::Image;
+use vrdma_lab::steps::Steps;
+
+use crate::lab::daemon;
+use machine::{Machine, warn_when_busy};
+use measure::{Comparison, compare};
+
+/// Two virtual machines with stock Linux, RDMA between them, and one table that puts it beside
+/// Linux's software RoCE (rxe) and TCP in the same kind of guests.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// How often each cell is measured; the table shows the median
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repetitions: u32,
+    /// Where every repetition is written
+    #[arg(long, default_value = "demo.json", value_name = "FILE")]
+    json: PathBuf,
+}
+
+/// What `demo.json` holds.
+#[derive(Serialize)]
+struct Record<'a> {
+    machine: &'a Machine,
+    repetitions: u32,
+    cells: &'a [Comparison],
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let image = Image::ensure()?;
+    let program = daemon(true)?;
+    warn_when_busy();
+    let machine = Machine::look(&image)?;
+    let cells = compare(&program, arguments.repetitions, &Steps::default());
+    let record = Record {
+        machine: &machine,
+        repetitions: arguments.repetitions,
+        cells: &cells,
+    };
+    println!("\n{}", table::render(&cells));
+    println!("{}\n\n{}", table::notes(arguments.repetitions), machine);
+    fs::write(&arguments.json, serde_json::to_vec_pretty(&record)?)
+        .with_context(|| format!("cannot write {}", arguments.json.display()))?;
+    println!("Every repetition is in {}.", arguments.json.display());
+    Ok(verdict(&cells))
+}
+
+/// Failures are told below the table, one line each.
+fn verdict(cells: &[Comparison]) -> ExitCode {
+    let failures = table::failures(cells);
+    if failures.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("\nFailed:\n{}", failures.join("\n"));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,106 @@
+//! The table for a person.
+
+use std::collections::BTreeSet;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+
+use super::cells::Measure;
+use super::measure::{Comparison, Entry};
+
+const HEADER: [&str; 6] = [
+    "two VMs on one host",
+    "vrdma",
+    "rxe",
+    "TCP",
+    "beside rxe",
+    "beside TCP",
+];
+
+/// All rows.
+pub(super) fn render(rows: &[Comparison]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(UTF8_FULL_CONDENSED).set_header(HEADER);
+    table.add_rows(rows.iter().map(row));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// How to read it.
+pub(super) fn notes(repetitions: u32) -> String {
+    format!(
+        "Medians of {repetitions}. Latency is perftest's t_typical: half a round trip for write and send, a whole one \
+         for read,\nwhich is put beside twice TCP's. TCP is qperf over the same network card, blocking and one way. \
+         rxe is Linux's\nsoftware RoCE over that card. \"beside\" says how many times as good vrdma is."
+    )
+}
+
+/// Why entries have no figure, each reason once: guests that do not start fail all their cells.
+pub(super) fn failures(rows: &[Comparison]) -> Vec<String> {
+    let mut told = BTreeSet::new();
+    let failures = rows.iter().flat_map(row_failures);
+    failures
+        .filter(|(_, reason)| told.insert(*reason))
+        .map(|(what, reason)| format!("* {what}: {}", reason.trim_end()))
+        .collect()
+}
+
+fn row_failures(row: &Comparison) -> impl Iterator<Item = (String, &str)> {
+    let entries = [("vrdma", &row.vrdma), ("rxe", &row.rxe), ("TCP", &row.tcp)];
+    entries
+        .into_iter()
+        .filter_map(|(name, entry)| Some((format!("{name}: {}", entry.command), entry.failure()?)))
+}
+
+fn row(row: &Comparison) -> [String; 6] {
+    let figure = |entry: &Entry| {
+        entry
+            .samples()
+            .map(|samples| with_unit(row.measure, samples.median))
+    };
+    let entries = [&row.vrdma, &row.rxe, &row.tcp];
+    let [vrdma, rxe, tcp] =
+        entries.map(|entry| figure(entry).unwrap_or_else(|| "failed".to_owned()));
+    let ratio =
+        |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1} x"));
+    [
+        row.title.to_owned(),
+        vrdma,
+        rxe,
+        tcp,
+        ratio(row.beside_rxe),
+        ratio(row.beside_tcp),
+    ]
+}
+
+/// Three digits are all that such a run can tell.
+fn with_unit(measure: Measure, value: f64) -> String {
+    match measure {
+        Measure::OneWay | Measure::RoundTrip => format!("{} us", three_digits(value)),
+        Measure::Bandwidth if value >= 1000.0 => format!("{} GB/s", three_digits(value / 1000.0)),
+        Measure::Bandwidth => format!("{} MB/s", three_digits(value)),
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    match value {
+        ..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_and_a_unit() {
+        assert_eq!(with_unit(Measure::OneWay, 32.404), "32.4 us");
+        assert_eq!(with_unit(Measure::RoundTrip, 480.3), "480 us");
+        assert_eq!(with_unit(Measure::Bandwidth, 16.66), "16.7 MB/s");
+        assert_eq!(with_unit(Measure::Bandwidth, 6463.2), "6.46 GB/s");
+    }
+}
