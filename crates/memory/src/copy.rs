@@ -15,38 +15,23 @@ const TAIL: u64 = 8;
 impl Memory for View<'_> {
     type Region = Region;
 
+    #[inline]
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
-        let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
-        let mut rest = out;
-        while !rest.is_empty() {
-            let window = source.window()?;
-            let (piece, behind) = rest.split_at_mut(window.length().min(rest.len()));
-            window.read_raw(piece.len(), |from| {
-                // SAFETY: `read_raw` vouches for `from`; `piece` is ours and as long.
-                unsafe { move_bytes(from, piece.as_mut_ptr(), piece.len()) }
-            })?;
-            source.advance(piece.len());
-            rest = behind;
+        match self.whole((region, offset), out.len() as u64, Right::Read) {
+            Some(window) => read_piece(&window, out),
+            None => self.read_pieces(region, offset, out),
         }
-        Ok(())
     }
 
+    #[inline]
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
-        let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
-        let mut rest = data;
-        while !rest.is_empty() {
-            let window = to.window()?;
-            let (piece, behind) = rest.split_at(step(window.length(), to.left()));
-            window.write_raw(piece.len(), |to| {
-                // SAFETY: `write_raw` vouches for `to`; `piece` is ours and as long.
-                unsafe { move_bytes(piece.as_ptr(), to, piece.len()) }
-            })?;
-            to.advance(piece.len());
-            rest = behind;
+        match self.whole((region, offset), data.len() as u64, Right::Write) {
+            Some(window) => write_piece(&window, data),
+            None => self.write_pieces(region, offset, data),
         }
-        Ok(())
     }
 
+    #[inline]
     fn copy(
         &self,
         to: (&Region, u64),
@@ -57,17 +42,12 @@ impl Memory for View<'_> {
         if self.overlaps(to, source, from, length) {
             return self.copy_overlapping(to.0, to.1, from.1, length);
         }
-        let mut from = Cursor::new(source, from, length, Right::Read);
-        let mut to = Cursor::new(self, to, length, Right::Write);
-        while to.left() > 0 {
-            let readable = from.window().map_err(|Fault| CopyFault::Source)?;
-            let writable = to.window().map_err(|Fault| CopyFault::Destination)?;
-            let count = step(readable.length().min(writable.length()), to.left());
-            copy_piece(&writable, &readable, count)?;
-            from.advance(count);
-            to.advance(count);
+        let readable = source.whole(from, length, Right::Read);
+        let writable = self.whole(to, length, Right::Write);
+        match (readable, writable) {
+            (Some(from), Some(to)) => copy_piece(&to, &from, length as usize),
+            _ => self.copy_pieces(to, source, from, length),
         }
-        Ok(())
     }
 
     fn fetch_update(
@@ -81,10 +61,92 @@ impl Memory for View<'_> {
     }
 }
 
+/// Accesses that lie in one piece of host memory, as nearly all short ones do, are done at once.
+/// The others go piece by piece; so do those that fault, which finds out how far they get.
+impl View<'_> {
+    /// The window of an access that lies in one piece and is allowed.
+    #[inline]
+    fn whole(
+        &self,
+        (region, offset): (&Region, u64),
+        length: u64,
+        right: Right,
+    ) -> Option<Window<'_>> {
+        let (bus, _) = region
+            .run(offset, length)
+            .filter(|(_, run)| *run == length)?;
+        let window = self.window(bus, length, right).ok()?;
+        (window.length() as u64 == length).then_some(window)
+    }
+
+    fn read_pieces(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
+        let mut rest = out;
+        while !rest.is_empty() {
+            let window = source.window()?;
+            let (piece, behind) = rest.split_at_mut(window.length().min(rest.len()));
+            read_piece(&window, piece)?;
+            source.advance(piece.len());
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn write_pieces(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
+        let mut rest = data;
+        while !rest.is_empty() {
+            let window = to.window()?;
+            let (piece, behind) = rest.split_at(step(window.length(), to.left()));
+            write_piece(&window, piece)?;
+            to.advance(piece.len());
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn copy_pieces(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        let mut from = Cursor::new(source, from, length, Right::Read);
+        let mut to = Cursor::new(self, to, length, Right::Write);
+        while to.left() > 0 {
+            let readable = from.window().map_err(|Fault| CopyFault::Source)?;
+            let writable = to.window().map_err(|Fault| CopyFault::Destination)?;
+            let count = step(readable.length().min(writable.length()), to.left());
+            copy_piece(&writable, &readable, count)?;
+            from.advance(count);
+            to.advance(count);
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn read_piece(from: &Window<'_>, out: &mut [u8]) -> Result<(), Fault> {
+    from.read_raw(out.len(), |from| {
+        // SAFETY: `read_raw` vouches for `from`; `out` is ours and as long.
+        unsafe { move_bytes(from, out.as_mut_ptr(), out.len()) }
+    })
+}
+
+#[inline]
+fn write_piece(to: &Window<'_>, data: &[u8]) -> Result<(), Fault> {
+    to.write_raw(data.len(), |to| {
+        // SAFETY: `write_raw` vouches for `to`; `data` is ours and as long.
+        unsafe { move_tail_last(data.as_ptr(), to, data.len()) }
+    })
+}
+
+#[inline]
 fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
     let read = to.write_raw(length, |to| {
         // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
-        from.read_raw(length, |from| unsafe { move_bytes(from, to, length) })
+        from.read_raw(length, |from| unsafe { move_tail_last(from, to, length) })
     });
     read.map_err(|Fault| CopyFault::Destination)?
         .map_err(|Fault| CopyFault::Source)
@@ -142,13 +204,42 @@ fn step(piece: usize, left: u64) -> usize {
     }
 }
 
-/// Copies foreign bytes.
+/// Copies foreign bytes, the tail after the rest: see [`TAIL`].
 ///
 /// # Safety
 /// `from` is readable and `to` writable for `length` bytes.
+#[inline]
+unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize) {
+    let head = length.saturating_sub(TAIL as usize);
+    // SAFETY: both parts are inside what was promised.
+    unsafe {
+        move_bytes(from, to, head);
+        // What was stored so far, also by earlier pieces, becomes visible before what comes now.
+        fence(Release);
+        move_tail(from.add(head), to.add(head), length - head);
+    }
+}
+
+/// Copies up to [`TAIL`] bytes. A whole tail, which is usual, is one load and one store.
+///
+/// # Safety
+/// As for [`move_tail_last`].
+#[inline]
+unsafe fn move_tail(from: *const u8, to: *mut u8, length: usize) {
+    const WHOLE: usize = TAIL as usize;
+    // SAFETY: as promised.
+    match length {
+        WHOLE => unsafe { ptr::copy(from.cast::<[u8; WHOLE]>(), to.cast(), 1) },
+        _ => unsafe { move_bytes(from, to, length) },
+    }
+}
+
+/// Copies foreign bytes in any order.
+///
+/// # Safety
+/// As for [`move_tail_last`].
+#[inline]
 unsafe fn move_bytes(from: *const u8, to: *mut u8, length: usize) {
-    // Everything stored so far becomes visible before what is stored now: see `TAIL`.
-    fence(Release);
     // SAFETY: readable and writable as promised. The bytes belong to a guest that may write them
     // meanwhile, and no lock can stop it. That is tolerated because no reference to them is ever
     // formed and nothing is decided twice on what was read: a race tears the guest's own data and

@@ -82,6 +82,7 @@ impl Guard {
 
     /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it
     /// puts zeros in place, so bytes that are not the file's are never taken for it.
+    #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         fence(Acquire);
         SLOTS[self.index].lost.load(Relaxed)

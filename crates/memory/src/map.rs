@@ -26,6 +26,7 @@ impl Protection {
     };
 
     /// Whether an access is allowed.
+    #[inline]
     pub const fn allows(self, right: Right) -> bool {
         match right {
             Right::Read => self.read,
@@ -58,6 +59,7 @@ impl Map {
         self.iova + self.size
     }
 
+    #[inline]
     pub(crate) fn contains(&self, bus: u64) -> bool {
         bus.wrapping_sub(self.iova) < self.size
     }
@@ -67,6 +69,7 @@ impl Map {
     }
 
     /// The bytes from `bus`, which is inside, up to `length` or the end of the map.
+    #[inline]
     pub(crate) fn window(&self, bus: u64, length: u64) -> Window<'_> {
         let at = bus - self.iova;
         let length = length.min(self.size - at) as usize;
@@ -77,6 +80,7 @@ impl Map {
         }
     }
 
+    #[inline]
     fn intact(&self) -> Result<(), Fault> {
         if self.mapping.is_lost() {
             Err(Fault)
@@ -95,6 +99,7 @@ pub(crate) struct Window<'v> {
 }
 
 impl Window<'_> {
+    #[inline]
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -112,6 +117,7 @@ impl Window<'_> {
 
     /// Calls `act` with the address of the first of `length` bytes, which are good for reads of
     /// any kind during the call. What was read counts only if the answer is `Ok`.
+    #[inline]
     pub(crate) fn read_raw<T>(
         &self,
         length: usize,
@@ -129,6 +135,7 @@ impl Window<'_> {
     ///
     /// Marking comes after the write: a log taken in between then shows the page again next time,
     /// while marking first would let the page be sent without the bytes and never again.
+    #[inline]
     pub(crate) fn write_raw<T>(
         &self,
         length: usize,

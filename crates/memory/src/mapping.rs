@@ -107,6 +107,7 @@ impl Mapping {
 
     /// Address of byte `offset` of what was asked for. Valid for accesses until the end of the
     /// mapping as long as `self` lives.
+    #[inline]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
         debug_assert!(self.lead + offset < self.area.length);
         self.area
@@ -116,6 +117,7 @@ impl Mapping {
     }
 
     /// Whether the file has shrunk under an access.
+    #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         self.guard.is_lost()
     }

@@ -136,6 +136,7 @@ impl PageList {
     }
 
     /// Bus address of page `index`.
+    #[inline]
     pub fn page(&self, index: u32) -> Option<u64> {
         self.pages.get(index as usize).copied()
     }
@@ -147,23 +148,28 @@ impl PageList {
 
     /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
     /// adjacent on the bus.
+    #[inline]
     pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
         let position = self.first_byte.checked_add(offset)?;
-        let pages = self.pages.get(usize::try_from(position / PAGE).ok()?..)?;
-        let first = *pages.first()?;
+        let index = usize::try_from(position / PAGE).ok()?;
         let within = position % PAGE;
-        let wanted = length
-            .saturating_add(within)
-            .div_ceil(PAGE)
-            .min(MAX_RUN as u64) as usize;
-        let adjacent = pages.windows(2).take(wanted.saturating_sub(1));
-        let more = adjacent
+        let first = *self.pages.get(index)?;
+        let run = match length <= PAGE - within {
+            true => length,
+            false => length.min(self.adjacent(index, length.saturating_add(within)) - within),
+        };
+        Some((first + within, run))
+    }
+
+    /// Bytes from the start of page `index`, at least `wanted` if there are as many, that are
+    /// adjacent on the bus.
+    fn adjacent(&self, index: usize, wanted: u64) -> u64 {
+        let most = wanted.div_ceil(PAGE).min(MAX_RUN as u64) as usize;
+        let pairs = self.pages[index..].windows(2).take(most - 1);
+        let more = pairs
             .take_while(|pair| pair[0].wrapping_add(PAGE) == pair[1])
             .count();
-        Some((
-            first + within,
-            length.min((more as u64 + 1) * PAGE - within),
-        ))
+        (more as u64 + 1) * PAGE
     }
 }
 

@@ -16,6 +16,7 @@ pub enum Region {
 impl Region {
     /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
     /// adjacent on the bus. `None` beyond the end.
+    #[inline]
     pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
         match self {
             Self::Bus => Some((offset, length)),
@@ -24,6 +25,7 @@ impl Region {
     }
 
     /// Whether offsets of both regions count along the same bytes.
+    #[inline]
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Bus, Self::Bus) => true,

@@ -29,6 +29,7 @@ impl<'s> View<'s> {
         }
     }
 
+    #[inline]
     pub(crate) fn maps(&self) -> &[Map] {
         &self.maps.sorted
     }
@@ -45,21 +46,25 @@ impl<'s> View<'s> {
 
     /// Reads `out.len()` bytes at bus address `bus`. They may be torn when the guest writes them
     /// at the same time.
+    #[inline]
     pub fn read(&self, bus: u64, out: &mut [u8]) -> Result<(), Fault> {
         Memory::read(self, &Region::Bus, bus, out)
     }
 
     /// Writes `data` at bus address `bus`; the last bytes become visible last.
+    #[inline]
     pub fn write(&self, bus: u64, data: &[u8]) -> Result<(), Fault> {
         Memory::write(self, &Region::Bus, bus, data)
     }
 
     /// Whether both are views of one space.
+    #[inline]
     pub(crate) fn shares_space(&self, other: &Self) -> bool {
         ptr::eq(&*self.maps, &*other.maps)
     }
 
     /// The bytes at `bus` up to `length` or the end of their map.
+    #[inline]
     pub(crate) fn window(&self, bus: u64, length: u64, right: Right) -> Result<Window<'_>, Fault> {
         let map = self
             .find(bus)
@@ -71,6 +76,7 @@ impl<'s> View<'s> {
         Ok(map.window(bus, length))
     }
 
+    #[inline]
     fn find(&self, bus: u64) -> Option<&Map> {
         let last = self.maps().get(self.last.get());
         last.filter(|map| map.contains(bus))

@@ -14,6 +14,7 @@ const MAX_TRIES: usize = 1024;
 impl View<'_> {
     /// Reads the naturally aligned little-endian word at `bus`; what the guest wrote before it is
     /// visible afterwards.
+    #[inline]
     pub fn load_u32_acquire(&self, bus: u64) -> Result<u32, Fault> {
         let window = self.word(bus, size_of::<u32>(), Right::Read)?;
         // SAFETY: `word` and `read_raw` give four aligned, readable, mapped bytes; relaxed loads
@@ -36,6 +37,7 @@ impl View<'_> {
 
     /// Writes the naturally aligned little-endian word at `bus`; a guest that sees it also sees
     /// all that was written before.
+    #[inline]
     pub fn store_u32_release(&self, bus: u64, value: u32) -> Result<(), Fault> {
         let window = self.word(bus, size_of::<u32>(), Right::Write)?;
         window.write_raw(size_of::<u32>(), |at| {
@@ -69,6 +71,7 @@ impl View<'_> {
 
     /// A naturally aligned word. Maps begin on page borders on both sides, so an aligned bus
     /// address is an aligned host address and an aligned word never crosses a map.
+    #[inline]
     fn word(&self, bus: u64, size: usize, right: Right) -> Result<Window<'_>, Fault> {
         if !bus.is_multiple_of(size as u64) {
             return Err(Fault);
