@@ -227,10 +227,12 @@ unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize) {
 #[inline]
 unsafe fn move_tail(from: *const u8, to: *mut u8, length: usize) {
     const WHOLE: usize = TAIL as usize;
-    // SAFETY: as promised.
-    match length {
-        WHOLE => unsafe { ptr::copy(from.cast::<[u8; WHOLE]>(), to.cast(), 1) },
-        _ => unsafe { move_bytes(from, to, length) },
+    if length == WHOLE {
+        // SAFETY: as promised.
+        unsafe { ptr::copy(from.cast::<[u8; WHOLE]>(), to.cast(), 1) }
+    } else {
+        // SAFETY: as promised.
+        unsafe { move_bytes(from, to, length) }
     }
 }
 
