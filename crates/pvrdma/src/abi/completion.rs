@@ -27,7 +27,7 @@ shared! {
         pub pkey_index: U16,
         /// 0.
         pub slid: U16,
-        /// Service level.
+        /// [`header_level`] of a program's datagram, else 0.
         pub sl: u8,
         /// 0.
         pub dlid_path_bits: u8,
@@ -56,4 +56,11 @@ pub mod wc_flag {
 pub mod network_header {
     pub const IPV4: u8 = 1;
     pub const IPV6: u8 = 2;
+}
+
+/// Service levels of received RoCE v2 datagrams: bit 3 says UDP, the others the header before it.
+#[allow(missing_docs)] // the names are the headers
+pub mod header_level {
+    pub const IPV6: u8 = 0b1001;
+    pub const IPV4: u8 = 0b1010;
 }

@@ -70,7 +70,6 @@ const BANDWIDTH: &[Fact] = &[
     ("ib_send_bw", "-s 8388608 -n 20", &["8388608"]),
     ("ib_write_bw", "-n 200", &[]),
     ("ib_write_bw", "-a -n 20", &["8388608"]),
-    ("ib_write_bw", "-e -n 200", &[]),
     ("ib_write_bw", "-R -n 200", &[]),
     ("ib_write_bw", "-q 8 -n 200", &[]),
     ("ib_write_bw", "-b -n 200", &[]),
@@ -156,7 +155,7 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
 const OPEN_MPI: (&str, &str, &str, &[&str]) = (
     "Open MPI over rc_verbs",
     "",
-    "mpirun --allow-run-as-root -np 2 --host $A,$B --mca pml ucx --mca btl ^openib \
+    "mpirun --allow-run-as-root -np 2 -H a:1,b:1 --mca pml ucx --mca btl ^openib \
      -x UCX_NET_DEVICES=$DEV:1 -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x UCX_LOG_LEVEL=info \
      NPopenmpi -u 65536 -n 20 2>&1",
     &["rc_verbs/", "65536 bytes"],
