@@ -88,8 +88,8 @@ impl Shard {
         while !self.stopping {
             if self.turn() {
                 self.last_work = self.clock.now();
-                self.turns += 1;
-                if self.turns % TURNS_BETWEEN_SOCKETS == 0 {
+                self.turns = self.turns.wrapping_add(1);
+                if self.turns.is_multiple_of(TURNS_BETWEEN_SOCKETS) {
                     self.serve_sockets(Some(Duration::ZERO));
                 }
             } else {
