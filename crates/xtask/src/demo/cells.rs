@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What a figure says, hence its unit and which end of the scale is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Measure {
     /// Microseconds a message, one way; less is better.
     OneWay,

@@ -10,7 +10,7 @@ use vrdma_lab::pair::{Network, Pair, PairConfig};
 use vrdma_lab::steps::Steps;
 
 use super::cells::{CELLS, Cell, Measure};
-use super::samples::Samples;
+use super::samples::{Figure, Samples};
 use super::{perftest, qperf};
 
 /// Hundred times what a run takes on an idle machine; a hung one is reported, not waited for.
@@ -29,7 +29,12 @@ pub(crate) struct Entry {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
-    Samples(Samples),
+    Figures {
+        #[serde(flatten)]
+        samples: Samples,
+        /// Means of the same repetitions, for latency.
+        mean: Option<Samples>,
+    },
     /// Why there are none.
     Failure(String),
 }
@@ -126,7 +131,7 @@ impl Bench<'_> {
         name: &str,
         server: &str,
         client: String,
-        figure: impl Fn(&str) -> Result<f64>,
+        figure: impl Fn(&str) -> Result<Figure>,
     ) -> Entry {
         let step = self.steps.start(name);
         let values = (1..=self.repetitions).map(|repetition| {
@@ -134,10 +139,10 @@ impl Bench<'_> {
             self.once(server, &client)
                 .and_then(|output| figure(&output))
         });
-        let outcome = match values.collect::<Result<Vec<f64>>>().map(Samples::of) {
-            Ok(samples) => {
+        let outcome = match values.collect::<Result<Vec<Figure>>>() {
+            Ok(figures) => {
                 step.done();
-                Outcome::Samples(samples.expect("there is at least one repetition"))
+                Outcome::of(&figures)
             }
             Err(error) => Outcome::Failure(format!("{error:#}")),
         };
@@ -161,6 +166,17 @@ impl Bench<'_> {
             text()
         );
         Ok(client.stdout_text())
+    }
+}
+
+impl Outcome {
+    fn of(figures: &[Figure]) -> Self {
+        let values = figures.iter().map(|figure| figure.value);
+        let means = figures.iter().filter_map(|figure| figure.mean);
+        Self::Figures {
+            samples: Samples::of(values.collect()).expect("there is at least one repetition"),
+            mean: Samples::of(means.collect()),
+        }
     }
 }
 
@@ -202,14 +218,21 @@ fn times_as_good(measure: Measure, ours: &Entry, other: &Entry, ways: f64) -> Re
 impl Entry {
     pub(crate) fn samples(&self) -> Option<&Samples> {
         match &self.outcome {
-            Outcome::Samples(samples) => Some(samples),
+            Outcome::Figures { samples, .. } => Some(samples),
+            Outcome::Failure(_) => None,
+        }
+    }
+
+    pub(crate) fn mean(&self) -> Option<&Samples> {
+        match &self.outcome {
+            Outcome::Figures { mean, .. } => mean.as_ref(),
             Outcome::Failure(_) => None,
         }
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {
         match &self.outcome {
-            Outcome::Samples(_) => None,
+            Outcome::Figures { .. } => None,
             Outcome::Failure(reason) => Some(reason),
         }
     }

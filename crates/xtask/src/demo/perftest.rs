@@ -10,9 +10,11 @@
 use anyhow::{Context, Result};
 
 use super::cells::Measure;
+use super::samples::Figure;
 
 /// Typical latency is the median, which a scheduler's tick in a few of a thousand does not move.
 const TYPICAL: usize = 4;
+const MEAN: usize = 5;
 const AVERAGE_BANDWIDTH: usize = 3;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
@@ -21,25 +23,26 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 ///
 /// # Errors
 /// When the output holds no row of figures.
-pub(super) fn figure(measure: Measure, output: &str) -> Result<f64> {
+pub(super) fn figure(measure: Measure, output: &str) -> Result<Figure> {
     let row = output
         .lines()
         .skip_while(|line| !line.trim_start().starts_with("#bytes"))
         .nth(1)
         .context("perftest printed no figures")?;
-    let column = if measure.is_latency() {
-        TYPICAL
-    } else {
-        AVERAGE_BANDWIDTH
+    let column = |index: usize| -> Result<f64> {
+        let word = row.split_whitespace().nth(index);
+        word.and_then(|word| word.parse().ok())
+            .with_context(|| format!("perftest printed {row:?} where figures should be"))
     };
-    let value: f64 = row
-        .split_whitespace()
-        .nth(column)
-        .and_then(|word| word.parse().ok())
-        .with_context(|| format!("perftest printed {row:?} where figures should be"))?;
     Ok(match measure {
-        Measure::OneWay | Measure::RoundTrip => value,
-        Measure::Bandwidth => value * BYTES_PER_MIB / 1e6,
+        Measure::OneWay | Measure::RoundTrip => Figure {
+            value: column(TYPICAL)?,
+            mean: Some(column(MEAN)?),
+        },
+        Measure::Bandwidth => Figure {
+            value: column(AVERAGE_BANDWIDTH)? * BYTES_PER_MIB / 1e6,
+            mean: None,
+        },
     })
 }
 
@@ -53,13 +56,15 @@ mod tests {
         65536      500              39192.75            1000.00\t\t     0.098614\n";
 
     #[test]
-    fn the_typical_latency_is_taken() {
-        assert_eq!(figure(Measure::OneWay, LATENCY).unwrap(), 32.40);
+    fn typical_and_mean_latency_are_taken() {
+        let figure = figure(Measure::OneWay, LATENCY).unwrap();
+        assert_eq!((figure.value, figure.mean), (32.40, Some(120.82)));
     }
 
     #[test]
     fn bandwidth_is_in_megabytes() {
-        assert_eq!(figure(Measure::Bandwidth, BANDWIDTH).unwrap(), 1048.576);
+        let figure = figure(Measure::Bandwidth, BANDWIDTH).unwrap();
+        assert_eq!((figure.value, figure.mean), (1048.576, None));
     }
 
     #[test]

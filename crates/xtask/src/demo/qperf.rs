@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::cells::Measure;
+use super::samples::Figure;
 
 pub(super) const SERVER: &str = "qperf";
 
@@ -15,17 +16,24 @@ pub(super) fn client(measure: Measure) -> &'static str {
     }
 }
 
-/// The figure of one run, as microseconds one way or megabytes a second.
+/// The figure of one run, as microseconds one way (a mean; qperf tells no median) or megabytes
+/// a second.
 ///
 /// # Errors
 /// When the output holds no figure in a unit that is known.
-pub(super) fn figure(output: &str) -> Result<f64> {
+pub(super) fn figure(output: &str) -> Result<Figure> {
     let (_, figure) = output.split_once('=').context("qperf printed no figure")?;
     let mut words = figure.split_whitespace();
     let value: f64 = words.next().context("qperf printed no figure")?.parse()?;
     match words.next() {
-        Some("ns") => Ok(value / 1e3),
-        Some("bytes/sec") => Ok(value / 1e6),
+        Some("ns") => Ok(Figure {
+            value: value / 1e3,
+            mean: None,
+        }),
+        Some("bytes/sec") => Ok(Figure {
+            value: value / 1e6,
+            mean: None,
+        }),
         unit => bail!("qperf printed a figure in {unit:?}"),
     }
 }
@@ -37,11 +45,15 @@ mod tests {
     #[test]
     fn both_units_are_read() {
         assert_eq!(
-            figure("tcp_lat:\n    latency  =  191397 ns\n").unwrap(),
+            figure("tcp_lat:\n    latency  =  191397 ns\n")
+                .unwrap()
+                .value,
             191.397
         );
         assert_eq!(
-            figure("tcp_bw:\n    bw  =  32449864 bytes/sec\n").unwrap(),
+            figure("tcp_bw:\n    bw  =  32449864 bytes/sec\n")
+                .unwrap()
+                .value,
             32.449864
         );
     }

@@ -2,6 +2,14 @@
 
 use serde::Serialize;
 
+/// What one repetition told.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) value: f64,
+    /// Beside a typical latency, which stalls do not move, the mean, which they do.
+    pub(crate) mean: Option<f64>,
+}
+
 /// At least one repetition, in the order in which they were made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Samples {

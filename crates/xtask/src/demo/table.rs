@@ -31,9 +31,12 @@ pub(super) fn render(rows: &[Comparison]) -> Table {
 /// How to read it.
 pub(super) fn notes(repetitions: u32) -> String {
     format!(
-        "Medians of {repetitions}. Latency is perftest's t_typical: half a round trip for write and send, a whole one \
-         for read,\nwhich is put beside twice TCP's. TCP is qperf over the same network card, blocking and one way. \
-         rxe is Linux's\nsoftware RoCE over that card. \"beside\" says how many times as good vrdma is."
+        "Medians of {repetitions} runs. A latency is perftest's t_typical, the median message of a run, and in \
+         brackets the\nmean of all: where guests poll on as many cores as there are guests, some messages wait \
+         for a scheduler's\ntick. Writes and sends count half a round trip; a read counts the whole, and is put \
+         beside twice TCP's.\nTCP is qperf over the same network card, blocking: half a round trip, mean only. rxe \
+         is Linux's software RoCE\nover that card. Bandwidth sends one buffer again and again, as perftest does, so \
+         it lies in the cache.\n\"beside\" says how many times as good vrdma's figure is."
     )
 }
 
@@ -54,17 +57,19 @@ fn row_failures(row: &Comparison) -> impl Iterator<Item = (String, &str)> {
         .filter_map(|(name, entry)| Some((format!("{name}: {}", entry.command), entry.failure()?)))
 }
 
+fn figure(measure: Measure, entry: &Entry) -> Option<String> {
+    let value = with_unit(measure, entry.samples()?.median);
+    let mean = entry.mean();
+    let mean = mean.map(|mean| format!(" ({})", three_digits(mean.median)));
+    Some(value + &mean.unwrap_or_default())
+}
+
 fn row(row: &Comparison) -> [String; 6] {
-    let figure = |entry: &Entry| {
-        entry
-            .samples()
-            .map(|samples| with_unit(row.measure, samples.median))
-    };
     let entries = [&row.vrdma, &row.rxe, &row.tcp];
     let [vrdma, rxe, tcp] =
-        entries.map(|entry| figure(entry).unwrap_or_else(|| "failed".to_owned()));
-    let ratio =
-        |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.1} x"));
+        entries.map(|entry| figure(row.measure, entry).unwrap_or_else(|| "failed".to_owned()));
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "-".to_owned(), times);
+
     [
         row.title.to_owned(),
         vrdma,
@@ -73,6 +78,13 @@ fn row(row: &Comparison) -> [String; 6] {
         ratio(row.beside_rxe),
         ratio(row.beside_tcp),
     ]
+}
+
+fn times(ratio: f64) -> String {
+    match ratio {
+        ..100.0 => format!("{ratio:.1} x"),
+        _ => format!("{ratio:.0} x"),
+    }
 }
 
 /// Three digits are all that such a run can tell.
