@@ -77,6 +77,15 @@ impl Fabric {
         &self.clock
     }
 
+    /// Two guests at once.
+    ///
+    /// # Panics
+    /// When they are the same.
+    pub fn both(&mut self, a: usize, b: usize) -> [&mut Guest; 2] {
+        let guests = self.guests.get_disjoint_mut([a, b]);
+        guests.expect("two guests of this fabric")
+    }
+
     /// An identity that differs from guest to guest.
     pub fn identity(number: u8) -> Identity {
         Identity {

@@ -1,0 +1,136 @@
+//! How many 64-byte operations one thread carries from one device to another, driver included.
+//!
+//! Question: does a shard reach 5 million one-sided operations a second (Snap's figure, the target of
+//! the house plan)? One operation is: the driver writes a 128-byte slot and an index, the device copies
+//! and decodes it, the requester makes a unit, the responder checks key, range and rights, 64 bytes are
+//! copied, and the acknowledgement completes the request.
+//!
+//! Limit: about 300 bytes are moved within caches and some 20 cache lines touched for each operation,
+//! so around 50 ns, or 20 million a second, if nothing else cost anything.
+//!
+//! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use vrdma_driver::work::SendWork;
+use vrdma_driver::{Guest, Pair, PairOptions};
+use vrdma_memory::View;
+use vrdma_verbs::Time;
+
+/// Requests posted with one doorbell, half of what the queue holds.
+const BATCH: u64 = 32;
+const RUN: Duration = Duration::from_millis(300);
+const RUNS: usize = 9;
+const BYTES: u32 = 64;
+
+type Ask = fn(u64, u64, u32) -> SendWork;
+
+/// One shard with two devices.
+struct Bench {
+    pair: Pair,
+    start: Instant,
+}
+
+impl Bench {
+    fn now(&self) -> Time {
+        Time(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// Operations for each second of this thread.
+    fn measure(&mut self, ask: Ask, signal_all: bool) -> f64 {
+        let (addr, rkey) = self.pair.b.remote(0);
+        let request = ask(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
+        let quiet = match signal_all {
+            true => request.encode(),
+            false => request.clone().unsignaled().encode(),
+        };
+        let entries = [quiet, request.encode()];
+        let (begin, cpu) = (Instant::now(), cpu_seconds());
+        let mut done = 0;
+        while begin.elapsed() < RUN {
+            self.batch(&entries);
+            done += BATCH;
+        }
+        done as f64 / (cpu_seconds() - cpu)
+    }
+
+    fn batch(&mut self, [quiet, last]: &[Vec<u8>; 2]) {
+        let now = self.now();
+        let (a, send_cq) = (&self.pair.a.qp, &self.pair.a.send_cq);
+        let [source, target] = self.pair.fabric.both(self.pair.a.guest, self.pair.b.guest);
+        {
+            let cpu = source.ram.view();
+            for _ in 1..BATCH {
+                a.send.push(&cpu, quiet).expect("the last batch is done");
+            }
+            a.send.push(&cpu, last).expect("the last batch is done");
+        }
+        source.ring_send(a);
+        let spaces = [Arc::clone(source.dma()), Arc::clone(target.dma())];
+        let views = [spaces[0].view(), spaces[1].view()];
+        loop {
+            serve([source, target], &views, now);
+            let mut last = None;
+            while let Some(entry) = source.peek_entry(send_cq) {
+                last = Some(entry);
+            }
+            if let Some(entry) = last {
+                assert_eq!(entry.status.get(), 0, "the operations succeed");
+                if a.send.outstanding(&source.ram.view()) == 0 {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Of this thread: what else runs on the machine does not count.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// What a shard does between two of its devices.
+fn serve([source, target]: [&mut Guest; 2], [from, to]: &[View<'_>; 2], now: Time) {
+    source.device.poll(from, now);
+    target.device.poll(to, now);
+    while let Some(request) = source.device.next_request(from, now) {
+        if let Some(response) = target.device.deliver(to, &request, from, now) {
+            source.device.respond(from, &response, to, now);
+        }
+    }
+}
+
+fn main() {
+    let cases: [(&str, Ask, bool); 3] = [
+        ("write_64", SendWork::write, false),
+        ("write_64_signalled", SendWork::write, true),
+        ("read_64", SendWork::read, false),
+    ];
+    let mut bench = Bench {
+        pair: Pair::with(PairOptions::default()),
+        start: Instant::now(),
+    };
+    bench.pair.fabric.pump();
+    let results = cases.map(|(name, ask, signal_all)| {
+        let mut rates: Vec<_> = (0..RUNS).map(|_| bench.measure(ask, signal_all)).collect();
+        rates.sort_by(f64::total_cmp);
+        json!({
+            "name": name,
+            "unit": "operations/s of a core",
+            "median": rates[RUNS / 2].round(),
+            "min": rates[0].round(),
+            "max": rates[RUNS - 1].round(),
+        })
+    });
+    let report = json!({
+        "benchmark": "shard_rate",
+        "settings": { "bytes": BYTES, "batch": BATCH, "runs": RUNS, "run_ms": RUN.as_millis() as u64 },
+        "target": 5_000_000,
+        "results": results,
+    });
+    println!("{report:#}");
+}
