@@ -27,8 +27,8 @@ use vrdma_lab::image::Image;
 use vrdma_lab::steps::Steps;
 
 use crate::lab::daemon;
-use machine::{Machine, warn_when_busy};
-use measure::{Comparison, compare};
+pub(crate) use machine::{Machine, warn_when_busy};
+pub(crate) use measure::{Comparison, compare};
 
 /// Two virtual machines with stock Linux, RDMA between them, and one table that puts it beside
 /// Linux's software RoCE (rxe) and TCP in the same kind of guests.
@@ -61,17 +61,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         repetitions: arguments.repetitions,
         cells: &cells,
     };
-    println!("\n{}", table::render(&cells));
-    println!("{}\n\n{}", table::notes(arguments.repetitions), machine);
+    let failures = show(&cells, arguments.repetitions);
+    println!("\n{machine}");
     fs::write(&arguments.json, serde_json::to_vec_pretty(&record)?)
         .with_context(|| format!("cannot write {}", arguments.json.display()))?;
     println!("Every repetition is in {}.", arguments.json.display());
-    Ok(verdict(&cells))
+    Ok(verdict(&failures))
 }
 
-/// Failures are told below the table, one line each.
-fn verdict(cells: &[Comparison]) -> ExitCode {
-    let failures = table::failures(cells);
+/// Prints the table and how to read it; what it cannot show comes back.
+pub(crate) fn show(cells: &[Comparison], repetitions: u32) -> Vec<String> {
+    println!("\n{}\n{}", table::render(cells), table::notes(repetitions));
+    table::failures(cells)
+}
+
+/// Failures are told below everything else, one line each.
+fn verdict(failures: &[String]) -> ExitCode {
     if failures.is_empty() {
         return ExitCode::SUCCESS;
     }

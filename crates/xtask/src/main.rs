@@ -1,5 +1,6 @@
 //! Developer commands, as `cargo xtask COMMAND`.
 
+mod bench;
 mod demo;
 mod guests;
 mod lab;
@@ -22,6 +23,8 @@ enum Command {
     /// Virtual machines to try vRDMA with
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Figures of the targets, as tables and JSON
+    Bench(bench::Arguments),
     /// Two VMs, RDMA between them, one table beside rxe and TCP
     Demo(demo::Arguments),
     /// Unmodified programs in stock guests: all that must work
@@ -33,6 +36,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Xtask::parse().command {
         Command::Lab(command) => command.run(),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),

@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
 /// One row of the table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Comparison {
-    pub(super) title: &'static str,
+    pub(crate) title: &'static str,
     pub(super) measure: Measure,
     pub(super) unit: &'static str,
     pub(super) vrdma: Entry,
@@ -50,8 +50,8 @@ pub(crate) struct Comparison {
     /// The same for all cells of latency, and for all of bandwidth.
     pub(super) tcp: Entry,
     /// How many times as good vrdma is.
-    pub(super) beside_rxe: Option<f64>,
-    pub(super) beside_tcp: Option<f64>,
+    pub(crate) beside_rxe: Option<f64>,
+    pub(crate) beside_tcp: Option<f64>,
 }
 
 /// Measures everything. Failures are entries, since the other cells are worth seeing all the same.
@@ -181,6 +181,14 @@ impl Outcome {
 }
 
 impl Comparison {
+    pub(crate) fn is_bandwidth(&self) -> bool {
+        self.measure == Measure::Bandwidth
+    }
+
+    pub(crate) fn is_round_trip(&self) -> bool {
+        self.measure == Measure::RoundTrip
+    }
+
     fn new(cell: &Cell, vrdma: Entry, rxe: Entry, tcp: Entry) -> Self {
         let tcp_ways = if cell.measure == Measure::RoundTrip {
             2.0

@@ -1,0 +1,76 @@
+//! Benchmarks that are examples of the driver's room, device and driver in one process.
+//!
+//! An example prints JSON: `results`, each with `name`, `unit` and `median`, and one `target` for all.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Measured;
+use super::finding::{Finding, Target};
+
+/// An example, and on which side of its target it should be.
+pub(super) struct Example {
+    name: &'static str,
+    target: fn(f64) -> Target,
+}
+
+pub(super) const ENGINE: Example = Example {
+    name: "shard_rate",
+    target: Target::AtLeast,
+};
+pub(super) const QUEUE_PAIR: Example = Example {
+    name: "idle_bytes",
+    target: Target::Below,
+};
+
+#[derive(Deserialize)]
+struct Report {
+    target: f64,
+    results: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    unit: String,
+    median: f64,
+}
+
+pub(super) fn run(example: &Example) -> Result<Measured> {
+    let details: Value = serde_json::from_slice(&output(example.name)?)
+        .with_context(|| format!("{} printed something else than its report", example.name))?;
+    let report = Report::deserialize(&details)?;
+    let target = (example.target)(report.target);
+    let finding = |row: Row| Finding::new(row.name, row.median, &row.unit, Some(target));
+    Ok(Measured {
+        findings: report.results.into_iter().map(finding).collect(),
+        details,
+    })
+}
+
+fn output(example: &str) -> Result<Vec<u8>> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "vrdma-driver",
+        "--example",
+        example,
+    ];
+    let output = Command::new(cargo)
+        .args(arguments)
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(
+        output.status.success(),
+        "{example} failed:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(output.stdout)
+}

@@ -1,0 +1,96 @@
+//! What a daemon costs while its guests do nothing.
+//!
+//! Two guests are booted and their drivers probed. First no program uses RDMA, and the shard may block.
+//! Then one in each guest holds a completion queue and a queue pair and waits for a connection, so its
+//! doorbell page has to be looked at now and then.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use vrdma_lab::guest::Running;
+use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
+use vrdma_lab::steps::Steps;
+
+use super::Measured;
+use super::finding::{Finding, Target};
+use crate::lab::daemon;
+
+const WATCHED: Duration = Duration::from_secs(20);
+
+/// What both guests still have to do after their boot has nothing to do with being idle.
+const SETTLING: Duration = Duration::from_secs(5);
+
+/// In percent of one core.
+const TARGET: Target = Target::Below(1.0);
+
+/// Makes its queue pair, then waits for a client that never comes.
+const WAITING_PROGRAM: &str = "ibv_rc_pingpong -g 1";
+
+pub(super) fn run() -> Result<Measured> {
+    let steps = Steps::default();
+    let pair = booted(&steps)?;
+    let daemon = pair.daemon().context("the pair has a daemon")?.process_id();
+    let unused = watched(&steps, "no program", daemon)?;
+    let _programs = [program(&pair, Side::A)?, program(&pair, Side::B)?];
+    let waiting = watched(&steps, "a waiting program in each guest", daemon)?;
+    let finding =
+        |what: &str, value| Finding::new(what.to_owned(), value, "% of a core", Some(TARGET));
+    Ok(Measured {
+        findings: vec![
+            finding("two guests, no verbs program", unused),
+            finding("two guests, a verbs program that waits in each", waiting),
+        ],
+        details: json!({ "seconds": WATCHED.as_secs(), "program": WAITING_PROGRAM }),
+    })
+}
+
+fn booted(steps: &Steps) -> Result<Pair> {
+    let step = steps.start("boot two vrdma guests");
+    let pair = Pair::start(&PairConfig::new(Network::Daemon(daemon(true)?)))?;
+    step.done();
+    Ok(pair)
+}
+
+fn program(pair: &Pair, side: Side) -> Result<Running> {
+    let guest = pair.guest(side);
+    let running = guest.spawn(WAITING_PROGRAM)?;
+    guest.wait_settled(&running)?;
+    anyhow::ensure!(
+        running.status().is_none(),
+        "{WAITING_PROGRAM} does not wait"
+    );
+    Ok(running)
+}
+
+/// Percent of one core that the process takes.
+fn watched(steps: &Steps, what: &str, process: u32) -> Result<f64> {
+    let step = steps.start(&format!("watch the daemon: {what}"));
+    sleep(SETTLING);
+    let (before, since) = (processor_time(process)?, Instant::now());
+    sleep(WATCHED);
+    let spent = processor_time(process)?.saturating_sub(before);
+    let share = spent.as_secs_f64() / since.elapsed().as_secs_f64();
+    step.done();
+    Ok(100.0 * share)
+}
+
+/// Of all threads, in nanoseconds: `/proc/PID/stat` counts in hundredths of a second.
+fn processor_time(process: u32) -> Result<Duration> {
+    let tasks = Path::new("/proc").join(process.to_string()).join("task");
+    let threads = fs::read_dir(&tasks).context("the daemon has ended")?;
+    let times = threads.map(|thread| thread_time(&thread?.path().join("schedstat")));
+    let total: io::Result<u64> = times.sum();
+    Ok(Duration::from_nanos(
+        total.context("this kernel does not count threads' time")?,
+    ))
+}
+
+fn thread_time(path: &Path) -> io::Result<u64> {
+    let text = fs::read_to_string(path)?;
+    let time = text.split(' ').next().and_then(|first| first.parse().ok());
+    time.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
+}
