@@ -126,13 +126,13 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ("udaddy", "udaddy", "udaddy -s $A", &["return status 0"]),
     (
         "rstream",
-        "rstream -T v",
+        "rstream -T v -S 16384 -C 10 -I 10",
         "rstream -s $A -T v -S 16384 -C 10 -I 10",
         &["16k"],
     ),
     (
         "rstream blocking",
-        "rstream -T b",
+        "rstream -T b -S 65536 -C 10 -I 5",
         "rstream -s $A -T b -S all -C 5 -I 5",
         &["1m"],
     ),
