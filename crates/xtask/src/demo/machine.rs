@@ -47,12 +47,12 @@ impl fmt::Display for Machine {
     }
 }
 
-/// Tells a person why the figures will be worse than they could be.
+/// Tells a person that the figures are not worth much: whoever runs beside a guest delays it.
 pub(crate) fn warn_when_busy() {
     let (load, cores) = (load(), cores());
     if load > BUSY_SHARE * cores as f64 {
         eprintln!(
-            "other programs are busy (load {load} on {cores} cores): figures will be pessimistic"
+            "other programs are busy (load {load} on {cores} cores): the figures will show that, and ratios may be off either way"
         );
     }
 }
