@@ -68,6 +68,8 @@ impl Slot {
 /// Keeps one mapping in the handler's table.
 pub(crate) struct Guard {
     index: usize,
+    /// The one at `index`: every access asks it.
+    slot: &'static Slot,
 }
 
 impl Guard {
@@ -76,8 +78,9 @@ impl Guard {
     pub(crate) fn new(start: usize, length: usize) -> Option<Self> {
         INSTALLED.call_once(install);
         let index = claim()?;
-        SLOTS[index].publish(start, start + length);
-        Some(Self { index })
+        let slot = &SLOTS[index];
+        slot.publish(start, start + length);
+        Some(Self { index, slot })
     }
 
     /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it
@@ -85,13 +88,13 @@ impl Guard {
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         fence(Acquire);
-        SLOTS[self.index].lost.load(Relaxed)
+        self.slot.lost.load(Relaxed)
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        SLOTS[self.index].withdraw();
+        self.slot.withdraw();
         VACANT
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
