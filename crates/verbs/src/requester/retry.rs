@@ -9,8 +9,8 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::work::Status;
 
-/// Unit of the local ACK time-out (IBTA 9.7.6.1.3).
-const TIMEOUT_UNIT: Duration = Duration::from_nanos(4096);
+/// Unit of the local ACK time-out in nanoseconds (IBTA 9.7.6.1.3).
+const TIMEOUT_UNIT_NS: u64 = 4096;
 
 /// `rnr_retry` that never gives up (IBTA 9.7.5.2.8).
 const RNR_FOR_EVER: u8 = 7;
@@ -29,7 +29,7 @@ pub(crate) fn rnr_wait(code: u8) -> Duration {
 
 /// Local ACK time-out; none for exponent 0.
 fn ack_timeout(exponent: u8) -> Option<Duration> {
-    (exponent > 0).then(|| TIMEOUT_UNIT * (1 << exponent.min(31)))
+    (exponent > 0).then(|| Duration::from_nanos(TIMEOUT_UNIT_NS << exponent.min(31)))
 }
 
 impl<R: Clone> Hca<R> {

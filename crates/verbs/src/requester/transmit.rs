@@ -58,7 +58,8 @@ impl<R: Clone> Hca<R> {
     pub fn poll_transmit(&mut self, id: QpId, now: Time, unit_bytes: u32) -> Option<Request<R>> {
         let qp = self.qps.get_mut(id.0)?;
         let unit = qp.transmit(&mut self.shared, now, unit_bytes);
-        if unit.is_some() {
+        if let Some(unit) = &unit {
+            qp.note_sent(unit.packets, &mut self.shared, now);
             qp.reschedule(&mut self.schedule);
         } else {
             qp.reschedule_timer(&mut self.schedule);
@@ -68,6 +69,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R: Clone> Qp<R> {
+    /// The unit at the cursor, which stays there.
     fn transmit(
         &mut self,
         shared: &mut Shared<R>,
@@ -76,11 +78,8 @@ impl<R: Clone> Qp<R> {
     ) -> Option<Request<R>> {
         loop {
             match self.step(shared, unit_bytes) {
-                Ok(Step::Unit(cut, route)) => match self.unit(shared, cut, route) {
-                    Ok(unit) => {
-                        self.note_sent(unit.packets, shared, now);
-                        return Some(unit);
-                    }
+                Ok(Step::Unit(cut, route)) => match self.payload(shared, cut) {
+                    Ok(payload) => return Some(self.unit(cut, route, payload)),
                     Err(status) => self.fail_at_cursor(status, shared),
                 },
                 Ok(Step::Again) => {}
@@ -169,7 +168,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn unit(&self, shared: &Shared<R>, cut: Cut, route: Route) -> Result<Request<R>, Status> {
+    fn unit(&self, cut: Cut, route: Route, payload: Gather<R>) -> Request<R> {
         let requester = &self.requester;
         let Pending { wr, length, .. } = &requester.queue[requester.cursor];
         let answered = wr.op.is_read_or_atomic();
@@ -180,7 +179,7 @@ impl<R: Clone> Qp<R> {
             },
             None => request_op(wr, cut, *length),
         };
-        Ok(Request {
+        Request {
             route,
             source: self.qpn,
             destination: datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn),
@@ -191,11 +190,12 @@ impl<R: Clone> Qp<R> {
             op,
             tail: tail(&wr.op).filter(|_| cut.last),
             solicited: wr.solicited && cut.last && !answered,
-            payload: self.payload(shared, wr, cut)?,
-        })
+            payload,
+        }
     }
 
-    fn payload(&self, shared: &Shared<R>, wr: &SendWr<R>, cut: Cut) -> Result<Gather<R>, Status> {
+    fn payload(&self, shared: &Shared<R>, cut: Cut) -> Result<Gather<R>, Status> {
+        let wr = &self.requester.queue[self.requester.cursor].wr;
         if wr.op.is_read_or_atomic() {
             return Ok(Gather::new());
         }

@@ -1,6 +1,6 @@
 //! Datagrams: taken whole or not at all, never answered.
 
-use crate::buffers::{MoveError, payload_bytes, total};
+use crate::buffers::{MoveError, total};
 use crate::grh::{GRH_BYTES, header_area};
 use crate::memory::Memory;
 use crate::responder::Delivery;
@@ -45,7 +45,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             Ok(sges) => sges,
             Err(status) => return Outcome::Bad(*status),
         };
-        let bytes = payload_bytes(&self.request.payload) as u32;
+        let bytes = self.bytes as u32;
         let needed = GRH_BYTES + bytes;
         if u64::from(needed) > total(sges) {
             return Outcome::Short;

@@ -3,7 +3,6 @@
 use vrdma_wire::Psn;
 
 use crate::attr::QpState;
-use crate::buffers::payload_bytes;
 use crate::memory::Memory;
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Message};
@@ -93,7 +92,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     fn length_is_valid(&self) -> bool {
         let request = self.request;
         let mtu = self.qp.attr.path_mtu;
-        let Ok(bytes) = u32::try_from(payload_bytes(&request.payload)) else {
+        let Ok(bytes) = u32::try_from(self.bytes) else {
             return false;
         };
         let whole = bytes > 0 && bytes % mtu.bytes() == 0;

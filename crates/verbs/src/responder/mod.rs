@@ -24,6 +24,7 @@ use vrdma_wire::Psn;
 
 pub use receive::ReceiveQueue;
 
+use crate::buffers::payload_bytes;
 use crate::hca::Hca;
 use crate::memory::Memory;
 use crate::qp::Qp;
@@ -109,6 +110,8 @@ pub(crate) struct Delivery<'a, R, M> {
     qp: &'a mut Qp<R>,
     shared: &'a mut Shared<R>,
     request: &'a Request<R>,
+    /// Bytes of its payload.
+    bytes: u64,
     source: &'a M,
     memory: &'a M,
 }
@@ -134,6 +137,7 @@ impl<R: Clone> Hca<R> {
             qp: qp?,
             shared,
             request,
+            bytes: payload_bytes(&request.payload),
             source,
             memory,
         };

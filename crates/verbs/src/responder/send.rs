@@ -1,6 +1,6 @@
 //! SEND: into the receive that the first unit took.
 
-use crate::buffers::{MoveError, payload_bytes, total};
+use crate::buffers::{MoveError, total};
 use crate::memory::Memory;
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Message};
@@ -28,7 +28,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .sges
             .as_ref()
             .map_err(|status| Refusal::Receive(*status))?;
-        let end = u64::from(*stored) + payload_bytes(&self.request.payload);
+        let end = u64::from(*stored) + self.bytes;
         if end > total(sges) || end > u64::from(self.shared.limits.message_bytes) {
             return Err(Refusal::TooLong);
         }

@@ -2,7 +2,6 @@
 //! the region may go in between.
 
 use crate::attr::Access;
-use crate::buffers::payload_bytes;
 use crate::memory::{CopyFault, Memory};
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Message};
@@ -14,7 +13,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             return Err(Refusal::NotReady);
         }
         let (remote, left, length) = self.window(target)?;
-        let bytes = payload_bytes(&self.request.payload) as u32;
+        let bytes = self.bytes as u32;
         let fits = if self.request.last {
             bytes == left
         } else {
@@ -22,6 +21,10 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         };
         fits.then_some(()).ok_or(Refusal::Invalid)?;
         self.store_at(remote, bytes)?;
+        if self.request.last {
+            self.end_write(length);
+            return Ok(());
+        }
         self.qp.responder.message = Message::Write {
             remote: Remote {
                 addr: remote.addr.wrapping_add(u64::from(bytes)),
@@ -30,9 +33,6 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             left: left - bytes,
             length,
         };
-        if self.request.last {
-            self.end_write(length);
-        }
         Ok(())
     }
 
