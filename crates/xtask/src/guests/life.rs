@@ -9,8 +9,9 @@ use vrdma_lab::pair::Side;
 
 use super::{Bench, with_device};
 
-/// More messages than any scenario lets pass.
-const ENDLESS: &str = "ibv_rc_pingpong -d $DEV -g 1 -n 100000000";
+/// More messages than any scenario lets pass; the line that says it is connected must not wait in a
+/// buffer.
+const ENDLESS: &str = "exec stdbuf -oL ibv_rc_pingpong -d $DEV -g 1 -n 100000000";
 
 /// What a requester reports when its peer is gone: rdma-core's name of RETRY_EXC, or the flush of a
 /// receive when the sender's QP failed first.

@@ -133,19 +133,19 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "rstream blocking",
         "rstream -T b -S 65536 -C 10 -I 5",
-        "rstream -s $A -T b -S all -C 5 -I 5",
-        &["1m"],
+        "rstream -s $A -T b -S 65536 -C 10 -I 5",
+        &["64k"],
     ),
     (
         "ucx_perftest rc_verbs",
         "UCX_NET_DEVICES=$DEV:1 UCX_TLS=rc_verbs,ud_verbs:aux ucx_perftest -P 0",
-        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=rc_verbs,ud_verbs:aux ucx_perftest -P 0 $A -t tag_lat -n 200 -w 10",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=rc_verbs,ud_verbs:aux ucx_perftest -P 0 $A -t tag_lat -n 50 -w 5",
         &["Final"],
     ),
     (
         "ucx_perftest ud_verbs",
         "UCX_NET_DEVICES=$DEV:1 UCX_TLS=ud_verbs ucx_perftest -P 0",
-        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=ud_verbs ucx_perftest -P 0 $A -t tag_lat -n 200 -w 10",
+        "UCX_NET_DEVICES=$DEV:1 UCX_TLS=ud_verbs ucx_perftest -P 0 $A -t tag_lat -n 50 -w 5",
         &["Final"],
     ),
 ];
