@@ -12,7 +12,7 @@ pub(crate) mod send;
 use vrdma_memory::View;
 use vrdma_verbs::work::{Sge, SgeList};
 use vrdma_wire::Lkey;
-use zerocopy::{FromBytes, Immutable, KnownLayout};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::abi::work::{SGE_BYTES, SgeEntry};
 use crate::queue::RingError;
@@ -24,20 +24,31 @@ const FIRST_PIECE: usize = 128;
 /// Most buffers of one entry whatever the guest asked for: the largest stride is a page.
 pub(crate) const SGES_MAX: u32 = 128;
 
+/// Where the beginning of an entry is copied to.
+type FirstPiece = [u8; FIRST_PIECE];
+
 /// The private copy of an entry's beginning.
 struct Entry<'a, 'v> {
     memory: &'a View<'v>,
     address: u64,
-    bytes: [u8; FIRST_PIECE],
+    bytes: &'a FirstPiece,
     length: usize,
 }
 
 impl<'a, 'v> Entry<'a, 'v> {
-    /// Copies the beginning of the entry of `stride` bytes at `address`.
-    fn copy(memory: &'a View<'v>, address: u64, stride: u32) -> Result<Self, RingError> {
-        let mut bytes = [0; FIRST_PIECE];
+    /// Copies the beginning of the entry of `stride` bytes at `address` into `bytes`.
+    #[inline]
+    fn copy(
+        memory: &'a View<'v>,
+        (address, stride): (u64, u32),
+        bytes: &'a mut FirstPiece,
+    ) -> Result<Self, RingError> {
         let length = FIRST_PIECE.min(stride as usize);
-        memory.read(address, &mut bytes[..length])?;
+        match length {
+            // Every send entry is as long as that: one move of fixed size.
+            FIRST_PIECE => memory.read(address, bytes)?,
+            _ => memory.read(address, &mut bytes[..length])?,
+        }
         Ok(Self {
             memory,
             address,
@@ -46,9 +57,10 @@ impl<'a, 'v> Entry<'a, 'v> {
         })
     }
 
-    fn header<T: FromBytes + KnownLayout + Immutable>(&self) -> T {
+    #[inline]
+    fn header<T: FromBytes + KnownLayout + Immutable + Unaligned>(&self) -> &'a T {
         let (header, _) =
-            T::read_from_prefix(&self.bytes).expect("headers are shorter than the first piece");
+            T::ref_from_prefix(&self.bytes[..]).expect("headers are shorter than the first piece");
         header
     }
 

@@ -40,27 +40,23 @@ impl Adapter {
 
     /// The next request unit of any queue pair. `None` may also mean that the work found was not
     /// to be sent; [`is_runnable`](Self::is_runnable) tells.
-    pub(crate) fn next_request(&mut self, turn: Turn<'_, '_>) -> Option<Request<Region>> {
-        for _ in 0..TURNS {
-            let request = self.transmit(turn);
-            if request.is_some() || !self.run_one(turn) {
-                return request;
-            }
-        }
-        None
-    }
-
+    ///
     /// A datagram is complete as soon as the engine has handed it out, but its payload is read when
     /// it is delivered. So what a unit caused is shown with a later call, when it was delivered.
-    fn transmit(&mut self, turn: Turn<'_, '_>) -> Option<Request<Region>> {
-        while let Some(id) = self.hca.next_ready() {
-            let request = self.hca.poll_transmit(id, turn.now, self.config.unit_bytes);
-            self.unsettled += 1;
-            if request.is_some() {
-                return request;
+    pub(crate) fn next_request(&mut self, turn: Turn<'_, '_>) -> Option<Request<Region>> {
+        for _ in 0..TURNS {
+            while let Some(id) = self.hca.next_ready() {
+                self.unsettled += 1;
+                let request = self.hca.poll_transmit(id, turn.now, self.config.unit_bytes);
+                if request.is_some() {
+                    return request;
+                }
+            }
+            self.settle(turn);
+            if !self.run_one(turn) {
+                return None;
             }
         }
-        self.settle(turn);
         None
     }
 

@@ -3,7 +3,7 @@
 use vrdma_memory::View;
 use vrdma_verbs::work::{RecvWr, Status};
 
-use super::Entry;
+use super::{Entry, FIRST_PIECE};
 use crate::abi::work::{RECV_HEADER_BYTES, RecvHeader};
 use crate::queue::RingError;
 
@@ -14,8 +14,9 @@ pub(crate) fn decode(
     stride: u32,
     max_sge: u32,
 ) -> Result<RecvWr, RingError> {
-    let entry = Entry::copy(memory, address, stride)?;
-    let header: RecvHeader = entry.header();
+    let mut bytes = [0; FIRST_PIECE];
+    let entry = Entry::copy(memory, (address, stride), &mut bytes)?;
+    let header: &RecvHeader = entry.header();
     let count = header.num_sge.get();
     let sges = if count > max_sge {
         Err(Status::LocQpOp)

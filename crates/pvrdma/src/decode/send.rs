@@ -5,11 +5,11 @@
 
 use vrdma_memory::{Region, View};
 use vrdma_verbs::object::{Owner, PdId, QpType};
-use vrdma_verbs::work::{Imm, Remote, SendOp, SendWr, SgeList, Status};
+use vrdma_verbs::work::{Datagram, Imm, Remote, SendOp, SendWr, SgeList, Status};
 use vrdma_wire::Rkey;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::{Entry, datagram, fast_register};
+use super::{Entry, FIRST_PIECE, datagram, fast_register};
 use crate::abi::work::{
     AtomicPart, RdmaPart, SEND_HEADER_BYTES, SendHeader, opcode as op, send_flag,
 };
@@ -31,32 +31,34 @@ pub(crate) struct SendRules {
 }
 
 /// Copies and decodes the entry of `stride` bytes at `address`.
+#[inline]
 pub(crate) fn decode(
     memory: &View<'_>,
     address: u64,
     stride: u32,
     rules: &SendRules,
 ) -> Result<SendWr<Region>, RingError> {
-    let entry = Entry::copy(memory, address, stride)?;
-    let header: SendHeader = entry.header();
+    let mut bytes = [0; FIRST_PIECE];
+    let entry = Entry::copy(memory, (address, stride), &mut bytes)?;
+    let header: &SendHeader = entry.header();
     let flags = header.send_flags.get();
-    let mut request = SendWr {
+    let (sges, op, datagram) = match check(header, rules) {
+        Ok(()) => {
+            let sges = entry.sges(SEND_HEADER_BYTES, header.num_sge.get())?;
+            let (op, datagram) = work(memory, header, rules);
+            (sges, op, datagram)
+        }
+        Err(status) => (SgeList::new(), SendOp::Refused(status), None),
+    };
+    Ok(SendWr {
         id: header.wr_id.get(),
-        op: SendOp::Send,
+        op,
         fence: flags & send_flag::FENCE != 0,
         signaled: flags & send_flag::SIGNALED != 0,
         solicited: flags & send_flag::SOLICITED != 0,
-        sges: SgeList::new(),
-        datagram: None,
-    };
-    match check(&header, rules) {
-        Ok(()) => {
-            request.sges = entry.sges(SEND_HEADER_BYTES, header.num_sge.get())?;
-            fill(&mut request, memory, &header, rules);
-        }
-        Err(status) => request.op = SendOp::Refused(status),
-    }
-    Ok(request)
+        sges,
+        datagram,
+    })
 }
 
 fn check(header: &SendHeader, rules: &SendRules) -> Result<(), Status> {
@@ -83,14 +85,19 @@ fn permits(rules: &SendRules, opcode: u32) -> bool {
     }
 }
 
-fn fill(request: &mut SendWr<Region>, memory: &View<'_>, header: &SendHeader, rules: &SendRules) {
-    let op = operation(memory, header);
-    request.op = op.unwrap_or_else(SendOp::Refused);
-    if rules.qp_type != QpType::Rc {
-        match datagram::decode(header, rules.pd) {
-            Ok(datagram) => request.datagram = Some(datagram),
-            Err(status) => request.op = SendOp::Refused(status),
-        }
+/// What is to be done, and where to for a datagram.
+fn work(
+    memory: &View<'_>,
+    header: &SendHeader,
+    rules: &SendRules,
+) -> (SendOp<Region>, Option<Datagram>) {
+    let op = operation(memory, header).unwrap_or_else(SendOp::Refused);
+    if rules.qp_type == QpType::Rc {
+        return (op, None);
+    }
+    match datagram::decode(header, rules.pd) {
+        Ok(datagram) => (op, Some(datagram)),
+        Err(status) => (SendOp::Refused(status), None),
     }
 }
 

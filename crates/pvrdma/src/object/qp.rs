@@ -49,6 +49,7 @@ impl Qp {
     }
 
     /// Copies the next send request, if there is one.
+    #[inline]
     pub(crate) fn fetch_send(
         &mut self,
         memory: &View<'_>,
@@ -57,7 +58,8 @@ impl Qp {
             return Ok(None);
         }
         let at = self.send.fetch(&self.pages)?;
-        send::decode(memory, at, self.send.stride(), &self.rules).map(Some)
+        let request = send::decode(memory, at, self.send.stride(), &self.rules)?;
+        Ok(Some(request))
     }
 
     /// Whether the guest's index of the receive ring is sound.
