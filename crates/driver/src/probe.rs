@@ -22,6 +22,8 @@ const RX: u64 = 8;
 /// A probed driver.
 #[derive(Debug)]
 pub struct Driver {
+    /// Its protocol version.
+    pub version: u32,
     /// Shared region.
     pub region: u64,
     /// What the device said it can do.
@@ -75,10 +77,10 @@ impl Guest {
         if device_version < version::ROCE_V1 {
             return Err(ProbeError::Version(device_version));
         }
-        let mut driver = Driver::allocate(&mut self.ram);
-        driver.fill_region(&self.ram, driver_version);
+        let mut driver = Driver::allocate(&mut self.ram, driver_version);
+        driver.fill_region(&self.ram);
         self.write_region_address(driver.region);
-        driver.read_caps(&self.ram, driver_version)?;
+        driver.read_caps(&self.ram)?;
         self.driver = Some(driver);
         self.write_register(Register::InterruptMask, 0);
         match self.write_checked(Register::Control, Control::Activate as u32) {
@@ -128,12 +130,13 @@ impl Guest {
 }
 
 impl Driver {
-    fn allocate(ram: &mut Ram) -> Self {
+    fn allocate(ram: &mut Ram, version: u32) -> Self {
         let region = ram.take();
         let (command_slot, response_slot) = (ram.take(), ram.take());
         let event_pages = Directory::with_pages(ram, RING_PAGES);
         let notify_pages = Directory::with_pages(ram, RING_PAGES);
         Self {
+            version,
             region,
             caps: Capabilities::default(),
             command_slot,
@@ -146,7 +149,7 @@ impl Driver {
         }
     }
 
-    fn fill_region(&self, ram: &Ram, driver_version: u32) {
+    fn fill_region(&self, ram: &Ram) {
         let ring = |pages: &Directory| RingPages {
             num_pages: pages.count().into(),
             reserved: 0.into(),
@@ -155,7 +158,7 @@ impl Driver {
         ram.write(
             self.region,
             &SharedRegion {
-                driver_version: driver_version.into(),
+                driver_version: self.version.into(),
                 guest_os: GUEST_OS.into(),
                 cmd_slot_dma: self.command_slot.into(),
                 resp_slot_dma: self.response_slot.into(),
@@ -168,10 +171,10 @@ impl Driver {
     }
 
     /// The capabilities are there as soon as DSRHIGH was written, and the driver does not ask twice.
-    fn read_caps(&mut self, ram: &Ram, driver_version: u32) -> Result<(), ProbeError> {
+    fn read_caps(&mut self, ram: &Ram) -> Result<(), ProbeError> {
         self.caps = ram.read::<SharedRegion>(self.region).caps;
         let (mode, gid_types) = (self.caps.mode, self.caps.gid_types);
-        let wanted = match driver_version {
+        let wanted = match self.version {
             0..version::ROCE_V2 => gid_types == gid_type::ROCE_V1,
             _ => gid_types == gid_type::ROCE_V1 || gid_types == gid_type::ROCE_V2,
         };

@@ -34,6 +34,7 @@ use vrdma_verbs::object::{Identity, Limits, QpId};
 
 use crate::abi::event::{EventEntry, NotifyEntry};
 use crate::abi::register::Vector;
+use crate::abi::version;
 use crate::chatter::Chatter;
 use crate::config::{DeviceConfig, DeviceLimits};
 use crate::handshake::Terms;
@@ -116,7 +117,7 @@ impl Adapter {
         Self {
             config,
             driver_version: terms.driver_version,
-            hca: Hca::new(identity, engine_limits(&config)),
+            hca: engine(&config, identity, terms.driver_version),
             contexts: Contexts::new(config.limits.uar_pages),
             mrs: Slots::new(),
             cqs: Slots::new(),
@@ -160,6 +161,15 @@ impl Adapter {
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
+}
+
+/// Drivers before version 20 know a queue pair by one number, handle and QPN at once.
+fn engine(config: &DeviceConfig, identity: Identity, driver_version: u32) -> Hca<Region> {
+    let mut hca = Hca::new(identity, engine_limits(config));
+    if driver_version < version::QP_HANDLE {
+        hca.number_plainly();
+    }
+    hca
 }
 
 fn engine_limits(config: &DeviceConfig) -> Limits {

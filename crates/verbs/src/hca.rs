@@ -19,6 +19,9 @@ use alloc::boxed::Box;
 /// First slot of the QP table: PVRDMA guests take QP handle 0 for "none".
 const FIRST_QP: u32 = 1;
 
+/// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
+const FIRST_PLAIN_QP: u32 = 2;
+
 /// Slots that fit into a QPN below its generation.
 const QP_SLOTS_MAX: u32 = 1 << 16;
 
@@ -32,6 +35,8 @@ pub struct Hca<R> {
     pub(crate) qps: Table<Box<Qp<R>>>,
     pub(crate) gsi: Option<QpId>,
     pub(crate) schedule: Schedule,
+    /// Numbers of QPs are their slots.
+    pub(crate) plain_numbers: bool,
 }
 
 impl<R: Clone> Hca<R> {
@@ -43,7 +48,20 @@ impl<R: Clone> Hca<R> {
             qps: Table::new(FIRST_QP, limits.qps.min(QP_SLOTS_MAX), identity.seed),
             gsi: None,
             schedule: Schedule::default(),
+            plain_numbers: false,
         }
+    }
+
+    /// Gives every QP its slot as its number, for owners that know only one number for both. What
+    /// is sent to a QP that is gone may then reach its successor.
+    ///
+    /// # Panics
+    /// If there are QPs.
+    pub fn number_plainly(&mut self) {
+        assert_eq!(self.qps.len(), 0, "numbers are for life");
+        let limit = self.shared.limits.qps.min(QP_SLOTS_MAX);
+        self.qps = Table::without_generations(FIRST_PLAIN_QP, limit);
+        self.plain_numbers = true;
     }
 
     /// What it was made with.

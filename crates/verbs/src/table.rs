@@ -28,11 +28,20 @@ pub(crate) struct Table<T> {
     limit: u32,
     /// Slots at the start that never hold anything.
     unused: u32,
-    seed: u64,
+    /// `None`: every generation is 0.
+    seed: Option<u64>,
     live: u32,
 }
 
 impl<T> Table<T> {
+    /// A table of objects that are known by slot alone.
+    pub(crate) fn without_generations(first: u32, limit: u32) -> Self {
+        Self {
+            seed: None,
+            ..Self::new(first, limit, 0)
+        }
+    }
+
     pub(crate) fn new(first: u32, limit: u32, seed: u64) -> Self {
         let mut slots = Vec::new();
         slots.resize_with(first as usize, || Slot::vacant(0));
@@ -41,7 +50,7 @@ impl<T> Table<T> {
             free: VecDeque::new(),
             limit,
             unused: first,
-            seed,
+            seed: Some(seed),
             live: 0,
         }
     }
@@ -69,11 +78,14 @@ impl<T> Table<T> {
         indexed.filter_map(|(index, slot)| Some((index, slot.value.as_mut()?)))
     }
 
-    /// Puts the object that `make` builds from its slot and generation (1 to 255) into the table.
+    /// Puts the object that `make` builds from its slot and generation (1 to 255, or always 0) into
+    /// the table.
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32, u8) -> T) -> Result<u32, Error> {
         let index = self.vacancy().ok_or(Error::Exhausted)?;
         let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.checked_add(1).unwrap_or(1);
+        if self.seed.is_some() {
+            slot.generation = slot.generation.checked_add(1).unwrap_or(1);
+        }
         slot.value = Some(make(index, slot.generation));
         self.live += 1;
         Ok(index)
@@ -146,7 +158,7 @@ impl<T> Table<T> {
     fn grow(&mut self) -> Option<u32> {
         let index = self.slots.len() as u32;
         (index < self.limit).then(|| {
-            let generation = first_generation(self.seed, index);
+            let generation = self.seed.map_or(0, |seed| first_generation(seed, index));
             self.slots.push(Slot::vacant(generation));
             index
         })

@@ -1,7 +1,6 @@
 //! The GID table.
 
 use vrdma_pvrdma::abi::command::Command;
-use vrdma_pvrdma::abi::region::gid_type;
 use vrdma_pvrdma::abi::request::{CreateBind, DestroyBind};
 use vrdma_wire::Gid;
 
@@ -20,7 +19,7 @@ impl Guest {
             vlan: NO_VLAN.into(),
             index: index.into(),
             gid: gid.0,
-            gid_type: gid_type::ROCE_V2,
+            gid_type: self.driver().caps.gid_types,
             reserved: [0; 3],
         }
     }

@@ -5,6 +5,7 @@ use vrdma_pvrdma::abi::command::Command;
 use vrdma_pvrdma::abi::qp::QpAttributes;
 use vrdma_pvrdma::abi::request::{CreateQp, QueryQp, qp_type};
 use vrdma_pvrdma::abi::response::CreatedQp;
+use vrdma_pvrdma::abi::version;
 
 use super::context::handle_of;
 use super::{Cq, Pd, Srq};
@@ -138,7 +139,7 @@ impl Guest {
         shape: QpShape,
     ) -> Result<Qp, CommandError> {
         let (request, directory) = self.qp_request(pd, cqs, srq, shape);
-        let created: CreatedQp = self.ask(Command::CreateQp, &request)?;
+        let (handle, qpn) = self.ask_for_qp(&request)?;
         let send_end = 1 + request.send_chunks.get() as usize;
         let state = directory.pages[0];
         let ring = |slots, stride, state, pages: &[u64]| {
@@ -148,8 +149,8 @@ impl Guest {
         let recv_pages = &directory.pages[send_end..];
         let recv_stride = recv_stride(shape.recv_sge);
         Ok(Qp {
-            handle: created.qp_handle.get(),
-            qpn: created.qpn.get(),
+            handle,
+            qpn,
             qp_type: shape.qp_type,
             pd,
             page: pd.context.page,
@@ -163,6 +164,16 @@ impl Guest {
                 .is_none()
                 .then(|| ring(shape.recv_wr, recv_stride, state + RX, recv_pages)),
             directory,
+        })
+    }
+
+    /// Sends a create command: handle and number.
+    fn ask_for_qp(&mut self, request: &CreateQp) -> Result<(u32, u32), CommandError> {
+        let created: CreatedQp = self.ask(Command::CreateQp, request)?;
+        let (handle, qpn) = (created.qp_handle.get(), created.qpn.get());
+        Ok(match self.driver().version {
+            0..version::QP_HANDLE => (qpn, qpn),
+            _ => (handle, qpn),
         })
     }
 

@@ -1,7 +1,8 @@
 //! The probe sequence of the reference, section 12.1, step by step.
 
 use vrdma_driver::object::{Connection, Context, QpShape, rights};
-use vrdma_driver::{Fabric, ProbeError};
+use vrdma_driver::work::SendWork;
+use vrdma_driver::{Fabric, Pair, PairOptions, ProbeError};
 use vrdma_pvrdma::abi::register::{Control, Register};
 use vrdma_pvrdma::abi::request::qp_type;
 use vrdma_pvrdma::{DeviceConfig, DeviceState};
@@ -158,6 +159,29 @@ fn old_drivers_get_what_they_know() {
         );
         assert_eq!(vm.device.snapshot().driver_version, Some(version));
         vm.open().unwrap();
+    }
+}
+
+/// Before version 20 a queue pair has one number, for the guest's tables and for the wire.
+#[test]
+fn old_drivers_connect_to_each_other_and_to_new_ones() {
+    for versions in [(17, 17), (18, 18), (19, 20), (20, 19)] {
+        let mut fabric = Fabric::new();
+        for (number, version) in [(1, versions.0), (2, versions.1)] {
+            let config = DeviceConfig::new(Fabric::identity(number));
+            let guest = fabric.add_bare(config).unwrap();
+            fabric[guest].probe_as(version).unwrap();
+            fabric.bind(guest);
+        }
+        let mut pair = Pair::between(fabric, (0, 1), PairOptions::default());
+        if versions.0 < 20 {
+            assert_eq!(pair.a.qp.handle, pair.a.qp.qpn);
+        }
+        pair.receive(7, 0, 64);
+        pair.send(&SendWork::send(1).sge(pair.a.sge(0, 64)));
+        assert_eq!(pair.sent()[0].status, 0, "{versions:?}");
+        assert_eq!(pair.received()[0].qp, pair.b.qp.handle);
+        assert_eq!(pair.bytes_of_b(0, 64), pair.bytes_of_a(0, 64));
     }
 }
 

@@ -81,6 +81,7 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
 fn created(adapter: &Adapter, id: QpId, geometry: &Geometry) -> Reply {
     let qpn = adapter.hca.qpn(id).expect("it was created just now");
     if adapter.driver_version < version::QP_HANDLE {
+        // Such a driver takes the number for the handle; but QP1's is known to everybody.
         return Reply::with(&CreatedQpV1 {
             qpn: id.0.into(),
             sizes: geometry.sizes,

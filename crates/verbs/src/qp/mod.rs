@@ -23,7 +23,8 @@ use crate::work::{Event, Output};
 /// Bits of a QPN that are the slot; the generation is above.
 const QPN_SLOT_BITS: u32 = 16;
 
-/// The number of a QP other than the GSI. The generation is never 0, so it is neither QP0 nor QP1.
+/// The number of a QP other than the GSI: neither QP0 nor QP1, since either the generation is not 0
+/// or the slot is at least 2.
 pub(crate) fn numbered(slot: u32, generation: u8) -> Qpn {
     Qpn::from_low_bits(u32::from(generation) << QPN_SLOT_BITS | slot)
 }

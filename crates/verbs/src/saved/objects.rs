@@ -36,6 +36,7 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         qp_slots: save_slots(&hca.qps),
         qps: records(&hca.qps, |_, qp| queue_pair::save(qp, region)),
         counters: (&shared.counters).into(),
+        plain_numbers: hca.plain_numbers,
     }
 }
 
@@ -115,6 +116,9 @@ pub(super) fn restore<R: Clone>(
         seed: saved.seed,
     };
     let mut hca = Hca::new(identity, restore_limits(&saved.limits)?);
+    if saved.plain_numbers {
+        hca.number_plainly();
+    }
     restore_shared(saved, &mut hca.shared, region)?;
     restore_qps(saved, &mut hca, region)?;
     hca.shared.counters = (&saved.counters).into();

@@ -45,6 +45,8 @@ pub(super) struct Adapter {
     pub(super) qps: Vec<Qp>,
     #[prost(message, required, tag = "16")]
     pub(super) counters: Counters,
+    #[prost(bool, tag = "17")]
+    pub(super) plain_numbers: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]

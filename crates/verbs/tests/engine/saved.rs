@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::{MrKind, MrSpec, QpType};
+use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
 use vrdma_verbs::work::{FastRegister, Imm, SendOp, Status};
 use vrdma_verbs::{Hca, Time};
-use vrdma_wire::{Mtu, Rkey};
+use vrdma_wire::{Mtu, Qpn, Rkey};
 
 use crate::loss::{Ledger, faults, ops};
 use crate::pair::node::{ALL, datagram, send_wr};
@@ -109,6 +109,32 @@ fn what_was_saved_is_saved_again_the_same() {
     assert_eq!(again.rq_psn, attr.rq_psn);
     assert_eq!(node.hca.gid(0), Some(node.gid));
     assert!(node.hca.next_ready().is_some());
+}
+
+/// An adapter whose owner knows queue pairs by their slots goes on numbering them so.
+#[test]
+fn plain_numbers_stay_plain() {
+    let node = furnished();
+    let mut hca: Hca<Region> = Hca::new(node.hca.identity(), *node.hca.limits());
+    hca.number_plainly();
+    let pd = hca.create_pd(Owner::KERNEL).unwrap();
+    let cq = hca.create_cq(Owner::KERNEL).unwrap();
+    let spec = QpSpec {
+        qp_type: QpType::Ud,
+        pd,
+        send_cq: cq,
+        recv_cq: cq,
+        srq: None,
+        signal_all: false,
+    };
+    let first = hca.create_qp(spec).unwrap();
+    assert!(first.0 > 1, "0 and 1 are special numbers");
+    let saved = hca.save(|_| Vec::new()).unwrap();
+    let mut hca = restore(&saved).unwrap();
+    let second = hca.create_qp(spec).unwrap();
+    for qp in [first, second] {
+        assert_eq!(hca.qpn(qp).map(Qpn::get), Some(qp.0));
+    }
 }
 
 #[test]
