@@ -111,50 +111,65 @@ fn search(start: World) -> Result<usize, Box<World>> {
 /// What a habit may say: notify at once, or watch.
 const HABITS: [Habit; 2] = [Habit::sleeper(), Habit::new()];
 
+/// Completions for a thread and the one beside it. A second one shows whether the first left something
+/// behind; two sleepers have states enough with one each.
+fn completions(idioms: [Idiom; QUEUES]) -> [u8; QUEUES] {
+    match idioms[1] {
+        Idiom::Poll => [2, 1],
+        _ => [1, 1],
+    }
+}
+
 fn world(idioms: [Idiom; QUEUES], flaw: Flaw, order: Order) -> World {
     World {
         shared: Shared::default(),
         threads: [Thread::new(0, idioms[0]), Thread::new(1, idioms[1])],
-        device: Device::new(flaw, order),
+        device: Device::new(completions(idioms), flaw, order),
     }
 }
 
-fn never_loses(idioms: [Idiom; QUEUES], orders: &[Order]) {
-    for &order in orders {
-        let states = search(world(idioms, Flaw::None, order))
-            .unwrap_or_else(|end| panic!("{idioms:?} {order:?} ends in {end:#?}"));
-        assert!(states > 1000, "the model is too small: {states} states");
-    }
+fn never_loses(idioms: [Idiom; QUEUES], order: Order) {
+    let states = search(world(idioms, Flaw::None, order))
+        .unwrap_or_else(|end| panic!("{idioms:?} {order:?} ends in {end:#?}"));
+    assert!(states > 1000, "the model is too small: {states} states");
 }
 
 #[test]
 fn arm_then_drain_beside_a_poller() {
-    never_loses([Idiom::ArmDrainSleep, Idiom::Poll], &Order::ALL);
+    never_loses([Idiom::ArmDrainSleep, Idiom::Poll], Order::SwapLast);
+}
+
+#[test]
+fn a_publication_may_look_at_the_page_too_early() {
+    never_loses([Idiom::ArmDrainSleep, Idiom::Poll], Order::SwapFirst);
 }
 
 #[test]
 fn solicited_arm_beside_a_poller() {
-    never_loses([Idiom::ArmSolicitedDrainSleep, Idiom::Poll], &Order::ALL);
+    never_loses(
+        [Idiom::ArmSolicitedDrainSleep, Idiom::Poll],
+        Order::SwapLast,
+    );
 }
 
 #[test]
 fn arming_twice_beside_a_poller() {
-    never_loses([Idiom::ArmBothDrainSleep, Idiom::Poll], &Order::ALL);
+    never_loses([Idiom::ArmBothDrainSleep, Idiom::Poll], Order::SwapLast);
 }
 
 #[test]
 fn drain_then_arm_beside_a_poller() {
-    never_loses([Idiom::DrainArmDrainSleep, Idiom::Poll], &Order::ALL);
+    never_loses([Idiom::DrainArmDrainSleep, Idiom::Poll], Order::SwapLast);
 }
 
 #[test]
 fn sleeping_on_an_arming_older_than_a_consumed_completion() {
-    never_loses([Idiom::ArmTakeOneSleep, Idiom::Poll], &Order::ALL);
+    never_loses([Idiom::ArmTakeOneSleep, Idiom::Poll], Order::SwapLast);
 }
 
 #[test]
 fn two_sleepers_share_the_page() {
-    never_loses([Idiom::ArmDrainSleep; QUEUES], &[Order::SwapLast]);
+    never_loses([Idiom::ArmDrainSleep; QUEUES], Order::SwapLast);
 }
 
 /// The model is worth something only if it sees what is wrong.

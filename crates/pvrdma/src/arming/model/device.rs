@@ -12,18 +12,11 @@ use super::{QUEUES, Shared};
 /// Stands for all instants.
 const NOW: Time = Time(0);
 
-/// Completions that the device has for each CQ.
-const COMPLETIONS: [u8; QUEUES] = [2, 1];
-
 /// When a publication looks at the page; both must do.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Order {
     SwapLast,
     SwapFirst,
-}
-
-impl Order {
-    pub(super) const ALL: [Self; 2] = [Self::SwapLast, Self::SwapFirst];
 }
 
 /// A deliberate mistake.
@@ -73,12 +66,13 @@ pub(super) struct Device {
 }
 
 impl Device {
-    pub(super) fn new(flaw: Flaw, order: Order) -> Self {
+    /// A device that has that many completions for each CQ.
+    pub(super) fn new(completions: [u8; QUEUES], flaw: Flaw, order: Order) -> Self {
         Self {
             arming: [Arming::new(), Arming::new()],
             unheard: [false; QUEUES],
             touches: Touches::default(),
-            left: COMPLETIONS,
+            left: completions,
             publishing: None,
             flaw,
             order,
