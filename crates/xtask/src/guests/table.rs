@@ -126,14 +126,14 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ("udaddy", "udaddy", "udaddy -s $A", &["return status 0"]),
     (
         "rstream",
-        "rstream -T v -S 16384 -C 10 -I 10",
-        "rstream -s $A -T v -S 16384 -C 10 -I 10",
+        "rstream -T a -T v -S 16384 -C 10 -I 10",
+        "rstream -s $A -T a -T v -S 16384 -C 10 -I 10",
         &["16k"],
     ),
     (
         "rstream blocking",
-        "rstream -T b -S 65536 -C 10 -I 5",
-        "rstream -s $A -T b -S 65536 -C 10 -I 5",
+        "rstream -T b -T v -S 65536 -C 10 -I 5",
+        "rstream -s $A -T b -T v -S 65536 -C 10 -I 5",
         &["64k"],
     ),
     (
