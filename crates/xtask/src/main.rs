@@ -1,5 +1,7 @@
 //! Developer commands, as `cargo xtask COMMAND`.
 
+#![forbid(unsafe_code)]
+
 mod bench;
 mod demo;
 mod guests;

@@ -7,11 +7,10 @@ use anyhow::{Result, ensure};
 use vrdma_lab::guest::Running;
 use vrdma_lab::pair::Side;
 
-use super::{Bench, with_device};
+use super::{Bench, objects, with_device};
 
-/// Both sides write for longer than any scenario lasts, so that both notice; the line that says they
-/// are connected must not wait in a buffer.
-const ENDLESS: &str = "exec stdbuf -oL ib_write_bw -d $DEV -x 1 -F -b -s 4096 -D 300";
+/// Both sides write for longer than any scenario lasts, so that both notice.
+const ENDLESS: &str = "exec ib_write_bw -d $DEV -x 1 -F -b -s 4096 -D 300";
 
 /// What perftest says when its peer is gone: RETRY_EXC.
 const GONE: &str = "Failed status 12";
@@ -39,7 +38,7 @@ fn traffic(bench: &Bench) -> Result<(Running, Running)> {
     let server = a.spawn(&with_device(ENDLESS))?;
     a.wait_settled(&server)?;
     let client = b.spawn(&with_device(&format!("{ENDLESS} $A")))?;
-    client.wait_for_line(SHORT, |line| line.contains("remote address"))?;
+    objects::wait_for_traffic(&bench.pair, &bench.vrdma)?;
     Ok((server, client))
 }
 

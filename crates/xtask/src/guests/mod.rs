@@ -53,9 +53,11 @@ impl Bench {
     }
 }
 
+type Step = Box<dyn Fn(&mut Bench) -> Result<()>>;
+
 struct Case {
     name: String,
-    run: Box<dyn Fn(&mut Bench) -> Result<()>>,
+    run: Step,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {

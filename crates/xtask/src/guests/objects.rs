@@ -12,6 +12,9 @@ use vrdma_lab::pair::Pair;
 /// How long a guest may take to give back what an ended program had.
 const SETTLE_LIMIT: Duration = Duration::from_secs(20);
 
+/// More messages than connecting takes.
+const FLOWING: u64 = 1000;
+
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -50,6 +53,24 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
         }
         thread::sleep(POLL);
     }
+}
+
+/// Waits until messages flow: connecting is over then on both sides.
+pub(super) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
+    let start = messages(pair, vrdma)?;
+    let deadline = Instant::now() + SETTLE_LIMIT;
+    while messages(pair, vrdma)? < start + FLOWING {
+        ensure!(Instant::now() < deadline, "no messages flow");
+        thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
+    let stats = stats(pair, vrdma)?;
+    let adapters = stats.as_array().into_iter().flatten();
+    let sent = adapters.filter_map(|adapter| adapter["rdma"]["counters"]["tx_messages"].as_u64());
+    Ok(sent.sum())
 }
 
 /// Asks the daemon as a user would.
