@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   work found ──► nap 20 us ──► nap 100 us ──► ... ──► nap 4 ms
-//!                                                               │ no doorbell memory to watch
-//!                                                               └──► block until a socket or a timer
+//!        │ no doorbell memory to watch
+//!        └──► block until a socket or a timer
 //! ```
 //!
 //! Doorbells in mapped memory wake nobody, so as long as a guest's program holds some the shard must

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use vrdma_api::Name;
 use vrdma_memory::{MapError, Protection, Space};
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
 use vrdma_verbs::Time;
@@ -35,6 +36,8 @@ pub(super) struct Backend {
     pub(super) device: Device,
     pub(super) memory: Arc<Space>,
     pub(super) sharing: Sharing,
+    /// For log lines.
+    name: Name,
     irqs: IrqVectors<Eventfd>,
     clock: Clock,
     /// When the device shall look at its memory again.
@@ -49,6 +52,7 @@ impl Backend {
             device,
             memory,
             sharing: Sharing::default(),
+            name: spec.name.clone(),
             irqs: IrqVectors::new(VECTORS),
             clock,
             settles: None,
@@ -211,7 +215,7 @@ impl vfio::Backend for Backend {
             self.sharing.compare(told, &mapped);
         }
         if let Some(fault) = self.fault() {
-            tracing::error!("{fault}");
+            tracing::error!(adapter = %self.name, "{fault}");
         }
     }
 }

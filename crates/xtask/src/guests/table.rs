@@ -150,6 +150,11 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
+/// Waiting by `rpoll` on one processor, the client that comes second finds the connection closed by a
+/// server that has all it wanted, and ends with EBUSY: the same over Linux's rxe. Between guests, and
+/// blocking in one, it works.
+const RACES_ALONE: &str = "rstream";
+
 /// Open MPI starts its far rank over ssh, so both guests need the other's name for it; the words show
 /// which transport UCX really used.
 const OPEN_MPI: (&str, &str, &str, &[&str]) = (
@@ -195,7 +200,7 @@ fn other(&(name, server, client, expect): &(&str, &str, &str, &'static [&'static
         server: server.to_owned(),
         client: client.to_owned(),
         expect,
-        alone: true,
+        alone: name != RACES_ALONE,
     }
 }
 
