@@ -9,7 +9,7 @@ demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
 test: setup check ## every test, guests included
 	cargo test --workspace
 	cargo xtask guests
-	cargo xtask guests --doorbells trapped --only "-g 1 -c -e"
+	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
 
 check: ## formatting, lints and the house plan
 	cargo fmt --all --check
