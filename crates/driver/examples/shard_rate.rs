@@ -18,7 +18,7 @@ use serde_json::json;
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Guest, Pair, PairOptions};
 use vrdma_memory::View;
-use vrdma_verbs::Time;
+use vrdma_verbs::{Source, Time};
 
 /// Requests posted with one doorbell, half of what the queue holds.
 const BATCH: u64 = 32;
@@ -98,8 +98,13 @@ fn serve([source, target]: [&mut Guest; 2], [from, to]: &[View<'_>; 2], now: Tim
     source.device.poll(from, now);
     target.device.poll(to, now);
     while let Some(request) = source.device.next_request(from, now) {
-        if let Some(response) = target.device.deliver(to, &request, from, now) {
-            source.device.respond(from, &response, to, now);
+        if let Some(response) = target
+            .device
+            .deliver(to, &request, Source::Memory(from), now)
+        {
+            source
+                .device
+                .respond(from, &response, Source::Memory(to), now);
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use vrdma_memory::Region;
 use vrdma_pvrdma::{DeviceConfig, GidChange};
+use vrdma_verbs::Source;
 use vrdma_verbs::object::Identity;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_wire::{Gid, Mac};
@@ -198,12 +199,12 @@ impl Fabric {
             return;
         }
         let responder = &mut self.guests[to].device;
-        let response = responder.deliver(&target, request, &source, now);
+        let response = responder.deliver(&target, request, Source::Memory(&source), now);
         if let Some(response) = response
             && !(self.loses)(Unit::Response(&response))
         {
             let requester = &mut self.guests[from].device;
-            requester.respond(&source, &response, &target, now);
+            requester.respond(&source, &response, Source::Memory(&target), now);
         }
     }
 

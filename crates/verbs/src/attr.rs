@@ -2,7 +2,7 @@
 //! and the process front end share.
 
 use bitflags::bitflags;
-use vrdma_wire::{Gid, Mtu, Psn, Qkey, Qpn};
+use vrdma_wire::{Gid, Mac, Mtu, Psn, Qkey, Qpn};
 
 bitflags! {
     /// Rights on memory and on a queue pair (IBTA 10.6.3).
@@ -120,9 +120,16 @@ pub struct Address {
     pub sl: u8,
     /// Port, 1.
     pub port: u8,
-    /// Destination's Ethernet address as the guest resolved it: kept for answers to queries,
-    /// never used to decide where a message goes.
+    /// Destination's Ethernet address as the guest resolved it, zero if it did not: for answers to
+    /// queries and for frames on a wire, never used to decide which adapter a message is for.
     pub dmac: [u8; 6],
+}
+
+impl Address {
+    /// The destination's Ethernet address, unless it is zero.
+    pub fn dmac(&self) -> Option<Mac> {
+        (self.dmac != [0; 6]).then_some(Mac(self.dmac))
+    }
 }
 
 /// The attributes of a queue pair; a mask says which of them a modify names.

@@ -12,7 +12,7 @@
 use vrdma_wire::Lkey;
 
 use crate::attr::Access;
-use crate::memory::{CopyFault, Gather, Memory, Stretch};
+use crate::memory::{CopyFault, Gather, Memory, Source, Stretch};
 use crate::object::PdId;
 use crate::shared::Shared;
 use crate::work::Sge;
@@ -48,10 +48,61 @@ pub(crate) fn total(sges: &[Sge]) -> u64 {
     sges.iter().map(|sge| u64::from(sge.length)).sum()
 }
 
-/// Bytes that a payload holds.
-#[inline]
-pub(crate) fn payload_bytes<R>(payload: &[Stretch<R>]) -> u64 {
-    payload.iter().map(|part| u64::from(part.length)).sum()
+/// The payload of a unit that arrives.
+pub(crate) enum Payload<'a, R, M> {
+    /// Stretches of the sender's memory.
+    Stretches(&'a [Stretch<R>], &'a M),
+    /// What a packet brought.
+    Bytes(&'a [u8]),
+}
+
+impl<R, M> Clone for Payload<'_, R, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, M> Copy for Payload<'_, R, M> {}
+
+impl<'a, R, M> Payload<'a, R, M> {
+    #[inline]
+    pub(crate) fn new(stretches: &'a [Stretch<R>], source: Source<'a, M>) -> Self {
+        match source {
+            Source::Memory(memory) => Self::Stretches(stretches, memory),
+            Source::Bytes(bytes) => Self::Bytes(bytes),
+        }
+    }
+
+    /// How many bytes it holds.
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Stretches(stretches, _) => {
+                stretches.iter().map(|part| u64::from(part.length)).sum()
+            }
+            Self::Bytes(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
+impl<R, M: Memory<Region = R>> Payload<'_, R, M> {
+    /// Copies it into one region from `offset` on.
+    pub(crate) fn store(self, region: &R, offset: u64, memory: &M) -> Result<(), CopyFault> {
+        match self {
+            Self::Bytes(bytes) => memory
+                .write(region, offset, bytes)
+                .map_err(|_| CopyFault::Destination),
+            Self::Stretches(stretches, source) => {
+                let mut at = offset;
+                for part in stretches {
+                    let (from, length) = ((&part.region, part.offset), u64::from(part.length));
+                    memory.copy((region, at), source, from, length)?;
+                    at += length;
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The pieces of `length` bytes from `offset` on; empty ones are skipped unchecked. An address that
@@ -106,11 +157,15 @@ impl<R> Shared<R> {
         &self,
         pd: PdId,
         (sges, offset): (&[Sge], u32),
-        (payload, source): (&[Stretch<R>], &M),
+        payload: Payload<'_, R, M>,
         memory: &M,
     ) -> Result<(), MoveError> {
+        let (stretches, source) = match payload {
+            Payload::Stretches(stretches, source) => (stretches, source),
+            Payload::Bytes(bytes) => return self.scatter_bytes(pd, (sges, offset), bytes, memory),
+        };
         let mut at = offset;
-        for part in payload {
+        for part in stretches {
             let mut from = part.offset;
             for piece in pieces(sges, at, part.length) {
                 let to = self
@@ -131,16 +186,16 @@ impl<R> Shared<R> {
         Ok(())
     }
 
-    /// Writes a few bytes into the list from its start.
+    /// Writes bytes into the list from `offset` on.
     pub(crate) fn scatter_bytes<M: Memory<Region = R>>(
         &self,
         pd: PdId,
-        sges: &[Sge],
+        (sges, offset): (&[Sge], u32),
         bytes: &[u8],
         memory: &M,
     ) -> Result<(), MoveError> {
         let mut rest = bytes;
-        for piece in pieces(sges, 0, bytes.len() as u32) {
+        for piece in pieces(sges, offset, bytes.len() as u32) {
             let to = self
                 .local(
                     pd,

@@ -37,6 +37,7 @@ pub mod work;
 
 pub use error::Error;
 pub use hca::Hca;
+pub use memory::Source;
 pub use mr::FAST_REGISTER_PAGES_MAX;
 pub use requester::SEND_WINDOW;
 pub use responder::ReceiveQueue;

@@ -52,6 +52,23 @@ pub trait Memory {
     ) -> Result<u64, Fault>;
 }
 
+/// Where the payload of a unit that arrives is.
+#[derive(Debug)]
+pub enum Source<'a, M> {
+    /// In the memory of the sender's side, where the unit's stretches lie.
+    Memory(&'a M),
+    /// Here: the payload of a received packet. The unit itself names no stretches; any are ignored.
+    Bytes(&'a [u8]),
+}
+
+impl<M> Clone for Source<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Source<'_, M> {}
+
 /// A stretch of one region that the engine has checked.
 #[derive(Clone, Debug)]
 pub struct Stretch<R> {

@@ -91,6 +91,7 @@ impl<R> Shared<R> {
             traffic_class: address.traffic_class,
             flow_label: address.flow_label,
             hop_limit: address.hop_limit,
+            dmac: address.dmac(),
         })
     }
 

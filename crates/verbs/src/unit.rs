@@ -4,7 +4,7 @@
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
 //! would be on a wire and a connection may change its path at any message boundary.
 
-use vrdma_wire::{Gid, Psn, Qkey, Qpn, Rkey};
+use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey};
 
 use crate::memory::Gather;
 use crate::work::{Imm, Remote};
@@ -22,6 +22,9 @@ pub struct Route {
     pub flow_label: u32,
     /// Hop limit.
     pub hop_limit: u8,
+    /// Ethernet address of the destination as the QP's owner resolved it, if it did. Looked at on a
+    /// wire only; never decides which adapter of this host a unit is for.
+    pub dmac: Option<Mac>,
 }
 
 /// What a request asks for.

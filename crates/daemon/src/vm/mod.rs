@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use vrdma_memory::{Region, Space, View};
 use vrdma_pvrdma::{Device, DeviceSnapshot};
-use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
+use vrdma_verbs::{Source, Time};
 use vrdma_vfio_user::{Closed, Connection, Listener, Progress};
 
 use crate::plane::AdapterSpec;
@@ -138,8 +138,8 @@ impl Vm {
     /// Carries a request to this VM's own device.
     pub(crate) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
         let device = &mut self.backend.device;
-        if let Some(response) = device.deliver(memory, request, memory, now) {
-            device.respond(memory, &response, memory, now);
+        if let Some(response) = device.deliver(memory, request, Source::Memory(memory), now) {
+            device.respond(memory, &response, Source::Memory(memory), now);
         }
     }
 
@@ -153,9 +153,14 @@ impl Vm {
     ) {
         let theirs = peer.memory();
         let theirs = theirs.view();
-        let answer = peer.backend.device.deliver(&theirs, request, memory, now);
+        let answer = peer
+            .backend
+            .device
+            .deliver(&theirs, request, Source::Memory(memory), now);
         if let Some(response) = answer {
-            self.backend.device.respond(memory, &response, &theirs, now);
+            self.backend
+                .device
+                .respond(memory, &response, Source::Memory(&theirs), now);
         }
     }
 }

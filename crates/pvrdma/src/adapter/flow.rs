@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use vrdma_memory::{Region, View};
-use vrdma_verbs::ReceiveQueue;
-use vrdma_verbs::Time;
 use vrdma_verbs::object::{QpId, SrqId};
 use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{ReceiveQueue, Source, Time};
 
 use super::{Adapter, Turn};
 use crate::queue::RingError;
@@ -24,7 +23,7 @@ impl Adapter {
         &mut self,
         turn: Turn<'_, '_>,
         request: &Request<Region>,
-        source: &View<'_>,
+        source: Source<'_, View<'_>>,
     ) -> Option<Response<Region>> {
         if let Some(queue) = self.hca.wants_receive(request) {
             self.stage(turn, queue);
@@ -39,7 +38,7 @@ impl Adapter {
         &mut self,
         turn: Turn<'_, '_>,
         response: &Response<Region>,
-        source: &View<'_>,
+        source: Source<'_, View<'_>>,
     ) {
         self.hca.respond(response, source, turn.memory, turn.now);
         self.settle_soon(turn);

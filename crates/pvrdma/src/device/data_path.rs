@@ -5,8 +5,8 @@
 //! is not active or must not master the bus.
 
 use vrdma_memory::{Region, View};
-use vrdma_verbs::Time;
 use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Source, Time};
 
 use super::{Device, Stage};
 use crate::abi::doorbell::Doorbell;
@@ -59,13 +59,13 @@ impl Device {
         self.working()?.next_request(Turn { memory, now })
     }
 
-    /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is.
-    /// The answer, if there is one, goes back to the peer.
+    /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is,
+    /// or the payload of a received packet. The answer, if there is one, goes back to the peer.
     pub fn deliver(
         &mut self,
         memory: &View<'_>,
         request: &Request<Region>,
-        source: &View<'_>,
+        source: Source<'_, View<'_>>,
         now: Time,
     ) -> Option<Response<Region>> {
         self.batch_time = now;
@@ -73,12 +73,13 @@ impl Device {
             .deliver(Turn { memory, now }, request, source)
     }
 
-    /// Takes a peer's answer. `source` is a view of the peer's memory, where READ data is.
+    /// Takes a peer's answer. `source` is a view of the peer's memory, where READ data is, or
+    /// the payload of a received packet.
     pub fn respond(
         &mut self,
         memory: &View<'_>,
         response: &Response<Region>,
-        source: &View<'_>,
+        source: Source<'_, View<'_>>,
         now: Time,
     ) {
         self.batch_time = now;

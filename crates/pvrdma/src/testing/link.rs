@@ -1,6 +1,7 @@
 //! Objects and rings as a user library drives them, for tests of the data path.
 
 use vrdma_memory::PAGE;
+use vrdma_verbs::Source;
 
 use super::Guest;
 use crate::abi::command::Command;
@@ -195,9 +196,12 @@ impl Guest {
                     false => return,
                 }
             };
-            let answer = self.device.deliver(&memory, &request, &memory, self.now);
+            let answer = self
+                .device
+                .deliver(&memory, &request, Source::Memory(&memory), self.now);
             if let Some(answer) = answer {
-                self.device.respond(&memory, &answer, &memory, self.now);
+                self.device
+                    .respond(&memory, &answer, Source::Memory(&memory), self.now);
             }
         }
         panic!("the device does not come to rest");

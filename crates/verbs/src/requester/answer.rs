@@ -2,9 +2,9 @@
 
 use vrdma_wire::{Gid, Psn, Qpn};
 
-use crate::buffers::{MoveError, payload_bytes};
+use crate::buffers::{MoveError, Payload};
 use crate::hca::Hca;
-use crate::memory::{Gather, Memory};
+use crate::memory::{Memory, Source};
 use crate::qp::Qp;
 use crate::requester::start::ATOMIC_BYTES;
 use crate::requester::{Pending, Phase};
@@ -14,12 +14,12 @@ use crate::unit::{Nak, Response, ResponseBody};
 use crate::work::{Status, WcOp};
 
 impl<R: Clone> Hca<R> {
-    /// Takes in the answer to a request unit. `source` is the memory of the responder's side, where
-    /// READ data is; `memory` is ours. Answers to nothing outstanding are counted and ignored.
+    /// Takes in the answer to a request unit. `source` is where READ data is: in the memory of the
+    /// responder's side, or in the packet that brought it; `memory` is ours. Answers to nothing outstanding are counted and ignored.
     pub fn respond<M: Memory<Region = R>>(
         &mut self,
         response: &Response<R>,
-        source: &M,
+        source: Source<'_, M>,
         memory: &M,
         now: Time,
     ) {
@@ -78,13 +78,18 @@ struct Answer<'a, R> {
 }
 
 impl<R: Clone> Answer<'_, R> {
-    fn take_in<M: Memory<Region = R>>(mut self, body: &ResponseBody<R>, source: &M, memory: &M) {
+    fn take_in<M: Memory<Region = R>>(
+        mut self,
+        body: &ResponseBody<R>,
+        source: Source<'_, M>,
+        memory: &M,
+    ) {
         match body {
             ResponseBody::Ack => self.ack(),
             ResponseBody::Nak(Nak::Sequence) => self.gap(),
             ResponseBody::Nak(Nak::ReceiverNotReady(code)) => self.not_ready(*code),
             ResponseBody::Nak(nak) => self.refused(nak_status(*nak)),
-            ResponseBody::Read(data) => self.data(data, source, memory),
+            ResponseBody::Read(data) => self.data(Payload::new(data, source), memory),
             ResponseBody::Atomic(old) => self.word(*old, memory),
             ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
         }
@@ -140,7 +145,7 @@ impl<R: Clone> Answer<'_, R> {
         (awaited.begin == self.psn && oldest.phase == Phase::Started).then_some(oldest)
     }
 
-    fn data<M: Memory<Region = R>>(&mut self, data: &Gather<R>, source: &M, memory: &M) {
+    fn data<M: Memory<Region = R>>(&mut self, data: Payload<'_, R, M>, memory: &M) {
         if !self.reached(self.psn) {
             return;
         }
@@ -152,12 +157,10 @@ impl<R: Clone> Answer<'_, R> {
             return;
         };
         let stored = self
-            .placed(reader, payload_bytes(data))
+            .placed(reader, data.length())
             .and_then(|(offset, end)| {
                 let to = (&reader.wr.sges[..], offset);
-                let moved = self
-                    .shared
-                    .scatter(self.qp.spec.pd, to, (data, source), memory);
+                let moved = self.shared.scatter(self.qp.spec.pd, to, data, memory);
                 moved.map(|()| end).map_err(read_status)
             });
         self.stored(stored);
@@ -200,9 +203,8 @@ impl<R: Clone> Answer<'_, R> {
         };
         debug_assert_eq!(reader.length, ATOMIC_BYTES);
         let (pd, bytes) = (self.qp.spec.pd, old.to_le_bytes());
-        let stored = self
-            .shared
-            .scatter_bytes(pd, &reader.wr.sges, &bytes, memory);
+        let to = (&reader.wr.sges[..], 0);
+        let stored = self.shared.scatter_bytes(pd, to, &bytes, memory);
         let end = self.psn.plus(1);
         self.stored(stored.map(|()| end).map_err(read_status));
     }

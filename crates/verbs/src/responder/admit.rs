@@ -1,7 +1,6 @@
 //! Whether a unit has any effect: who sent it, to whom, and in which state that one is
 //! (IBTA 9.6.1). What fails here is dropped without a word.
 
-use crate::buffers::payload_bytes;
 use crate::counters::Drops;
 use crate::qp::Qp;
 use crate::shared::Shared;
@@ -67,6 +66,5 @@ fn admit_datagram<R>(shared: &Shared<R>, request: &Request<R>) -> Result<(), Dro
         return Err(Drop::UnboundGid);
     }
     let keyed = matches!(request.tail, Some(RequestTail::Invalidate(_)));
-    let short = payload_bytes(&request.payload) <= u64::from(shared.limits.port_mtu.bytes());
-    (short && !keyed).then_some(()).ok_or(Drop::Malformed)
+    (!keyed).then_some(()).ok_or(Drop::Malformed)
 }

@@ -21,6 +21,9 @@ enum Outcome {
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     pub(super) fn take_datagram(&mut self) {
+        if self.bytes > u64::from(self.shared.limits.port_mtu.bytes()) {
+            return self.drop_unit(Drop::Malformed);
+        }
         let Some(receive) = self.take_receive() else {
             return self.drop_unit(Drop::NoReceive);
         };
@@ -60,10 +63,10 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     fn store_datagram(&self, sges: &[Sge], bytes: u32) -> Result<(), MoveError> {
         let area = header_area(&self.request.route, bytes, self.request.tail.is_some());
         let pd = self.qp.spec.pd;
-        self.shared.scatter_bytes(pd, sges, &area, self.memory)?;
-        let payload = (&self.request.payload[..], self.source);
         self.shared
-            .scatter(pd, (sges, GRH_BYTES), payload, self.memory)
+            .scatter_bytes(pd, (sges, 0), &area, self.memory)?;
+        self.shared
+            .scatter(pd, (sges, GRH_BYTES), self.payload, self.memory)
     }
 
     fn datagram_received(&mut self, receive: &RecvWr, bytes: u32) {

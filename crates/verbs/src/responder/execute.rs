@@ -178,6 +178,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         route.traffic_class = address.traffic_class;
         route.flow_label = address.flow_label;
         route.hop_limit = address.hop_limit;
+        route.dmac = address.dmac();
         Response {
             route,
             source: self.qp.qpn,

@@ -24,9 +24,9 @@ use vrdma_wire::Psn;
 
 pub use receive::ReceiveQueue;
 
-use crate::buffers::payload_bytes;
+use crate::buffers::Payload;
 use crate::hca::Hca;
-use crate::memory::Memory;
+use crate::memory::{Memory, Source};
 use crate::qp::Qp;
 use crate::shared::Shared;
 use crate::unit::{Request, RequestOp, Response};
@@ -105,25 +105,25 @@ impl Responder {
     }
 }
 
-/// One unit on its way in. `source` is the sender's memory, `memory` ours.
+/// One unit on its way in; `memory` is ours.
 pub(crate) struct Delivery<'a, R, M> {
     qp: &'a mut Qp<R>,
     shared: &'a mut Shared<R>,
     request: &'a Request<R>,
-    /// Bytes of its payload.
+    payload: Payload<'a, R, M>,
+    /// Bytes of it.
     bytes: u64,
-    source: &'a M,
     memory: &'a M,
 }
 
 impl<R: Clone> Hca<R> {
-    /// Takes in a request unit. `source` is the memory of the requester's side, where its payload
-    /// is; `memory` is ours. The response carries its own route back. Units that are dropped,
+    /// Takes in a request unit. `source` is where its payload is: in the memory of the requester's
+    /// side, or in the packet that brought it; `memory` is ours. The response carries its own route back. Units that are dropped,
     /// datagrams, and gaps that were reported already have none.
     pub fn deliver<M: Memory<Region = R>>(
         &mut self,
         request: &Request<R>,
-        source: &M,
+        source: Source<'_, M>,
         memory: &M,
     ) -> Option<Response<R>> {
         let qp = self.slot_of(request.destination);
@@ -133,12 +133,13 @@ impl<R: Clone> Hca<R> {
             *reason.counter(&mut shared.counters.drops) += 1;
             return None;
         }
+        let payload = Payload::new(&request.payload, source);
         let mut delivery = Delivery {
             qp: qp?,
             shared,
             request,
-            bytes: payload_bytes(&request.payload),
-            source,
+            payload,
+            bytes: payload.length(),
             memory,
         };
         if let RequestOp::Datagram { .. } = request.op {

@@ -32,9 +32,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if end > total(sges) || end > u64::from(self.shared.limits.message_bytes) {
             return Err(Refusal::TooLong);
         }
-        let payload = (&self.request.payload[..], self.source);
+        let to = (&sges[..], *stored);
         self.shared
-            .scatter(self.qp.spec.pd, (sges, *stored), payload, self.memory)
+            .scatter(self.qp.spec.pd, to, self.payload, self.memory)
             .map_err(|fault| match fault {
                 MoveError::Local => Refusal::Receive(crate::work::Status::LocProt),
                 MoveError::Source => Refusal::SourceFault,

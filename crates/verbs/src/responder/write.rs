@@ -76,18 +76,12 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         let right = Access::REMOTE_WRITE;
         let spot = self.shared.remote(self.qp.spec.pd, remote, bytes, right);
         let spot = spot.ok_or(Refusal::Access)?;
-        let mut offset = spot.offset;
-        for part in &self.request.payload {
-            let from = (&part.region, part.offset);
-            let length = u64::from(part.length);
-            self.memory
-                .copy((spot.region, offset), self.source, from, length)
-                .map_err(|fault| match fault {
-                    CopyFault::Source => Refusal::SourceFault,
-                    CopyFault::Destination => Refusal::OwnMemory,
-                })?;
-            offset += length;
-        }
+        self.payload
+            .store(spot.region, spot.offset, self.memory)
+            .map_err(|fault| match fault {
+                CopyFault::Source => Refusal::SourceFault,
+                CopyFault::Destination => Refusal::OwnMemory,
+            })?;
         self.shared.counters.received.bytes += u64::from(bytes);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use vrdma_verbs::Source;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::unit::RequestOp;
@@ -255,7 +256,9 @@ fn a_datagram_to_oneself_arrives() {
     let units = pair.transmit(0);
     let node = pair.a();
     assert!(node.hca.wants_receive(&units[0]).is_none());
-    let response = node.hca.deliver(&units[0], &node.memory, &node.memory);
+    let response = node
+        .hca
+        .deliver(&units[0], Source::Memory(&node.memory), &node.memory);
     assert!(response.is_none());
     node.drain_outputs();
     assert_eq!(node.messages(), [(9, WcOp::Recv, 44)]);

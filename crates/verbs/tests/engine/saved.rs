@@ -5,7 +5,7 @@ use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
 use vrdma_verbs::work::{FastRegister, Imm, SendOp, Status};
-use vrdma_verbs::{Hca, Time};
+use vrdma_verbs::{Hca, Source, Time};
 use vrdma_wire::{Mtu, Qpn, Rkey};
 
 use crate::loss::{Ledger, faults, ops};
@@ -233,8 +233,8 @@ fn exercise(mut hca: Hca<Region>) {
                 continue;
             };
             hca.wants_receive(&unit);
-            if let Some(response) = hca.deliver(&unit, &memory, &memory) {
-                hca.respond(&response, &memory, &memory, Time(0));
+            if let Some(response) = hca.deliver(&unit, Source::Memory(&memory), &memory) {
+                hca.respond(&response, Source::Memory(&memory), &memory, Time(0));
             }
         }
         hca.handle_timeout(Time(u64::MAX));

@@ -7,10 +7,10 @@ pub(crate) mod node;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use vrdma_verbs::Time;
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Source, Time};
 
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup};
@@ -159,7 +159,9 @@ impl Pair {
     ) -> Option<Response<Region>> {
         let [a, b] = &mut self.nodes;
         let (node, peer) = if to == 0 { (a, &*b) } else { (b, &*a) };
-        let response = node.hca.deliver(request, &peer.memory, &node.memory);
+        let response = node
+            .hca
+            .deliver(request, Source::Memory(&peer.memory), &node.memory);
         node.drain_outputs();
         response
     }
@@ -169,7 +171,8 @@ impl Pair {
         let now = self.now;
         let [a, b] = &mut self.nodes;
         let (node, peer) = if to == 0 { (a, &*b) } else { (b, &*a) };
-        node.hca.respond(response, &peer.memory, &node.memory, now);
+        node.hca
+            .respond(response, Source::Memory(&peer.memory), &node.memory, now);
         node.drain_outputs();
     }
 
