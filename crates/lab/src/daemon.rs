@@ -1,4 +1,6 @@
-//! A vrdmad of the lab's own, with one adapter for each guest.
+//! A vrdmad of the lab's own, with one adapter for each of its guests.
+
+mod configuration;
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,12 +13,14 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use crate::guest::{check_socket_path, log_tail};
+use crate::namespace::Entry;
+use crate::pair::Side;
 use crate::process::{Lifetime, POLL, Supervised};
+use crate::wire::WireConfig;
+use configuration::configuration;
 
 /// Overrides which daemon is started.
 pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
-
-const PORTGROUP: &str = "lab";
 
 /// How long it may take until it accepts requests.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -46,6 +50,17 @@ pub struct Adapter {
     pub doorbells: Doorbells,
 }
 
+/// The host of a wire on which a daemon runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Host<'a> {
+    /// The way in.
+    pub entry: &'a Entry,
+    /// Which it is.
+    pub side: Side,
+    /// What it is plugged into.
+    pub wire: &'a WireConfig,
+}
+
 /// A running daemon; dropping it ends it, unless it is to be kept.
 #[derive(Debug)]
 pub struct Daemon {
@@ -63,12 +78,18 @@ impl Daemon {
         program: &Path,
         run_dir: &Path,
         adapters: &[Adapter],
+        host: Option<Host<'_>>,
         lifetime: Lifetime,
     ) -> Result<Self> {
         let config = run_dir.join("vrdmad.toml");
-        fs::write(&config, configuration(run_dir, adapters)?)?;
+        let wire = host.map(|host| (host.wire, host.side));
+        fs::write(&config, configuration(run_dir, adapters, wire)?)?;
         let mut command = Command::new(program);
         command.arg("--config").arg(config);
+        let command = match host {
+            Some(host) => host.entry.command(&command),
+            None => command,
+        };
         let process = Supervised::spawn(&command, Some(&log(run_dir)), lifetime)
             .with_context(|| format!("cannot start {}", program.display()))?;
         let mut daemon = Self {
@@ -160,50 +181,6 @@ fn log(run_dir: &Path) -> PathBuf {
     run_dir.join("vrdmad.log")
 }
 
-#[derive(Serialize)]
-struct Configuration<'a> {
-    daemon: DaemonTable<'a>,
-    portgroup: [NamedTable<'a>; 1],
-    adapter: Vec<AdapterTable<'a>>,
-}
-
-#[derive(Serialize)]
-struct DaemonTable<'a> {
-    socket: &'a Path,
-    run_dir: &'a Path,
-}
-
-#[derive(Serialize)]
-struct NamedTable<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
-struct AdapterTable<'a> {
-    name: &'a str,
-    portgroup: &'a str,
-    mac: &'a str,
-    doorbells: Doorbells,
-}
-
-fn configuration<'a>(run_dir: &Path, adapters: &'a [Adapter]) -> Result<String> {
-    let table = |adapter: &'a Adapter| AdapterTable {
-        name: &adapter.name,
-        portgroup: PORTGROUP,
-        mac: &adapter.mac,
-        doorbells: adapter.doorbells,
-    };
-    let configuration = Configuration {
-        daemon: DaemonTable {
-            socket: &control_socket(run_dir),
-            run_dir,
-        },
-        portgroup: [NamedTable { name: PORTGROUP }],
-        adapter: adapters.iter().map(table).collect(),
-    };
-    Ok(toml::to_string(&configuration)?)
-}
-
 impl fmt::Display for Doorbells {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -230,40 +207,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_names_every_adapter() {
-        let adapter = Adapter {
-            name: "a".to_owned(),
-            mac: "52:54:00:00:00:01".to_owned(),
-            doorbells: Doorbells::Trapped,
-        };
-        let expected = "\
-[daemon]
-socket = \"/r/vrdmad.sock\"
-run_dir = \"/r\"
-
-[[portgroup]]
-name = \"lab\"
-
-[[adapter]]
-name = \"a\"
-portgroup = \"lab\"
-mac = \"52:54:00:00:00:01\"
-doorbells = \"trapped\"
-";
-        assert_eq!(
-            configuration(Path::new("/r"), &[adapter]).unwrap(),
-            expected
-        );
-    }
-
-    #[test]
     fn a_daemon_that_dies_is_quoted() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("vrdmad");
         fs::write(&program, "#!/bin/sh\necho \"bad $1\"; exit 2\n").unwrap();
         let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
         fs::set_permissions(&program, mode).unwrap();
-        let error = Daemon::start(&program, folder.path(), &[], Lifetime::Owned).unwrap_err();
+        let error = Daemon::start(&program, folder.path(), &[], None, Lifetime::Owned).unwrap_err();
         assert!(error.to_string().contains("bad --config"), "{error}");
     }
 }

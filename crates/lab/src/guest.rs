@@ -37,6 +37,9 @@ pub const BOOT_LIMIT: Duration = Duration::from_secs(90);
 /// How long a command may take unless told otherwise.
 pub const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
+/// Ethernet's.
+const USUAL_MTU: u16 = 1500;
+
 /// A running guest; dropping it ends its QEMU, unless it is to be kept.
 #[derive(Debug)]
 pub struct Guest {
@@ -56,7 +59,7 @@ impl Guest {
         Initramfs::guest(image, agent_program()?, &config.environment())?.write(&initramfs)?;
         let mut command = qemu(image);
         command.args(arguments::arguments(image, accelerator, config));
-        let command = config.pinned(&command);
+        let command = config.placed(&command);
         let mut process =
             Supervised::spawn(&command, Some(&config.file("qemu.log")), config.lifetime)
                 .context("cannot start QEMU")?;
@@ -90,7 +93,10 @@ impl Guest {
             .channel
             .wait_for_boot(BOOT_LIMIT)
             .map_err(|error| self.control.explain(error))?;
-        let up = format!("/lab/up {} {}/24", self.config.kind, self.config.address);
+        let GuestConfig {
+            kind, address, mtu, ..
+        } = &self.config;
+        let up = format!("/lab/up {kind} {address}/24 {}", mtu.unwrap_or(USUAL_MTU));
         let output = self.control.run(&up)?;
         ensure!(
             output.status == 0,

@@ -3,7 +3,8 @@
 //! ```text
 //!  recipe (image/) --mmdebstrap--> cached image: root/ kernel, modules, disk.ext4
 //!                                        |
-//!  Pair --> vrdmad                       v
+//!  Pair --> Wire (two hosts, when asked) v
+//!    |----> vrdmad, one a host           |
 //!    |        | two sockets an adapter   |
 //!    +--> Guest = QEMU process + console log + agent channel
 //!                                              | JSON lines over virtio-serial
@@ -27,6 +28,8 @@ pub mod image;
 #[cfg(feature = "host")]
 pub mod mirror;
 #[cfg(feature = "host")]
+pub mod namespace;
+#[cfg(feature = "host")]
 pub mod pair;
 #[cfg(feature = "host")]
 pub mod process;
@@ -34,3 +37,5 @@ pub mod process;
 pub mod requirements;
 #[cfg(feature = "host")]
 pub mod steps;
+#[cfg(feature = "host")]
+pub mod wire;

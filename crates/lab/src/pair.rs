@@ -3,6 +3,7 @@
 //! ```text
 //!   guest a --vfio-user, ethernet--> vrdmad <--vfio-user, ethernet-- guest b
 //!   guest a <------------ datagram sockets (no daemon) ------------> guest b
+//!   guest a <--> vrdmad, or TAP <====== wire ======> vrdmad, or TAP <--> guest b
 //! ```
 //!
 //! Both know both addresses as `$A` and `$B`. Booting takes seconds, so a test
@@ -12,15 +13,17 @@ mod config;
 mod kept;
 mod run_dir;
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Host};
 use crate::guest::{Control, Guest, Output};
 use crate::image::{Accelerator, Image};
+use crate::wire::Wire;
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 use run_dir::RunDir;
@@ -37,13 +40,14 @@ pub struct Outcome {
     pub client: Output,
 }
 
-/// Two running guests and, if they have one, their daemon.
+/// Two running guests and what is between them.
 ///
 /// Fields are in the order in which they must end.
 #[derive(Debug)]
 pub struct Pair {
     guests: [Guest; 2],
-    daemon: Option<Daemon>,
+    daemons: Vec<Daemon>,
+    wire: Option<Wire>,
     image: Image,
     accelerator: Accelerator,
     run_dir: RunDir,
@@ -59,23 +63,24 @@ impl Pair {
         let image = Image::ensure()?;
         let accelerator = Accelerator::choose(&image)?;
         let run_dir = RunDir::create(config.lifetime)?;
-        let daemon = match &config.network {
-            Network::Daemon(program) => {
-                let adapters = config.adapters();
-                Some(Daemon::start(
-                    program,
-                    run_dir.path(),
-                    &adapters,
-                    config.lifetime,
-                )?)
-            }
-            Network::Direct => None,
+        let wire = config
+            .wire()
+            .map(|wire| Wire::create(wire, run_dir.path(), config.lifetime));
+        let wire = wire.transpose()?;
+        let daemons = start_daemons(config, wire.as_ref(), run_dir.path())?;
+        let start = |side| {
+            let host = wire.as_ref().map(|wire| wire.host(side).clone());
+            Guest::start(
+                &image,
+                accelerator,
+                &config.guest(side, run_dir.path(), host),
+            )
         };
-        let start = |side| Guest::start(&image, accelerator, &config.guest(side, run_dir.path()));
         let guests = [start(Side::A)?, start(Side::B)?];
         let pair = Self {
             guests,
-            daemon,
+            daemons,
+            wire,
             image,
             accelerator,
             run_dir,
@@ -91,10 +96,17 @@ impl Pair {
         &self.guests[side.index()]
     }
 
-    /// The daemon, of [`Network::Daemon`].
+    /// The daemons: one of [`Network::Daemon`], one for each vrdma guest of
+    /// [`Network::Wire`], in the order of the guests.
     #[must_use]
-    pub fn daemon(&self) -> Option<&Daemon> {
-        self.daemon.as_ref()
+    pub fn daemons(&self) -> &[Daemon] {
+        &self.daemons
+    }
+
+    /// The hosts, of [`Network::Wire`].
+    #[must_use]
+    pub fn wire(&self) -> Option<&Wire> {
+        self.wire.as_ref()
     }
 
     /// Folder of all sockets and logs.
@@ -117,6 +129,15 @@ impl Pair {
             limit,
         )
         .map_err(|error| self.explain(&error))
+    }
+
+    /// The same with the server in guest b and the client in guest a.
+    ///
+    /// # Errors
+    /// As [`Pair::run`].
+    pub fn run_reversed(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
+        let (a, b) = (self.guest(Side::A), self.guest(Side::B));
+        run_in(b, a, server, client, limit).map_err(|error| self.explain(&error))
     }
 
     /// The same with both programs in guest a.
@@ -143,19 +164,19 @@ impl Pair {
         Ok(())
     }
 
-    /// The ends of the consoles and of the daemon's log.
+    /// The ends of the consoles and of the daemons' logs.
     #[must_use]
     pub fn logs(&self) -> String {
-        let daemon = self
-            .daemon
-            .as_ref()
+        let daemons = self
+            .daemons
+            .iter()
             .map(|daemon| ("daemon", daemon.log_tail()));
         let consoles = self
             .guests
             .iter()
             .map(|guest| (guest.name(), guest.console_tail()));
         let logs = consoles
-            .chain(daemon)
+            .chain(daemons)
             .map(|(name, tail)| format!("--- {name}\n{tail}\n"));
         logs.collect()
     }
@@ -170,15 +191,61 @@ impl Pair {
     /// # Errors
     /// When the record cannot be written.
     pub fn keep(&self) -> Result<KeptPair> {
-        let daemon = self.daemon.as_ref().map(Daemon::process_id);
+        let daemons = self.daemons.iter().map(Daemon::process_id);
+        let hosts = self.wire.iter().flat_map(Wire::processes);
         let processes = self
             .guests
             .iter()
             .map(Guest::process_id)
-            .chain(daemon)
+            .chain(daemons)
+            .chain(hosts)
             .collect();
         KeptPair::record(self.run_dir(), processes)
     }
+}
+
+fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Result<Vec<Daemon>> {
+    let sides = [Side::A, Side::B];
+    match (&config.network, wire) {
+        (Network::Daemon(program), _) => {
+            let adapters = sides.map(|side| config.adapter(side));
+            let daemon = Daemon::start(program, run_dir, &adapters, None, config.lifetime)?;
+            Ok(vec![daemon])
+        }
+        (Network::Wire { program, .. }, Some(wire)) => {
+            let started = sides.map(|side| start_on(config, wire, side, program, run_dir));
+            Ok(started
+                .into_iter()
+                .collect::<Result<Vec<_>>>()?
+                .into_iter()
+                .flatten()
+                .collect())
+        }
+        (Network::Direct | Network::Wire { .. }, _) => Ok(Vec::new()),
+    }
+}
+
+/// What a guest needs on its host: a daemon, or a TAP for its own RDMA.
+fn start_on(
+    config: &PairConfig,
+    wire: &Wire,
+    side: Side,
+    program: &Path,
+    run_dir: &Path,
+) -> Result<Option<Daemon>> {
+    if config.has_tap(side) {
+        wire.add_tap(side)?;
+        return Ok(None);
+    }
+    let folder = config.daemon_dir(side, run_dir);
+    fs::create_dir(&folder)?;
+    let host = Host {
+        entry: wire.host(side),
+        side,
+        wire: wire.config(),
+    };
+    let adapters = [config.adapter(side)];
+    Daemon::start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
 }
 
 /// Both guests boot at the same time already; their set-up should too.

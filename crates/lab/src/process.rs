@@ -124,6 +124,16 @@ impl Drop for Supervised {
     }
 }
 
+/// Gives a command another's arguments and environment behind its own.
+pub(crate) fn copied(mut to: Command, from: &Command) -> Command {
+    to.args(from.get_args());
+    to.envs(
+        from.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    to
+}
+
 /// Signals a whole group; one that has gone already is what was wanted.
 pub(crate) fn signal_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {

@@ -30,6 +30,7 @@ const REQUIREMENTS: &[Requirement] = &[
     requirement("debian-archive-keyring", KEYRING),
     requirement("tar", "tar"),
     requirement("util-linux", "taskset"),
+    requirement("iproute2", "ip"),
     Requirement {
         package: "uidmap",
         shown_by: "newuidmap",

@@ -21,6 +21,8 @@ fn config(run_dir: &std::path::Path, kind: Kind) -> GuestConfig {
             other: run_dir.join("2"),
         },
         vfio_user: None,
+        host: None,
+        mtu: None,
         host_cpus: None,
         run_dir: run_dir.to_owned(),
         variables: Vec::new(),

@@ -3,6 +3,7 @@
 mod guest;
 mod pair;
 mod shell;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -10,6 +11,7 @@ use anyhow::Result;
 use clap::Subcommand;
 pub(crate) use pair::{built, daemon};
 use vrdma_lab::image::{Accelerator, Image};
+pub(crate) use wire::WireArguments;
 
 #[derive(Subcommand)]
 pub(crate) enum Lab {

@@ -16,6 +16,25 @@ use crate::image::{Accelerator, Image};
 const KERNEL_ARGUMENTS: &str =
     "console=ttyS0 quiet rdinit=/init mitigations=off audit=0 random.trust_cpu=on";
 
+/// Of virtio-net in both directions: without them every frame is complete and
+/// fits the MTU.
+const OFFLOADS: &[&str] = &[
+    "csum",
+    "gso",
+    "host_tso4",
+    "host_tso6",
+    "host_ecn",
+    "host_ufo",
+    "host_uso",
+    "guest_csum",
+    "guest_tso4",
+    "guest_tso6",
+    "guest_ecn",
+    "guest_ufo",
+    "guest_uso4",
+    "guest_uso6",
+];
+
 pub(super) fn arguments(
     image: &Image,
     accelerator: Accelerator,
@@ -83,16 +102,27 @@ fn sockets(arguments: &mut Arguments, config: &GuestConfig) {
 
 fn adapter(arguments: &mut Arguments, config: &GuestConfig) {
     arguments.option("-netdev", network(&config.ethernet));
-    let mac = &config.mac;
     arguments.option(
         "-device",
-        format!("vmxnet3,netdev=network,addr=5.0,multifunction=on,mac={mac},romfile="),
+        format!(
+            "{},netdev=network,addr=5.0,multifunction=on,mac={},romfile=",
+            card(&config.ethernet),
+            config.mac
+        ),
     );
     if let Some(socket) = &config.vfio_user {
         let socket = serde_json::json!({ "path": socket, "type": "unix" });
         let device =
             serde_json::json!({ "driver": "vfio-user-pci", "addr": "5.1", "socket": socket });
         arguments.option("-device", device.to_string());
+    }
+}
+
+fn card(ethernet: &Ethernet) -> String {
+    match ethernet {
+        Ethernet::Tap { offloads: true, .. } => "virtio-net-pci".to_owned(),
+        Ethernet::Tap { .. } => format!("virtio-net-pci,{}", OFFLOADS.join("=off,") + "=off"),
+        Ethernet::Switch(_) | Ethernet::Peer { .. } => "vmxnet3".to_owned(),
     }
 }
 
@@ -109,6 +139,9 @@ fn network(ethernet: &Ethernet) -> String {
             escaped(own),
             escaped(other)
         ),
+        Ethernet::Tap { interface, .. } => {
+            format!("tap,id=network,ifname={interface},script=no,downscript=no")
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::process::Lifetime;
+use crate::namespace::Entry;
+use crate::process::{Lifetime, copied};
 
 /// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
 pub const MAX_SOCKET_PATH: usize = 107;
@@ -58,6 +59,14 @@ pub enum Ethernet {
         /// The other guest's.
         other: PathBuf,
     },
+    /// A TAP of the guest's host: the card is virtio-net, as outside the lab.
+    Tap {
+        /// The TAP's name.
+        interface: &'static str,
+        /// Whether the guest may leave segments and checksums to whoever is at
+        /// the other end, which only another kernel takes.
+        offloads: bool,
+    },
 }
 
 /// A guest to start.
@@ -79,6 +88,10 @@ pub struct GuestConfig {
     pub ethernet: Ethernet,
     /// The PVRDMA device's socket, for [`Kind::Vrdma`].
     pub vfio_user: Option<PathBuf>,
+    /// The network namespace of its QEMU, if not this process's.
+    pub host: Option<Entry>,
+    /// What its card is set to, if not 1500.
+    pub mtu: Option<u16>,
     /// Host processors that its QEMU may use, as `taskset --cpu-list` takes them.
     pub host_cpus: Option<String>,
     /// Folder of its sockets and logs: `NAME.agent`, `NAME.console`, `NAME.qmp`, `NAME.qemu.log`.
@@ -101,6 +114,7 @@ impl GuestConfig {
         let network = match &self.ethernet {
             Ethernet::Switch(path) => vec![path],
             Ethernet::Peer { own, other } => vec![own, other],
+            Ethernet::Tap { .. } => Vec::new(),
         };
         for path in ours.iter().chain(network).chain(&self.vfio_user) {
             check_socket_path(path)?;
@@ -123,24 +137,19 @@ impl GuestConfig {
             .collect()
     }
 
-    /// The command, kept on this guest's host processors.
-    pub(super) fn pinned(&self, command: &Command) -> Command {
-        let Some(cpus) = &self.host_cpus else {
-            return copied(Command::new(command.get_program()), command);
-        };
-        let mut pinned = Command::new("taskset");
-        pinned.args(["--cpu-list", cpus]).arg(command.get_program());
-        copied(pinned, command)
+    /// The command, kept on this guest's host processors and in its host.
+    pub(super) fn placed(&self, command: &Command) -> Command {
+        let mut placed = copied(Command::new(command.get_program()), command);
+        if let Some(cpus) = &self.host_cpus {
+            let mut taskset = Command::new("taskset");
+            taskset.args(["--cpu-list", cpus]).arg(placed.get_program());
+            placed = copied(taskset, &placed);
+        }
+        match &self.host {
+            Some(host) => host.command(&placed),
+            None => placed,
+        }
     }
-}
-
-fn copied(mut to: Command, from: &Command) -> Command {
-    to.args(from.get_args());
-    to.envs(
-        from.get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    to
 }
 
 pub(super) fn file(run_dir: &Path, name: &str, kind: &str) -> PathBuf {

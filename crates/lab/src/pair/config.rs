@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::daemon::{Adapter, Doorbells, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, GuestConfig, Kind};
+use crate::namespace::Entry;
 use crate::process::Lifetime;
+use crate::wire::{TAP, WireConfig};
 
 /// Which guest of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +34,16 @@ impl Side {
         Ipv4Addr::new(10, 10, 0, self.number())
     }
 
-    pub(super) fn index(self) -> usize {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+
+    pub(crate) fn index(self) -> usize {
         usize::from(self.number() - 1)
     }
 
@@ -55,6 +66,14 @@ pub enum Network {
     Daemon(PathBuf),
     /// Each other's network card; not for [`Kind::Vrdma`].
     Direct,
+    /// A wire between two hosts. Guests of [`Kind::Vrdma`] have a daemon of
+    /// their own on their host, others a TAP on the wire.
+    Wire {
+        /// The daemon.
+        program: PathBuf,
+        /// The wire.
+        wire: WireConfig,
+    },
 }
 
 /// A pair to start.
@@ -91,14 +110,46 @@ impl PairConfig {
         }
     }
 
-    pub(super) fn guest(&self, side: Side, run_dir: &Path) -> GuestConfig {
-        let index = side.index();
-        let (name, kind) = (side.name(), self.kinds[index]);
-        let ethernet = match (&self.network, side) {
-            (Network::Daemon(_), _) => Ethernet::Switch(ethernet_socket(run_dir, name)),
+    /// The wire between two hosts, if there are two.
+    #[must_use]
+    pub fn wire(&self) -> Option<&WireConfig> {
+        match &self.network {
+            Network::Wire { wire, .. } => Some(wire),
+            Network::Daemon(_) | Network::Direct => None,
+        }
+    }
+
+    /// Whether a guest is on the wire without a daemon.
+    pub(super) fn has_tap(&self, side: Side) -> bool {
+        self.wire().is_some() && self.kinds[side.index()] != Kind::Vrdma
+    }
+
+    /// Folder of a side's daemon, which both share on one host.
+    pub(super) fn daemon_dir(&self, side: Side, run_dir: &Path) -> PathBuf {
+        match self.network {
+            Network::Wire { .. } => run_dir.join(side.name()),
+            Network::Daemon(_) | Network::Direct => run_dir.to_owned(),
+        }
+    }
+
+    fn ethernet(&self, side: Side, run_dir: &Path) -> Ethernet {
+        let socket = || ethernet_socket(&self.daemon_dir(side, run_dir), side.name());
+        match (&self.network, side) {
+            (Network::Daemon(_), _) => Ethernet::Switch(socket()),
             (Network::Direct, Side::A) => peer(run_dir, "a", "b"),
             (Network::Direct, Side::B) => peer(run_dir, "b", "a"),
-        };
+            (Network::Wire { .. }, _) if self.has_tap(side) => Ethernet::Tap {
+                interface: TAP,
+                offloads: self.has_tap(side.other()),
+            },
+            (Network::Wire { .. }, _) => Ethernet::Switch(socket()),
+        }
+    }
+
+    pub(super) fn guest(&self, side: Side, run_dir: &Path, host: Option<Entry>) -> GuestConfig {
+        let index = side.index();
+        let (name, kind) = (side.name(), self.kinds[index]);
+        let daemon_dir = self.daemon_dir(side, run_dir);
         let addresses =
             [Side::A, Side::B].map(|side| (side.name().to_uppercase(), side.address().to_string()));
         GuestConfig {
@@ -108,8 +159,10 @@ impl PairConfig {
             mac: side.mac(),
             memory_mib: self.memory_mib,
             processors: self.processors,
-            ethernet,
-            vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(run_dir, name)),
+            ethernet: self.ethernet(side, run_dir),
+            vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(&daemon_dir, name)),
+            host,
+            mtu: self.wire().map(WireConfig::guest_mtu),
             host_cpus: self.host_cpus[index].clone(),
             run_dir: run_dir.to_owned(),
             variables: addresses.to_vec(),
@@ -117,12 +170,12 @@ impl PairConfig {
         }
     }
 
-    pub(super) fn adapters(&self) -> [Adapter; 2] {
-        [Side::A, Side::B].map(|side| Adapter {
+    pub(super) fn adapter(&self, side: Side) -> Adapter {
+        Adapter {
             name: side.name().to_owned(),
             mac: side.mac(),
             doorbells: self.doorbells,
-        })
+        }
     }
 }
 

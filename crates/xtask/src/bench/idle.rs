@@ -33,7 +33,11 @@ const WAITING_PROGRAM: &str = "ibv_rc_pingpong -g 1";
 pub(super) fn run() -> Result<Measured> {
     let steps = Steps::default();
     let pair = booted(&steps)?;
-    let daemon = pair.daemon().context("the pair has a daemon")?.process_id();
+    let daemon = pair
+        .daemons()
+        .first()
+        .context("the pair has a daemon")?
+        .process_id();
     let unused = watched(&steps, "no program", daemon)?;
     let _programs = [program(&pair, Side::A)?, program(&pair, Side::B)?];
     let waiting = watched(&steps, "a waiting program in each guest", daemon)?;

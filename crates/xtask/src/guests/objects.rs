@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::Pair;
 
 /// How long a guest may take to give back what an ended program had.
@@ -25,10 +26,7 @@ pub(super) struct Objects(Vec<Value>);
 impl Objects {
     /// What there is now, according to the command line program.
     pub(super) fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
-        let stats = stats(pair, vrdma)?;
-        let adapters = stats
-            .as_array()
-            .context("vrdma stats --json is not a list")?;
+        let adapters = stats(pair, vrdma)?;
         let objects = adapters
             .iter()
             .map(|adapter| adapter["rdma"]["objects"].clone());
@@ -67,15 +65,22 @@ pub(super) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
 }
 
 fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
-    let stats = stats(pair, vrdma)?;
-    let adapters = stats.as_array().into_iter().flatten();
-    let sent = adapters.filter_map(|adapter| adapter["rdma"]["counters"]["tx_messages"].as_u64());
+    let adapters = stats(pair, vrdma)?;
+    let sent = adapters
+        .iter()
+        .filter_map(|adapter| adapter["rdma"]["counters"]["tx_messages"].as_u64());
     Ok(sent.sum())
 }
 
-/// Asks the daemon as a user would.
-fn stats(pair: &Pair, vrdma: &Path) -> Result<Value> {
-    let daemon = pair.daemon().context("the pair has no daemon")?;
+/// Adapters of all daemons, in the order of the guests.
+fn stats(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
+    let daemons = pair.daemons().iter();
+    let adapters: Result<Vec<Vec<Value>>> = daemons.map(|daemon| asked(daemon, vrdma)).collect();
+    Ok(adapters?.concat())
+}
+
+/// Asks a daemon as a user would.
+fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
     let output = Command::new(vrdma)
         .arg("--socket")
         .arg(daemon.control_socket())
@@ -87,5 +92,5 @@ fn stats(pair: &Pair, vrdma: &Path) -> Result<Value> {
         "vrdma stats: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(serde_json::from_slice(&output.stdout)?)
+    serde_json::from_slice(&output.stdout).context("vrdma stats --json is not a list")
 }

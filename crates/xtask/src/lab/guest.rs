@@ -57,6 +57,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         processors: arguments.smp,
         ethernet: ethernet(arguments, folder.path()),
         vfio_user: arguments.vfio_user.clone(),
+        host: None,
+        mtu: None,
         host_cpus: None,
         run_dir: folder.path().to_owned(),
         variables: Vec::new(),

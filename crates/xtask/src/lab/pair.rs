@@ -13,7 +13,7 @@ use vrdma_lab::guest::{Kind, Output};
 use vrdma_lab::pair::{KeptPair, Network, Pair, PairConfig};
 use vrdma_lab::process::Lifetime;
 
-use super::exit_code;
+use super::{WireArguments, exit_code};
 
 /// `-- 'SERVER COMMAND' -- 'CLIENT COMMAND'` are shell commands in guests a and b,
 /// which know both addresses as $A and $B. Exits with the client's status.
@@ -43,6 +43,8 @@ pub(crate) struct Arguments {
     /// Connect the guests to each other without a daemon (rxe and tcp only)
     #[arg(long)]
     direct: bool,
+    #[command(flatten)]
+    wire: WireArguments,
     /// How long the client may take
     #[arg(long, default_value_t = 600, value_name = "SECONDS")]
     timeout: u64,
@@ -112,10 +114,7 @@ fn split_commands(words: &[String]) -> Result<Option<(String, String)>> {
 }
 
 fn configuration(arguments: &Arguments) -> Result<PairConfig> {
-    let network = match arguments.direct {
-        true => Network::Direct,
-        false => Network::Daemon(daemon(arguments.release)?),
-    };
+    let network = network(arguments)?;
     Ok(PairConfig {
         kinds: [arguments.a, arguments.b],
         processors: arguments.smp,
@@ -127,6 +126,19 @@ fn configuration(arguments: &Arguments) -> Result<PairConfig> {
             Lifetime::Owned
         },
         ..PairConfig::new(network)
+    })
+}
+
+fn network(arguments: &Arguments) -> Result<Network> {
+    let wire = arguments.wire.wire()?;
+    if arguments.direct {
+        ensure!(wire.is_none(), "--direct has no hosts in between");
+        return Ok(Network::Direct);
+    }
+    let program = daemon(arguments.release)?;
+    Ok(match wire {
+        Some(wire) => Network::Wire { program, wire },
+        None => Network::Daemon(program),
     })
 }
 

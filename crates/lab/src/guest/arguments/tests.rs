@@ -15,6 +15,8 @@ fn config() -> GuestConfig {
         processors: 2,
         ethernet: Ethernet::Switch("/r/a.ethernet".into()),
         vfio_user: Some("/r/a.vfio-user".into()),
+        host: None,
+        mtu: None,
         host_cpus: None,
         run_dir: "/r".into(),
         variables: vec![("A".to_owned(), "10.10.0.1".to_owned())],
@@ -85,6 +87,21 @@ fn peers_name_each_other() {
 }
 
 #[test]
+fn a_card_on_a_tap_is_virtio() {
+    let tap = |offloads| GuestConfig {
+        ethernet: Ethernet::Tap {
+            interface: "tap",
+            offloads,
+        },
+        ..config()
+    };
+    let (plain, with_all) = (line(&tap(false)), line(&tap(true)));
+    assert!(plain.contains("-netdev tap,id=network,ifname=tap,script=no,downscript=no"));
+    assert!(plain.contains("virtio-net-pci,csum=off,gso=off,"));
+    assert!(with_all.contains("virtio-net-pci,netdev=network,addr=5.0"));
+}
+
+#[test]
 fn long_socket_paths_are_refused_with_their_length() {
     let path = |length: usize| PathBuf::from(format!("/{}", "x".repeat(length - 1)));
     assert!(check_socket_path(&path(MAX_SOCKET_PATH)).is_ok());
@@ -125,7 +142,7 @@ fn pinning_wraps_the_command() {
         host_cpus: Some("1".to_owned()),
         ..config()
     }
-    .pinned(&qemu);
+    .placed(&qemu);
     let words: Vec<_> = pinned.get_args().collect();
     assert_eq!(pinned.get_program(), "taskset");
     assert_eq!(words, ["--cpu-list", "1", "qemu", "-x"]);

@@ -1,0 +1,181 @@
+//! The daemon's configuration file.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{Adapter, Doorbells, control_socket};
+use crate::pair::Side;
+use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, tunnel_end};
+
+const PORTGROUP: &str = "lab";
+
+/// The uplink's name.
+const UPLINK: &str = "wire";
+
+#[derive(Serialize)]
+struct Configuration<'a> {
+    daemon: DaemonTable<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    uplink: Vec<UplinkTable<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    peer: Vec<PeerTable>,
+    portgroup: [PortGroupTable; 1],
+    adapter: Vec<AdapterTable<'a>>,
+}
+
+#[derive(Serialize)]
+struct DaemonTable<'a> {
+    socket: &'a Path,
+    run_dir: &'a Path,
+}
+
+#[derive(Serialize)]
+struct UplinkTable<'a> {
+    name: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interface: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    faults: &'a str,
+}
+
+#[derive(Serialize)]
+struct PeerTable {
+    uplink: &'static str,
+    address: SocketAddr,
+}
+
+#[derive(Serialize)]
+struct PortGroupTable {
+    name: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vni: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct AdapterTable<'a> {
+    name: &'a str,
+    portgroup: &'static str,
+    mac: &'a str,
+    doorbells: Doorbells,
+}
+
+/// The file's text, for a daemon of its own (`None`) or on one host of a wire.
+pub(super) fn configuration(
+    run_dir: &Path,
+    adapters: &[Adapter],
+    wire: Option<(&WireConfig, Side)>,
+) -> Result<String> {
+    let tunnel = wire.filter(|(wire, _)| wire.uplink == Uplink::Tunnel);
+    let configuration = Configuration {
+        daemon: DaemonTable {
+            socket: &control_socket(run_dir),
+            run_dir,
+        },
+        uplink: wire.into_iter().map(uplink).collect(),
+        peer: tunnel.into_iter().map(peer).collect(),
+        portgroup: [PortGroupTable {
+            name: PORTGROUP,
+            vni: tunnel.map(|_| VNI),
+        }],
+        adapter: adapters.iter().map(adapter).collect(),
+    };
+    Ok(toml::to_string(&configuration)?)
+}
+
+fn uplink<'a>((wire, side): (&'a WireConfig, Side)) -> UplinkTable<'a> {
+    let raw = wire.uplink == Uplink::Raw;
+    UplinkTable {
+        name: UPLINK,
+        kind: if raw { "raw" } else { "tunnel" },
+        interface: raw.then_some(INTERFACE),
+        listen: (!raw).then(|| tunnel_end(side)),
+        faults: &wire.faults,
+    }
+}
+
+fn peer((_, side): (&WireConfig, Side)) -> PeerTable {
+    PeerTable {
+        uplink: UPLINK,
+        address: tunnel_end(side.other()),
+    }
+}
+
+fn adapter(adapter: &Adapter) -> AdapterTable<'_> {
+    AdapterTable {
+        name: &adapter.name,
+        portgroup: PORTGROUP,
+        mac: &adapter.mac,
+        doorbells: adapter.doorbells,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(wire: Option<(&WireConfig, Side)>) -> String {
+        let adapter = Adapter {
+            name: "a".to_owned(),
+            mac: "52:54:00:00:00:01".to_owned(),
+            doorbells: Doorbells::Trapped,
+        };
+        configuration(Path::new("/r"), &[adapter], wire).unwrap()
+    }
+
+    #[test]
+    fn a_daemon_alone_has_no_uplink() {
+        let expected = "\
+[daemon]
+socket = \"/r/vrdmad.sock\"
+run_dir = \"/r\"
+
+[[portgroup]]
+name = \"lab\"
+
+[[adapter]]
+name = \"a\"
+portgroup = \"lab\"
+mac = \"52:54:00:00:00:01\"
+doorbells = \"trapped\"
+";
+        assert_eq!(text(None), expected);
+    }
+
+    #[test]
+    fn a_tunnel_knows_its_peer_and_its_tenant() {
+        let wire = WireConfig {
+            uplink: Uplink::Tunnel,
+            faults: "loss=1%".to_owned(),
+            ..WireConfig::default()
+        };
+        let expected = "\
+[[uplink]]
+name = \"wire\"
+kind = \"tunnel\"
+listen = \"192.0.2.2:4789\"
+faults = \"loss=1%\"
+
+[[peer]]
+uplink = \"wire\"
+address = \"192.0.2.1:4789\"
+
+[[portgroup]]
+name = \"lab\"
+vni = 100
+";
+        assert!(text(Some((&wire, Side::B))).contains(expected));
+    }
+
+    #[test]
+    fn a_raw_uplink_is_an_interface() {
+        let text = text(Some((&WireConfig::default(), Side::A)));
+        assert!(text.contains("kind = \"raw\"\ninterface = \"wire\"\n\n[[portgroup]]"));
+        assert!(!text.contains("vni"));
+    }
+}

@@ -1,0 +1,236 @@
+//! Two hosts joined by a cable: network namespaces and the veth pair between them.
+//!
+//! ```text
+//!   host a                                     host b
+//!   vrdmad --raw or tunnel--> wire ======= wire <--raw or tunnel-- vrdmad
+//!                             192.0.2.1   192.0.2.2
+//!   or, for a guest that brings its own RDMA:
+//!   QEMU --tap--> lan (bridge) --wire itself (raw)-------------> wire ...
+//!                              `-vxlan (tunnel) over 192.0.2.x-> wire ...
+//! ```
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::str::FromStr;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::namespace::{Entry, Namespace};
+use crate::pair::Side;
+use crate::process::Lifetime;
+
+/// The cable's end in each host.
+pub const INTERFACE: &str = "wire";
+
+/// A guest's card in its host, for a guest that is on the wire without a daemon.
+pub const TAP: &str = "tap";
+
+/// The tenant on tunnels.
+pub const VNI: u32 = 100;
+
+const VXLAN_PORT: u16 = 4789;
+
+/// Outer Ethernet, IPv4, UDP and VXLAN headers (RFC 7348) before the inner IP packet.
+const TUNNEL_BYTES: u16 = 50;
+
+/// What vmxnet3 and virtio-net both take.
+const GUEST_MTU_MAX: u16 = 9000;
+
+/// Smallest that leaves a guest inside a tunnel the 576 bytes of every IPv4 host.
+const MTU_MIN: u16 = 576 + TUNNEL_BYTES;
+
+/// How frames of guests travel between the hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Uplink {
+    /// As they are.
+    #[default]
+    Raw,
+    /// In VXLAN.
+    Tunnel,
+}
+
+/// The wire to make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireConfig {
+    /// How frames travel.
+    pub uplink: Uplink,
+    /// The cable's.
+    pub mtu: u16,
+    /// What the daemons' uplinks do to frames, in their configuration's words
+    /// (`loss=1%,delay=1ms`); empty for nothing.
+    pub faults: String,
+}
+
+/// Two hosts; dropping it ends them, unless they are to be kept.
+#[derive(Debug)]
+pub struct Wire {
+    hosts: [Namespace; 2],
+    config: WireConfig,
+}
+
+impl Default for WireConfig {
+    fn default() -> Self {
+        Self {
+            uplink: Uplink::default(),
+            mtu: 1500,
+            faults: String::new(),
+        }
+    }
+}
+
+impl WireConfig {
+    /// What guests' cards must be set to.
+    #[must_use]
+    pub fn guest_mtu(&self) -> u16 {
+        let room = match self.uplink {
+            Uplink::Raw => self.mtu,
+            Uplink::Tunnel => self.mtu - TUNNEL_BYTES,
+        };
+        room.min(GUEST_MTU_MAX)
+    }
+
+    /// Refuses a wire that could not carry guests' packets.
+    ///
+    /// # Errors
+    /// When the MTU is too small.
+    pub fn check(&self) -> Result<()> {
+        ensure!(
+            self.mtu >= MTU_MIN,
+            "an MTU of {} is too small: guests need {MTU_MIN}",
+            self.mtu
+        );
+        Ok(())
+    }
+}
+
+impl Wire {
+    /// Makes both hosts and the cable.
+    ///
+    /// # Errors
+    /// When this user may not, or the kernel lacks veth.
+    pub fn create(config: &WireConfig, run_dir: &Path, lifetime: Lifetime) -> Result<Self> {
+        config.check()?;
+        let a = Namespace::create("host-a", run_dir, lifetime)?;
+        let b = a.create_beside("host-b", run_dir, lifetime)?;
+        let pair = format!(
+            "link add {INTERFACE} type veth peer name {INTERFACE} netns {}\n",
+            b.entry().id()
+        );
+        a.entry().ip(&pair).context("cannot make a veth pair")?;
+        let wire = Self {
+            hosts: [a, b],
+            config: config.clone(),
+        };
+        for side in [Side::A, Side::B] {
+            wire.host(side).ip(&plugged(config, side))?;
+        }
+        Ok(wire)
+    }
+
+    /// Puts a guest's card on the wire: [`TAP`], bridged.
+    ///
+    /// # Errors
+    /// When the kernel lacks TAP, bridge or VXLAN.
+    pub fn add_tap(&self, side: Side) -> Result<()> {
+        let commands = bridged(&self.config, side);
+        self.host(side)
+            .ip(&commands)
+            .context("cannot bridge a guest's card to the wire")
+    }
+
+    /// What was made.
+    #[must_use]
+    pub fn config(&self) -> &WireConfig {
+        &self.config
+    }
+
+    /// The way into a host.
+    #[must_use]
+    pub fn host(&self, side: Side) -> &Entry {
+        self.hosts[side.index()].entry()
+    }
+
+    /// The processes that keep the hosts alive.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.hosts.iter().map(Namespace::process_id)
+    }
+}
+
+/// A host's address on the cable.
+#[must_use]
+pub fn address(side: Side) -> Ipv4Addr {
+    match side {
+        Side::A => Ipv4Addr::new(192, 0, 2, 1),
+        Side::B => Ipv4Addr::new(192, 0, 2, 2),
+    }
+}
+
+/// Where a host takes tunnelled frames.
+#[must_use]
+pub fn tunnel_end(side: Side) -> SocketAddr {
+    (address(side), VXLAN_PORT).into()
+}
+
+/// Hosts that announce themselves by IPv6 would be heard by guests.
+fn plugged(config: &WireConfig, side: Side) -> String {
+    format!(
+        "link set lo up\n\
+         link set {INTERFACE} mtu {} addrgenmode none\n\
+         address add {}/24 dev {INTERFACE}\n\
+         link set {INTERFACE} up\n",
+        config.mtu,
+        address(side)
+    )
+}
+
+fn bridged(config: &WireConfig, side: Side) -> String {
+    let (port, tunnel) = match config.uplink {
+        Uplink::Raw => (INTERFACE, String::new()),
+        Uplink::Tunnel => (
+            "vxlan",
+            format!(
+                "link add vxlan type vxlan id {VNI} local {} remote {} dstport {VXLAN_PORT}\n",
+                address(side),
+                address(side.other())
+            ),
+        ),
+    };
+    let guest = config.guest_mtu();
+    let mut commands = format!(
+        "{tunnel}\
+         tuntap add {TAP} mode tap\n\
+         link set {TAP} mtu {guest} addrgenmode none\n\
+         link add lan type bridge\n\
+         link set lan addrgenmode none\n"
+    );
+    for port in [TAP, port] {
+        commands.push_str(&format!("link set {port} master lan\nlink set {port} up\n"));
+    }
+    commands.push_str("link set lan up\n");
+    commands
+}
+
+impl fmt::Display for Uplink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Raw => "raw",
+            Self::Tunnel => "tunnel",
+        })
+    }
+}
+
+impl FromStr for Uplink {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "raw" => Ok(Self::Raw),
+            "tunnel" => Ok(Self::Tunnel),
+            _ => bail!("an uplink is raw or tunnel, not {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
