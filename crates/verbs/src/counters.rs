@@ -26,11 +26,14 @@ pub struct Drops {
     pub unbound_gid: u64,
     /// A datagram with another key than the QP's.
     pub wrong_qkey: u64,
-    /// A datagram longer than the port's MTU, or with a tail that datagrams have not.
+    /// A datagram longer than the port's MTU, or with a tail that datagrams have not; a unit of an
+    /// unreliable connection that does not go with its message or its receive.
     pub malformed: u64,
-    /// A datagram that found no receive.
+    /// Found no receive, and its service does not say so.
     pub no_receive: u64,
-    /// Out of sequence, after the gap was reported.
+    /// A WRITE of an unreliable connection that named memory which it may not write.
+    pub no_access: u64,
+    /// Out of sequence, after the gap was reported or where nobody reports it.
     pub out_of_sequence: u64,
     /// The sender's memory was gone when its payload was fetched.
     pub source_fault: u64,

@@ -174,7 +174,7 @@ impl<R: Clone> Hca<R> {
 
     /// The next completion or event. Payloads of units polled before are read from the owner's
     /// memory when they are delivered, so deliver (or put on the wire) what was polled before
-    /// handing the completions to the owner: an unreliable datagram completes when it is polled.
+    /// handing the completions to the owner: what no peer answers completes when it is polled.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.shared.outputs.pop_front()

@@ -1,6 +1,6 @@
 //! Names of objects, their owners, limits and what creating them takes.
 
-use vrdma_wire::{Lkey, Mac, Mtu, Rkey};
+use vrdma_wire::{Lkey, Mac, Mtu, Rkey, Service};
 
 use crate::attr::Access;
 
@@ -112,8 +112,26 @@ pub enum QpType {
     Gsi,
     /// Reliable connection.
     Rc,
+    /// Unreliable connection: SENDs and WRITEs that nobody answers.
+    Uc,
     /// Unreliable datagram.
     Ud,
+}
+
+impl QpType {
+    /// Whose packets it sends and takes.
+    pub const fn service(self) -> Service {
+        match self {
+            Self::Rc => Service::Rc,
+            Self::Uc => Service::Uc,
+            Self::Ud | Self::Gsi => Service::Ud,
+        }
+    }
+
+    /// Whether it talks to one peer that its attributes name.
+    pub const fn is_connected(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc)
+    }
 }
 
 /// A queue pair to create.

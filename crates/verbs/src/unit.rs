@@ -4,7 +4,7 @@
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
 //! would be on a wire and a connection may change its path at any message boundary.
 
-use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey};
+use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 
 use crate::memory::Gather;
 use crate::work::{Imm, Remote};
@@ -81,6 +81,8 @@ pub enum RequestTail {
 pub struct Request<R> {
     /// Path.
     pub route: Route,
+    /// Kind of queue pair that it comes from and is for: RC, UC, or UD with a datagram.
+    pub service: Service,
     /// Sender's QP.
     pub source: Qpn,
     /// Receiver's QP.

@@ -69,6 +69,7 @@ fn drops(drops: &Drops) -> BTreeMap<String, u64> {
         ("wrong-qkey", drops.wrong_qkey),
         ("malformed", drops.malformed),
         ("no-receive", drops.no_receive),
+        ("no-access", drops.no_access),
         ("out-of-sequence", drops.out_of_sequence),
         ("source-fault", drops.source_fault),
         ("stale-response", drops.stale_response),

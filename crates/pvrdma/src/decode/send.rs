@@ -77,6 +77,8 @@ fn permits(rules: &SendRules, opcode: u32) -> bool {
     match rules.qp_type {
         QpType::Gsi => opcode == op::SEND,
         QpType::Ud => matches!(opcode, op::SEND | op::SEND_WITH_IMM),
+        // The command that makes queue pairs refuses these, as the stock driver does.
+        QpType::Uc => false,
         QpType::Rc => match opcode {
             0..=op::ATOMIC_FETCH_AND_ADD => true,
             op::SEND_WITH_INV | op::LOCAL_INV | op::FAST_REG_MR => rules.owner == Owner::KERNEL,

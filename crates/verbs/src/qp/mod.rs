@@ -60,6 +60,11 @@ impl<R> Qp<R> {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
+        self.spec.qp_type.is_connected()
+    }
+
+    /// Whether the peer answers.
+    pub(crate) fn is_reliable(&self) -> bool {
         self.spec.qp_type == QpType::Rc
     }
 

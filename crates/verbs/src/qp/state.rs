@@ -3,7 +3,7 @@
 //! ```text
 //!   RESET ─► INIT ─► RTR ─► RTS ◄─► SQD          any ─► RESET
 //!                            ▲                   any but RESET ─► ERR
-//!                            └── SQE (datagram)
+//!                            └── SQE (unreliable services)
 //! ```
 //!
 //! The alternate path and resized queues do not exist here, so their bits are in no row.
@@ -25,6 +25,7 @@ struct Row {
     from: QpState,
     to: QpState,
     rc: Option<Masks>,
+    uc: Option<Masks>,
     ud: Option<Masks>,
     gsi: Option<Masks>,
 }
@@ -40,11 +41,14 @@ const DATAGRAM_RTS: Option<Masks> = masks(&[A::SQ_PSN], &[A::CUR_STATE, A::QKEY]
 const CONNECTED_RESUME: Option<Masks> =
     masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS, A::MIN_RNR_TIMER]);
 
+const UNANSWERED_RESUME: Option<Masks> = masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS]);
+
 const TRANSITIONS: &[Row] = &[
     Row {
         from: Reset,
         to: Init,
         rc: masks(&[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS], &[]),
+        uc: masks(&[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS], &[]),
         ud: masks(&[A::PKEY_INDEX, A::PORT, A::QKEY], &[]),
         gsi: masks(&[A::PKEY_INDEX, A::QKEY], &[A::PORT]),
     },
@@ -52,6 +56,7 @@ const TRANSITIONS: &[Row] = &[
         from: Init,
         to: Init,
         rc: masks(&[], &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]),
+        uc: masks(&[], &[A::PKEY_INDEX, A::PORT, A::ACCESS_FLAGS]),
         ud: masks(&[], &[A::PKEY_INDEX, A::PORT, A::QKEY]),
         gsi: DATAGRAM_KEYS,
     },
@@ -67,6 +72,10 @@ const TRANSITIONS: &[Row] = &[
                 A::MAX_DEST_RD_ATOMIC,
                 A::MIN_RNR_TIMER,
             ],
+            &[A::ACCESS_FLAGS, A::PKEY_INDEX],
+        ),
+        uc: masks(
+            &[A::AV, A::PATH_MTU, A::DEST_QPN, A::RQ_PSN],
             &[A::ACCESS_FLAGS, A::PKEY_INDEX],
         ),
         ud: DATAGRAM_KEYS,
@@ -85,6 +94,7 @@ const TRANSITIONS: &[Row] = &[
             ],
             &[A::CUR_STATE, A::ACCESS_FLAGS, A::MIN_RNR_TIMER],
         ),
+        uc: masks(&[A::SQ_PSN], &[A::CUR_STATE, A::ACCESS_FLAGS]),
         ud: DATAGRAM_RTS,
         gsi: DATAGRAM_RTS,
     },
@@ -92,6 +102,7 @@ const TRANSITIONS: &[Row] = &[
         from: Rts,
         to: Rts,
         rc: CONNECTED_RESUME,
+        uc: UNANSWERED_RESUME,
         ud: DATAGRAM_RESUME,
         gsi: DATAGRAM_RESUME,
     },
@@ -99,6 +110,7 @@ const TRANSITIONS: &[Row] = &[
         from: Rts,
         to: Sqd,
         rc: masks(&[], &[A::EN_SQD_ASYNC_NOTIFY]),
+        uc: masks(&[], &[A::EN_SQD_ASYNC_NOTIFY]),
         ud: masks(&[], &[A::EN_SQD_ASYNC_NOTIFY]),
         gsi: masks(&[], &[A::EN_SQD_ASYNC_NOTIFY]),
     },
@@ -121,6 +133,7 @@ const TRANSITIONS: &[Row] = &[
                 A::MIN_RNR_TIMER,
             ],
         ),
+        uc: masks(&[], &[A::AV, A::PKEY_INDEX, A::ACCESS_FLAGS]),
         ud: DATAGRAM_KEYS,
         gsi: DATAGRAM_KEYS,
     },
@@ -128,6 +141,7 @@ const TRANSITIONS: &[Row] = &[
         from: Sqd,
         to: Rts,
         rc: CONNECTED_RESUME,
+        uc: UNANSWERED_RESUME,
         ud: DATAGRAM_RESUME,
         gsi: DATAGRAM_RESUME,
     },
@@ -135,6 +149,7 @@ const TRANSITIONS: &[Row] = &[
         from: Sqe,
         to: Rts,
         rc: None,
+        uc: UNANSWERED_RESUME,
         ud: DATAGRAM_RESUME,
         gsi: DATAGRAM_RESUME,
     },
@@ -150,6 +165,7 @@ pub(crate) fn transition(qp_type: QpType, from: QpState, to: QpState) -> Option<
         .find(|row| row.from == from && row.to == to)?;
     match qp_type {
         QpType::Rc => row.rc,
+        QpType::Uc => row.uc,
         QpType::Ud => row.ud,
         QpType::Gsi => row.gsi,
     }

@@ -86,13 +86,13 @@ impl<R> Qp<R> {
         });
     }
 
-    /// The oldest request fails and everything behind it is flushed: a connection ends, a datagram
-    /// QP stops sending (IBTA 10.3.1.7).
+    /// The oldest request fails and everything behind it is flushed: a reliable connection ends, a
+    /// QP of an unreliable service stops sending (IBTA 10.3.1.7).
     pub(crate) fn fail_oldest(&mut self, status: Status, shared: &mut Shared<R>) {
         if let Some(wr) = self.requester.take_oldest() {
             self.send_failed(shared, &wr, status);
         }
-        if self.is_connected() {
+        if self.is_reliable() {
             self.enter_error(shared);
         } else {
             self.attr.state = QpState::Sqe;

@@ -38,12 +38,20 @@ impl<R> SendOp<R> {
         }
     }
 
-    /// Whether the service offers it (IBTA 10.8.2, table 86; the GSI takes plain SENDs only).
+    /// Whether the service offers it (IBTA 10.8.2, table 86; the GSI takes plain SENDs only). No
+    /// packet of an unreliable connection could carry a key to invalidate.
     fn is_offered_by(&self, qp_type: QpType) -> bool {
         match self {
             Self::Send | Self::Refused(_) => true,
             Self::SendImm(_) => qp_type != QpType::Gsi,
-            _ => qp_type == QpType::Rc,
+            Self::Write(_)
+            | Self::WriteImm(..)
+            | Self::LocalInvalidate(_)
+            | Self::FastRegister(_) => qp_type.is_connected(),
+            Self::SendInvalidate(_)
+            | Self::Read(_)
+            | Self::CompareSwap { .. }
+            | Self::FetchAdd { .. } => qp_type == QpType::Rc,
         }
     }
 
@@ -111,7 +119,7 @@ impl<R: Clone> Qp<R> {
         pending.length = length;
         pending.first = first;
         pending.packets = match self.spec.qp_type {
-            QpType::Rc => self.attr.path_mtu.packets(length),
+            QpType::Rc | QpType::Uc => self.attr.path_mtu.packets(length),
             QpType::Gsi | QpType::Ud => 1,
         };
         Ok(Start::Units)
@@ -124,7 +132,7 @@ impl<R: Clone> Qp<R> {
             return enough.then_some(ATOMIC_BYTES).ok_or(Status::LocQpOp);
         }
         let longest = match self.spec.qp_type {
-            QpType::Rc => shared.limits.message_bytes,
+            QpType::Rc | QpType::Uc => shared.limits.message_bytes,
             QpType::Gsi | QpType::Ud => shared.limits.port_mtu.bytes(),
         };
         u32::try_from(bytes)
@@ -164,7 +172,7 @@ fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<
 
 fn count<R>(sent: &mut Traffic, qp_type: QpType, wr: &SendWr<R>, length: u32) {
     let kind = match wr.op {
-        _ if qp_type != QpType::Rc => &mut sent.datagrams,
+        _ if !qp_type.is_connected() => &mut sent.datagrams,
         SendOp::Write(_) | SendOp::WriteImm(..) => &mut sent.writes,
         SendOp::Read(_) => &mut sent.reads,
         SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => &mut sent.atomics,

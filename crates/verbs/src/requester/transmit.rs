@@ -181,6 +181,7 @@ impl<R: Clone> Qp<R> {
         };
         Request {
             route,
+            service: self.spec.qp_type.service(),
             source: self.qpn,
             destination: datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn),
             psn: self.requester.next,
@@ -213,17 +214,16 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// The cursor moves past a unit. A datagram is done with that.
+    /// The cursor moves past a unit. Where nobody answers, it is done with that.
     fn note_sent(&mut self, packets: u32, shared: &mut Shared<R>, now: Time) {
-        let connected = self.is_connected();
+        let answered = self.is_reliable();
         let requester = &mut self.requester;
         let pending = &mut requester.queue[requester.cursor];
         let begin = requester.next;
         let end = begin.plus(packets);
         requester.next = end;
         requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
-        if !connected {
-            pending.phase = Phase::Done;
+        if !answered {
             requester.unacked = end;
             return self.settle(shared);
         }

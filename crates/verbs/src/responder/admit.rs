@@ -17,6 +17,8 @@ pub(super) enum Drop {
     Malformed,
     NoReceive,
     SourceFault,
+    NoAccess,
+    OutOfSequence,
 }
 
 impl Drop {
@@ -30,6 +32,8 @@ impl Drop {
             Self::Malformed => &mut drops.malformed,
             Self::NoReceive => &mut drops.no_receive,
             Self::SourceFault => &mut drops.source_fault,
+            Self::NoAccess => &mut drops.no_access,
+            Self::OutOfSequence => &mut drops.out_of_sequence,
         }
     }
 }
@@ -41,16 +45,18 @@ pub(super) fn admit<R>(
     shared: &Shared<R>,
     request: &Request<R>,
 ) -> Result<(), Drop> {
-    let connected = !matches!(request.op, RequestOp::Datagram { .. });
-    let named = qp.filter(|qp| qp.qpn == request.destination && qp.is_connected() == connected);
+    let service = request.service;
+    let named =
+        qp.filter(|qp| qp.qpn == request.destination && qp.spec.qp_type.service() == service);
     let qp = named.ok_or(Drop::UnknownQp)?;
     if !qp.receives() {
         return Err(Drop::WrongState);
     }
-    match request.op {
-        RequestOp::Datagram { qkey } if qkey != qp.attr.qkey => Err(Drop::WrongQkey),
-        RequestOp::Datagram { .. } => admit_datagram(shared, request),
-        _ => admit_connected(qp, shared, request),
+    match (request.op, qp.is_connected()) {
+        (RequestOp::Datagram { qkey }, false) if qkey != qp.attr.qkey => Err(Drop::WrongQkey),
+        (RequestOp::Datagram { .. }, false) => admit_datagram(shared, request),
+        (RequestOp::Datagram { .. }, true) | (_, false) => Err(Drop::Malformed),
+        (_, true) => admit_connected(qp, shared, request),
     }
 }
 

@@ -78,7 +78,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         received.bytes += u64::from(bytes - GRH_BYTES);
     }
 
-    fn drop_unit(&mut self, reason: Drop) {
+    pub(super) fn drop_unit(&mut self, reason: Drop) {
         *reason.counter(&mut self.shared.counters.drops) += 1;
     }
 }

@@ -31,14 +31,14 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     }
 
     /// The first message tells the owner that the peer is there (IBTA 11.6.3.1).
-    fn note_established(&mut self) {
+    pub(super) fn note_established(&mut self) {
         let seen = core::mem::replace(&mut self.qp.responder.established, true);
         if !seen && self.qp.state() == QpState::Rtr {
             self.shared.event(Event::CommEstablished(self.qp.id));
         }
     }
 
-    fn execute(&mut self) -> Result<ResponseBody<R>, Refusal> {
+    pub(super) fn execute(&mut self) -> Result<ResponseBody<R>, Refusal> {
         match self.request.op {
             RequestOp::Send => self.send().map(|()| ResponseBody::Ack),
             RequestOp::Write { target } => self.write(target).map(|()| ResponseBody::Ack),
@@ -55,14 +55,19 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    fn accept(&mut self, body: ResponseBody<R>) -> Response<R> {
+    /// The unit is executed: the next one is awaited.
+    pub(super) fn advance(&mut self) {
         let responder = &mut self.qp.responder;
-        responder.expected = responder.expected.plus(self.request.packets);
+        responder.expected = self.request.psn.plus(self.request.packets);
         responder.told = false;
         if self.request.last {
             responder.msn = responder.msn.wrapping_add(1) & 0xff_ffff;
             self.count();
         }
+    }
+
+    fn accept(&mut self, body: ResponseBody<R>) -> Response<R> {
+        self.advance();
         let psn = match body {
             ResponseBody::Read(_) => self.request.psn,
             _ => self.qp.responder.expected.plus(u32::MAX),
@@ -71,7 +76,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     }
 
     /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4.1.5).
-    fn check_shape(&self) -> Result<(), Refusal> {
+    pub(super) fn check_shape(&self) -> Result<(), Refusal> {
         let request = self.request;
         let continues = match (&self.qp.responder.message, &request.op) {
             (Message::None, _) => request.first,
@@ -202,7 +207,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
 }
 
 impl RequestOp {
-    fn is_send_or_write(&self) -> bool {
+    pub(super) fn is_send_or_write(&self) -> bool {
         matches!(self, Self::Send | Self::Write { .. })
     }
 }

@@ -6,6 +6,7 @@
 //!    drop                  └─ gap ── say so once
 //! ```
 //!
+//! Units of unreliable connections and datagrams have no answer: see `unreliable` and `datagram`.
 //! A unit is executed whole or refused; what a message needs across its units is in [`Message`].
 
 mod admit;
@@ -16,11 +17,12 @@ mod read;
 mod receive;
 mod refuse;
 mod send;
+mod unreliable;
 mod write;
 
 use alloc::collections::VecDeque;
 
-use vrdma_wire::Psn;
+use vrdma_wire::{Psn, Service};
 
 pub use receive::ReceiveQueue;
 
@@ -29,7 +31,7 @@ use crate::hca::Hca;
 use crate::memory::{Memory, Source};
 use crate::qp::Qp;
 use crate::shared::Shared;
-use crate::unit::{Request, RequestOp, Response};
+use crate::unit::{Request, Response};
 use crate::work::{RecvWr, Remote};
 
 /// The message under way.
@@ -142,10 +144,12 @@ impl<R: Clone> Hca<R> {
             bytes: payload.length(),
             memory,
         };
-        if let RequestOp::Datagram { .. } = request.op {
-            delivery.take_datagram();
-            return None;
+        match request.service {
+            Service::Rc => return delivery.take_in(),
+            Service::Uc => delivery.take_unanswered(),
+            Service::Ud => delivery.take_datagram(),
+            Service::Cnp => {}
         }
-        delivery.take_in()
+        None
     }
 }

@@ -3,7 +3,7 @@
 use crate::attr::QpState;
 use crate::error::Error;
 use crate::hca::Hca;
-use crate::object::{QpId, SrqId};
+use crate::object::{QpId, QpType, SrqId};
 use crate::qp::Qp;
 use crate::responder::admit::admit;
 use crate::responder::{Delivery, Message};
@@ -87,7 +87,12 @@ impl<R> Qp<R> {
     /// Whether the unit would be executed now.
     fn is_due(&self, request: &Request<R>) -> bool {
         let idle = !matches!(self.responder.message, Message::Send { .. });
-        !self.is_connected() || (request.psn == self.responder.expected && idle)
+        let in_turn = request.psn == self.responder.expected;
+        match self.spec.qp_type {
+            QpType::Rc => in_turn && idle,
+            QpType::Uc => in_turn || request.first,
+            QpType::Ud | QpType::Gsi => true,
+        }
     }
 
     fn receive_queue(&self) -> ReceiveQueue {

@@ -89,7 +89,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         self.qp.enter_error(self.shared);
     }
 
-    fn fail_receive(&mut self, status: Status) {
+    pub(super) fn fail_receive(&mut self, status: Status) {
         if let Message::Send { receive, .. } = core::mem::take(&mut self.qp.responder.message) {
             self.qp.receive_failed(self.shared, &receive, status);
         }

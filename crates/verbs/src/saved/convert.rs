@@ -70,6 +70,7 @@ pub(super) fn qp_type_code(qp_type: QpType) -> u32 {
         QpType::Gsi => 0,
         QpType::Rc => 1,
         QpType::Ud => 2,
+        QpType::Uc => 3,
     }
 }
 
@@ -78,6 +79,7 @@ pub(super) fn qp_type(code: u32) -> Result<QpType, RestoreError> {
         0 => QpType::Gsi,
         1 => QpType::Rc,
         2 => QpType::Ud,
+        3 => QpType::Uc,
         _ => return Err(RestoreError::Inconsistent("unknown queue pair type")),
     })
 }

@@ -46,6 +46,7 @@ same_fields!(Drops {
     out_of_sequence,
     source_fault,
     stale_response,
+    no_access,
 });
 
 same_fields!(Counters {

@@ -437,6 +437,8 @@ pub(super) struct Drops {
     pub(super) source_fault: u64,
     #[prost(uint64, tag = "10")]
     pub(super) stale_response: u64,
+    #[prost(uint64, tag = "11")]
+    pub(super) no_access: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

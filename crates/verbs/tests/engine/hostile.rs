@@ -140,6 +140,7 @@ impl Target {
         let expected = b.hca.query_qp(b.qp).unwrap().rq_psn;
         Request {
             route: self.route(draft),
+            service: b.hca.qp_spec(b.qp).unwrap().qp_type.service(),
             source: a.name().qpn,
             destination: b.name().qpn,
             psn: expected.plus(draft.psn),
@@ -189,9 +190,8 @@ proptest! {
     #[test]
     fn requests_do_no_harm(
         drafts in prop::collection::vec(draft(), 1..40),
-        datagrams in any::<bool>(),
+        qp_type in prop_oneof![Just(QpType::Rc), Just(QpType::Uc), Just(QpType::Ud)],
     ) {
-        let qp_type = if datagrams { QpType::Ud } else { QpType::Rc };
         let mut target = Target::new(qp_type);
         for draft in &drafts {
             let request = target.request(draft);

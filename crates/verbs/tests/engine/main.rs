@@ -10,3 +10,4 @@ mod refusal;
 mod regions;
 mod saved;
 mod states;
+mod unreliable;

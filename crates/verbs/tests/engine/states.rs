@@ -66,7 +66,7 @@ fn masks(qp_type: QpType, from: QpState, to: QpState) -> Option<(AttrMask, AttrM
 
 /// Grows a mask bit by bit from each of the driver's masks until nothing more is accepted.
 fn largest_mask(bits: &[AttrMask], accepts: &impl Fn(AttrMask) -> Option<()>) -> Option<AttrMask> {
-    let types = [QpType::Rc, QpType::Ud, QpType::Gsi];
+    let types = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::Gsi];
     let states = [QpState::Init, QpState::Rtr, QpState::Rts];
     let known = types
         .iter()
@@ -83,7 +83,7 @@ fn largest_mask(bits: &[AttrMask], accepts: &impl Fn(AttrMask) -> Option<()>) ->
 #[test]
 fn transitions_are_those_of_the_table() {
     let mut table = String::new();
-    for qp_type in [QpType::Rc, QpType::Ud, QpType::Gsi] {
+    for qp_type in [QpType::Rc, QpType::Uc, QpType::Ud, QpType::Gsi] {
         for from in STATES {
             for to in STATES {
                 if let Some((required, optional)) = masks(qp_type, from, to) {

@@ -69,6 +69,10 @@ impl Pair {
         Self::new(QpType::Rc)
     }
 
+    pub(crate) fn uc() -> Self {
+        Self::new(QpType::Uc)
+    }
+
     pub(crate) fn ud() -> Self {
         Self::new(QpType::Ud)
     }

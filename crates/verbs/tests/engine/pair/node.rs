@@ -345,6 +345,8 @@ pub(crate) fn mask(qp_type: QpType, to: QpState) -> AttrMask {
         (QpType::Rc, QpState::Init) => 0x39,
         (QpType::Rc, QpState::Rtr) => 0x12_9181,
         (QpType::Rc, QpState::Rts) => 0x1_2e01,
+        (QpType::Uc, QpState::Init) => 0x39,
+        (QpType::Uc, QpState::Rtr) => 0x10_1181,
         (QpType::Ud, QpState::Init) => 0x71,
         (QpType::Gsi, QpState::Init) => 0x51,
         (_, QpState::Rts) => 0x1_0001,

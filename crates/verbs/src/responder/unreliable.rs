@@ -1,0 +1,83 @@
+//! A unit of an unreliable connection: executed in its turn, never answered (IBTA 9.8.2).
+//!
+//! ```text
+//!   first of a message ──► drop the message under way, if any ── execute
+//!   not the first      ─┬─ in its turn ──────────────────────── execute
+//!                       └─ otherwise: drop it and the message under way
+//! ```
+//!
+//! A message of which something was lost is dropped whole: its receive serves the next one. What a
+//! WRITE has stored before that stays stored.
+
+use crate::memory::Memory;
+use crate::responder::admit::Drop;
+use crate::responder::refuse::Refusal;
+use crate::responder::{Delivery, Message};
+use crate::unit::RequestTail;
+use crate::work::{Event, Status};
+
+impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    pub(super) fn take_unanswered(&mut self) {
+        let under_way = self.qp.responder.message != Message::None;
+        let in_turn = under_way && self.request.psn == self.qp.responder.expected;
+        if self.request.first || !in_turn {
+            self.abandon_message();
+        }
+        if !self.request.first && !in_turn {
+            return self.drop_unit(Drop::OutOfSequence);
+        }
+        self.note_established();
+        match self.check_unanswered().and_then(|()| self.execute()) {
+            Ok(_) => self.advance(),
+            Err(refusal) => self.give_up(refusal),
+        }
+    }
+
+    /// There are SENDs and WRITEs only, and no packet for a key to invalidate.
+    fn check_unanswered(&self) -> Result<(), Refusal> {
+        let keyed = matches!(self.request.tail, Some(RequestTail::Invalidate(_)));
+        (self.request.op.is_send_or_write() && !keyed)
+            .then_some(())
+            .ok_or(Refusal::Invalid)?;
+        self.check_shape()
+    }
+
+    /// The receive of a message that will not be complete is used again. One from a shared queue
+    /// may have been overtaken there: it completes as aborted.
+    fn abandon_message(&mut self) {
+        let message = core::mem::take(&mut self.qp.responder.message);
+        let Message::Send { receive, .. } = message else {
+            return;
+        };
+        if self.qp.spec.srq.is_some() {
+            self.qp
+                .receive_failed(self.shared, &receive, Status::RemAbort);
+        } else {
+            self.return_receive(receive);
+        }
+    }
+
+    /// What the peer did wrong drops its message. What the owner did wrong ends the connection, as
+    /// does a message longer than its receive, or the owner would wait for it in vain.
+    fn give_up(&mut self, refusal: Refusal) {
+        let reason = match refusal {
+            Refusal::NotReady => Drop::NoReceive,
+            Refusal::Access => Drop::NoAccess,
+            Refusal::SourceFault => Drop::SourceFault,
+            Refusal::Invalid => Drop::Malformed,
+            Refusal::TooLong => return self.end_unanswered(Status::LocLen),
+            Refusal::Receive(status) => return self.end_unanswered(status),
+            Refusal::OwnMemory => {
+                self.shared.event(Event::QpFatal(self.qp.id));
+                return self.qp.enter_error(self.shared);
+            }
+        };
+        self.abandon_message();
+        self.drop_unit(reason);
+    }
+
+    fn end_unanswered(&mut self, status: Status) {
+        self.fail_receive(status);
+        self.qp.enter_error(self.shared);
+    }
+}
