@@ -14,6 +14,13 @@
 //! | `POST /v1/adapters` | [`AdapterRequest`] | [`Adapter`] |
 //! | `GET /v1/adapters/NAME` | - | [`Adapter`] |
 //! | `DELETE /v1/adapters/NAME` | - | nothing |
+//! | `GET /v1/uplinks` | - | list of [`Uplink`] |
+//! | `POST /v1/uplinks` | [`UplinkRequest`] | [`Uplink`] |
+//! | `GET /v1/uplinks/NAME` | - | [`Uplink`] |
+//! | `DELETE /v1/uplinks/NAME` | - | nothing |
+//! | `GET /v1/peers` | - | list of [`Peer`] |
+//! | `POST /v1/peers` | [`PeerRequest`] | [`Peer`] |
+//! | `DELETE /v1/uplinks/NAME/peers/ADDRESS` | - | nothing |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
 //!
@@ -28,15 +35,20 @@ pub mod paths;
 mod portgroup;
 mod stats;
 mod status;
+mod uplink;
 
 use serde::{Deserialize, Serialize};
 
 pub use adapter::{Adapter, AdapterRequest, DoorbellMode};
 pub use mac::{MacAddress, NotAMac};
 pub use name::{Name, NotAName};
-pub use portgroup::{NotAVlan, PortGroup, PortGroupRequest, Vlan};
+pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupRequest, Vlan, Vni};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats};
 pub use status::Status;
+pub use uplink::{
+    Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,
+    UplinkKind, UplinkRequest, UplinkStats,
+};
 
 /// Why a request was refused: one sentence for a person.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,7 +57,7 @@ pub struct ApiError {
     pub error: String,
 }
 
-/// Where a port group or adapter comes from, hence whether it outlives the daemon.
+/// Where a port group, adapter, uplink or peer comes from, hence whether it outlives the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {

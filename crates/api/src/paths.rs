@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Name;
+use crate::{Endpoint, Name};
 
 /// Answers [`crate::Status`].
 pub const STATUS: &str = "/v1/status";
@@ -10,6 +10,10 @@ pub const STATUS: &str = "/v1/status";
 pub const PORTGROUPS: &str = "/v1/portgroups";
 /// The adapters.
 pub const ADAPTERS: &str = "/v1/adapters";
+/// The uplinks.
+pub const UPLINKS: &str = "/v1/uplinks";
+/// The peers of all tunnels.
+pub const PEERS: &str = "/v1/peers";
 /// The counters of all adapters.
 pub const STATS: &str = "/v1/stats";
 
@@ -21,6 +25,16 @@ pub fn portgroup(name: &Name) -> String {
 /// One adapter.
 pub fn adapter(name: &Name) -> String {
     format!("{ADAPTERS}/{name}")
+}
+
+/// One uplink.
+pub fn uplink(name: &Name) -> String {
+    format!("{UPLINKS}/{name}")
+}
+
+/// One peer of a tunnel.
+pub fn peer(uplink: &Name, address: Endpoint) -> String {
+    format!("{UPLINKS}/{uplink}/peers/{address}")
 }
 
 /// The counters of one adapter.

@@ -93,15 +93,110 @@ impl fmt::Display for Vlan {
     }
 }
 
+/// A VXLAN network identifier, 1 to 16777215 (RFC 7348 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(into = "u32")]
+pub struct Vni(u32);
+
+impl Vni {
+    /// The number.
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl From<Vlan> for Vni {
+    fn from(vlan: Vlan) -> Self {
+        Self(u32::from(vlan.get()))
+    }
+}
+
+/// Why a number is not a [`Vni`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotAVni(String);
+
+impl fmt::Display for NotAVni {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} is not a VNI: use a number from 1 to 16777215, or leave the VNI out",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NotAVni {}
+
+impl TryFrom<i64> for Vni {
+    type Error = NotAVni;
+
+    fn try_from(number: i64) -> Result<Self, NotAVni> {
+        match u32::try_from(number) {
+            Ok(vni @ 1..=0xff_ffff) => Ok(Self(vni)),
+            _ => Err(NotAVni(number.to_string())),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Vni {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_i64(VniVisitor)
+    }
+}
+
+/// As [`VlanVisitor`].
+struct VniVisitor;
+
+impl Visitor<'_> for VniVisitor {
+    type Value = Vni;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a VNI from 1 to 16777215 without quotes")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Vni, E> {
+        Vni::try_from(number).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Vni, E> {
+        self.visit_i64(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl FromStr for Vni {
+    type Err = NotAVni;
+
+    fn from_str(text: &str) -> Result<Self, NotAVni> {
+        let number: i64 = text.parse().map_err(|_| NotAVni(format!("{text:?}")))?;
+        Self::try_from(number)
+    }
+}
+
+impl From<Vni> for u32 {
+    fn from(vni: Vni) -> Self {
+        vni.0
+    }
+}
+
+impl fmt::Display for Vni {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
 /// A port group to add.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortGroupRequest {
     /// Unique among port groups.
     pub name: Name,
-    /// VLAN of its frames on an uplink.
+    /// VLAN of its frames on a raw uplink; they have no tag there without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<Vlan>,
+    /// VXLAN network of its frames in a tunnel. The VLAN's number when absent; a group with neither
+    /// stays on its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vni: Option<Vni>,
 }
 
 /// A port group.
@@ -109,9 +204,13 @@ pub struct PortGroupRequest {
 pub struct PortGroup {
     /// Unique among port groups.
     pub name: Name,
-    /// VLAN of its frames on an uplink.
+    /// VLAN of its frames on a raw uplink; they have no tag there without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vlan: Option<Vlan>,
+    /// VXLAN network of its frames in a tunnel. The VLAN's number when absent; a group with neither
+    /// stays on its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vni: Option<Vni>,
     /// Whether it outlives the daemon.
     pub origin: Origin,
     /// Its adapters, by name.

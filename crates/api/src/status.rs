@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Adapter, AdapterStats, PortGroup};
+use crate::{Adapter, AdapterStats, PortGroup, Uplink};
 
 /// What runs and what it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct Status {
     pub run_dir: PathBuf,
     /// By name.
     pub portgroups: Vec<PortGroup>,
+    /// By name.
+    #[serde(default)]
+    pub uplinks: Vec<Uplink>,
     /// By name.
     pub adapters: Vec<Adapter>,
     /// In the order of `adapters`.

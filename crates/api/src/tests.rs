@@ -73,6 +73,18 @@ fn vlans_have_a_range() {
 }
 
 #[test]
+fn vnis_have_a_range() {
+    assert_eq!(Vni::try_from(0xff_ffff).map(Vni::get), Ok(0xff_ffff));
+    assert_eq!(
+        Vlan::try_from(10).map(Vni::from),
+        Ok(Vni::try_from(10).unwrap())
+    );
+    for bad in [0, -1, 1 << 24, i64::MAX] {
+        assert!(Vni::try_from(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
 fn requests_refuse_unknown_fields() {
     let error = serde_json::from_str::<PortGroupRequest>(r#"{"name":"a","vlam":1}"#).unwrap_err();
     assert!(error.to_string().contains("vlam"), "{error}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use vrdma_api::{DoorbellMode, MacAddress, Name, Vlan, paths};
+use vrdma_api::{DoorbellMode, Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths};
 
 use crate::qemu::{MemorySize, Slot};
 
@@ -82,6 +82,16 @@ pub(crate) enum Command {
     /// Add, list, show and remove adapters; print what QEMU or libvirt needs for one
     #[command(subcommand)]
     Adapter(AdapterCommand),
+    /// Add, list, show and remove uplinks: where frames leave this host
+    ///
+    /// An uplink joins port groups of this host with those of others. A raw one puts adapters on the
+    /// network of an interface, with their own addresses; it needs CAP_NET_RAW. A tunnel carries
+    /// frames to other vrdmad over UDP (VXLAN) and needs no privilege.
+    #[command(subcommand)]
+    Uplink(UplinkCommand),
+    /// Add, list and remove the other ends of tunnels
+    #[command(subcommand)]
+    Peer(PeerCommand),
     /// Counters of all adapters, or everything that is counted for one
     ///
     /// Counters begin with the adapter and never go back. Objects are those that the guest has now:
@@ -104,9 +114,12 @@ pub(crate) enum PortgroupCommand {
     Add {
         /// 1 to 32 of a-z, 0-9, '_', '.', '-'
         name: Name,
-        /// VLAN of its frames on an uplink, 1 to 4094
+        /// VLAN of its frames on raw uplinks, 1 to 4094; without one they have no tag there
         #[arg(long)]
         vlan: Option<Vlan>,
+        /// VXLAN network of its frames in tunnels, 1 to 16777215; the VLAN's number if absent
+        #[arg(long)]
+        vni: Option<Vni>,
     },
     /// List the port groups
     List,
@@ -114,6 +127,75 @@ pub(crate) enum PortgroupCommand {
     Remove {
         /// The port group
         name: Name,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UplinkCommand {
+    /// Add an uplink until the daemon stops
+    #[command(after_help = UPLINK_ADD_EXAMPLES)]
+    Add(UplinkOptions),
+    /// List the uplinks with their traffic
+    List,
+    /// Show one uplink, with what it dropped and why
+    Show {
+        /// The uplink
+        name: Name,
+    },
+    /// Remove an uplink and its peers
+    Remove {
+        /// The uplink
+        name: Name,
+    },
+}
+
+const UPLINK_ADD_EXAMPLES: &str = "\
+Examples:
+  vrdma uplink add up0 --interface eth1
+  vrdma uplink add up0 --listen 192.0.2.1 && vrdma peer add 192.0.2.2 --uplink up0";
+
+#[derive(Debug, Args)]
+pub(crate) struct UplinkOptions {
+    /// 1 to 32 of a-z, 0-9, '_', '.', '-'
+    pub(crate) name: Name,
+    /// Raw: the network interface
+    #[arg(
+        long,
+        value_name = "IF",
+        required_unless_present = "listen",
+        conflicts_with = "listen"
+    )]
+    pub(crate) interface: Option<Interface>,
+    /// Tunnel: the address of this host, and the UDP port unless it is 4789
+    #[arg(long, value_name = "IP[:PORT]")]
+    pub(crate) listen: Option<Endpoint>,
+    /// Faults to play on its frames, for tests, such as loss=1%,delay=1ms,seed=7
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) faults: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PeerCommand {
+    /// Add a peer to a tunnel until the daemon stops
+    #[command(after_help = "Example: vrdma peer add 192.0.2.2 --uplink up0")]
+    Add {
+        /// Where the other vrdmad listens: its address, and the UDP port unless it is 4789
+        #[arg(value_name = "IP[:PORT]")]
+        address: Endpoint,
+        /// The tunnel
+        #[arg(long)]
+        uplink: Name,
+    },
+    /// List the peers of all tunnels
+    List,
+    /// Remove a peer from a tunnel
+    Remove {
+        /// Where the other vrdmad listens
+        #[arg(value_name = "IP[:PORT]")]
+        address: Endpoint,
+        /// The tunnel
+        #[arg(long)]
+        uplink: Name,
     },
 }
 

@@ -6,6 +6,7 @@
 mod host;
 mod qemu;
 mod service;
+mod uplink;
 
 use serde::Serialize;
 use vrdma_api::{Status, paths};
@@ -69,6 +70,9 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
     checks.push(host::kvm(&options.qemu));
     checks.push(host::memory_files());
     checks.push(host::memory_lock());
+    checks.extend(uplink::checks(
+        status.as_ref().ok().map(|status| status.pid),
+    ));
     report(&checks)
 }
 

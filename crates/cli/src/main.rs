@@ -22,6 +22,7 @@ mod report;
 mod stats;
 mod status;
 mod table;
+mod uplink;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,8 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Status => status::run(&client),
         Command::Portgroup(command) => portgroup::run(&client, command),
         Command::Adapter(command) => adapter::run(&client, command),
+        Command::Uplink(command) => uplink::run(&client, command),
+        Command::Peer(command) => uplink::run_peer(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
     }

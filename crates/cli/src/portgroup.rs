@@ -1,6 +1,6 @@
 //! `vrdma portgroup`
 
-use vrdma_api::{Name, Origin, PortGroup, PortGroupRequest, paths};
+use vrdma_api::{Name, Origin, PortGroup, PortGroupRequest, Vni, paths};
 
 use crate::arguments::PortgroupCommand;
 use crate::client::Client;
@@ -10,11 +10,12 @@ use crate::table::{Column, table};
 
 pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report, Failure> {
     match command {
-        PortgroupCommand::Add { name, vlan } => add(
+        PortgroupCommand::Add { name, vlan, vni } => add(
             client,
             &PortGroupRequest {
                 name: name.clone(),
                 vlan: *vlan,
+                vni: *vni,
             },
         ),
         PortgroupCommand::List => list(client),
@@ -47,6 +48,7 @@ pub(crate) fn list_text(groups: &[PortGroup]) -> String {
     const COLUMNS: &[Column] = &[
         Column::Text("PORT GROUP"),
         Column::Number("VLAN"),
+        Column::Number("VNI"),
         Column::Text("FROM"),
         Column::Text("ADAPTERS"),
     ];
@@ -55,6 +57,7 @@ pub(crate) fn list_text(groups: &[PortGroup]) -> String {
         vec![
             group.name.to_string(),
             group.vlan.map_or("-".to_owned(), |vlan| vlan.to_string()),
+            network(group).map_or("-".to_owned(), |vni| vni.to_string()),
             origin(group.origin).to_owned(),
             adapters.join(" "),
         ]
@@ -64,6 +67,11 @@ pub(crate) fn list_text(groups: &[PortGroup]) -> String {
         rows.collect(),
         "no port groups; add one with `vrdma portgroup add NAME`",
     )
+}
+
+/// The VXLAN network that a group's frames are in.
+fn network(group: &PortGroup) -> Option<Vni> {
+    group.vni.or(group.vlan.map(Vni::from))
 }
 
 pub(crate) fn origin(origin: Origin) -> &'static str {

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::{Column, facts, table};
-use crate::{adapter, portgroup};
+use crate::{adapter, portgroup, uplink};
 
 pub(crate) fn run(client: &Client) -> Result<Report, Failure> {
     let status: Status = client.get(paths::STATUS)?;
@@ -16,11 +16,11 @@ pub(crate) fn run(client: &Client) -> Result<Report, Failure> {
 }
 
 fn text(status: &Status) -> String {
-    let parts = [
-        daemon(status),
-        portgroup::list_text(&status.portgroups),
-        adapters(status),
-    ];
+    let mut parts = vec![daemon(status), portgroup::list_text(&status.portgroups)];
+    if !status.uplinks.is_empty() {
+        parts.push(uplink::list_text(&status.uplinks));
+    }
+    parts.push(adapters(status));
     parts.join("\n\n")
 }
 

@@ -89,6 +89,18 @@ fn adapter() -> Value {
     })
 }
 
+fn uplink() -> Value {
+    let roce = json!({
+        "tx_frames": 1, "tx_bytes": 1536, "rx_frames": 0, "rx_bytes": 0,
+        "drops": { "icrc": 2, "unknown-adapter": 1 },
+    });
+    let ethernet = json!({ "tx_frames": 0, "tx_bytes": 0, "rx_frames": 0, "rx_bytes": 0 });
+    json!({
+        "name": "up0", "kind": "tunnel", "listen": "192.0.2.1:4789", "origin": "config", "mtu": 1450,
+        "peers": ["192.0.2.2:4789"], "stats": { "roce": roce, "ethernet": ethernet },
+    })
+}
+
 fn group() -> Value {
     json!({ "name": "blue", "vlan": 10, "origin": "config", "adapters": ["vm1"] })
 }
@@ -159,6 +171,47 @@ fn each_command_asks_for_what_it_is() {
             adapter(),
         ),
         (&["stats"], "GET /v1/stats", json!([])),
+        (
+            &["portgroup", "add", "blue", "--vni", "5000"],
+            r#"POST /v1/portgroups {"name":"blue","vni":5000}"#,
+            group(),
+        ),
+        (
+            &["uplink", "add", "up0", "--listen", "192.0.2.1"],
+            r#"POST /v1/uplinks {"name":"up0","kind":"tunnel","listen":"192.0.2.1:4789"}"#,
+            uplink(),
+        ),
+        (
+            &[
+                "uplink",
+                "add",
+                "up0",
+                "--interface",
+                "eth1",
+                "--faults",
+                "loss=1%",
+            ],
+            r#"POST /v1/uplinks {"name":"up0","kind":"raw","interface":"eth1","faults":"loss=1%"}"#,
+            uplink(),
+        ),
+        (&["uplink", "list"], "GET /v1/uplinks", json!([uplink()])),
+        (&["uplink", "show", "up0"], "GET /v1/uplinks/up0", uplink()),
+        (
+            &["uplink", "remove", "up0"],
+            "DELETE /v1/uplinks/up0",
+            Value::Null,
+        ),
+        (
+            &["peer", "add", "192.0.2.2", "--uplink", "up0"],
+            r#"POST /v1/peers {"uplink":"up0","address":"192.0.2.2:4789"}"#,
+            json!({ "uplink": "up0", "address": "192.0.2.2:4789", "origin": "runtime" }),
+        ),
+        (&["peer", "list"], "GET /v1/peers", json!([])),
+        (
+            &["peer", "remove", "2001:db8::2", "--uplink", "up0"],
+            "DELETE /v1/uplinks/up0/peers/[2001:db8::2]:4789",
+            Value::Null,
+        ),
     ];
     for (arguments, request, answer) in cases {
         let (output, asked) = Daemon::answering("200 OK", answer).run(arguments);
@@ -180,8 +233,28 @@ fn lists_are_tables() {
     "#);
     let (output, _) = Daemon::answering("200 OK", json!([group()])).run(&["portgroup", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
-    PORT GROUP  VLAN  FROM    ADAPTERS
-    blue          10  config  vm1
+    PORT GROUP  VLAN  VNI  FROM    ADAPTERS
+    blue          10   10  config  vm1
+    "#);
+    let (output, _) = Daemon::answering("200 OK", json!([uplink()])).run(&["uplink", "list"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    UPLINK  KIND    AT               MTU  PEERS  FROM    ROCE SENT  ROCE RECEIVED  ROCE DROPS  ETH SENT  ETH RECEIVED  ETH DROPS
+    up0     tunnel  192.0.2.1:4789  1450      1  config    1.5 KiB            0 B           3       0 B           0 B          0
+    "#);
+    let (output, _) = Daemon::answering("200 OK", uplink()).run(&["uplink", "show", "up0"]);
+    insta::assert_snapshot!(stdout(&output), @r#"
+    uplink             up0
+    kind               tunnel
+    at                 192.0.2.1:4789
+    MTU                1450
+    from               config
+    peers              192.0.2.2:4789
+    RoCE sent          1 frames, 1.5 KiB
+    RoCE received      0 frames, 0 B
+    RoCE drops         icrc 2, unknown-adapter 1
+    Ethernet sent      0 frames, 0 B
+    Ethernet received  0 frames, 0 B
+    Ethernet drops     none
     "#);
     let (output, _) = Daemon::answering("200 OK", adapter()).run(&["adapter", "show", "vm1"]);
     insta::assert_snapshot!(stdout(&output), @r#"

@@ -7,7 +7,17 @@
 //!
 //! [[portgroup]]
 //! name = "blue"
-//! vlan = 10
+//! vlan = 10                     # tag on raw uplinks
+//! vni = 5010                    # VXLAN network in tunnels; the VLAN's number without it
+//!
+//! [[uplink]]
+//! name = "up0"
+//! kind = "tunnel"               # or "raw", with interface = "eth1"
+//! listen = "192.0.2.1:4789"
+//!
+//! [[peer]]
+//! uplink = "up0"
+//! address = "192.0.2.2:4789"
 //!
 //! [[adapter]]
 //! name = "vm1"
@@ -31,10 +41,10 @@ pub use defaults::{Surroundings, default_file};
 pub use error::ConfigError;
 
 use crate::inventory::{Field, Inventory};
-use crate::plane::AdapterSpec;
+use crate::plane::{AdapterSpec, UplinkSpec};
 use crate::socket;
 use error::Source;
-use file::{AdapterTable, PortGroupTable, Tables};
+use file::{AdapterTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
 /// Largest file that is read: some 1024 adapters with comments fit ten times.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -48,8 +58,10 @@ pub struct Config {
     pub socket: PathBuf,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
-    /// Port groups and adapters.
+    /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
+    /// The uplinks, for the data path.
+    pub uplinks: Vec<UplinkSpec>,
     /// The adapters, for the data path.
     pub adapters: Vec<AdapterSpec>,
 }
@@ -77,6 +89,14 @@ impl Config {
         for table in &tables.portgroup {
             add_portgroup(&source, &mut inventory, table)?;
         }
+        let uplinks = tables
+            .uplink
+            .iter()
+            .map(|table| add_uplink(&source, &mut inventory, table));
+        let uplinks = uplinks.collect::<Result<_, _>>()?;
+        for table in &tables.peer {
+            add_peer(&source, &mut inventory, table)?;
+        }
         let adapters = tables
             .adapter
             .iter()
@@ -87,6 +107,7 @@ impl Config {
             socket,
             run_dir,
             inventory,
+            uplinks,
             adapters,
         })
     }
@@ -152,9 +173,44 @@ fn add_portgroup(
     added.map(drop).map_err(|refusal| {
         let span = match refusal.field {
             Field::Vlan => table.vlan.as_ref().map(Spanned::span),
-            Field::Name | Field::PortGroup | Field::Mac => None,
+            Field::Vni => table.vni.as_ref().map(Spanned::span),
+            _ => None,
         };
         source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
+    })
+}
+
+fn add_uplink(
+    source: &Source<'_>,
+    inventory: &mut Inventory,
+    table: &UplinkTable,
+) -> Result<UplinkSpec, ConfigError> {
+    inventory
+        .add_uplink(&table.request(), Origin::Config)
+        .map_err(|refusal| {
+            let span = match refusal.field {
+                Field::Kind => Some(table.kind.span()),
+                Field::Interface => table.interface.as_ref().map(Spanned::span),
+                Field::Listen => table.listen.as_ref().map(Spanned::span),
+                Field::Faults => table.faults.as_ref().map(Spanned::span),
+                _ => None,
+            };
+            source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
+        })
+}
+
+fn add_peer(
+    source: &Source<'_>,
+    inventory: &mut Inventory,
+    table: &PeerTable,
+) -> Result<(), ConfigError> {
+    let added = inventory.add_peer(&table.request(), Origin::Config);
+    added.map(drop).map_err(|refusal| {
+        let span = match refusal.field {
+            Field::Address => table.address.span(),
+            _ => table.uplink.span(),
+        };
+        source.at(span, &refusal.to_string())
     })
 }
 
@@ -169,7 +225,7 @@ fn add_adapter(
             let span = match refusal.field {
                 Field::Mac => table.mac.as_ref().map(Spanned::span),
                 Field::PortGroup => Some(table.portgroup.span()),
-                Field::Name | Field::Vlan => None,
+                _ => None,
             };
             source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
         })

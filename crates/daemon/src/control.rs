@@ -6,6 +6,7 @@
 
 mod answer;
 mod routes;
+mod uplinks;
 
 use std::collections::HashMap;
 use std::fs::{self, Permissions};
@@ -177,6 +178,7 @@ impl Control {
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),
             portgroups: inventory.portgroups(),
+            uplinks: inventory.uplinks().map(|(_, uplink)| uplink).collect(),
             adapters: inventory.adapters(),
             stats: self.counted(&inventory).await?,
         })

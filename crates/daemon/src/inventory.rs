@@ -1,22 +1,25 @@
-//! Which port groups and adapters exist, and the rules among them.
+//! Which port groups, adapters and uplinks exist, and the rules among them.
 //!
 //! Pure bookkeeping: configuration and requests pass through the same checks, and nothing here
 //! touches a socket or a thread.
 
 mod refusal;
+mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use vrdma_api::{
-    Adapter, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest, Vlan,
+    Adapter, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni,
 };
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Mac;
 
 pub use refusal::{Field, Kind, Refusal};
+use uplinks::Linked;
+pub use uplinks::{PEERS_MAX, UPLINKS_MAX};
 
-use crate::plane::AdapterSpec;
+use crate::plane::{AdapterSpec, Segment};
 use crate::socket;
 
 /// Port groups: as many as there are VLANs, since each usually stands for one.
@@ -28,7 +31,23 @@ pub const ADAPTERS_MAX: usize = 1024;
 struct Group {
     id: GroupId,
     vlan: Option<Vlan>,
+    vni: Option<Vni>,
     origin: Origin,
+}
+
+impl Group {
+    /// What marks its frames outside the host.
+    fn segment(&self) -> Segment {
+        Segment {
+            vlan: self.vlan,
+            vni: network(self.vlan, self.vni),
+        }
+    }
+}
+
+/// The VXLAN network of a group: its own, or the one that is numbered as its VLAN.
+fn network(vlan: Option<Vlan>, vni: Option<Vni>) -> Option<Vni> {
+    vni.or(vlan.map(Vni::from))
 }
 
 #[derive(Clone, Debug)]
@@ -37,12 +56,13 @@ struct Plugged {
     adapter: Adapter,
 }
 
-/// Port groups and adapters by name.
+/// Port groups, adapters and uplinks by name.
 #[derive(Clone, Debug)]
 pub struct Inventory {
     run_dir: PathBuf,
     groups: BTreeMap<Name, Group>,
     adapters: BTreeMap<Name, Plugged>,
+    uplinks: BTreeMap<Name, Linked>,
 }
 
 impl Inventory {
@@ -52,6 +72,7 @@ impl Inventory {
             run_dir: run_dir.to_owned(),
             groups: BTreeMap::new(),
             adapters: BTreeMap::new(),
+            uplinks: BTreeMap::new(),
         }
     }
 
@@ -66,6 +87,8 @@ impl Inventory {
             return Err(Refusal::portgroup_exists(name));
         }
         self.check_vlan(request.vlan)?;
+        self.check_vni(network(request.vlan, request.vni))?;
+        self.check_untagged(name, request.vlan)?;
         if self.groups.len() == PORTGROUPS_MAX {
             return Err(Refusal::full(format!(
                 "there are {PORTGROUPS_MAX} port groups already"
@@ -77,6 +100,7 @@ impl Inventory {
             Group {
                 id,
                 vlan: request.vlan,
+                vni: request.vni,
                 origin,
             },
         );
@@ -92,6 +116,16 @@ impl Inventory {
             .find(|(_, group)| group.vlan == Some(vlan))
         {
             Some((owner, _)) => Err(Refusal::vlan_taken(vlan, owner)),
+            None => Ok(()),
+        }
+    }
+
+    /// As with VLANs.
+    fn check_vni(&self, vni: Option<Vni>) -> Result<(), Refusal> {
+        let Some(vni) = vni else { return Ok(()) };
+        let mut groups = self.groups.iter();
+        match groups.find(|(_, group)| group.segment().vni == Some(vni)) {
+            Some((owner, _)) => Err(Refusal::vni_taken(vni, owner)),
             None => Ok(()),
         }
     }
@@ -131,6 +165,7 @@ impl Inventory {
         PortGroup {
             name: name.clone(),
             vlan: group.vlan,
+            vni: group.vni,
             origin: group.origin,
             adapters: plugged.map(|(name, _)| name.clone()).collect(),
         }
@@ -153,8 +188,8 @@ impl Inventory {
         let group = self
             .groups
             .get(&request.portgroup)
-            .ok_or_else(|| self.no_portgroup(&request.portgroup))?
-            .id;
+            .ok_or_else(|| self.no_portgroup(&request.portgroup))?;
+        let (group, segment) = (group.id, group.segment());
         let mac = request
             .mac
             .unwrap_or_else(|| MacAddress::derived_from(name));
@@ -169,7 +204,7 @@ impl Inventory {
         let port = PortId(lowest_free(
             self.adapters.values().map(|plugged| plugged.port.0),
         ));
-        let spec = spec(&adapter, port, group);
+        let spec = spec(&adapter, port, group, segment);
         self.adapters
             .insert(name.clone(), Plugged { port, adapter });
         Ok(spec)
@@ -246,11 +281,12 @@ fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
         .map_or(taken.len() as u32, |(number, _)| number)
 }
 
-fn spec(adapter: &Adapter, port: PortId, group: GroupId) -> AdapterSpec {
+fn spec(adapter: &Adapter, port: PortId, group: GroupId, segment: Segment) -> AdapterSpec {
     AdapterSpec {
         name: adapter.name.clone(),
         port,
         group,
+        segment,
         mac: Mac(adapter.mac.octets()),
         doorbells: adapter.doorbells,
         vfio_user_socket: adapter.vfio_user_socket.clone(),

@@ -8,15 +8,54 @@ mod mailbox;
 use std::io;
 use std::path::PathBuf;
 
+use std::net::SocketAddr;
 use tokio::sync::oneshot;
-use vrdma_api::{DoorbellMode, Name, RdmaStats};
-use vrdma_switch::{GroupId, PortId};
+
+use vrdma_api::{DoorbellMode, Interface, Name, RdmaStats, Vlan, Vni};
+use vrdma_switch::{GroupId, PortId, UplinkId};
 use vrdma_wire::Mac;
 
 pub use mailbox::{Inbox, Outbox, Undelivered, mailbox};
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.
 pub type Reply<T> = oneshot::Sender<T>;
+
+/// What marks a port group's frames outside the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// 802.1Q tag on raw uplinks; none is untagged.
+    pub vlan: Option<Vlan>,
+    /// VXLAN network in tunnels; without one the group stays out of them.
+    pub vni: Option<Vni>,
+}
+
+/// What an uplink is made of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// A network interface.
+    Raw {
+        /// Its name.
+        interface: Interface,
+    },
+    /// VXLAN over UDP.
+    Tunnel {
+        /// The local end.
+        listen: SocketAddr,
+    },
+}
+
+/// An uplink as the data path needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UplinkSpec {
+    /// Its number in the switch.
+    pub id: UplinkId,
+    /// For log lines.
+    pub name: Name,
+    /// What to open.
+    pub medium: Medium,
+    /// Faults to play.
+    pub faults: Option<String>,
+}
 
 /// An adapter as the data path needs it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,6 +66,8 @@ pub struct AdapterSpec {
     pub port: PortId,
     /// Its port group's number.
     pub group: GroupId,
+    /// What marks that group's frames on uplinks.
+    pub segment: Segment,
     /// Ethernet address, from which node GUID and default GID follow.
     pub mac: Mac,
     /// How doorbells arrive.

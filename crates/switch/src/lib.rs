@@ -31,6 +31,6 @@ pub use bridge::{
     Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
 };
 pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute};
-pub use membership::{AttachError, GroupId, MAX_PORTS, PortId};
+pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use stations::{MAX_MACS_PER_PORT, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

@@ -35,16 +35,19 @@ fn status() -> Status {
             PortGroup {
                 name: "blue".parse().unwrap(),
                 vlan: Some("10".parse().unwrap()),
+                vni: None,
                 origin: Origin::Config,
                 adapters: names.to_vec(),
             },
             PortGroup {
                 name: "red".parse().unwrap(),
                 vlan: None,
+                vni: Some("5000".parse().unwrap()),
                 origin: Origin::Runtime,
                 adapters: vec![],
             },
         ],
+        uplinks: vec![],
         adapters: names.iter().map(adapter).collect(),
         stats: vec![stats(&names[0], true), stats(&names[1], false)],
     }
@@ -58,9 +61,9 @@ fn everything_in_one_look() {
     configuration  /etc/vrdma/vrdmad.toml
     run folder     /run/vrdma
 
-    PORT GROUP  VLAN  FROM     ADAPTERS
-    blue          10  config   vm1 vm2
-    red            -  runtime
+    PORT GROUP  VLAN   VNI  FROM     ADAPTERS
+    blue          10    10  config   vm1 vm2
+    red            -  5000  runtime
 
     ADAPTER  PORT GROUP  MAC                RDMA      ETHERNET   QPS  FAULT
     vm1      blue        52:54:00:00:00:01  active    connected    0

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use toml::Spanned;
-use vrdma_api::{AdapterRequest, DoorbellMode, MacAddress, Name, PortGroupRequest, Vlan};
+use vrdma_api::{
+    AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
+    PortGroupRequest, UplinkKind, UplinkRequest, Vlan, Vni,
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -13,6 +16,10 @@ pub(super) struct Tables {
     pub(super) daemon: DaemonTable,
     #[serde(default)]
     pub(super) portgroup: Vec<PortGroupTable>,
+    #[serde(default)]
+    pub(super) uplink: Vec<UplinkTable>,
+    #[serde(default)]
+    pub(super) peer: Vec<PeerTable>,
     #[serde(default)]
     pub(super) adapter: Vec<AdapterTable>,
 }
@@ -29,6 +36,7 @@ pub(super) struct DaemonTable {
 pub(super) struct PortGroupTable {
     pub(super) name: Spanned<Name>,
     pub(super) vlan: Option<Spanned<Vlan>>,
+    pub(super) vni: Option<Spanned<Vni>>,
 }
 
 impl PortGroupTable {
@@ -36,6 +44,45 @@ impl PortGroupTable {
         PortGroupRequest {
             name: self.name.get_ref().clone(),
             vlan: self.vlan.as_ref().map(|vlan| *vlan.get_ref()),
+            vni: self.vni.as_ref().map(|vni| *vni.get_ref()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[uplink]]")]
+pub(super) struct UplinkTable {
+    pub(super) name: Spanned<Name>,
+    pub(super) kind: Spanned<UplinkKind>,
+    pub(super) interface: Option<Spanned<Interface>>,
+    pub(super) listen: Option<Spanned<Endpoint>>,
+    pub(super) faults: Option<Spanned<String>>,
+}
+
+impl UplinkTable {
+    pub(super) fn request(&self) -> UplinkRequest {
+        UplinkRequest {
+            name: self.name.get_ref().clone(),
+            kind: *self.kind.get_ref(),
+            interface: self.interface.as_ref().map(|it| it.get_ref().clone()),
+            listen: self.listen.as_ref().map(|listen| *listen.get_ref()),
+            faults: self.faults.as_ref().map(|faults| faults.get_ref().clone()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[peer]]")]
+pub(super) struct PeerTable {
+    pub(super) uplink: Spanned<Name>,
+    pub(super) address: Spanned<Endpoint>,
+}
+
+impl PeerTable {
+    pub(super) fn request(&self) -> PeerRequest {
+        PeerRequest {
+            uplink: self.uplink.get_ref().clone(),
+            address: *self.address.get_ref(),
         }
     }
 }

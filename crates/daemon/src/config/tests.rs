@@ -10,7 +10,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
 const WRONG: &[(&str, &str)] = &[
     (
         "[deamon]",
-        "line 1: unknown field `deamon`, expected one of `daemon`, `portgroup`, `adapter`; correct the spelling or remove the line",
+        "line 1: unknown field `deamon`, expected one of `daemon`, `portgroup`, `uplink`, `peer`, `adapter`; correct the spelling or remove the line",
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
@@ -95,6 +95,30 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\ndoorbells = \"polled\"",
         "line 4, key doorbells: unknown variant `polled`, expected `mapped` or `trapped`; write one of these in double quotes",
+    ),
+    (
+        "[[uplink]]\nname = \"up0\"\nkind = \"raw\"\nlisten = \"192.0.2.1\"",
+        "line 3, key kind: the raw uplink \"up0\" needs an interface, such as eth1, and no address to listen at",
+    ),
+    (
+        "[[uplink]]\nname = \"up0\"\nkind = \"vxlan\"",
+        "line 3, key kind: unknown variant `vxlan`, expected `raw` or `tunnel`; write one of these in double quotes",
+    ),
+    (
+        "[[uplink]]\nname = \"up0\"\nkind = \"tunnel\"\nlisten = \"eth1\"",
+        "line 4, key listen: \"eth1\" is not an end of a tunnel: write an IP address and, unless it is 4789, a port, such as 192.0.2.1:4789 or [2001:db8::1]:4789",
+    ),
+    (
+        "[[uplink]]\nname = \"up0\"\nkind = \"tunnel\"\nlisten = \"192.0.2.1\"\n[[peer]]\nuplink = \"up0\"\naddress = \"192.0.2.1\"",
+        "line 7, key address: 192.0.2.1:4789 is no other host; name the address that the peer listens at",
+    ),
+    (
+        "[[peer]]\nuplink = \"up0\"\naddress = \"192.0.2.1\"",
+        "line 2, key uplink: there is no uplink \"up0\"; there is none yet, so add it first",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\nvlan = 9\n[[portgroup]]\nname = \"r\"\nvni = 9",
+        "line 6, key vni: VNI 9 belongs to the port group \"b\" already, perhaps by its VLAN; choose another VNI",
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",

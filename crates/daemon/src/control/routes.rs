@@ -1,5 +1,7 @@
 //! Paths to handlers. Each handler reads its input, calls [`Control`] and wraps the answer.
 
+mod uplinks;
+
 use std::future::Future;
 use std::sync::Arc;
 
@@ -20,7 +22,6 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 type Daemon = State<Arc<Control>>;
 
 pub(super) fn router(control: Arc<Control>) -> Router {
-    let below = |path: &str, rest: &str| format!("{path}/{{name}}{rest}");
     Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::STATS, get(stats))
@@ -35,6 +36,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
             get(adapter).delete(remove_adapter),
         )
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
+        .merge(uplinks::router())
         .fallback(async || {
             Problem::new(
                 StatusCode::NOT_FOUND,
@@ -49,6 +51,10 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         })
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .with_state(control)
+}
+
+fn below(path: &str, rest: &str) -> String {
+    format!("{path}/{{name}}{rest}")
 }
 
 async fn status(State(control): Daemon) -> Result<Json<Status>, Problem> {

@@ -1,5 +1,7 @@
 //! Why the inventory says no: each reason is one sentence that says how to mend it.
 
+mod uplinks;
+
 use std::fmt;
 
 use vrdma_api::{MacAddress, Name, Vlan};
@@ -26,6 +28,20 @@ pub enum Field {
     Mac,
     /// `vlan`
     Vlan,
+    /// `vni`
+    Vni,
+    /// `kind`
+    Kind,
+    /// `interface`
+    Interface,
+    /// `listen`
+    Listen,
+    /// `faults`
+    Faults,
+    /// `uplink`
+    Uplink,
+    /// `address`
+    Address,
 }
 
 /// A refused change.

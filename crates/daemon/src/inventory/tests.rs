@@ -8,6 +8,7 @@ fn group(text: &str) -> PortGroupRequest {
     PortGroupRequest {
         name: name(text),
         vlan: None,
+        vni: None,
     }
 }
 

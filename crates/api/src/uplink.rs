@@ -1,0 +1,277 @@
+//! Uplinks: where a host's frames leave it, and the peers behind a tunnel.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::shortened;
+use crate::{Name, Origin};
+
+/// UDP port of VXLAN (RFC 7348 section 8).
+const VXLAN_PORT: u16 = 4789;
+
+/// What an uplink is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UplinkKind {
+    /// A network interface: adapters appear behind it with their own addresses. Needs CAP_NET_RAW.
+    Raw,
+    /// VXLAN over UDP to other daemons. Needs no privilege.
+    Tunnel,
+}
+
+impl fmt::Display for UplinkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Raw => "raw",
+            Self::Tunnel => "tunnel",
+        })
+    }
+}
+
+/// Name of a network interface: 1 to 15 bytes, no slash, colon or blank, as the kernel wants it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Interface(String);
+
+impl Interface {
+    /// Longest name in bytes (`IFNAMSIZ` of Linux without its zero).
+    pub const BYTES_MAX: usize = 15;
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why a text is not an [`Interface`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotAnInterface(String);
+
+impl fmt::Display for NotAnInterface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not the name of an interface: use 1 to 15 characters such as eth1",
+            shortened(&self.0)
+        )
+    }
+}
+
+impl std::error::Error for NotAnInterface {}
+
+impl FromStr for Interface {
+    type Err = NotAnInterface;
+
+    fn from_str(text: &str) -> Result<Self, NotAnInterface> {
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b':');
+        let length = (1..=Self::BYTES_MAX).contains(&text.len());
+        if length && text.bytes().all(allowed) && !matches!(text, "." | "..") {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(NotAnInterface(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for Interface {
+    type Error = NotAnInterface;
+
+    fn try_from(text: String) -> Result<Self, NotAnInterface> {
+        text.parse()
+    }
+}
+
+impl From<Interface> for String {
+    fn from(interface: Interface) -> Self {
+        interface.0
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One end of a tunnel: an IP address and a UDP port, 4789 when none is written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Endpoint(SocketAddr);
+
+impl Endpoint {
+    /// Address and port.
+    pub const fn get(self) -> SocketAddr {
+        self.0
+    }
+}
+
+/// Why a text is not an [`Endpoint`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NotAnEndpoint(String);
+
+impl fmt::Display for NotAnEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not an end of a tunnel: write an IP address and, unless it is 4789, a port, such as 192.0.2.1:4789 or [2001:db8::1]:4789",
+            shortened(&self.0)
+        )
+    }
+}
+
+impl std::error::Error for NotAnEndpoint {}
+
+impl FromStr for Endpoint {
+    type Err = NotAnEndpoint;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEndpoint> {
+        let alone = || Some(SocketAddr::new(text.parse::<IpAddr>().ok()?, VXLAN_PORT));
+        let address = text.parse().ok().or_else(alone);
+        let usable = |address: &SocketAddr| address.port() != 0 && !address.ip().is_multicast();
+        let address = address.filter(usable).map(Self);
+        address.ok_or_else(|| NotAnEndpoint(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Endpoint {
+    type Error = NotAnEndpoint;
+
+    fn try_from(text: String) -> Result<Self, NotAnEndpoint> {
+        text.parse()
+    }
+}
+
+impl From<Endpoint> for String {
+    fn from(endpoint: Endpoint) -> Self {
+        endpoint.to_string()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0.to_string())
+    }
+}
+
+/// An uplink to add. A raw one names its `interface`, a tunnel where to `listen`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UplinkRequest {
+    /// Unique among uplinks.
+    pub name: Name,
+    /// What it is made of.
+    pub kind: UplinkKind,
+    /// Interface of a raw uplink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Interface>,
+    /// Local end of a tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<Endpoint>,
+    /// Faults to play on its frames, for tests: `loss=1%,delay=1ms,seed=7`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<String>,
+}
+
+/// An uplink.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Uplink {
+    /// Unique among uplinks.
+    pub name: Name,
+    /// What it is made of.
+    pub kind: UplinkKind,
+    /// Interface of a raw uplink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<Interface>,
+    /// Local end of a tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listen: Option<Endpoint>,
+    /// Faults that it plays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<String>,
+    /// Whether it outlives the daemon.
+    pub origin: Origin,
+    /// Longest IP packet of an adapter that fits, in bytes.
+    pub mtu: u32,
+    /// Other ends of a tunnel.
+    #[serde(default)]
+    pub peers: Vec<Endpoint>,
+    /// Traffic.
+    #[serde(default)]
+    pub stats: UplinkStats,
+}
+
+/// Traffic of an uplink. All count from its creation and never go back.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UplinkStats {
+    /// Frames of the guests' own Ethernet traffic.
+    pub ethernet: FrameStats,
+    /// RoCEv2 packets.
+    pub roce: FrameStats,
+}
+
+/// Frames in both directions and those thrown away.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FrameStats {
+    /// Frames that left.
+    pub tx_frames: u64,
+    /// Bytes of those.
+    pub tx_bytes: u64,
+    /// Frames that came, those thrown away included.
+    pub rx_frames: u64,
+    /// Bytes of those.
+    pub rx_bytes: u64,
+    /// What was thrown away, by reason; a reason that never happened is absent.
+    #[serde(default)]
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// A peer to add: the other end of a tunnel.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerRequest {
+    /// The tunnel.
+    pub uplink: Name,
+    /// Where the peer listens.
+    pub address: Endpoint,
+}
+
+/// A peer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Peer {
+    /// The tunnel.
+    pub uplink: Name,
+    /// Where the peer listens.
+    pub address: Endpoint,
+    /// Whether it outlives the daemon.
+    pub origin: Origin,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_have_the_port_of_vxlan() {
+        let shown = |text: &str| text.parse::<Endpoint>().map(|end| end.to_string());
+        assert_eq!(shown("192.0.2.1"), Ok("192.0.2.1:4789".to_owned()));
+        assert_eq!(shown("192.0.2.1:5"), Ok("192.0.2.1:5".to_owned()));
+        assert_eq!(shown("2001:db8::1"), Ok("[2001:db8::1]:4789".to_owned()));
+        for bad in ["", "eth1", "192.0.2.1:0", "192.0.2.1:65536", "239.0.0.1"] {
+            assert!(shown(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn interfaces_are_named_as_the_kernel_names_them() {
+        for good in ["eth0", "a", "enp0s31f6.10", "fifteen-bytes-x"] {
+            assert!(good.parse::<Interface>().is_ok(), "{good}");
+        }
+        for bad in ["", ".", "..", "a/b", "a b", "a:1", "sixteen-bytes-xx", "ä"] {
+            assert!(bad.parse::<Interface>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+use std::path::Path;
+
+use vrdma_api::{PortGroupRequest, Vni};
+
+use super::*;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn raw(text: &str, interface: &str) -> UplinkRequest {
+    UplinkRequest {
+        name: name(text),
+        kind: UplinkKind::Raw,
+        interface: Some(interface.parse().unwrap()),
+        listen: None,
+        faults: None,
+    }
+}
+
+fn tunnel(text: &str, listen: &str) -> UplinkRequest {
+    UplinkRequest {
+        kind: UplinkKind::Tunnel,
+        interface: None,
+        listen: Some(listen.parse().unwrap()),
+        ..raw(text, "x")
+    }
+}
+
+fn peer(uplink: &str, address: &str) -> PeerRequest {
+    PeerRequest {
+        uplink: name(uplink),
+        address: address.parse().unwrap(),
+    }
+}
+
+fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
+    PortGroupRequest {
+        name: name(text),
+        vlan: vlan.map(|vlan| vlan.try_into().unwrap()),
+        vni: vni.map(|vni| vni.try_into().unwrap()),
+    }
+}
+
+fn inventory() -> Inventory {
+    Inventory::new(Path::new("/run/vrdma"))
+}
+
+fn with_tunnel() -> Inventory {
+    let mut inventory = inventory();
+    let added = inventory.add_uplink(&tunnel("up0", "192.0.2.1"), Origin::Config);
+    assert_eq!(added.unwrap().id, UplinkId(0));
+    inventory
+}
+
+fn sentence<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> String {
+    refused.unwrap_err().to_string()
+}
+
+#[test]
+fn an_interface_or_address_has_one_uplink() {
+    let mut inventory = with_tunnel();
+    let mut add = |request: &UplinkRequest| inventory.add_uplink(request, Origin::Runtime);
+    add(&raw("up1", "eth1")).unwrap();
+    assert!(sentence(add(&raw("up2", "eth1"))).contains("belongs to the uplink \"up1\""));
+    assert!(sentence(add(&tunnel("up2", "192.0.2.1"))).contains("\"up0\" listens at"));
+    assert!(sentence(add(&raw("up1", "eth2"))).contains("choose another name"));
+    let both = UplinkRequest {
+        listen: tunnel("up3", "192.0.2.9").listen,
+        ..raw("up3", "eth3")
+    };
+    assert!(sentence(add(&both)).contains("needs an interface"));
+}
+
+#[test]
+fn peers_are_other_hosts_of_a_tunnel() {
+    let mut inventory = with_tunnel();
+    inventory
+        .add_uplink(&raw("eth", "eth1"), Origin::Config)
+        .unwrap();
+    let mut add = |request: &PeerRequest| inventory.add_peer(request, Origin::Runtime);
+    add(&peer("up0", "192.0.2.2")).unwrap();
+    for (wrong, part) in [
+        (peer("up0", "192.0.2.2:4789"), "has the peer"),
+        (peer("up0", "192.0.2.1"), "is no other host"),
+        (peer("up0", "0.0.0.0"), "is no other host"),
+        (peer("up0", "2001:db8::2"), "one IP version"),
+        (peer("eth", "192.0.2.2"), "is raw"),
+        (
+            peer("up9", "192.0.2.2"),
+            "there is no uplink \"up9\"; add it first or use one of eth, up0",
+        ),
+    ] {
+        let sentence = sentence(add(&wrong));
+        assert!(sentence.contains(part), "{sentence}");
+    }
+    let address = "192.0.2.2".parse().unwrap();
+    inventory.remove_peer(&name("up0"), address).unwrap();
+    assert!(sentence(inventory.remove_peer(&name("up0"), address)).contains("has no peer"));
+}
+
+#[test]
+fn groups_stay_apart_outside_the_host() {
+    let mut inventory = with_tunnel();
+    let mut add = |request: &PortGroupRequest| inventory.add_portgroup(request, Origin::Runtime);
+    add(&group("a", Some(10), None)).unwrap();
+    assert!(sentence(add(&group("b", None, Some(10)))).contains("VNI 10 belongs"));
+    add(&group("b", Some(11), Some(5000))).unwrap();
+    assert!(sentence(add(&group("c", None, Some(5000)))).contains("VNI 5000 belongs"));
+    add(&group("c", None, None)).unwrap();
+    add(&group("d", None, None)).unwrap();
+    let refused = inventory.add_uplink(&raw("eth", "eth1"), Origin::Runtime);
+    assert!(sentence(refused).contains("\"c\" and \"d\" have no VLAN"));
+    inventory.remove_portgroup(&name("d")).unwrap();
+    inventory
+        .add_uplink(&raw("eth", "eth1"), Origin::Runtime)
+        .unwrap();
+    let refused = inventory.add_portgroup(&group("d", None, Some(7)), Origin::Runtime);
+    assert!(sentence(refused).contains("\"c\" and \"d\" have no VLAN"));
+}
+
+#[test]
+fn segments_default_to_the_vlan() {
+    let mut inventory = inventory();
+    inventory
+        .add_portgroup(&group("a", Some(10), None), Origin::Config)
+        .unwrap();
+    let request = vrdma_api::AdapterRequest {
+        name: name("x"),
+        portgroup: name("a"),
+        mac: None,
+        doorbells: Default::default(),
+    };
+    let segment = inventory
+        .add_adapter(&request, Origin::Config)
+        .unwrap()
+        .segment;
+    assert_eq!(segment.vni, Some(Vni::try_from(10).unwrap()));
+}
