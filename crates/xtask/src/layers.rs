@@ -32,6 +32,7 @@ const ROOMS: &[Room] = &[
     room("pvrdma", &["wire", "verbs", "memory"], true),
     room("vfio-user", &[], true),
     room("api", &[], true),
+    room("provider", &[], false),
     room(
         "daemon",
         &[
@@ -41,6 +42,7 @@ const ROOMS: &[Room] = &[
             "switch",
             "pvrdma",
             "vfio-user",
+            "provider",
             "api",
         ],
         true,

@@ -1,0 +1,99 @@
+//! Taking completions.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
+
+use crate::area::Area;
+use crate::layout::{COMPLETION_BYTES, Completion, DataRecord, cq_header};
+use crate::message::QueueGeometry;
+
+/// A completion queue.
+#[derive(Debug)]
+pub struct CompletionQueue {
+    area: Arc<Area>,
+    ring: QueueGeometry,
+    consumer: u32,
+    /// The daemon's index as last read.
+    producer: u32,
+}
+
+impl CompletionQueue {
+    /// Over the memory of a CQ, fresh or resized; refuses a geometry that does not fit it.
+    pub fn new(area: Arc<Area>, ring: QueueGeometry) -> io::Result<Self> {
+        super::check(&area, cq_header::BYTES, COMPLETION_BYTES, &ring)?;
+        Ok(Self {
+            area,
+            ring,
+            consumer: 0,
+            producer: 0,
+        })
+    }
+
+    /// The oldest entry, with its payload where it belongs.
+    ///
+    /// # Safety
+    /// The buffers of work requests that are not completed yet are still writable, as verbs demand
+    /// of the program: the daemon names their addresses.
+    #[inline]
+    pub unsafe fn poll(&mut self) -> Option<Completion> {
+        if self.consumer == self.producer {
+            self.producer = self.word(cq_header::PRODUCER).load(Acquire);
+            if self.consumer == self.producer {
+                return None;
+            }
+        }
+        let slot = self.consumer & (self.ring.slots - 1);
+        let entry: Completion = self
+            .area
+            .get((self.ring.slots_at + slot * self.ring.stride) as usize);
+        if entry.data_length > 0 {
+            // SAFETY: as promised.
+            unsafe { self.deliver(&entry) };
+        }
+        self.consumer = self.consumer.wrapping_add(1);
+        self.word(cq_header::CONSUMER).store(self.consumer, Release);
+        Some(entry)
+    }
+
+    /// Copies the records of an entry to where they belong.
+    ///
+    /// # Safety
+    /// As for [`poll`](Self::poll).
+    unsafe fn deliver(&self, entry: &Completion) {
+        let mut at = self.ring.data_at + entry.data_offset;
+        let end = at + entry.data_length;
+        while at < end {
+            let record: DataRecord = self.area.get(at as usize);
+            at += size_of::<DataRecord>() as u32;
+            // SAFETY: the record names a buffer that the program posted.
+            unsafe {
+                self.area
+                    .read_into(at as usize, record.addr as *mut u8, record.length as usize);
+            }
+            at += record.length.next_multiple_of(8);
+        }
+    }
+
+    /// Whether entries wait.
+    pub fn is_empty(&self) -> bool {
+        self.consumer == self.word(cq_header::PRODUCER).load(Acquire)
+    }
+
+    /// Asks for a notification about the next entry, or the next solicited or failed one. Asking for
+    /// more replaces asking for less, never the other way round.
+    pub fn arm(&self, what: u32) {
+        self.word(cq_header::ARMED).fetch_max(what, Release);
+        fence(SeqCst);
+    }
+
+    /// What is armed, for moving it to a resized queue.
+    pub fn armed(&self) -> u32 {
+        self.word(cq_header::ARMED).load(Relaxed)
+    }
+
+    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        self.area.u32(self.ring.header as usize + offset)
+    }
+}

@@ -1,0 +1,108 @@
+//! One blocking call at a time.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect,
+    socket_with,
+};
+
+use crate::message::{Call, PACKET_MAX, encode, parse, split};
+use crate::socket::{receive, send};
+
+/// Why a call has no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CallError {
+    /// The daemon refused with this errno.
+    #[error("refused: {0}")]
+    Refused(Errno),
+    /// The connection is gone: nothing works any more.
+    #[error("the connection to vrdmad is gone: {0}")]
+    Lost(Errno),
+}
+
+impl CallError {
+    /// For `errno`; a lost connection is `EIO`, as for a device that was removed.
+    pub fn raw_os_error(self) -> i32 {
+        match self {
+            Self::Refused(errno) => errno.raw_os_error(),
+            Self::Lost(_) => Errno::IO.raw_os_error(),
+        }
+    }
+}
+
+/// A good answer.
+#[derive(Debug)]
+pub struct Answer<R> {
+    /// Its body.
+    pub body: R,
+    /// Descriptors that came with it.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+}
+
+impl Connection {
+    /// Connects. The usual errors are `NotFound` and `ConnectionRefused` (no daemon) and
+    /// `PermissionDenied`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        connect(&socket, &SocketAddrUnix::new(path)?)?;
+        Ok(Self { socket })
+    }
+
+    /// Over a socket that is connected already.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self { socket }
+    }
+
+    /// Asks and waits. Calls must not overlap.
+    pub fn call<T: Call>(
+        &self,
+        request: &T,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Answer<T::Reply>, CallError> {
+        let mut buffer = [0; PACKET_MAX];
+        let packet = encode(T::CODE, 0, request, &mut buffer);
+        send(self.socket.as_fd(), packet, fds, SendFlags::empty()).map_err(CallError::Lost)?;
+        self.answer::<T>()
+    }
+
+    fn answer<T: Call>(&self) -> Result<Answer<T::Reply>, CallError> {
+        let packet = receive(self.socket.as_fd(), RecvFlags::empty()).map_err(CallError::Lost)?;
+        let packet = packet.ok_or(CallError::Lost(Errno::PIPE))?;
+        let (header, body) = split(packet.bytes()).ok_or(CallError::Lost(Errno::PROTO))?;
+        if header.code != T::CODE {
+            return Err(CallError::Lost(Errno::PROTO));
+        }
+        if header.errno != 0 {
+            return Err(CallError::Refused(Errno::from_raw_os_error(
+                header.errno as i32,
+            )));
+        }
+        let body = parse(body).ok_or(CallError::Lost(Errno::PROTO))?;
+        Ok(Answer {
+            body,
+            fds: packet.fds,
+        })
+    }
+}
+
+impl AsFd for Connection {
+    /// Readable when the daemon hung up.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,41 @@
+//! The process's end: calls to the daemon, and the rings as the library uses them.
+//!
+//! Nothing here locks: one thread at a time may use a queue's object, as the library's lock of that
+//! queue provides.
+
+mod completion;
+mod connection;
+mod data;
+mod receive;
+mod send;
+
+pub use completion::CompletionQueue;
+pub use connection::{Answer, CallError, Connection};
+pub use receive::ReceiveQueue;
+pub use send::{Full, SendQueue};
+
+use std::io;
+
+use crate::SLOTS_MAX;
+use crate::area::Area;
+use crate::message::QueueGeometry;
+
+/// Whether a queue's parts lie inside its area: a library of another version must fail and not crash.
+fn check(area: &Area, header_bytes: usize, stride: u32, ring: &QueueGeometry) -> io::Result<()> {
+    let slots = u64::from(ring.slots) * u64::from(ring.stride);
+    let ends = [
+        u64::from(ring.header) + header_bytes as u64,
+        u64::from(ring.slots_at) + slots,
+        u64::from(ring.data_at) + u64::from(ring.data_bytes),
+    ];
+    let inside = ends.iter().all(|end| *end <= area.length() as u64);
+    let shaped = ring.slots.is_power_of_two()
+        && ring.slots <= SLOTS_MAX
+        && ring.stride >= stride
+        && (ring.header | ring.slots_at | ring.stride | ring.data_at).is_multiple_of(8);
+    if inside && shaped {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}

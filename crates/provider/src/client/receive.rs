@@ -1,0 +1,81 @@
+//! Posting receives, to a queue pair's own queue or a shared one.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
+
+use super::Full;
+use crate::area::Area;
+use crate::layout::{Buffer, RecvHeader, queue_header, recv_stride};
+use crate::message::QueueGeometry;
+
+/// A receive queue. Push requests, then publish once.
+#[derive(Debug)]
+pub struct ReceiveQueue {
+    area: Arc<Area>,
+    ring: QueueGeometry,
+    producer: u32,
+}
+
+impl ReceiveQueue {
+    /// Over the memory of a queue pair or SRQ; refuses a geometry that does not fit it.
+    pub fn new(area: Arc<Area>, ring: QueueGeometry) -> io::Result<Self> {
+        super::check(&area, queue_header::BYTES, recv_stride(0), &ring)?;
+        Ok(Self {
+            area,
+            ring,
+            producer: 0,
+        })
+    }
+
+    /// Buffers that a slot holds.
+    pub fn buffers(&self) -> usize {
+        (self.ring.stride as usize - size_of::<RecvHeader>()) / size_of::<Buffer>()
+    }
+
+    /// Posts a receive of at most [`buffers`](Self::buffers) buffers.
+    #[inline]
+    pub fn push(&mut self, wr_id: u64, buffers: &[Buffer]) -> Result<(), Full> {
+        let consumer = self.word(queue_header::CONSUMER).load(Acquire);
+        if self.producer.wrapping_sub(consumer) >= self.ring.slots {
+            return Err(Full);
+        }
+        let slot = self.producer & (self.ring.slots - 1);
+        let at = (self.ring.slots_at + slot * self.ring.stride) as usize;
+        let header = RecvHeader {
+            wr_id,
+            buffers: buffers.len() as u32,
+            reserved: 0,
+        };
+        self.area.put(at, &header);
+        for (index, buffer) in buffers.iter().take(self.buffers()).enumerate() {
+            self.area.put(
+                at + size_of::<RecvHeader>() + index * size_of::<Buffer>(),
+                buffer,
+            );
+        }
+        self.producer = self.producer.wrapping_add(1);
+        Ok(())
+    }
+
+    /// The daemon may take what was pushed; true if the queue pair's doorbell must be rung.
+    #[inline]
+    #[must_use]
+    pub fn publish(&self) -> bool {
+        self.word(queue_header::PRODUCER)
+            .store(self.producer, Release);
+        // The daemon sets the word and looks at the producer, we the other way round.
+        fence(SeqCst);
+        self.word(queue_header::RING).load(Relaxed) != 0
+    }
+
+    /// The queue pair was reset: everything starts at zero.
+    pub fn reset(&mut self) {
+        self.producer = 0;
+    }
+
+    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        self.area.u32(self.ring.header as usize + offset)
+    }
+}

@@ -1,0 +1,25 @@
+//! The daemon's end: requests as they arrive, and the rings with private indices.
+//!
+//! What the client wrote is copied once, checked, and only then used; what the daemon wrote is never
+//! read back.
+
+mod completion;
+mod plan;
+mod request;
+mod work;
+
+pub use completion::CompletionRing;
+pub use plan::{CqPlan, QpPlan, SrqPlan};
+pub use request::{Peer, Request, accept, listen, peer, refuse, reply, take};
+pub use work::{Slot, WorkRing};
+
+/// A ring cannot be used any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum RingError {
+    /// The client's index is impossible.
+    #[error("the client's ring index is impossible")]
+    Index,
+    /// No room for another entry.
+    #[error("the ring is full")]
+    Full,
+}

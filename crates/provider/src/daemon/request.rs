@@ -1,0 +1,135 @@
+//! Requests of clients, without blocking.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
+    bind, listen as start_listening, socket_with,
+};
+
+use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
+use crate::socket::{Packet, borrowed, receive, send};
+
+/// Clients that may wait for being accepted.
+const BACKLOG: i32 = 64;
+
+/// Who is at the other end, as the kernel tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Process in the daemon's PID namespace; `None` if it is not visible there.
+    pub pid: Option<rustix::process::Pid>,
+}
+
+/// One request.
+#[derive(Debug)]
+pub struct Request {
+    header: Header,
+    packet: Packet,
+}
+
+impl Request {
+    /// Code of the header.
+    pub fn code(&self) -> u32 {
+        self.header.code
+    }
+
+    /// The body, when it has the size that its code asks for.
+    pub fn parse<T: Body>(&self) -> Option<T> {
+        split(self.packet.bytes()).and_then(|(_, body)| parse(body))
+    }
+
+    /// The descriptors that came with it; once.
+    pub fn take_fds(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.packet.fds)
+    }
+}
+
+/// Binds the socket. The path must be free.
+pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    start_listening(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Takes a waiting client, if there is one.
+pub fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
+    match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Who is at the other end.
+pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
+    // Not rustix: its process number cannot be 0, which the kernel says of a process that is not
+    // visible in our PID namespace.
+    let mut told = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `told` and `length` are ours, live through the call, and agree in size.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut told).cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
+    }
+    Ok(Peer {
+        uid: told.uid,
+        gid: told.gid,
+        pid: rustix::process::Pid::from_raw(told.pid),
+    })
+}
+
+/// The next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the
+/// client's fault and ends the connection.
+pub fn take(socket: BorrowedFd<'_>) -> Result<Option<Request>, Errno> {
+    let packet = match receive(socket, RecvFlags::DONTWAIT) {
+        Ok(packet) => packet.ok_or(Errno::PIPE)?,
+        Err(Errno::AGAIN) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let (header, _) = split(packet.bytes()).ok_or(Errno::PROTO)?;
+    Ok(Some(Request { header, packet }))
+}
+
+/// Answers. A client that does not take its answers is disconnected: `EAGAIN`.
+pub fn reply<T: Call>(
+    socket: BorrowedFd<'_>,
+    body: &T::Reply,
+    fds: &[OwnedFd],
+) -> Result<(), Errno> {
+    let mut buffer = [0; PACKET_MAX];
+    let packet = encode(T::CODE, 0, body, &mut buffer);
+    send(socket.as_fd(), packet, &borrowed(fds), SendFlags::DONTWAIT)
+}
+
+/// Refuses.
+pub fn refuse(socket: BorrowedFd<'_>, code: u32, errno: Errno) -> Result<(), Errno> {
+    let mut buffer = [0; PACKET_MAX];
+    let packet = encode(
+        code,
+        errno.raw_os_error() as u32,
+        &crate::message::Done {},
+        &mut buffer,
+    );
+    send(socket, packet, &[], SendFlags::DONTWAIT)
+}

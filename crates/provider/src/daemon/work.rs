@@ -1,0 +1,148 @@
+//! Send and receive rings: the client produces, the daemon consumes.
+//!
+//! ```text
+//!   released ≤ fetched ≤ producer ≤ released + slots
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::fence;
+
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::RingError;
+use crate::area::Area;
+use crate::layout::{Buffer, queue_header};
+use crate::message::QueueGeometry;
+
+/// One work queue.
+#[derive(Debug)]
+pub struct WorkRing {
+    area: Arc<Area>,
+    ring: QueueGeometry,
+    producer: u32,
+    fetched: u32,
+    released: u32,
+    /// The consumer index that the client sees.
+    shown: u32,
+}
+
+/// A slot that was fetched: read each part of it once.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'a> {
+    area: &'a Area,
+    at: usize,
+    stride: usize,
+}
+
+impl Slot<'_> {
+    /// A private copy of the header.
+    #[inline]
+    pub fn header<T: FromBytes + IntoBytes>(&self) -> T {
+        self.area.get(self.at)
+    }
+
+    /// A private copy of buffer `index` behind a header `T`; `None` beyond the slot.
+    #[inline]
+    pub fn buffer<T>(&self, index: usize) -> Option<Buffer> {
+        let offset = size_of::<T>() + index.checked_mul(size_of::<Buffer>())?;
+        (offset + size_of::<Buffer>() <= self.stride).then(|| self.area.get(self.at + offset))
+    }
+}
+
+impl WorkRing {
+    /// Over fresh memory that `ring` was planned for.
+    pub fn new(area: Arc<Area>, ring: QueueGeometry) -> Self {
+        Self {
+            area,
+            ring,
+            producer: 0,
+            fetched: 0,
+            released: 0,
+            shown: 0,
+        }
+    }
+
+    /// Slots.
+    pub fn slots(&self) -> u32 {
+        self.ring.slots
+    }
+
+    /// Back to zero, as the client does when the reply to a reset is there.
+    pub fn restart(&mut self) {
+        (self.producer, self.fetched) = (0, 0);
+        (self.released, self.shown) = (0, 0);
+        for word in [
+            queue_header::PRODUCER,
+            queue_header::CONSUMER,
+            queue_header::RING,
+        ] {
+            self.word(word).store(0, Release);
+        }
+    }
+
+    /// Requests that can be fetched; the client's index is read only when the known ones are used up.
+    #[inline]
+    pub fn available(&mut self) -> Result<u32, RingError> {
+        if self.producer == self.fetched {
+            self.refresh()?;
+        }
+        Ok(self.producer.wrapping_sub(self.fetched))
+    }
+
+    /// Reads the client's index and tells how many requests can be fetched.
+    pub fn refresh(&mut self) -> Result<u32, RingError> {
+        let producer = self.word(queue_header::PRODUCER).load(Acquire);
+        let filled = producer.wrapping_sub(self.released);
+        // A producer that moved back behind what was fetched is as impossible as one too far ahead.
+        if filled > self.ring.slots || filled < self.fetched.wrapping_sub(self.released) {
+            return Err(RingError::Index);
+        }
+        self.producer = producer;
+        Ok(producer.wrapping_sub(self.fetched))
+    }
+
+    /// Takes the next request.
+    #[inline]
+    pub fn fetch(&mut self) -> Result<Option<Slot<'_>>, RingError> {
+        if self.available()? == 0 {
+            return Ok(None);
+        }
+        let slot = self.fetched & (self.ring.slots - 1);
+        self.fetched = self.fetched.wrapping_add(1);
+        let at = (self.ring.slots_at + slot * self.ring.stride) as usize;
+        Ok(Some(Slot {
+            area: &self.area,
+            at,
+            stride: self.ring.stride as usize,
+        }))
+    }
+
+    /// The oldest request in use is done.
+    pub fn release(&mut self) {
+        if self.released != self.fetched {
+            self.released = self.released.wrapping_add(1);
+        }
+    }
+
+    /// Lets the client use the slots of requests that are done.
+    #[inline]
+    pub fn show_released(&mut self) {
+        if self.shown != self.released {
+            self.word(queue_header::CONSUMER)
+                .store(self.released, Release);
+            self.shown = self.released;
+        }
+    }
+
+    /// Whether the client must ring after each posting; then look at the ring once more.
+    pub fn demand_ring(&mut self, on: bool) {
+        self.word(queue_header::RING).store(on.into(), Release);
+        fence(SeqCst);
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        self.area.u32(self.ring.header as usize + offset)
+    }
+}

@@ -1,0 +1,177 @@
+//! The doorbell page: which queues were posted to, and whether the daemon sleeps.
+//!
+//! The layout is in the crate head. A ringer sets its bit first and looks at `sleeping` last; the
+//! daemon sets `sleeping` first and looks at the bits last: with a full fence between both steps on
+//! both sides, one of them sees the other.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::QUEUES_MAX;
+use crate::area::Area;
+
+const SLEEPING: usize = 0;
+const SUMMARY: usize = 64;
+const WORDS: usize = 128;
+const BITS: u32 = u64::BITS;
+
+/// Bytes of the page.
+pub const PAGE_BYTES: usize = 4096;
+
+const _: () = assert!(QUEUES_MAX == BITS * BITS);
+
+/// The client's end.
+#[derive(Debug)]
+pub struct Ringer {
+    page: Area,
+    wake: OwnedFd,
+}
+
+impl Ringer {
+    /// With the page and eventfd of the hello's reply.
+    pub fn new(page: BorrowedFd<'_>, wake: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            page: Area::map(page, PAGE_BYTES)?,
+            wake,
+        })
+    }
+
+    /// Tells that queue `bit` was posted to; what was stored before is visible to the daemon.
+    #[inline]
+    pub fn ring(&self, bit: u32) {
+        let bit = bit % QUEUES_MAX;
+        let word = bit / BITS;
+        let old = self
+            .page
+            .u64(WORDS + word as usize * 8)
+            .fetch_or(1 << (bit % BITS), AcqRel);
+        // A bit that was set already has its summary set, or is about to be taken with the word.
+        if old == 0 {
+            self.page.u64(SUMMARY).fetch_or(1 << word, AcqRel);
+        }
+        self.wake_sleeper();
+    }
+
+    #[inline]
+    fn wake_sleeper(&self) {
+        fence(std::sync::atomic::Ordering::SeqCst);
+        let sleeping = self.page.u32(SLEEPING);
+        if sleeping.load(Relaxed) != 0 && sleeping.swap(0, AcqRel) != 0 {
+            // A full counter, the only failure, means that a wake-up is pending.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+/// The daemon's end.
+#[derive(Debug)]
+pub struct Listener {
+    page: Area,
+    page_fd: OwnedFd,
+    wake: OwnedFd,
+}
+
+impl Listener {
+    /// A page and an eventfd of its own.
+    pub fn new() -> io::Result<Self> {
+        let (page, page_fd) = Area::create("vrdma-doorbells", PAGE_BYTES)?;
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self {
+            page,
+            page_fd,
+            wake,
+        })
+    }
+
+    /// For the client.
+    pub fn page(&self) -> BorrowedFd<'_> {
+        self.page_fd.as_fd()
+    }
+
+    /// For the client, and for the daemon's poll set: edge-triggered, so that nobody must read it.
+    pub fn wake(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Takes the bits set since the last call and hands out each; true if there was any. A client
+    /// that writes nonsense sets bits of queues that do not exist.
+    pub fn take(&self, mut rung: impl FnMut(u32)) -> bool {
+        let summary = self.page.u64(SUMMARY);
+        if summary.load(Relaxed) == 0 {
+            return false;
+        }
+        let mut words = summary.swap(0, AcqRel);
+        while words != 0 {
+            let word = words.trailing_zeros();
+            words &= words - 1;
+            let mut bits = self.page.u64(WORDS + word as usize * 8).swap(0, AcqRel);
+            while bits != 0 {
+                rung(word * BITS + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+        true
+    }
+
+    /// Says that the daemon is going to sleep; false if there are bits to take first. Call it for
+    /// every client, then sleep only if all said yes.
+    pub fn sleep(&self) -> bool {
+        self.page.u32(SLEEPING).store(1, Release);
+        fence(std::sync::atomic::Ordering::SeqCst);
+        self.page.u64(SUMMARY).load(Acquire) == 0
+    }
+
+    /// The daemon is awake: no ringer has to wake it.
+    pub fn awake(&self) {
+        self.page.u32(SLEEPING).store(0, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Listener, Ringer) {
+        let listener = Listener::new().unwrap();
+        let wake = listener.wake().try_clone_to_owned().unwrap();
+        let ringer = Ringer::new(listener.page(), wake).unwrap();
+        (listener, ringer)
+    }
+
+    fn taken(listener: &Listener) -> Vec<u32> {
+        let mut bits = Vec::new();
+        listener.take(|bit| bits.push(bit));
+        bits
+    }
+
+    #[test]
+    fn each_queue_rung_is_heard_once() {
+        let (listener, ringer) = pair();
+        for bit in [4095, 0, 63, 64, 64] {
+            ringer.ring(bit);
+        }
+        assert_eq!(taken(&listener), [0, 63, 64, 4095]);
+        assert_eq!(taken(&listener), [0; 0]);
+        ringer.ring(64);
+        assert_eq!(taken(&listener), [64]);
+    }
+
+    #[test]
+    fn only_a_sleeper_is_woken_and_only_once() {
+        let (listener, ringer) = pair();
+        let mut count = [0; 8];
+        ringer.ring(1);
+        assert!(rustix::io::read(listener.wake(), &mut count).is_err());
+        assert!(!listener.sleep(), "there is a bit to take");
+        taken(&listener);
+        assert!(listener.sleep());
+        ringer.ring(2);
+        ringer.ring(3);
+        assert_eq!(rustix::io::read(listener.wake(), &mut count), Ok(8));
+        assert_eq!(u64::from_ne_bytes(count), 1);
+    }
+}

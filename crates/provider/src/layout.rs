@@ -1,0 +1,251 @@
+//! What the rings hold, byte for byte, and how large the parts of a queue's memory are.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{DATA_ALIGN, EAGER_MAX};
+
+/// Offsets of the words of a work queue's header; see the crate head.
+pub mod queue_header {
+    /// Client's index.
+    pub const PRODUCER: usize = 0;
+    /// Daemon's index.
+    pub const CONSUMER: usize = 64;
+    /// Whether posting must ring.
+    pub const RING: usize = 128;
+    /// Bytes.
+    pub const BYTES: usize = 256;
+}
+
+/// Marks the place of a work queue's header: [`queue_header`] has the offsets of its words.
+pub struct QueueHeader;
+
+/// Offsets of the words of a completion queue's header; see the crate head.
+pub mod cq_header {
+    /// Client's index.
+    pub const CONSUMER: usize = 0;
+    /// What the client wants to be notified of.
+    pub const ARMED: usize = 64;
+    /// Daemon's index.
+    pub const PRODUCER: usize = 128;
+    /// Bytes.
+    pub const BYTES: usize = 256;
+}
+
+/// Values of a completion queue's `armed` word.
+pub mod armed {
+    /// No notification.
+    pub const NO: u32 = 0;
+    /// For a solicited completion or an error.
+    pub const SOLICITED: u32 = 1;
+    /// For any completion.
+    pub const ANY: u32 = 2;
+}
+
+/// Flags of a send slot: `enum ibv_send_flags`, and ours from bit 31 down.
+pub mod send_flag {
+    /// Wait for earlier READs and atomics.
+    pub const FENCE: u32 = 1;
+    /// Complete with an entry.
+    pub const SIGNALED: u32 = 2;
+    /// Solicited event at the peer.
+    pub const SOLICITED: u32 = 4;
+    /// Payload is in the data area; there are no buffers.
+    pub const DATA: u32 = 1 << 31;
+}
+
+/// Operations of a send slot: `enum ibv_wr_opcode`.
+#[allow(missing_docs)] // the names are the field's own
+pub mod opcode {
+    pub const RDMA_WRITE: u32 = 0;
+    pub const RDMA_WRITE_WITH_IMM: u32 = 1;
+    pub const SEND: u32 = 2;
+    pub const SEND_WITH_IMM: u32 = 3;
+    pub const RDMA_READ: u32 = 4;
+    pub const ATOMIC_CMP_AND_SWP: u32 = 5;
+    pub const ATOMIC_FETCH_AND_ADD: u32 = 6;
+    pub const LOCAL_INV: u32 = 7;
+    pub const BIND_MW: u32 = 8;
+    pub const SEND_WITH_INV: u32 = 9;
+}
+
+/// Where a datagram goes: `struct ibv_ah_attr` for RoCE.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct AddressVector {
+    /// Destination.
+    pub dgid: [u8; 16],
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Our GID.
+    pub sgid_index: u8,
+    /// IP hop limit.
+    pub hop_limit: u8,
+    /// IP traffic class.
+    pub traffic_class: u8,
+    /// Service level.
+    pub sl: u8,
+    /// Destination's Ethernet address if the program knows it, else zero: the daemon finds out.
+    pub dmac: [u8; 6],
+    /// Port, 1.
+    pub port: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+/// Start of a send slot, 128 bytes; buffers follow.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct SendHeader {
+    /// Cookie of the completion.
+    pub wr_id: u64,
+    /// [`opcode`].
+    pub opcode: u32,
+    /// [`send_flag`].
+    pub flags: u32,
+    /// Buffers behind this header.
+    pub buffers: u32,
+    /// Immediate data in the order of the wire, or the rkey to invalidate, native.
+    pub imm: [u8; 4],
+    /// With [`send_flag::DATA`]: where the payload is, from the start of the data area.
+    pub data_offset: u32,
+    /// With [`send_flag::DATA`]: bytes of payload.
+    pub data_length: u32,
+    /// Peer's address.
+    pub remote_addr: u64,
+    /// Peer's key; of a bind: the new rkey.
+    pub rkey: u32,
+    /// Datagrams: peer's QP. Bind: handle of the memory window.
+    pub target: u32,
+    /// Compare value or addend; of a bind: the address.
+    pub compare_add: u64,
+    /// Swap value; of a bind: the length.
+    pub swap: u64,
+    /// Datagrams: Q_Key. Bind: access flags.
+    pub qkey: u32,
+    /// Bind: lkey of the region.
+    pub bind_lkey: u32,
+    /// Datagrams: the path.
+    pub address: AddressVector,
+    /// Zero.
+    pub reserved: [u64; 3],
+}
+
+/// Start of a receive slot; buffers follow.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct RecvHeader {
+    /// Cookie of the completion.
+    pub wr_id: u64,
+    /// Buffers behind this header.
+    pub buffers: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// One buffer: `struct ibv_sge`.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Buffer {
+    /// First byte.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Region.
+    pub lkey: u32,
+}
+
+/// Flags of a completion: `enum ibv_wc_flags`.
+pub mod wc_flag {
+    /// The 40 bytes in front of a datagram are there.
+    pub const GRH: u32 = 1;
+    /// `imm` is immediate data.
+    pub const WITH_IMM: u32 = 2;
+    /// `imm` is an invalidated rkey.
+    pub const WITH_INV: u32 = 8;
+}
+
+/// A completion queue entry, 64 bytes.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Completion {
+    /// Cookie of the work request.
+    pub wr_id: u64,
+    /// Number of the queue pair on the wire.
+    pub qp_num: u32,
+    /// `enum ibv_wc_opcode`.
+    pub opcode: u32,
+    /// `enum ibv_wc_status`.
+    pub status: u32,
+    /// Bytes received or read; a datagram's include its 40-byte GRH area.
+    pub byte_len: u32,
+    /// Immediate data in the order of the wire, or the invalidated rkey, native.
+    pub imm: [u8; 4],
+    /// Sender's QP.
+    pub src_qp: u32,
+    /// [`wc_flag`].
+    pub flags: u32,
+    /// Service level: 9 for a datagram over IPv6, 10 over IPv4, where UCX looks for it.
+    pub sl: u32,
+    /// Records in the data area: where.
+    pub data_offset: u32,
+    /// Records in the data area: bytes, 0 for none.
+    pub data_length: u32,
+    /// Nanoseconds of the daemon's clock when it was written.
+    pub timestamp: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Start of a record in a CQ's data area; the bytes follow, padded to 8.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DataRecord {
+    /// Where the bytes belong in the program's memory.
+    pub addr: u64,
+    /// Bytes.
+    pub length: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Bytes of a [`Completion`].
+pub const COMPLETION_BYTES: u32 = size_of::<Completion>() as u32;
+
+/// Bytes of a send slot for that many buffers.
+pub const fn send_stride(buffers: u32) -> u32 {
+    (size_of::<SendHeader>() as u32 + buffers * size_of::<Buffer>() as u32).next_multiple_of(64)
+}
+
+/// Bytes of a receive slot for that many buffers.
+pub const fn recv_stride(buffers: u32) -> u32 {
+    (size_of::<RecvHeader>() as u32 + buffers * size_of::<Buffer>() as u32).next_multiple_of(32)
+}
+
+/// Bytes of a send queue's data area: each slot can hold `inline` bytes at the same time, and at
+/// least some eager payloads fit.
+pub const fn send_data_bytes(slots: u32, inline: u32) -> u32 {
+    const LEAST: u32 = 16 * EAGER_MAX;
+    let all = slots * inline.next_multiple_of(DATA_ALIGN) + EAGER_MAX;
+    if all > LEAST { all } else { LEAST }
+}
+
+const _: () = {
+    assert!(size_of::<SendHeader>() == 128);
+    assert!(size_of::<AddressVector>() == 32);
+    assert!(size_of::<RecvHeader>() == 16);
+    assert!(size_of::<Buffer>() == 16);
+    assert!(size_of::<Completion>() == 64);
+    assert!(size_of::<DataRecord>() == 16);
+};

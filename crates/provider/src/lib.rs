@@ -1,0 +1,128 @@
+//! The protocol between a process's libibverbs and the daemon.
+//!
+//! ```text
+//!   libibverbs in the process                               vrdmad
+//!      Connection ── SOCK_SEQPACKET: one request, one reply ──► control of objects
+//!      SendQueue, ReceiveQueue ── memfd: slots, producer ─────► reads private copies
+//!      CompletionQueue ◄───────── memfd: entries, producer ──── writes
+//!      Doorbells ──────────────── memfd: bits, `sleeping` ────► polls, or sleeps on the eventfd
+//!      channel, async events ◄─── pipes: 8 and 16 byte records ─ writes
+//! ```
+//!
+//! Both ends live here. [`client`] is for the process (no thread, no async, no allocation per work
+//! request), [`daemon`] for the other side, which takes private copies, checks every index and trusts
+//! nothing that it reads. This room does not know what the verbs mean, nor how either side stores
+//! its objects. Everything is native-endian: both ends run on one host.
+//!
+//! # Control messages
+//!
+//! The socket's path is `$VRDMA_SOCKET`, else the first of [`socket::DEFAULT_PATHS`] that exists
+//! ([`socket::path`] decides). A connection is one `ibv_open_device`: its end destroys all its
+//! objects. A packet is a [`message::Header`] and a body of fixed size whose type the code gives; a
+//! reply has the same code and the errno (0: the body is valid). [`message::Call`] ties a request
+//! to its code and reply.
+//! Descriptors travel as SCM_RIGHTS beside the message that names them below:
+//!
+//! | request | fds with it | fds with the reply |
+//! |---|---|---|
+//! | [`message::ListAdapter`] (also before hello) | | |
+//! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end) |
+//! | [`message::QueryDevice`], [`message::QueryPort`], [`message::QueryGid`] | | |
+//! | [`message::AllocPd`], [`message::DeallocPd`] | | |
+//! | [`message::RegMr`] | optional: the file behind a shared mapping | |
+//! | [`message::DeregMr`], [`message::AllocMw`], [`message::DeallocMw`] | | |
+//! | [`message::CreateChannel`] | | completion pipe (read end) |
+//! | [`message::CreateCq`], [`message::ResizeCq`] | | ring |
+//! | [`message::CreateSrq`] | | ring |
+//! | [`message::CreateQp`] | | rings |
+//! | the rest | | |
+//!
+//! Device facts that need no message: one port, one pkey 0xffff at index 0, link layer Ethernet,
+//! GID 0 the link-local one of the MAC and GID 1 the IPv4-mapped address, both RoCE v2. Address
+//! handles live in the library: a datagram carries its [`layout::AddressVector`].
+//!
+//! # Queues
+//!
+//! Every queue pair, SRQ and CQ has a memfd of its own, made and sealed by the daemon, so that it
+//! cannot shrink. Its reply tells the offsets ([`message::QueueGeometry`]). Each work queue begins
+//! with a [`layout::QueueHeader`]:
+//!
+//! ```text
+//!   +0    producer   written by the client    free-running u32; slot = index & (slots - 1)
+//!   +64   consumer   written by the daemon    slots before it may be used again
+//!   +128  ring       written by the daemon    not 0: the client must ring after posting here
+//! ```
+//!
+//! A send slot is a [`layout::SendHeader`] and its buffers ([`layout::Buffer`]); a receive slot a
+//! [`layout::RecvHeader`] and its buffers. Payload of SENDs and WRITEs up to [`EAGER_MAX`] bytes and
+//! all of `IBV_SEND_INLINE` goes by value into the send queue's data area, a ring of bytes behind the
+//! slots: [`layout::send_flag::DATA`] with offset and length in the slot, and no buffers. The
+//! library must have checked the lkeys before it copies; if in doubt it posts buffers, and the
+//! daemon judges. A piece of data is contiguous, aligned to [`DATA_ALIGN`], and free again when its
+//! slot is.
+//!
+//! Posting to a send queue: write slots, store the producer (release), set the queue pair's bit in
+//! the doorbell page, fence, and if `sleeping` is set, clear it and write the eventfd. Once for a
+//! chain of requests. Posting receives takes no doorbell unless the queue's `ring` is set (the
+//! daemon must flush a queue pair in error).
+//!
+//! # Completions
+//!
+//! ```text
+//!   +0    consumer   written by the client    free-running
+//!   +64   armed      written by the client    0 no, 1 solicited or error, 2 any; the daemon takes it to 0
+//!   +128  producer   written by the daemon
+//! ```
+//!
+//! An entry is a [`layout::Completion`]. If `data_length` is not 0, the payload of a short receive or
+//! READ has not been put into the program's buffers: the CQ's data area holds records
+//! ([`layout::DataRecord`]: address, length, then the bytes padded to 8) that `poll` copies before the
+//! entry is handed out. [`client::CompletionQueue::poll`] does so.
+//!
+//! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: once for each arming, when an
+//! entry is added later. As with an adapter, a program looks at the queue once more after it armed.
+//! Notifications that were in the pipe when a CQ went away must be dropped by the reader.
+//! An asynchronous event is a [`message::AsyncEvent`] of 16 bytes in the pipe of the hello.
+//!
+//! # Sleeping
+//!
+//! ```text
+//!   +0    sleeping     1: a ringer must clear it and write the eventfd
+//!   +64   summary      bit i: word i has bits
+//!   +128  words[64]    bit b of word w: queue w * 64 + b was posted to
+//! ```
+//!
+//! The bit number of a queue pair is `doorbell` in the reply of its creation.
+
+pub mod area;
+pub mod client;
+pub mod daemon;
+pub mod doorbell;
+pub mod layout;
+pub mod message;
+pub mod socket;
+#[cfg(test)]
+mod tests;
+
+/// Version of everything here; both ends must agree. A hello with another one is answered
+/// `EPROTONOSUPPORT` and the daemon's version.
+pub const VERSION: u32 = 1;
+
+/// Longest payload that travels by value through a ring. A memory access by `/proc/self/mem` costs
+/// 1 us whatever its size; copying this much twice costs less.
+pub const EAGER_MAX: u32 = 8192;
+
+/// Alignment of pieces of a data area.
+pub const DATA_ALIGN: u32 = 64;
+
+/// Queue pairs of one client: the bits of the doorbell page.
+pub const QUEUES_MAX: u32 = 4096;
+
+/// Entries of a work queue or CQ at most.
+pub const SLOTS_MAX: u32 = 1 << 16;
+
+/// Buffers of one work request at most.
+pub const BUFFERS_MAX: u32 = 32;
+
+/// `IBV_SEND_INLINE` payload at most.
+pub const INLINE_MAX: u32 = 1024;

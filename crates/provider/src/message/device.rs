@@ -1,0 +1,120 @@
+//! What the device can do.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::call;
+
+/// Limits of the device.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QueryDevice {}
+call!(QueryDevice = QueryDevice -> DeviceReply);
+
+/// `struct ibv_device_attr`, as far as the daemon decides it.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DeviceReply {
+    /// Version of the daemon, `major << 32 | minor << 16 | patch`.
+    pub firmware: u64,
+    /// Longest region.
+    pub max_mr_size: u64,
+    /// `enum ibv_device_cap_flags`.
+    pub capabilities: u64,
+    /// Queue pairs.
+    pub max_qp: u32,
+    /// Requests of a queue.
+    pub max_qp_wr: u32,
+    /// Buffers of a request.
+    pub max_sge: u32,
+    /// Buffers of a READ.
+    pub max_sge_rd: u32,
+    /// Completion queues.
+    pub max_cq: u32,
+    /// Entries of one.
+    pub max_cqe: u32,
+    /// Regions.
+    pub max_mr: u32,
+    /// Protection domains.
+    pub max_pd: u32,
+    /// Incoming READs and atomics of a queue pair.
+    pub max_qp_rd_atom: u32,
+    /// The same, outgoing.
+    pub max_qp_init_rd_atom: u32,
+    /// `enum ibv_atomic_cap`.
+    pub atomic_cap: u32,
+    /// Memory windows.
+    pub max_mw: u32,
+    /// Shared receive queues.
+    pub max_srq: u32,
+    /// Requests of one.
+    pub max_srq_wr: u32,
+    /// Buffers of one's request.
+    pub max_srq_sge: u32,
+    /// Multicast groups.
+    pub max_mcast_grp: u32,
+    /// Queue pairs of one group.
+    pub max_mcast_qp_attach: u32,
+    /// Bytes of inline data.
+    pub max_inline: u32,
+}
+
+/// State of port 1.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QueryPort {}
+call!(QueryPort = QueryPort -> PortReply);
+
+/// `struct ibv_port_attr`, as far as the daemon decides it.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct PortReply {
+    /// `enum ibv_port_state`.
+    pub state: u32,
+    /// `enum ibv_mtu`.
+    pub max_mtu: u32,
+    /// `enum ibv_mtu`.
+    pub active_mtu: u32,
+    /// Entries of the GID table.
+    pub gids: u32,
+    /// Longest message.
+    pub max_msg_size: u32,
+    /// `port_cap_flags`.
+    pub capabilities: u32,
+    /// Width code.
+    pub active_width: u8,
+    /// Speed code.
+    pub active_speed: u8,
+    /// Physical state.
+    pub phys_state: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+/// One entry of the GID table. `ENODATA` if it is empty, `EINVAL` beyond the table.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QueryGid {
+    /// Which.
+    pub index: u32,
+}
+call!(QueryGid = QueryGid -> GidReply);
+
+/// A GID; all are RoCE v2.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct GidReply {
+    /// Its bytes.
+    pub gid: [u8; 16],
+}

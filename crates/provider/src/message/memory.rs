@@ -1,0 +1,151 @@
+//! Protection domains, memory regions and windows.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Done, call};
+
+/// Bits of access: `enum ibv_access_flags`. Unknown ones of the optional range (bits 20 to 29) are
+/// ignored, other unknown ones are refused.
+pub mod access {
+    /// The device may write.
+    pub const LOCAL_WRITE: u32 = 1;
+    /// Peers may write.
+    pub const REMOTE_WRITE: u32 = 2;
+    /// Peers may read.
+    pub const REMOTE_READ: u32 = 4;
+    /// Peers may do atomics.
+    pub const REMOTE_ATOMIC: u32 = 8;
+    /// Windows may be bound to it.
+    pub const MW_BIND: u32 = 16;
+    /// Addresses of the region start at 0.
+    pub const ZERO_BASED: u32 = 32;
+    /// No page is needed before it is touched.
+    pub const ON_DEMAND: u32 = 64;
+    /// Hint.
+    pub const HUGETLB: u32 = 128;
+}
+
+/// Makes a protection domain.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct AllocPd {}
+call!(AllocPd = AllocPd -> PdReply);
+
+/// A protection domain.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct PdReply {
+    /// Handle.
+    pub pd: u32,
+}
+
+/// `EBUSY` while something is in it.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DeallocPd {
+    /// Handle.
+    pub pd: u32,
+}
+call!(DeallocPd = DeallocPd -> Done);
+
+/// The file behind a shared mapping, whose descriptor comes with the request.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct FileRange {
+    /// Where the region's first page is in the file, a multiple of 4096.
+    pub offset: u64,
+    /// Bytes to map, a multiple of 4096 that covers the region; 0: no file.
+    pub length: u64,
+}
+
+/// Registers memory. The client has made sure that the range is mapped, and writable if the access
+/// asks for it (`MADV_POPULATE_WRITE`, `MADV_POPULATE_READ`), unless it is on demand; the daemon
+/// finds out anyway when it touches it. Errors: `EINVAL`, `EFAULT`, `ENOMEM` (quota).
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct RegMr {
+    /// First byte in the client's memory.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Address of the first byte as work requests and peers name it.
+    pub iova: u64,
+    /// Handle.
+    pub pd: u32,
+    /// [`access`].
+    pub access: u32,
+    /// Optional.
+    pub file: FileRange,
+}
+call!(RegMr = RegMr -> MrReply);
+
+/// A region.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct MrReply {
+    /// Handle.
+    pub mr: u32,
+    /// Local key.
+    pub lkey: u32,
+    /// Remote key.
+    pub rkey: u32,
+}
+
+/// When the reply is there, nothing reaches the region any more.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DeregMr {
+    /// Handle.
+    pub mr: u32,
+}
+call!(DeregMr = DeregMr -> Done);
+
+/// Makes an unbound memory window; binding is a work request.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct AllocMw {
+    /// Handle.
+    pub pd: u32,
+    /// 1 or 2: `enum ibv_mw_type`.
+    pub mw_type: u32,
+}
+call!(AllocMw = AllocMw -> MwReply);
+
+/// A memory window.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct MwReply {
+    /// Handle.
+    pub mw: u32,
+    /// Its first rkey.
+    pub rkey: u32,
+}
+
+/// Ends a memory window.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DeallocMw {
+    /// Handle.
+    pub mw: u32,
+}
+call!(DeallocMw = DeallocMw -> Done);

@@ -1,0 +1,211 @@
+//! Queue pairs and multicast.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Done, QueueGeometry, call};
+use crate::layout::AddressVector;
+
+/// Transport services: `enum ibv_qp_type`.
+pub mod qp_type {
+    /// Reliable connection.
+    pub const RC: u32 = 2;
+    /// Unreliable connection.
+    pub const UC: u32 = 3;
+    /// Unreliable datagram.
+    pub const UD: u32 = 4;
+}
+
+/// `struct ibv_qp_cap`.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QpCapacity {
+    /// Send requests.
+    pub max_send_wr: u32,
+    /// Receives.
+    pub max_recv_wr: u32,
+    /// Buffers of a send request.
+    pub max_send_sge: u32,
+    /// Buffers of a receive.
+    pub max_recv_sge: u32,
+    /// Bytes of inline data.
+    pub max_inline: u32,
+}
+
+/// Makes a queue pair.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct CreateQp {
+    /// What events name it by.
+    pub cookie: u64,
+    /// Handle.
+    pub pd: u32,
+    /// [`qp_type`].
+    pub qp_type: u32,
+    /// Handle.
+    pub send_cq: u32,
+    /// Handle.
+    pub recv_cq: u32,
+    /// Handle, when [`has_srq`](Self::has_srq).
+    pub srq: u32,
+    /// 0 or 1.
+    pub has_srq: u32,
+    /// Every send request completes with an entry: 0 or 1.
+    pub signal_all: u32,
+    /// Wanted at least.
+    pub capacity: QpCapacity,
+}
+call!(CreateQp = CreateQp -> QpReply);
+
+/// A queue pair.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QpReply {
+    /// Handle.
+    pub qp: u32,
+    /// Number on the wire.
+    pub qp_num: u32,
+    /// Bit in the doorbell page.
+    pub doorbell: u32,
+    /// Bytes of its memory.
+    pub bytes: u32,
+    /// What it got.
+    pub capacity: QpCapacity,
+    /// Send queue.
+    pub send: QueueGeometry,
+    /// Receive queue; no slots with a shared one.
+    pub recv: QueueGeometry,
+}
+
+/// `struct ibv_qp_attr` without the alternate path.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QpAttributes {
+    /// `enum ibv_qp_state`
+    pub state: u32,
+    /// `enum ibv_qp_state`
+    pub current_state: u32,
+    /// `enum ibv_mtu`
+    pub path_mtu: u32,
+    /// Q_Key.
+    pub qkey: u32,
+    /// Expected PSN.
+    pub rq_psn: u32,
+    /// First PSN.
+    pub sq_psn: u32,
+    /// Peer's QP.
+    pub dest_qp_num: u32,
+    /// [`access`](super::access)
+    pub access: u32,
+    /// Path.
+    pub address: AddressVector,
+    /// Index.
+    pub pkey_index: u16,
+    /// Raise an event when drained.
+    pub en_sqd_async_notify: u8,
+    /// Read only: draining.
+    pub sq_draining: u8,
+    /// Outgoing READs and atomics.
+    pub max_rd_atomic: u8,
+    /// Incoming READs and atomics.
+    pub max_dest_rd_atomic: u8,
+    /// Timer code.
+    pub min_rnr_timer: u8,
+    /// Port.
+    pub port: u8,
+    /// Time-out exponent.
+    pub timeout: u8,
+    /// Retries.
+    pub retry_count: u8,
+    /// RNR retries.
+    pub rnr_retry: u8,
+    /// Zero.
+    pub reserved: u8,
+}
+
+/// Changes a queue pair. After RESET both indices of its rings are zero: the library starts at zero
+/// again when the reply is there. `EINVAL` for transitions, attributes and values.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct ModifyQp {
+    /// Handle.
+    pub qp: u32,
+    /// `enum ibv_qp_attr_mask`
+    pub mask: u32,
+    /// What the mask names.
+    pub attributes: QpAttributes,
+}
+call!(ModifyQp = ModifyQp -> Done);
+
+/// Asks for the attributes.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QueryQp {
+    /// Handle.
+    pub qp: u32,
+}
+call!(QueryQp = QueryQp -> QueryQpReply);
+
+/// All attributes.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct QueryQpReply {
+    /// As they are now.
+    pub attributes: QpAttributes,
+    /// As at creation.
+    pub capacity: QpCapacity,
+}
+
+/// None of its completions is written afterwards; those in CQs stay until the library skips them.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DestroyQp {
+    /// Handle.
+    pub qp: u32,
+}
+call!(DestroyQp = DestroyQp -> Done);
+
+/// Lets a datagram QP receive what is sent to a multicast GID.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct AttachMcast {
+    /// Handle.
+    pub qp: u32,
+    /// Zero in RoCE.
+    pub lid: u32,
+    /// Group.
+    pub gid: [u8; 16],
+}
+call!(AttachMcast = AttachMcast -> Done);
+
+/// Ends that.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct DetachMcast {
+    /// Handle.
+    pub qp: u32,
+    /// Zero in RoCE.
+    pub lid: u32,
+    /// Group.
+    pub gid: [u8; 16],
+}
+call!(DetachMcast = DetachMcast -> Done);
