@@ -38,11 +38,11 @@ pub use sidr_rep::{SidrRep, SidrRepView, SidrStatus};
 pub use sidr_req::{SidrReq, SidrReqView};
 
 /// Name that one side gives a connection in the making (IBTA 12.7.1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CommId(pub u32);
 
 /// Which service the active side wants (IBTA 12.7.3).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ServiceId(pub u64);
 
 /// Which message of the other side a message speaks of (IBTA 12.7.13, 12.7.35).

@@ -29,6 +29,7 @@ const ROOMS: &[Room] = &[
     room("verbs", &["wire"], true),
     room("memory", &["verbs"], false),
     room("switch", &["wire"], true),
+    room("cm", &["wire"], true),
     room("pvrdma", &["wire", "verbs", "memory"], true),
     room("vfio-user", &[], true),
     room("api", &[], true),

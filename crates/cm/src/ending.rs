@@ -1,0 +1,104 @@
+//! How connections end.
+
+use core::time::Duration;
+
+use vrdma_wire::cm::{CommId, Drep, Dreq, PrivateData, RejectReason};
+
+use crate::connection::{MAX_RETRIES, State, drep};
+use crate::event::Event;
+use crate::machine::Cm;
+use crate::terms::{Ends, Refused};
+
+impl Cm {
+    /// Ends a connection. [`Event::Disconnected`] follows, unless it came already.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`], and [`Refused::State`] while there is no connection yet.
+    pub fn disconnect(&mut self, id: CommId, now: Duration) -> Result<(), Refused> {
+        let connection = self.store.get_mut(id).ok_or(Refused::Unknown)?;
+        match connection.state {
+            State::DreqSent | State::TimeWait => return Ok(()),
+            State::Established | State::RepSent => {}
+            State::ReqSent | State::ReqReceived | State::RepReceived => return Err(Refused::State),
+        }
+        connection.state = State::DreqSent;
+        connection.retries = MAX_RETRIES.get();
+        let until = now + connection.wait(None);
+        let dreq = connection.dreq();
+        self.store.set_deadline(id, Some(until));
+        self.say_and_keep(id, dreq);
+        Ok(())
+    }
+
+    /// The owner wants no more of a connection or question in whatever state; the peer is told what
+    /// it needs to know, events do not follow.
+    pub fn release(&mut self, id: CommId, now: Duration) {
+        let Some(connection) = self.store.get_mut(id) else {
+            return self.release_question(id);
+        };
+        connection.owned = false;
+        let farewell = match connection.state {
+            State::ReqSent => connection.gave_up(self.guid),
+            State::ReqReceived | State::RepReceived => {
+                connection.rej(RejectReason::CONSUMER, PrivateData::EMPTY)
+            }
+            State::RepSent | State::Established => {
+                // A state that `disconnect` takes.
+                let _ends_by_itself = self.disconnect(id, now);
+                return;
+            }
+            State::DreqSent | State::TimeWait => return,
+        };
+        self.say(id, farewell);
+        self.drop_connection(id);
+    }
+
+    /// Both sides know of the end, or the other one does not answer.
+    pub(crate) fn end(&mut self, id: CommId, now: Duration) {
+        let Some(connection) = self.store.get_mut(id) else {
+            return;
+        };
+        connection.state = State::TimeWait;
+        connection.last = None;
+        let until = now + connection.timewait();
+        self.store.set_deadline(id, Some(until));
+        self.tell(id, Event::Disconnected(id));
+    }
+
+    pub(crate) fn on_dreq(&mut self, ends: Ends, transaction: u64, dreq: &Dreq, now: Duration) {
+        let known = self.store.get(dreq.remote).filter(|connection| {
+            connection.remote == dreq.local && connection.ends.remote == ends.remote
+        });
+        let answer = match known {
+            Some(connection) => connection.drep(),
+            // Forgotten here: the peer may forget it too.
+            None => return self.send(ends, transaction, drep(dreq.remote, dreq.local)),
+        };
+        let state = known.map(|connection| connection.state);
+        match state {
+            Some(State::RepSent | State::Established | State::DreqSent) => {
+                self.send(ends, transaction, answer);
+                self.end(dreq.remote, now);
+            }
+            Some(State::TimeWait) => self.send(ends, transaction, answer),
+            // The peer ends what this side's owner has not answered yet.
+            Some(State::RepReceived | State::ReqReceived) => {
+                self.send(ends, transaction, answer);
+                let gone = Event::Rejected(dreq.remote, RejectReason::STALE, PrivateData::EMPTY);
+                self.forget(dreq.remote, gone);
+            }
+            Some(State::ReqSent) | None => {}
+        }
+    }
+
+    pub(crate) fn on_drep(&mut self, ends: Ends, drep: &Drep, now: Duration) {
+        let waits = self.store.get(drep.remote).is_some_and(|connection| {
+            connection.state == State::DreqSent
+                && connection.remote == drep.local
+                && connection.ends.remote == ends.remote
+        });
+        if waits {
+            self.end(drep.remote, now);
+        }
+    }
+}

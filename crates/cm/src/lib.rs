@@ -1,0 +1,53 @@
+//! The communication manager of one adapter (IBTA chapter 12): how two sides agree on queue pairs.
+//!
+//! ```text
+//!   active side                                  passive side
+//!   connect ──► ReqSent ────── REQ ──────────► ReqReceived ──► Requested
+//!                  │   ◄────── MRA, REJ ───────     │ accept, reject
+//!   Replied ◄── RepReceived ◄─ REP ──────────── RepSent
+//!   ready ───► Established ─── RTU ──────────► Established ──► Established
+//!
+//!   either side
+//!   disconnect ─► DreqSent ── DREQ ──► TimeWait ──► Disconnected
+//!   Disconnected ◄─ TimeWait ◄── DREP ────┘
+//!   TimewaitOver ◄──┘ after the time in which old packets may still arrive
+//! ```
+//! Datagram services are asked for by SIDR_REQ and answered by SIDR_REP.
+//!
+//! Sans-IO: [`Cm`] takes commands, datagrams and the time; it gives datagrams ([`Outgoing`]), events
+//! ([`Event`]) and the moment at which it wants to be asked again. An unanswered message is repeated,
+//! a repeated message is answered again, and a peer that stays silent ends the connection.
+//!
+//! What the room does not know: queue pairs as objects, ports and who may listen on them, IP
+//! addresses other than as GIDs, users, sockets.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod active;
+mod connection;
+mod ending;
+mod event;
+mod ip;
+mod listeners;
+mod machine;
+mod passive;
+mod sidr;
+mod store;
+mod terms;
+
+pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
+pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
+pub use listeners::{Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
+pub use machine::{Cm, Identity, Outgoing, Received};
+pub use store::MAX_CONNECTIONS;
+pub use terms::{Acceptance, Call, Ends, Link, Refused, Resolve, Side, SidrAnswer};
+pub use vrdma_wire::cm::{
+    CommId, ConnectionType, PortSpace, PrivateData, RejectReason, ServiceId, SidrStatus,
+};
+
+#[cfg(test)]
+mod tests;

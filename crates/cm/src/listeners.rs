@@ -1,0 +1,104 @@
+//! Who listens where, and how many calls wait for each.
+
+use alloc::collections::BTreeMap;
+
+use vrdma_wire::Gid;
+use vrdma_wire::cm::ServiceId;
+
+use crate::terms::Refused;
+
+/// Listeners of one adapter; further ones are refused. A process that listens on many ports is
+/// stopped here, not by the daemon's memory.
+pub const MAX_LISTENERS: usize = 4096;
+
+/// Calls that may wait for one listener's answer, whatever it asked for. Callers repeat what was
+/// dropped.
+pub const MAX_BACKLOG: u32 = 1024;
+
+/// Name of a listener.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListenerId(pub u32);
+
+/// Where to listen.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Listen {
+    /// The service.
+    pub service: ServiceId,
+    /// At this address only; `None` is at all of them, unless another listener is nearer.
+    pub address: Option<Gid>,
+}
+
+struct Listener {
+    at: Listen,
+    backlog: u32,
+    waiting: u32,
+}
+
+/// All listeners of an adapter.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    by_place: BTreeMap<Listen, ListenerId>,
+    listeners: BTreeMap<ListenerId, Listener>,
+    next: u32,
+}
+
+impl Listeners {
+    pub(crate) fn add(&mut self, at: Listen, backlog: u32) -> Result<ListenerId, Refused> {
+        if self.listeners.len() >= MAX_LISTENERS {
+            return Err(Refused::Full);
+        }
+        if self.by_place.contains_key(&at) {
+            return Err(Refused::Taken);
+        }
+        let id = self.free_id();
+        self.by_place.insert(at, id);
+        let listener = Listener {
+            at,
+            backlog: backlog.clamp(1, MAX_BACKLOG),
+            waiting: 0,
+        };
+        self.listeners.insert(id, listener);
+        Ok(id)
+    }
+
+    fn free_id(&mut self) -> ListenerId {
+        loop {
+            self.next = self.next.wrapping_add(1);
+            let id = ListenerId(self.next);
+            if !self.listeners.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: ListenerId) -> Result<(), Refused> {
+        let listener = self.listeners.remove(&id).ok_or(Refused::Unknown)?;
+        self.by_place.remove(&listener.at);
+        Ok(())
+    }
+
+    /// Who answers for a service at an address.
+    pub(crate) fn find(&self, service: ServiceId, address: Gid) -> Option<ListenerId> {
+        [Some(address), None]
+            .into_iter()
+            .find_map(|address| self.by_place.get(&Listen { service, address }).copied())
+    }
+
+    /// One more call waits; `false` if there is no room for it.
+    pub(crate) fn wait(&mut self, id: ListenerId) -> bool {
+        match self.listeners.get_mut(&id) {
+            Some(listener) if listener.waiting < listener.backlog => {
+                listener.waiting += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A call was answered or has gone away.
+    pub(crate) fn answered(&mut self, id: ListenerId) {
+        if let Some(listener) = self.listeners.get_mut(&id) {
+            listener.waiting = listener.waiting.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The side that is called.
+
+use core::time::Duration;
+
+use vrdma_wire::cm::{About, CommId, PrivateData, RejectReason, Req, Rtu};
+
+use crate::connection::{Connection, State, link_of_req, refuse, side_of_req};
+use crate::event::{Event, Request};
+use crate::ip;
+use crate::listeners::ListenerId;
+use crate::machine::Cm;
+use crate::terms::{Acceptance, Ends, Refused};
+
+impl Cm {
+    /// Says yes to a call. [`Event::Established`], [`Event::Rejected`] or [`Event::Unreachable`]
+    /// follows.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`], and [`Refused::State`] if the call was answered already.
+    pub fn accept(
+        &mut self,
+        id: CommId,
+        acceptance: &Acceptance,
+        now: Duration,
+    ) -> Result<(), Refused> {
+        let guid = self.guid;
+        let connection = self.store.get_mut(id).ok_or(Refused::Unknown)?;
+        if connection.state != State::ReqReceived {
+            return Err(Refused::State);
+        }
+        connection.state = State::RepSent;
+        let listener = connection.listener.take();
+        let until = now + connection.wait(None);
+        let rep = connection.rep(&acceptance.side, guid, acceptance.private);
+        if let Some(listener) = listener {
+            self.listeners.answered(listener);
+        }
+        self.store.set_deadline(id, Some(until));
+        self.say_and_keep(id, rep);
+        Ok(())
+    }
+
+    /// Says no to a call, or to the reply to one. The connection is forgotten.
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`], and [`Refused::State`] if the answer was given already.
+    pub fn reject(
+        &mut self,
+        id: CommId,
+        reason: RejectReason,
+        private: PrivateData<148>,
+    ) -> Result<(), Refused> {
+        let connection = self.store.get(id).ok_or(Refused::Unknown)?;
+        if !matches!(connection.state, State::ReqReceived | State::RepReceived) {
+            return Err(Refused::State);
+        }
+        let rej = connection.rej(reason, private);
+        self.say(id, rej);
+        self.drop_connection(id);
+        Ok(())
+    }
+
+    /// A message of the peer has arrived at the queue pair, so the peer is ready whatever became of
+    /// its RTU (IBTA 12.9.7.2, "communication established").
+    ///
+    /// # Errors
+    /// [`Refused::Unknown`].
+    pub fn established(&mut self, id: CommId) -> Result<(), Refused> {
+        let connection = self.store.get(id).ok_or(Refused::Unknown)?;
+        if connection.state == State::RepSent {
+            self.caller_ready(id, PrivateData::EMPTY);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn on_req(&mut self, ends: Ends, transaction: u64, req: &Req, now: Duration) {
+        if let Some(id) = self.store.of_remote(ends.remote, req.local) {
+            return self.called_again(id, ends, transaction, req);
+        }
+        let answer = match self.listeners.find(req.service, ends.local) {
+            _ if self.store.of_pair(ends.remote, req.qpn).is_some() => {
+                self.end_stale(ends, req, now);
+                Err(RejectReason::STALE)
+            }
+            None => Err(RejectReason::INVALID_SERVICE),
+            Some(listener) => self.called(listener, ends, transaction, req),
+        };
+        if let Err(reason) = answer {
+            self.send(ends, transaction, refuse(req.local, reason));
+        }
+    }
+
+    /// The call came before: the answer may have got lost, or is still to be given.
+    fn called_again(&mut self, id: CommId, ends: Ends, transaction: u64, req: &Req) {
+        let Some(connection) = self.store.get(id) else {
+            return;
+        };
+        match connection.state {
+            State::ReqReceived => {
+                let mra = connection.mra(About::Req);
+                self.say(id, mra);
+            }
+            State::RepSent => self.repeat(id),
+            State::TimeWait => {
+                self.send(ends, transaction, refuse(req.local, RejectReason::STALE));
+            }
+            _ => {}
+        }
+    }
+
+    /// The peer uses a queue pair anew that this side thinks connected (IBTA 12.9.8.3.1).
+    fn end_stale(&mut self, ends: Ends, req: &Req, now: Duration) {
+        let Some(id) = self.store.of_pair(ends.remote, req.qpn) else {
+            return;
+        };
+        if self.disconnect(id, now).is_err() {
+            let none = PrivateData::EMPTY;
+            self.forget(id, Event::Rejected(id, RejectReason::STALE, none));
+        }
+    }
+
+    fn called(
+        &mut self,
+        listener: ListenerId,
+        ends: Ends,
+        transaction: u64,
+        req: &Req,
+    ) -> Result<(), RejectReason> {
+        let split = ip::split(req.service, ends.remote, &req.private_data);
+        let (caller, private) = split.map_err(|()| RejectReason::UNSUPPORTED)?;
+        let Ok(id) = self.new_name() else {
+            return Ok(());
+        };
+        if !self.listeners.wait(listener) {
+            return Ok(());
+        }
+        let connection = connection_of(id, listener, ends, transaction, req);
+        let request = Request {
+            ends,
+            service: req.service,
+            kind: req.connection,
+            side: side_of_req(req),
+            link: connection.link,
+            caller,
+            private,
+        };
+        self.store.insert(connection);
+        self.tell(id, Event::Requested(id, listener, request));
+        Ok(())
+    }
+
+    pub(crate) fn on_rtu(&mut self, ends: Ends, rtu: &Rtu) {
+        let waits = self.store.get(rtu.remote).is_some_and(|connection| {
+            connection.state == State::RepSent
+                && connection.remote == rtu.local
+                && connection.ends.remote == ends.remote
+        });
+        if waits {
+            self.caller_ready(rtu.remote, rtu.private_data);
+        }
+    }
+
+    fn caller_ready(&mut self, id: CommId, private: PrivateData<224>) {
+        if let Some(connection) = self.store.get_mut(id) {
+            connection.state = State::Established;
+            connection.last = None;
+        }
+        self.store.set_deadline(id, None);
+        self.tell(id, Event::Established(id, private));
+    }
+}
+
+fn connection_of(
+    id: CommId,
+    listener: ListenerId,
+    ends: Ends,
+    transaction: u64,
+    req: &Req,
+) -> Connection {
+    Connection {
+        local: id,
+        remote: req.local,
+        ends,
+        state: State::ReqReceived,
+        transaction,
+        link: link_of_req(req),
+        peer: Some(side_of_req(req)),
+        patience: req.local_timeout,
+        retries: req.max_cm_retries.get(),
+        last: None,
+        listener: Some(listener),
+        owned: true,
+        deadline: None,
+    }
+}

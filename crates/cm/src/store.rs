@@ -1,0 +1,116 @@
+//! The connections of an adapter, by each of the names that messages use, and their timers.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use vrdma_wire::cm::CommId;
+use vrdma_wire::{Gid, Qpn};
+
+use crate::connection::{Connection, State};
+
+/// Connections of one adapter in whatever state, and as many questions for datagram services; further
+/// ones are refused, calls from outside are dropped. At under a kilobyte each this bounds what a
+/// stranger's REQs can take.
+pub const MAX_CONNECTIONS: usize = 16384;
+
+/// All connections. Peers are told apart by their addresses, which the switch vouches for; the node
+/// GUIDs inside messages are hearsay.
+#[derive(Default)]
+pub(crate) struct Store {
+    connections: BTreeMap<CommId, Connection>,
+    by_remote: BTreeMap<(Gid, CommId), CommId>,
+    by_pair: BTreeMap<(Gid, Qpn), CommId>,
+    timers: BTreeSet<(Duration, CommId)>,
+}
+
+impl Store {
+    pub(crate) fn is_full(&self) -> bool {
+        self.connections.len() >= MAX_CONNECTIONS
+    }
+
+    pub(crate) fn contains(&self, id: CommId) -> bool {
+        self.connections.contains_key(&id)
+    }
+
+    pub(crate) fn get(&self, id: CommId) -> Option<&Connection> {
+        self.connections.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: CommId) -> Option<&mut Connection> {
+        self.connections.get_mut(&id)
+    }
+
+    pub(crate) fn insert(&mut self, connection: Connection) {
+        self.connections.insert(connection.local, connection);
+        self.name_peer(connection.local);
+    }
+
+    /// Makes a connection known by what its peer said of itself.
+    pub(crate) fn name_peer(&mut self, id: CommId) {
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        if let Some(peer) = connection.peer {
+            let from = connection.ends.remote;
+            self.by_remote.insert((from, connection.remote), id);
+            self.by_pair.insert((from, peer.qpn), id);
+        }
+    }
+
+    /// The connection that a peer calls so.
+    pub(crate) fn of_remote(&self, from: Gid, name: CommId) -> Option<CommId> {
+        self.by_remote.get(&(from, name)).copied()
+    }
+
+    /// The live connection to a peer's queue pair. One in its last state gives the number free: the
+    /// peer knows best when it may use it again.
+    pub(crate) fn of_pair(&self, from: Gid, qpn: Qpn) -> Option<CommId> {
+        let id = *self.by_pair.get(&(from, qpn))?;
+        let connection = self.connections.get(&id)?;
+        (connection.state != State::TimeWait).then_some(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: CommId) -> Option<Connection> {
+        self.set_deadline(id, None);
+        let connection = self.connections.remove(&id)?;
+        if let Some(peer) = connection.peer {
+            let from = connection.ends.remote;
+            remove_if(&mut self.by_remote, (from, connection.remote), id);
+            remove_if(&mut self.by_pair, (from, peer.qpn), id);
+        }
+        Some(connection)
+    }
+
+    pub(crate) fn set_deadline(&mut self, id: CommId, deadline: Option<Duration>) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if let Some(old) = core::mem::replace(&mut connection.deadline, deadline) {
+            self.timers.remove(&(old, id));
+        }
+        if let Some(new) = deadline {
+            self.timers.insert((new, id));
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// A connection whose time has come; its timer is off then.
+    pub(crate) fn pop_due(&mut self, now: Duration) -> Option<CommId> {
+        let (at, id) = *self.timers.first()?;
+        if at > now {
+            return None;
+        }
+        self.set_deadline(id, None);
+        Some(id)
+    }
+}
+
+/// A later connection may have taken the name over.
+fn remove_if<K: Ord>(map: &mut BTreeMap<K, CommId>, key: K, id: CommId) {
+    if map.get(&key) == Some(&id) {
+        map.remove(&key);
+    }
+}
