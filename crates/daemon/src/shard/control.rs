@@ -4,6 +4,7 @@ use vrdma_pvrdma::GidChange;
 use vrdma_switch::PortId;
 
 use super::Shard;
+use super::adapter::Adapter;
 use super::poller::Key;
 use super::stats::stats;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
@@ -34,17 +35,17 @@ impl Shard {
         let (port, group, mac) = (spec.port, spec.group, spec.mac);
         let vm = Box::new(Vm::new(spec, self.clock)?);
         self.fabric.attach(port, group, mac)?;
-        let slot = port.0 as usize;
-        if self.vms.len() <= slot {
-            self.vms.resize_with(slot + 1, || None);
-        }
         self.poller.watch(vm.listener(), Key::Listener(port));
-        self.vms[slot] = Some(vm);
+        let slot = port.0 as usize;
+        if self.adapters.len() <= slot {
+            self.adapters.resize_with(slot + 1, || None);
+        }
+        self.adapters[slot] = Some(Adapter::Vm(vm));
         Ok(())
     }
 
     fn remove(&mut self, port: PortId) {
-        if let Some(slot) = self.vms.get_mut(port.0 as usize) {
+        if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);
         }
@@ -53,18 +54,15 @@ impl Shard {
     /// Tells the fabric which GIDs a guest took or gave up. One that another adapter of the group
     /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
     pub(super) fn follow_gids(&mut self, port: PortId) {
-        let Some(vm) = self
-            .vms
-            .get_mut(port.0 as usize)
-            .and_then(Option::as_deref_mut)
-        else {
+        let adapter = self.adapters.get_mut(port.0 as usize);
+        let Some(adapter) = adapter.and_then(Option::as_mut) else {
             return;
         };
-        while let Some(change) = vm.device().take_gid_change() {
+        while let Some(change) = adapter.take_gid_change() {
             match change {
                 GidChange::Bound(gid) => {
                     if let Err(error) = self.fabric.bind_gid(port, gid) {
-                        tracing::warn!(adapter = %vm.spec().name, "GID {gid} is not usable: {error}");
+                        tracing::warn!(adapter = %adapter.spec().name, "GID {gid} is not usable: {error}");
                     }
                 }
                 GidChange::Unbound(gid) => self.fabric.unbind_gid(port, gid),
@@ -74,11 +72,11 @@ impl Shard {
     }
 
     fn snapshot(&self) -> Vec<AdapterSnapshot> {
-        let adapters = self.vms.iter().flatten();
+        let adapters = self.adapters.iter().flatten();
         adapters
-            .map(|vm| AdapterSnapshot {
-                port: vm.spec().port,
-                rdma: stats(vm),
+            .map(|adapter| AdapterSnapshot {
+                port: adapter.spec().port,
+                rdma: stats(adapter),
             })
             .collect()
     }

@@ -7,6 +7,7 @@
 //!
 //! The thread owns everything it touches. Others reach it by [`ShardCommand`]s alone.
 
+mod adapter;
 mod backoff;
 pub(crate) mod clock;
 mod control;
@@ -24,6 +25,7 @@ use vrdma_verbs::unit::Request;
 
 use crate::plane::{Inbox, ShardCommand};
 use crate::vm::Vm;
+use adapter::Adapter;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
 
@@ -40,7 +42,7 @@ struct Shard {
     inbox: Inbox<ShardCommand>,
     fabric: Fabric,
     /// By port number; a removed adapter leaves a gap.
-    vms: Vec<Option<Box<Vm>>>,
+    adapters: Vec<Option<Adapter>>,
     last_work: Time,
     turns: u32,
     stopping: bool,
@@ -76,7 +78,7 @@ impl Shard {
             poller,
             inbox,
             fabric: Fabric::new(),
-            vms: Vec::new(),
+            adapters: Vec::new(),
             last_work: Time(0),
             turns: 0,
             stopping: false,
@@ -102,20 +104,20 @@ impl Shard {
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
         let mut worked = false;
-        for port in 0..self.vms.len() {
+        for port in 0..self.adapters.len() {
             worked |= self.serve(port, now);
         }
         worked
     }
 
     fn serve(&mut self, port: usize, now: Time) -> bool {
-        let Some(vm) = self.vms[port].as_deref_mut() else {
+        let Some(adapter) = &mut self.adapters[port] else {
             return false;
         };
-        vm.settle_memory(now);
-        let memory = vm.memory();
+        adapter.settle_memory(now);
+        let memory = adapter.memory();
         let view = memory.view();
-        let mut worked = vm.poll(&view, now);
+        let mut worked = adapter.poll(&view, now);
         for _ in 0..REQUESTS_A_TURN {
             let Some(request) = self.next_request(port, &view, now) else {
                 break;
@@ -135,10 +137,7 @@ impl Shard {
         memory: &View<'_>,
         now: Time,
     ) -> Option<Request<Region>> {
-        self.vms[port]
-            .as_deref_mut()?
-            .device()
-            .next_request(memory, now)
+        self.adapters[port].as_mut()?.next_request(memory, now)
     }
 
     /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
@@ -150,18 +149,19 @@ impl Shard {
         };
         let to = to as usize;
         if to == from {
-            if let Some(vm) = &mut self.vms[from] {
-                vm.loop_back(memory, request, now);
+            if let Some(adapter) = &mut self.adapters[from] {
+                adapter.loop_back(memory, request, now);
             }
-        } else if let Ok([Some(vm), Some(peer)]) = self.vms.get_disjoint_mut([from, to]) {
-            vm.exchange(peer, memory, request, now);
+        } else if let Ok([Some(adapter), Some(peer)]) = self.adapters.get_disjoint_mut([from, to]) {
+            adapter.exchange(peer, memory, request, now);
         }
     }
 
     /// Raises what the devices asked for. A delivery may concern any adapter, not only the one that
     /// has its turn.
     fn interrupt(&mut self) {
-        self.vms.iter_mut().flatten().for_each(|vm| vm.interrupt());
+        let adapters = self.adapters.iter_mut().flatten();
+        adapters.for_each(Adapter::interrupt);
     }
 
     fn rest(&mut self) {
@@ -173,17 +173,15 @@ impl Shard {
 
     /// Whether a guest program holds doorbells in memory, which wake nobody.
     fn watching(&mut self) -> bool {
-        self.vms
-            .iter_mut()
-            .flatten()
-            .any(|vm| vm.device().activity().live_contexts > 0)
+        let mut adapters = self.adapters.iter_mut().flatten();
+        adapters.any(Adapter::must_be_watched)
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
-        self.vms
+        self.adapters
             .iter()
             .flatten()
-            .filter_map(|vm| vm.next_deadline())
+            .filter_map(Adapter::next_deadline)
             .min()
             .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
@@ -199,11 +197,7 @@ impl Shard {
     }
 
     fn accept(&mut self, port: PortId) {
-        let Some(vm) = self
-            .vms
-            .get_mut(port.0 as usize)
-            .and_then(Option::as_deref_mut)
-        else {
+        let Some(vm) = vm_at(&mut self.adapters, port) else {
             return;
         };
         match vm.accept() {
@@ -218,11 +212,7 @@ impl Shard {
     }
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
-        let Some(vm) = self
-            .vms
-            .get_mut(port.0 as usize)
-            .and_then(Option::as_deref_mut)
-        else {
+        let Some(vm) = vm_at(&mut self.adapters, port) else {
             return;
         };
         vm.on_socket(ready.readable, ready.writable);
@@ -234,4 +224,9 @@ impl Shard {
         self.follow_gids(port);
         self.last_work = self.clock.now();
     }
+}
+
+/// The VM with that port number, if there is one.
+fn vm_at(adapters: &mut [Option<Adapter>], port: PortId) -> Option<&mut Vm> {
+    adapters.get_mut(port.0 as usize)?.as_mut()?.vm()
 }

@@ -6,9 +6,16 @@ use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats};
 use vrdma_pvrdma::{DeviceSnapshot, DeviceState};
 use vrdma_verbs::counters::{Counters, Drops, Traffic};
 
+use super::adapter::Adapter;
 use crate::vm::Vm;
 
-pub(super) fn stats(vm: &Vm) -> RdmaStats {
+pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
+    match adapter {
+        Adapter::Vm(vm) => device_stats(vm),
+    }
+}
+
+fn device_stats(vm: &Vm) -> RdmaStats {
     let device = vm.snapshot();
     RdmaStats {
         guest_connected: vm.connection().is_some(),

@@ -11,10 +11,9 @@ mod sharing;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use vrdma_memory::{Region, Space, View};
+use vrdma_memory::{Space, View};
 use vrdma_pvrdma::{Device, DeviceSnapshot};
-use vrdma_verbs::unit::Request;
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::Time;
 use vrdma_vfio_user::{Closed, Connection, Listener, Progress};
 
 use crate::plane::AdapterSpec;
@@ -133,34 +132,5 @@ impl Vm {
     /// Raises the interrupts that the device asked for since the last call.
     pub(crate) fn interrupt(&mut self) {
         self.backend.interrupt();
-    }
-
-    /// Carries a request to this VM's own device.
-    pub(crate) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
-        let device = &mut self.backend.device;
-        if let Some(response) = device.deliver(memory, request, Source::Memory(memory), now) {
-            device.respond(memory, &response, Source::Memory(memory), now);
-        }
-    }
-
-    /// Carries a request to another VM's device and its answer back.
-    pub(crate) fn exchange(
-        &mut self,
-        peer: &mut Self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        now: Time,
-    ) {
-        let theirs = peer.memory();
-        let theirs = theirs.view();
-        let answer = peer
-            .backend
-            .device
-            .deliver(&theirs, request, Source::Memory(memory), now);
-        if let Some(response) = answer {
-            self.backend
-                .device
-                .respond(memory, &response, Source::Memory(&theirs), now);
-        }
     }
 }

@@ -1,0 +1,137 @@
+//! An adapter as the shard sees it, whatever stands behind it.
+
+use std::sync::Arc;
+
+use vrdma_memory::{Region, Space, View};
+use vrdma_pvrdma::GidChange;
+use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Source, Time};
+
+use crate::plane::AdapterSpec;
+use crate::vm::Vm;
+
+/// One adapter.
+pub(super) enum Adapter {
+    /// A VM's device.
+    Vm(Box<Vm>),
+}
+
+impl Adapter {
+    pub(super) fn spec(&self) -> &AdapterSpec {
+        match self {
+            Self::Vm(vm) => vm.spec(),
+        }
+    }
+
+    /// The VM, if it is one's.
+    pub(super) fn vm(&mut self) -> Option<&mut Vm> {
+        match self {
+            Self::Vm(vm) => Some(vm),
+        }
+    }
+
+    /// What the adapter's regions are reached through.
+    pub(super) fn memory(&self) -> Arc<Space> {
+        match self {
+            Self::Vm(vm) => vm.memory(),
+        }
+    }
+
+    /// Lets the adapter look at its memory again once that has come to rest.
+    pub(super) fn settle_memory(&mut self, now: Time) {
+        match self {
+            Self::Vm(vm) => vm.settle_memory(now),
+        }
+    }
+
+    /// Looks at doorbells, rings and timers; `true` if there was anything to do.
+    pub(super) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        match self {
+            Self::Vm(vm) => vm.poll(memory, now),
+        }
+    }
+
+    /// The next request for whoever owns its destination.
+    pub(super) fn next_request(&mut self, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().next_request(memory, now),
+        }
+    }
+
+    /// Executes a request that came for this adapter.
+    pub(super) fn deliver(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
+        }
+    }
+
+    /// Takes the answer to a request of this adapter.
+    pub(super) fn respond(
+        &mut self,
+        memory: &View<'_>,
+        response: &Response<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) {
+        match self {
+            Self::Vm(vm) => vm.device().respond(memory, response, source, now),
+        }
+    }
+
+    /// Carries a request of this adapter to itself, and the answer back.
+    pub(super) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
+        if let Some(response) = self.deliver(memory, request, Source::Memory(memory), now) {
+            self.respond(memory, &response, Source::Memory(memory), now);
+        }
+    }
+
+    /// Carries a request of this adapter to another one, and the answer back.
+    pub(super) fn exchange(
+        &mut self,
+        peer: &mut Self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        now: Time,
+    ) {
+        let theirs = peer.memory();
+        let theirs = theirs.view();
+        let answer = peer.deliver(&theirs, request, Source::Memory(memory), now);
+        if let Some(response) = answer {
+            self.respond(memory, &response, Source::Memory(&theirs), now);
+        }
+    }
+
+    /// Tells the owner what happened since the last call.
+    pub(super) fn interrupt(&mut self) {
+        match self {
+            Self::Vm(vm) => vm.interrupt(),
+        }
+    }
+
+    /// Whether doorbells lie in memory and wake nobody.
+    pub(super) fn must_be_watched(&mut self) -> bool {
+        match self {
+            Self::Vm(vm) => vm.device().activity().live_contexts > 0,
+        }
+    }
+
+    /// When the adapter wants its turn without a doorbell.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        match self {
+            Self::Vm(vm) => vm.next_deadline(),
+        }
+    }
+
+    /// The next change of the addresses at which the adapter is reached, oldest first.
+    pub(super) fn take_gid_change(&mut self) -> Option<GidChange> {
+        match self {
+            Self::Vm(vm) => vm.device().take_gid_change(),
+        }
+    }
+}
