@@ -32,6 +32,7 @@ const ROOMS: &[Room] = &[
     room("cm", &["wire"], true),
     room("pvrdma", &["wire", "verbs", "memory"], true),
     room("vfio-user", &[], true),
+    room("uplink", &["wire"], false),
     room("api", &[], true),
     room("provider", &[], false),
     room(
@@ -44,6 +45,7 @@ const ROOMS: &[Room] = &[
             "pvrdma",
             "vfio-user",
             "provider",
+            "uplink",
             "api",
         ],
         true,

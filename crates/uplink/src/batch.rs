@@ -1,0 +1,224 @@
+//! Frames that wait for one system call.
+//!
+//! ```text
+//!   data      | head, frame | head, frame | head, frame |      one buffer
+//!   messages   '----- to A, cut at n ----'  '-- to B --'
+//! ```
+//! Frames of one length to one peer stand one behind the other, which is what UDP_SEGMENT wants.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::counters::{Counters, Loss};
+use crate::sys::{MESSAGES_MAX, Outgoing, Socket, send_some};
+
+/// Bytes that may wait. More are sent at once, or lost while the kernel takes none.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Messages that may wait: a few system calls' worth.
+const WAITING_MAX: usize = 8 * MESSAGES_MAX;
+
+/// What one message to the kernel may hold (UDP_MAX_SEGMENTS of the kernels that had the fewest, and
+/// what the length fields of IPv4 leave for a payload).
+const SEGMENTS_MAX: usize = 64;
+const JOINED_BYTES_MAX: usize = 65_507;
+
+/// Frames that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    data: Vec<u8>,
+    messages: Vec<Outgoing>,
+    /// Messages that are already sent.
+    gone: usize,
+    /// Bytes before each frame that are not counted as the frame's.
+    head_bytes: usize,
+    /// Whether frames to one peer are joined.
+    joins: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(head_bytes: usize, joins: bool) -> Self {
+        Self {
+            head_bytes,
+            joins,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a frame of this length fits to so many receivers.
+    pub(crate) fn has_room(&self, bytes: usize, receivers: usize) -> bool {
+        self.data.len() + self.head_bytes + bytes <= WAITING_BYTES_MAX
+            && self.messages.len() + receivers <= WAITING_MAX
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Appends the parts of one datagram, to one receiver or to several.
+    pub(crate) fn push(
+        &mut self,
+        parts: &[&[u8]],
+        to: impl IntoIterator<Item = Option<SocketAddr>>,
+    ) {
+        let start = self.data.len();
+        for part in parts {
+            self.data.extend_from_slice(part);
+        }
+        let range = start..self.data.len();
+        for to in to {
+            if self.join(range.len(), start, to) {
+                continue;
+            }
+            let (range, segment) = (range.clone(), 0);
+            self.messages.push(Outgoing { range, to, segment });
+        }
+    }
+
+    /// Makes a datagram part of the message before it, if that goes to the same peer, ends where the
+    /// datagram begins and only has datagrams of one length, no shorter than this.
+    fn join(&mut self, len: usize, start: usize, to: Option<SocketAddr>) -> bool {
+        let waiting = self.gone < self.messages.len();
+        let Some(last) = self.messages.last_mut().filter(|_| self.joins && waiting) else {
+            return false;
+        };
+        let before = last.range.len();
+        let segment = match last.segment {
+            0 => before,
+            segment => usize::from(segment),
+        };
+        let fits = before + len <= JOINED_BYTES_MAX && before < segment * SEGMENTS_MAX;
+        if last.range.end != start
+            || last.to != to
+            || before % segment != 0
+            || len > segment
+            || !fits
+        {
+            return false;
+        }
+        last.range.end += len;
+        last.segment = segment as u16;
+        true
+    }
+
+    /// Sends what waits. `false` if the kernel has no room; the rest waits on.
+    pub(crate) fn send(&mut self, socket: &Socket, counters: &mut Counters) -> Flushed {
+        let mut flushed = Flushed::default();
+        while self.gone < self.messages.len() {
+            match send_some(socket, &self.data, &self.messages[self.gone..]) {
+                Ok(sent) => self.count(sent, counters),
+                Err(error) => match Refusal::of(&error) {
+                    Refusal::Interrupted => {}
+                    Refusal::Later => {
+                        return Flushed {
+                            waits: true,
+                            ..flushed
+                        };
+                    }
+                    Refusal::Cut if self.messages[self.gone].segment != 0 => self.split(),
+                    refusal => self.lose_first(refusal, counters, &mut flushed),
+                },
+            }
+        }
+        self.clear();
+        flushed
+    }
+
+    fn count(&mut self, sent: usize, counters: &mut Counters) {
+        for message in &self.messages[self.gone..self.gone + sent] {
+            let frames = self.frames(message);
+            let bytes = message.range.len() - frames * self.head_bytes;
+            counters.sent(frames as u64, bytes as u64);
+        }
+        self.gone += sent;
+    }
+
+    fn lose_first(&mut self, refusal: Refusal, counters: &mut Counters, flushed: &mut Flushed) {
+        let message = &self.messages[self.gone];
+        let loss = match refusal {
+            Refusal::TooBig => {
+                flushed.too_big = true;
+                Loss::TooBig
+            }
+            Refusal::Down => {
+                flushed.down = true;
+                Loss::Down
+            }
+            Refusal::NoRoom => Loss::NoRoom,
+            _ => Loss::Refused,
+        };
+        counters.lose_many(loss, self.frames(message) as u64);
+        self.gone += 1;
+    }
+
+    /// The kernel or the device cannot cut: datagrams go one by one from now on.
+    fn split(&mut self) {
+        self.joins = false;
+        let rest = self.messages.split_off(self.gone);
+        for message in rest {
+            let Outgoing { range, to, segment } = message;
+            let step = if segment == 0 {
+                range.len()
+            } else {
+                usize::from(segment)
+            };
+            let end = range.end;
+            let pieces = range.step_by(step.max(1)).map(|start| Outgoing {
+                range: start..end.min(start + step),
+                to,
+                segment: 0,
+            });
+            self.messages.extend(pieces);
+        }
+    }
+
+    fn frames(&self, message: &Outgoing) -> usize {
+        match usize::from(message.segment) {
+            0 => 1,
+            segment => message.range.len().div_ceil(segment),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.data.clear();
+        self.messages.clear();
+        self.gone = 0;
+    }
+}
+
+/// How sending a batch ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Flushed {
+    /// Frames are left for later.
+    pub(crate) waits: bool,
+    /// A frame was longer than the MTU.
+    pub(crate) too_big: bool,
+    /// The interface is down or gone.
+    pub(crate) down: bool,
+}
+
+/// What an error of the kernel means for the message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    Interrupted,
+    Later,
+    Cut,
+    TooBig,
+    Down,
+    NoRoom,
+    Other,
+}
+
+impl Refusal {
+    fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Self::Interrupted,
+            Some(libc::EAGAIN) => Self::Later,
+            Some(libc::EINVAL | libc::EIO) => Self::Cut,
+            Some(libc::EMSGSIZE) => Self::TooBig,
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Self::Down,
+            Some(libc::ENOBUFS) => Self::NoRoom,
+            _ => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What an uplink's port counts.
+
+/// Why a frame was lost at the uplink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// Received: longer than a receive slot.
+    Truncated,
+    /// Received: no VXLAN header of RFC 7348, or no Ethernet header behind it.
+    Malformed,
+    /// Received: from an address that is nobody's.
+    UnknownPeer,
+    /// Received: an offload that the kernel announced and nobody can undo.
+    Offload,
+    /// Received: the kernel's buffer was full.
+    Overrun,
+    /// To send: shorter than an Ethernet header.
+    Runt,
+    /// To send: a segment that this uplink cannot express, or a tag inside of an untagged one.
+    Segment,
+    /// To send: no such peer, or none at all.
+    NoPeer,
+    /// To send: larger than the MTU of the interface, or of the path to the peer.
+    TooBig,
+    /// To send: the interface is down or gone.
+    Down,
+    /// To send: the kernel took no more and the batch is full.
+    NoRoom,
+    /// To send: refused by the kernel for another reason, such as no route or a firewall.
+    Refused,
+}
+
+impl Loss {
+    /// Every reason with its name, in the order of the counters.
+    pub const ALL: [(Self, &'static str); 12] = [
+        (Self::Truncated, "truncated"),
+        (Self::Malformed, "malformed"),
+        (Self::UnknownPeer, "unknown_peer"),
+        (Self::Offload, "offload"),
+        (Self::Overrun, "overrun"),
+        (Self::Runt, "runt"),
+        (Self::Segment, "segment"),
+        (Self::NoPeer, "no_peer"),
+        (Self::TooBig, "too_big"),
+        (Self::Down, "down"),
+        (Self::NoRoom, "no_room"),
+        (Self::Refused, "refused"),
+    ];
+}
+
+/// Counters of one port since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Frames handed to the owner.
+    pub received_frames: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames that the kernel took; a flooded one counts once for each peer.
+    pub sent_frames: u64,
+    /// Their bytes, without tunnel headers.
+    pub sent_bytes: u64,
+    losses: [u64; Loss::ALL.len()],
+}
+
+impl Counters {
+    /// Frames lost for this reason.
+    pub fn lost(&self, reason: Loss) -> u64 {
+        self.losses[reason as usize]
+    }
+
+    /// Every reason's name and count.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Loss::ALL
+            .map(|(reason, name)| (name, self.lost(reason)))
+            .into_iter()
+    }
+
+    pub(crate) fn lose(&mut self, reason: Loss) {
+        self.lose_many(reason, 1);
+    }
+
+    pub(crate) fn lose_many(&mut self, reason: Loss, frames: u64) {
+        self.losses[reason as usize] += frames;
+    }
+
+    /// The kernel's own count, which is a total.
+    pub(crate) fn set_overrun(&mut self, total: u64) {
+        self.losses[Loss::Overrun as usize] = total;
+    }
+
+    pub(crate) fn took(&mut self, bytes: usize) {
+        self.received_frames += 1;
+        self.received_bytes += bytes as u64;
+    }
+
+    pub(crate) fn sent(&mut self, frames: u64, bytes: u64) {
+        self.sent_frames += frames;
+        self.sent_bytes += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_stand_in_the_order_of_their_counters() {
+        for (at, (reason, _)) in Loss::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, at);
+        }
+    }
+}

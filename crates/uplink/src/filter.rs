@@ -1,0 +1,135 @@
+//! Which frames are the shard's: RoCEv2 over IPv4 and IPv6, also behind one 802.1Q tag.
+//!
+//! The same question twice: [`is_roce`] for bytes in hand, and as a classic BPF program that the
+//! kernel runs before it queues (socket filters of linux/filter.h). A property test holds the two
+//! together.
+//!
+//! The kernel ends a program with 0 at a load past the end of the packet. A selector of tunnel
+//! sockets then chooses socket 0, which is the one for the rest; a socket filter drops the frame, so
+//! an IP packet whose own headers are cut off reaches nobody.
+
+use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT};
+
+mod assembler;
+
+pub(crate) use assembler::Instruction;
+use assembler::{Assembler, Label};
+
+/// Which half of an uplink's traffic a port receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Select {
+    /// RoCEv2: UDP to port 4791.
+    Roce,
+    /// Everything else.
+    Rest,
+}
+
+/// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
+/// RoCEv2 sender makes them.
+pub fn is_roce(frame: &[u8]) -> bool {
+    let be16 = |at: usize| {
+        let bytes = frame.get(at..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*bytes))
+    };
+    let roce = || {
+        let outer = be16(TYPE_AT)?;
+        let tag = if outer == EtherType::VLAN.0 {
+            TAG_BYTES
+        } else {
+            0
+        };
+        let port = match EtherType(be16(TYPE_AT + tag)?) {
+            EtherType::IPV4 => {
+                if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP
+                    || be16(V4_FRAGMENT_AT + tag)? & FRAGMENT_OFFSET != 0
+                {
+                    return None;
+                }
+                let header = usize::from(frame.get(IP_AT + tag)? & 0xf) * 4;
+                be16(IP_AT + tag + header + PORT_AT)?
+            }
+            EtherType::IPV6 if frame.get(V6_NEXT_AT + tag)? == &PROTOCOL_UDP => {
+                be16(V6_PAYLOAD_AT + tag + PORT_AT)?
+            }
+            _ => return None,
+        };
+        Some(port == ROCE_PORT)
+    };
+    roce().unwrap_or(false)
+}
+
+/// Bytes of an 802.1Q tag.
+pub(crate) const TAG_BYTES: usize = 4;
+/// Offset of the type, or of the tag.
+pub(crate) const TYPE_AT: usize = 12;
+const IP_AT: usize = 14;
+const V4_FRAGMENT_AT: usize = IP_AT + 6;
+const V4_PROTOCOL_AT: usize = IP_AT + 9;
+const V6_NEXT_AT: usize = IP_AT + 6;
+const V6_PAYLOAD_AT: usize = IP_AT + 40;
+/// The destination port inside a UDP header.
+const PORT_AT: usize = 2;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// The program for a socket whose packets begin with the Ethernet header: takes all of a frame, or
+/// nothing.
+pub(crate) fn frame_filter(select: Select) -> Vec<Instruction> {
+    match select {
+        Select::Roce => program(0, u32::MAX, 0),
+        Select::Rest => program(0, 0, u32::MAX),
+    }
+}
+
+/// Place of the socket for RoCEv2 in a tunnel's group of sockets; the rest has place 0.
+pub(crate) const ROCE_PLACE: u32 = 1;
+
+/// The program that chooses among a tunnel's sockets: datagrams begin with the VXLAN header.
+pub(crate) fn tunnel_selector() -> Vec<Instruction> {
+    program(crate::vxlan::LEN, ROCE_PLACE, 0)
+}
+
+/// A program with the frame at `base` that returns one of two values.
+fn program(base: usize, roce: u32, rest: u32) -> Vec<Instruction> {
+    let mut code = Assembler::default();
+    let [yes, no] = [(); 2].map(|()| code.label());
+    code.load_half(base + TYPE_AT);
+    let tagged = code.label();
+    code.jump_if_equal(u32::from(EtherType::VLAN.0), tagged);
+    by_type(&mut code, base, yes, no);
+    code.place(tagged);
+    code.load_half(base + TYPE_AT + TAG_BYTES);
+    by_type(&mut code, base + TAG_BYTES, yes, no);
+    code.place(yes);
+    code.answer(roce);
+    code.place(no);
+    code.answer(rest);
+    code.finish()
+}
+
+/// Goes on by the type in the accumulator.
+fn by_type(code: &mut Assembler, base: usize, yes: Label, no: Label) {
+    let [v4, v6] = [(); 2].map(|()| code.label());
+    code.jump_if_equal(u32::from(EtherType::IPV4.0), v4);
+    code.jump_if_equal(u32::from(EtherType::IPV6.0), v6);
+    code.jump(no);
+
+    code.place(v4);
+    code.load_byte(base + V4_PROTOCOL_AT);
+    code.jump_unless_equal(u32::from(PROTOCOL_UDP), no);
+    code.load_half(base + V4_FRAGMENT_AT);
+    code.jump_if_any(u32::from(FRAGMENT_OFFSET), no);
+    code.load_index_of_header(base + IP_AT);
+    code.load_half_indexed(base + IP_AT + PORT_AT);
+    code.jump_if_equal(u32::from(ROCE_PORT), yes);
+    code.jump(no);
+
+    code.place(v6);
+    code.load_byte(base + V6_NEXT_AT);
+    code.jump_unless_equal(u32::from(PROTOCOL_UDP), no);
+    code.load_half(base + V6_PAYLOAD_AT + PORT_AT);
+    code.jump_if_equal(u32::from(ROCE_PORT), yes);
+    code.jump(no);
+}
+
+#[cfg(test)]
+mod tests;

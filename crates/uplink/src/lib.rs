@@ -1,0 +1,56 @@
+//! Packet I/O between hosts: raw Ethernet on an interface, VXLAN tunnels over UDP, captures, faults.
+//!
+//! ```text
+//!   shard thread ──── Port(Roce) ──┐  faults? ─► capture? ─► Raw ── AF_PACKET socket ── eth1, veth, TAP
+//!                                  ├─ one uplink               or
+//!   Ethernet thread ─ Port(Rest) ──┘  faults? ─► capture? ─► Tunnel ── UDP socket ── VXLAN to peers
+//! ```
+//!
+//! An uplink is a *pair* of [`Port`]s, one for each thread that uses it: the kernel sorts what
+//! arrives with a filter, RoCEv2 (UDP to port 4791) to one and everything else to the other, so the
+//! threads share nothing.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), vrdma_uplink::OpenError> {
+//! use vrdma_uplink::{Hop, Ports, TunnelConfig};
+//! let local = "192.0.2.1:4789".parse().unwrap();
+//! let Ports { mut roce, rest } = Ports::tunnel(&TunnelConfig { local })?;   // or Ports::raw("eth1")?
+//! roce.add_peer("192.0.2.2:4789".parse().unwrap())?;
+//! // register roce.as_fd() for input; when it is readable, or at every turn of a loop that polls:
+//! let taken = roce.receive(&mut |received| drop((received.segment, received.frame, received.from)));
+//! # let (segment, frame) = (vrdma_uplink::Segment::Vni(7), [0u8; 60]);
+//! roce.send(Hop::to(segment), &frame);          // copied into a batch
+//! roce.flush();                                 // once a turn; false: the kernel is full, flush again later
+//! roce.refresh();                               // about once a second: MTU, interface gone or back
+//! # Ok(()) }
+//! ```
+//! Frames carry no outer tag: on a raw uplink the 802.1Q tag, on a tunnel the VNI, is the
+//! [`Segment`]. What the crate does not know: adapters, port groups, who may send what. No threads,
+//! nothing blocks.
+
+mod batch;
+mod counters;
+mod faults;
+mod filter;
+mod offload;
+mod open_error;
+mod pcap;
+mod peers;
+mod port;
+mod raw;
+mod segment;
+mod sys;
+mod tunnel;
+mod vxlan;
+
+pub use counters::{Counters, Loss};
+pub use faults::{FaultSpec, Faults, Probability, SpecError};
+pub use filter::{Select, is_roce};
+pub use open_error::OpenError;
+pub use pcap::Pcap;
+pub use peers::PeerError;
+pub use port::{Port, Ports};
+pub use raw::Raw;
+pub use segment::{Hop, Received, Segment};
+pub use tunnel::{Tunnel, TunnelConfig};
+pub use vxlan::Vni;

@@ -1,0 +1,223 @@
+//! One thread's end of an uplink of either kind, with the faults that somebody asked for.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use crate::counters::Counters;
+use crate::faults::{FaultSpec, Faults};
+use crate::filter::Select;
+use crate::open_error::OpenError;
+use crate::raw::Raw;
+use crate::segment::{Hop, Received};
+use crate::tunnel::{Tunnel, TunnelConfig};
+
+/// Both ports of an uplink.
+#[derive(Debug)]
+pub struct Ports {
+    /// For the shard: UDP port 4791.
+    pub roce: Port,
+    /// For the Ethernet thread: all else.
+    pub rest: Port,
+}
+
+impl Ports {
+    /// Opens an interface. Needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// See [`OpenError`]; each is a sentence for whoever configured it.
+    pub fn raw(interface: &str) -> Result<Self, OpenError> {
+        Ok(Self {
+            roce: Port::new(Link::Raw(Raw::open(interface, Select::Roce)?)),
+            rest: Port::new(Link::Raw(Raw::open(interface, Select::Rest)?)),
+        })
+    }
+
+    /// Opens a tunnel without peers.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn tunnel(config: &TunnelConfig) -> Result<Self, OpenError> {
+        let (roce, rest) = Tunnel::open_both(config)?;
+        Ok(Self {
+            roce: Port::new(Link::Tunnel(roce)),
+            rest: Port::new(Link::Tunnel(rest)),
+        })
+    }
+
+    /// Lets both ports misbehave, each with a seed of its own made from the one stated.
+    pub fn set_faults(&mut self, spec: FaultSpec) {
+        self.roce.set_faults(spec);
+        let seed = spec.seed ^ u64::MAX;
+        self.rest.set_faults(FaultSpec { seed, ..spec });
+    }
+
+    /// Adds a peer to both ports, or to none.
+    ///
+    /// # Errors
+    /// A raw uplink, or see [`PeerError`](crate::PeerError).
+    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
+        self.roce.add_peer(peer)?;
+        self.rest.add_peer(peer)
+    }
+}
+
+/// One of an uplink's two ports. It may move to the thread that uses it.
+#[derive(Debug)]
+pub struct Port {
+    link: Link,
+    faults: Option<Faults>,
+    started: Instant,
+}
+
+#[derive(Debug)]
+enum Link {
+    Raw(Raw),
+    Tunnel(Tunnel),
+}
+
+/// The same call on either kind.
+macro_rules! link {
+    ($link:expr, $port:ident => $call:expr) => {
+        match $link {
+            Link::Raw($port) => $call,
+            Link::Tunnel($port) => $call,
+        }
+    };
+}
+
+impl Port {
+    fn new(link: Link) -> Self {
+        Self {
+            link,
+            faults: None,
+            started: Instant::now(),
+        }
+    }
+
+    /// Gives every frame of one batch to the sink; how many arrivals it were. 0 means that nothing
+    /// waits; otherwise more may.
+    ///
+    /// # Errors
+    /// What the kernel says. An interface that is down is no error, see [`Port::is_up`].
+    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+        link!(&mut self.link, port => port.receive(sink))
+    }
+
+    /// Queues a copy of a frame; the batch leaves when it is full or flushed. What cannot be sent is
+    /// counted by reason.
+    pub fn send(&mut self, hop: Hop, frame: &[u8]) {
+        let now = self.now();
+        let link = &mut self.link;
+        match &mut self.faults {
+            None => link.send(hop, frame),
+            Some(faults) => faults.send(now, hop, frame, &mut |hop, frame| link.send(hop, frame)),
+        }
+    }
+
+    /// Hands what is queued to the kernel. `false` if it has no room now; then flush again later.
+    pub fn flush(&mut self) -> bool {
+        link!(&mut self.link, port => port.flush())
+    }
+
+    /// Whether frames wait for a flush.
+    pub fn is_waiting(&self) -> bool {
+        link!(&self.link, port => port.is_waiting())
+    }
+
+    /// Lets the frames that this port sends suffer.
+    pub fn set_faults(&mut self, spec: FaultSpec) {
+        self.faults = (!spec.is_none()).then(|| Faults::new(spec));
+    }
+
+    /// When a frame that a fault delays is due. [`Port::release`] at that time.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let due = self.faults.as_ref()?.next_deadline()?;
+        Some(self.started + Duration::from_nanos(due))
+    }
+
+    /// Queues delayed frames that are due; flush afterwards.
+    pub fn release(&mut self) {
+        let now = self.now();
+        let link = &mut self.link;
+        if let Some(faults) = &mut self.faults {
+            faults.release(now, &mut |hop, frame| link.send(hop, frame));
+        }
+    }
+
+    /// Looks at the interface or the paths again, at the kernel's drop counter, and forgets silent
+    /// stations. Call it about once a second.
+    pub fn refresh(&mut self) {
+        link!(&mut self.link, port => port.refresh());
+    }
+
+    /// The largest packet behind the (inner) Ethernet header, as last seen.
+    pub fn mtu(&self) -> u32 {
+        link!(&self.link, port => port.mtu())
+    }
+
+    /// Whether the interface is up, as last seen. A tunnel always is.
+    pub fn is_up(&self) -> bool {
+        match &self.link {
+            Link::Raw(raw) => raw.is_up(),
+            Link::Tunnel(_) => true,
+        }
+    }
+
+    /// Adds a tunnel's peer.
+    ///
+    /// # Errors
+    /// A raw uplink, or see [`PeerError`](crate::PeerError).
+    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
+        match &mut self.link {
+            Link::Raw(_) => Err(OpenError::NoPeersHere),
+            Link::Tunnel(tunnel) => tunnel.add_peer(peer),
+        }
+    }
+
+    /// Forgets a tunnel's peer and what was learned from it; `false` if there was none.
+    pub fn remove_peer(&mut self, peer: SocketAddr) -> bool {
+        match &mut self.link {
+            Link::Raw(_) => false,
+            Link::Tunnel(tunnel) => tunnel.remove_peer(peer),
+        }
+    }
+
+    /// A tunnel's peers.
+    pub fn peers(&self) -> &[SocketAddr] {
+        match &self.link {
+            Link::Raw(_) => &[],
+            Link::Tunnel(tunnel) => tunnel.peers(),
+        }
+    }
+
+    /// A tunnel's own address, with the port that the kernel chose.
+    pub fn local(&self) -> Option<SocketAddr> {
+        match &self.link {
+            Link::Raw(_) => None,
+            Link::Tunnel(tunnel) => Some(tunnel.local()),
+        }
+    }
+
+    /// What was counted since the port was opened.
+    pub fn counters(&self) -> &Counters {
+        link!(&self.link, port => port.counters())
+    }
+
+    fn now(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+}
+
+impl Link {
+    fn send(&mut self, hop: Hop, frame: &[u8]) {
+        link!(self, port => port.send(hop, frame));
+    }
+}
+
+impl AsFd for Port {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        link!(&self.link, port => port.as_fd())
+    }
+}

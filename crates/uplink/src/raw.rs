@@ -1,0 +1,295 @@
+//! Frames of a network interface: a NIC, a veth, a bridge or a TAP, through packet sockets.
+//!
+//! Adapters speak with their own MACs, so the interface is promiscuous while the socket lives. What
+//! this host itself sends on the interface is not seen, and frames sent here do not reach the host's
+//! own stack behind the same interface (as with macvlan).
+//!
+//! ```text
+//!   up ── ENETDOWN or `refresh` ──► down ── `refresh` ──► up      frames to send are lost meanwhile
+//!    '─── removed ──► gone ── `refresh` finds the name again: bound anew, same descriptor ──► up
+//! ```
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use vrdma_wire::{EtherType, Mac};
+
+use crate::batch::Batch;
+use crate::counters::{Counters, Loss};
+use crate::filter::{Select, TAG_BYTES, TYPE_AT, frame_filter};
+use crate::offload::{self, Offload};
+use crate::open_error::OpenError;
+use crate::segment::{Hop, Received, Segment};
+use crate::sys::{Interface, Slots, Socket, VlanTag};
+
+/// A RoCEv2 frame with the largest path MTU of 4096 and every header, and jumbo frames that only
+/// look like one; longer ones are nobody's.
+const ROCE_SLOT_BYTES: usize = 10 * 1024;
+
+/// The largest segment that a sender's stack leaves to be cut, with its headers.
+const REST_SLOT_BYTES: usize = 68 * 1024;
+
+/// Destination, source, type.
+const HEADER_BYTES: usize = 14;
+
+/// 802.1ad service tags.
+const SERVICE_TAG: EtherType = EtherType(0x88a8);
+
+/// One port of a raw uplink.
+#[derive(Debug)]
+pub struct Raw {
+    name: String,
+    interface: Interface,
+    socket: Socket,
+    select: Select,
+    index: i32,
+    mtu: u32,
+    up: bool,
+    slots: Slots,
+    batch: Batch,
+    counters: Counters,
+}
+
+impl Raw {
+    /// Opens half of an interface's traffic.
+    ///
+    /// # Errors
+    /// No such interface, not an Ethernet one, no right (CAP_NET_RAW), or what the kernel says.
+    pub fn open(name: &str, select: Select) -> Result<Self, OpenError> {
+        let interface =
+            Interface::named(name).ok_or_else(|| OpenError::InterfaceName(name.to_owned()))?;
+        let index = interface
+            .index()
+            .map_err(|_| OpenError::NoInterface(name.to_owned()))?;
+        let socket = Socket::packet().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => OpenError::NotPermitted(name.to_owned()),
+            _ => OpenError::system("opening a packet socket")(error),
+        })?;
+        let asking = || OpenError::system(format!("asking for interface `{name}`"));
+        if !interface.is_ethernet(&socket).map_err(asking())? {
+            return Err(OpenError::NotEthernet(name.to_owned()));
+        }
+        let mtu = interface.mtu(&socket).map_err(asking())?;
+        let up = interface.is_up(&socket).map_err(asking())?;
+        prepare(&socket, select, index)
+            .map_err(OpenError::system(format!("listening on `{name}`")))?;
+        Ok(Self {
+            name: name.to_owned(),
+            interface,
+            socket,
+            select,
+            index,
+            mtu,
+            up,
+            slots: Slots::new(match select {
+                Select::Roce => ROCE_SLOT_BYTES,
+                Select::Rest => REST_SLOT_BYTES,
+            }),
+            batch: Batch::new(offload::HEADER_BYTES, false),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The interface.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the interface is there, up, and has a carrier, as last seen.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Bytes that fit behind the Ethernet header, as last seen.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Gives every waiting frame of one batch to the sink; how many it were.
+    ///
+    /// # Errors
+    /// What the kernel says, except that the interface is down or gone, which is no error.
+    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+        let taken = match self.slots.receive(&self.socket) {
+            Ok(taken) => taken,
+            Err(error) => return self.excuse(error),
+        };
+        for at in 0..taken {
+            let (arrival, bytes) = self.slots.take(at);
+            if arrival.outgoing {
+                continue;
+            }
+            if arrival.truncated {
+                self.counters.lose(Loss::Truncated);
+                continue;
+            }
+            match undo(self.select, bytes) {
+                Ok(frame) => deliver(frame, arrival.tag, &mut self.counters, sink),
+                Err(loss) => self.counters.lose(loss),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// A socket says once that its interface went down, and refuses a single frame whose offloads
+    /// cannot be described.
+    fn excuse(&mut self, error: io::Error) -> io::Result<usize> {
+        match error.raw_os_error() {
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                self.up = false;
+                Ok(0)
+            }
+            Some(libc::EINVAL) => {
+                self.counters.lose(Loss::Offload);
+                Ok(0)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Queues a frame; the batch leaves when it is full or flushed.
+    pub fn send(&mut self, hop: Hop, frame: &[u8]) {
+        if let Err(loss) = self.queue(hop.segment, frame) {
+            self.counters.lose(loss);
+        }
+    }
+
+    fn queue(&mut self, segment: Segment, frame: &[u8]) -> Result<(), Loss> {
+        if frame.len() < HEADER_BYTES {
+            return Err(Loss::Runt);
+        }
+        let (addresses, rest) = frame.split_at(TYPE_AT);
+        let tag = match segment {
+            // A tag in an untagged segment would carry the frame into a VLAN of somebody else.
+            Segment::Untagged if is_tag(rest) => return Err(Loss::Segment),
+            Segment::Untagged => None,
+            Segment::Vlan(vlan @ 1..=4094) => Some(tag_bytes(vlan)),
+            Segment::Vlan(_) | Segment::Vni(_) => return Err(Loss::Segment),
+        };
+        let tag = tag.as_ref().map_or(&[][..], |tag| &tag[..]);
+        if !self.batch.has_room(frame.len() + TAG_BYTES, 1) {
+            self.flush();
+            if !self.batch.has_room(frame.len() + TAG_BYTES, 1) {
+                return Err(Loss::NoRoom);
+            }
+        }
+        self.batch
+            .push(&[&offload::NOTHING, addresses, tag, rest], [None]);
+        Ok(())
+    }
+
+    /// Sends what waits. `false` if the kernel has no room now; then flush again later.
+    pub fn flush(&mut self) -> bool {
+        let flushed = self.batch.send(&self.socket, &mut self.counters);
+        if flushed.down {
+            self.up = false;
+        }
+        !flushed.waits
+    }
+
+    /// Whether frames wait for a flush.
+    pub fn is_waiting(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Looks at the interface again: its MTU, whether it is up, and whether it was made anew. Call it
+    /// about once a second.
+    pub fn refresh(&mut self) {
+        self.counters.set_overrun(self.socket.overruns());
+        let up = self.rebind().and_then(|()| {
+            self.mtu = self.interface.mtu(&self.socket)?;
+            self.interface.is_up(&self.socket)
+        });
+        self.up = up.unwrap_or(false);
+    }
+
+    /// A removed interface leaves the socket bound to nothing; the same name may come back with
+    /// another number.
+    fn rebind(&mut self) -> io::Result<()> {
+        let index = self.interface.index()?;
+        if index != self.index {
+            self.socket.bind_interface(index)?;
+            self.socket.promiscuous(index)?;
+            self.index = index;
+        }
+        Ok(())
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl AsFd for Raw {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The filter comes before the first frame can.
+fn prepare(socket: &Socket, select: Select, index: i32) -> io::Result<()> {
+    socket.ask_packet_details()?;
+    socket.ignore_outgoing();
+    socket.enlarge_buffers();
+    socket.attach_filter(&frame_filter(select))?;
+    socket.bind_interface(index)?;
+    socket.promiscuous(index)
+}
+
+/// Does what the sender's stack left undone. RoCEv2 needs no UDP checksum: its ICRC covers more.
+fn undo(select: Select, bytes: &mut [u8]) -> Result<&mut [u8], Loss> {
+    let (offload, frame) = Offload::split(bytes).ok_or(Loss::Malformed)?;
+    if frame.len() < HEADER_BYTES {
+        return Err(Loss::Malformed);
+    }
+    if select == Select::Rest {
+        if offload.segmentation != 0 {
+            return Err(Loss::Offload);
+        }
+        offload.finish_checksum(frame).ok_or(Loss::Malformed)?;
+    }
+    Ok(frame)
+}
+
+/// The kernel has taken out the outer tag, if there was one.
+fn deliver(
+    frame: &mut [u8],
+    tag: Option<VlanTag>,
+    counters: &mut Counters,
+    sink: &mut impl FnMut(Received<'_>),
+) {
+    let segment = match tag {
+        None => Segment::Untagged,
+        Some(tag) if tag.protocol != EtherType::VLAN.0 => return counters.lose(Loss::Segment),
+        Some(tag) => match tag.control & 0xfff {
+            0 => Segment::Untagged,
+            vlan => Segment::Vlan(vlan),
+        },
+    };
+    counters.took(frame.len());
+    sink(Received {
+        frame,
+        segment,
+        from: None,
+    });
+}
+
+fn tag_bytes(vlan: u16) -> [u8; TAG_BYTES] {
+    let [a, b] = EtherType::VLAN.0.to_be_bytes();
+    let [c, d] = vlan.to_be_bytes();
+    [a, b, c, d]
+}
+
+/// Whether what follows the addresses is a customer's or a provider's tag.
+fn is_tag(rest: &[u8]) -> bool {
+    let kind = rest
+        .first_chunk()
+        .map(|&kind| EtherType(u16::from_be_bytes(kind)));
+    matches!(kind, Some(EtherType::VLAN | SERVICE_TAG))
+}
+
+/// The destination of a frame that is known to have one.
+pub(crate) fn destination(frame: &[u8]) -> Option<Mac> {
+    frame.first_chunk().map(|&mac| Mac(mac))
+}

@@ -1,0 +1,15 @@
+//! System calls: the only place with `unsafe`.
+//!
+//! Memory handed to the kernel belongs to the caller's own buffers for the length of one call; no
+//! pointer outlives the function that makes it.
+
+mod address;
+mod interface;
+mod receive;
+mod socket;
+mod transmit;
+
+pub(crate) use interface::Interface;
+pub(crate) use receive::{Arrival, Slots, VlanTag};
+pub(crate) use socket::Socket;
+pub(crate) use transmit::{MESSAGES_MAX, Outgoing, send_some};

@@ -1,0 +1,311 @@
+//! Frames between hosts inside of UDP: VXLAN (RFC 7348), without any right on the host.
+//!
+//! Both ports of a tunnel are sockets of one address; the kernel looks at the inner frame to choose.
+//!
+//! ```text
+//!                       ┌─ inner UDP 4791 ──► socket 1, Roce
+//!   UDP 4789 ── BPF ────┤
+//!                       └─ else, or cut off ► socket 0, Rest
+//! ```
+//! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
+//! fragmented: what does not fit the path is counted, and the MTU follows the path.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+use vrdma_wire::Mac;
+
+use crate::batch::Batch;
+use crate::counters::{Counters, Loss};
+use crate::filter::tunnel_selector;
+use crate::open_error::OpenError;
+use crate::peers::Peers;
+use crate::raw::destination;
+use crate::segment::{Hop, Received, Segment};
+use crate::sys::{Arrival, Slots, Socket};
+use crate::vxlan::{self, Vni};
+
+/// What UDP can carry: several datagrams arrive joined.
+const SLOT_BYTES: usize = 64 * 1024;
+
+/// Destination, source, type.
+const INNER_HEADER_BYTES: u32 = 14;
+/// IP, UDP and VXLAN headers, and the inner Ethernet header, which no MTU counts.
+const OVERHEAD_V4: u32 = 20 + 8 + vxlan::LEN as u32 + INNER_HEADER_BYTES;
+const OVERHEAD_V6: u32 = OVERHEAD_V4 + 20;
+
+/// What is assumed of the path before there is a peer to ask about.
+const PATH_MTU_USUAL: u32 = 1500;
+
+/// A tunnel's own end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TunnelConfig {
+    /// Address of this host and UDP port, 4789 by custom. An unspecified address means any of this
+    /// host's; port 0 lets the kernel choose.
+    pub local: SocketAddr,
+}
+
+/// One port of a tunnel uplink.
+#[derive(Debug)]
+pub struct Tunnel {
+    local: SocketAddr,
+    socket: Socket,
+    peers: Peers,
+    mtu: u32,
+    slots: Slots,
+    batch: Batch,
+    counters: Counters,
+}
+
+impl Tunnel {
+    /// Opens both ports of a tunnel, that of RoCEv2 first. They have no peers yet.
+    ///
+    /// # Errors
+    /// The address is in use or not of this host, or what the kernel says.
+    pub fn open_both(config: &TunnelConfig) -> Result<(Self, Self), OpenError> {
+        // A probe without SO_REUSEPORT: a second daemon of the same user must not join the group.
+        let probe = bound(config.local, false)?;
+        let local = probe
+            .local()
+            .map_err(OpenError::system("reading an address"))?;
+        drop(probe);
+        let rest = bound(local, true)?;
+        let roce = bound(local, true)?;
+        rest.attach_selector(&tunnel_selector())
+            .map_err(OpenError::system(
+                "sorting a tunnel's datagrams (SO_ATTACH_REUSEPORT_CBPF)",
+            ))?;
+        Ok((Self::new(local, roce), Self::new(local, rest)))
+    }
+
+    fn new(local: SocketAddr, socket: Socket) -> Self {
+        let joins = socket.can_segment();
+        Self {
+            local,
+            socket,
+            peers: Peers::new(local),
+            mtu: PATH_MTU_USUAL - overhead(local),
+            slots: Slots::new(SLOT_BYTES),
+            batch: Batch::new(vxlan::LEN, joins),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The address that peers send to.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Bytes that fit behind the inner Ethernet header, on the path to every peer.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Adds another end.
+    ///
+    /// # Errors
+    /// See [`PeerError`](crate::PeerError).
+    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
+        self.peers.add(peer)?;
+        self.measure();
+        Ok(())
+    }
+
+    /// Forgets a peer and what was learned from it; `false` if there was none.
+    pub fn remove_peer(&mut self, peer: SocketAddr) -> bool {
+        let removed = self.peers.remove(peer);
+        self.measure();
+        removed
+    }
+
+    /// Every peer.
+    pub fn peers(&self) -> &[SocketAddr] {
+        self.peers.all()
+    }
+
+    /// Gives every waiting frame of one batch to the sink; how many datagrams it were.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+        let taken = self.slots.receive(&self.socket)?;
+        if taken == 0 {
+            return Ok(0);
+        }
+        let now = Instant::now();
+        let Self {
+            slots,
+            peers,
+            counters,
+            ..
+        } = self;
+        for at in 0..taken {
+            let (arrival, bytes) = slots.take(at);
+            unwrap_all(arrival, bytes, peers, counters, now, sink);
+        }
+        Ok(taken)
+    }
+
+    /// Queues a frame; the batch leaves when it is full or flushed.
+    pub fn send(&mut self, hop: Hop, frame: &[u8]) {
+        if let Err(loss) = self.queue(hop, frame) {
+            self.counters.lose(loss);
+        }
+    }
+
+    fn queue(&mut self, hop: Hop, frame: &[u8]) -> Result<(), Loss> {
+        let vni = match hop.segment {
+            Segment::Vni(number) => Vni::new(number).ok_or(Loss::Segment)?,
+            Segment::Untagged | Segment::Vlan(_) => return Err(Loss::Segment),
+        };
+        if frame.len() < INNER_HEADER_BYTES as usize {
+            return Err(Loss::Runt);
+        }
+        let one = match hop.peer {
+            Some(peer) if !self.peers.all().contains(&peer) => return Err(Loss::NoPeer),
+            Some(peer) => Some(peer),
+            None => destination(frame).and_then(|mac| self.peers.behind(vni, mac)),
+        };
+        let receivers = one.map_or(self.peers.all().len(), |_| 1);
+        if receivers == 0 {
+            return Err(Loss::NoPeer);
+        }
+        if !self.batch.has_room(frame.len(), receivers) {
+            self.flush();
+            if !self.batch.has_room(frame.len(), receivers) {
+                return Err(Loss::NoRoom);
+            }
+        }
+        let parts = [&vxlan::header(vni)[..], frame];
+        match one {
+            Some(peer) => self.batch.push(&parts, [Some(peer)]),
+            None => self
+                .batch
+                .push(&parts, self.peers.all().iter().copied().map(Some)),
+        }
+        Ok(())
+    }
+
+    /// Sends what waits. `false` if the kernel has no room now; then flush again later.
+    pub fn flush(&mut self) -> bool {
+        let flushed = self.batch.send(&self.socket, &mut self.counters);
+        if flushed.too_big {
+            self.measure();
+        }
+        !flushed.waits
+    }
+
+    /// Whether frames wait for a flush.
+    pub fn is_waiting(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
+    /// Looks at the paths again and forgets stations that are silent. Call it about once a second.
+    pub fn refresh(&mut self) {
+        self.counters.set_overrun(self.socket.overruns());
+        self.peers.age(Instant::now());
+        self.measure();
+    }
+
+    /// The kernel knows the MTU of a path by its route and by ICMP messages that came back.
+    fn measure(&mut self) {
+        let paths = self
+            .peers
+            .all()
+            .iter()
+            .filter_map(|&peer| path_mtu(peer).ok());
+        let narrowest = paths.min().unwrap_or(PATH_MTU_USUAL);
+        self.mtu = narrowest.saturating_sub(overhead(self.local));
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+impl AsFd for Tunnel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn bound(local: SocketAddr, shared: bool) -> Result<Socket, OpenError> {
+    let socket = prepare(local, shared).map_err(OpenError::system("opening a UDP socket"))?;
+    socket.bind(local).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => OpenError::InUse(local),
+        io::ErrorKind::AddrNotAvailable => OpenError::NotLocal(local),
+        _ => OpenError::system(format!("listening on UDP {local}"))(error),
+    })?;
+    Ok(socket)
+}
+
+fn prepare(local: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::udp(local)?;
+    if shared {
+        socket.share_port()?;
+        socket.enlarge_buffers();
+        socket.join_datagrams();
+    }
+    socket.forbid_fragments(local)?;
+    Ok(socket)
+}
+
+fn path_mtu(peer: SocketAddr) -> io::Result<u32> {
+    let socket = Socket::udp(peer)?;
+    socket.connect(peer)?;
+    socket.path_mtu(peer)
+}
+
+fn overhead(local: SocketAddr) -> u32 {
+    if local.is_ipv4() {
+        OVERHEAD_V4
+    } else {
+        OVERHEAD_V6
+    }
+}
+
+/// Takes one arrival apart, which may be several datagrams of one sender.
+fn unwrap_all(
+    arrival: Arrival,
+    bytes: &[u8],
+    peers: &mut Peers,
+    counters: &mut Counters,
+    now: Instant,
+    sink: &mut impl FnMut(Received<'_>),
+) {
+    let step = arrival.joined.unwrap_or(bytes.len()).max(1);
+    let datagrams = bytes.len().div_ceil(step).max(1) as u64;
+    if arrival.truncated {
+        return counters.lose_many(Loss::Truncated, datagrams);
+    }
+    let Some(from) = arrival.from.and_then(|from| peers.sender(from)) else {
+        return counters.lose_many(Loss::UnknownPeer, datagrams);
+    };
+    if bytes.is_empty() {
+        return counters.lose(Loss::Malformed);
+    }
+    for datagram in bytes.chunks(step) {
+        let Some((vni, source, frame)) = unwrap(datagram) else {
+            counters.lose(Loss::Malformed);
+            continue;
+        };
+        peers.learn(vni, source, from, now);
+        counters.took(frame.len());
+        sink(Received {
+            frame,
+            segment: Segment::Vni(vni.get()),
+            from: Some(from),
+        });
+    }
+}
+
+/// Segment, source and bytes of a frame that has a whole header.
+fn unwrap(datagram: &[u8]) -> Option<(Vni, Mac, &[u8])> {
+    let (vni, frame) = vxlan::parse(datagram)?;
+    let header = frame.first_chunk::<{ INNER_HEADER_BYTES as usize }>()?;
+    let source = header[6..].first_chunk()?;
+    Some((vni, Mac(*source), frame))
+}

@@ -1,0 +1,127 @@
+//! Raw uplinks over veth pairs in namespaces of their own.
+
+#[path = "world/namespace.rs"]
+mod namespace;
+mod world;
+
+use namespace::{enter, settle, shell, veth};
+use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
+use world::{drain, plain, receive, roce};
+
+#[test]
+fn frames_are_sorted_and_tags_are_segments() {
+    if !enter("frames_are_sorted_and_tags_are_segments") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    let segments = [Segment::Untagged, Segment::Vlan(10), Segment::Vlan(4094)];
+    for segment in segments {
+        a.roce.send(Hop::to(segment), &roce(1, 2, 7, 300));
+        a.rest.send(Hop::to(segment), &plain(1, 2, 7));
+    }
+    assert!(a.roce.flush() && a.rest.flush());
+    assert_eq!(
+        receive(&mut b.roce, 3),
+        segments.map(|segment| (segment, roce(1, 2, 7, 300)))
+    );
+    assert_eq!(
+        receive(&mut b.rest, 3),
+        segments.map(|segment| (segment, plain(1, 2, 7)))
+    );
+    // What a port sends is not what it receives, and neither did the other port.
+    let mut own = Vec::new();
+    drain(&mut a.roce, &mut own);
+    drain(&mut a.rest, &mut own);
+    assert_eq!(own, []);
+}
+
+#[test]
+fn a_tag_inside_of_no_segment_is_refused() {
+    if !enter("a_tag_inside_of_no_segment_is_refused") {
+        return;
+    }
+    veth("up0", "up1");
+    let mut a = Ports::raw("up0").unwrap();
+    let mut tagged = plain(1, 2, 0);
+    tagged[12..14].copy_from_slice(&[0x81, 0]);
+    a.rest.send(Hop::to(Segment::Untagged), &tagged);
+    a.rest.send(Hop::to(Segment::Vlan(0)), &plain(1, 2, 0));
+    a.rest.send(Hop::to(Segment::Vni(1)), &plain(1, 2, 0));
+    assert_eq!(a.rest.counters().lost(Loss::Segment), 3);
+    assert!(!a.rest.is_waiting());
+}
+
+#[test]
+fn an_interface_goes_down_and_comes_back() {
+    if !enter("an_interface_goes_down_and_comes_back") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    shell("ip link set up0 mtu 9000; ip link set up0 down");
+    a.rest.send(Hop::to(Segment::Untagged), &plain(1, 2, 0));
+    a.rest.flush();
+    assert_eq!(a.rest.counters().lost(Loss::Down), 1);
+    assert!(!a.rest.is_up());
+    assert_eq!(a.rest.receive(&mut |_| ()).unwrap(), 0);
+    shell("ip link set up0 up");
+    settle("up0");
+    a.rest.refresh();
+    assert!(a.rest.is_up());
+    assert_eq!(a.rest.mtu(), 9000);
+    a.rest.send(Hop::to(Segment::Untagged), &plain(1, 2, 1));
+    a.rest.flush();
+    assert_eq!(
+        receive(&mut b.rest, 1),
+        [(Segment::Untagged, plain(1, 2, 1))]
+    );
+
+    shell("ip link del up0");
+    a.rest.refresh();
+    assert!(!a.rest.is_up());
+    a.rest.send(Hop::to(Segment::Untagged), &plain(1, 2, 2));
+    a.rest.flush();
+    veth("up0", "up1");
+    for ports in [&mut a, &mut b] {
+        ports.rest.refresh();
+        assert!(ports.rest.is_up());
+        let mut old = Vec::new();
+        drain(&mut ports.rest, &mut old);
+        assert_eq!(old, []);
+    }
+    a.rest.send(Hop::to(Segment::Untagged), &plain(1, 2, 3));
+    a.rest.flush();
+    assert_eq!(
+        receive(&mut b.rest, 1),
+        [(Segment::Untagged, plain(1, 2, 3))]
+    );
+}
+
+#[test]
+fn frames_past_the_mtu_are_counted() {
+    if !enter("frames_past_the_mtu_are_counted") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    let most = 14 + a.roce.mtu() as usize;
+    for segment in [Segment::Untagged, Segment::Vlan(5)] {
+        a.roce.send(Hop::to(segment), &roce(1, 2, 0, most));
+        a.roce.send(Hop::to(segment), &roce(1, 2, 1, most + 5));
+    }
+    a.roce.flush();
+    assert_eq!(receive(&mut b.roce, 2).len(), 2);
+    assert_eq!(a.roce.counters().lost(Loss::TooBig), 2);
+}
+
+#[test]
+fn bad_interfaces_are_explained() {
+    if !enter("bad_interfaces_are_explained") {
+        return;
+    }
+    let error = |name: &str| Ports::raw(name).unwrap_err();
+    assert!(matches!(error("eth99"), OpenError::NoInterface(_)));
+    assert!(matches!(error("a name"), OpenError::InterfaceName(_)));
+    assert!(matches!(error("lo"), OpenError::NotEthernet(_)));
+}

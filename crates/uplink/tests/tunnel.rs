@@ -1,0 +1,145 @@
+//! Tunnels over loopback, without any right.
+
+mod world;
+
+use std::net::SocketAddr;
+
+use vrdma_uplink::{Hop, Loss, OpenError, Port, Ports, Segment, TunnelConfig};
+use world::{plain, receive, roce};
+
+const RED: Segment = Segment::Vni(10);
+
+fn tunnel(text: &str) -> Ports {
+    Ports::tunnel(&TunnelConfig {
+        local: text.parse().unwrap(),
+    })
+    .unwrap()
+}
+
+fn local(port: &Port) -> SocketAddr {
+    port.local().unwrap()
+}
+
+/// Two tunnels that know each other.
+fn pair(any: &str) -> (Ports, Ports) {
+    let (mut a, mut b) = (tunnel(any), tunnel(any));
+    a.add_peer(local(&b.roce)).unwrap();
+    b.add_peer(local(&a.roce)).unwrap();
+    (a, b)
+}
+
+#[test]
+fn frames_are_sorted_between_the_ports() {
+    for any in ["127.0.0.1:0", "[::1]:0"] {
+        let (mut a, mut b) = pair(any);
+        for number in 0..100 {
+            a.roce.send(Hop::to(RED), &roce(1, 2, number, 200));
+            a.rest.send(Hop::to(RED), &plain(1, 2, number));
+        }
+        assert!(a.roce.flush() && a.rest.flush());
+        let frames = receive(&mut b.roce, 100);
+        for (number, frame) in frames.into_iter().enumerate() {
+            assert_eq!(frame, (RED, roce(1, 2, number as u32, 200)));
+        }
+        let frames = receive(&mut b.rest, 100);
+        for (number, frame) in frames.into_iter().enumerate() {
+            assert_eq!(frame, (RED, plain(1, 2, number as u32)));
+        }
+        assert_eq!(a.roce.counters().sent_frames, 100);
+        assert_eq!(b.roce.counters().received_bytes, 100 * 200);
+    }
+}
+
+#[test]
+fn a_learned_station_is_not_flooded() {
+    let mut hub = tunnel("127.0.0.1:0");
+    let mut leaves = [tunnel("127.0.0.1:0"), tunnel("127.0.0.1:0")];
+    for leaf in &mut leaves {
+        hub.add_peer(local(&leaf.rest)).unwrap();
+        leaf.add_peer(local(&hub.rest)).unwrap();
+    }
+    hub.rest.send(Hop::to(RED), &plain(9, 1, 0));
+    hub.rest.flush();
+    for leaf in &mut leaves {
+        assert_eq!(receive(&mut leaf.rest, 1)[0].1, plain(9, 1, 0));
+    }
+    leaves[0].rest.send(Hop::to(RED), &plain(1, 9, 1));
+    leaves[0].rest.flush();
+    receive(&mut hub.rest, 1);
+    hub.rest.send(Hop::to(RED), &plain(9, 1, 2));
+    // Another tenant's station of the same address is not the same station.
+    hub.rest.send(Hop::to(Segment::Vni(11)), &plain(9, 1, 3));
+    hub.rest.flush();
+    let first = receive(&mut leaves[0].rest, 2);
+    assert_eq!(
+        first,
+        [(RED, plain(9, 1, 2)), (Segment::Vni(11), plain(9, 1, 3))]
+    );
+    let second = receive(&mut leaves[1].rest, 1);
+    assert_eq!(second, [(Segment::Vni(11), plain(9, 1, 3))]);
+}
+
+#[test]
+fn strangers_and_nonsense_are_counted_and_dropped() {
+    let (a, mut b) = pair("127.0.0.1:0");
+    let peer = local(&a.rest);
+    let stranger = std::net::UdpSocket::bind("127.0.0.2:0").unwrap();
+    let whole = [&[8, 0, 0, 0, 0, 0, 10, 0][..], &plain(1, 2, 1)].concat();
+    stranger.send_to(&whole, local(&b.rest)).unwrap();
+    // A peer's own address may only be used by the peer, so nonsense comes from a socket in its place.
+    drop(a);
+    let former = std::net::UdpSocket::bind(peer).unwrap();
+    for nonsense in [&[][..], &[8; 7], &[0; 70], &[8, 0, 0, 0, 0, 0, 1, 0, 1, 2]] {
+        former.send_to(nonsense, local(&b.rest)).unwrap();
+    }
+    former.send_to(&whole, local(&b.rest)).unwrap();
+    assert_eq!(receive(&mut b.rest, 1).len(), 1);
+    assert_eq!(b.rest.counters().lost(Loss::UnknownPeer), 1);
+    assert_eq!(b.rest.counters().lost(Loss::Malformed), 4);
+}
+
+#[test]
+fn frames_that_cannot_be_sent_are_counted() {
+    let mut lonely = tunnel("127.0.0.1:0");
+    lonely.rest.send(Hop::to(RED), &plain(1, 2, 0));
+    lonely
+        .rest
+        .send(Hop::to(Segment::Untagged), &plain(1, 2, 0));
+    lonely
+        .rest
+        .send(Hop::to(Segment::Vni(1 << 24)), &plain(1, 2, 0));
+    lonely.rest.send(Hop::to(RED), &[0; 13]);
+    let counters = lonely.rest.counters();
+    assert_eq!(counters.lost(Loss::NoPeer), 1);
+    assert_eq!(counters.lost(Loss::Segment), 2);
+    assert_eq!(counters.lost(Loss::Runt), 1);
+}
+
+#[test]
+fn addresses_that_cannot_be_are_explained() {
+    let first = tunnel("127.0.0.1:0");
+    let taken = local(&first.roce);
+    let again = Ports::tunnel(&TunnelConfig { local: taken }).unwrap_err();
+    assert!(
+        matches!(again, OpenError::InUse(address) if address == taken),
+        "{again}"
+    );
+    let elsewhere = "192.0.2.77:0".parse().unwrap();
+    let error = Ports::tunnel(&TunnelConfig { local: elsewhere }).unwrap_err();
+    assert!(matches!(error, OpenError::NotLocal(_)), "{error}");
+}
+
+#[test]
+fn faults_lose_what_they_should() {
+    let (mut a, mut b) = pair("127.0.0.1:0");
+    a.set_faults("loss=100%".parse().unwrap());
+    a.roce.send(Hop::to(RED), &roce(1, 2, 0, 100));
+    a.set_faults("delay=1ms".parse().unwrap());
+    a.roce.send(Hop::to(RED), &roce(1, 2, 1, 100));
+    let due = a.roce.next_deadline().unwrap();
+    while a.roce.next_deadline() == Some(due) {
+        a.roce.release();
+    }
+    a.roce.flush();
+    assert_eq!(receive(&mut b.roce, 1), [(RED, roce(1, 2, 1, 100))]);
+}

@@ -1,0 +1,64 @@
+//! Receiving with a deadline, and frames to send.
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use vrdma_uplink::{Port, Segment};
+
+/// How long a frame may take before its test fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Frames with their segments, until `wanted` arrived; fails if they do not.
+pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)> {
+    let end = Instant::now() + PATIENCE;
+    let mut frames = Vec::new();
+    while frames.len() < wanted {
+        let left = end.saturating_duration_since(Instant::now());
+        assert!(
+            !left.is_zero(),
+            "{} of {wanted} frames came; {:?}",
+            frames.len(),
+            port.counters()
+        );
+        let timeout = Timespec::try_from(left).unwrap();
+        poll(
+            &mut [PollFd::new(&port.as_fd(), PollFlags::IN)],
+            Some(&timeout),
+        )
+        .unwrap();
+        drain(port, &mut frames);
+    }
+    frames
+}
+
+/// What is there now.
+pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) {
+    let mut sink = |received: vrdma_uplink::Received<'_>| {
+        frames.push((received.segment, received.frame.to_vec()));
+    };
+    while port.receive(&mut sink).unwrap() > 0 {}
+}
+
+/// An Ethernet frame with a number, of a type that no stack answers.
+pub(crate) fn plain(from: u8, to: u8, number: u32) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
+    frame.extend(number.to_be_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// A frame that looks like RoCEv2 down to the UDP port.
+pub(crate) fn roce(from: u8, to: u8, number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x08, 0];
+    let ip_len = (len - 14) as u16;
+    frame.extend([0x45, 0]);
+    frame.extend(ip_len.to_be_bytes());
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, from, 10, 0, 0, to]);
+    frame.extend([0xc0, 0, 0x12, 0xb7]);
+    frame.extend((ip_len - 20).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(len, 0x5a);
+    frame
+}
