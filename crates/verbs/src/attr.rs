@@ -16,6 +16,8 @@ bitflags! {
         const REMOTE_READ = 4;
         /// Peers may do atomics.
         const REMOTE_ATOMIC = 8;
+        /// Memory windows may be bound to it.
+        const BIND_WINDOW = 16;
     }
 
     /// Which attributes a modify names: `enum ib_qp_attr_mask`.

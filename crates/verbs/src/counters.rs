@@ -76,6 +76,7 @@ pub struct Counters {
 pub struct Counts {
     pub pds: u32,
     pub mrs: u32,
+    pub mws: u32,
     pub cqs: u32,
     pub qps: u32,
     pub srqs: u32,

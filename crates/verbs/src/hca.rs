@@ -6,7 +6,7 @@ use vrdma_wire::{Gid, Qpn};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
-use crate::object::{CqId, Identity, Limits, MrId, Owner, PdId, QpId, SrqId};
+use crate::object::{CqId, Identity, Limits, MrId, MwId, Owner, PdId, QpId, SrqId};
 use crate::qp::Qp;
 use crate::shared::{Pd, Shared};
 use crate::table::Table;
@@ -148,7 +148,11 @@ impl<R: Clone> Hca<R> {
             let _ = self.destroy_cq(CqId(cq));
         }
         let pds = ids(&self.shared.pds, |pd| pd.owner == owner);
-        for mr in ids(&self.shared.mrs, |mr| pds.contains(&mr.pd.0)) {
+        let keys = ids(&self.shared.mrs, |mr| pds.contains(&mr.pd.0));
+        for window in &keys {
+            let _ = self.free_mw(MwId(*window));
+        }
+        for mr in keys {
             let _ = self.deregister(MrId(mr));
         }
         for pd in pds {
@@ -160,7 +164,8 @@ impl<R: Clone> Hca<R> {
     pub fn counts(&self) -> Counts {
         Counts {
             pds: self.shared.pds.len(),
-            mrs: self.shared.mrs.len(),
+            mrs: self.shared.mrs.len() - self.shared.windows,
+            mws: self.shared.windows,
             cqs: self.shared.cqs.len(),
             qps: self.qps.len(),
             srqs: self.shared.srqs.len(),

@@ -24,6 +24,7 @@ pub mod memory;
 mod mr;
 pub mod object;
 mod qp;
+mod register;
 mod requester;
 mod responder;
 pub mod saved;
@@ -33,6 +34,7 @@ mod table;
 mod time;
 mod timers;
 pub mod unit;
+mod window;
 pub mod work;
 
 pub use error::Error;

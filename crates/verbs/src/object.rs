@@ -21,6 +21,10 @@ handle! {
     MrId
 }
 handle! {
+    /// A memory window.
+    MwId
+}
+handle! {
     /// A completion queue.
     CqId
 }
@@ -47,7 +51,7 @@ impl Owner {
 pub struct Limits {
     /// Protection domains.
     pub pds: u32,
-    /// Memory regions, at most 2^24 (the index part of a key).
+    /// Memory regions and windows, at most 2^24 (the index part of a key).
     pub mrs: u32,
     /// Completion queues.
     pub cqs: u32,
@@ -102,6 +106,25 @@ pub struct MrKeys {
     /// Local key.
     pub lkey: Lkey,
     /// Remote key, equal to the local one in value.
+    pub rkey: Rkey,
+}
+
+/// What kind of memory window: who binds it how, and who may use it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum WindowKind {
+    /// Type 1: for every QP of its protection domain; bound anew without asking, unbound by binding
+    /// nothing.
+    One,
+    /// Type 2B: for the QP alone that bound it; has to be invalidated before it is bound again.
+    Two,
+}
+
+/// The names of a fresh window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MwKeys {
+    /// Handle for freeing it.
+    pub id: MwId,
+    /// Key that binding it takes; peers can use it once it is bound.
     pub rkey: Rkey,
 }
 

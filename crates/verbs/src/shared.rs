@@ -30,7 +30,10 @@ pub(crate) struct Pd {
 pub(crate) struct Shared<R> {
     pub(crate) limits: Limits,
     pub(crate) pds: Table<Pd>,
+    /// Memory regions and windows.
     pub(crate) mrs: Table<Mr<R>>,
+    /// How many of them are windows.
+    pub(crate) windows: u32,
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<Srq>,
     pub(crate) gids: Vec<Option<Gid>>,
@@ -46,6 +49,7 @@ impl<R> Shared<R> {
             limits,
             pds: Table::new(0, limits.pds, seed),
             mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
+            windows: 0,
             cqs: Table::new(0, limits.cqs, seed),
             srqs: Table::new(0, limits.srqs, seed),
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],

@@ -61,6 +61,23 @@ pub struct FastRegister<R> {
     pub region: R,
 }
 
+/// What a window is bound to (`struct ibv_mw_bind_info`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BindWindow {
+    /// Window to bind, with the new variant in its low byte: its key from then on.
+    pub window: Rkey,
+    /// Region that it shall show a part of.
+    pub region: Lkey,
+    /// First address, as the region's owner names it.
+    pub start: u64,
+    /// Bytes; 0 unbinds a window of type 1, and is not allowed for others.
+    pub length: u64,
+    /// Rights of peers.
+    pub access: Access,
+    /// Peers name the first byte 0 instead of `start`.
+    pub zero_based: bool,
+}
+
 /// What a send work request does.
 #[derive(Clone, Debug)]
 pub enum SendOp<R> {
@@ -92,8 +109,10 @@ pub enum SendOp<R> {
         /// Addend.
         add: u64,
     },
-    /// Make a fast-register region unusable again.
+    /// Make a fast-register region or a window of type 2 unusable again.
     LocalInvalidate(Rkey),
+    /// Bind a window.
+    BindWindow(BindWindow),
     /// Fill a fast-register region.
     FastRegister(FastRegister<R>),
     /// A request that the front end could not decode: it completes in its turn with this status.
@@ -138,7 +157,7 @@ pub enum Status {
     LocQpOp = 2,
     LocProt = 4,
     WrFlush = 5,
-    /// Memory management: fast register, invalidate.
+    /// Memory management: fast register, bind, invalidate.
     MwBind = 6,
     BadResp = 7,
     LocAccess = 8,
@@ -162,6 +181,7 @@ pub enum WcOp {
     Read = 2,
     CompareSwap = 3,
     FetchAdd = 4,
+    BindWindow = 5,
     LocalInvalidate = 7,
     FastRegister = 8,
     Recv = 128,
@@ -173,7 +193,7 @@ pub enum WcOp {
 pub enum Tail {
     /// Immediate data.
     Imm(Imm),
-    /// A region of ours that the peer invalidated.
+    /// A region or window of ours that the peer invalidated.
     Invalidated(Rkey),
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Qp<R> {
     pub(crate) requester: Requester<R>,
     pub(crate) responder: Responder,
     pub(crate) scheduled: Scheduled,
+    /// Windows that only it may use.
+    pub(crate) windows: u32,
 }
 
 impl<R> Qp<R> {
@@ -52,6 +54,7 @@ impl<R> Qp<R> {
             requester: Requester::default(),
             responder: Responder::default(),
             scheduled: Scheduled::default(),
+            windows: 0,
         }
     }
 
@@ -200,11 +203,14 @@ impl<R: Clone> Hca<R> {
         Some(&self.qps.get(id.0)?.spec)
     }
 
-    /// Destroys a queue pair. Its outstanding work vanishes, and none of its completions and events
-    /// is handed out any more. Errors: `InvalidHandle`.
+    /// Destroys a queue pair. Its outstanding work vanishes, none of its completions and events is
+    /// handed out any more, and the windows that only it could use are unbound. Errors: `InvalidHandle`.
     pub fn destroy_qp(&mut self, id: QpId) -> Result<(), Error> {
         let qp = self.qps.remove(id.0).ok_or(Error::InvalidHandle)?;
         self.schedule.forget(id, &qp.scheduled);
+        if qp.windows > 0 {
+            self.shared.unbind_windows_of(id);
+        }
         self.shared.drop_outputs_of(id);
         self.count_users(&qp.spec, |users| *users -= 1);
         if self.gsi == Some(id) {

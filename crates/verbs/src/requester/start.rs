@@ -34,6 +34,7 @@ impl<R> SendOp<R> {
             Self::CompareSwap { .. } => WcOp::CompareSwap,
             Self::FetchAdd { .. } => WcOp::FetchAdd,
             Self::LocalInvalidate(_) => WcOp::LocalInvalidate,
+            Self::BindWindow(_) => WcOp::BindWindow,
             Self::FastRegister(_) => WcOp::FastRegister,
         }
     }
@@ -47,6 +48,7 @@ impl<R> SendOp<R> {
             Self::Write(_)
             | Self::WriteImm(..)
             | Self::LocalInvalidate(_)
+            | Self::BindWindow(_)
             | Self::FastRegister(_) => qp_type.is_connected(),
             Self::SendInvalidate(_)
             | Self::Read(_)
@@ -79,7 +81,13 @@ impl<R: Clone> Qp<R> {
         match &wr.op {
             SendOp::Refused(status) => Err(*status),
             SendOp::LocalInvalidate(key) => {
-                shared.invalidate(self.spec.pd, *key)?;
+                let key = *key;
+                shared.invalidate(self, key)?;
+                Ok(self.done_at_cursor())
+            }
+            SendOp::BindWindow(bind) => {
+                let bind = *bind;
+                shared.bind_window(self, &bind)?;
                 Ok(self.done_at_cursor())
             }
             SendOp::FastRegister(fill) => {

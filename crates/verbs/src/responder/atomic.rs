@@ -23,9 +23,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if !remote.addr.is_multiple_of(u64::from(WORD_BYTES)) {
             return Err(Refusal::Invalid);
         }
-        let spot = self
-            .shared
-            .remote(self.qp.spec.pd, remote, WORD_BYTES, right);
+        let spot = self.shared.remote(self.qp, remote, WORD_BYTES, right);
         let spot = spot.ok_or(Refusal::Access)?;
         let old = self.memory.fetch_update(spot.region, spot.offset, update);
         let old = old.map_err(|_| Refusal::OwnMemory)?;

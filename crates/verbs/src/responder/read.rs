@@ -17,7 +17,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         let mut data = Gather::new();
         if length > 0 {
             let right = Access::REMOTE_READ;
-            let spot = self.shared.remote(self.qp.spec.pd, remote, length, right);
+            let spot = self.shared.remote(self.qp, remote, length, right);
             data.push(spot.ok_or(Refusal::Access)?.stretch(length));
         }
         Ok(ResponseBody::Read(data))

@@ -47,7 +47,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     /// A key that cannot be invalidated is an access error (IBTA 9.9.3.1.1).
     fn end_send(&mut self) -> Result<(), Refusal> {
         if let Some(RequestTail::Invalidate(key)) = self.request.tail {
-            let done = self.shared.invalidate(self.qp.spec.pd, key);
+            let done = self.shared.invalidate(self.qp, key);
             done.map_err(|_| Refusal::Access)?;
         }
         if let Message::Send { receive, stored } = core::mem::take(&mut self.qp.responder.message) {

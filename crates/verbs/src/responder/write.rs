@@ -63,7 +63,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             return Err(Refusal::Invalid);
         }
         let right = Access::REMOTE_WRITE;
-        let spot = self.shared.remote(self.qp.spec.pd, remote, length, right);
+        let spot = self.shared.remote(self.qp, remote, length, right);
         (length == 0 || spot.is_some())
             .then_some(())
             .ok_or(Refusal::Access)
@@ -74,7 +74,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             return Ok(());
         }
         let right = Access::REMOTE_WRITE;
-        let spot = self.shared.remote(self.qp.spec.pd, remote, bytes, right);
+        let spot = self.shared.remote(self.qp, remote, bytes, right);
         let spot = spot.ok_or(Refusal::Access)?;
         self.payload
             .store(spot.region, spot.offset, self.memory)

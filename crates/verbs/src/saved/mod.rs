@@ -14,6 +14,7 @@ mod counters;
 mod objects;
 mod queue_pair;
 mod record;
+mod regions;
 mod work;
 
 use alloc::vec::Vec;

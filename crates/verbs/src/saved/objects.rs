@@ -7,10 +7,10 @@ use vrdma_wire::{Mac, Qpn};
 
 use crate::cq::Cq;
 use crate::hca::Hca;
-use crate::mr::Mr;
-use crate::object::{Identity, MrKind, Owner, PdId, QpId, QpType};
-use crate::saved::convert::{access, gid, narrow, restore_limits, save_limits};
+use crate::object::{Identity, Owner, PdId, QpId, QpType};
+use crate::saved::convert::{gid, restore_limits, save_limits};
 use crate::saved::queue_pair::restore_receives;
+use crate::saved::regions::{link_windows, restore_mr, save_mr};
 use crate::saved::work::save_receive;
 use crate::saved::{FindRegion, RestoreError, SaveRegion, VERSION, check, queue_pair, record};
 use crate::shared::{Pd, Shared};
@@ -69,25 +69,6 @@ fn save_pd(id: u32, pd: &Pd) -> record::Pd {
     }
 }
 
-fn save_mr<R>(id: u32, mr: &Mr<R>, region: SaveRegion<'_, R>) -> record::Mr {
-    let (kind, pages) = match mr.kind {
-        MrKind::User => (0, 0),
-        MrKind::Dma => (1, 0),
-        MrKind::FastRegister { pages } => (2, pages),
-    };
-    record::Mr {
-        id,
-        pd: mr.pd.0,
-        kind,
-        pages,
-        variant: mr.variant.into(),
-        start: mr.start,
-        length: mr.length,
-        access: mr.access.bits(),
-        region: mr.region.as_ref().map(region),
-    }
-}
-
 fn save_cq(id: u32, cq: &Cq) -> record::Cq {
     record::Cq {
         id,
@@ -121,6 +102,7 @@ pub(super) fn restore<R: Clone>(
     }
     restore_shared(saved, &mut hca.shared, region)?;
     restore_qps(saved, &mut hca, region)?;
+    link_windows(&saved.mrs, &mut hca)?;
     hca.shared.counters = (&saved.counters).into();
     hca.wake_all();
     Ok(hca)
@@ -149,6 +131,8 @@ fn restore_shared<R>(
         Ok((mr.id, restored))
     })?;
     shared.mrs = table;
+    let windows = shared.mrs.iter().filter(|(_, mr)| mr.is_window());
+    shared.windows = windows.count() as u32;
     fill(&mut shared.cqs, &saved.cq_slots, &saved.cqs, |cq| {
         Ok((cq.id, restore_cq(cq)))
     })?;
@@ -222,28 +206,6 @@ fn restore_pd(saved: &record::Pd) -> Pd {
         owner: Owner(saved.owner),
         users: 0,
     }
-}
-
-fn restore_mr<R>(saved: &record::Mr, region: FindRegion<'_, R>) -> Result<Mr<R>, RestoreError> {
-    let found = saved.region.as_deref().map(&mut *region);
-    let kind = match saved.kind {
-        0 => MrKind::User,
-        1 => MrKind::Dma,
-        2 => MrKind::FastRegister { pages: saved.pages },
-        _ => return Err(RestoreError::Inconsistent("unknown kind of region")),
-    };
-    Ok(Mr {
-        pd: PdId(saved.pd),
-        kind,
-        variant: narrow(saved.variant, "a key variant is too large")?,
-        start: saved.start,
-        length: saved.length,
-        access: access(saved.access)?,
-        region: match found {
-            Some(found) => Some(found.ok_or(RestoreError::Region)?),
-            None => None,
-        },
-    })
 }
 
 fn restore_cq(saved: &record::Cq) -> Cq {

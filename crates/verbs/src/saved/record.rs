@@ -102,7 +102,7 @@ pub(super) struct Mr {
     pub(super) id: u32,
     #[prost(uint32, tag = "2")]
     pub(super) pd: u32,
-    /// 0 user, 1 DMA, 2 fast register.
+    /// 0 user, 1 DMA, 2 fast register, 3 window of type 1, 4 window of type 2.
     #[prost(uint32, tag = "3")]
     pub(super) kind: u32,
     /// Capacity of a fast-register region.
@@ -119,6 +119,15 @@ pub(super) struct Mr {
     pub(super) access: u32,
     #[prost(bytes = "vec", optional, tag = "9")]
     pub(super) region: Option<Vec<u8>>,
+    /// A window: the region that it is bound to.
+    #[prost(uint32, optional, tag = "10")]
+    pub(super) bound_to: Option<u32>,
+    /// A bound window: where it begins in that region, in bytes from the region's start.
+    #[prost(uint64, tag = "11")]
+    pub(super) base: u64,
+    /// A bound window of type 2: the queue pair that bound it.
+    #[prost(uint32, optional, tag = "12")]
+    pub(super) bound_by: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -340,7 +349,7 @@ pub(super) struct Send {
     #[prost(uint64, tag = "1")]
     pub(super) id: u64,
     /// 0 SEND, 1 with immediate, 2 with invalidate, 3 WRITE, 4 with immediate, 5 READ, 6 compare
-    /// and swap, 7 fetch and add, 8 local invalidate, 9 fast register, 10 refused.
+    /// and swap, 7 fetch and add, 8 local invalidate, 9 fast register, 10 refused, 11 bind a window.
     #[prost(uint32, tag = "2")]
     pub(super) op: u32,
     #[prost(bool, tag = "3")]
@@ -372,6 +381,8 @@ pub(super) struct Send {
     /// With which status a refused one completes.
     #[prost(uint32, tag = "14")]
     pub(super) status: u32,
+    #[prost(message, optional, tag = "15")]
+    pub(super) bind: Option<Bind>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -382,6 +393,21 @@ pub(super) struct Datagram {
     pub(super) qkey: u32,
     #[prost(message, required, tag = "3")]
     pub(super) address: Address,
+}
+
+/// What a window is bound to.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Bind {
+    #[prost(uint32, tag = "1")]
+    pub(super) region: u32,
+    #[prost(uint64, tag = "2")]
+    pub(super) start: u64,
+    #[prost(uint64, tag = "3")]
+    pub(super) length: u64,
+    #[prost(uint32, tag = "4")]
+    pub(super) access: u32,
+    #[prost(bool, tag = "5")]
+    pub(super) zero_based: bool,
 }
 
 /// Contents of a fast-register region.

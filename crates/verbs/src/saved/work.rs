@@ -6,7 +6,9 @@ use vrdma_wire::{Lkey, Qkey, Rkey};
 
 use crate::saved::convert::{access, failure, qpn, restore_address, save_address};
 use crate::saved::{FindRegion, RestoreError, SaveRegion, check, record};
-use crate::work::{Datagram, FastRegister, Imm, RecvWr, Remote, SendOp, SendWr, Sge, SgeList};
+use crate::work::{
+    BindWindow, Datagram, FastRegister, Imm, RecvWr, Remote, SendOp, SendWr, Sge, SgeList,
+};
 
 /// Entries of a scatter/gather list: what any front end allows at most.
 const SGES_MAX: usize = 128;
@@ -79,6 +81,10 @@ fn save_op<R>(op: &SendOp<R>, saved: &mut record::Send, region: SaveRegion<'_, R
             saved.key = fill.key.0;
             saved.fill = Some(save_fill(fill, region));
         }
+        SendOp::BindWindow(bind) => {
+            saved.key = bind.window.0;
+            saved.bind = Some(save_bind(bind));
+        }
         SendOp::Refused(status) => saved.status = *status as u32,
         SendOp::Send | SendOp::Write(_) | SendOp::Read(_) => {}
     }
@@ -108,6 +114,7 @@ fn op_code<R>(op: &SendOp<R>) -> u32 {
         SendOp::LocalInvalidate(_) => 8,
         SendOp::FastRegister(_) => 9,
         SendOp::Refused(_) => 10,
+        SendOp::BindWindow(_) => 11,
     }
 }
 
@@ -155,7 +162,31 @@ fn restore_op<R>(
         8 => SendOp::LocalInvalidate(rkey),
         9 => SendOp::FastRegister(restore_fill(saved, region)?),
         10 => SendOp::Refused(failure(saved.status)?),
+        11 => SendOp::BindWindow(restore_bind(saved)?),
         _ => return Err(RestoreError::Inconsistent("unknown operation")),
+    })
+}
+
+fn save_bind(bind: &BindWindow) -> record::Bind {
+    record::Bind {
+        region: bind.region.0,
+        start: bind.start,
+        length: bind.length,
+        access: bind.access.bits(),
+        zero_based: bind.zero_based,
+    }
+}
+
+fn restore_bind(saved: &record::Send) -> Result<BindWindow, RestoreError> {
+    let bind = saved.bind.as_ref();
+    let bind = bind.ok_or(RestoreError::Inconsistent("a bind does not say to what"))?;
+    Ok(BindWindow {
+        window: Rkey(saved.key),
+        region: Lkey(bind.region),
+        start: bind.start,
+        length: bind.length,
+        access: access(bind.access)?,
+        zero_based: bind.zero_based,
     })
 }
 

@@ -11,3 +11,4 @@ mod regions;
 mod saved;
 mod states;
 mod unreliable;
+mod windows;

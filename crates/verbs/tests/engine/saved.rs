@@ -1,15 +1,15 @@
 //! Saved state: what comes back, and what is refused.
 
 use proptest::prelude::*;
-use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType};
+use vrdma_verbs::attr::{Access, QpState};
+use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType, WindowKind};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
-use vrdma_verbs::work::{FastRegister, Imm, SendOp, Status};
+use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, Status};
 use vrdma_verbs::{Hca, Source, Time};
 use vrdma_wire::{Mtu, Qpn, Rkey};
 
 use crate::loss::{Ledger, faults, ops};
-use crate::pair::node::{ALL, datagram, send_wr};
+use crate::pair::node::{ALL, Mr, datagram, send_wr};
 use crate::pair::{Fate, Node, Pair, Region, Setup};
 
 fn save(node: &mut Node) -> Vec<u8> {
@@ -58,6 +58,11 @@ fn furnished() -> Node {
         region: None,
     };
     let keys = node.hca.register(node.pd, spec).unwrap();
+    for kind in [WindowKind::One, WindowKind::Two, WindowKind::Two] {
+        let window = node.hca.alloc_mw(node.pd, kind).unwrap();
+        node.send(50, SendOp::BindWindow(bind(&to, window.rkey)), &[]);
+    }
+    node.hca.alloc_mw(node.pd, WindowKind::Two).unwrap();
     let remote = to.remote(0);
     let ops = [
         SendOp::Write(remote),
@@ -81,6 +86,7 @@ fn furnished() -> Node {
         SendOp::SendInvalidate(Rkey(77)),
         SendOp::LocalInvalidate(Rkey(0x100)),
         SendOp::Refused(Status::LocQpOp),
+        SendOp::BindWindow(bind(&to, Rkey(0x300))),
     ];
     for (id, op) in (0..).zip(ops) {
         node.send(id, op, &[to.part(0, 300)]);
@@ -91,6 +97,17 @@ fn furnished() -> Node {
     pair.transmit(0);
     let [node, _] = pair.nodes;
     node
+}
+
+fn bind(mr: &Mr, window: Rkey) -> BindWindow {
+    BindWindow {
+        window,
+        region: mr.keys.lkey,
+        start: mr.start + 8,
+        length: 100,
+        access: Access::REMOTE_WRITE,
+        zero_based: window.index().is_multiple_of(2),
+    }
 }
 
 #[test]

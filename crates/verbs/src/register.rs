@@ -1,0 +1,101 @@
+//! Registering memory and ending registrations.
+
+use vrdma_wire::{Lkey, Rkey};
+
+use crate::attr::Access;
+use crate::error::Error;
+use crate::hca::Hca;
+use crate::mr::{FAST_REGISTER_PAGES_MAX, Kind, Mr};
+use crate::object::{MrId, MrKeys, MrKind, MrSpec, Owner, PdId};
+use crate::shared::Shared;
+
+impl<R: Clone> Hca<R> {
+    /// Registers memory.
+    ///
+    /// Errors: `InvalidHandle` (no such PD), `InvalidAttribute` (empty or wrapping range, remote
+    /// write or atomic without local write, a fast-register region that is not empty or has no or
+    /// too many pages), `WrongOwner` (DMA and fast-register regions are for kernel owners),
+    /// `Exhausted`.
+    pub fn register(&mut self, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
+        let owner = self.shared.pd(pd)?.owner;
+        check_spec(owner, &spec)?;
+        let index = self.shared.mrs.insert(|_, variant| Mr {
+            pd,
+            kind: Kind::region(spec.kind),
+            variant,
+            start: spec.start,
+            length: spec.length,
+            access: spec.access,
+            region: spec.region,
+            base: 0,
+        })?;
+        self.shared.pd_mut(pd)?.users += 1;
+        Ok(self.shared.mr_keys(index))
+    }
+
+    /// Ends a registration; its keys become stale at once. Errors: `InvalidHandle`, `InUse` while a
+    /// window is bound to it.
+    pub fn deregister(&mut self, id: MrId) -> Result<(), Error> {
+        let mr = self.shared.mrs.get(id.0).ok_or(Error::InvalidHandle)?;
+        let (pd, windows) = match mr.kind {
+            Kind::Region { windows, .. } => (mr.pd, windows),
+            Kind::Window(_) => return Err(Error::InvalidHandle),
+        };
+        if windows > 0 {
+            return Err(Error::InUse);
+        }
+        self.shared.mrs.remove(id.0);
+        self.shared.pd_mut(pd)?.users -= 1;
+        Ok(())
+    }
+
+    /// The owner of a memory region: that of its protection domain.
+    pub fn owner_of_mr(&self, id: MrId) -> Option<Owner> {
+        let mr = self.shared.mrs.get(id.0)?;
+        (!mr.is_window()).then(|| self.owner_of_pd(mr.pd)).flatten()
+    }
+}
+
+impl<R> Shared<R> {
+    fn mr_keys(&self, index: u32) -> MrKeys {
+        let variant = self.mrs.get(index).map_or(0, |mr| mr.variant);
+        MrKeys {
+            id: MrId(index),
+            lkey: Lkey::from_parts(index, variant),
+            rkey: Rkey::from_parts(index, variant),
+        }
+    }
+}
+
+fn check_spec<R>(owner: Owner, spec: &MrSpec<R>) -> Result<(), Error> {
+    if spec.kind != MrKind::User && owner != Owner::KERNEL {
+        return Err(Error::WrongOwner);
+    }
+    let valid = match spec.kind {
+        MrKind::User => filled_is_valid(spec),
+        MrKind::Dma => filled_is_valid(spec) && local_only(spec.access),
+        MrKind::FastRegister { pages } => {
+            spec.region.is_none() && (1..=FAST_REGISTER_PAGES_MAX).contains(&pages)
+        }
+    };
+    valid.then_some(()).ok_or(Error::InvalidAttribute)
+}
+
+fn filled_is_valid<R>(spec: &MrSpec<R>) -> bool {
+    spec.region.is_some() && range_is_valid(spec.start, spec.length) && access_is_valid(spec.access)
+}
+
+pub(crate) fn range_is_valid(start: u64, length: u64) -> bool {
+    length > 0 && start.checked_add(length - 1).is_some()
+}
+
+/// Peers that may write memory that its owner may not write would be a right from nowhere
+/// (IBTA 10.6.3.1).
+pub(crate) fn access_is_valid(access: Access) -> bool {
+    let remote = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
+    !remote || access.contains(Access::LOCAL_WRITE)
+}
+
+pub(crate) fn local_only(access: Access) -> bool {
+    Access::LOCAL_WRITE.contains(access)
+}

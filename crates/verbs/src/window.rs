@@ -1,0 +1,236 @@
+//! Memory windows: parts of regions with rights of their own, bound and unbound by work requests
+//! (`ibv_alloc_mw`, `ibv_bind_mw`; IBTA 10.6.7).
+//!
+//! ```text
+//!                 bind (type 1: again and again)
+//!   allocated ───────────────────────────────────► bound: the key opens start .. start + length
+//!       ▲          type 1: bind nothing               │
+//!       └──────────type 2: invalidate ────────────────┘   region's deregistration waits
+//! ```
+//!
+//! A window is an entry of the region table, so that a peer's key is looked up once. It has no local
+//! key.
+
+use vrdma_wire::Rkey;
+
+use crate::attr::Access;
+use crate::error::Error;
+use crate::hca::Hca;
+use crate::mr::{Kind, Mr};
+use crate::object::{MrKind, MwId, MwKeys, Owner, PdId, QpId, WindowKind};
+use crate::qp::Qp;
+use crate::register::range_is_valid;
+use crate::shared::Shared;
+use crate::work::{BindWindow, Status};
+
+/// What a window can give to peers.
+const RIGHTS: Access = Access::REMOTE_WRITE
+    .union(Access::REMOTE_READ)
+    .union(Access::REMOTE_ATOMIC);
+
+/// Rights that make sense only where the owner may write.
+const WRITING: Access = Access::REMOTE_WRITE.union(Access::REMOTE_ATOMIC);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub(crate) kind: WindowKind,
+    pub(crate) bound: Option<Bound>,
+}
+
+/// What a bound window hangs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bound {
+    /// Table slot of the region.
+    pub(crate) mr: u32,
+    /// The only QP that may use it: of type 2, the one that bound it.
+    pub(crate) qp: Option<QpId>,
+}
+
+impl Window {
+    #[inline]
+    pub(crate) fn is_open_to(&self, qp: QpId) -> bool {
+        let only = self.bound.and_then(|bound| bound.qp);
+        only.is_none_or(|only| only == qp)
+    }
+
+    /// Type 1 is unbound by binding nothing; type 2 by the QP that may use it.
+    pub(crate) fn may_be_invalidated_by(&self, qp: QpId) -> Result<(), Status> {
+        let allowed = self.kind == WindowKind::Two && self.is_open_to(qp);
+        allowed.then_some(()).ok_or(Status::MwBind)
+    }
+}
+
+impl<R: Clone> Hca<R> {
+    /// Makes a memory window, bound to nothing. It counts among the regions that
+    /// [`crate::object::Limits`] allows. Errors: `InvalidHandle` (no such PD), `Exhausted`.
+    pub fn alloc_mw(&mut self, pd: PdId, kind: WindowKind) -> Result<MwKeys, Error> {
+        let shared = &mut self.shared;
+        shared.pd(pd)?;
+        let mut rkey = Rkey(0);
+        let index = shared.mrs.insert(|index, variant| {
+            rkey = Rkey::from_parts(index, variant);
+            Mr::unbound(pd, kind, variant)
+        })?;
+        shared.pd_mut(pd)?.users += 1;
+        shared.windows += 1;
+        Ok(MwKeys {
+            id: MwId(index),
+            rkey,
+        })
+    }
+
+    /// Frees a window, bound or not; its key becomes stale at once. Errors: `InvalidHandle`.
+    pub fn free_mw(&mut self, id: MwId) -> Result<(), Error> {
+        let (pd, window) = self.shared.window(id.0).ok_or(Error::InvalidHandle)?;
+        let only = window.bound.and_then(|bound| bound.qp);
+        if let Some(qp) = only.and_then(|qp| self.qps.get_mut(qp.0)) {
+            qp.windows -= 1;
+        }
+        self.shared.unbind(id.0);
+        self.shared.mrs.remove(id.0);
+        self.shared.windows -= 1;
+        self.shared.pd_mut(pd)?.users -= 1;
+        Ok(())
+    }
+
+    /// The owner of a window: that of its protection domain.
+    pub fn owner_of_mw(&self, id: MwId) -> Option<Owner> {
+        let (pd, _) = self.shared.window(id.0)?;
+        self.owner_of_pd(pd)
+    }
+}
+
+impl<R> Mr<R> {
+    pub(crate) fn unbound(pd: PdId, kind: WindowKind, variant: u8) -> Self {
+        Self {
+            pd,
+            kind: Kind::Window(Window { kind, bound: None }),
+            variant,
+            start: 0,
+            length: 0,
+            access: Access::empty(),
+            region: None,
+            base: 0,
+        }
+    }
+
+    /// Where in the region a window on `start .. start + length` begins, if it may show that with
+    /// those rights. Only ordinary registrations are there for as long as they have windows.
+    pub(crate) fn window_base(&self, (start, length): (u64, u64), access: Access) -> Option<u64> {
+        let ordinary = matches!(
+            self.kind,
+            Kind::Region {
+                kind: MrKind::User,
+                ..
+            }
+        );
+        let writes = access.intersects(WRITING);
+        let granted = self.access.contains(Access::BIND_WINDOW)
+            && (!writes || self.access.contains(Access::LOCAL_WRITE))
+            && RIGHTS.contains(access);
+        let offset = start.checked_sub(self.start)?;
+        let end = offset.checked_add(length)?;
+        let inside = length > 0 && end <= self.length;
+        (ordinary && granted && inside).then_some(offset)
+    }
+}
+
+impl<R> Shared<R> {
+    fn window(&self, index: u32) -> Option<(PdId, Window)> {
+        let mr = self.mrs.get(index)?;
+        match mr.kind {
+            Kind::Window(window) => Some((mr.pd, window)),
+            Kind::Region { .. } => None,
+        }
+    }
+
+    /// Binds a window of the QP's domain to a part of a region of that domain. Whatever is wrong
+    /// fails the request and leaves the window as it was.
+    pub(crate) fn bind_window(&mut self, qp: &mut Qp<R>, bind: &BindWindow) -> Result<(), Status>
+    where
+        R: Clone,
+    {
+        let window = self.window(bind.window.index());
+        let (_, window) = window
+            .filter(|(pd, _)| *pd == qp.spec.pd)
+            .ok_or(Status::MwBind)?;
+        match window.kind {
+            WindowKind::One if bind.length == 0 => {
+                self.unbind(bind.window.index());
+                self.rename(bind.window);
+                return Ok(());
+            }
+            WindowKind::Two if window.bound.is_some() => return Err(Status::MwBind),
+            _ => {}
+        }
+        let shown = self.shown(qp.spec.pd, bind).ok_or(Status::MwBind)?;
+        self.unbind(bind.window.index());
+        self.rename(bind.window);
+        let only = (window.kind == WindowKind::Two).then_some(qp.id);
+        qp.windows += u32::from(only.is_some());
+        self.show(bind, shown, only);
+        Ok(())
+    }
+
+    /// What the window will show: the region behind it and where it begins there.
+    fn shown(&self, pd: PdId, bind: &BindWindow) -> Option<(R, u64)>
+    where
+        R: Clone,
+    {
+        let mr = self.mr(pd, bind.region.index(), bind.region.variant())?;
+        let base = mr.window_base((bind.start, bind.length), bind.access)?;
+        let start = if bind.zero_based { 0 } else { bind.start };
+        range_is_valid(start, bind.length).then_some(())?;
+        Some((mr.region.clone()?, base))
+    }
+
+    fn rename(&mut self, key: Rkey) {
+        if let Some(window) = self.mrs.get_mut(key.index()) {
+            window.variant = key.variant();
+        }
+    }
+
+    fn show(&mut self, bind: &BindWindow, (region, base): (R, u64), qp: Option<QpId>) {
+        let mr = bind.region.index();
+        self.count_windows(mr, |windows| *windows += 1);
+        let Some(entry) = self.mrs.get_mut(bind.window.index()) else {
+            return;
+        };
+        if let Kind::Window(window) = &mut entry.kind {
+            window.bound = Some(Bound { mr, qp });
+        }
+        entry.start = if bind.zero_based { 0 } else { bind.start };
+        entry.length = bind.length;
+        entry.access = bind.access;
+        entry.region = Some(region);
+        entry.base = base;
+    }
+
+    pub(crate) fn count_windows(&mut self, mr: u32, count: impl Fn(&mut u32)) {
+        if let Some(Kind::Region { windows, .. }) = self.mrs.get_mut(mr).map(|mr| &mut mr.kind) {
+            count(windows);
+        }
+    }
+
+    /// The window shows nothing any more, and its region knows. The QP's count is the caller's.
+    pub(crate) fn unbind(&mut self, index: u32) {
+        let Some(Kind::Window(window)) = self.mrs.get_mut(index).map(|mr| &mut mr.kind) else {
+            return;
+        };
+        if let Some(bound) = window.bound.take() {
+            self.count_windows(bound.mr, |windows| *windows -= 1);
+        }
+        self.empty(index);
+    }
+
+    /// Before a QP goes: its slot will be another's, who must not inherit its windows.
+    pub(crate) fn unbind_windows_of(&mut self, qp: QpId) {
+        let of_qp = |mr: &Mr<R>| match mr.kind {
+            Kind::Window(window) => window.bound.is_some_and(|bound| bound.qp == Some(qp)),
+            Kind::Region { .. } => false,
+        };
+        let windows = self.mrs.iter().filter(|(_, mr)| of_qp(mr));
+        let windows: alloc::vec::Vec<u32> = windows.map(|(index, _)| index).collect();
+        windows.into_iter().for_each(|index| self.unbind(index));
+    }
+}
