@@ -1,10 +1,14 @@
-//! Ethernet between the ports of a group.
+//! Ethernet between the ports of a group, and between them and other hosts.
 //!
 //! ```text
 //!   frame ─► size ─► source: one station? not another's? ─► learn ─┬─ group address ──► flood
 //!                                                                  ├─ known station ──► its port
 //!                                                                  └─ unknown station ► flood
 //! ```
+//!
+//! A flood goes to the ports of the group and to the uplinks that it has joined. From an uplink
+//! frames go to ports only: never back, never to another uplink, so hosts joined twice make no loop;
+//! and what is for a station that was never heard on this host is not for this host.
 //!
 //! A learning bridge (IEEE 802.1D) with one table for all VLANs of a group: tags pass unseen. A
 //! frame never leaves its group and never returns to its sender.
@@ -14,8 +18,12 @@ use alloc::collections::BTreeMap;
 use vrdma_wire::Mac;
 
 use crate::membership::{Member, Membership};
-use crate::stations::Stations;
-use crate::{AttachError, GroupId, PortId};
+use crate::stations::{Place, Stations};
+use crate::{AttachError, GroupId, PortId, UplinkId};
+
+mod wires;
+
+use wires::Wires;
 
 #[cfg(test)]
 mod tests;
@@ -53,6 +61,9 @@ pub enum DropReason {
     /// The destination is behind the sender's own port.
     #[error("the destination is behind the sending port")]
     Returning,
+    /// From an uplink: the destination is on another host.
+    #[error("the destination is not on this host")]
+    Elsewhere,
     /// The receiver did not take it; see [`Bridge::not_taken`].
     #[error("the receiving port's queue is full")]
     Congested,
@@ -60,7 +71,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Detached,
         Self::Runt,
         Self::Oversize,
@@ -68,6 +79,7 @@ impl DropReason {
         Self::Spoofed,
         Self::Reserved,
         Self::Returning,
+        Self::Elsewhere,
         Self::Congested,
     ];
 }
@@ -124,11 +136,20 @@ pub enum Verdict<'b> {
     Dropped(DropReason),
 }
 
-/// The ports that get a frame: at most all others of the sender's group.
+/// The ports that get a frame: at most all others of the sender's group. Uplinks that get it are
+/// told apart.
 #[derive(Clone, Debug)]
 pub struct Recipients<'b> {
     ports: core::slice::Iter<'b, PortId>,
-    sender: PortId,
+    sender: Option<PortId>,
+    uplinks: &'b [UplinkId],
+}
+
+impl Recipients<'_> {
+    /// The uplinks that get the frame.
+    pub fn uplinks(&self) -> &[UplinkId] {
+        self.uplinks
+    }
 }
 
 impl Iterator for Recipients<'_> {
@@ -136,7 +157,7 @@ impl Iterator for Recipients<'_> {
 
     fn next(&mut self) -> Option<PortId> {
         let sender = self.sender;
-        self.ports.find(|&&port| port != sender).copied()
+        self.ports.find(|&&port| Some(port) != sender).copied()
     }
 }
 
@@ -146,6 +167,7 @@ pub struct Bridge {
     members: Membership,
     stations: Stations,
     counts: BTreeMap<PortId, PortCounts>,
+    wires: Wires,
 }
 
 impl Bridge {
@@ -165,7 +187,8 @@ impl Bridge {
     /// Removes a port and what was learned behind it; without such a port nothing happens.
     pub fn detach(&mut self, port: PortId) {
         if let Some(member) = self.members.detach(port) {
-            self.stations.forget_port(port, member.group);
+            self.stations.forget_place(Place::Port(port), member.group);
+            self.leave_if_empty(member.group);
             self.counts.remove(&port);
         }
     }
@@ -178,7 +201,9 @@ impl Bridge {
         };
         self.count(from, |counts| counts.received.add(frame.len()));
         match self.decide(from, sender, frame, now) {
-            Ok(target) => Verdict::Deliver(self.send(from, sender.group, target, frame.len())),
+            Ok(target) => {
+                Verdict::Deliver(self.send(Some(from), sender.group, target, frame.len()))
+            }
             Err(reason) => {
                 self.count(from, |counts| counts.drop(reason));
                 Verdict::Dropped(reason)
@@ -214,7 +239,8 @@ impl Bridge {
         let (destination, source) = addresses(frame)?;
         self.check_source(from, sender, source)?;
         if source != sender.mac {
-            self.stations.hear(from, sender.group, source, now);
+            self.stations
+                .hear(Place::Port(from), sender.group, source, now);
         }
         self.target(from, sender.group, destination, now)
     }
@@ -236,33 +262,44 @@ impl Bridge {
         destination: Mac,
         now: u64,
     ) -> Result<Target, DropReason> {
-        if destination.0[..5] == RESERVED && destination.0[5] < 16 {
+        if is_reserved(destination) {
             return Err(DropReason::Reserved);
         }
         if destination.is_group() {
             return Ok(Target::Others);
         }
-        let configured = self.members.configured(group, destination);
-        match configured.or_else(|| self.stations.find(group, destination, now)) {
-            Some(port) if port == from => Err(DropReason::Returning),
-            Some(port) => Ok(Target::One(port)),
+        match self.place(group, destination, now) {
+            Some(Place::Port(port)) if port == from => Err(DropReason::Returning),
+            Some(place) => Ok(Target::One(place)),
             None => Ok(Target::Others),
         }
     }
 
+    /// Where a station is, as it was configured or else heard.
+    fn place(&self, group: GroupId, station: Mac, now: u64) -> Option<Place> {
+        let configured = self.members.configured(group, station).map(Place::Port);
+        configured.or_else(|| self.stations.find(group, station, now))
+    }
+
     fn send(
         &mut self,
-        sender: PortId,
+        sender: Option<PortId>,
         group: GroupId,
         target: Target,
         bytes: usize,
     ) -> Recipients<'_> {
-        let ports = match target {
-            Target::One(port) => self.members.alone(group, port),
-            Target::Others => self.members.of_group(group),
+        let (ports, uplinks) = match target {
+            Target::One(Place::Port(port)) => (self.members.alone(group, port), &[][..]),
+            Target::One(Place::Wire(uplink)) => (&[][..], self.wires.alone(group, uplink)),
+            Target::Others => (self.members.of_group(group), self.wires.of_group(group)),
+            Target::Ports => (self.members.of_group(group), &[][..]),
         };
         let ports = ports.iter();
-        let recipients = Recipients { ports, sender };
+        let recipients = Recipients {
+            ports,
+            sender,
+            uplinks,
+        };
         for port in recipients.clone() {
             if let Some(counts) = self.counts.get_mut(&port) {
                 counts.sent.add(bytes);
@@ -277,8 +314,15 @@ impl Bridge {
 }
 
 enum Target {
-    One(PortId),
+    One(Place),
+    /// The group, uplinks included.
     Others,
+    /// The group's ports.
+    Ports,
+}
+
+fn is_reserved(destination: Mac) -> bool {
+    destination.0[..5] == RESERVED && destination.0[5] < 16
 }
 
 /// Destination and source of a frame of legal length.

@@ -2,9 +2,10 @@
 //!
 //! A guest binds the GIDs of its own addresses. Inside a group a GID belongs to one port; a message
 //! goes from a GID that is bound to its sender to the port that has bound the other GID. Both halves
-//! are checked, so nobody sends in another's name.
+//! are checked, so nobody sends in another's name. A GID that nobody has bound is on another host, if
+//! the group reaches any.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
 use vrdma_wire::{Gid, Mac};
@@ -39,6 +40,15 @@ pub enum BindError {
     Detached,
 }
 
+/// Where a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To a port of this host; it may be the sender.
+    Port(PortId),
+    /// To another host.
+    Wire,
+}
+
 /// Why a message goes nowhere. For counters and operators: a guest is told none of it, or it could
 /// ask which addresses other tenants use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -55,15 +65,19 @@ pub enum NoRoute {
     /// Only ports of other groups have bound the destination GID.
     #[error("the destination GID is bound in another port group")]
     Isolated,
+    /// A message from another host in the name of an adapter of this one.
+    #[error("the source GID belongs to a port of this host")]
+    Spoofed,
 }
 
 impl NoRoute {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Detached,
         Self::SourceNotBound,
         Self::Unknown,
         Self::Isolated,
+        Self::Spoofed,
     ];
 }
 
@@ -74,6 +88,8 @@ pub struct Fabric {
     ports: BTreeMap<PortId, Port>,
     /// By GID first, so that the same GID in other groups stands beside it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
+    /// Groups that reach other hosts.
+    wired: BTreeSet<GroupId>,
     epoch: u64,
 }
 
@@ -172,9 +188,19 @@ impl Fabric {
         }
     }
 
-    /// The port that gets a message of `port` from `source` to `destination`; it may be the sender.
+    /// Whether messages of a group may leave the host.
+    pub fn set_wired(&mut self, group: GroupId, wired: bool) {
+        let changed = if wired {
+            self.wired.insert(group)
+        } else {
+            self.wired.remove(&group)
+        };
+        self.epoch += u64::from(changed);
+    }
+
+    /// Where a message of `port` from `source` to `destination` goes.
     /// Dropped messages are counted here, carried ones by [`Traffic`].
-    pub fn route(&self, port: PortId, source: Gid, destination: Gid) -> Result<PortId, NoRoute> {
+    pub fn route(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let route = self.find(port, sender, source, destination);
         route.inspect_err(|&reason| sender.traffic.count_drop(reason))
@@ -186,13 +212,26 @@ impl Fabric {
         sender: &Port,
         source: Gid,
         destination: Gid,
-    ) -> Result<PortId, NoRoute> {
+    ) -> Result<Way, NoRoute> {
         let group = self.group(port).ok_or(NoRoute::Detached)?;
         if !sender.gids.contains_key(&source) {
             return Err(NoRoute::SourceNotBound);
         }
+        match self.owners.get(&(destination, group)) {
+            Some(&owner) => Ok(Way::Port(owner)),
+            None if self.wired.contains(&group) => Ok(Way::Wire),
+            None => Err(self.no_owner(destination)),
+        }
+    }
+
+    /// The port of `group` that gets a message from another host. Whoever took it from the wire
+    /// counts what is dropped.
+    pub fn arrive(&self, group: GroupId, source: Gid, destination: Gid) -> Result<PortId, NoRoute> {
+        if self.owner(source, group).is_some() {
+            return Err(NoRoute::Spoofed);
+        }
         let owner = self.owners.get(&(destination, group)).copied();
-        owner.ok_or_else(|| self.no_owner(destination))
+        owner.ok_or(NoRoute::Unknown)
     }
 
     fn no_owner(&self, gid: Gid) -> NoRoute {

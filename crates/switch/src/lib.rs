@@ -24,13 +24,15 @@ extern crate alloc;
 mod bridge;
 mod fabric;
 mod membership;
+mod neighbours;
 mod stations;
 mod traffic;
 
 pub use bridge::{
     Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
 };
-pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute};
+pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute, Way};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
-pub use stations::{MAX_MACS_PER_PORT, STATION_AGE_NS};
+pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbours, sender};
+pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

@@ -1,18 +1,23 @@
-//! Learned MAC addresses: behind which port a station was last heard.
+//! Learned MAC addresses: behind which port or uplink a station was last heard.
 //!
 //! A guest may bridge others behind its port (nested guests, containers), so stations besides the
 //! configured ones are learned from source addresses. Every port has its own share of the table: a
-//! guest that invents addresses fills its share and nobody else's.
+//! guest that invents addresses fills its share and nobody else's. So has every uplink in every
+//! group.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use vrdma_wire::Mac;
 
-use crate::{GroupId, PortId};
+use crate::{GroupId, PortId, UplinkId};
 
 /// Learned stations of one port. Beyond, new ones are not learned until old ones age: frames to
 /// them are flooded, as to any unknown station.
 pub const MAX_MACS_PER_PORT: usize = 256;
+
+/// Learned stations of one group behind one uplink; as with ports beyond. Far more than hosts on a
+/// network that broadcasts reach.
+pub const MAX_MACS_PER_UPLINK: usize = 4096;
 
 /// A station not heard for this long is forgotten (IEEE 802.1D, the default ageing time of 300 s).
 pub const STATION_AGE_NS: u64 = 300_000_000_000;
@@ -21,9 +26,27 @@ pub const STATION_AGE_NS: u64 = 300_000_000_000;
 /// addresses does not buy a search with every frame.
 const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// Where a station is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Place {
+    /// Behind a port.
+    Port(PortId),
+    /// On another host.
+    Wire(UplinkId),
+}
+
+impl Place {
+    const fn macs_max(self) -> usize {
+        match self {
+            Self::Port(_) => MAX_MACS_PER_PORT,
+            Self::Wire(_) => MAX_MACS_PER_UPLINK,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Station {
-    port: PortId,
+    place: Place,
     heard: u64,
 }
 
@@ -43,44 +66,48 @@ struct Share {
 #[derive(Default)]
 pub(crate) struct Stations {
     stations: BTreeMap<(GroupId, Mac), Station>,
-    shares: BTreeMap<PortId, Share>,
+    shares: BTreeMap<(Place, GroupId), Share>,
 }
 
 impl Stations {
-    /// The port behind which `mac` was last heard.
-    pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<PortId> {
+    /// Where `mac` was last heard.
+    pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<Place> {
         let station = self.stations.get(&(group, mac))?;
-        station.is_fresh(now).then_some(station.port)
+        station.is_fresh(now).then_some(station.place)
     }
 
-    /// `mac` was heard at `port`, which is in `group`.
-    pub(crate) fn hear(&mut self, port: PortId, group: GroupId, mac: Mac, now: u64) {
+    /// `mac` was heard at `place` in `group`.
+    pub(crate) fn hear(&mut self, place: Place, group: GroupId, mac: Mac, now: u64) {
         match self.stations.get_mut(&(group, mac)) {
-            Some(station) if station.port == port => station.heard = now,
+            Some(station) if station.place == place => station.heard = now,
             known => {
-                let before = known.map(|station| station.port);
-                self.learn(port, group, mac, now, before);
+                let before = known.map(|station| station.place);
+                self.learn(place, group, mac, now, before);
             }
         }
     }
 
-    /// A new station, or one that has moved. It stays where it was when the new port's share is
+    /// A new station, or one that has moved. It stays where it was when the new place's share is
     /// full, and ages there.
-    fn learn(&mut self, port: PortId, group: GroupId, mac: Mac, now: u64, before: Option<PortId>) {
-        if !self.has_room(port, group, now) {
+    fn learn(&mut self, place: Place, group: GroupId, mac: Mac, now: u64, before: Option<Place>) {
+        if !self.has_room(place, group, now) {
             return;
         }
-        if let Some(share) = before.and_then(|before| self.shares.get_mut(&before)) {
+        if let Some(share) = before.and_then(|before| self.shares.get_mut(&(before, group))) {
             share.macs.remove(&mac);
         }
-        self.shares.entry(port).or_default().macs.insert(mac);
+        self.shares
+            .entry((place, group))
+            .or_default()
+            .macs
+            .insert(mac);
         self.stations
-            .insert((group, mac), Station { port, heard: now });
+            .insert((group, mac), Station { place, heard: now });
     }
 
-    fn has_room(&mut self, port: PortId, group: GroupId, now: u64) -> bool {
-        let share = self.shares.entry(port).or_default();
-        if share.macs.len() >= MAX_MACS_PER_PORT && now >= share.search_again {
+    fn has_room(&mut self, place: Place, group: GroupId, now: u64) -> bool {
+        let share = self.shares.entry((place, group)).or_default();
+        if share.macs.len() >= place.macs_max() && now >= share.search_again {
             share.search_again = now.saturating_add(SEARCH_INTERVAL_NS);
             let stations = &mut self.stations;
             share.macs.retain(|&mac| {
@@ -93,20 +120,22 @@ impl Stations {
                 fresh
             });
         }
-        share.macs.len() < MAX_MACS_PER_PORT
+        share.macs.len() < place.macs_max()
     }
 
     /// `mac` is configured from now on and no longer learned.
     pub(crate) fn forget(&mut self, group: GroupId, mac: Mac) {
         let station = self.stations.remove(&(group, mac));
-        if let Some(share) = station.and_then(|station| self.shares.get_mut(&station.port)) {
+        if let Some(share) =
+            station.and_then(|station| self.shares.get_mut(&(station.place, group)))
+        {
             share.macs.remove(&mac);
         }
     }
 
-    /// All that was heard at a port of `group` is forgotten.
-    pub(crate) fn forget_port(&mut self, port: PortId, group: GroupId) {
-        let share = self.shares.remove(&port).unwrap_or_default();
+    /// All of `group` that was heard at a place is forgotten.
+    pub(crate) fn forget_place(&mut self, place: Place, group: GroupId) {
+        let share = self.shares.remove(&(place, group)).unwrap_or_default();
         for mac in share.macs {
             self.stations.remove(&(group, mac));
         }

@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use vrdma_memory::{Region, View};
-use vrdma_switch::{Fabric, PortId};
+use vrdma_switch::{Fabric, PortId, Way};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 
@@ -144,7 +144,7 @@ impl Shard {
     /// on a wire: the requester's own timers tell its guest.
     fn carry(&mut self, from: usize, memory: &View<'_>, request: &Request<Region>, now: Time) {
         let (source, route) = (PortId(from as u32), &request.route);
-        let Ok(PortId(to)) = self.fabric.route(source, route.sgid, route.dgid) else {
+        let Ok(Way::Port(PortId(to))) = self.fabric.route(source, route.sgid, route.dgid) else {
             return;
         };
         let to = to as usize;

@@ -30,9 +30,13 @@ fn messages_go_where_the_gid_is_bound() {
     let mut fabric = fabric();
     fabric.bind_gid(ANN, gid(1)).unwrap();
     fabric.bind_gid(BOB, gid(2)).unwrap();
-    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(BOB));
-    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(ANN));
-    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN), "to itself");
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
+    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(Way::Port(ANN)));
+    assert_eq!(
+        fabric.route(ANN, gid(1), gid(1)),
+        Ok(Way::Port(ANN)),
+        "to itself"
+    );
     fabric.unbind_gid(BOB, gid(2));
     assert_eq!(fabric.route(ANN, gid(1), gid(2)), Err(NoRoute::Unknown));
 }
@@ -56,8 +60,8 @@ fn tenants_may_use_the_same_gids_and_do_not_meet() {
     fabric.bind_gid(BOB, gid(2)).unwrap();
     fabric.bind_gid(EVE, gid(1)).unwrap();
     assert_eq!(fabric.route(EVE, gid(1), gid(2)), Err(NoRoute::Isolated));
-    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(ANN));
-    assert_eq!(fabric.route(EVE, gid(1), gid(1)), Ok(EVE));
+    assert_eq!(fabric.route(BOB, gid(2), gid(1)), Ok(Way::Port(ANN)));
+    assert_eq!(fabric.route(EVE, gid(1), gid(1)), Ok(Way::Port(EVE)));
     fabric.detach(ANN);
     assert_eq!(fabric.route(BOB, gid(2), gid(1)), Err(NoRoute::Isolated));
 }
@@ -69,7 +73,11 @@ fn a_gid_has_one_owner_in_a_group() {
     let taken = fabric.bind_gid(BOB, gid(1));
     assert_eq!(taken, Err(BindError::Taken { by: ANN }));
     fabric.unbind_gid(BOB, gid(1));
-    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN), "still Ann's");
+    assert_eq!(
+        fabric.route(ANN, gid(1), gid(1)),
+        Ok(Way::Port(ANN)),
+        "still Ann's"
+    );
     fabric.clear_gids(ANN);
     fabric.bind_gid(BOB, gid(1)).unwrap();
 }
@@ -80,7 +88,7 @@ fn a_gid_bound_twice_must_be_unbound_twice() {
     fabric.bind_gid(ANN, gid(1)).unwrap();
     fabric.bind_gid(ANN, gid(1)).unwrap();
     fabric.unbind_gid(ANN, gid(1));
-    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(ANN));
+    assert_eq!(fabric.route(ANN, gid(1), gid(1)), Ok(Way::Port(ANN)));
     fabric.unbind_gid(ANN, gid(1));
     assert_eq!(fabric.gids(ANN).count(), 0);
 }
@@ -159,8 +167,42 @@ fn traffic_is_counted_by_port_and_reason() {
     assert_eq!((counts.sent.messages, counts.sent.bytes), (2, 150));
     assert_eq!((counts.received.messages, counts.received.bytes), (1, 7));
     let drops = NoRoute::ALL.map(|reason| counts.dropped(reason));
-    assert_eq!(drops, [0, 1, 2, 0]);
+    assert_eq!(drops, [0, 1, 2, 0, 0]);
     for (place, reason) in NoRoute::ALL.into_iter().enumerate() {
         assert_eq!(place, reason as usize);
     }
+}
+
+#[test]
+fn a_gid_of_nobody_here_is_on_the_wire_if_the_group_has_one() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(EVE, gid(5)).unwrap();
+    let epoch = fabric.epoch();
+    fabric.set_wired(BLUE, true);
+    assert_ne!(fabric.epoch(), epoch);
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Wire));
+    let theirs = fabric.route(ANN, gid(1), gid(5));
+    assert_eq!(theirs, Ok(Way::Wire), "another group's GID is a stranger's");
+    let spoofed = fabric.route(ANN, gid(9), gid(2));
+    assert_eq!(spoofed, Err(NoRoute::SourceNotBound));
+    assert_eq!(fabric.route(EVE, gid(5), gid(2)), Err(NoRoute::Unknown));
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
+    fabric.set_wired(BLUE, false);
+    fabric.unbind_gid(BOB, gid(2));
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Err(NoRoute::Unknown));
+}
+
+#[test]
+fn other_hosts_reach_ports_and_speak_for_none() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    assert_eq!(fabric.arrive(BLUE, gid(7), gid(1)), Ok(ANN));
+    assert_eq!(fabric.arrive(BLUE, gid(7), gid(9)), Err(NoRoute::Unknown));
+    assert_eq!(fabric.arrive(GREEN, gid(7), gid(1)), Err(NoRoute::Unknown));
+    assert_eq!(fabric.arrive(BLUE, gid(2), gid(1)), Err(NoRoute::Spoofed));
+    let of_mac = Gid::link_local(mac(BOB));
+    assert_eq!(fabric.arrive(BLUE, of_mac, gid(1)), Err(NoRoute::Spoofed));
 }

@@ -1,0 +1,127 @@
+//! Which Ethernet address an IP address of another host has.
+//!
+//! Learned from what passes anyway: ARP and neighbour discovery, and RoCE packets. Guests resolve
+//! addresses by themselves; the table is for adapters without a kernel behind them and for answers to
+//! peers that were heard before.
+
+use alloc::collections::BTreeMap;
+
+use vrdma_wire::{EtherType, EthernetView, Gid, Ipv6View, Mac};
+
+use crate::GroupId;
+
+/// Neighbours of one group. Beyond, new ones are not learned until old ones age; twice what a /21
+/// network holds.
+pub const NEIGHBOURS_MAX: usize = 4096;
+
+/// A neighbour not heard for this long is forgotten: as long as a bridge keeps its station.
+pub const NEIGHBOUR_AGE_NS: u64 = crate::STATION_AGE_NS;
+
+/// A full table is searched for aged neighbours at most this often.
+const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
+
+#[derive(Clone, Copy)]
+struct Neighbour {
+    mac: Mac,
+    heard: u64,
+}
+
+#[derive(Default)]
+struct Network {
+    neighbours: BTreeMap<Gid, Neighbour>,
+    search_again: u64,
+}
+
+/// The table.
+#[derive(Default)]
+pub struct Neighbours {
+    networks: BTreeMap<GroupId, Network>,
+}
+
+impl Neighbours {
+    /// Nobody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `gid` was heard from `mac` in `group` at `now`. True if that is news.
+    pub fn hear(&mut self, group: GroupId, gid: Gid, mac: Mac, now: u64) -> bool {
+        let network = self.networks.entry(group).or_default();
+        let known = network.neighbours.get(&gid).map(|known| known.mac);
+        if known.is_none() && !network.has_room(now) {
+            return false;
+        }
+        network
+            .neighbours
+            .insert(gid, Neighbour { mac, heard: now });
+        known != Some(mac)
+    }
+
+    /// The Ethernet address of `gid` in `group`.
+    pub fn find(&self, group: GroupId, gid: Gid, now: u64) -> Option<Mac> {
+        let neighbour = self.networks.get(&group)?.neighbours.get(&gid)?;
+        let fresh = now.saturating_sub(neighbour.heard) < NEIGHBOUR_AGE_NS;
+        fresh.then_some(neighbour.mac)
+    }
+
+    /// Nobody of a group is known any more.
+    pub fn forget(&mut self, group: GroupId) {
+        self.networks.remove(&group);
+    }
+}
+
+impl Network {
+    fn has_room(&mut self, now: u64) -> bool {
+        if self.neighbours.len() >= NEIGHBOURS_MAX && now >= self.search_again {
+            self.search_again = now.saturating_add(SEARCH_INTERVAL_NS);
+            self.neighbours
+                .retain(|_, neighbour| now.saturating_sub(neighbour.heard) < NEIGHBOUR_AGE_NS);
+        }
+        self.neighbours.len() < NEIGHBOURS_MAX
+    }
+}
+
+/// Who says in an ARP or neighbour discovery frame that an address is his.
+///
+/// An ARP sender counts whatever it says (RFC 826); a neighbour solicitation or advertisement when it
+/// comes from the address itself. The Ethernet source must be the same station, so that nobody
+/// advertises another's.
+pub fn sender(frame: &[u8]) -> Option<(Gid, Mac)> {
+    let ethernet = EthernetView::new(frame).ok()?;
+    let (gid, said) = match ethernet.ether_type() {
+        EtherType::ARP => arp_sender(ethernet.payload())?,
+        EtherType::IPV6 => (discovery_sender(ethernet.payload())?, ethernet.source()),
+        _ => return None,
+    };
+    let is_station = !said.is_group() && said != Mac::default();
+    let plausible = said == ethernet.source() && is_station && !gid.is_zero();
+    (plausible && !gid.is_multicast()).then_some((gid, said))
+}
+
+/// Ethernet and IPv4 (RFC 826): 8 bytes of kind, then the sender's two addresses.
+fn arp_sender(arp: &[u8]) -> Option<(Gid, Mac)> {
+    const ETHERNET_IPV4: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    let (kind, rest) = arp.split_first_chunk::<8>()?;
+    if kind[..6] != ETHERNET_IPV4 {
+        return None;
+    }
+    let (mac, rest) = rest.split_first_chunk::<6>()?;
+    let address = core::net::Ipv4Addr::from(*rest.first_chunk::<4>()?);
+    if address.is_unspecified() || address.is_broadcast() {
+        return None;
+    }
+    Some((Gid::from_ipv4(address), Mac(*mac)))
+}
+
+/// Neighbour solicitation 135 and advertisement 136 (RFC 4861 4.3, 4.4), never forwarded: their hop
+/// limit is 255.
+fn discovery_sender(packet: &[u8]) -> Option<Gid> {
+    const ICMPV6: u8 = 58;
+    let ip = Ipv6View::new(packet).ok()?;
+    let kind = ip.payload().first()?;
+    let is_discovery = ip.next_header() == ICMPV6 && ip.hop_limit() == 255;
+    (is_discovery && matches!(kind, 135 | 136)).then(|| Gid(ip.source().octets()))
+}
+
+#[cfg(test)]
+mod tests;
