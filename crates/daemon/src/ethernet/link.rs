@@ -178,6 +178,7 @@ fn word(reason: DropReason) -> &'static str {
         DropReason::Spoofed => "spoofed-source",
         DropReason::Reserved => "reserved-destination",
         DropReason::Returning => "returning",
+        DropReason::Elsewhere => "elsewhere",
         DropReason::Congested => "congested",
     }
 }
