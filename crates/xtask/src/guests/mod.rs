@@ -3,9 +3,14 @@
 //! One pair of guests is booted and runs every row of [`table`] from guest to guest, then some inside
 //! one guest, then the scenarios of [`life`]. After each of them the daemon must hold exactly the
 //! objects that the idle guests' kernels own: what a program leaves behind is a failure.
+//!
+//! Between two hosts the same rows cross a wire. When one guest's RDMA is rxe's, they run in both
+//! directions, and after each rxe must have found no packet with a wrong ICRC.
 
 mod life;
 mod objects;
+mod rxe;
+mod selection;
 mod table;
 
 use std::path::PathBuf;
@@ -15,9 +20,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::Args;
 use vrdma_lab::daemon::Doorbells;
+use vrdma_lab::guest::Kind;
 use vrdma_lab::pair::{Network, Outcome, Pair, PairConfig};
+use vrdma_lab::wire::WireConfig;
 
+use crate::lab::WireArguments;
 use objects::Objects;
+use rxe::Verdicts;
 use table::Row;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.
@@ -33,9 +42,20 @@ pub(crate) struct Arguments {
     /// Print the names and exit
     #[arg(long)]
     list: bool,
+    /// Only the rows that CI has time for: one of each kind
+    #[arg(long)]
+    short: bool,
+    /// Kind of guest a: vrdma or rxe
+    #[arg(long, default_value_t = Kind::Vrdma)]
+    a: Kind,
+    /// Kind of guest b
+    #[arg(long, default_value_t = Kind::Vrdma)]
+    b: Kind,
     /// How the adapters' doorbells work: mapped or trapped
     #[arg(long, default_value_t = Doorbells::Mapped)]
     doorbells: Doorbells,
+    #[command(flatten)]
+    wire: WireArguments,
 }
 
 /// What the whole run shares.
@@ -45,11 +65,17 @@ struct Bench {
     vrdma: PathBuf,
     /// What idle guests own.
     idle: Objects,
+    /// Whether faults leave every packet's bits alone.
+    intact: bool,
 }
 
 impl Bench {
     fn settles(&self) -> Result<()> {
-        objects::wait_for(&self.pair, &self.vrdma, &self.idle)
+        objects::wait_for(&self.pair, &self.vrdma, &self.idle)?;
+        match self.intact {
+            true => rxe::check(&self.pair),
+            false => Ok(()),
+        }
     }
 }
 
@@ -61,7 +87,8 @@ struct Case {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut cases = cases();
+    let wire = arguments.wire.wire()?;
+    let mut cases = cases(arguments, wire.as_ref());
     cases.retain(|case| case.name.contains(&arguments.only));
     ensure!(
         !cases.is_empty(),
@@ -72,33 +99,65 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         cases.iter().for_each(|case| println!("{}", case.name));
         return Ok(ExitCode::SUCCESS);
     }
-    let network = Network::Daemon(crate::lab::daemon(true)?);
-    let config = PairConfig {
-        doorbells: arguments.doorbells,
-        ..PairConfig::new(network)
-    };
-    let pair = Pair::start(&config)?;
-    let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
-    let idle = Objects::of(&pair, &vrdma)?;
-    Ok(report(&cases, &mut Bench { pair, vrdma, idle }))
+    Ok(report(&cases, &mut bench(arguments, wire)?))
 }
 
-fn cases() -> Vec<Case> {
-    let rows = table::rows();
-    let alone = rows.iter().filter(|row| row.alone).cloned();
-    let alone: Vec<Case> = alone
-        .map(|row| program(row, "in one guest: ", Pair::run_alone))
-        .collect();
-    let mut cases: Vec<Case> = rows
-        .into_iter()
-        .map(|row| program(row, "", Pair::run))
-        .collect();
-    cases.extend(alone);
-    cases.extend(life::SCENARIOS.iter().map(|(name, scenario)| Case {
-        name: (*name).to_owned(),
-        run: Box::new(scenario),
-    }));
+fn bench(arguments: &Arguments, wire: Option<WireConfig>) -> Result<Bench> {
+    let program = crate::lab::daemon(true)?;
+    let intact = !wire
+        .as_ref()
+        .is_some_and(|wire| wire.faults.contains("corrupt"));
+    let network = match wire {
+        Some(wire) => Network::Wire { program, wire },
+        None => Network::Daemon(program),
+    };
+    let pair = Pair::start(&PairConfig {
+        kinds: [arguments.a, arguments.b],
+        doorbells: arguments.doorbells,
+        ..PairConfig::new(network)
+    })?;
+    let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
+    let idle = Objects::of(&pair, &vrdma)?;
+    rxe::watch(&pair)?;
+    Ok(Bench {
+        pair,
+        vrdma,
+        idle,
+        intact,
+    })
+}
+
+fn cases(arguments: &Arguments, wire: Option<&WireConfig>) -> Vec<Case> {
+    let faulty = wire.is_some_and(|wire| !wire.faults.is_empty());
+    let rows = selection::rows(arguments.short, faulty);
+    let all = |place: &str, rows: &[Row], start: Start| -> Vec<Case> {
+        let rows = rows.iter().cloned();
+        rows.map(|row| program(row, place, start)).collect()
+    };
+    let mut cases = all("", &rows, Pair::run);
+    if arguments.a != arguments.b {
+        cases.extend(all("client in a: ", &rows, reversed));
+    }
+    if arguments.short || [arguments.a, arguments.b] != [Kind::Vrdma; 2] {
+        return cases;
+    }
+    if wire.is_none() {
+        let alone: Vec<Row> = rows.iter().filter(|row| row.alone).cloned().collect();
+        cases.extend(all("in one guest: ", &alone, Pair::run_alone));
+    }
+    if !faulty {
+        cases.extend(life::SCENARIOS.iter().map(|(name, scenario)| Case {
+            name: (*name).to_owned(),
+            run: Box::new(scenario),
+        }));
+    }
     cases
+}
+
+/// Rows call the server's address `$A`, which it is not when guest b has the server.
+fn reversed(pair: &Pair, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
+    let client = format!("A=$B; {client}");
+    pair.run_reversed(&format!("A=$B; {server}"), &client, limit)
 }
 
 type Start = fn(&Pair, &str, &str, Duration) -> Result<Outcome>;
@@ -155,6 +214,16 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
         }
     }
     println!("{} passed, {failed} failed", cases.len() - failed);
+    match rxe::verdicts(&bench.pair) {
+        Ok(Verdicts { right: 0, wrong: 0 }) => {}
+        Ok(Verdicts { right, wrong }) => {
+            println!(
+                "rxe checked the ICRC of {} packets: {wrong} were wrong",
+                right + wrong
+            );
+        }
+        Err(error) => println!("rxe's verdicts are unknown: {error:#}"),
+    }
     ExitCode::from(u8::from(failed > 0))
 }
 

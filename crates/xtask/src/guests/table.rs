@@ -103,7 +103,8 @@ const QPERF: &[&str] = &[
     "ver_rc_fetch_add",
 ];
 
-/// Programs whose two sides differ: name, server, client, words.
+/// Programs whose two sides differ: name, server, client, words. (rping ends with status 0 too when its
+/// peer gives up; its last ping shows that it went to the end.)
 const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "ibv_devinfo -v",
@@ -114,8 +115,8 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     (
         "rping",
         "rping -s -C 20 -V",
-        "rping -c -a $A -C 20 -V -S 4000",
-        &[],
+        "rping -c -v -a $A -C 20 -V -S 4000",
+        &["rdma-ping-19:"],
     ),
     (
         "ucmatose",

@@ -1,0 +1,102 @@
+//! What a guest with Linux's software RoCE thinks of the packets that reach it.
+//!
+//! rxe drops a packet with a wrong ICRC silently, and none of its counters tells (Linux 6.12,
+//! drivers/infiniband/sw/rxe/rxe_recv.c). So a return probe on its check counts the verdicts: 0 for a
+//! right ICRC, a negative number for a wrong one.
+
+use anyhow::{Context, Result, ensure};
+use vrdma_lab::guest::{Control, Kind};
+use vrdma_lab::pair::{Pair, Side};
+
+const WATCH: &str = "t=/sys/kernel/tracing; [ -e $t/kprobe_events ] || mount -t tracefs t $t; cd $t && \
+     echo 'r:icrc rxe_icrc_check verdict=$retval:s32' > kprobe_events && \
+     echo 'hist:keys=verdict' > events/kprobes/icrc/trigger && echo 1 > events/kprobes/icrc/enable";
+
+/// Lines such as `{ verdict:          0 } hitcount:       5000`.
+const LOOK: &str = "cat /sys/kernel/tracing/events/kprobes/icrc/hist";
+
+/// Packets by rxe's verdict on their ICRC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Verdicts {
+    pub(super) right: u64,
+    pub(super) wrong: u64,
+}
+
+/// Begins to count in every guest that has rxe.
+pub(super) fn watch(pair: &Pair) -> Result<()> {
+    for guest in guests(pair) {
+        guest
+            .check(WATCH)
+            .with_context(|| format!("cannot watch rxe in guest {}", guest.name()))?;
+    }
+    Ok(())
+}
+
+/// What all of them have counted.
+pub(super) fn verdicts(pair: &Pair) -> Result<Verdicts> {
+    let mut sum = Verdicts::default();
+    for guest in guests(pair) {
+        let seen = read(&guest.check(LOOK)?)?;
+        sum.right += seen.right;
+        sum.wrong += seen.wrong;
+    }
+    Ok(sum)
+}
+
+/// Complains about packets refused so far.
+pub(super) fn check(pair: &Pair) -> Result<()> {
+    let wrong = verdicts(pair)?.wrong;
+    ensure!(wrong == 0, "rxe found {wrong} packets with a wrong ICRC");
+    Ok(())
+}
+
+fn guests(pair: &Pair) -> impl Iterator<Item = &Control> {
+    let guests = [Side::A, Side::B].map(|side| pair.guest(side));
+    let rxe = guests
+        .into_iter()
+        .filter(|guest| guest.config().kind == Kind::Rxe);
+    rxe.map(|guest| &**guest)
+}
+
+fn read(histogram: &str) -> Result<Verdicts> {
+    let mut seen = Verdicts::default();
+    for line in histogram.lines().filter(|line| line.starts_with('{')) {
+        let numbers: Vec<i64> = line
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let &[verdict, count] = numbers.as_slice() else {
+            anyhow::bail!("not a line of a histogram: {line}");
+        };
+        let count = u64::try_from(count)?;
+        match verdict {
+            0 => seen.right += count,
+            _ => seen.wrong += count,
+        }
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_counted_by_their_sign() {
+        let histogram = "\
+# event histogram
+{ verdict:          0 } hitcount:       5000
+{ verdict:        -22 } hitcount:          3
+
+Totals:
+    Hits: 5003
+";
+        let seen = Verdicts {
+            right: 5000,
+            wrong: 3,
+        };
+        assert_eq!(read(histogram).unwrap(), seen);
+        assert_eq!(read("# nothing yet\n").unwrap(), Verdicts::default());
+        assert!(read("{ verdict: x }").is_err());
+    }
+}
