@@ -37,6 +37,8 @@
 //! | [`message::CreateQp`] | | rings |
 //! | the rest | | |
 //!
+//! Connections of [`cm`], connection management, begin with a greeting of their own.
+//!
 //! Device facts that need no message: one port, one pkey 0xffff at index 0, link layer Ethernet,
 //! GID 0 the link-local one of the MAC and GID 1 the IPv4-mapped address, both RoCE v2. Address
 //! handles live in the library: a datagram carries its [`layout::AddressVector`].
@@ -96,6 +98,7 @@
 
 pub mod area;
 pub mod client;
+pub mod cm;
 pub mod daemon;
 pub mod doorbell;
 pub mod layout;
