@@ -1,12 +1,12 @@
 //! Memory windows: what peers reach through them, who binds and unbinds them, what they hold on to.
 
 use vrdma_verbs::Error;
-use vrdma_verbs::attr::{Access, QpState};
+use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKind, MrSpec, MwId, MwKeys, Owner, QpId, WindowKind};
 use vrdma_verbs::work::{BindWindow, Output, Remote, SendOp, Sge, Status, Tail, WcOp};
 use vrdma_wire::{Lkey, Rkey};
 
-use crate::pair::node::{ALL, Mr, attributes, mask, send_wr};
+use crate::pair::node::{ALL, Mr, send_wr};
 use crate::pair::{Node, Pair, Setup};
 use crate::saved::move_house;
 
@@ -229,19 +229,6 @@ fn nobody_invalidates_a_window_of_type_1() {
     assert_eq!(bound.own(SendOp::LocalInvalidate(key)), Status::MwBind);
 }
 
-/// Another queue pair of the node, in RTS.
-fn another_qp(node: &mut Node) -> QpId {
-    let spec = *node.hca.qp_spec(node.qp).unwrap();
-    let qp = node.hca.create_qp(spec).unwrap();
-    let mut attr = attributes(node.name(), &Setup::default());
-    for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
-        attr.state = state;
-        let mask = mask(spec.qp_type, state);
-        node.hca.modify_qp(qp, &attr, mask).unwrap();
-    }
-    qp
-}
-
 fn on_qp(node: &mut Node, qp: QpId, op: SendOp<usize>) -> Status {
     node.drain_outputs();
     node.hca.post_send(qp, send_wr(1, op, &[])).unwrap();
@@ -259,7 +246,7 @@ fn a_window_of_type_2_serves_the_queue_pair_that_bound_it() {
         let mr = pair.b().register(1000, local_only());
         let window = window(pair.b(), kind);
         let bind = part_of(&mr, window.rkey);
-        let qp = another_qp(pair.b());
+        let [_, qp] = pair.connect_more(&Setup::default());
         let status = on_qp(pair.b(), qp, SendOp::BindWindow(bind));
         assert_eq!(status, Status::Success);
         let bound = Bound {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::QpType;
+use vrdma_verbs::object::{QpId, QpType};
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Source, Time};
 
@@ -75,6 +75,15 @@ impl Pair {
 
     pub(crate) fn ud() -> Self {
         Self::new(QpType::Ud)
+    }
+
+    /// Another connection beside the first.
+    pub(crate) fn connect_more(&mut self, setup: &Setup) -> [QpId; 2] {
+        let qps = [0, 1].map(|i| self.nodes[i].another());
+        let names = [0, 1].map(|i| self.nodes[i].name_of(qps[i]));
+        self.nodes[0].connect_qp(qps[0], names[1], setup, QpState::Rts);
+        self.nodes[1].connect_qp(qps[1], names[0], setup, QpState::Rts);
+        qps
     }
 
     pub(crate) fn a(&mut self) -> &mut Node {

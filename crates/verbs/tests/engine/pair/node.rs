@@ -95,6 +95,8 @@ pub(crate) struct Node {
     pub(crate) recv_cq: CqId,
     pub(crate) srq: Option<SrqId>,
     pub(crate) qp: QpId,
+    /// Further queue pairs like the first.
+    pub(crate) more: Vec<QpId>,
     pub(crate) gid: Gid,
     /// Send slots freed, in order: `None` for an unsignalled success.
     pub(crate) sent: Vec<Option<Completion>>,
@@ -151,6 +153,7 @@ impl Node {
             recv_cq,
             srq,
             qp,
+            more: Vec::new(),
             gid,
             sent: Vec::new(),
             received: Vec::new(),
@@ -159,20 +162,37 @@ impl Node {
     }
 
     pub(crate) fn name(&self) -> Name {
+        self.name_of(self.qp)
+    }
+
+    /// Another queue pair like the first, in RESET.
+    pub(crate) fn another(&mut self) -> QpId {
+        let spec = *self.hca.qp_spec(self.qp).unwrap();
+        let qp = self.hca.create_qp(spec).unwrap();
+        self.more.push(qp);
+        qp
+    }
+
+    pub(crate) fn name_of(&self, qp: QpId) -> Name {
         Name {
             gid: self.gid,
-            qpn: self.hca.qpn(self.qp).unwrap(),
+            qpn: self.hca.qpn(qp).unwrap(),
         }
     }
 
     /// Takes the queue pair up to `until`.
     pub(crate) fn connect(&mut self, peer: Name, setup: &Setup, until: QpState) {
-        let qp_type = self.hca.qp_spec(self.qp).unwrap().qp_type;
+        self.connect_qp(self.qp, peer, setup, until);
+    }
+
+    /// Takes any of its queue pairs up to `until`.
+    pub(crate) fn connect_qp(&mut self, qp: QpId, peer: Name, setup: &Setup, until: QpState) {
+        let qp_type = self.hca.qp_spec(qp).unwrap().qp_type;
         let mut attr = attributes(peer, setup);
         for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
             attr.state = state;
             let mask = mask(qp_type, state);
-            self.hca.modify_qp(self.qp, &attr, mask).unwrap();
+            self.hca.modify_qp(qp, &attr, mask).unwrap();
             if state == until {
                 return;
             }
@@ -255,7 +275,8 @@ impl Node {
         while let Some(output) = self.hca.poll_output() {
             match output {
                 Output::SendDone { qp, cq, completion } => {
-                    assert_eq!((qp, cq), (self.qp, self.send_cq));
+                    assert!(qp == self.qp || self.more.contains(&qp));
+                    assert_eq!(cq, self.send_cq);
                     self.sent.push(completion);
                 }
                 Output::RecvDone { cq, completion } => {
