@@ -6,11 +6,15 @@ use std::sync::atomic::fence;
 
 use crate::cursor::Cursor;
 use crate::map::Window;
-use crate::{CopyFault, Fault, Memory, PAGE, Region, Right, View};
+use crate::word;
+use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
+
+/// Bytes of an atomic's word.
+const WORD: u64 = 8;
 
 /// The last bytes of a write are stored on their own, after all others: programs poll the end of a
 /// buffer to see that a message has arrived, and a plain memcpy may store its ends in any order.
-const TAIL: u64 = 8;
+pub(crate) const TAIL: u64 = 8;
 
 impl Memory for View<'_> {
     type Region = Region;
@@ -58,8 +62,14 @@ impl Memory for View<'_> {
         offset: u64,
         update: &dyn Fn(u64) -> u64,
     ) -> Result<u64, Fault> {
-        let (bus, _) = region.run(offset, 1).ok_or(Fault)?;
-        self.update_u64(bus, update)
+        match region {
+            Region::Client(client) => client.update(offset, update),
+            Region::File(file) => word::update_at(file.window(offset, WORD, Right::Write)?, update),
+            region => {
+                let (bus, _) = region.run(offset, 1).ok_or(Fault)?;
+                self.update_u64(bus, update)
+            }
+        }
     }
 }
 
@@ -68,20 +78,28 @@ impl Memory for View<'_> {
 impl View<'_> {
     /// The window of an access that lies in one piece and is allowed.
     #[inline]
-    fn whole(
-        &self,
-        (region, offset): (&Region, u64),
+    fn whole<'w>(
+        &'w self,
+        (region, offset): (&'w Region, u64),
         length: u64,
         right: Right,
-    ) -> Option<Window<'_>> {
-        let (bus, _) = region
-            .run(offset, length)
-            .filter(|(_, run)| *run == length)?;
-        let window = self.window(bus, length, right).ok()?;
+    ) -> Option<Window<'w>> {
+        let window = match region {
+            Region::File(file) => file.window(offset, length, right).ok()?,
+            region => {
+                let (bus, _) = region
+                    .run(offset, length)
+                    .filter(|(_, run)| *run == length)?;
+                self.window(bus, length, right).ok()?
+            }
+        };
         (window.length() as u64 == length).then_some(window)
     }
 
     fn read_pieces(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        if let Region::Client(client) = region {
+            return client.read_raw(offset, out.as_mut_ptr(), out.len());
+        }
         let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
         let mut rest = out;
         while !rest.is_empty() {
@@ -95,6 +113,9 @@ impl View<'_> {
     }
 
     fn write_pieces(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        if let Region::Client(client) = region {
+            return client.write_raw(offset, data.as_ptr(), data.len());
+        }
         let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
         let mut rest = data;
         while !rest.is_empty() {
@@ -114,6 +135,14 @@ impl View<'_> {
         from: (&Region, u64),
         length: u64,
     ) -> Result<(), CopyFault> {
+        match (to.0, from.0) {
+            (Region::Client(client), Region::Client(other)) => {
+                return client.copy_from(to.1, other, from.1, length);
+            }
+            (Region::Client(client), _) => return to_client((client, to.1), source, from, length),
+            (_, Region::Client(client)) => return self.fill_from(to, (client, from.1), length),
+            _ => {}
+        }
         let mut from = Cursor::new(source, from, length, Right::Read);
         let mut to = Cursor::new(self, to, length, Right::Write);
         while to.left() > 0 {
@@ -126,6 +155,49 @@ impl View<'_> {
         }
         Ok(())
     }
+}
+
+/// Plain memory and a client's: the kernel copies straight between the two.
+impl View<'_> {
+    fn fill_from(
+        &self,
+        to: (&Region, u64),
+        (client, mut offset): (&ClientRegion, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        let mut to = Cursor::new(self, to, length, Right::Write);
+        while to.left() > 0 {
+            let window = to.window().map_err(|Fault| CopyFault::Destination)?;
+            let count = step(window.length(), to.left());
+            fence(Release);
+            let read = window.write_raw(count, |to| client.read_raw(offset, to, count));
+            read.map_err(|Fault| CopyFault::Destination)?
+                .map_err(|Fault| CopyFault::Source)?;
+            to.advance(count);
+            offset = offset.saturating_add(count as u64);
+        }
+        Ok(())
+    }
+}
+
+fn to_client(
+    (client, mut offset): (&ClientRegion, u64),
+    source: &View<'_>,
+    from: (&Region, u64),
+    length: u64,
+) -> Result<(), CopyFault> {
+    let mut from = Cursor::new(source, from, length, Right::Read);
+    while from.left() > 0 {
+        let window = from.window().map_err(|Fault| CopyFault::Source)?;
+        let count = window.length();
+        let written = window.read_raw(count, |from| client.write_raw(offset, from, count));
+        written
+            .map_err(|Fault| CopyFault::Source)?
+            .map_err(|Fault| CopyFault::Destination)?;
+        from.advance(count);
+        offset = offset.saturating_add(count as u64);
+    }
+    Ok(())
 }
 
 #[inline]

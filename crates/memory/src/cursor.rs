@@ -44,8 +44,13 @@ impl<'v> Cursor<'v> {
     }
 
     fn next(&mut self) -> Result<Window<'v>, Fault> {
-        let (bus, length) = self.region.run(self.offset, self.left).ok_or(Fault)?;
-        let window = self.view.window(bus, length, self.right)?;
+        let window = match self.region {
+            Region::File(file) => file.window(self.offset, self.left, self.right)?,
+            region => {
+                let (bus, length) = region.run(self.offset, self.left).ok_or(Fault)?;
+                self.view.window(bus, length, self.right)?
+            }
+        };
         self.window = Some(window);
         Ok(window)
     }

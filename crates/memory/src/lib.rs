@@ -1,6 +1,8 @@
 //! Guest and client memory: DMA maps, page lists, access checks, one-copy.
 //!
 //! ```text
+//!   Region::Client ─► ClientMemory: /proc/PID/mem, process_vm_*
+//!   Region::File ─► FileRegion: our mmap of the client's file
 //!   Region::Bus ──────────────────────────┐
 //!   Region::Pages ─► PageList ─► page i ──┤ bus address
 //!                                         ▼
@@ -17,9 +19,11 @@
 //! This room does not know what the bytes mean, which protocol mapped them, nor who may use which
 //! key: registrations are the engine's business.
 
+mod client;
 mod copy;
 mod cursor;
 mod dirty;
+mod file;
 mod guard;
 mod map;
 mod mapping;
@@ -30,7 +34,9 @@ mod space;
 mod view;
 mod word;
 
+pub use client::{ClientMemory, ClientRegion, NotMemory};
 pub use dirty::{DirtyLog, DirtyRun};
+pub use file::FileRegion;
 pub use map::{Protection, Right};
 pub use mapping::MapError;
 pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList};

@@ -108,6 +108,11 @@ impl Window<'_> {
         self.map.protection.allows(right)
     }
 
+    /// Whether it is a naturally aligned word of eight bytes: maps begin on page borders.
+    pub(crate) fn is_word(&self) -> bool {
+        self.length == size_of::<u64>() && self.at.is_multiple_of(size_of::<u64>())
+    }
+
     /// Leaves out the first `length` bytes.
     pub(crate) fn skip(&mut self, length: usize) {
         assert!(length <= self.length, "nobody skips more than was moved");

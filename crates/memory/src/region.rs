@@ -1,8 +1,8 @@
-//! What one registration names: the whole bus, or a list of pages.
+//! What one registration names: the whole bus, a list of pages, or a client's memory.
 
 use std::sync::Arc;
 
-use crate::PageList;
+use crate::{ClientRegion, FileRegion, PageList};
 
 /// Backing of a memory region.
 #[derive(Clone, Debug)]
@@ -11,16 +11,21 @@ pub enum Region {
     Bus,
     /// Pages in the order of the registration.
     Pages(Arc<PageList>),
+    /// Memory of a client process.
+    Client(ClientRegion),
+    /// A file that a client has mapped.
+    File(FileRegion),
 }
 
 impl Region {
     /// Bus address of the byte at `offset` and how many bytes from there, at most `length`, are
-    /// adjacent on the bus. `None` beyond the end.
+    /// adjacent on the bus. `None` beyond the end, and for what is not on a bus.
     #[inline]
     pub(crate) fn run(&self, offset: u64, length: u64) -> Option<(u64, u64)> {
         match self {
             Self::Bus => Some((offset, length)),
             Self::Pages(list) => list.run(offset, length),
+            Self::Client(_) | Self::File(_) => None,
         }
     }
 
@@ -30,6 +35,8 @@ impl Region {
         match (self, other) {
             (Self::Bus, Self::Bus) => true,
             (Self::Pages(a), Self::Pages(b)) => Arc::ptr_eq(a, b),
+            (Self::Client(a), Self::Client(b)) => a.is(b),
+            (Self::File(a), Self::File(b)) => a.is(b),
             _ => false,
         }
     }

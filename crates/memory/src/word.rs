@@ -58,15 +58,7 @@ impl View<'_> {
     /// Replaces the naturally aligned little-endian word at `bus` by `update(old)`, atomically
     /// against everybody, and returns the old one.
     pub(crate) fn update_u64(&self, bus: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
-        let window = self.word(bus, size_of::<u64>(), Right::Write)?;
-        if !window.allows(Right::Read) {
-            return Err(Fault);
-        }
-        window.write_raw(size_of::<u64>(), |at| {
-            // SAFETY: `word` and `write_raw` give eight aligned, writable, mapped bytes; the map
-            // is readable too.
-            update_word(unsafe { AtomicU64::from_ptr(at.cast()) }, update)
-        })?
+        update_at(self.word(bus, size_of::<u64>(), Right::Write)?, update)
     }
 
     /// A naturally aligned word. Maps begin on page borders on both sides, so an aligned bus
@@ -78,6 +70,18 @@ impl View<'_> {
         }
         self.window(bus, size as u64, right)
     }
+}
+
+/// Replaces the word that a window for writing begins with; see `update_u64`.
+pub(crate) fn update_at(window: Window<'_>, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
+    if !window.allows(Right::Read) || !window.is_word() {
+        return Err(Fault);
+    }
+    window.write_raw(size_of::<u64>(), |at| {
+        // SAFETY: eight aligned bytes (`is_word`), writable and mapped (`write_raw`); the map is
+        // readable too.
+        update_word(unsafe { AtomicU64::from_ptr(at.cast()) }, update)
+    })?
 }
 
 fn update_word(word: &AtomicU64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {

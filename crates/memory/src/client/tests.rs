@@ -1,0 +1,144 @@
+//! The client is this process itself: the kernel treats it like any other.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+use super::*;
+use crate::{FileRegion, Memory, Region, Space};
+
+fn own_memory() -> OwnedFd {
+    let options = File::options()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem");
+    options.unwrap().into()
+}
+
+fn client() -> Arc<ClientMemory> {
+    let nonce = 0x1234_5678_9abc_def0u64;
+    Arc::new(ClientMemory::new(own_memory(), &raw const nonce as u64, nonce).unwrap())
+}
+
+fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
+    Region::Client(ClientRegion::new(
+        Arc::clone(client),
+        bytes.as_mut_ptr() as u64,
+    ))
+}
+
+#[test]
+fn only_the_client_s_own_memory_is_taken() {
+    let nonce = 7u64;
+    let at = &raw const nonce as u64;
+    let wrong = ClientMemory::new(own_memory(), at, 8);
+    assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
+    let wrong = ClientMemory::new(own_memory(), 16, 8);
+    assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
+    for other in ["/proc/self/maps", "/dev/zero", "/etc/passwd"] {
+        let file = File::open(other).unwrap().into();
+        assert_eq!(
+            ClientMemory::new(file, at, 7).err(),
+            Some(NotMemory::WrongFile),
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn bytes_go_between_two_regions_and_atomics_return_the_old_word() {
+    let client = client();
+    let (mut a, mut b) = ([1u8; 300_000], vec![0u8; 300_000]);
+    let (from, to) = (region(&client, &mut a), region(&client, &mut b));
+    let space = Space::new();
+    let view = space.view();
+    view.copy((&to, 1), &view, (&from, 0), 299_999).unwrap();
+    assert_eq!((b[0], b[1], b[299_999]), (0, 1, 1));
+    let mut words = [5u64, 6];
+    let start = words.as_mut_ptr() as u64;
+    let words_region = Region::Client(ClientRegion::new(Arc::clone(&client), start));
+    assert_eq!(view.fetch_update(&words_region, 8, &|old| old + 10), Ok(6));
+    assert_eq!(view.fetch_update(&words_region, 4, &|old| old), Err(Fault));
+    let mut now = [0; 16];
+    Memory::read(&view, &words_region, 0, &mut now).unwrap();
+    assert_eq!(now[8..], 16u64.to_le_bytes());
+}
+
+#[test]
+fn what_is_not_mapped_faults_on_its_side() {
+    let client = client();
+    let mut bytes = [0u8; 16];
+    let good = region(&client, &mut bytes);
+    let bad = Region::Client(ClientRegion::new(Arc::clone(&client), 4096));
+    let wraps = Region::Client(ClientRegion::new(Arc::clone(&client), u64::MAX - 4));
+    let space = Space::new();
+    let view = space.view();
+    assert_eq!(
+        view.copy((&good, 0), &view, (&bad, 0), 8),
+        Err(CopyFault::Source)
+    );
+    assert_eq!(
+        view.copy((&bad, 0), &view, (&good, 0), 8),
+        Err(CopyFault::Destination)
+    );
+    assert_eq!(Memory::read(&view, &wraps, 8, &mut [0; 8]), Err(Fault));
+}
+
+#[test]
+fn a_trusted_process_is_reached_both_ways() {
+    let nonce = 99u64;
+    let mut memory = ClientMemory::new(own_memory(), &raw const nonce as u64, nonce).unwrap();
+    memory.trust(
+        rustix::process::getpid(),
+        &raw const nonce as u64,
+        nonce + 1,
+    );
+    assert!(!memory.is_trusted(), "the nonce differs");
+    memory.trust(rustix::process::getpid(), &raw const nonce as u64, nonce);
+    let client = Arc::new(memory);
+    let (mut a, mut b) = (vec![3u8; 1 << 20], vec![0u8; 1 << 20]);
+    let (from, to) = (region(&client, &mut a), region(&client, &mut b));
+    let space = Space::new();
+    let view = space.view();
+    view.copy((&to, 0), &view, (&from, 0), 1 << 20).unwrap();
+    assert_eq!(a, b);
+}
+
+#[test]
+fn a_file_and_a_client_exchange_bytes() {
+    let client = client();
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 8192).unwrap();
+    let mapped = Region::File(FileRegion::new(&file, (4096, 4096), 16, true).unwrap());
+    let mut bytes = *b"0123456789abcdef";
+    let own = region(&client, &mut bytes);
+    let space = Space::new();
+    let view = space.view();
+    view.copy((&mapped, 0), &view, (&own, 0), 16).unwrap();
+    view.copy((&own, 0), &view, (&mapped, 8), 8).unwrap();
+    let mut out = [0; 16];
+    rustix::io::pread(&file, &mut out, 4096 + 16).unwrap();
+    assert_eq!(&out, b"0123456789abcdef");
+    assert_eq!(
+        view.fetch_update(&mapped, 8, &|_| 7),
+        Ok(u64::from_le_bytes(*b"89abcdef"))
+    );
+    assert_eq!(view.fetch_update(&mapped, 4, &|_| 7), Err(Fault));
+    let beyond = view.copy((&mapped, 4080), &view, (&own, 0), 16);
+    assert_eq!(beyond, Err(CopyFault::Destination));
+}
+
+#[test]
+fn a_file_that_may_only_be_read_is_not_written() {
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 4096).unwrap();
+    let mapped = Region::File(FileRegion::new(&file, (0, 4096), 0, false).unwrap());
+    let space = Space::new();
+    let view = space.view();
+    assert_eq!(Memory::write(&view, &mapped, 0, &[1]), Err(Fault));
+    assert_eq!(Memory::read(&view, &mapped, 0, &mut [1]), Ok(()));
+    assert!(FileRegion::new(&file, (0, 100), 0, false).is_err());
+    assert!(FileRegion::new(&file, (0, 8192), 0, false).is_err());
+}

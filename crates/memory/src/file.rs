@@ -1,0 +1,79 @@
+//! A registered stretch of a file that a client has mapped shared: we map it too.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use crate::map::{Map, Protection, Right, Window};
+use crate::mapping::{MapError, Mapping};
+use crate::{Fault, PAGE};
+
+/// Bytes of a file, reached as plain memory.
+#[derive(Clone)]
+pub struct FileRegion {
+    map: Arc<Map>,
+    /// Where offset 0 is in the map.
+    start: u64,
+}
+
+impl std::fmt::Debug for FileRegion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FileRegion")
+            .field("bytes", &self.map.size)
+            .field("start", &self.start)
+            .finish()
+    }
+}
+
+impl FileRegion {
+    /// Maps `length` bytes of `fd` from `offset`, both in whole pages; offset 0 of the region is
+    /// `start` bytes into that. The file may be written only if `writable`.
+    pub fn new(
+        fd: impl AsFd,
+        (offset, length): (u64, u64),
+        start: u64,
+        writable: bool,
+    ) -> Result<Self, MapError> {
+        if length == 0 {
+            return Err(MapError::Empty);
+        }
+        if !(offset | length).is_multiple_of(PAGE) {
+            return Err(MapError::Unaligned);
+        }
+        offset.checked_add(length).ok_or(MapError::Wraps)?;
+        let protection = Protection {
+            read: true,
+            write: writable,
+        };
+        let mapping = Mapping::new(fd.as_fd(), offset, length, protection)?;
+        let map = Map {
+            iova: 0,
+            size: length,
+            protection,
+            mapping,
+            dirty: None,
+        };
+        Ok(Self {
+            map: Arc::new(map),
+            start,
+        })
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.map, &other.map) && self.start == other.start
+    }
+
+    /// The bytes from `offset` up to `length` or the end of the map.
+    #[inline]
+    pub(crate) fn window(
+        &self,
+        offset: u64,
+        length: u64,
+        right: Right,
+    ) -> Result<Window<'_>, Fault> {
+        let at = self.start.checked_add(offset).ok_or(Fault)?;
+        let usable = self.map.contains(at)
+            && self.map.protection.allows(right)
+            && !self.map.mapping.is_lost();
+        usable.then(|| self.map.window(at, length)).ok_or(Fault)
+    }
+}
