@@ -18,7 +18,7 @@ use serde_json::json;
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Guest, Pair, PairOptions};
 use vrdma_memory::View;
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::{Pace, Source, Time};
 
 /// Requests posted with one doorbell, half of what the queue holds.
 const BATCH: u64 = 32;
@@ -97,7 +97,7 @@ fn cpu_seconds() -> f64 {
 fn serve([source, target]: [&mut Guest; 2], [from, to]: &[View<'_>; 2], now: Time) {
     source.device.poll(from, now);
     target.device.poll(to, now);
-    while let Some(request) = source.device.next_request(from, now) {
+    while let Some(request) = source.device.next_request(from, now, &mut Pace::Local) {
         if let Some(response) = target
             .device
             .deliver(to, &request, Source::Memory(from), now)

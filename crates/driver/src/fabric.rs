@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use vrdma_memory::Region;
 use vrdma_pvrdma::{DeviceConfig, GidChange};
-use vrdma_verbs::Source;
 use vrdma_verbs::object::Identity;
 use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Pace, Source};
 use vrdma_wire::{Gid, Mac};
 
 use crate::clock::Clock;
@@ -170,7 +170,7 @@ impl Fabric {
         let space = Arc::clone(self[from].dma());
         let view = space.view();
         let busy = self[from].device.poll(&view, now);
-        let Some(request) = self[from].device.next_request(&view, now) else {
+        let Some(request) = self[from].device.next_request(&view, now, &mut Pace::Local) else {
             return busy || self[from].device.activity().runnable;
         };
         self.carry(from, &request);

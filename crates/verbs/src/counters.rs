@@ -22,6 +22,8 @@ pub struct Drops {
     pub wrong_state: u64,
     /// Not from the peer that the QP is connected to.
     pub wrong_peer: u64,
+    /// In a partition that is not ours.
+    pub wrong_pkey: u64,
     /// To a GID that is not bound.
     pub unbound_gid: u64,
     /// A datagram with another key than the QP's.
@@ -66,7 +68,11 @@ pub struct Counters {
     pub rnr_naks_received: u64,
     /// Times that a requester went back.
     pub retries: u64,
-    /// Of these, because no response came in time.
+    /// Notifications of congestion by peers.
+    pub congestion_received: u64,
+    /// Notifications of congestion to peers.
+    pub congestion_sent: u64,
+    /// Of the retries, because no response came in time.
     pub timeouts: u64,
 }
 

@@ -1,6 +1,6 @@
 //! When to look at which queue pair again.
 //!
-//! Each QP has at most one entry. A deadline that moves away leaves its entry where it is: moving it
+//! Each QP has at most one entry in each queue. A deadline that moves away leaves its entry where it is: moving it
 //! with every acknowledgement would cost more than the rest of the acknowledgement. So an entry may
 //! be early; what is due is asked of the QP.
 
@@ -14,6 +14,8 @@ use crate::time::Time;
 pub(crate) struct Scheduled {
     /// It is in the ready queue.
     pub(crate) ready: bool,
+    /// It is in the queue of those that owe answers.
+    pub(crate) answering: bool,
     /// Its entry among the timers.
     pub(crate) timer: Option<Time>,
 }
@@ -22,6 +24,7 @@ pub(crate) struct Scheduled {
 #[derive(Default)]
 pub(crate) struct Schedule {
     ready: VecDeque<QpId>,
+    answering: VecDeque<QpId>,
     timers: BTreeSet<(Time, QpId)>,
 }
 
@@ -36,6 +39,18 @@ impl Schedule {
 
     pub(crate) fn pop_ready(&mut self) -> Option<QpId> {
         self.ready.pop_front()
+    }
+
+    /// Queues a QP that owes answers unless it is queued already.
+    pub(crate) fn make_answering(&mut self, qp: QpId, entry: &mut Scheduled) {
+        if !core::mem::replace(&mut entry.answering, true) {
+            self.answering.push_back(qp);
+        }
+    }
+
+    /// The caller clears the QP's `answering`.
+    pub(crate) fn pop_answering(&mut self) -> Option<QpId> {
+        self.answering.pop_front()
     }
 
     /// Makes sure that the QP is looked at by `deadline`.
@@ -66,6 +81,9 @@ impl Schedule {
     pub(crate) fn forget(&mut self, qp: QpId, entry: &Scheduled) {
         if entry.ready {
             self.ready.retain(|queued| *queued != qp);
+        }
+        if entry.answering {
+            self.answering.retain(|queued| *queued != qp);
         }
         if let Some(at) = entry.timer {
             self.timers.remove(&(at, qp));

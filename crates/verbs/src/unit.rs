@@ -101,6 +101,8 @@ pub struct Request<R> {
     pub tail: Option<RequestTail>,
     /// Ask for a solicited event.
     pub solicited: bool,
+    /// Ask for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5.1.1).
+    pub ack_request: bool,
     /// Bytes, by reference into the sender's memory.
     pub payload: Gather<R>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vrdma_memory::{Region, Space, View};
 use vrdma_pvrdma::GidChange;
 use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::{Pace, Source, Time};
 
 use crate::plane::AdapterSpec;
 use crate::vm::Vm;
@@ -54,7 +54,7 @@ impl Adapter {
     /// The next request for whoever owns its destination.
     pub(super) fn next_request(&mut self, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
         match self {
-            Self::Vm(vm) => vm.device().next_request(memory, now),
+            Self::Vm(vm) => vm.device().next_request(memory, now, &mut Pace::Local),
         }
     }
 

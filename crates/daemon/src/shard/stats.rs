@@ -77,6 +77,7 @@ fn drops(drops: &Drops) -> BTreeMap<String, u64> {
         ("malformed", drops.malformed),
         ("no-receive", drops.no_receive),
         ("no-access", drops.no_access),
+        ("wrong-pkey", drops.wrong_pkey),
         ("out-of-sequence", drops.out_of_sequence),
         ("source-fault", drops.source_fault),
         ("stale-response", drops.stale_response),

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use vrdma_memory::{Region, View};
 use vrdma_verbs::object::{QpId, SrqId};
+use vrdma_verbs::packet::{Content, Reply};
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{ReceiveQueue, Source, Time};
+use vrdma_wire::Packet;
 
 use super::{Adapter, Turn};
 use crate::queue::RingError;
@@ -42,6 +44,25 @@ impl Adapter {
     ) {
         self.hca.respond(response, source, turn.memory, turn.now);
         self.settle_soon(turn);
+    }
+
+    /// Takes in a packet from a wire.
+    pub(crate) fn receive(&mut self, turn: Turn<'_, '_>, packet: &Packet<'_>) {
+        let Some(arrival) = self.hca.decode(packet) else {
+            return;
+        };
+        if let Content::Request(request) = &arrival.content
+            && let Some(queue) = self.hca.wants_receive(request)
+        {
+            self.stage(turn, queue);
+        }
+        self.hca.receive(&arrival, turn.memory, turn.now);
+        self.settle_soon(turn);
+    }
+
+    /// The next packet owed to a peer behind a wire.
+    pub(crate) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
+        self.hca.poll_reply(now)
     }
 
     fn stage(&mut self, turn: Turn<'_, '_>, queue: ReceiveQueue) {

@@ -5,6 +5,7 @@
 //! pairs in error: the engine hands every request straight back as flushed.
 
 use vrdma_memory::Region;
+use vrdma_verbs::Paths;
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::QpId;
 use vrdma_verbs::unit::Request;
@@ -43,11 +44,16 @@ impl Adapter {
     ///
     /// A datagram is complete as soon as the engine has handed it out, but its payload is read when
     /// it is delivered. So what a unit caused is shown with a later call, when it was delivered.
-    pub(crate) fn next_request(&mut self, turn: Turn<'_, '_>) -> Option<Request<Region>> {
+    pub(crate) fn next_request(
+        &mut self,
+        turn: Turn<'_, '_>,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
         for _ in 0..TURNS {
             while let Some(id) = self.hca.next_ready() {
                 self.unsettled += 1;
-                let request = self.hca.poll_transmit(id, turn.now, self.config.unit_bytes);
+                let unit_bytes = self.config.unit_bytes;
+                let request = self.hca.poll_transmit(id, turn.now, unit_bytes, paths);
                 if request.is_some() {
                     return request;
                 }

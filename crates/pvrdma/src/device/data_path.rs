@@ -5,8 +5,10 @@
 //! is not active or must not master the bus.
 
 use vrdma_memory::{Region, View};
+use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::{Paths, Source, Time};
+use vrdma_wire::Packet;
 
 use super::{Device, Stage};
 use crate::abi::doorbell::Doorbell;
@@ -55,8 +57,31 @@ impl Device {
 
     /// The next request unit for a peer. Deliver it, or copy its payload, before the next call: the
     /// completion of a datagram is published then, and the guest may reuse the buffer.
-    pub fn next_request(&mut self, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
-        self.working()?.next_request(Turn { memory, now })
+    ///
+    /// `paths` tells which peers are on this host and which behind a wire; a request to one of the
+    /// latter is one packet, see [`vrdma_verbs::packet`].
+    pub fn next_request(
+        &mut self,
+        memory: &View<'_>,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
+        self.working()?.next_request(Turn { memory, now }, paths)
+    }
+
+    /// Executes or takes in a packet from a wire, of which the ICRC was checked. The answers are
+    /// handed out by [`next_reply`](Self::next_reply).
+    pub fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
+        self.batch_time = now;
+        if let Some(adapter) = self.working() {
+            adapter.receive(Turn { memory, now }, packet);
+        }
+    }
+
+    /// The next packet of what is owed to peers behind a wire: ask after every batch of packets
+    /// received and after [`poll`](Self::poll), until there is none or the wire is full.
+    pub fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
+        self.working()?.next_reply(now)
     }
 
     /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is,

@@ -1,7 +1,7 @@
 //! Objects and rings as a user library drives them, for tests of the data path.
 
 use vrdma_memory::PAGE;
-use vrdma_verbs::Source;
+use vrdma_verbs::{Pace, Source};
 
 use super::Guest;
 use crate::abi::command::Command;
@@ -190,7 +190,10 @@ impl Guest {
         for _ in 0..10_000 {
             let memory = space.view();
             let polled = self.device.poll(&memory, self.now);
-            let Some(request) = self.device.next_request(&memory, self.now) else {
+            let Some(request) = self
+                .device
+                .next_request(&memory, self.now, &mut Pace::Local)
+            else {
                 match polled {
                     true => continue,
                     false => return,

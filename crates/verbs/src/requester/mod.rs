@@ -18,6 +18,7 @@ mod post;
 mod retry;
 mod start;
 mod transmit;
+mod wire;
 
 use alloc::collections::VecDeque;
 
@@ -26,6 +27,7 @@ use vrdma_wire::Psn;
 pub use post::SEND_WINDOW;
 
 use crate::attr::QpState;
+use crate::path::Known;
 use crate::qp::Qp;
 use crate::shared::Shared;
 use crate::time::Time;
@@ -97,6 +99,8 @@ pub(crate) struct Requester<R> {
     /// When the oldest unanswered unit counts as lost.
     pub(crate) deadline: Option<Time>,
     pub(crate) drain: Drain,
+    /// Where the peer is.
+    pub(crate) known: Option<Known>,
 }
 
 impl<R> Default for Requester<R> {
@@ -113,6 +117,7 @@ impl<R> Default for Requester<R> {
             rnr_until: None,
             deadline: None,
             drain: Drain::Quiet,
+            known: None,
         }
     }
 }

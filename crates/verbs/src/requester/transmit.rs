@@ -6,6 +6,7 @@ use crate::attr::QpState;
 use crate::hca::Hca;
 use crate::memory::Gather;
 use crate::object::QpId;
+use crate::path::{Known, Pace, Paths};
 use crate::qp::Qp;
 use crate::requester::start::Start;
 use crate::requester::{Awaited, Pending, Phase};
@@ -38,6 +39,14 @@ struct Cut {
     packets: u32,
     first: bool,
     last: bool,
+    ack: bool,
+}
+
+/// What one look at a QP goes by.
+struct Turn<'a, P> {
+    now: Time,
+    unit_bytes: u32,
+    paths: &'a mut P,
 }
 
 impl<R: Clone> Hca<R> {
@@ -52,12 +61,24 @@ impl<R: Clone> Hca<R> {
         Some(id)
     }
 
-    /// The next unit of a QP, of at most `unit_bytes` rounded down to whole packets, but at least
-    /// one packet. Requests that fail on our side, and those that need no unit, are dealt with on
-    /// the way.
-    pub fn poll_transmit(&mut self, id: QpId, now: Time, unit_bytes: u32) -> Option<Request<R>> {
+    /// The next unit of a QP. `paths` tells where the peer of a connection is, see [`Paths`]: for
+    /// one on this host a unit has at most `unit_bytes` rounded down to whole packets, but at least
+    /// one packet; on a wire it is one packet. Requests that fail on our side, and those that need
+    /// no unit, are dealt with on the way.
+    pub fn poll_transmit(
+        &mut self,
+        id: QpId,
+        now: Time,
+        unit_bytes: u32,
+        paths: &mut impl Paths,
+    ) -> Option<Request<R>> {
         let qp = self.qps.get_mut(id.0)?;
-        let unit = qp.transmit(&mut self.shared, now, unit_bytes);
+        let mut turn = Turn {
+            now,
+            unit_bytes,
+            paths,
+        };
+        let unit = qp.transmit(&mut self.shared, &mut turn);
         if let Some(unit) = &unit {
             qp.note_sent(unit.packets, &mut self.shared, now);
             qp.reschedule(&mut self.schedule);
@@ -70,14 +91,13 @@ impl<R: Clone> Hca<R> {
 
 impl<R: Clone> Qp<R> {
     /// The unit at the cursor, which stays there.
-    fn transmit(
+    fn transmit<P: Paths>(
         &mut self,
         shared: &mut Shared<R>,
-        now: Time,
-        unit_bytes: u32,
+        turn: &mut Turn<'_, P>,
     ) -> Option<Request<R>> {
         loop {
-            match self.step(shared, unit_bytes) {
+            match self.step(shared, turn) {
                 Ok(Step::Unit(cut, route)) => match self.payload(shared, cut) {
                     Ok(payload) => return Some(self.unit(cut, route, payload)),
                     Err(status) => self.fail_at_cursor(status, shared),
@@ -85,7 +105,7 @@ impl<R: Clone> Qp<R> {
                 Ok(Step::Again) => {}
                 Ok(Step::Idle) => return None,
                 Ok(Step::NoRoute) => {
-                    self.start_timer(now);
+                    self.start_timer(turn.now);
                     return None;
                 }
                 Err(status) => self.fail_at_cursor(status, shared),
@@ -93,7 +113,11 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn step(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
+    fn step<P: Paths>(
+        &mut self,
+        shared: &mut Shared<R>,
+        turn: &mut Turn<'_, P>,
+    ) -> Result<Step, Status> {
         if !self.sends() || self.requester.rnr_until.is_some() {
             return Ok(Step::Idle);
         }
@@ -101,8 +125,8 @@ impl<R: Clone> Qp<R> {
             return Ok(Step::Idle);
         };
         match pending.phase {
-            Phase::Posted => self.step_posted(shared, unit_bytes),
-            Phase::Started => self.cut_unit(shared, unit_bytes),
+            Phase::Posted => self.step_posted(shared, turn),
+            Phase::Started => self.cut_unit(shared, turn),
             Phase::Done => {
                 self.requester.cursor += 1;
                 Ok(Step::Again)
@@ -112,12 +136,16 @@ impl<R: Clone> Qp<R> {
     }
 
     /// SQD lets messages end but none begin (IBTA 10.3.1.6).
-    fn step_posted(&mut self, shared: &mut Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
+    fn step_posted<P: Paths>(
+        &mut self,
+        shared: &mut Shared<R>,
+        turn: &mut Turn<'_, P>,
+    ) -> Result<Step, Status> {
         if self.attr.state == QpState::Sqd {
             return Ok(Step::Idle);
         }
         match self.start_request(shared)? {
-            Start::Units => self.cut_unit(shared, unit_bytes),
+            Start::Units => self.cut_unit(shared, turn),
             Start::Wait => Ok(Step::Idle),
             Start::Done => {
                 self.settle(shared);
@@ -126,13 +154,12 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn cut_unit(&self, shared: &Shared<R>, unit_bytes: u32) -> Result<Step, Status> {
-        let requester = &self.requester;
-        let pending = &requester.queue[requester.cursor];
-        let cut = self.cut(pending, unit_bytes);
-        if self.window_is_full(pending, cut) {
-            return Ok(Step::Idle);
-        }
+    fn cut_unit<P: Paths>(
+        &mut self,
+        shared: &Shared<R>,
+        turn: &mut Turn<'_, P>,
+    ) -> Result<Step, Status> {
+        let pending = &self.requester.queue[self.requester.cursor];
         let address = match &pending.wr.datagram {
             Some(datagram) if !self.is_connected() => &datagram.address,
             _ => &self.attr.address,
@@ -140,31 +167,50 @@ impl<R: Clone> Qp<R> {
         let Some(route) = shared.route(address) else {
             return Ok(Step::NoRoute);
         };
-        Ok(Step::Unit(cut, route))
+        let cut = if self.is_connected() {
+            let pace = Known::of(&mut self.requester.known, &route, turn.paths);
+            self.cut(pace, turn.unit_bytes)
+        } else {
+            Some(Cut::whole(pending.length))
+        };
+        Ok(cut.map_or(Step::Idle, |cut| Step::Unit(cut, route)))
     }
 
-    fn window_is_full(&self, pending: &Pending<R>, cut: Cut) -> bool {
+    /// The next unit of a connection, if the window has room for it.
+    fn cut(&self, pace: Pace, unit_bytes: u32) -> Option<Cut> {
         let requester = &self.requester;
-        let outstanding = requester.next.since(requester.unacked);
-        let answers_are_full = requester.awaited.len() >= usize::from(self.attr.max_rd_atomic);
-        let full = pending.wr.op.is_read_or_atomic() && answers_are_full;
-        full || outstanding + cut.packets > PSN_WINDOW
-    }
-
-    fn cut(&self, pending: &Pending<R>, unit_bytes: u32) -> Cut {
-        if !self.is_connected() {
-            return Cut::whole(pending.length);
+        let pending = &requester.queue[requester.cursor];
+        let answered = pending.wr.op.is_read_or_atomic();
+        if answered && requester.awaited.len() >= usize::from(self.attr.max_rd_atomic) {
+            return None;
         }
         let mtu = self.attr.path_mtu;
-        let offset = self.requester.next.since(pending.first) * mtu.bytes();
+        let at = requester.next.since(pending.first);
+        let offset = at * mtu.bytes();
         let left = pending.length - offset;
-        let length = left.min(whole_packets(mtu, unit_bytes));
-        Cut {
+        let longest = match pace {
+            Pace::Local => whole_packets(mtu, unit_bytes),
+            Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
+            Pace::Wire => mtu.bytes(),
+        };
+        let length = left.min(longest);
+        let mut cut = Cut {
             offset,
             length,
             packets: mtu.packets(length),
             first: offset == 0,
             last: length == left,
+            ack: true,
+        };
+        match pace {
+            Pace::Local => {
+                let outstanding = requester.next.since(requester.unacked);
+                (outstanding + cut.packets <= PSN_WINDOW).then_some(cut)
+            }
+            Pace::Wire => {
+                cut.ack = self.fit_window(cut.packets, cut.last)?;
+                Some(cut)
+            }
         }
     }
 
@@ -191,6 +237,7 @@ impl<R: Clone> Qp<R> {
             op,
             tail: tail(&wr.op).filter(|_| cut.last),
             solicited: wr.solicited && cut.last && !answered,
+            ack_request: cut.ack && self.is_reliable(),
             payload,
         }
     }
@@ -242,6 +289,7 @@ impl Cut {
             packets: 1,
             first: true,
             last: true,
+            ack: false,
         }
     }
 }

@@ -25,7 +25,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     fn take_in_turn(&mut self) -> Option<Response<R>> {
         self.note_established();
         match self.check_shape().and_then(|()| self.execute()) {
-            Ok(body) => Some(self.accept(body)),
+            Ok(body) => self.accept(body),
             Err(refusal) => self.refuse(refusal),
         }
     }
@@ -66,13 +66,17 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    fn accept(&mut self, body: ResponseBody<R>) -> Response<R> {
+    /// Whoever did not ask for an acknowledgement is told with a later one (IBTA 9.7.5.1.1).
+    fn accept(&mut self, body: ResponseBody<R>) -> Option<Response<R>> {
         self.advance();
+        if matches!(body, ResponseBody::Ack) && !self.request.ack_request {
+            return None;
+        }
         let psn = match body {
             ResponseBody::Read(_) => self.request.psn,
             _ => self.qp.responder.expected.plus(u32::MAX),
         };
-        self.answer(psn, body)
+        Some(self.answer(psn, body))
     }
 
     /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4.1.5).
@@ -136,6 +140,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 let old = self.replayed(psn)?;
                 Some(self.answer(psn, ResponseBody::Atomic(old)))
             }
+            _ if !self.request.ack_request => None,
             _ => {
                 let last = self.last_psn_repeated();
                 Some(self.answer(last, ResponseBody::Ack))

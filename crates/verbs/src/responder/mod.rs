@@ -16,6 +16,7 @@ mod execute;
 mod read;
 mod receive;
 mod refuse;
+mod replies;
 mod send;
 mod unreliable;
 mod write;
@@ -25,6 +26,7 @@ use alloc::collections::VecDeque;
 use vrdma_wire::{Psn, Service};
 
 pub use receive::ReceiveQueue;
+pub(crate) use replies::Replies;
 
 use crate::buffers::Payload;
 use crate::hca::Hca;
@@ -79,6 +81,8 @@ pub(crate) struct Responder {
     pub(crate) message: Message,
     /// Newest last; bounded by `max_dest_rd_atomic`.
     pub(crate) replays: VecDeque<Replay>,
+    /// What a peer behind a wire has not been sent yet.
+    pub(crate) replies: Replies,
 }
 
 impl Responder {
@@ -104,6 +108,7 @@ impl Responder {
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
+        self.replies.trim();
     }
 }
 

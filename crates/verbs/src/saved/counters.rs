@@ -47,6 +47,7 @@ same_fields!(Drops {
     source_fault,
     stale_response,
     no_access,
+    wrong_pkey,
 });
 
 same_fields!(Counters {
@@ -59,4 +60,6 @@ same_fields!(Counters {
     rnr_naks_received,
     retries,
     timeouts,
+    congestion_received,
+    congestion_sent,
 } nested { sent, received, drops });

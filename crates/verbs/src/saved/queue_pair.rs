@@ -9,7 +9,7 @@ use crate::buffers::total;
 use crate::object::{CqId, PdId, QpId, QpSpec, QpType, SrqId};
 use crate::qp::{Qp, values_are_valid};
 use crate::requester::{Drain, Pending, Phase, Requester, SEND_WINDOW};
-use crate::responder::{Message, Replay, Responder};
+use crate::responder::{Message, Replay, Replies, Responder};
 use crate::saved::convert::{
     failure, narrow, psn, qp_type, qp_type_code, qpn, restore_attr, save_attr,
 };
@@ -250,6 +250,7 @@ fn restore_responder(saved: &record::Responder) -> Result<Responder, RestoreErro
         established: saved.established,
         message: restore_message(saved)?,
         replays: replays.collect::<Result<_, RestoreError>>()?,
+        replies: Replies::default(),
     })
 }
 

@@ -465,6 +465,8 @@ pub(super) struct Drops {
     pub(super) stale_response: u64,
     #[prost(uint64, tag = "11")]
     pub(super) no_access: u64,
+    #[prost(uint64, tag = "12")]
+    pub(super) wrong_pkey: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -493,4 +495,8 @@ pub(super) struct Counters {
     pub(super) retries: u64,
     #[prost(uint64, tag = "12")]
     pub(super) timeouts: u64,
+    #[prost(uint64, tag = "13")]
+    pub(super) congestion_received: u64,
+    #[prost(uint64, tag = "14")]
+    pub(super) congestion_sent: u64,
 }

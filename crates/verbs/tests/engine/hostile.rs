@@ -150,6 +150,7 @@ impl Target {
             op,
             tail,
             solicited: false,
+            ack_request: true,
             payload: self.payload(draft),
         }
     }

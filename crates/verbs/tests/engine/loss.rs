@@ -292,7 +292,10 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(setup: Setup, unit_bytes: u32) -> Self {
-        let mut pair = Pair::with(QpType::Rc, setup);
+        Self::over(Pair::with(QpType::Rc, setup), unit_bytes)
+    }
+
+    pub(crate) fn over(mut pair: Pair, unit_bytes: u32) -> Self {
         pair.unit_bytes = unit_bytes;
         let counter = pair.b().register(8, ALL);
         Self {

@@ -6,6 +6,7 @@ mod hostile;
 mod loss;
 mod named_elsewhere;
 mod objects;
+mod packets;
 mod pair;
 mod refusal;
 mod regions;

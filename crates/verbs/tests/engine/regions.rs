@@ -1,6 +1,7 @@
 //! Regions and keys: who may use them, fast registration, invalidation.
 
 use vrdma_verbs::Error;
+use vrdma_verbs::Pace;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{MrKind, MrSpec, Owner};
 use vrdma_verbs::work::{Event, FastRegister, Remote, SendOp, Sge, Status, Tail};
@@ -286,7 +287,11 @@ fn a_region_that_goes_between_two_units_stops_the_message() {
         let to: Mr = pair.b().register(2048, ALL);
         pair.a().send(1, SendOp::Write(to.remote(0)), &[data.sge()]);
         let (qp, now) = (pair.a().qp, pair.now);
-        let unit = pair.a().hca.poll_transmit(qp, now, 1024).unwrap();
+        let unit = pair
+            .a()
+            .hca
+            .poll_transmit(qp, now, 1024, &mut Pace::Local)
+            .unwrap();
         let response = pair.deliver(1, &unit).unwrap();
         let id = [data, to][gone].keys.id;
         pair.nodes[gone].hca.deregister(id).unwrap();

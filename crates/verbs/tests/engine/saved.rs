@@ -5,7 +5,7 @@ use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType, WindowKind};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
 use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, Status};
-use vrdma_verbs::{Hca, Source, Time};
+use vrdma_verbs::{Hca, Pace, Source, Time};
 use vrdma_wire::{Mtu, Qpn, Rkey};
 
 use crate::loss::{Ledger, faults, ops};
@@ -246,7 +246,7 @@ fn exercise(mut hca: Hca<Region>) {
     let memory = crate::pair::Memory::default();
     for _ in 0..20 {
         while let Some(qp) = hca.next_ready() {
-            let Some(unit) = hca.poll_transmit(qp, Time(0), 512) else {
+            let Some(unit) = hca.poll_transmit(qp, Time(0), 512, &mut Pace::Local) else {
                 continue;
             };
             hca.wants_receive(&unit);

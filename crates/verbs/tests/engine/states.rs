@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use vrdma_verbs::Error;
+use vrdma_verbs::Pace;
 use vrdma_verbs::attr::{Access, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{Event, SendOp, Status};
@@ -38,7 +39,8 @@ fn node_in(qp_type: QpType, state: QpState) -> Option<Node> {
             node.connect(peer, &setup, QpState::Rts);
             node.send(1, SendOp::Refused(Status::LocQpOp), &[]);
             let qp = node.qp;
-            node.hca.poll_transmit(qp, Default::default(), 4096);
+            node.hca
+                .poll_transmit(qp, Default::default(), 4096, &mut Pace::Local);
         }
     }
     (node.state() == state).then_some(node)
@@ -293,7 +295,11 @@ fn draining_ends_what_has_begun_and_holds_the_rest() {
     pair.a().send(1, SendOp::Write(mr.remote(0)), &[data.sge()]);
     pair.a().send(2, SendOp::Write(mr.remote(0)), &[]);
     let (qp, now) = (pair.a().qp, pair.now);
-    let first = pair.a().hca.poll_transmit(qp, now, 256).unwrap();
+    let first = pair
+        .a()
+        .hca
+        .poll_transmit(qp, now, 256, &mut Pace::Local)
+        .unwrap();
     let attr = QpAttr {
         state: QpState::Sqd,
         sqd_event: true,

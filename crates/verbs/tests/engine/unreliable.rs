@@ -1,6 +1,7 @@
 //! Unreliable connections: nobody answers, and what is lost is lost whole.
 
 use proptest::prelude::*;
+use vrdma_verbs::Pace;
 use vrdma_verbs::ReceiveQueue;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::QpType;
@@ -316,7 +317,11 @@ fn a_message_under_way_moves_house_with_both_ends() {
     let data = pair.a().holding(&[5; MTU * 3]);
     pair.a().send(1, SendOp::Send, &[data.sge()]);
     let (qp, now) = (pair.a().qp, pair.now);
-    let first = pair.a().hca.poll_transmit(qp, now, MTU as u32).unwrap();
+    let first = pair
+        .a()
+        .hca
+        .poll_transmit(qp, now, MTU as u32, &mut Pace::Local)
+        .unwrap();
     deliver(&mut pair, &[first]);
     pair.nodes.iter_mut().for_each(move_house);
     pair.run();

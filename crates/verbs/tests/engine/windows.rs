@@ -1,9 +1,9 @@
 //! Memory windows: what peers reach through them, who binds and unbinds them, what they hold on to.
 
-use vrdma_verbs::Error;
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKind, MrSpec, MwId, MwKeys, Owner, QpId, WindowKind};
 use vrdma_verbs::work::{BindWindow, Output, Remote, SendOp, Sge, Status, Tail, WcOp};
+use vrdma_verbs::{Error, Pace};
 use vrdma_wire::{Lkey, Rkey};
 
 use crate::pair::node::{ALL, Mr, send_wr};
@@ -232,7 +232,8 @@ fn nobody_invalidates_a_window_of_type_1() {
 fn on_qp(node: &mut Node, qp: QpId, op: SendOp<usize>) -> Status {
     node.drain_outputs();
     node.hca.post_send(qp, send_wr(1, op, &[])).unwrap();
-    node.hca.poll_transmit(qp, Default::default(), 4096);
+    node.hca
+        .poll_transmit(qp, Default::default(), 4096, &mut Pace::Local);
     match node.hca.poll_output() {
         Some(Output::SendDone { completion, .. }) => completion.unwrap().status,
         other => panic!("{other:?}"),

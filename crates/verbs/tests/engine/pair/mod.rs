@@ -10,7 +10,7 @@ use std::time::Duration;
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{QpId, QpType};
 use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::{Pace, Source, Time};
 
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup};
@@ -33,6 +33,8 @@ pub(crate) enum Fate {
 pub(crate) enum Unit {
     Request(Request<Region>),
     Response(Response<Region>),
+    /// In place of both, when the peers are behind a wire.
+    Frame(Vec<u8>),
 }
 
 type Fates = Box<dyn FnMut(&Unit) -> Fate>;
@@ -41,6 +43,7 @@ pub(crate) struct Pair {
     pub(crate) nodes: [Node; 2],
     pub(crate) now: Time,
     pub(crate) unit_bytes: u32,
+    pub(crate) pace: Pace,
     wire: VecDeque<(usize, Unit)>,
     fates: Fates,
 }
@@ -60,9 +63,17 @@ impl Pair {
             nodes,
             now: Time(0),
             unit_bytes: 64 * 1024,
+            pace: Pace::Local,
             wire: VecDeque::new(),
             fates: Box::new(|_| Fate::Arrive),
         }
+    }
+
+    /// The same with a wire between the two.
+    pub(crate) fn wired(qp_type: QpType, setup: Setup) -> Self {
+        let mut pair = Self::with(qp_type, setup);
+        pair.pace = Pace::Wire;
+        pair
     }
 
     pub(crate) fn rc() -> Self {
@@ -155,11 +166,11 @@ impl Pair {
 
     /// The units that a node would send now, taken off it.
     pub(crate) fn transmit(&mut self, from: usize) -> Vec<Request<Region>> {
-        let (now, unit_bytes) = (self.now, self.unit_bytes);
+        let (now, unit_bytes, mut pace) = (self.now, self.unit_bytes, self.pace);
         let hca = &mut self.nodes[from].hca;
         let mut units = Vec::new();
         while let Some(qp) = hca.next_ready() {
-            units.extend(hca.poll_transmit(qp, now, unit_bytes));
+            units.extend(hca.poll_transmit(qp, now, unit_bytes, &mut pace));
         }
         units
     }
@@ -192,7 +203,15 @@ impl Pair {
     fn collect(&mut self) {
         for from in [0, 1] {
             for unit in self.transmit(from) {
-                self.put_on_wire(1 - from, Unit::Request(unit));
+                let unit = match self.pace {
+                    Pace::Local => Unit::Request(unit),
+                    Pace::Wire => Unit::Frame(self.nodes[from].request_frame(&unit)),
+                };
+                self.put_on_wire(1 - from, unit);
+            }
+            while let Some(reply) = self.nodes[from].hca.poll_reply(self.now) {
+                let frame = self.nodes[from].reply_frame(&reply);
+                self.put_on_wire(1 - from, Unit::Frame(frame));
             }
         }
     }
@@ -220,6 +239,10 @@ impl Pair {
                 }
             }
             Unit::Response(response) => self.respond(to, &response),
+            Unit::Frame(frame) => {
+                let now = self.now;
+                self.nodes[to].receive_frame(&frame, now);
+            }
         }
     }
 }

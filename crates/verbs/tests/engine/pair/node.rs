@@ -2,15 +2,17 @@
 
 use std::net::Ipv4Addr;
 
-use vrdma_verbs::Hca;
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
 };
+use vrdma_verbs::packet::{Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::unit::Request;
 use vrdma_verbs::work::{
     Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge, Status, WcOp,
 };
-use vrdma_wire::{Gid, Mac, Mtu, Psn, Qkey, Qpn};
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::{Gid, MAX_FRAME, Mac, Mtu, Packet, Psn, Qkey, Qpn};
 
 use super::{Memory, Region};
 
@@ -269,6 +271,37 @@ impl Node {
             Some(srq) => self.hca.post_srq_recv(srq, wr).unwrap(),
             None => self.hca.post_recv(self.qp, wr).unwrap(),
         }
+    }
+
+    fn link(&self) -> Link {
+        Link {
+            source: self.hca.identity().mac,
+            destination: Mac([2, 0, 0, 0, 0, 0x99]),
+            vlan: None,
+        }
+    }
+
+    pub(crate) fn request_frame(&self, request: &Request<Region>) -> Vec<u8> {
+        let mut buffer = [0xee; MAX_FRAME];
+        let frame = request_frame(request, &self.memory, &self.link(), &mut buffer);
+        frame.unwrap().to_vec()
+    }
+
+    pub(crate) fn reply_frame(&self, reply: &Reply<Region>) -> Vec<u8> {
+        let mut buffer = [0xee; MAX_FRAME];
+        let frame = reply_frame(reply, &self.memory, &self.link(), &mut buffer);
+        frame.unwrap().to_vec()
+    }
+
+    /// Takes in a frame as the owner of a wire does: broken ones are dropped.
+    pub(crate) fn receive_frame(&mut self, frame: &[u8], now: Time) {
+        let Ok(packet) = Packet::parse(frame) else {
+            return;
+        };
+        if let Some(arrival) = self.hca.decode(&packet) {
+            self.hca.receive(&arrival, &self.memory, now);
+        }
+        self.drain_outputs();
     }
 
     pub(crate) fn drain_outputs(&mut self) {

@@ -1,0 +1,45 @@
+//! Congestion, as far as it is said in packets: marks become notifications, notifications slow a
+//! queue pair down (annex A17.9).
+
+use vrdma_wire::Qpn;
+
+use crate::hca::Hca;
+use crate::packet::Reply;
+use crate::qp::Qp;
+use crate::shared::Shared;
+use crate::time::Time;
+
+impl<R: Clone> Hca<R> {
+    /// The peer of a queue pair is to hear that its packets met congestion.
+    pub(super) fn owe_mark(&mut self, qpn: Qpn, marked: bool, now: Time) {
+        if !marked {
+            return;
+        }
+        let qp = self.slot_of(qpn).and_then(|id| self.qps.get_mut(id.0));
+        let Some(qp) = qp.filter(|qp| qp.qpn == qpn && qp.is_connected() && qp.receives()) else {
+            return;
+        };
+        if qp.responder.replies.note_mark(now) {
+            self.schedule.make_answering(qp.id, &mut qp.scheduled);
+        }
+    }
+}
+
+impl<R: Clone> Qp<R> {
+    pub(super) fn next_reply(&mut self, shared: &mut Shared<R>, _now: Time) -> Option<Reply<R>> {
+        if core::mem::take(&mut self.responder.replies.congestion) {
+            shared.counters.congestion_sent += 1;
+            return Some(Reply::Congestion {
+                route: shared.route(&self.attr.address)?,
+                source: self.qpn,
+                destination: self.attr.dest_qpn,
+            });
+        }
+        let piece = self.next_piece(shared)?;
+        Some(Reply::Response {
+            response: piece.response,
+            first: piece.first,
+            last: piece.last,
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! RoCEv2 packets: how units become frames, and frames units.
+//!
+//! ```text
+//!   out   poll_transmit ─► Request ─► request_frame ─┐
+//!         poll_reply    ─► Reply   ─► reply_frame   ─┴─► one Ethernet frame, ICRC included
+//!
+//!   in    frame ─► wire::Packet::parse ─► Hca::decode ─► Arrival ─► (stage a receive if
+//!                                                     wants_receive) ─► Hca::receive
+//! ```
+//!
+//! * [`Hca::poll_transmit`] is told by its `paths` which peers are behind a wire: a request to one of
+//!   those is exactly one packet ([`Pace::Wire`](crate::Pace)). Datagrams are always one packet.
+//! * [`request_frame`] gathers the payload from memory straight into the frame. When that memory is
+//!   gone, [`Request::payload_lost`] makes the answer that tells the requester.
+//! * [`Hca::receive`] answers nothing itself: it queues what is owed inside the queue pair, and
+//!   [`Hca::poll_reply`] hands it out packet by packet, the queue pairs in turn. READ data is fetched
+//!   when its packet is made, so an answer of 1 GiB takes no memory and holds up nobody. Poll after
+//!   every batch of packets received and after [`Hca::handle_timeout`]; stop whenever the wire is
+//!   full.
+//! * A [`Link`] is what the caller knows and the engine does not: Ethernet addresses and the tag.
+//!
+//! What a packet is to this adapter is decided here and in the responder; whether its addresses
+//! belong together (spoofing, tenants) was decided before, by whoever owns the wire.
+
+mod congestion;
+mod decode;
+mod encode;
+
+use vrdma_wire::{BuildError, Mac, Qpn, Vlan};
+
+pub use encode::{reply_frame, request_frame};
+
+use crate::hca::Hca;
+use crate::memory::{Memory, Source};
+use crate::time::Time;
+use crate::unit::{Request, Response, ResponseBody, Route};
+
+/// Ethernet addresses and tag of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Our adapter.
+    pub source: Mac,
+    /// Next hop.
+    pub destination: Mac,
+    /// 802.1Q tag, if the frame has one.
+    pub vlan: Option<Vlan>,
+}
+
+/// Why a unit is not a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The payload's memory is gone.
+    #[error("the payload is not in memory any more")]
+    Payload,
+    /// One address is IPv4 and the other is not.
+    #[error("the two GIDs are of different IP versions")]
+    Addresses,
+    /// More than one packet, or an operation that no packet of its service carries.
+    #[error("the unit is not one packet")]
+    NotAPacket,
+    /// The buffer is too small.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// A packet's content for one adapter.
+#[derive(Clone, Debug)]
+pub enum Content<R> {
+    /// For the responder.
+    Request(Request<R>),
+    /// For the requester.
+    Response(Response<R>),
+    /// The packets of this queue pair of ours meet congestion (annex A17.9).
+    Congestion(Qpn),
+}
+
+/// A packet that has arrived.
+#[derive(Clone, Debug)]
+pub struct Arrival<'p, R> {
+    /// What it says.
+    pub content: Content<R>,
+    /// The payload of `content`, which itself names none.
+    pub payload: &'p [u8],
+    /// It met congestion on its way.
+    pub marked: bool,
+}
+
+/// One packet of an answer.
+#[derive(Clone, Debug)]
+pub enum Reply<R> {
+    /// An acknowledgement, a refusal, or READ data that fits one packet.
+    Response {
+        /// The answer; READ data is that of this packet alone.
+        response: Response<R>,
+        /// First packet of READ data.
+        first: bool,
+        /// Last packet of READ data.
+        last: bool,
+    },
+    /// A congestion notification.
+    Congestion {
+        /// The way.
+        route: Route,
+        /// Our queue pair, by which the UDP port is chosen.
+        source: Qpn,
+        /// The peer's queue pair that is to slow down.
+        destination: Qpn,
+    },
+}
+
+impl<R> Reply<R> {
+    /// The way.
+    pub fn route(&self) -> &Route {
+        match self {
+            Self::Response { response, .. } => &response.route,
+            Self::Congestion { route, .. } => route,
+        }
+    }
+}
+
+impl<R> Request<R> {
+    /// For [`Hca::respond`], when the payload could not be fetched: the requester completes the work
+    /// request as if its own adapter had noticed.
+    pub fn payload_lost(&self) -> Response<R> {
+        Response {
+            route: Route {
+                sgid: self.route.dgid,
+                dgid: self.route.sgid,
+                ..self.route
+            },
+            source: self.destination,
+            destination: self.source,
+            psn: self.psn,
+            msn: 0,
+            body: ResponseBody::SourceFault,
+        }
+    }
+}
+
+impl<R: Clone> Hca<R> {
+    /// Takes in a packet. Answers are queued for [`Hca::poll_reply`].
+    pub fn receive<M: Memory<Region = R>>(
+        &mut self,
+        arrival: &Arrival<'_, R>,
+        memory: &M,
+        now: Time,
+    ) {
+        let source = Source::Bytes(arrival.payload);
+        match &arrival.content {
+            Content::Request(request) => {
+                let response = self.deliver(request, source, memory);
+                self.owe(request, response.as_ref(), arrival.marked, now);
+            }
+            Content::Response(response) => {
+                self.respond(response, source, memory, now);
+                self.owe_mark(response.destination, arrival.marked, now);
+            }
+            Content::Congestion(_) => self.shared.counters.congestion_received += 1,
+        }
+    }
+
+    fn owe(
+        &mut self,
+        request: &Request<R>,
+        response: Option<&Response<R>>,
+        marked: bool,
+        now: Time,
+    ) {
+        let qp = self.slot_of(request.destination);
+        let Some(qp) = qp.and_then(|id| self.qps.get_mut(id.0)) else {
+            return;
+        };
+        if let Some(response) = response {
+            qp.owe(request, response);
+            self.schedule.make_answering(qp.id, &mut qp.scheduled);
+        }
+        self.owe_mark(request.destination, marked, now);
+    }
+
+    /// The next packet of the answers owed to peers behind a wire.
+    pub fn poll_reply(&mut self, now: Time) -> Option<Reply<R>> {
+        while let Some(id) = self.schedule.pop_answering() {
+            let Some(qp) = self.qps.get_mut(id.0) else {
+                continue;
+            };
+            qp.scheduled.answering = false;
+            let reply = qp.next_reply(&mut self.shared, now);
+            if !qp.responder.replies.is_empty() {
+                self.schedule.make_answering(id, &mut qp.scheduled);
+            }
+            if reply.is_some() {
+                return reply;
+            }
+        }
+        None
+    }
+}

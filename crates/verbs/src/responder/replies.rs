@@ -1,0 +1,258 @@
+//! Answers to packets, waiting for their turn on the wire: in order within a queue pair, one packet
+//! at a time, so that a long READ holds up nobody.
+//!
+//! ```text
+//!   oldest ─► [ READ data: 5 of 64 packets sent ][ atomic ][ READ data ][ ACK: moves on in place ]
+//! ```
+//!
+//! READ data is looked up when its packet is made: a region may go while a READ is answered.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use vrdma_wire::{Mtu, Psn};
+
+use crate::attr::Access;
+use crate::memory::Gather;
+use crate::qp::Qp;
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::unit::{Nak, Request, RequestOp, Response, ResponseBody, Route};
+use crate::work::{Event, Remote};
+
+/// Answers that may wait beyond those that the peer may have outstanding: repeated ones, refusals.
+const EXTRA: usize = 16;
+
+/// Time between two congestion notifications of one queue pair: a sender slows down once for all
+/// marks in between.
+const CONGESTION_PAUSE: Duration = Duration::from_micros(50);
+
+/// An answer that is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Due {
+    psn: Psn,
+    msn: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum What {
+    Ack,
+    Nak(Nak),
+    Atomic(u64),
+    /// Data from `remote` on, `left` bytes; `begun` after the first packet.
+    Read {
+        remote: Remote,
+        left: u32,
+        begun: bool,
+    },
+}
+
+/// What one queue pair owes its peer.
+#[derive(Default)]
+pub(crate) struct Replies {
+    due: VecDeque<Due>,
+    /// The peer shall be told that its packets met congestion.
+    pub(crate) congestion: bool,
+    /// When it was told so last.
+    told: Option<Time>,
+}
+
+/// One packet of an answer.
+pub(crate) struct Piece<R> {
+    pub(crate) response: Response<R>,
+    pub(crate) first: bool,
+    pub(crate) last: bool,
+}
+
+impl Due {
+    /// One after its last PSN.
+    fn end(&self, mtu: Mtu) -> Psn {
+        match self.what {
+            What::Read { left, .. } => self.psn.plus(mtu.packets(left)),
+            _ => self.psn.plus(1),
+        }
+    }
+}
+
+impl Replies {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.due.is_empty() && !self.congestion
+    }
+
+    /// A packet of the peer met congestion; true when it shall be told, at most once in
+    /// [`CONGESTION_PAUSE`].
+    pub(crate) fn note_mark(&mut self, now: Time) -> bool {
+        let recent = self
+            .told
+            .is_some_and(|told| now.since(told) < CONGESTION_PAUSE);
+        if !recent {
+            self.told = Some(now);
+            self.congestion = true;
+        }
+        !recent
+    }
+
+    pub(crate) fn trim(&mut self) {
+        if self.due.is_empty() {
+            self.due = VecDeque::new();
+        }
+    }
+
+    /// A READ asked for again replaces what is still to come of it (IBTA 9.7.5.1.2) and goes before
+    /// what follows it.
+    fn push_read(&mut self, read: Due, mtu: Mtu) {
+        let (begin, end) = (read.psn, read.end(mtu));
+        self.due.retain(|due| {
+            let is_read = matches!(due.what, What::Read { .. });
+            let covered = !due.psn.is_before(begin) && !end.is_before(due.end(mtu));
+            !(is_read && covered)
+        });
+        let later = |due: &Due| matches!(due.what, What::Read { .. }) && begin.is_before(due.psn);
+        match self.due.iter().position(later) {
+            Some(at) => self.due.insert(at, read),
+            None => self.due.push_back(read),
+        }
+    }
+
+    /// An acknowledgement covers those before it, so the newest is enough (IBTA 9.7.5.1.2).
+    fn push_plain(&mut self, due: Due) {
+        match self.due.back_mut() {
+            Some(newest) if newest.what == What::Ack => {
+                if !due.psn.is_before(newest.psn) {
+                    *newest = due;
+                }
+            }
+            Some(newest) if due.what == What::Ack && matches!(newest.what, What::Nak(_)) => {}
+            _ => self.due.push_back(due),
+        }
+    }
+}
+
+impl<R> Qp<R> {
+    /// Takes in the answer to a packet. What does not fit is lost as if the wire had lost it.
+    pub(crate) fn owe(&mut self, request: &Request<R>, response: &Response<R>) {
+        let what = match (&response.body, &request.op) {
+            (ResponseBody::Read(_), RequestOp::Read { remote, length }) => What::Read {
+                remote: *remote,
+                left: *length,
+                begun: false,
+            },
+            (ResponseBody::Atomic(old), _) => What::Atomic(*old),
+            (ResponseBody::Ack, _) => What::Ack,
+            (ResponseBody::Nak(nak), _) => What::Nak(*nak),
+            _ => return,
+        };
+        let due = Due {
+            psn: response.psn,
+            msn: response.msn,
+            what,
+        };
+        let room = usize::from(self.attr.max_dest_rd_atomic) + EXTRA;
+        let replies = &mut self.responder.replies;
+        if replies.due.len() >= room {
+            return;
+        }
+        match what {
+            What::Read { .. } => replies.push_read(due, self.attr.path_mtu),
+            _ => replies.push_plain(due),
+        }
+    }
+}
+
+impl<R: Clone> Qp<R> {
+    /// The next packet of what is owed, in ERR too: the peer has yet to hear what was done before,
+    /// and why it ended.
+    pub(crate) fn next_piece(&mut self, shared: &mut Shared<R>) -> Option<Piece<R>> {
+        let due = *self.responder.replies.due.front()?;
+        let Some(route) = shared.route(&self.attr.address) else {
+            self.responder.replies.due.clear();
+            return None;
+        };
+        let What::Read {
+            remote,
+            left,
+            begun,
+        } = due.what
+        else {
+            self.responder.replies.due.pop_front();
+            return Some(self.whole(&due, route));
+        };
+        let length = left.min(self.attr.path_mtu.bytes());
+        let Some(data) = self.read_piece(shared, remote, length) else {
+            return Some(self.refuse_read(shared, &due, route));
+        };
+        self.advance_read(remote, length, left);
+        let body = ResponseBody::Read(data);
+        Some(Piece {
+            response: self.response(&due, route, body),
+            first: !begun,
+            last: length == left,
+        })
+    }
+
+    fn read_piece(&self, shared: &Shared<R>, remote: Remote, length: u32) -> Option<Gather<R>> {
+        let mut data = Gather::new();
+        if length > 0 {
+            let right = Access::REMOTE_READ;
+            let spot = shared.remote(self, remote, length, right)?;
+            data.push(spot.stretch(length));
+        }
+        Some(data)
+    }
+
+    /// The oldest READ goes on behind the packet just made.
+    fn advance_read(&mut self, remote: Remote, length: u32, left: u32) {
+        let due = &mut self.responder.replies.due;
+        if length == left {
+            due.pop_front();
+        } else if let Some(read) = due.front_mut() {
+            read.psn = read.psn.plus(1);
+            read.what = What::Read {
+                remote: Remote {
+                    addr: remote.addr.wrapping_add(u64::from(length)),
+                    ..remote
+                },
+                left: left - length,
+                begun: true,
+            };
+        }
+    }
+
+    /// The region went while it was read (IBTA 9.7.4.1.4).
+    fn refuse_read(&mut self, shared: &mut Shared<R>, due: &Due, route: Route) -> Piece<R> {
+        shared.counters.naks_sent += 1;
+        shared.event(Event::QpAccessError(self.id));
+        let refusal = Due {
+            what: What::Nak(Nak::RemoteAccess),
+            ..*due
+        };
+        self.responder.replies.due.clear();
+        self.enter_error(shared);
+        self.whole(&refusal, route)
+    }
+
+    fn whole(&self, due: &Due, route: Route) -> Piece<R> {
+        let body = match due.what {
+            What::Nak(nak) => ResponseBody::Nak(nak),
+            What::Atomic(old) => ResponseBody::Atomic(old),
+            What::Ack | What::Read { .. } => ResponseBody::Ack,
+        };
+        Piece {
+            response: self.response(due, route, body),
+            first: true,
+            last: true,
+        }
+    }
+
+    fn response(&self, due: &Due, route: Route, body: ResponseBody<R>) -> Response<R> {
+        Response {
+            route,
+            source: self.qpn,
+            destination: self.attr.dest_qpn,
+            psn: due.psn,
+            msn: due.msn,
+            body,
+        }
+    }
+}
