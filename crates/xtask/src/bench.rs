@@ -7,7 +7,9 @@
 mod example;
 mod finding;
 mod idle;
+mod processor;
 mod vm_pair;
+mod wire;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,7 +32,7 @@ pub(crate) struct Arguments {
     /// List the names
     #[arg(long)]
     list: bool,
-    /// How often each cell of vm-pair is measured
+    /// How often each cell of vm-pair and wire is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
 }
@@ -52,6 +54,11 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "vm-pair",
         about: "latency and bandwidth between two guests, beside rxe and TCP",
         run: vm_pair::run,
+    },
+    Benchmark {
+        name: "wire",
+        about: "RDMA between two hosts, clean and lossy, beside rxe and TCP over the same veth pair",
+        run: wire::run,
     },
     Benchmark {
         name: "engine",

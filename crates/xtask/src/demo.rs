@@ -11,8 +11,8 @@
 mod cells;
 mod machine;
 mod measure;
-mod perftest;
-mod qperf;
+pub(crate) mod perftest;
+pub(crate) mod qperf;
 mod samples;
 mod table;
 
@@ -27,8 +27,10 @@ use vrdma_lab::image::Image;
 use vrdma_lab::steps::Steps;
 
 use crate::lab::daemon;
+pub(crate) use cells::Measure;
 pub(crate) use machine::{Machine, warn_when_busy};
 pub(crate) use measure::{Comparison, compare};
+pub(crate) use samples::{Figure, Samples};
 
 /// Two virtual machines with stock Linux, RDMA between them, and one table that puts it beside
 /// Linux's software RoCE (rxe) and TCP in the same kind of guests.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod counters;
 mod demo;
 mod guests;
 mod lab;

@@ -4,10 +4,8 @@
 //! Then one in each guest holds a completion queue and a queue pair and waits for a connection, so its
 //! doorbell page has to be looked at now and then.
 
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -17,6 +15,7 @@ use vrdma_lab::steps::Steps;
 
 use super::Measured;
 use super::finding::{Finding, Target};
+use super::processor::processor_time;
 use crate::lab::daemon;
 
 const WATCHED: Duration = Duration::from_secs(20);
@@ -80,21 +79,4 @@ fn watched(steps: &Steps, what: &str, process: u32) -> Result<f64> {
     let share = spent.as_secs_f64() / since.elapsed().as_secs_f64();
     step.done();
     Ok(100.0 * share)
-}
-
-/// Of all threads, in nanoseconds: `/proc/PID/stat` counts in hundredths of a second.
-fn processor_time(process: u32) -> Result<Duration> {
-    let tasks = Path::new("/proc").join(process.to_string()).join("task");
-    let threads = fs::read_dir(&tasks).context("the daemon has ended")?;
-    let times = threads.map(|thread| thread_time(&thread?.path().join("schedstat")));
-    let total: io::Result<u64> = times.sum();
-    Ok(Duration::from_nanos(
-        total.context("this kernel does not count threads' time")?,
-    ))
-}
-
-fn thread_time(path: &Path) -> io::Result<u64> {
-    let text = fs::read_to_string(path)?;
-    let time = text.split(' ').next().and_then(|first| first.parse().ok());
-    time.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, text))
 }

@@ -5,18 +5,28 @@ use serde::Serialize;
 /// What a figure says, hence its unit and which end of the scale is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Measure {
+pub(crate) enum Measure {
     /// Microseconds a message, one way; less is better.
     OneWay,
     /// Microseconds there and back; less is better.
     RoundTrip,
     /// Megabytes (10^6) a second; more is better.
     Bandwidth,
+    /// Thousands of messages a second; more is better.
+    Messages,
 }
 
 impl Measure {
     pub(super) fn is_latency(self) -> bool {
-        self != Self::Bandwidth
+        matches!(self, Self::OneWay | Self::RoundTrip)
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::OneWay | Self::RoundTrip => "us",
+            Self::Bandwidth => "MB/s",
+            Self::Messages => "k/s",
+        }
     }
 }
 

@@ -199,11 +199,7 @@ impl Comparison {
         Self {
             title: cell.title,
             measure: cell.measure,
-            unit: if cell.measure.is_latency() {
-                "us"
-            } else {
-                "MB/s"
-            },
+            unit: cell.measure.unit(),
             beside_rxe: ratio(&rxe, 1.0).ok(),
             beside_tcp: ratio(&tcp, tcp_ways).ok(),
             vrdma,

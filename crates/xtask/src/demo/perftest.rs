@@ -16,6 +16,8 @@ use super::samples::Figure;
 const TYPICAL: usize = 4;
 const MEAN: usize = 5;
 const AVERAGE_BANDWIDTH: usize = 3;
+/// In millions a second.
+const MESSAGE_RATE: usize = 4;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
@@ -23,7 +25,7 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 ///
 /// # Errors
 /// When the output holds no row of figures.
-pub(super) fn figure(measure: Measure, output: &str) -> Result<Figure> {
+pub(crate) fn figure(measure: Measure, output: &str) -> Result<Figure> {
     let row = output
         .lines()
         .skip_while(|line| !line.trim_start().starts_with("#bytes"))
@@ -38,6 +40,10 @@ pub(super) fn figure(measure: Measure, output: &str) -> Result<Figure> {
         Measure::OneWay | Measure::RoundTrip => Figure {
             value: column(TYPICAL)?,
             mean: Some(column(MEAN)?),
+        },
+        Measure::Messages => Figure {
+            value: column(MESSAGE_RATE)? * 1e3,
+            mean: None,
         },
         Measure::Bandwidth => Figure {
             value: column(AVERAGE_BANDWIDTH)? * BYTES_PER_MIB / 1e6,
@@ -65,6 +71,12 @@ mod tests {
     fn bandwidth_is_in_megabytes() {
         let figure = figure(Measure::Bandwidth, BANDWIDTH).unwrap();
         assert_eq!((figure.value, figure.mean), (1048.576, None));
+    }
+
+    #[test]
+    fn messages_are_in_thousands() {
+        let figure = figure(Measure::Messages, BANDWIDTH).unwrap();
+        assert!((figure.value - 98.614).abs() < 1e-6);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use anyhow::{Context, Result, bail};
 use super::cells::Measure;
 use super::samples::Figure;
 
-pub(super) const SERVER: &str = "qperf";
+pub(crate) const SERVER: &str = "qperf";
 
 /// The client's command. qperf's latency is one way: half of what it times.
-pub(super) fn client(measure: Measure) -> &'static str {
+pub(crate) fn client(measure: Measure) -> &'static str {
     if measure.is_latency() {
         "qperf $A -uu -t 1 tcp_lat"
     } else {
@@ -21,7 +21,7 @@ pub(super) fn client(measure: Measure) -> &'static str {
 ///
 /// # Errors
 /// When the output holds no figure in a unit that is known.
-pub(super) fn figure(output: &str) -> Result<Figure> {
+pub(crate) fn figure(output: &str) -> Result<Figure> {
     let (_, figure) = output.split_once('=').context("qperf printed no figure")?;
     let mut words = figure.split_whitespace();
     let value: f64 = words.next().context("qperf printed no figure")?.parse()?;

@@ -92,7 +92,9 @@ fn with_unit(measure: Measure, value: f64) -> String {
     match measure {
         Measure::OneWay | Measure::RoundTrip => format!("{} us", three_digits(value)),
         Measure::Bandwidth if value >= 1000.0 => format!("{} GB/s", three_digits(value / 1000.0)),
-        Measure::Bandwidth => format!("{} MB/s", three_digits(value)),
+        Measure::Bandwidth | Measure::Messages => {
+            format!("{} {}", three_digits(value), measure.unit())
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! What the daemon holds for each guest.
 
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::Value;
-use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::Pair;
+
+use crate::counters;
 
 /// How long a guest may take to give back what an ended program had.
 const SETTLE_LIMIT: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ pub(super) struct Objects(Vec<Value>);
 impl Objects {
     /// What there is now, according to the command line program.
     pub(super) fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
-        let adapters = stats(pair, vrdma)?;
+        let adapters = counters::adapters(pair, vrdma)?;
         let objects = adapters
             .iter()
             .map(|adapter| adapter["rdma"]["objects"].clone());
@@ -65,32 +65,6 @@ pub(super) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
 }
 
 fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
-    let adapters = stats(pair, vrdma)?;
-    let sent = adapters
-        .iter()
-        .filter_map(|adapter| adapter["rdma"]["counters"]["tx_messages"].as_u64());
-    Ok(sent.sum())
-}
-
-/// Adapters of all daemons, in the order of the guests.
-fn stats(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
-    let daemons = pair.daemons().iter();
-    let adapters: Result<Vec<Vec<Value>>> = daemons.map(|daemon| asked(daemon, vrdma)).collect();
-    Ok(adapters?.concat())
-}
-
-/// Asks a daemon as a user would.
-fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
-    let output = Command::new(vrdma)
-        .arg("--socket")
-        .arg(daemon.control_socket())
-        .args(["stats", "--json"])
-        .output()
-        .context("cannot start vrdma")?;
-    ensure!(
-        output.status.success(),
-        "vrdma stats: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    serde_json::from_slice(&output.stdout).context("vrdma stats --json is not a list")
+    let adapters = counters::adapters(pair, vrdma)?;
+    Ok(counters::rdma_sum(&adapters, "tx_messages"))
 }

@@ -1,0 +1,137 @@
+//! RDMA over a wire between two hosts, beside rxe and TCP over the same wire.
+//!
+//! ```text
+//!  vrdma guests, raw uplinks    -> every cell, TCP of the guests, TCP of the hosts, daemons' time
+//!  vrdma guests, tunnel         -> every cell, TCP of the guests, daemons' time
+//!  rxe guests, TAPs on the wire -> every cell, TCP of the guests
+//!  vrdma guests, raw, n % loss  -> write bandwidth and TCP through the same faults
+//! ```
+//!
+//! One pair at a time, so that each has the machine for itself.
+
+mod contender;
+mod table;
+
+use anyhow::Result;
+use serde_json::json;
+use vrdma_lab::guest::Kind;
+use vrdma_lab::pair::{Network, Pair, PairConfig};
+use vrdma_lab::steps::Steps;
+use vrdma_lab::wire::{Uplink, WireConfig};
+
+use super::finding::{Finding, Target};
+use super::{Arguments, Measured};
+use crate::lab::{built, daemon};
+use contender::{Contender, Figures};
+
+/// Room for RoCE packets of 4096 bytes, also inside a tunnel; TCP's segments are larger still.
+const MTU: u16 = 9000;
+
+/// Of the goodput rows; none is the first cells' business.
+const LOSSES: &[&str] = &["0.1%", "1%", "5%"];
+
+pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
+    let bench = Bench {
+        program: daemon(true)?,
+        vrdma: built("vrdma-cli", "vrdma", true)?,
+        repetitions: arguments.repetitions,
+        steps: Steps::default(),
+    };
+    let mut figures = Vec::new();
+    for (name, kind, uplink) in [
+        ("vrdma, raw", Kind::Vrdma, Uplink::Raw),
+        ("vrdma, tunnel", Kind::Vrdma, Uplink::Tunnel),
+        ("rxe", Kind::Rxe, Uplink::Raw),
+    ] {
+        let hosts_too = figures.is_empty();
+        let measured =
+            bench.with_pair(name, kind, uplink, "", |contender| contender.all(hosts_too));
+        figures.extend(measured);
+    }
+    for loss in LOSSES {
+        let faults = format!("loss={loss}");
+        let name = format!("{loss} loss");
+        let measured = bench.with_pair(&name, Kind::Vrdma, Uplink::Raw, &faults, |contender| {
+            contender.goodput()
+        });
+        figures.extend(measured);
+    }
+    println!("\n{}", table::render(&figures));
+    println!("{}", table::notes(MTU, arguments.repetitions));
+    Ok(Measured {
+        findings: findings(&figures),
+        details: json!({ "mtu": MTU, "figures": figures }),
+    })
+}
+
+struct Bench {
+    program: std::path::PathBuf,
+    vrdma: std::path::PathBuf,
+    repetitions: u32,
+    steps: Steps,
+}
+
+impl Bench {
+    /// Figures of one pair; a pair that does not start is a figure that failed.
+    fn with_pair(
+        &self,
+        name: &str,
+        kind: Kind,
+        uplink: Uplink,
+        faults: &str,
+        measure: impl Fn(&Contender<'_>) -> Vec<Figures>,
+    ) -> Vec<Figures> {
+        let step = self.steps.start(&format!("boot two guests: {name}"));
+        let network = Network::Wire {
+            program: self.program.clone(),
+            wire: WireConfig {
+                uplink,
+                mtu: MTU,
+                faults: faults.to_owned(),
+            },
+        };
+        let pair = Pair::start(&PairConfig {
+            kinds: [kind; 2],
+            ..PairConfig::new(network)
+        });
+        step.done();
+        match pair {
+            Ok(pair) => measure(&Contender {
+                name,
+                pair: &pair,
+                vrdma: &self.vrdma,
+                repetitions: self.repetitions,
+                steps: &self.steps,
+            }),
+            Err(error) => vec![Figures::failed(name, &error)],
+        }
+    }
+}
+
+/// What the house plan asks of the wire: bandwidth at least TCP's and three times rxe's, five times rxe's
+/// message rate.
+fn findings(figures: &[Figures]) -> Vec<Finding> {
+    const RATIOS: &[(&str, &str, f64)] = &[
+        ("write bandwidth, 64 KiB", "TCP in vrdma, raw guests", 1.0),
+        ("write bandwidth, 64 KiB", "rxe", 3.0),
+        ("write bandwidth, 1 MiB", "TCP in vrdma, raw guests", 1.0),
+        ("write bandwidth, 1 MiB", "rxe", 3.0),
+        ("message rate, 64 B", "rxe", 5.0),
+    ];
+    let ratio = |&(cell, other, at_least): &(&'static str, &str, f64)| {
+        let ours = table::median(figures, "vrdma, raw", cell)?;
+        let theirs_cell = if other.starts_with("TCP") {
+            "TCP bandwidth"
+        } else {
+            cell
+        };
+        let theirs = table::median(figures, other, theirs_cell)?;
+        Some(Finding::new(
+            format!("{cell}, beside {other}"),
+            ours / theirs,
+            "times as good",
+            Some(Target::AtLeast(at_least)),
+        ))
+    };
+    RATIOS.iter().filter_map(ratio).collect()
+}

@@ -1,0 +1,42 @@
+//! What daemons count, asked as a user would.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::pair::Pair;
+
+/// `vrdma stats` of all the pair's daemons, adapters in the order of the guests.
+///
+/// # Errors
+/// When a daemon does not answer.
+pub(crate) fn adapters(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
+    let daemons = pair.daemons().iter();
+    let adapters: Result<Vec<Vec<Value>>> = daemons.map(|daemon| asked(daemon, vrdma)).collect();
+    Ok(adapters?.concat())
+}
+
+/// Sum of one RDMA counter over adapters.
+pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
+    let counts = adapters
+        .iter()
+        .filter_map(|adapter| adapter["rdma"]["counters"][counter].as_u64());
+    counts.sum()
+}
+
+fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
+    let output = Command::new(vrdma)
+        .arg("--socket")
+        .arg(daemon.control_socket())
+        .args(["stats", "--json"])
+        .output()
+        .context("cannot start vrdma")?;
+    ensure!(
+        output.status.success(),
+        "vrdma stats: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("vrdma stats --json is not a list")
+}
