@@ -50,6 +50,7 @@ const ROOMS: &[Room] = &[
         ],
         true,
     ),
+    room("ibverbs", &["provider"], false),
     room("cli", &["api"], true),
     room("driver", &["wire", "verbs", "memory", "pvrdma"], false),
     room("lab", &["api"], false),

@@ -8,6 +8,7 @@ mod demo;
 mod guests;
 mod lab;
 mod layers;
+mod library;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Unmodified programs in stock guests: all that must work
     Guests(guests::Arguments),
+    /// Link libibverbs.so.1 and librdmacm.so.1
+    Library(library::Arguments),
     /// Check that each room uses only the rooms below it
     Layers,
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Guests(arguments) => guests::run(&arguments),
+        Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -38,6 +38,33 @@ impl CompletionQueue {
     /// of the program: the daemon names their addresses.
     #[inline]
     pub unsafe fn poll(&mut self) -> Option<Completion> {
+        let entry = self.peek()?;
+        if entry.data_length > 0 {
+            // SAFETY: as promised.
+            unsafe { self.deliver(&entry) };
+        }
+        self.advance();
+        Some(entry)
+    }
+
+    /// As [`poll`](Self::poll), but the payload of that queue pair goes nowhere: it was destroyed, and
+    /// its buffers may be gone. Whether the entry is of another one comes with it.
+    ///
+    /// # Safety
+    /// As for [`poll`](Self::poll), for all other queue pairs.
+    pub unsafe fn poll_unless(&mut self, qp_num: u32) -> Option<(Completion, bool)> {
+        let entry = self.peek()?;
+        let is_other = entry.qp_num != qp_num;
+        if entry.data_length > 0 && is_other {
+            // SAFETY: as promised.
+            unsafe { self.deliver(&entry) };
+        }
+        self.advance();
+        Some((entry, is_other))
+    }
+
+    #[inline]
+    fn peek(&mut self) -> Option<Completion> {
         if self.consumer == self.producer {
             self.producer = self.word(cq_header::PRODUCER).load(Acquire);
             if self.consumer == self.producer {
@@ -45,16 +72,16 @@ impl CompletionQueue {
             }
         }
         let slot = self.consumer & (self.ring.slots - 1);
-        let entry: Completion = self
-            .area
-            .get((self.ring.slots_at + slot * self.ring.stride) as usize);
-        if entry.data_length > 0 {
-            // SAFETY: as promised.
-            unsafe { self.deliver(&entry) };
-        }
+        Some(
+            self.area
+                .get((self.ring.slots_at + slot * self.ring.stride) as usize),
+        )
+    }
+
+    #[inline]
+    fn advance(&mut self) {
         self.consumer = self.consumer.wrapping_add(1);
         self.word(cq_header::CONSUMER).store(self.consumer, Release);
-        Some(entry)
     }
 
     /// Copies the records of an entry to where they belong.

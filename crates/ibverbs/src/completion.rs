@@ -1,0 +1,95 @@
+//! From ring entries to completions, in the order of the queue.
+//!
+//! The entries of a queue pair that was destroyed must not be seen any more, nor may their payload
+//! be put into buffers that the program has freed. So [`Ring::forget`] goes through the ring once at
+//! the destruction and keeps what belongs to others.
+
+use std::collections::VecDeque;
+
+use vrdma_provider::client::CompletionQueue;
+use vrdma_provider::layout::Completion;
+
+use crate::abi;
+
+/// Empty polls in a row after which the poller gives its core to whoever may have work for it. Two
+/// spinning threads on one core cost each other a scheduler tick of 4 ms.
+const PATIENCE: u32 = 10;
+
+/// What the lock of a CQ protects.
+pub(crate) struct Ring {
+    pub(crate) queue: CompletionQueue,
+    /// Taken from the ring when a queue pair went away, older than all in the ring.
+    kept: VecDeque<Completion>,
+    /// For the `ibv_wc_read_*` functions.
+    pub(crate) current: Completion,
+    empty_polls: u32,
+}
+
+impl Ring {
+    pub(crate) fn new(queue: CompletionQueue) -> Self {
+        Self {
+            queue,
+            kept: VecDeque::new(),
+            current: Completion::default(),
+            empty_polls: 0,
+        }
+    }
+
+    /// The oldest completion, its payload delivered.
+    ///
+    /// # Safety
+    /// The buffers of outstanding requests are there, as verbs demand.
+    #[inline]
+    pub(crate) unsafe fn next(&mut self) -> Option<Completion> {
+        if let Some(completion) = self.kept.pop_front() {
+            return Some(completion);
+        }
+        // SAFETY: as promised.
+        unsafe { self.queue.poll() }
+    }
+
+    /// Drops the completions of a queue pair that the daemon has destroyed.
+    ///
+    /// # Safety
+    /// The buffers of outstanding requests of other queue pairs are there.
+    pub(crate) unsafe fn forget(&mut self, qp_num: u32) {
+        self.kept.retain(|completion| completion.qp_num != qp_num);
+        // SAFETY: as promised; nothing is delivered for the one that is gone.
+        while let Some((completion, wanted)) = unsafe { self.queue.poll_unless(qp_num) } {
+            if wanted {
+                self.kept.push_back(completion);
+            }
+        }
+    }
+
+    /// After a poll that found that many: whether to give the core away.
+    #[inline]
+    pub(crate) fn should_yield(&mut self, found: usize) -> bool {
+        self.empty_polls = if found > 0 {
+            0
+        } else {
+            self.empty_polls.saturating_add(1)
+        };
+        self.empty_polls > PATIENCE
+    }
+}
+
+/// As `struct ibv_wc`.
+#[inline]
+pub(crate) fn to_wc(completion: &Completion) -> abi::Wc {
+    abi::Wc {
+        wr_id: completion.wr_id,
+        status: completion.status,
+        opcode: completion.opcode,
+        vendor_err: 0,
+        byte_len: completion.byte_len,
+        imm_data: u32::from_ne_bytes(completion.imm),
+        qp_num: completion.qp_num,
+        src_qp: completion.src_qp,
+        wc_flags: completion.flags,
+        pkey_index: 0,
+        slid: 0,
+        sl: completion.sl as u8,
+        dlid_path_bits: 0,
+    }
+}

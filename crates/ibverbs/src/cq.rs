@@ -1,0 +1,278 @@
+//! Completion queues.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use vrdma_provider::area::Area;
+use vrdma_provider::client::{self, Answer};
+use vrdma_provider::layout::armed;
+use vrdma_provider::message::{CqReply, CreateCq, DestroyCq, NO_CHANNEL, ResizeCq};
+
+use crate::abi;
+use crate::channel::{Channel, VECTORS};
+use crate::completion::{Ring, to_wc};
+use crate::errno::{self, Errno, Result};
+use crate::event::{Acknowledged, HandedOut};
+use crate::lookup::Object;
+use crate::memory::leak;
+use crate::open::OpenDevice;
+
+/// What `ibv_create_cq` and `ibv_create_cq_ex` return a pointer to.
+#[repr(C)]
+pub struct CompletionQueue {
+    pub(crate) ex: UnsafeCell<abi::CqEx>,
+    pub(crate) ring: Mutex<Ring>,
+    handle: u32,
+    cookie: u64,
+    pub(crate) completion_events: HandedOut,
+    pub(crate) async_events: HandedOut,
+}
+
+/// What the creator of a CQ wants.
+pub(crate) struct Wanted {
+    pub(crate) entries: u32,
+    pub(crate) cq_context: *mut c_void,
+    pub(crate) channel: *mut abi::CompChannel,
+    pub(crate) vector: u32,
+}
+
+impl CompletionQueue {
+    /// # Safety
+    /// `cq` came from this library and is not destroyed yet.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(cq: *mut abi::Cq) -> Result<(&'a Self, &'a OpenDevice)> {
+        // SAFETY: such a pointer is to the first field of a `CompletionQueue`, whose context is open.
+        unsafe { Ok((&*cq.cast::<Self>(), OpenDevice::of((*cq).context)?)) }
+    }
+
+    /// Where completion events are acknowledged.
+    ///
+    /// # Safety
+    /// `cq` came from this library and is not destroyed yet.
+    pub(crate) unsafe fn acknowledged(cq: *mut abi::Cq) -> Acknowledged {
+        // SAFETY: fields of a structure that is there; no reference is made.
+        unsafe {
+            Acknowledged {
+                mutex: &raw mut (*cq).mutex,
+                condition: &raw mut (*cq).cond,
+                count: &raw mut (*cq).comp_events_completed,
+            }
+        }
+    }
+
+    /// Where asynchronous events are acknowledged.
+    ///
+    /// # Safety
+    /// As for [`acknowledged`](Self::acknowledged).
+    pub(crate) unsafe fn async_acknowledged(cq: *mut abi::Cq) -> Acknowledged {
+        // SAFETY: as promised.
+        unsafe {
+            Acknowledged {
+                count: &raw mut (*cq).async_events_completed,
+                ..Self::acknowledged(cq)
+            }
+        }
+    }
+
+    /// Makes a CQ; `fill` adds what an extended one has more.
+    ///
+    /// # Safety
+    /// The channel is null or came from this library.
+    pub(crate) unsafe fn create(
+        device: &OpenDevice,
+        wanted: &Wanted,
+        fill: impl FnOnce(&mut abi::CqEx),
+    ) -> Result<*mut abi::CqEx> {
+        if wanted.vector >= VECTORS as u32 {
+            return Err(Errno(libc::EINVAL));
+        }
+        let channel = if wanted.channel.is_null() {
+            NO_CHANNEL
+        } else {
+            // SAFETY: as promised.
+            unsafe { Channel::handle(wanted.channel) }
+        };
+        let cookie = device.lookup.cookie();
+        let answer = device.call_with(
+            &CreateCq {
+                cookie,
+                entries: wanted.entries,
+                channel,
+            },
+            &[],
+        )?;
+        let handle = answer.body.cq;
+        let (queue, entries) = ring(answer)?;
+        let mut ex = blank(device, wanted, handle, entries);
+        fill(&mut ex);
+        let cq: *mut Self = leak(Self {
+            ex: UnsafeCell::new(ex),
+            ring: Mutex::new(Ring::new(queue)),
+            handle,
+            cookie,
+            completion_events: HandedOut::default(),
+            async_events: HandedOut::default(),
+        });
+        device.lookup.insert(cookie, Object::Cq(cq));
+        // SAFETY: as promised.
+        unsafe { Channel::count(wanted.channel, 1) };
+        Ok(cq.cast())
+    }
+}
+
+/// Maps the ring of an answer; its entries.
+fn ring(answer: Answer<CqReply>) -> Result<(client::CompletionQueue, u32)> {
+    let [memory] = <[OwnedFd; 1]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
+    let area = Arc::new(Area::map(memory.as_fd(), answer.body.bytes as usize)?);
+    Ok((
+        client::CompletionQueue::new(area, answer.body.ring)?,
+        answer.body.ring.slots,
+    ))
+}
+
+fn blank(device: &OpenDevice, wanted: &Wanted, handle: u32, entries: u32) -> abi::CqEx {
+    // SAFETY: numbers, pointers, optional functions, and a mutex and a condition that zero
+    // initialises on Linux.
+    let mut ex: abi::CqEx = unsafe { core::mem::zeroed() };
+    ex.base.context = device.context();
+    ex.base.channel = wanted.channel;
+    ex.base.cq_context = wanted.cq_context;
+    ex.base.handle = handle;
+    ex.base.cqe = entries as c_int;
+    ex
+}
+
+/// `ibv_create_cq`.
+///
+/// # Safety
+/// `context` is open, and `channel` is null or one of its channels.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_create_cq(
+    context: *mut abi::Context,
+    cqe: c_int,
+    cq_context: *mut c_void,
+    channel: *mut abi::CompChannel,
+    comp_vector: c_int,
+) -> *mut abi::Cq {
+    let wanted = Wanted {
+        entries: cqe.max(0) as u32,
+        cq_context,
+        channel,
+        vector: comp_vector as u32,
+    };
+    // SAFETY: as the caller promises.
+    let cq = unsafe { OpenDevice::of(context) }
+        // SAFETY: as the caller promises.
+        .and_then(|device| unsafe { CompletionQueue::create(device, &wanted, |_| {}) });
+    errno::pointer(cq).cast()
+}
+
+/// `ibv_resize_cq`.
+///
+/// # Safety
+/// `cq` came from this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_resize_cq(cq: *mut abi::Cq, cqe: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    let outcome = unsafe { CompletionQueue::of(cq) }.and_then(|(queue, device)| {
+        let entries = u32::try_from(cqe).map_err(|_| Errno(libc::EINVAL))?;
+        let mut guard = queue.ring.lock();
+        let answer = device.call_with(
+            &ResizeCq {
+                cq: queue.handle,
+                entries,
+            },
+            &[],
+        )?;
+        let (ring, entries) = ring(answer)?;
+        let armed = guard.queue.armed();
+        guard.queue = ring;
+        if armed != armed::NO {
+            guard.queue.arm(armed);
+        }
+        // SAFETY: the field of a structure that is there, which only this function changes.
+        unsafe { (*cq).cqe = entries as c_int };
+        Ok(())
+    });
+    errno::number(outcome)
+}
+
+/// `ibv_destroy_cq`: waits until all its events are acknowledged.
+///
+/// # Safety
+/// `cq` came from this library and is given up on success.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut abi::Cq) -> c_int {
+    // SAFETY: as the caller promises.
+    let outcome = unsafe { CompletionQueue::of(cq) }.and_then(|(queue, device)| {
+        device.call(&DestroyCq { cq: queue.handle })?;
+        device.lookup.remove(queue.cookie);
+        // SAFETY: the structure is there until the end of this function.
+        unsafe {
+            queue
+                .completion_events
+                .wait(CompletionQueue::acknowledged(cq));
+            queue
+                .async_events
+                .wait(CompletionQueue::async_acknowledged(cq));
+            Channel::count((*cq).channel, -1);
+        }
+        Ok(())
+    });
+    if outcome.is_ok() {
+        // SAFETY: made by `leak`, and no longer anybody's.
+        drop(unsafe { Box::from_raw(cq.cast::<CompletionQueue>()) });
+    }
+    errno::number(outcome)
+}
+
+/// `ops.poll_cq`.
+pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut abi::Wc) -> c_int {
+    // SAFETY: the header's wrapper passes a CQ.
+    let Ok((queue, _)) = (unsafe { CompletionQueue::of(cq) }) else {
+        errno::set(libc::EIO);
+        return -libc::EIO;
+    };
+    let mut ring = queue.ring.lock();
+    let mut found = 0;
+    while found < count.max(0) as usize {
+        // SAFETY: the program keeps the buffers of outstanding requests, as verbs demand.
+        let Some(completion) = (unsafe { ring.next() }) else {
+            break;
+        };
+        // SAFETY: the program passed room for `count`.
+        unsafe { to.add(found).write(to_wc(&completion)) };
+        found += 1;
+    }
+    let give_way = ring.should_yield(found);
+    drop(ring);
+    if give_way {
+        std::thread::yield_now();
+    }
+    found as c_int
+}
+
+/// `ops.req_notify_cq`. Entries that are there already do not notify: programs look once more.
+pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut abi::Cq, solicited_only: c_int) -> c_int {
+    // SAFETY: the header's wrapper passes a CQ.
+    let queue = unsafe { CompletionQueue::of(cq) };
+    errno::number(queue.map(|(queue, _)| {
+        let what = if solicited_only == 0 {
+            armed::ANY
+        } else {
+            armed::SOLICITED
+        };
+        queue.ring.lock().queue.arm(what);
+    }))
+}
+
+/// `verbs_context.modify_cq`: moderation, of which only none is offered.
+pub(crate) unsafe extern "C" fn modify_cq(
+    _cq: *mut abi::Cq,
+    _attr: *mut abi::ModifyCqAttr,
+) -> c_int {
+    errno::number(Err(Errno(libc::EOPNOTSUPP)))
+}

@@ -1,0 +1,198 @@
+//! The list of devices: the adapters that the daemon lets this process use.
+//!
+//! Without a daemon the list is empty and `errno` says why, so that programs fall back as they do
+//! on a host without an adapter. A device that was listed once stays valid until the process ends,
+//! as programs keep the pointers and compare them.
+
+use core::ffi::{c_char, c_int};
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+use vrdma_provider::client::{CallError, Connection};
+use vrdma_provider::message::{AdapterReply, ListAdapter};
+use vrdma_provider::socket::{ADAPTER_VARIABLE, SOCKET_VARIABLE, path};
+
+use crate::abi;
+use crate::errno::{self, Errno, Result};
+
+/// Adapters listed at most; what a daemon names beyond them is ignored.
+const DEVICES_MAX: u32 = 64;
+
+/// A device of the list.
+#[repr(C)]
+pub struct Listed {
+    abi: abi::Device,
+    /// The libraries of vendors look here, one word behind the public structure, for their own
+    /// table of functions before they touch a device: it must stay zero.
+    not_a_vendor: usize,
+    index: c_int,
+    adapter: AdapterReply,
+}
+
+// SAFETY: nothing in it changes after it was made; the pointers in it are always null.
+unsafe impl Send for Listed {}
+// SAFETY: as above.
+unsafe impl Sync for Listed {}
+
+static KNOWN: Mutex<Vec<&'static Listed>> = Mutex::new(Vec::new());
+
+impl Listed {
+    /// # Safety
+    /// `device` came from `ibv_get_device_list`.
+    pub(crate) unsafe fn of<'a>(device: *mut abi::Device) -> Result<&'a Self> {
+        // SAFETY: such a pointer is to the first field of a leaked `Listed`.
+        unsafe { device.cast::<Self>().as_ref() }.ok_or(Errno(libc::EINVAL))
+    }
+
+    fn new(index: u32, adapter: AdapterReply) -> Self {
+        let mut abi = abi::Device {
+            _ops: [0; 2],
+            node_type: 1,
+            transport_type: 0,
+            name: [0; 64],
+            dev_name: [0; 64],
+            dev_path: [0; 256],
+            ibdev_path: [0; 256],
+        };
+        write(&mut abi.name, &format!("vrdma{index}"));
+        write(&mut abi.dev_name, &format!("uverbs{index}"));
+        write(
+            &mut abi.dev_path,
+            &format!("/sys/class/infiniband_verbs/uverbs{index}"),
+        );
+        write(
+            &mut abi.ibdev_path,
+            &format!("/sys/class/infiniband/vrdma{index}"),
+        );
+        Self {
+            abi,
+            not_a_vendor: 0,
+            index: index as c_int,
+            adapter,
+        }
+    }
+
+    pub(crate) fn adapter(&self) -> &AdapterReply {
+        &self.adapter
+    }
+
+    pub(crate) fn pointer(&self) -> *mut abi::Device {
+        (&raw const self.abi).cast_mut()
+    }
+}
+
+fn write(field: &mut [c_char], text: &str) {
+    for (place, byte) in field.iter_mut().zip(text.bytes()) {
+        *place = byte as c_char;
+    }
+}
+
+/// The daemon's socket.
+pub(crate) fn socket() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let named = variable(SOCKET_VARIABLE);
+    let runtime = variable("XDG_RUNTIME_DIR");
+    path(
+        named.as_deref().map(Path::new),
+        runtime.as_deref().map(Path::new),
+    )
+}
+
+/// The adapters that this process may use, in the daemon's order.
+pub(crate) fn devices() -> Result<Vec<&'static Listed>> {
+    let connection = Connection::open(&socket())?;
+    let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
+    let mut found = Vec::new();
+    for index in 0..DEVICES_MAX {
+        match connection.call(&ListAdapter { index }, &[]) {
+            Ok(answer) if wanted.is_empty() || answer.body.name.as_str() == wanted => {
+                found.push(known(found.len() as u32, answer.body));
+            }
+            Ok(_) => {}
+            Err(CallError::Refused(_)) => break,
+            Err(error) => return Err(Errno(error.raw_os_error())),
+        }
+    }
+    Ok(found)
+}
+
+/// The same pointer as the last time.
+fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
+    let mut known = KNOWN.lock();
+    let same =
+        |listed: &&&'static Listed| listed.index == index as c_int && listed.adapter == adapter;
+    if let Some(listed) = known.iter().find(same) {
+        return listed;
+    }
+    let listed: &'static Listed = Box::leak(Box::new(Listed::new(index, adapter)));
+    known.push(listed);
+    listed
+}
+
+/// `ibv_get_device_list`: the caller frees the array, the devices stay.
+///
+/// # Safety
+/// `count` is null or points to an `int`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut abi::Device {
+    let devices = devices().unwrap_or_else(|Errno(value)| {
+        errno::set(value);
+        Vec::new()
+    });
+    // SAFETY: null or valid, as the caller promises.
+    if let Some(count) = unsafe { count.as_mut() } {
+        *count = devices.len() as c_int;
+    }
+    let pointers = devices.iter().map(|device| device.pointer());
+    // The end is a null pointer, so the length is found again when the list is freed.
+    let list: Box<[_]> = pointers.chain([std::ptr::null_mut()]).collect();
+    Box::into_raw(list).cast()
+}
+
+/// `ibv_free_device_list`.
+///
+/// # Safety
+/// `list` came from `ibv_get_device_list` and was not freed yet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut abi::Device) {
+    if list.is_null() {
+        return;
+    }
+    let mut length = 1;
+    // SAFETY: the array ends with a null pointer, and nothing behind that is read.
+    while unsafe { !(*list.add(length - 1)).is_null() } {
+        length += 1;
+    }
+    // SAFETY: made by `Box::into_raw` of a slice of this length.
+    drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, length)) });
+}
+
+/// `ibv_get_device_name`.
+///
+/// # Safety
+/// `device` came from `ibv_get_device_list`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_name(device: *mut abi::Device) -> *const c_char {
+    // SAFETY: as the caller promises.
+    unsafe { Listed::of(device) }.map_or(std::ptr::null(), |listed| listed.abi.name.as_ptr())
+}
+
+/// `ibv_get_device_index`.
+///
+/// # Safety
+/// `device` came from `ibv_get_device_list`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_index(device: *mut abi::Device) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { Listed::of(device) }.map_or(-1, |listed| listed.index)
+}
+
+/// `ibv_get_device_guid`: in network order.
+///
+/// # Safety
+/// `device` came from `ibv_get_device_list`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_get_device_guid(device: *mut abi::Device) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe { Listed::of(device) }.map_or(0, |listed| u64::from_ne_bytes(listed.adapter.guid))
+}

@@ -1,0 +1,45 @@
+//! The C libraries `libibverbs.so.1` and `librdmacm.so.1` in one file, for programs on hosts
+//! without an RDMA adapter: every verb becomes a message or a ring entry to `vrdmad`.
+//!
+//! ```text
+//!   program --- C ABI (abi, names.txt) ---> entry points --- provider::client ---> vrdmad
+//!                                           device, open, memory, cq, qp, srq, ...
+//! ```
+//!
+//! The library keeps what only this process can know: the program's pointers, which memory is
+//! registered, what was acknowledged. It does not know what a packet is, nor who the peers are.
+//!
+//! Rules at the border: nothing runs before the first call and no thread is started; nothing is
+//! printed; `errno` is set on failure only; a pointer from C is used once and its contents copied;
+//! in a child after `fork` every call on objects of the parent fails with `EIO` ([`fork`]).
+//!
+//! `names.txt` lists what is exported; what is refused answers `EOPNOTSUPP` ([`refused`]).
+
+pub mod abi;
+pub mod errno;
+pub mod refused;
+
+pub mod address;
+pub mod channel;
+pub mod completion;
+pub mod cq;
+pub mod cq_ex;
+pub mod device;
+pub mod event;
+pub mod fork;
+pub mod lookup;
+pub mod memory;
+pub mod open;
+pub mod port;
+pub mod qp;
+pub mod qp_attributes;
+pub mod qp_ex;
+pub mod query;
+pub mod rate;
+pub mod region;
+pub mod request;
+pub mod send;
+pub mod srq;
+pub mod sysfs;
+pub mod text;
+pub mod window;

@@ -1,0 +1,297 @@
+//! Protection domains, thread domains and memory regions.
+
+use core::ffi::{c_int, c_uint, c_void};
+
+use vrdma_provider::message::{AllocPd, DeallocPd, DeregMr, FileRange, RegMr, access};
+
+use crate::abi;
+use crate::errno::{self, Errno, Result};
+use crate::open::OpenDevice;
+use crate::region::{Region, populate};
+
+/// Rights that make the device write.
+const WRITES: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+
+/// A protection domain; a parent domain has its own of these, with the same handle.
+#[repr(C)]
+pub struct ProtectionDomain {
+    abi: abi::Pd,
+    is_parent: bool,
+}
+
+/// Gives a new object to C.
+pub(crate) fn leak<T, A>(object: T) -> *mut A {
+    Box::into_raw(Box::new(object)).cast()
+}
+
+fn alloc_pd(device: &OpenDevice) -> Result<*mut abi::Pd> {
+    let handle = device.call(&AllocPd {})?.pd;
+    let abi = abi::Pd {
+        context: device.context(),
+        handle,
+    };
+    Ok(leak(ProtectionDomain {
+        abi,
+        is_parent: false,
+    }))
+}
+
+/// `ibv_alloc_pd`.
+///
+/// # Safety
+/// `context` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_alloc_pd(context: *mut abi::Context) -> *mut abi::Pd {
+    // SAFETY: as the caller promises.
+    errno::pointer(unsafe { OpenDevice::of(context) }.and_then(alloc_pd))
+}
+
+/// `ibv_dealloc_pd`.
+///
+/// # Safety
+/// `pd` came from this library and is given up on success.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut abi::Pd) -> c_int {
+    let pd = pd.cast::<ProtectionDomain>();
+    // SAFETY: as the caller promises.
+    let (abi, is_parent) = unsafe { (&(*pd).abi, (*pd).is_parent) };
+    // SAFETY: its context is open as long as it exists.
+    let outcome = unsafe { OpenDevice::of(abi.context) }.and_then(|device| {
+        if is_parent {
+            Ok(())
+        } else {
+            device.call(&DeallocPd { pd: abi.handle }).map(|_| ())
+        }
+    });
+    if outcome.is_ok() {
+        // SAFETY: made by `leak`, and no longer anybody's.
+        drop(unsafe { Box::from_raw(pd) });
+    }
+    errno::number(outcome)
+}
+
+/// `verbs_context.alloc_parent_domain`: the same domain under a second pointer. Own allocators are
+/// accepted and never asked, since the queues' memory comes from the daemon.
+pub(crate) unsafe extern "C" fn alloc_parent_domain(
+    context: *mut abi::Context,
+    attr: *mut abi::ParentDomainInitAttr,
+) -> *mut abi::Pd {
+    const KNOWN: u32 = 3;
+    // SAFETY: the header's wrapper passes what its caller gave: valid attributes.
+    let (pd, mask) = unsafe { ((*attr).pd, (*attr).comp_mask) };
+    if pd.is_null() || mask & !KNOWN != 0 {
+        return errno::pointer(Err(Errno(libc::EINVAL)));
+    }
+    // SAFETY: a domain of this library.
+    let handle = unsafe { (*pd).handle };
+    leak(ProtectionDomain {
+        abi: abi::Pd { context, handle },
+        is_parent: true,
+    })
+}
+
+/// `verbs_context.alloc_td`: a hint that one thread uses what is made with it; nothing depends on it.
+pub(crate) unsafe extern "C" fn alloc_td(
+    context: *mut abi::Context,
+    attr: *mut abi::TdInitAttr,
+) -> *mut abi::Td {
+    // SAFETY: the header's wrapper passes what its caller gave: null or valid attributes.
+    if unsafe { attr.as_ref() }.is_some_and(|attr| attr.comp_mask != 0) {
+        return errno::pointer(Err(Errno(libc::EINVAL)));
+    }
+    leak(abi::Td { context })
+}
+
+/// `verbs_context.dealloc_td`.
+pub(crate) unsafe extern "C" fn dealloc_td(td: *mut abi::Td) -> c_int {
+    // SAFETY: made by `alloc_td`, and given up.
+    drop(unsafe { Box::from_raw(td) });
+    0
+}
+
+/// What the caller of one of the registering functions wants.
+struct Wanted {
+    address: u64,
+    length: u64,
+    iova: u64,
+    access: u32,
+}
+
+fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<*mut abi::Mr> {
+    if wanted.access & access::ON_DEMAND == 0 && wanted.length > 0 {
+        populate(wanted.address, wanted.length, wanted.access & WRITES != 0)?;
+    }
+    // SAFETY: a domain of this device.
+    let handle = unsafe { (*pd).handle };
+    let reply = device.call(&RegMr {
+        address: wanted.address,
+        length: wanted.length,
+        iova: wanted.iova,
+        pd: handle,
+        access: wanted.access,
+        file: FileRange::default(),
+    })?;
+    // On-demand memory may vanish while it is registered: only the daemon's accesses survive that.
+    if wanted.access & access::ON_DEMAND == 0 {
+        let region = Region {
+            address: wanted.address,
+            length: wanted.length,
+            iova: wanted.iova,
+            pd: handle,
+        };
+        device.regions.write().insert(reply.lkey, region);
+    }
+    Ok(leak(abi::Mr {
+        context: device.context(),
+        pd,
+        addr: wanted.address as *mut c_void,
+        length: wanted.length as usize,
+        handle: reply.mr,
+        lkey: reply.lkey,
+        rkey: reply.rkey,
+    }))
+}
+
+/// # Safety
+/// `pd` came from this library.
+unsafe fn register_in(pd: *mut abi::Pd, wanted: Wanted) -> *mut abi::Mr {
+    if pd.is_null() {
+        return errno::pointer(Err(Errno(libc::EINVAL)));
+    }
+    // SAFETY: as the caller promises; its context is open as long as it exists.
+    let device = unsafe { OpenDevice::of((*pd).context) };
+    errno::pointer(device.and_then(|device| register(device, pd, &wanted)))
+}
+
+/// `ibv_reg_mr`.
+///
+/// # Safety
+/// `pd` came from this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr(
+    pd: *mut abi::Pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> *mut abi::Mr {
+    // SAFETY: as the caller promises.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, access as c_uint) }
+}
+
+/// `ibv_reg_mr_iova`.
+///
+/// # Safety
+/// `pd` came from this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova(
+    pd: *mut abi::Pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut abi::Mr {
+    // SAFETY: as the caller promises.
+    unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access as c_uint) }
+}
+
+/// `ibv_reg_mr_iova2`.
+///
+/// # Safety
+/// `pd` came from this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut abi::Pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_uint,
+) -> *mut abi::Mr {
+    let iova = if access & access::ZERO_BASED != 0 {
+        0
+    } else {
+        iova
+    };
+    let wanted = Wanted {
+        address: addr as u64,
+        length: length as u64,
+        iova,
+        access,
+    };
+    // SAFETY: as the caller promises.
+    unsafe { register_in(pd, wanted) }
+}
+
+/// `ibv_dereg_mr`: when it returns, nothing reaches the memory any more.
+///
+/// # Safety
+/// `mr` came from this library and is given up on success.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
+    // SAFETY: as the caller promises.
+    let (context, handle, lkey) = unsafe { ((*mr).context, (*mr).handle, (*mr).lkey) };
+    // SAFETY: its context is open as long as it exists.
+    let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
+        device.call(&DeregMr { mr: handle })?;
+        device.regions.write().remove(&lkey);
+        Ok(())
+    });
+    if outcome.is_ok() {
+        // SAFETY: made by `leak`, and no longer anybody's.
+        drop(unsafe { Box::from_raw(mr) });
+    }
+    errno::number(outcome)
+}
+
+/// `ibv_rereg_mr`: another region under the same pointer.
+///
+/// # Safety
+/// `mr` came from this library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_rereg_mr(
+    _mr: *mut abi::Mr,
+    _flags: c_int,
+    _pd: *mut abi::Pd,
+    _addr: *mut c_void,
+    _length: usize,
+    _access: c_int,
+) -> c_int {
+    errno::set(libc::EOPNOTSUPP);
+    // IBV_REREG_MR_ERR_INPUT: the old region is still good.
+    -1
+}
+
+/// `verbs_context.advise_mr`: prefetches pages; they are only needed when they are used.
+pub(crate) unsafe extern "C" fn advise_mr(
+    pd: *mut abi::Pd,
+    advice: c_uint,
+    _flags: u32,
+    list: *mut abi::Sge,
+    count: u32,
+) -> c_int {
+    const PREFETCH_WRITE: c_uint = 1;
+    const PREFETCH_NO_FAULT: c_uint = 2;
+    if advice > PREFETCH_NO_FAULT || (list.is_null() && count > 0) {
+        return errno::number(Err(Errno(libc::EINVAL)));
+    }
+    // SAFETY: the header's wrapper passes a domain, and what its caller says is such a list.
+    let outcome = unsafe { OpenDevice::of((*pd).context) }.and_then(|device| {
+        let list = (0..count as usize).map(|index| {
+            // SAFETY: as above.
+            unsafe { list.add(index).read() }
+        });
+        list.into_iter()
+            .try_for_each(|sge| prefetch(device, sge, advice == PREFETCH_WRITE))
+    });
+    errno::number(outcome)
+}
+
+fn prefetch(device: &OpenDevice, sge: abi::Sge, write: bool) -> Result<()> {
+    let region = device.regions.read().get(&sge.lkey).copied();
+    match region {
+        Some(region) => region
+            .locate(sge.addr, sge.length)
+            .map(|_| ())
+            .ok_or(Errno(libc::EFAULT)),
+        None => populate(sge.addr, sge.length.into(), write),
+    }
+}

@@ -1,0 +1,223 @@
+//! An opened device: the connection to the daemon and everything that its objects share.
+
+use core::cell::UnsafeCell;
+use core::ffi::c_int;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use parking_lot::{Mutex, RwLock};
+use vrdma_provider::VERSION;
+use vrdma_provider::client::{Answer, Connection};
+use vrdma_provider::doorbell::Ringer;
+use vrdma_provider::message::{Call, DeviceReply, Hello, PortReply, QueryDevice, QueryPort};
+
+use crate::device::{Listed, socket};
+use crate::errno::{self, Errno, Result};
+use crate::lookup::Lookup;
+use crate::region::Region;
+use crate::{abi, channel, cq, cq_ex, fork, memory, port, qp_ex, query, send, srq, window};
+
+/// What `ibv_open_device` returns a pointer into.
+#[repr(C)]
+pub struct OpenDevice {
+    verbs: UnsafeCell<abi::VerbsContext>,
+    connection: Mutex<Connection>,
+    events: OwnedFd,
+    generation: u32,
+    listed: &'static Listed,
+    pub(crate) ringer: Ringer,
+    pub(crate) lookup: Lookup,
+    /// Registered memory by lkey.
+    pub(crate) regions: RwLock<BTreeMap<u32, Region>>,
+    pub(crate) limits: DeviceReply,
+}
+
+// SAFETY: the public part does not change after it was made, except for fields that this library
+// does not use; the rest is behind locks or made for sharing.
+unsafe impl Sync for OpenDevice {}
+
+impl OpenDevice {
+    /// The device of a context; `EIO` in a child of the process that opened it.
+    ///
+    /// # Safety
+    /// `context` came from `ibv_open_device` and is not closed yet, or is null.
+    #[inline]
+    pub(crate) unsafe fn of<'a>(context: *mut abi::Context) -> Result<&'a Self> {
+        if context.is_null() {
+            return Err(Errno(libc::EINVAL));
+        }
+        let back = offset_of!(abi::VerbsContext, context);
+        // SAFETY: every context that this library hands out is this field of an `OpenDevice`.
+        let device = unsafe { &*context.byte_sub(back).cast::<Self>() };
+        if device.generation == fork::generation() {
+            Ok(device)
+        } else {
+            Err(Errno(libc::EIO))
+        }
+    }
+
+    pub(crate) fn context(&self) -> *mut abi::Context {
+        // SAFETY: the field of a structure that is there; no reference is made.
+        unsafe { &raw mut (*self.verbs.get()).context }
+    }
+
+    /// Asks the daemon.
+    pub(crate) fn call<T: Call>(&self, request: &T) -> Result<T::Reply> {
+        Ok(self.call_with(request, &[])?.body)
+    }
+
+    /// Asks the daemon, descriptors going along and coming back.
+    pub(crate) fn call_with<T: Call>(
+        &self,
+        request: &T,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Answer<T::Reply>> {
+        let connection = self.connection.lock();
+        connection
+            .call(request, fds)
+            .map_err(|error| Errno(error.raw_os_error()))
+    }
+
+    pub(crate) fn port(&self) -> Result<PortReply> {
+        self.call(&QueryPort {})
+    }
+
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    pub(crate) fn listed(&self) -> &'static Listed {
+        self.listed
+    }
+
+    fn open(listed: &'static Listed) -> Result<Box<Self>> {
+        fork::watch();
+        let connection = Connection::open(&socket())?;
+        let (ringer, events) = hello(&connection, listed)?;
+        let limits = connection
+            .call(&QueryDevice {}, &[])
+            .map_err(|error| Errno(error.raw_os_error()))?
+            .body;
+        let command_fd = connection.as_fd().as_raw_fd();
+        Ok(Box::new(Self {
+            verbs: UnsafeCell::new(table(listed.pointer(), command_fd, events.as_raw_fd())),
+            connection: Mutex::new(connection),
+            events,
+            generation: fork::generation(),
+            listed,
+            ringer,
+            lookup: Lookup::new(),
+            regions: RwLock::new(BTreeMap::new()),
+            limits,
+        }))
+    }
+}
+
+/// Introduces this process. The daemon reaches its memory by the file that it passes, and tries
+/// with a number in it whether the file is of the process at the other end of the socket.
+fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd)> {
+    let memory = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem")?;
+    let nonce = Box::new(nonce());
+    let request = Hello {
+        version: VERSION,
+        adapter: listed.adapter().name,
+        nonce_address: (&raw const *nonce) as u64,
+        nonce: *nonce,
+        ..Hello::default()
+    };
+    let answer = connection
+        .call(&request, &[memory.as_fd()])
+        .map_err(|error| Errno(error.raw_os_error()))?;
+    drop(nonce);
+    let [page, wake, events] =
+        <[OwnedFd; 3]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
+    Ok((Ringer::new(page.as_fd(), wake)?, events))
+}
+
+/// A number that another process does not guess; 0 if the kernel has none.
+fn nonce() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: writes at most the length of the array.
+    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    u64::from_ne_bytes(bytes)
+}
+
+/// The functions that the header's inline wrappers call.
+fn table(device: *mut abi::Device, cmd_fd: c_int, async_fd: c_int) -> abi::VerbsContext {
+    // SAFETY: all of it are integers, pointers and optional functions, for which zero is null or
+    // none, and a mutex that zero initialises on Linux.
+    let mut verbs: abi::VerbsContext = unsafe { core::mem::zeroed() };
+    verbs.sz = size_of::<abi::VerbsContext>();
+    verbs.query_port = Some(port::query_port);
+    verbs.query_device_ex = Some(query::query_device_ex);
+    verbs.query_rt_values = Some(query::query_rt_values);
+    verbs.create_cq_ex = Some(cq_ex::create_cq_ex);
+    verbs.modify_cq = Some(cq::modify_cq);
+    verbs.create_qp_ex = Some(qp_ex::create_qp_ex);
+    verbs.create_srq_ex = Some(srq::create_srq_ex);
+    verbs.get_srq_num = Some(srq::get_srq_num);
+    verbs.advise_mr = Some(memory::advise_mr);
+    verbs.alloc_td = Some(memory::alloc_td);
+    verbs.dealloc_td = Some(memory::dealloc_td);
+    verbs.alloc_parent_domain = Some(memory::alloc_parent_domain);
+    let context = &mut verbs.context;
+    context.device = device;
+    context.cmd_fd = cmd_fd;
+    context.async_fd = async_fd;
+    context.num_comp_vectors = channel::VECTORS;
+    context.abi_compat = usize::MAX as *mut _;
+    let ops = &mut context.ops;
+    ops.query_device = Some(query::ibv_query_device);
+    ops.query_port = Some(port::ibv_query_port);
+    ops.alloc_mw = Some(window::alloc_mw);
+    ops.bind_mw = Some(window::bind_mw);
+    ops.dealloc_mw = Some(window::dealloc_mw);
+    ops.poll_cq = Some(cq::poll_cq);
+    ops.req_notify_cq = Some(cq::req_notify_cq);
+    ops.post_srq_recv = Some(srq::post_srq_recv);
+    ops.post_send = Some(send::post_send);
+    ops.post_recv = Some(crate::qp::post_recv);
+    verbs
+}
+
+/// `ibv_open_device`.
+///
+/// # Safety
+/// `device` came from `ibv_get_device_list`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_open_device(device: *mut abi::Device) -> *mut abi::Context {
+    // SAFETY: as the caller promises.
+    let opened = unsafe { Listed::of(device) }.and_then(OpenDevice::open);
+    errno::pointer(opened.map(|device| {
+        let context = device.context();
+        // Owned by the context from here on.
+        let _ = Box::into_raw(device);
+        context
+    }))
+}
+
+/// `ibv_close_device`: the end of the connection is the end of all objects that are left.
+///
+/// # Safety
+/// `context` came from `ibv_open_device`, and nothing of it is in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ibv_close_device(context: *mut abi::Context) -> c_int {
+    if context.is_null() {
+        return errno::minus_one(Err(Errno(libc::EINVAL)));
+    }
+    // SAFETY: as the caller promises.
+    if unsafe { OpenDevice::of(context) }.is_err() {
+        // A child of the process that opened it: its mappings are not here, and what is at their
+        // addresses now is somebody else's.
+        return 0;
+    }
+    let back = offset_of!(abi::VerbsContext, context);
+    // SAFETY: this field of an `OpenDevice` that `ibv_open_device` let go; the caller gives it up.
+    drop(unsafe { Box::from_raw(context.byte_sub(back).cast::<OpenDevice>()) });
+    0
+}

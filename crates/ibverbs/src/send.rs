@@ -1,0 +1,155 @@
+//! Posting sends.
+
+use core::ffi::{c_int, c_uint};
+
+use vrdma_provider::client::{Full, SendQueue};
+use vrdma_provider::layout::{Buffer, SendHeader};
+use vrdma_provider::{BUFFERS_MAX, EAGER_MAX};
+
+use crate::abi;
+use crate::errno::{self, Errno, Result};
+use crate::open::OpenDevice;
+use crate::qp::QueuePair;
+use crate::qp_ex::Builder;
+use crate::request::{INLINE, buffers, header, sends_payload};
+
+/// `IBV_QPS_RTS`: from here on sends may be posted.
+const RTS: c_uint = 3;
+
+/// What the lock of a send queue protects.
+pub(crate) struct SendSide {
+    pub(crate) queue: SendQueue,
+    pub(crate) builder: Builder,
+}
+
+/// How the payload of a request travels.
+#[derive(Clone, Copy)]
+pub(crate) struct Payload<'a> {
+    pub(crate) buffers: &'a [Buffer],
+    /// By value, whatever the keys say: the addresses are the program's own.
+    pub(crate) inline: bool,
+}
+
+impl SendSide {
+    /// Puts one request into the ring.
+    ///
+    /// # Safety
+    /// Buffers of inline requests are readable, and those of others as long as they are registered.
+    #[inline]
+    pub(crate) unsafe fn push(
+        &mut self,
+        queue_pair: &QueuePair,
+        device: &OpenDevice,
+        header: SendHeader,
+        payload: Payload<'_>,
+    ) -> Result<()> {
+        let Payload { buffers, inline } = payload;
+        let length: u64 = buffers.iter().map(|buffer| u64::from(buffer.length)).sum();
+        if inline {
+            if length > queue_pair.capacity.max_inline.into() {
+                return Err(Errno(libc::EINVAL));
+            }
+            // SAFETY: as promised.
+            return full(unsafe { self.queue.push_copied(header, buffers) });
+        }
+        if buffers.len() > self.queue.buffers() {
+            return Err(Errno(libc::EINVAL));
+        }
+        if length > 0 && length <= EAGER_MAX.into() && sends_payload(header.opcode) {
+            let mut located = [Buffer::default(); BUFFERS_MAX as usize];
+            if let Some(located) = locate(queue_pair, device, buffers, &mut located)
+                // SAFETY: all of it is registered, so readable as promised.
+                && unsafe { self.queue.push_copied(header, located) }.is_ok()
+            {
+                return Ok(());
+            }
+        }
+        full(self.queue.push(header, buffers))
+    }
+}
+
+fn full(outcome: core::result::Result<(), Full>) -> Result<()> {
+    outcome.map_err(|Full| Errno(libc::ENOMEM))
+}
+
+/// The addresses in this process, if every buffer is in a region of the queue pair's domain. If one
+/// is not, the daemon shall judge.
+fn locate<'a>(
+    queue_pair: &QueuePair,
+    device: &OpenDevice,
+    buffers: &[Buffer],
+    located: &'a mut [Buffer; BUFFERS_MAX as usize],
+) -> Option<&'a [Buffer]> {
+    let regions = device.regions.read();
+    let located = located.get_mut(..buffers.len())?;
+    for (place, buffer) in located.iter_mut().zip(buffers) {
+        let region = regions
+            .get(&buffer.lkey)
+            .filter(|region| region.pd == queue_pair.pd)?;
+        *place = Buffer {
+            addr: region.locate(buffer.addr, buffer.length)?,
+            ..*buffer
+        };
+    }
+    Some(located)
+}
+
+/// Posts a chain up to its end or the first that fails, which is the second value.
+///
+/// # Safety
+/// A chain of valid requests.
+unsafe fn post(
+    queue_pair: &QueuePair,
+    device: &OpenDevice,
+    first: *mut abi::SendWr,
+) -> (Result<()>, *mut abi::SendWr) {
+    if queue_pair.state() < RTS {
+        return (Err(Errno(libc::EINVAL)), first);
+    }
+    let mut side = queue_pair.send.lock();
+    let mut next = first;
+    let mut outcome = Ok(());
+    // SAFETY: null or the next request of the chain.
+    while let Some(request) = unsafe { next.as_ref() } {
+        // SAFETY: a valid request names valid buffers and objects.
+        outcome = unsafe {
+            header(request, queue_pair.service).and_then(|header| {
+                let buffers = buffers(request.sg_list, request.num_sge);
+                let payload = Payload {
+                    buffers,
+                    inline: request.send_flags & INLINE != 0,
+                };
+                side.push(queue_pair, device, header, payload)
+            })
+        };
+        if outcome.is_err() {
+            break;
+        }
+        next = request.next;
+    }
+    if next != first {
+        side.queue.publish();
+        drop(side);
+        device.ringer.ring(queue_pair.doorbell);
+    }
+    (outcome, next)
+}
+
+/// `ops.post_send`.
+pub(crate) unsafe extern "C" fn post_send(
+    qp: *mut abi::Qp,
+    first: *mut abi::SendWr,
+    bad: *mut *mut abi::SendWr,
+) -> c_int {
+    // SAFETY: the header's wrapper passes a queue pair.
+    let (outcome, failed) = match unsafe { QueuePair::of(qp) } {
+        // SAFETY: and a chain of requests.
+        Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
+        Err(error) => (Err(error), first),
+    };
+    if outcome.is_err() {
+        // SAFETY: the place is the caller's.
+        unsafe { bad.write(failed) };
+    }
+    errno::number(outcome)
+}
