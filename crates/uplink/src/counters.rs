@@ -13,6 +13,8 @@ pub enum Loss {
     Offload,
     /// Received: the kernel's buffer was full.
     Overrun,
+    /// Received: it is the other port's, which has too many unread.
+    Stray,
     /// To send: shorter than an Ethernet header.
     Runt,
     /// To send: a segment that this uplink cannot express, or a tag inside of an untagged one.
@@ -31,12 +33,13 @@ pub enum Loss {
 
 impl Loss {
     /// Every reason with its name, in the order of the counters.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::Truncated, "truncated"),
         (Self::Malformed, "malformed"),
         (Self::UnknownPeer, "unknown_peer"),
         (Self::Offload, "offload"),
         (Self::Overrun, "overrun"),
+        (Self::Stray, "stray"),
         (Self::Runt, "runt"),
         (Self::Segment, "segment"),
         (Self::NoPeer, "no_peer"),

@@ -1,9 +1,9 @@
 //! Packet I/O between hosts: raw Ethernet on an interface, VXLAN tunnels over UDP, captures, faults.
 //!
 //! ```text
-//!   shard thread ──── Port(Roce) ──┐  faults? ─► capture? ─► Raw ── AF_PACKET socket ── eth1, veth, TAP
+//!   shard thread ──── Port(Roce) ──┐  faults? ─► Raw ── AF_PACKET socket ── eth1, veth, TAP
 //!                                  ├─ one uplink               or
-//!   Ethernet thread ─ Port(Rest) ──┘  faults? ─► capture? ─► Tunnel ── UDP socket ── VXLAN to peers
+//!   Ethernet thread ─ Port(Rest) ──┘  faults? ─► Tunnel ── UDP socket ── VXLAN to peers
 //! ```
 //!
 //! An uplink is a *pair* of [`Port`]s, one for each thread that uses it: the kernel sorts what
@@ -39,6 +39,7 @@ mod peers;
 mod port;
 mod raw;
 mod segment;
+mod strays;
 mod sys;
 mod tunnel;
 mod vxlan;

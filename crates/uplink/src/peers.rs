@@ -52,6 +52,8 @@ pub(crate) struct Peers {
     local: SocketAddr,
     peers: Vec<SocketAddr>,
     stations: HashMap<(Vni, Mac), Station>,
+    /// The last lesson: bursts come from one station.
+    latest: Option<(Vni, Mac, SocketAddr, Instant)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +68,7 @@ impl Peers {
             local,
             peers: Vec::new(),
             stations: HashMap::new(),
+            latest: None,
         }
     }
 
@@ -92,6 +95,7 @@ impl Peers {
         let before = self.peers.len();
         self.peers.retain(|&other| other != peer);
         self.stations.retain(|_, station| station.peer != peer);
+        self.latest = None;
         self.peers.len() < before
     }
 
@@ -117,6 +121,11 @@ impl Peers {
         if mac.is_group() || mac == Mac::default() {
             return;
         }
+        let lesson = Some((vni, mac, peer, now));
+        if self.latest == lesson {
+            return;
+        }
+        self.latest = lesson;
         let full = self.stations.len() >= STATIONS_MAX;
         let seen = Station { peer, seen: now };
         match self.stations.get_mut(&(vni, mac)) {

@@ -17,7 +17,7 @@ use vrdma_wire::{EtherType, Mac};
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
 use crate::filter::{Select, TAG_BYTES, TYPE_AT, frame_filter};
-use crate::offload::{self, Offload};
+use crate::offload;
 use crate::open_error::OpenError;
 use crate::segment::{Hop, Received, Segment};
 use crate::sys::{Interface, Slots, Socket, VlanTag};
@@ -41,11 +41,12 @@ pub struct Raw {
     name: String,
     interface: Interface,
     socket: Socket,
-    select: Select,
     index: i32,
     mtu: u32,
     up: bool,
     slots: Slots,
+    /// Where packets of a larger segment are made.
+    scratch: Vec<u8>,
     batch: Batch,
     counters: Counters,
 }
@@ -77,7 +78,6 @@ impl Raw {
             name: name.to_owned(),
             interface,
             socket,
-            select,
             index,
             mtu,
             up,
@@ -85,6 +85,7 @@ impl Raw {
                 Select::Roce => ROCE_SLOT_BYTES,
                 Select::Rest => REST_SLOT_BYTES,
             }),
+            scratch: Vec::new(),
             batch: Batch::new(offload::HEADER_BYTES, false),
             counters: Counters::default(),
         })
@@ -123,9 +124,12 @@ impl Raw {
                 self.counters.lose(Loss::Truncated);
                 continue;
             }
-            match undo(self.select, bytes) {
-                Ok(frame) => deliver(frame, arrival.tag, &mut self.counters, sink),
-                Err(loss) => self.counters.lose(loss),
+            let counters = &mut self.counters;
+            let finished = offload::finish(bytes, &mut self.scratch, &mut |frame| {
+                deliver(frame, arrival.tag, counters, sink);
+            });
+            if finished.is_none() {
+                self.counters.lose(Loss::Offload);
             }
         }
         Ok(taken)
@@ -237,28 +241,16 @@ fn prepare(socket: &Socket, select: Select, index: i32) -> io::Result<()> {
     socket.promiscuous(index)
 }
 
-/// Does what the sender's stack left undone. RoCEv2 needs no UDP checksum: its ICRC covers more.
-fn undo(select: Select, bytes: &mut [u8]) -> Result<&mut [u8], Loss> {
-    let (offload, frame) = Offload::split(bytes).ok_or(Loss::Malformed)?;
-    if frame.len() < HEADER_BYTES {
-        return Err(Loss::Malformed);
-    }
-    if select == Select::Rest {
-        if offload.segmentation != 0 {
-            return Err(Loss::Offload);
-        }
-        offload.finish_checksum(frame).ok_or(Loss::Malformed)?;
-    }
-    Ok(frame)
-}
-
 /// The kernel has taken out the outer tag, if there was one.
 fn deliver(
-    frame: &mut [u8],
+    frame: &[u8],
     tag: Option<VlanTag>,
     counters: &mut Counters,
     sink: &mut impl FnMut(Received<'_>),
 ) {
+    if frame.len() < HEADER_BYTES {
+        return counters.lose(Loss::Malformed);
+    }
     let segment = match tag {
         None => Segment::Untagged,
         Some(tag) if tag.protocol != EtherType::VLAN.0 => return counters.lose(Loss::Segment),

@@ -4,8 +4,8 @@
 //!
 //! ```text
 //!                       ┌─ inner UDP 4791 ──► socket 1, Roce
-//!   UDP 4789 ── BPF ────┤
-//!                       └─ else, or cut off ► socket 0, Rest
+//!   UDP 4789 ── BPF ────┤                              '── strays ──┐
+//!                       └─ else, or cut off ► socket 0, Rest ────────┘
 //! ```
 //! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
 //! fragmented: what does not fit the path is counted, and the MTU follows the path.
@@ -19,11 +19,12 @@ use vrdma_wire::Mac;
 
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
-use crate::filter::tunnel_selector;
+use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
 use crate::open_error::OpenError;
 use crate::peers::Peers;
 use crate::raw::destination;
 use crate::segment::{Hop, Received, Segment};
+use crate::strays::Strays;
 use crate::sys::{Arrival, Slots, Socket};
 use crate::vxlan::{self, Vni};
 
@@ -35,6 +36,9 @@ const INNER_HEADER_BYTES: u32 = 14;
 /// IP, UDP and VXLAN headers, and the inner Ethernet header, which no MTU counts.
 const OVERHEAD_V4: u32 = 20 + 8 + vxlan::LEN as u32 + INNER_HEADER_BYTES;
 const OVERHEAD_V6: u32 = OVERHEAD_V4 + 20;
+
+/// Frames that the other port found, of one call.
+const STRAYS_MAX: usize = 32;
 
 /// What is assumed of the path before there is a peer to ask about.
 const PATH_MTU_USUAL: u32 = 1500;
@@ -51,7 +55,9 @@ pub struct TunnelConfig {
 #[derive(Debug)]
 pub struct Tunnel {
     local: SocketAddr,
+    select: Select,
     socket: Socket,
+    strays: Strays,
     peers: Peers,
     mtu: u32,
     slots: Slots,
@@ -65,6 +71,14 @@ impl Tunnel {
     /// # Errors
     /// The address is in use or not of this host, or what the kernel says.
     pub fn open_both(config: &TunnelConfig) -> Result<(Self, Self), OpenError> {
+        Self::open_sorted(config, &tunnel_selector())
+    }
+
+    /// With a selector, which the kernel may refuse: the ports hand each other what is theirs anyway.
+    fn open_sorted(
+        config: &TunnelConfig,
+        selector: &[Instruction],
+    ) -> Result<(Self, Self), OpenError> {
         // A probe without SO_REUSEPORT: a second daemon of the same user must not join the group.
         let probe = bound(config.local, false)?;
         let local = probe
@@ -73,18 +87,22 @@ impl Tunnel {
         drop(probe);
         let rest = bound(local, true)?;
         let roce = bound(local, true)?;
-        rest.attach_selector(&tunnel_selector())
-            .map_err(OpenError::system(
-                "sorting a tunnel's datagrams (SO_ATTACH_REUSEPORT_CBPF)",
-            ))?;
-        Ok((Self::new(local, roce), Self::new(local, rest)))
+        let _ = rest.attach_selector(selector);
+        let [roce_strays, rest_strays] = Strays::pair([roce.as_fd(), rest.as_fd()])
+            .map_err(OpenError::system("joining a tunnel's ports"))?;
+        Ok((
+            Self::new(local, Select::Roce, roce, roce_strays),
+            Self::new(local, Select::Rest, rest, rest_strays),
+        ))
     }
 
-    fn new(local: SocketAddr, socket: Socket) -> Self {
+    fn new(local: SocketAddr, select: Select, socket: Socket, strays: Strays) -> Self {
         let joins = socket.can_segment();
         Self {
             local,
+            select,
             socket,
+            strays,
             peers: Peers::new(local),
             mtu: PATH_MTU_USUAL - overhead(local),
             slots: Slots::new(SLOT_BYTES),
@@ -131,21 +149,49 @@ impl Tunnel {
     /// What the kernel says.
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
         let taken = self.slots.receive(&self.socket)?;
-        if taken == 0 {
-            return Ok(0);
-        }
         let now = Instant::now();
         let Self {
+            select,
             slots,
+            strays,
             peers,
             counters,
             ..
         } = self;
+        let mut door = Door {
+            peers,
+            counters,
+            now,
+        };
         for at in 0..taken {
             let (arrival, bytes) = slots.take(at);
-            unwrap_all(arrival, bytes, peers, counters, now, sink);
+            let own = |frame: &[u8]| is_roce(frame) == (*select == Select::Roce);
+            door.enter(arrival, bytes, &mut |from, datagram, received| {
+                if own(received.frame) {
+                    sink(received);
+                    Came::Home
+                } else if strays.give(from, datagram) {
+                    Came::ToTheOther
+                } else {
+                    Came::ToNobody
+                }
+            });
         }
-        Ok(taken)
+        let mut found = 0;
+        while found < STRAYS_MAX
+            && let Some((from, datagram)) = strays.take()
+        {
+            found += 1;
+            let arrival = Arrival {
+                from: Some(from),
+                ..Arrival::default()
+            };
+            door.enter(arrival, datagram, &mut |_, _, received| {
+                sink(received);
+                Came::Home
+            });
+        }
+        Ok(taken + found)
     }
 
     /// Queues a frame; the batch leaves when it is full or flushed.
@@ -228,7 +274,7 @@ impl Tunnel {
 
 impl AsFd for Tunnel {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.strays.as_fd()
     }
 }
 
@@ -267,38 +313,60 @@ fn overhead(local: SocketAddr) -> u32 {
     }
 }
 
-/// Takes one arrival apart, which may be several datagrams of one sender.
-fn unwrap_all(
-    arrival: Arrival,
-    bytes: &[u8],
-    peers: &mut Peers,
-    counters: &mut Counters,
+/// Where a frame came to: to this port's owner, to the other port, which counts it, or nowhere.
+enum Came {
+    Home,
+    ToTheOther,
+    ToNobody,
+}
+
+/// Decides what of an arrival comes in.
+struct Door<'a> {
+    peers: &'a mut Peers,
+    counters: &'a mut Counters,
     now: Instant,
-    sink: &mut impl FnMut(Received<'_>),
-) {
-    let step = arrival.joined.unwrap_or(bytes.len()).max(1);
-    let datagrams = bytes.len().div_ceil(step).max(1) as u64;
-    if arrival.truncated {
-        return counters.lose_many(Loss::Truncated, datagrams);
-    }
-    let Some(from) = arrival.from.and_then(|from| peers.sender(from)) else {
-        return counters.lose_many(Loss::UnknownPeer, datagrams);
-    };
-    if bytes.is_empty() {
-        return counters.lose(Loss::Malformed);
-    }
-    for datagram in bytes.chunks(step) {
-        let Some((vni, source, frame)) = unwrap(datagram) else {
-            counters.lose(Loss::Malformed);
-            continue;
+}
+
+impl Door<'_> {
+    /// Takes one arrival apart, which may be several datagrams of one sender. `inside` says where
+    /// a frame came to.
+    fn enter(
+        &mut self,
+        arrival: Arrival,
+        bytes: &[u8],
+        inside: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Came,
+    ) {
+        let step = arrival.joined.unwrap_or(bytes.len()).max(1);
+        let datagrams = bytes.len().div_ceil(step).max(1) as u64;
+        if arrival.truncated {
+            return self.counters.lose_many(Loss::Truncated, datagrams);
+        }
+        let known = arrival
+            .from
+            .and_then(|from| Some((from, self.peers.sender(from)?)));
+        let Some((from, peer)) = known else {
+            return self.counters.lose_many(Loss::UnknownPeer, datagrams);
         };
-        peers.learn(vni, source, from, now);
-        counters.took(frame.len());
-        sink(Received {
-            frame,
-            segment: Segment::Vni(vni.get()),
-            from: Some(from),
-        });
+        if bytes.is_empty() {
+            return self.counters.lose(Loss::Malformed);
+        }
+        for datagram in bytes.chunks(step) {
+            let Some((vni, source, frame)) = unwrap(datagram) else {
+                self.counters.lose(Loss::Malformed);
+                continue;
+            };
+            self.peers.learn(vni, source, peer, self.now);
+            let received = Received {
+                frame,
+                segment: Segment::Vni(vni.get()),
+                from: Some(peer),
+            };
+            match inside(from, datagram, received) {
+                Came::Home => self.counters.took(frame.len()),
+                Came::ToTheOther => {}
+                Came::ToNobody => self.counters.lose(Loss::Stray),
+            }
+        }
     }
 }
 
@@ -309,3 +377,6 @@ fn unwrap(datagram: &[u8]) -> Option<(Vni, Mac, &[u8])> {
     let source = header[6..].first_chunk()?;
     Some((vni, Mac(*source), frame))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,9 @@
 //! Tunnels over loopback, without any right.
 
-mod world;
-
 use std::net::SocketAddr;
 
+use crate::world::{overrun, plain, receive, roce};
 use vrdma_uplink::{Hop, Loss, OpenError, Port, Ports, Segment, TunnelConfig};
-use world::{plain, receive, roce};
 
 const RED: Segment = Segment::Vni(10);
 
@@ -142,4 +140,10 @@ fn faults_lose_what_they_should() {
     }
     a.roce.flush();
     assert_eq!(receive(&mut b.roce, 1), [(RED, roce(1, 2, 1, 100))]);
+}
+
+#[test]
+fn what_the_kernel_drops_is_counted() {
+    let (mut a, mut b) = pair("127.0.0.1:0");
+    overrun(&mut a.roce, &mut b.roce, RED);
 }

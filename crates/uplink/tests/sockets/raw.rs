@@ -1,16 +1,12 @@
 //! Raw uplinks over veth pairs in namespaces of their own.
 
-#[path = "world/namespace.rs"]
-mod namespace;
-mod world;
-
-use namespace::{enter, settle, shell, veth};
+use crate::namespace::{enter, settle, shell, veth};
+use crate::world::{drain, overrun, plain, receive, roce};
 use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
-use world::{drain, plain, receive, roce};
 
 #[test]
 fn frames_are_sorted_and_tags_are_segments() {
-    if !enter("frames_are_sorted_and_tags_are_segments") {
+    if !enter("raw::frames_are_sorted_and_tags_are_segments") {
         return;
     }
     veth("up0", "up1");
@@ -38,7 +34,7 @@ fn frames_are_sorted_and_tags_are_segments() {
 
 #[test]
 fn a_tag_inside_of_no_segment_is_refused() {
-    if !enter("a_tag_inside_of_no_segment_is_refused") {
+    if !enter("raw::a_tag_inside_of_no_segment_is_refused") {
         return;
     }
     veth("up0", "up1");
@@ -54,7 +50,7 @@ fn a_tag_inside_of_no_segment_is_refused() {
 
 #[test]
 fn an_interface_goes_down_and_comes_back() {
-    if !enter("an_interface_goes_down_and_comes_back") {
+    if !enter("raw::an_interface_goes_down_and_comes_back") {
         return;
     }
     veth("up0", "up1");
@@ -100,7 +96,7 @@ fn an_interface_goes_down_and_comes_back() {
 
 #[test]
 fn frames_past_the_mtu_are_counted() {
-    if !enter("frames_past_the_mtu_are_counted") {
+    if !enter("raw::frames_past_the_mtu_are_counted") {
         return;
     }
     veth("up0", "up1");
@@ -117,11 +113,21 @@ fn frames_past_the_mtu_are_counted() {
 
 #[test]
 fn bad_interfaces_are_explained() {
-    if !enter("bad_interfaces_are_explained") {
+    if !enter("raw::bad_interfaces_are_explained") {
         return;
     }
     let error = |name: &str| Ports::raw(name).unwrap_err();
     assert!(matches!(error("eth99"), OpenError::NoInterface(_)));
     assert!(matches!(error("a name"), OpenError::InterfaceName(_)));
     assert!(matches!(error("lo"), OpenError::NotEthernet(_)));
+}
+
+#[test]
+fn what_the_kernel_drops_is_counted() {
+    if !enter("raw::what_the_kernel_drops_is_counted") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    overrun(&mut a.roce, &mut b.roce, Segment::Untagged);
 }

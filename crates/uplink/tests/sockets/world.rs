@@ -32,12 +32,14 @@ pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)>
     frames
 }
 
-/// What is there now.
-pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) {
+/// What is there now; how many arrivals it were.
+pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) -> usize {
     let mut sink = |received: vrdma_uplink::Received<'_>| {
         frames.push((received.segment, received.frame.to_vec()));
     };
-    while port.receive(&mut sink).unwrap() > 0 {}
+    std::iter::from_fn(|| Some(port.receive(&mut sink).unwrap()))
+        .take_while(|&arrivals| arrivals > 0)
+        .sum()
 }
 
 /// An Ethernet frame with a number, of a type that no stack answers.
@@ -61,4 +63,19 @@ pub(crate) fn roce(from: u8, to: u8, number: u32, len: usize) -> Vec<u8> {
     frame.extend(number.to_be_bytes());
     frame.resize(len, 0x5a);
     frame
+}
+
+/// Sends without receiving until the receiver's kernel counts an overrun; fails if it never does.
+pub(crate) fn overrun(from: &mut Port, to: &mut Port, segment: Segment) {
+    for _ in 0..100 {
+        for number in 0..1000 {
+            from.send(vrdma_uplink::Hop::to(segment), &roce(1, 2, number, 1000));
+        }
+        from.flush();
+        to.refresh();
+        if to.counters().lost(vrdma_uplink::Loss::Overrun) > 0 {
+            return;
+        }
+    }
+    panic!("a buffer without end? {:?}", to.counters());
 }

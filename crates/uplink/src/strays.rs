@@ -1,0 +1,117 @@
+//! Frames that the kernel gave to the wrong port of a tunnel.
+//!
+//! The selector looks at the first of several datagrams that the kernel joined (UDP_GRO), and a
+//! sandbox may refuse the selector, in which case the kernel sorts by addresses. So each port looks
+//! at what it got and hands what is the other's through a socket pair; one descriptor announces both.
+//!
+//! ```text
+//!   UDP socket ──┬─ own ──► sink                      message: 4 or 6 | address | port | VXLAN | frame
+//!                └─ other's ─► socket pair ─► other port's sink
+//! ```
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// Family, address, port.
+const HEAD_BYTES: usize = 1 + 16 + 2;
+
+/// What a UDP datagram can hold and the head.
+const MESSAGE_BYTES_MAX: usize = HEAD_BYTES + 64 * 1024;
+
+/// One port's end.
+#[derive(Debug)]
+pub(crate) struct Strays {
+    pair: OwnedFd,
+    /// Announces the UDP socket and the pair.
+    epoll: OwnedFd,
+    message: Vec<u8>,
+}
+
+impl Strays {
+    /// Both ends, each beside its UDP socket.
+    pub(crate) fn pair(sockets: [BorrowedFd<'_>; 2]) -> io::Result<[Self; 2]> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let [first, second] = sockets;
+        Ok([Self::new(a, first)?, Self::new(b, second)?])
+    }
+
+    fn new(pair: OwnedFd, socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, socket, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&epoll, &pair, EventData::new_u64(1), EventFlags::IN)?;
+        let message = Vec::new();
+        Ok(Self {
+            pair,
+            epoll,
+            message,
+        })
+    }
+
+    /// Hands a datagram to the other port; `false` if that has too many unread or is gone.
+    pub(crate) fn give(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+        self.message.clear();
+        self.message.extend(head(from));
+        self.message.extend_from_slice(datagram);
+        rustix::net::send(&self.pair, &self.message, SendFlags::NOSIGNAL).is_ok()
+    }
+
+    /// A datagram from the other port and its sender.
+    pub(crate) fn take(&mut self) -> Option<(SocketAddr, &[u8])> {
+        self.message.resize(MESSAGE_BYTES_MAX, 0);
+        let (_, len) =
+            rustix::net::recv(&self.pair, &mut self.message[..], RecvFlags::empty()).ok()?;
+        let (head, datagram) = self.message[..len].split_first_chunk()?;
+        Some((sender(head), datagram))
+    }
+}
+
+impl AsFd for Strays {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+fn head(from: SocketAddr) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    match from.ip() {
+        IpAddr::V4(ip) => {
+            head[0] = 4;
+            head[1..5].copy_from_slice(&ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            head[0] = 6;
+            head[1..17].copy_from_slice(&ip.octets());
+        }
+    }
+    head[17..].copy_from_slice(&from.port().to_be_bytes());
+    head
+}
+
+fn sender(head: &[u8; HEAD_BYTES]) -> SocketAddr {
+    let [family, ip @ .., high, low] = *head;
+    let ip = match family {
+        4 => Ipv4Addr::new(ip[0], ip[1], ip[2], ip[3]).into(),
+        _ => IpAddr::from(Ipv6Addr::from(ip)),
+    };
+    SocketAddr::new(ip, u16::from_be_bytes([high, low]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn senders_come_back(ip: IpAddr, port: u16) {
+            let from = SocketAddr::new(ip, port);
+            prop_assert_eq!(sender(&head(from)), from);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::*;
+
+fn frame(roce: bool, number: u8) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([
+        8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+    ]);
+    frame.extend([
+        0xc0,
+        0,
+        0x12,
+        if roce { 0xb7 } else { 0 },
+        0,
+        26,
+        0,
+        0,
+        number,
+    ]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Numbers of the frames that came, at least one for each that is wanted.
+fn numbers(port: &mut Tunnel, other: &mut Tunnel, wanted: usize) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    while numbers.len() < wanted {
+        let ready = [&*port, &*other].map(|tunnel| PollFd::new(tunnel, PollFlags::IN));
+        let patience = Timespec::try_from(Duration::from_secs(10)).unwrap();
+        assert!(
+            poll(&mut { ready }, Some(&patience)).unwrap() > 0,
+            "{numbers:?}"
+        );
+        port.receive(&mut |received| numbers.push(received.frame[42]))
+            .unwrap();
+        other
+            .receive(&mut |received| assert!(!is_roce(received.frame)))
+            .unwrap();
+    }
+    numbers
+}
+
+/// A selector that sends everything to the socket for the rest, as one refused would do at worst.
+#[test]
+fn each_port_gets_its_own_without_a_selector() {
+    let config = TunnelConfig {
+        local: "127.0.0.1:0".parse().unwrap(),
+    };
+    let all_to_rest = [Instruction {
+        code: 6,
+        jump_true: 0,
+        jump_false: 0,
+        operand: 0,
+    }];
+    let (mut roce, mut rest) = Tunnel::open_sorted(&config, &all_to_rest).unwrap();
+    let (mut sender, _other) = Tunnel::open_both(&config).unwrap();
+    sender.add_peer(roce.local()).unwrap();
+    for port in [&mut roce, &mut rest] {
+        port.add_peer(sender.local()).unwrap();
+    }
+    for number in 0..20 {
+        sender.send(Hop::to(Segment::Vni(1)), &frame(number % 2 == 0, number));
+    }
+    sender.flush();
+    assert_eq!(
+        numbers(&mut roce, &mut rest, 10),
+        (0..20).step_by(2).collect::<Vec<_>>()
+    );
+    let counted = [&roce, &rest].map(|port| port.counters().received_frames);
+    assert_eq!((counted, rest.counters().lost(Loss::Stray)), ([10, 10], 0));
+}
