@@ -59,7 +59,7 @@ bitflags! {
         const SQ_PSN = 1 << 16;
         /// `max_dest_rd_atomic`
         const MAX_DEST_RD_ATOMIC = 1 << 17;
-        /// Path migration: RoCE has none, always refused.
+        /// `path_migration`
         const PATH_MIG_STATE = 1 << 18;
         /// Resizing the queues: always refused.
         const CAP = 1 << 19;
@@ -105,6 +105,32 @@ impl QpState {
     }
 }
 
+/// State of path migration, with the verbs' codes (IBTA 17.2.8.1). A RoCE port has no alternate
+/// path, so it is always the first.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum PathMigration {
+    /// On its only path.
+    #[default]
+    Migrated = 0,
+    /// Ready for a new alternate path.
+    Rearm = 1,
+    /// Has an alternate path.
+    Armed = 2,
+}
+
+impl PathMigration {
+    /// From the verbs' code.
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            0 => Self::Migrated,
+            1 => Self::Rearm,
+            2 => Self::Armed,
+            _ => return None,
+        })
+    }
+}
+
 /// Where packets of a connection go, and from which of our GIDs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Address {
@@ -139,7 +165,7 @@ impl Address {
 pub struct QpAttr {
     /// Target state.
     pub state: QpState,
-    /// The state the caller believes the QP to be in.
+    /// The state the caller believes the QP to be in; in answers to queries, the state.
     pub current_state: QpState,
     /// Raise SQ_DRAINED when SQD is reached.
     pub sqd_event: bool,
@@ -173,4 +199,8 @@ pub struct QpAttr {
     pub min_rnr_timer: u8,
     /// The peer's QP.
     pub dest_qpn: Qpn,
+    /// Path migration: [`PathMigration::Migrated`] is the only value allowed.
+    pub path_migration: PathMigration,
+    /// In answers to queries only: SQD is reached, but messages that began before are not done.
+    pub sq_draining: bool,
 }

@@ -15,6 +15,7 @@ use crate::attr::Access;
 use crate::memory::{CopyFault, Gather, Memory, Source, Stretch};
 use crate::object::PdId;
 use crate::shared::Shared;
+use crate::unit::{Payload, bytes_of};
 use crate::work::Sge;
 
 /// Why bytes did not get where they should.
@@ -48,23 +49,31 @@ pub(crate) fn total(sges: &[Sge]) -> u64 {
     sges.iter().map(|sge| u64::from(sge.length)).sum()
 }
 
-/// The payload of a unit that arrives.
-pub(crate) enum Payload<'a, R, M> {
+/// The bytes that a unit carries, wherever they are.
+pub(crate) enum Carried<'a, R, M> {
     /// Stretches of the sender's memory.
     Stretches(&'a [Stretch<R>], &'a M),
     /// What a packet brought.
     Bytes(&'a [u8]),
 }
 
-impl<R, M> Clone for Payload<'_, R, M> {
+impl<R, M> Clone for Carried<'_, R, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R, M> Copy for Payload<'_, R, M> {}
+impl<R, M> Copy for Carried<'_, R, M> {}
 
-impl<'a, R, M> Payload<'a, R, M> {
+impl<'a, R, M> Carried<'a, R, M> {
+    #[inline]
+    pub(crate) fn request(payload: &'a Payload<R>, source: Source<'a, M>) -> Self {
+        match payload {
+            Payload::Memory(stretches) => Self::new(stretches, source),
+            Payload::Inline(inline) => Self::Bytes(inline.bytes()),
+        }
+    }
+
     #[inline]
     pub(crate) fn new(stretches: &'a [Stretch<R>], source: Source<'a, M>) -> Self {
         match source {
@@ -77,15 +86,13 @@ impl<'a, R, M> Payload<'a, R, M> {
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         match self {
-            Self::Stretches(stretches, _) => {
-                stretches.iter().map(|part| u64::from(part.length)).sum()
-            }
+            Self::Stretches(stretches, _) => bytes_of(stretches),
             Self::Bytes(bytes) => bytes.len() as u64,
         }
     }
 }
 
-impl<R, M: Memory<Region = R>> Payload<'_, R, M> {
+impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
     /// Copies it into one region from `offset` on.
     pub(crate) fn store(self, region: &R, offset: u64, memory: &M) -> Result<(), CopyFault> {
         match self {
@@ -157,12 +164,12 @@ impl<R> Shared<R> {
         &self,
         pd: PdId,
         (sges, offset): (&[Sge], u32),
-        payload: Payload<'_, R, M>,
+        payload: Carried<'_, R, M>,
         memory: &M,
     ) -> Result<(), MoveError> {
         let (stretches, source) = match payload {
-            Payload::Stretches(stretches, source) => (stretches, source),
-            Payload::Bytes(bytes) => return self.scatter_bytes(pd, (sges, offset), bytes, memory),
+            Carried::Stretches(stretches, source) => (stretches, source),
+            Carried::Bytes(bytes) => return self.scatter_bytes(pd, (sges, offset), bytes, memory),
         };
         let mut at = offset;
         for part in stretches {

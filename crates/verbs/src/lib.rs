@@ -48,3 +48,4 @@ pub use requester::SEND_WINDOW;
 pub use responder::ReceiveQueue;
 pub use srq::RECEIVE_WINDOW;
 pub use time::Time;
+pub use work::INLINE_MAX;

@@ -172,6 +172,43 @@ pub struct QpSpec {
     pub srq: Option<SrqId>,
     /// Every send work request completes with a completion, flagged or not.
     pub signal_all: bool,
+    /// Datagrams that it sends to a multicast group are not delivered to itself, should it be
+    /// attached to that group (`IBV_QP_CREATE_BLOCK_SELF_MCAST_LB`).
+    pub block_own_multicast: bool,
+    /// What its owner was promised.
+    pub capacity: Capacity,
+}
+
+impl QpSpec {
+    /// Without shared receive queue, completions for flagged requests only, and nothing promised.
+    pub fn new(qp_type: QpType, pd: PdId, send_cq: CqId, recv_cq: CqId) -> Self {
+        Self {
+            qp_type,
+            pd,
+            send_cq,
+            recv_cq,
+            srq: None,
+            signal_all: false,
+            block_own_multicast: false,
+            capacity: Capacity::default(),
+        }
+    }
+}
+
+/// Sizes of a queue pair's queues. The front end, whose rings they are, keeps to them; the engine
+/// only knows them for answers ([`crate::Hca::qp_spec`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Capacity {
+    /// Send work requests.
+    pub send_wrs: u32,
+    /// Receive work requests.
+    pub recv_wrs: u32,
+    /// Buffers of a send.
+    pub send_sges: u32,
+    /// Buffers of a receive.
+    pub recv_sges: u32,
+    /// Bytes of an inline payload, at most [`crate::INLINE_MAX`].
+    pub inline_bytes: u32,
 }
 
 /// What an adapter is made with.

@@ -4,9 +4,11 @@
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
 //! would be on a wire and a connection may change its path at any message boundary.
 
+use alloc::sync::Arc;
+
 use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 
-use crate::memory::Gather;
+use crate::memory::{Gather, Stretch};
 use crate::work::{Imm, Remote};
 
 /// Addresses of a unit, and the IP fields that a datagram's receiver sees.
@@ -76,6 +78,65 @@ pub enum RequestTail {
     Invalidate(Rkey),
 }
 
+/// Bytes of a request unit, for whoever delivers it or puts it on a wire.
+#[derive(Clone, Debug)]
+pub enum Payload<R> {
+    /// By reference into the sender's memory; empty when a packet brought the bytes.
+    Memory(Gather<R>),
+    /// The unit has them itself.
+    Inline(Inline),
+}
+
+impl<R> Default for Payload<R> {
+    fn default() -> Self {
+        Self::Memory(Gather::new())
+    }
+}
+
+impl<R> Payload<R> {
+    /// How many bytes it holds.
+    #[inline]
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Memory(stretches) => bytes_of(stretches),
+            Self::Inline(inline) => inline.bytes().len() as u64,
+        }
+    }
+}
+
+/// Bytes that stretches hold together.
+#[inline]
+pub(crate) fn bytes_of<R>(stretches: &[Stretch<R>]) -> u64 {
+    stretches.iter().map(|part| u64::from(part.length)).sum()
+}
+
+/// A part of an inline payload; cloning shares the bytes.
+#[derive(Clone, Debug)]
+pub struct Inline {
+    whole: Arc<[u8]>,
+    start: u32,
+    end: u32,
+}
+
+impl Inline {
+    /// `length` bytes from `offset` on, as far as there are so many.
+    pub(crate) fn part(whole: &Arc<[u8]>, offset: u32, length: u32) -> Self {
+        let most = whole.len() as u32;
+        let start = offset.min(most);
+        Self {
+            whole: Arc::clone(whole),
+            start,
+            end: start.saturating_add(length).min(most),
+        }
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.whole[self.start as usize..self.end as usize]
+    }
+}
+
 /// A request unit.
 #[derive(Clone, Debug)]
 pub struct Request<R> {
@@ -103,8 +164,8 @@ pub struct Request<R> {
     pub solicited: bool,
     /// Ask for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5.1.1).
     pub ack_request: bool,
-    /// Bytes, by reference into the sender's memory.
-    pub payload: Gather<R>,
+    /// Bytes.
+    pub payload: Payload<R>,
 }
 
 /// Why a responder refuses (IBTA 9.7.5.2.8).

@@ -1,9 +1,12 @@
 //! Work requests that go in and completions and events that come out.
 
+use alloc::sync::Arc;
+
 use smallvec::SmallVec;
 use vrdma_wire::{Gid, Lkey, Qkey, Qpn, Rkey};
 
 use crate::attr::{Access, Address};
+use crate::buffers::total;
 use crate::object::{CqId, QpId, SrqId};
 
 /// One local buffer.
@@ -134,8 +137,46 @@ pub struct SendWr<R> {
     pub solicited: bool,
     /// Local buffers.
     pub sges: SgeList,
+    /// Payload of a SEND or WRITE in place of `sges`, at most [`INLINE_MAX`] bytes.
+    pub inline: Option<Arc<[u8]>>,
     /// Destination, for datagram QPs.
     pub datagram: Option<Datagram>,
+}
+
+/// Longest inline payload. What a send queue can hold of them stays a quarter of a megabyte.
+pub const INLINE_MAX: usize = 1024;
+
+impl<R> SendWr<R> {
+    /// Without buffers, flags and destination.
+    pub fn new(id: u64, op: SendOp<R>) -> Self {
+        Self {
+            id,
+            op,
+            fence: false,
+            signaled: false,
+            solicited: false,
+            sges: SgeList::new(),
+            inline: None,
+            datagram: None,
+        }
+    }
+
+    /// Bytes of the local buffers or of the inline payload.
+    #[inline]
+    pub(crate) fn local_bytes(&self) -> u64 {
+        match &self.inline {
+            None => total(&self.sges),
+            Some(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether an inline payload is short enough and goes with the operation.
+    #[inline]
+    pub(crate) fn inline_is_valid(&self) -> bool {
+        self.inline
+            .as_ref()
+            .is_none_or(|bytes| bytes.len() <= INLINE_MAX && self.op.has_payload())
+    }
 }
 
 /// A receive work request.

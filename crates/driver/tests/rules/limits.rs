@@ -214,15 +214,16 @@ fn rule_67_one_unit_is_bounded() {
     let longest = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&longest);
     pair.fabric.lose(move |unit| {
-        let payload = match unit {
-            vrdma_driver::Unit::Request(request) => &request.payload,
+        let length = match unit {
+            vrdma_driver::Unit::Request(request) => request.payload.length(),
             vrdma_driver::Unit::Response(response) => match &response.body {
-                vrdma_verbs::unit::ResponseBody::Read(data) => data,
+                vrdma_verbs::unit::ResponseBody::Read(data) => {
+                    data.iter().map(|stretch| u64::from(stretch.length)).sum()
+                }
                 _ => return false,
             },
         };
-        let length: usize = payload.iter().map(|stretch| stretch.length as usize).sum();
-        seen.fetch_max(length, Ordering::Relaxed);
+        seen.fetch_max(length as usize, Ordering::Relaxed);
         false
     });
     let (addr, rkey) = pair.b.remote(0);

@@ -68,13 +68,13 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
         _ => return Err(Errno::Invalid),
     };
     let srq = SrqId(request.srq_handle.get());
+    let pd = PdId(request.pd_handle.get());
+    let send_cq = CqId(request.send_cq_handle.get());
+    let recv_cq = CqId(request.recv_cq_handle.get());
     Ok(QpSpec {
-        qp_type,
-        pd: PdId(request.pd_handle.get()),
-        send_cq: CqId(request.send_cq_handle.get()),
-        recv_cq: CqId(request.recv_cq_handle.get()),
         srq: (request.is_srq == 1).then_some(srq),
         signal_all: request.sq_sig_all != 0,
+        ..QpSpec::new(qp_type, pd, send_cq, recv_cq)
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Attributes that the mask does not name hold garbage, so a value is only judged when it is named.
 
-use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
+use vrdma_verbs::attr::{Access, Address, AttrMask, PathMigration, QpAttr, QpState};
 use vrdma_wire::{Gid, Mtu, Psn, Qkey, Qpn};
 
 use super::Errno;
@@ -27,6 +27,10 @@ pub(super) fn parse(request: &ModifyQp) -> Result<(QpAttr, AttrMask), Errno> {
     }
     if mask.contains(AttrMask::PATH_MTU) {
         attr.path_mtu = Mtu::from_code(raw.path_mtu.get()).ok_or(Errno::Invalid)?;
+    }
+    if mask.contains(AttrMask::PATH_MIG_STATE) {
+        let code = raw.path_mig_state.get();
+        attr.path_migration = PathMigration::from_code(code).ok_or(Errno::Invalid)?;
     }
     if mask.contains(AttrMask::DEST_QPN) {
         attr.dest_qpn = Qpn::new(raw.dest_qp_num.get()).ok_or(Errno::Invalid)?;
@@ -78,6 +82,7 @@ pub(super) fn encode(attr: &QpAttr, sizes: &QpSizes) -> QpAttributes {
         qp_state: (attr.state as u32).into(),
         cur_qp_state: (attr.state as u32).into(),
         path_mtu: attr.path_mtu.code().into(),
+        path_mig_state: u32::from(attr.path_migration as u8).into(),
         qkey: attr.qkey.0.into(),
         rq_psn: attr.rq_psn.get().into(),
         sq_psn: attr.sq_psn.get().into(),
@@ -85,6 +90,7 @@ pub(super) fn encode(attr: &QpAttr, sizes: &QpSizes) -> QpAttributes {
         qp_access_flags: attr.access.bits().into(),
         pkey_index: attr.pkey_index.into(),
         en_sqd_async_notify: attr.sqd_event.into(),
+        sq_draining: attr.sq_draining.into(),
         max_rd_atomic: attr.max_rd_atomic,
         max_dest_rd_atomic: attr.max_dest_rd_atomic,
         min_rnr_timer: attr.min_rnr_timer,

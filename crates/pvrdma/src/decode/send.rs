@@ -51,13 +51,12 @@ pub(crate) fn decode(
         Err(status) => (SgeList::new(), SendOp::Refused(status), None),
     };
     Ok(SendWr {
-        id: header.wr_id.get(),
-        op,
         fence: flags & send_flag::FENCE != 0,
         signaled: flags & send_flag::SIGNALED != 0,
         solicited: flags & send_flag::SOLICITED != 0,
         sges,
         datagram,
+        ..SendWr::new(header.wr_id.get(), op)
     })
 }
 

@@ -13,7 +13,7 @@ use crate::hca::Hca;
 use crate::memory::Gather;
 use crate::packet::{Arrival, Content};
 use crate::qp::Qp;
-use crate::unit::{Nak, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
+use crate::unit::{Nak, Payload, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
 use crate::work::{Imm, Remote};
 
 /// Why a packet says nothing to this adapter.
@@ -121,7 +121,7 @@ fn bare<R>(packet: &Packet<'_>) -> Request<R> {
         tail: None,
         solicited: bth.solicited,
         ack_request: bth.ack_request,
-        payload: Gather::new(),
+        payload: Payload::default(),
     }
 }
 

@@ -6,7 +6,8 @@ use vrdma_wire::{
     Reth, RnrTimer, Service, Syndrome, TrafficClass, Transport,
 };
 
-use crate::memory::{Gather, Memory};
+use crate::buffers::Carried;
+use crate::memory::{Memory, Source};
 use crate::packet::{FrameError, Link, Reply};
 use crate::unit::{Nak, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
 use crate::work::Remote;
@@ -30,7 +31,8 @@ pub fn request_frame<'b, M: Memory>(
     bth.ack_request = request.ack_request;
     let ends = (request.source, request.destination);
     let path = path(&request.route, link, ends, request.service != Service::Ud)?;
-    build(&path, (bth, extension), (&request.payload, memory), buffer)
+    let content = Carried::request(&request.payload, Source::Memory(memory));
+    build(&path, (bth, extension), content, buffer)
 }
 
 /// The frame of an answer, as [`request_frame`].
@@ -43,7 +45,6 @@ pub fn reply_frame<'b, M: Memory>(
     link: &Link,
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], FrameError> {
-    let nothing = Gather::new();
     match reply {
         Reply::Response {
             response,
@@ -54,9 +55,9 @@ pub fn reply_frame<'b, M: Memory>(
             let position = Position::new(*first, *last);
             let opcode = opcode(Service::Rc, operation, position, extension.carries())?;
             let bth = Bth::new(opcode, response.destination, response.psn);
-            let payload = match &response.body {
-                ResponseBody::Read(data) => data,
-                _ => &nothing,
+            let content = match &response.body {
+                ResponseBody::Read(data) => Carried::Stretches(data, memory),
+                _ => Carried::Bytes(&[]),
             };
             let ends = (response.source, response.destination);
             let path = path(
@@ -65,7 +66,7 @@ pub fn reply_frame<'b, M: Memory>(
                 ends,
                 operation == Operation::ReadResponse,
             )?;
-            build(&path, (bth, extension), (payload, memory), buffer)
+            build(&path, (bth, extension), content, buffer)
         }
         Reply::Congestion {
             route,
@@ -74,7 +75,7 @@ pub fn reply_frame<'b, M: Memory>(
         } => {
             let path = path(route, link, (*source, *destination), false)?;
             let headers = (Cnp::bth(*destination), Extension::Cnp(Cnp));
-            build(&path, headers, (&nothing, memory), buffer)
+            build(&path, headers, Carried::<_, M>::Bytes(&[]), buffer)
         }
     }
 }
@@ -82,14 +83,20 @@ pub fn reply_frame<'b, M: Memory>(
 fn build<'b, M: Memory>(
     path: &Path,
     (bth, extension): (Bth, Extension),
-    (payload, memory): (&Gather<M::Region>, &M),
+    content: Carried<'_, M::Region, M>,
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], FrameError> {
     let transport = Transport::new(bth, extension).ok_or(FrameError::NotAPacket)?;
-    let length: u64 = payload.iter().map(|part| u64::from(part.length)).sum();
-    let length = usize::try_from(length).map_err(|_| FrameError::NotAPacket)?;
+    let length = usize::try_from(content.length()).map_err(|_| FrameError::NotAPacket)?;
     let mut builder = PacketBuilder::new(path, &transport, length, buffer)?;
-    for part in payload {
+    let (stretches, memory) = match content {
+        Carried::Stretches(stretches, memory) => (stretches, memory),
+        Carried::Bytes(bytes) => {
+            builder.push(bytes);
+            return Ok(builder.finish());
+        }
+    };
+    for part in stretches {
         builder = builder
             .push_with(part.length as usize, |room| {
                 memory.read(&part.region, part.offset, room)

@@ -1,6 +1,6 @@
 //! Values of attributes: what is allowed, and which of them a mask takes over.
 
-use crate::attr::{Address, AttrMask, QpAttr, QpState};
+use crate::attr::{Address, AttrMask, PathMigration, QpAttr, QpState};
 use crate::error::Error;
 use crate::object::{Limits, QpType};
 use crate::qp::state::transition;
@@ -62,6 +62,7 @@ fn value_is_valid(limits: &Limits, attr: &QpAttr, flag: AttrMask) -> bool {
         AttrMask::RNR_RETRY => attr.rnr_retry <= RETRIES_MAX,
         AttrMask::MIN_RNR_TIMER => attr.min_rnr_timer <= RNR_TIMER_MAX,
         AttrMask::MAX_QP_RD_ATOMIC => attr.max_rd_atomic <= limits.rd_atomic,
+        AttrMask::PATH_MIG_STATE => attr.path_migration == PathMigration::Migrated,
         AttrMask::MAX_DEST_RD_ATOMIC => attr.max_dest_rd_atomic <= limits.rd_atomic,
         _ => true,
     }

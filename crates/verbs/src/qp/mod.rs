@@ -183,6 +183,7 @@ impl<R: Clone> Hca<R> {
             current_state: qp.attr.state,
             sq_psn: qp.requester.next_psn(),
             rq_psn: qp.responder.expected(),
+            sq_draining: qp.is_draining(),
             ..qp.attr
         })
     }

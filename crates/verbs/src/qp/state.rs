@@ -6,7 +6,8 @@
 //!                            └── SQE (unreliable services)
 //! ```
 //!
-//! The alternate path and resized queues do not exist here, so their bits are in no row.
+//! The alternate path and resized queues do not exist here, so their bits are in no row; the state of
+//! path migration may be set to what it is.
 
 use crate::attr::{AttrMask, QpState};
 use crate::object::QpType;
@@ -38,10 +39,21 @@ const DATAGRAM_RESUME: Option<Masks> = masks(&[], &[A::CUR_STATE, A::QKEY]);
 
 const DATAGRAM_RTS: Option<Masks> = masks(&[A::SQ_PSN], &[A::CUR_STATE, A::QKEY]);
 
-const CONNECTED_RESUME: Option<Masks> =
-    masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS, A::MIN_RNR_TIMER]);
+const CONNECTED_RESUME: Option<Masks> = masks(
+    &[],
+    &[
+        A::CUR_STATE,
+        A::ACCESS_FLAGS,
+        A::MIN_RNR_TIMER,
+        A::PATH_MIG_STATE,
+    ],
+);
 
-const UNANSWERED_RESUME: Option<Masks> = masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS]);
+const UNANSWERED_RESUME: Option<Masks> =
+    masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS, A::PATH_MIG_STATE]);
+
+/// From SQE: the kernel's table, which programs follow, has no path migration there.
+const UNANSWERED_RECOVER: Option<Masks> = masks(&[], &[A::CUR_STATE, A::ACCESS_FLAGS]);
 
 const TRANSITIONS: &[Row] = &[
     Row {
@@ -92,9 +104,17 @@ const TRANSITIONS: &[Row] = &[
                 A::SQ_PSN,
                 A::MAX_QP_RD_ATOMIC,
             ],
-            &[A::CUR_STATE, A::ACCESS_FLAGS, A::MIN_RNR_TIMER],
+            &[
+                A::CUR_STATE,
+                A::ACCESS_FLAGS,
+                A::MIN_RNR_TIMER,
+                A::PATH_MIG_STATE,
+            ],
         ),
-        uc: masks(&[A::SQ_PSN], &[A::CUR_STATE, A::ACCESS_FLAGS]),
+        uc: masks(
+            &[A::SQ_PSN],
+            &[A::CUR_STATE, A::ACCESS_FLAGS, A::PATH_MIG_STATE],
+        ),
         ud: DATAGRAM_RTS,
         gsi: DATAGRAM_RTS,
     },
@@ -131,9 +151,13 @@ const TRANSITIONS: &[Row] = &[
                 A::PKEY_INDEX,
                 A::ACCESS_FLAGS,
                 A::MIN_RNR_TIMER,
+                A::PATH_MIG_STATE,
             ],
         ),
-        uc: masks(&[], &[A::AV, A::PKEY_INDEX, A::ACCESS_FLAGS]),
+        uc: masks(
+            &[],
+            &[A::AV, A::PKEY_INDEX, A::ACCESS_FLAGS, A::PATH_MIG_STATE],
+        ),
         ud: DATAGRAM_KEYS,
         gsi: DATAGRAM_KEYS,
     },
@@ -149,7 +173,7 @@ const TRANSITIONS: &[Row] = &[
         from: Sqe,
         to: Rts,
         rc: None,
-        uc: UNANSWERED_RESUME,
+        uc: UNANSWERED_RECOVER,
         ud: DATAGRAM_RESUME,
         gsi: DATAGRAM_RESUME,
     },

@@ -2,7 +2,7 @@
 
 use vrdma_wire::{Gid, Psn, Qpn};
 
-use crate::buffers::{MoveError, Payload};
+use crate::buffers::{Carried, MoveError};
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};
 use crate::qp::Qp;
@@ -89,7 +89,7 @@ impl<R: Clone> Answer<'_, R> {
             ResponseBody::Nak(Nak::Sequence) => self.gap(),
             ResponseBody::Nak(Nak::ReceiverNotReady(code)) => self.not_ready(*code),
             ResponseBody::Nak(nak) => self.refused(nak_status(*nak)),
-            ResponseBody::Read(data) => self.data(Payload::new(data, source), memory),
+            ResponseBody::Read(data) => self.data(Carried::new(data, source), memory),
             ResponseBody::Atomic(old) => self.word(*old, memory),
             ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
         }
@@ -145,7 +145,7 @@ impl<R: Clone> Answer<'_, R> {
         (awaited.begin == self.psn && oldest.phase == Phase::Started).then_some(oldest)
     }
 
-    fn data<M: Memory<Region = R>>(&mut self, data: Payload<'_, R, M>, memory: &M) {
+    fn data<M: Memory<Region = R>>(&mut self, data: Carried<'_, R, M>, memory: &M) {
         if !self.reached(self.psn) {
             return;
         }

@@ -162,7 +162,7 @@ impl<R> Requester<R> {
     }
 
     /// No message is under way; posted ones may wait.
-    fn is_drained(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         self.is_answered() && !self.queue.iter().any(|p| p.phase == Phase::Started)
     }
 
@@ -183,6 +183,11 @@ impl<R> Qp<R> {
     #[inline]
     pub(crate) fn sends(&self) -> bool {
         matches!(self.attr.state, QpState::Rts | QpState::Sqd)
+    }
+
+    /// SQD lets what has begun end first.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.attr.state == QpState::Sqd && !self.requester.is_drained()
     }
 
     /// Raises the event that SQD promised, once nothing is under way (IBTA 11.6.3.1).

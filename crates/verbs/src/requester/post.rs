@@ -40,10 +40,14 @@ impl<R: Clone> Hca<R> {
 
     /// Appends a send work request. In ERR and SQE it comes back flushed at once.
     ///
-    /// Errors: `InvalidHandle`, `InvalidState` (before RTS), `Exhausted` (see [`Hca::send_room`]).
+    /// Errors: `InvalidHandle`, `InvalidState` (before RTS), `Exhausted` (see [`Hca::send_room`]),
+    /// `InvalidAttribute` (an inline payload that is too long, or not of a SEND or WRITE).
     #[inline]
     pub fn post_send(&mut self, id: QpId, wr: SendWr<R>) -> Result<(), Error> {
         let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
+        if !wr.inline_is_valid() {
+            return Err(Error::InvalidAttribute);
+        }
         match qp.state() {
             QpState::Reset | QpState::Init | QpState::Rtr => return Err(Error::InvalidState),
             QpState::Sqe | QpState::Err => {

@@ -1,7 +1,6 @@
 //! Starting a request: everything that can be wrong with it on our side.
 
 use crate::attr::Access;
-use crate::buffers::total;
 use crate::counters::Traffic;
 use crate::object::QpType;
 use crate::qp::{PORT, Qp};
@@ -55,6 +54,19 @@ impl<R> SendOp<R> {
             | Self::CompareSwap { .. }
             | Self::FetchAdd { .. } => qp_type == QpType::Rc,
         }
+    }
+
+    /// Whether the local buffers are what is sent.
+    pub(crate) fn has_payload(&self) -> bool {
+        matches!(
+            self,
+            Self::Send
+                | Self::SendImm(_)
+                | Self::SendInvalidate(_)
+                | Self::Write(_)
+                | Self::WriteImm(..)
+                | Self::Refused(_)
+        )
     }
 
     pub(crate) fn is_atomic(&self) -> bool {
@@ -134,7 +146,7 @@ impl<R: Clone> Qp<R> {
     }
 
     fn checked_length(&self, shared: &Shared<R>, wr: &SendWr<R>) -> Result<u32, Status> {
-        let bytes = total(&wr.sges);
+        let bytes = wr.local_bytes();
         if wr.op.is_atomic() {
             let enough = bytes >= u64::from(ATOMIC_BYTES);
             return enough.then_some(ATOMIC_BYTES).ok_or(Status::LocQpOp);

@@ -4,7 +4,6 @@ use vrdma_wire::{Mtu, Qkey};
 
 use crate::attr::QpState;
 use crate::hca::Hca;
-use crate::memory::Gather;
 use crate::object::QpId;
 use crate::path::{Known, Pace, Paths};
 use crate::qp::Qp;
@@ -12,7 +11,7 @@ use crate::requester::start::Start;
 use crate::requester::{Awaited, Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::unit::{Request, RequestOp, RequestTail, Route};
+use crate::unit::{Inline, Payload, Request, RequestOp, RequestTail, Route};
 use crate::work::{Remote, SendOp, SendWr, Status};
 
 /// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
@@ -214,7 +213,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn unit(&self, cut: Cut, route: Route, payload: Gather<R>) -> Request<R> {
+    fn unit(&self, cut: Cut, route: Route, payload: Payload<R>) -> Request<R> {
         let requester = &self.requester;
         let Pending { wr, length, .. } = &requester.queue[requester.cursor];
         let answered = wr.op.is_read_or_atomic();
@@ -242,13 +241,18 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    fn payload(&self, shared: &Shared<R>, cut: Cut) -> Result<Gather<R>, Status> {
+    fn payload(&self, shared: &Shared<R>, cut: Cut) -> Result<Payload<R>, Status> {
         let wr = &self.requester.queue[self.requester.cursor].wr;
         if wr.op.is_read_or_atomic() {
-            return Ok(Gather::new());
+            return Ok(Payload::default());
+        }
+        if let Some(bytes) = &wr.inline {
+            let part = Inline::part(bytes, cut.offset, cut.length);
+            return Ok(Payload::Inline(part));
         }
         shared
             .gather(self.spec.pd, &wr.sges, cut.offset, cut.length)
+            .map(Payload::Memory)
             .ok_or(Status::LocProt)
     }
 

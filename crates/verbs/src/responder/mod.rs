@@ -28,7 +28,7 @@ use vrdma_wire::{Psn, Service};
 pub use receive::ReceiveQueue;
 pub(crate) use replies::Replies;
 
-use crate::buffers::Payload;
+use crate::buffers::Carried;
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};
 use crate::qp::Qp;
@@ -117,7 +117,7 @@ pub(crate) struct Delivery<'a, R, M> {
     qp: &'a mut Qp<R>,
     shared: &'a mut Shared<R>,
     request: &'a Request<R>,
-    payload: Payload<'a, R, M>,
+    payload: Carried<'a, R, M>,
     /// Bytes of it.
     bytes: u64,
     memory: &'a M,
@@ -140,7 +140,7 @@ impl<R: Clone> Hca<R> {
             *reason.counter(&mut shared.counters.drops) += 1;
             return None;
         }
-        let payload = Payload::new(&request.payload, source);
+        let payload = Carried::request(&request.payload, source);
         let mut delivery = Delivery {
             qp: qp?,
             shared,

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use vrdma_wire::{Gid, Mtu, Psn, Qkey, Qpn};
 
-use crate::attr::{Access, Address, QpAttr, QpState};
+use crate::attr::{Access, Address, PathMigration, QpAttr, QpState};
 use crate::object::{Limits, QpType};
 use crate::saved::{RestoreError, check, record};
 use crate::work::Status;
@@ -184,5 +184,7 @@ pub(super) fn restore_attr(saved: &record::Attr) -> Result<QpAttr, RestoreError>
         max_dest_rd_atomic: narrow(saved.max_dest_rd_atomic, WHAT)?,
         min_rnr_timer: narrow(saved.min_rnr_timer, WHAT)?,
         dest_qpn: qpn(saved.dest_qpn)?,
+        path_migration: PathMigration::Migrated,
+        sq_draining: false,
     })
 }

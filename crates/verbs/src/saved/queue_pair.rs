@@ -5,8 +5,7 @@ use alloc::collections::VecDeque;
 use vrdma_wire::{Psn, Rkey};
 
 use crate::attr::AttrMask;
-use crate::buffers::total;
-use crate::object::{CqId, PdId, QpId, QpSpec, QpType, SrqId};
+use crate::object::{Capacity, CqId, PdId, QpId, QpSpec, QpType, SrqId};
 use crate::qp::{Qp, values_are_valid};
 use crate::requester::{Drain, Pending, Phase, Requester, SEND_WINDOW};
 use crate::responder::{Message, Replay, Replies, Responder};
@@ -29,10 +28,34 @@ pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
         recv_cq: qp.spec.recv_cq.0,
         srq: qp.spec.srq.map(|srq| srq.0),
         signal_all: qp.spec.signal_all,
+        block_own_multicast: qp.spec.block_own_multicast,
+        capacity: save_capacity(&qp.spec.capacity),
         attr: save_attr(&qp.attr),
         requester: save_requester(&qp.requester, region),
         responder: save_responder(&qp.responder),
     }
+}
+
+/// Left out when nothing was promised.
+fn save_capacity(capacity: &Capacity) -> Option<record::Capacity> {
+    let saved = record::Capacity {
+        send_wrs: capacity.send_wrs,
+        recv_wrs: capacity.recv_wrs,
+        send_sges: capacity.send_sges,
+        recv_sges: capacity.recv_sges,
+        inline_bytes: capacity.inline_bytes,
+    };
+    (*capacity != Capacity::default()).then_some(saved)
+}
+
+fn restore_capacity(saved: Option<&record::Capacity>) -> Capacity {
+    saved.map_or(Capacity::default(), |saved| Capacity {
+        send_wrs: saved.send_wrs,
+        recv_wrs: saved.recv_wrs,
+        send_sges: saved.send_sges,
+        recv_sges: saved.recv_sges,
+        inline_bytes: saved.inline_bytes,
+    })
 }
 
 /// The objects that it names have to be there already.
@@ -48,6 +71,8 @@ pub(super) fn restore<R>(
         recv_cq: CqId(saved.recv_cq),
         srq: saved.srq.map(SrqId),
         signal_all: saved.signal_all,
+        block_own_multicast: saved.block_own_multicast,
+        capacity: restore_capacity(saved.capacity.as_ref()),
     };
     check_references(&spec, shared)?;
     let owner = shared.pds.get(saved.pd).map(|pd| pd.owner);
@@ -168,7 +193,7 @@ fn check_pending<R>(pending: &Pending<R>, qp: &Qp<R>) -> Result<(), RestoreError
     if pending.phase != Phase::Started {
         return Ok(());
     }
-    let bytes = total(&pending.wr.sges);
+    let bytes = pending.wr.local_bytes();
     let right_length = bytes == u64::from(pending.length) || pending.wr.op.is_atomic();
     let packets = qp.attr.path_mtu.packets(pending.length);
     let right = qp.is_connected() && right_length && pending.packets == packets;

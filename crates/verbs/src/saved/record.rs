@@ -160,7 +160,7 @@ pub(super) struct Qp {
     pub(super) id: u32,
     #[prost(uint32, tag = "2")]
     pub(super) qpn: u32,
-    /// 0 GSI, 1 RC, 2 UD.
+    /// 0 GSI, 1 RC, 2 UD, 3 UC.
     #[prost(uint32, tag = "3")]
     pub(super) qp_type: u32,
     #[prost(uint32, tag = "4")]
@@ -179,6 +179,25 @@ pub(super) struct Qp {
     pub(super) requester: Requester,
     #[prost(message, required, tag = "11")]
     pub(super) responder: Responder,
+    #[prost(bool, tag = "12")]
+    pub(super) block_own_multicast: bool,
+    #[prost(message, optional, tag = "13")]
+    pub(super) capacity: Option<Capacity>,
+}
+
+/// Sizes of the queues as their owner knows them.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Capacity {
+    #[prost(uint32, tag = "1")]
+    pub(super) send_wrs: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) recv_wrs: u32,
+    #[prost(uint32, tag = "3")]
+    pub(super) send_sges: u32,
+    #[prost(uint32, tag = "4")]
+    pub(super) recv_sges: u32,
+    #[prost(uint32, tag = "5")]
+    pub(super) inline_bytes: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -383,6 +402,9 @@ pub(super) struct Send {
     pub(super) status: u32,
     #[prost(message, optional, tag = "15")]
     pub(super) bind: Option<Bind>,
+    /// Payload in place of buffers.
+    #[prost(bytes = "vec", optional, tag = "16")]
+    pub(super) inline: Option<Vec<u8>>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -1,5 +1,6 @@
 //! Work requests and their records.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use vrdma_wire::{Lkey, Qkey, Rkey};
@@ -58,6 +59,7 @@ pub(super) fn save_send<R>(wr: &SendWr<R>, region: SaveRegion<'_, R>) -> record:
         signaled: wr.signaled,
         solicited: wr.solicited,
         sges: save_sges(&wr.sges),
+        inline: wr.inline.as_ref().map(|bytes| bytes.to_vec()),
         datagram: wr.datagram.as_ref().map(save_datagram),
         ..Default::default()
     };
@@ -122,15 +124,18 @@ pub(super) fn restore_send<R>(
     saved: &record::Send,
     region: FindRegion<'_, R>,
 ) -> Result<SendWr<R>, RestoreError> {
-    Ok(SendWr {
+    let wr = SendWr {
         id: saved.id,
         op: restore_op(saved, region)?,
         fence: saved.fence,
         signaled: saved.signaled,
         solicited: saved.solicited,
         sges: restore_sges(&saved.sges)?,
+        inline: saved.inline.as_deref().map(Arc::from),
         datagram: saved.datagram.as_ref().map(restore_datagram).transpose()?,
-    })
+    };
+    check(wr.inline_is_valid(), "an inline payload is out of place")?;
+    Ok(wr)
 }
 
 fn restore_op<R>(

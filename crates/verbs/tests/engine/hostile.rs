@@ -4,7 +4,9 @@
 use proptest::prelude::*;
 use vrdma_verbs::memory::Stretch;
 use vrdma_verbs::object::QpType;
-use vrdma_verbs::unit::{Nak, Request, RequestOp, RequestTail, Response, ResponseBody, Route};
+use vrdma_verbs::unit::{
+    Nak, Payload, Request, RequestOp, RequestTail, Response, ResponseBody, Route,
+};
 use vrdma_verbs::work::{Imm, Remote, SendOp};
 use vrdma_wire::{Mtu, Rkey};
 
@@ -151,7 +153,7 @@ impl Target {
             tail,
             solicited: false,
             ack_request: true,
-            payload: self.payload(draft),
+            payload: Payload::Memory(self.payload(draft)),
         }
     }
 

@@ -23,6 +23,18 @@ fn lose(pair: &mut Pair, times: usize, picked: impl Fn(&Unit) -> bool + 'static)
     });
 }
 
+/// Loses every other unit until `times` are lost.
+pub(crate) fn lose_every_other(pair: &mut Pair, times: usize) {
+    let mut seen = 0;
+    pair.fates(move |_| {
+        seen += 1;
+        match seen % 2 == 1 && seen < 2 * times {
+            true => Fate::Lose,
+            false => Fate::Arrive,
+        }
+    });
+}
+
 fn is_request(unit: &Unit) -> bool {
     matches!(unit, Unit::Request(_))
 }

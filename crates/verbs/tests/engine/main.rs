@@ -3,6 +3,7 @@
 mod connection;
 mod datagrams;
 mod hostile;
+mod inline;
 mod loss;
 mod named_elsewhere;
 mod objects;

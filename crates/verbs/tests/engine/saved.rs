@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType, WindowKind};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
-use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, Status};
+use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, SendWr, Status};
 use vrdma_verbs::{Hca, Pace, Source, Time};
 use vrdma_wire::{Mtu, Qpn, Rkey};
 
@@ -94,6 +94,11 @@ fn furnished() -> Node {
     let mut wr = send_wr(99, SendOp::Send, &[]);
     wr.datagram = Some(datagram(node.name()));
     node.post(wr);
+    let inline = SendWr {
+        inline: Some([7; 33].into()),
+        ..SendWr::new(98, SendOp::Send)
+    };
+    node.post(inline);
     pair.transmit(0);
     let [node, _] = pair.nodes;
     node
@@ -136,14 +141,7 @@ fn plain_numbers_stay_plain() {
     hca.number_plainly();
     let pd = hca.create_pd(Owner::KERNEL).unwrap();
     let cq = hca.create_cq(Owner::KERNEL).unwrap();
-    let spec = QpSpec {
-        qp_type: QpType::Ud,
-        pd,
-        send_cq: cq,
-        recv_cq: cq,
-        srq: None,
-        signal_all: false,
-    };
+    let spec = QpSpec::new(QpType::Ud, pd, cq, cq);
     let first = hca.create_qp(spec).unwrap();
     assert!(first.0 > 1, "0 and 1 are special numbers");
     let saved = hca.save(|_| Vec::new()).unwrap();

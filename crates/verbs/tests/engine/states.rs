@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use vrdma_verbs::Error;
 use vrdma_verbs::Pace;
-use vrdma_verbs::attr::{Access, AttrMask, QpAttr, QpState};
-use vrdma_verbs::object::QpType;
+use vrdma_verbs::attr::{Access, AttrMask, PathMigration, QpAttr, QpState};
+use vrdma_verbs::object::{Capacity, QpSpec, QpType};
 use vrdma_verbs::work::{Event, SendOp, Status};
 use vrdma_wire::{Gid, Mtu};
 
@@ -310,9 +310,11 @@ fn draining_ends_what_has_begun_and_holds_the_rest() {
     let response = pair.deliver(1, &first).unwrap();
     pair.respond(0, &response);
     assert_eq!(pair.a().events, []);
+    assert!(pair.a().hca.query_qp(qp).unwrap().sq_draining);
     pair.run();
     assert_eq!(pair.a().sends(), [(1, Status::Success)]);
     assert_eq!(pair.a().events, [Event::SqDrained(qp)]);
+    assert!(!pair.a().hca.query_qp(qp).unwrap().sq_draining);
     pair.a().modify_state(QpState::Rts);
     pair.run();
     assert_eq!(pair.a().sends()[1..], [(2, Status::Success)]);
@@ -387,6 +389,56 @@ fn queries_answer_what_was_set_and_where_the_psns_are() {
     );
     assert_eq!(attr.sq_psn.get(), setup.psn + 1);
     assert_eq!(attr.rq_psn.get(), setup.psn);
+}
+
+/// There is one path only, so its state can be set to what it is and to nothing else.
+#[test]
+fn path_migration_is_always_done() {
+    let migrate = |path_migration| {
+        let mut node = node_in(QpType::Rc, QpState::Rts).unwrap();
+        let attr = QpAttr {
+            path_migration,
+            ..QpAttr::default()
+        };
+        let refused = node.hca.modify_qp(node.qp, &attr, AttrMask::PATH_MIG_STATE);
+        let answer = node.hca.query_qp(node.qp).unwrap();
+        assert_eq!(answer.path_migration, PathMigration::Migrated);
+        refused
+    };
+    assert_eq!(migrate(PathMigration::Migrated), Ok(()));
+    for other in [PathMigration::Rearm, PathMigration::Armed] {
+        assert_eq!(migrate(other), Err(Error::InvalidAttribute));
+    }
+    let codes = [0, 1, 2].map(PathMigration::from_code);
+    assert_eq!(codes.map(|state| state.unwrap() as u32), [0, 1, 2]);
+    assert_eq!(PathMigration::from_code(3), None);
+}
+
+/// `ibv_query_qp` answers what the queue pair was created with, too.
+#[test]
+fn creation_attributes_are_answered() {
+    let node = node_in(QpType::Uc, QpState::Init).unwrap();
+    let mut hca = node.hca;
+    let capacity = Capacity {
+        send_wrs: 128,
+        recv_wrs: 64,
+        send_sges: 4,
+        recv_sges: 3,
+        inline_bytes: 512,
+    };
+    let spec = QpSpec {
+        signal_all: false,
+        capacity,
+        block_own_multicast: true,
+        ..*hca.qp_spec(node.qp).unwrap()
+    };
+    let qp = hca.create_qp(spec).unwrap();
+    assert_eq!(hca.qp_spec(qp), Some(&spec));
+    let bytes = hca.save(|_| Vec::new()).unwrap();
+    let hca = vrdma_verbs::Hca::<usize>::restore(&bytes, |_| None).unwrap();
+    assert_eq!(hca.qp_spec(qp), Some(&spec));
+    let answer = hca.query_qp(node.qp).unwrap();
+    assert_eq!(answer.current_state, QpState::Init);
 }
 
 #[test]

@@ -139,12 +139,9 @@ impl Node {
         let recv_cq = hca.create_cq(Owner::KERNEL).unwrap();
         let srq = setup.srq.then(|| hca.create_srq(pd, 0).unwrap());
         let spec = QpSpec {
-            qp_type,
-            pd,
-            send_cq,
-            recv_cq,
             srq,
             signal_all: setup.signal_all,
+            ..QpSpec::new(qp_type, pd, send_cq, recv_cq)
         };
         let qp = hca.create_qp(spec).unwrap();
         Self {
@@ -346,13 +343,8 @@ impl Node {
 
 pub(crate) fn send_wr(id: u64, op: SendOp<Region>, sges: &[Sge]) -> SendWr<Region> {
     SendWr {
-        id,
-        op,
-        fence: false,
-        signaled: false,
-        solicited: false,
         sges: sges.into(),
-        datagram: None,
+        ..SendWr::new(id, op)
     }
 }
 
