@@ -134,6 +134,12 @@ impl Guest {
         self.process.kill();
     }
 
+    /// What can be done with it without owning its process.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// What it was started with.
     #[must_use]
     pub fn config(&self) -> &GuestConfig {

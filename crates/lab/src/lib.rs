@@ -9,6 +9,8 @@
 //!    +--> Guest = QEMU process + console log + agent channel
 //!                                              | JSON lines over virtio-serial
 //!                               inside the VM: lab_agent runs commands
+//!
+//!  place::run(server's Place, client's Place): a guest, this host, or a container on it
 //! ```
 //!
 //! The room knows how to build, boot and command a VM. It does not know what
@@ -31,6 +33,8 @@ pub mod mirror;
 pub mod namespace;
 #[cfg(feature = "host")]
 pub mod pair;
+#[cfg(feature = "host")]
+pub mod place;
 #[cfg(feature = "host")]
 pub mod process;
 #[cfg(feature = "host")]

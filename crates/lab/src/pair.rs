@@ -18,27 +18,17 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 
 use crate::daemon::{Daemon, Host};
-use crate::guest::{Control, Guest, Output};
+use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
+use crate::place;
+pub use crate::place::Outcome;
 use crate::wire::Wire;
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 use run_dir::RunDir;
-
-/// How long a server may take to end, once it looks as if it will not.
-const END_LIMIT: Duration = Duration::from_secs(10);
-
-/// What a server and its client left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// In guest a. A server that would have gone on for ever was killed.
-    pub server: Output,
-    /// In guest b.
-    pub client: Output,
-}
 
 /// Two running guests and what is between them.
 ///
@@ -121,14 +111,7 @@ impl Pair {
     /// # Errors
     /// When a guest dies, the client's limit passes, or the server fails before the client.
     pub fn run(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
-        run_in(
-            self.guest(Side::A),
-            self.guest(Side::B),
-            server,
-            client,
-            limit,
-        )
-        .map_err(|error| self.explain(&error))
+        self.run_between([Side::A, Side::B], server, client, limit)
     }
 
     /// The same with the server in guest b and the client in guest a.
@@ -136,8 +119,7 @@ impl Pair {
     /// # Errors
     /// As [`Pair::run`].
     pub fn run_reversed(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
-        let (a, b) = (self.guest(Side::A), self.guest(Side::B));
-        run_in(b, a, server, client, limit).map_err(|error| self.explain(&error))
+        self.run_between([Side::B, Side::A], server, client, limit)
     }
 
     /// The same with both programs in guest a.
@@ -145,8 +127,18 @@ impl Pair {
     /// # Errors
     /// As [`Pair::run`].
     pub fn run_alone(&self, server: &str, client: &str, limit: Duration) -> Result<Outcome> {
-        let guest = self.guest(Side::A);
-        run_in(guest, guest, server, client, limit).map_err(|error| self.explain(&error))
+        self.run_between([Side::A; 2], server, client, limit)
+    }
+
+    fn run_between(
+        &self,
+        sides: [Side; 2],
+        server: &str,
+        client: &str,
+        limit: Duration,
+    ) -> Result<Outcome> {
+        let [a, b] = sides.map(|side| self.guest(side).control());
+        place::run((a, server), (b, client), limit).map_err(|error| self.explain(&error))
     }
 
     /// Ends a guest as if its power failed, and starts it again with a new QEMU.
@@ -258,33 +250,5 @@ fn wait_both(guests: &[Guest; 2]) -> Result<()> {
             waiter.join().expect("waiting does not panic")?;
         }
         Ok(())
-    })
-}
-
-fn run_in(
-    a: &Control,
-    b: &Control,
-    server: &str,
-    client: &str,
-    limit: Duration,
-) -> Result<Outcome> {
-    let server = a.spawn(server)?;
-    a.wait_settled(&server)?;
-    if server.status().is_some_and(|status| status != 0) {
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = server.wait(END_LIMIT)?;
-        let words = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
-        bail!("the server ended with status {status} before its client:\n{words}");
-    }
-    let client = b.run_for(client, limit)?;
-    if !a.wait_finished(&server)? {
-        server.kill()?;
-    }
-    Ok(Outcome {
-        server: server.wait(END_LIMIT)?,
-        client,
     })
 }

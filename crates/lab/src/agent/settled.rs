@@ -96,6 +96,10 @@ impl Process {
     fn parse(stat: &str) -> Option<Self> {
         let (before, after) = stat.rsplit_once(") ")?;
         let columns: Vec<&str> = after.split(' ').collect();
+        if columns.first() == Some(&"Z") {
+            // Ended; its parent has only not asked yet.
+            return None;
+        }
         let number = |index: usize| columns.get(index)?.parse::<u64>().ok();
         Some(Self {
             pid: before.split(' ').next()?.parse().ok()?,
@@ -117,15 +121,18 @@ fn processes_of(group: u32) -> Vec<Process> {
     processes
 }
 
+/// A process may be in another network namespace than this one, so its own
+/// tables are asked.
 fn listens(processes: &[Process]) -> bool {
-    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
-    let listening: HashSet<String> = tables
-        .into_iter()
-        .flatten()
-        .flat_map(|table| listening_inodes(&table))
-        .collect();
     processes.iter().any(|process| {
-        let descriptors = Path::new("/proc").join(process.pid.to_string()).join("fd");
+        let folder = Path::new("/proc").join(process.pid.to_string());
+        let tables = ["net/tcp", "net/tcp6"].map(|table| fs::read_to_string(folder.join(table)));
+        let listening: HashSet<String> = tables
+            .into_iter()
+            .flatten()
+            .flat_map(|table| listening_inodes(&table))
+            .collect();
+        let descriptors = folder.join("fd");
         let links = fs::read_dir(descriptors).into_iter().flatten().flatten();
         links
             .filter_map(|link| fs::read_link(link.path()).ok())

@@ -1,0 +1,141 @@
+//! Where programs run: in a guest, on this host, or in a container on it.
+//!
+//! ```text
+//!   run(server's place, client's place)
+//!     server starts --settles--> client runs to its end --> server ends, or is killed
+//! ```
+
+mod container;
+mod local;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::guest::{Control, Output, Running};
+pub use container::Container;
+pub use local::Local;
+
+/// How long a server may take to end, once it looks as if it will not.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// What a server and its client left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// A server that would have gone on for ever was killed.
+    pub server: Output,
+    /// The client's.
+    pub client: Output,
+}
+
+/// Somewhere shell commands run.
+pub trait Place {
+    /// Starts one without input. Dropping the job kills it.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    fn start(&self, command: &str) -> Result<Box<dyn Job + '_>>;
+}
+
+/// A command at work.
+pub trait Job {
+    /// Waits until a server is ready for its client, as far as that shows.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    fn settle(&self) -> Result<()>;
+
+    /// Its status, if it has ended.
+    fn status(&self) -> Option<i32>;
+
+    /// Waits until a server whose client has ended is gone, which is true, or
+    /// sits there as if for the next client, which is false.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    fn finished(&self) -> Result<bool>;
+
+    /// Kills it.
+    ///
+    /// # Errors
+    /// When the place is gone.
+    fn kill(&self) -> Result<()>;
+
+    /// Waits for its end and takes its output; at the limit it is killed.
+    ///
+    /// # Errors
+    /// When the place goes away or the limit passes.
+    fn end(self: Box<Self>, limit: Duration) -> Result<Output>;
+}
+
+/// Runs a server and, once that is ready, its client, which is run once,
+/// whatever comes of it.
+///
+/// # Errors
+/// When a place goes away, the client's limit passes, or the server fails
+/// before the client.
+pub fn run(
+    (server_place, server): (&dyn Place, &str),
+    (client_place, client): (&dyn Place, &str),
+    limit: Duration,
+) -> Result<Outcome> {
+    let server = server_place.start(server)?;
+    server.settle()?;
+    if server.status().is_some_and(|status| status != 0) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = server.end(END_LIMIT)?;
+        let words = String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned();
+        bail!("the server ended with status {status} before its client:\n{words}");
+    }
+    let client = client_place.start(client)?.end(limit)?;
+    if !server.finished()? {
+        server.kill()?;
+    }
+    Ok(Outcome {
+        server: server.end(END_LIMIT)?,
+        client,
+    })
+}
+
+impl Place for Control {
+    fn start(&self, command: &str) -> Result<Box<dyn Job + '_>> {
+        let running = self.spawn(command)?;
+        Ok(Box::new(GuestJob {
+            guest: self,
+            running,
+        }))
+    }
+}
+
+struct GuestJob<'a> {
+    guest: &'a Control,
+    running: Running,
+}
+
+impl Job for GuestJob<'_> {
+    fn settle(&self) -> Result<()> {
+        self.guest.wait_settled(&self.running).map(|_| ())
+    }
+
+    fn status(&self) -> Option<i32> {
+        self.running.status()
+    }
+
+    fn finished(&self) -> Result<bool> {
+        self.guest.wait_finished(&self.running)
+    }
+
+    fn kill(&self) -> Result<()> {
+        self.running.kill()
+    }
+
+    fn end(self: Box<Self>, limit: Duration) -> Result<Output> {
+        self.running.wait(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! A container by bubblewrap: the image's root, processes of its own, and the
+//! network namespace that it is started in.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::image::Image;
+use crate::namespace::Entry;
+
+/// A container to run commands in; each command gets a fresh one.
+#[derive(Debug, Clone)]
+pub struct Container {
+    host: Entry,
+    root: PathBuf,
+    name: String,
+    binds: Vec<(PathBuf, String)>,
+    variables: Vec<(String, String)>,
+}
+
+impl Container {
+    /// A container with the guests' programs, in a network namespace.
+    #[must_use]
+    pub fn new(name: &str, host: &Entry, image: &Image) -> Self {
+        Self {
+            host: host.clone(),
+            root: image.root(""),
+            name: name.to_owned(),
+            binds: Vec::new(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// Shows it a file or folder of this host, where it can be written if this
+    /// user can.
+    #[must_use]
+    pub fn bind(mut self, outside: &Path, inside: &str) -> Self {
+        self.binds.push((outside.to_owned(), inside.to_owned()));
+        self
+    }
+
+    /// Sets a variable for its commands.
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A shell's words as a command of this host that runs them inside.
+    #[must_use]
+    pub fn command(&self, words: &str) -> Command {
+        let mut bwrap = Command::new("bwrap");
+        bwrap.arg("--ro-bind").arg(&self.root).arg("/");
+        bwrap.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
+        bwrap.args(["--tmpfs", "/run", "--unshare-pid", "--unshare-ipc"]);
+        bwrap.args(["--unshare-uts", "--hostname", &self.name]);
+        bwrap.args(["--die-with-parent", "--clearenv"]);
+        bwrap.args(["--setenv", "PATH", "/usr/local/bin:/usr/bin:/usr/sbin"]);
+        bwrap.args(["--setenv", "HOME", "/tmp", "--chdir", "/tmp"]);
+        for (name, value) in &self.variables {
+            bwrap.args(["--setenv", name, value]);
+        }
+        for (outside, inside) in &self.binds {
+            bwrap.arg("--bind").arg(outside).arg(inside);
+        }
+        bwrap.args(["sh", "-c", words]);
+        self.host.command(&bwrap)
+    }
+}

@@ -1,0 +1,102 @@
+//! Commands on this host.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Job, Place};
+use crate::agent::settled;
+use crate::guest::Output;
+use crate::process::{Lifetime, Supervised};
+
+/// This host, as it is or seen from inside a container.
+pub struct Local {
+    /// Makes the command that runs a shell's words there.
+    enter: Box<dyn Fn(&str) -> Command>,
+    /// Folder of the commands' output.
+    folder: PathBuf,
+    started: AtomicU32,
+}
+
+impl Local {
+    /// A place whose commands are made by `enter` from a shell's words, with
+    /// their output in files of `folder`.
+    pub fn new(folder: &Path, enter: impl Fn(&str) -> Command + 'static) -> Self {
+        Self {
+            enter: Box::new(enter),
+            folder: folder.to_owned(),
+            started: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Place for Local {
+    fn start(&self, command: &str) -> Result<Box<dyn Job + '_>> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let log = self.folder.join(format!("{number}.output"));
+        let process = Supervised::spawn(&(self.enter)(command), Some(&log), Lifetime::Owned)
+            .with_context(|| format!("cannot start {command}"))?;
+        Ok(Box::new(LocalJob {
+            process: RefCell::new(process),
+            log,
+        }))
+    }
+}
+
+struct LocalJob {
+    process: RefCell<Supervised>,
+    log: PathBuf,
+}
+
+impl Job for LocalJob {
+    fn settle(&self) -> Result<()> {
+        // Whichever sign it was, the client may try.
+        let _sign = settled::watch(self.process.borrow().id());
+        Ok(())
+    }
+
+    fn status(&self) -> Option<i32> {
+        let ended = self.process.borrow_mut().ended().ok().flatten();
+        ended.map(shell_status)
+    }
+
+    fn finished(&self) -> Result<bool> {
+        // Its group still has the watcher, which sleeps.
+        let _sign = settled::watch_end(self.process.borrow().id());
+        Ok(self.status().is_some())
+    }
+
+    fn kill(&self) -> Result<()> {
+        self.process.borrow_mut().kill();
+        Ok(())
+    }
+
+    /// Both streams come as standard output, in the order in which they were written.
+    fn end(self: Box<Self>, limit: Duration) -> Result<Output> {
+        let ended = self.process.borrow_mut().wait_for_exit(limit)?;
+        let stdout = fs::read(&self.log).unwrap_or_default();
+        let Some(ended) = ended else {
+            self.process.borrow_mut().kill();
+            let words = String::from_utf8_lossy(&stdout).into_owned();
+            bail!("the command did not end in {} s:\n{words}", limit.as_secs());
+        };
+        Ok(Output {
+            status: shell_status(ended),
+            stdout,
+            stderr: Vec::new(),
+        })
+    }
+}
+
+/// As a shell reports it: the exit code, or 128 and the signal's number.
+fn shell_status(status: ExitStatus) -> i32 {
+    status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

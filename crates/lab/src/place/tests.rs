@@ -1,0 +1,62 @@
+use std::fs;
+
+use super::*;
+use crate::namespace::Namespace;
+use crate::process::Lifetime;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn shell(words: &str) -> std::process::Command {
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", words]);
+    shell
+}
+
+#[test]
+fn clients_start_when_servers_are_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Local::new(folder.path(), shell);
+    let mark = folder.path().join("ready");
+    let server = format!("sleep 0.3; : > {0}; exec sleep 60", mark.display());
+    let client = format!("ls {} && echo no >&2; exit 3", mark.display());
+    let outcome = run((&here, &server), (&here, &client), LIMIT).unwrap();
+    assert_eq!((outcome.server.status, outcome.client.status), (137, 3));
+    assert!(outcome.client.stdout_text().ends_with("ready\nno\n"));
+}
+
+#[test]
+fn a_server_that_fails_first_is_quoted() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Local::new(folder.path(), shell);
+    let error = run((&here, "echo no; exit 3"), (&here, "true"), LIMIT).unwrap_err();
+    assert!(error.to_string().contains("status 3"), "{error}");
+    assert!(error.to_string().ends_with("no\n"), "{error}");
+}
+
+#[test]
+fn a_client_that_hangs_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Local::new(folder.path(), shell);
+    let hang = here.start("echo here; exec sleep 60").unwrap();
+    let error = hang.end(Duration::from_millis(300)).unwrap_err();
+    assert!(error.to_string().ends_with("here\n"), "{error}");
+}
+
+#[test]
+fn listeners_of_other_namespaces_are_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let space = Namespace::create("space", folder.path(), Lifetime::Owned).unwrap();
+    space.entry().ip("link set lo up\n").unwrap();
+    let entry = space.entry().clone();
+    let there = Local::new(folder.path(), move |words| entry.command(&shell(words)));
+    // The server is ready when it listens, long before it is quiet.
+    let listener = "import socket,time\n\
+        s=socket.create_server(('127.0.0.1',0))\n\
+        end=time.time()+3\n\
+        while time.time()<end: pass";
+    fs::write(folder.path().join("listener.py"), listener).unwrap();
+    let command = format!("exec python3 {}/listener.py", folder.path().display());
+    let server = there.start(&command).unwrap();
+    server.settle().unwrap();
+    assert_eq!(server.status(), None);
+}
