@@ -30,6 +30,7 @@ pub mod fork;
 pub mod lookup;
 pub mod memory;
 pub mod open;
+pub mod paths;
 pub mod port;
 pub mod qp;
 pub mod qp_attributes;

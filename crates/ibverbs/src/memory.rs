@@ -117,7 +117,15 @@ struct Wanted {
     access: u32,
 }
 
-fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<*mut abi::Mr> {
+/// What the registering functions return a pointer to.
+#[repr(C)]
+pub struct MemoryRegion {
+    abi: abi::Mr,
+    iova: u64,
+    access: u32,
+}
+
+fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<MemoryRegion> {
     if wanted.access & access::ON_DEMAND == 0 && wanted.length > 0 {
         populate(wanted.address, wanted.length, wanted.access & WRITES != 0)?;
     }
@@ -141,7 +149,7 @@ fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<*m
         };
         device.regions.write().insert(reply.lkey, region);
     }
-    Ok(leak(abi::Mr {
+    let abi = abi::Mr {
         context: device.context(),
         pd,
         addr: wanted.address as *mut c_void,
@@ -149,7 +157,12 @@ fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<*m
         handle: reply.mr,
         lkey: reply.lkey,
         rkey: reply.rkey,
-    }))
+    };
+    Ok(MemoryRegion {
+        abi,
+        iova: wanted.iova,
+        access: wanted.access,
+    })
 }
 
 /// # Safety
@@ -160,7 +173,11 @@ unsafe fn register_in(pd: *mut abi::Pd, wanted: Wanted) -> *mut abi::Mr {
     }
     // SAFETY: as the caller promises; its context is open as long as it exists.
     let device = unsafe { OpenDevice::of((*pd).context) };
-    errno::pointer(device.and_then(|device| register(device, pd, &wanted)))
+    errno::pointer(
+        device
+            .and_then(|device| register(device, pd, &wanted))
+            .map(leak),
+    )
 }
 
 /// `ibv_reg_mr`.
@@ -237,27 +254,73 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
     });
     if outcome.is_ok() {
         // SAFETY: made by `leak`, and no longer anybody's.
-        drop(unsafe { Box::from_raw(mr) });
+        drop(unsafe { Box::from_raw(mr.cast::<MemoryRegion>()) });
     }
     errno::number(outcome)
 }
 
-/// `ibv_rereg_mr`: another region under the same pointer.
+/// What `ibv_rereg_mr` may change, and its answers: the old region is still good, or is gone.
+const CHANGE_MEMORY: c_int = 1;
+const CHANGE_DOMAIN: c_int = 2;
+const CHANGE_ACCESS: c_int = 4;
+const STILL_GOOD: c_int = -1;
+
+/// `ibv_rereg_mr`: another region under the same pointer, with other keys.
 ///
 /// # Safety
-/// `mr` came from this library.
+/// `mr` and `pd` came from this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_rereg_mr(
-    _mr: *mut abi::Mr,
-    _flags: c_int,
-    _pd: *mut abi::Pd,
-    _addr: *mut c_void,
-    _length: usize,
-    _access: c_int,
+    mr: *mut abi::Mr,
+    flags: c_int,
+    pd: *mut abi::Pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
 ) -> c_int {
-    errno::set(libc::EOPNOTSUPP);
-    // IBV_REREG_MR_ERR_INPUT: the old region is still good.
-    -1
+    let known = CHANGE_MEMORY | CHANGE_DOMAIN | CHANGE_ACCESS;
+    if flags == 0 || flags & !known != 0 {
+        errno::set(libc::EINVAL);
+        return STILL_GOOD;
+    }
+    // SAFETY: as the caller promises.
+    let registered = unsafe { mr.cast::<MemoryRegion>().as_mut() };
+    let Some(registered) = registered else {
+        return STILL_GOOD;
+    };
+    let old = &registered.abi;
+    let (context, handle, lkey) = (old.context, old.handle, old.lkey);
+    let moves = flags & CHANGE_MEMORY != 0;
+    let wanted = Wanted {
+        address: if moves { addr } else { old.addr } as u64,
+        length: if moves { length } else { old.length } as u64,
+        iova: if moves { addr as u64 } else { registered.iova },
+        access: if flags & CHANGE_ACCESS != 0 {
+            access as u32
+        } else {
+            registered.access
+        },
+    };
+    let pd = if flags & CHANGE_DOMAIN != 0 {
+        pd
+    } else {
+        old.pd
+    };
+    // SAFETY: as the caller promises; its context is open as long as it exists.
+    let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
+        let new = register(device, pd, &wanted)?;
+        device.call(&DeregMr { mr: handle })?;
+        device.regions.write().remove(&lkey);
+        *registered = new;
+        Ok(())
+    });
+    match outcome {
+        Ok(()) => 0,
+        Err(Errno(value)) => {
+            errno::set(value);
+            STILL_GOOD
+        }
+    }
 }
 
 /// `verbs_context.advise_mr`: prefetches pages; they are only needed when they are used.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use object::elf;
 use object::read::elf::{FileHeader, Sym, SymbolTable, VersionTable};
@@ -46,8 +47,13 @@ fn expected() -> (BTreeSet<Export>, BTreeSet<String>) {
     (exports, nodes)
 }
 
-/// Links the library of this profile; its bytes.
-fn library() -> Vec<u8> {
+/// The library of this profile, linked once.
+fn library() -> &'static [u8] {
+    static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
+    LIBRARY.get_or_init(link)
+}
+
+fn link() -> Vec<u8> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args([
         "run",
@@ -121,7 +127,7 @@ impl<'a> Read<'a> {
 #[test]
 fn exactly_the_names_of_the_table_are_exported() {
     let data = library();
-    let found: BTreeSet<Export> = Read::new(&data)
+    let found: BTreeSet<Export> = Read::new(data)
         .exports()
         .into_iter()
         .map(|(export, _)| export)
@@ -133,4 +139,92 @@ fn exactly_the_names_of_the_table_are_exported() {
         missing.is_empty() && extra.is_empty(),
         "missing: {missing:?}\nextra: {extra:?}"
     );
+}
+
+/// `dlvsym` and the linker take the default: that of the last node that has the name.
+#[test]
+fn each_name_has_one_default_version() {
+    let data = library();
+    let defaults: Vec<Export> = Read::new(data)
+        .exports()
+        .into_iter()
+        .filter_map(|(export, is_default)| is_default.then_some(export))
+        .collect();
+    let names: BTreeSet<&str> = defaults.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), defaults.len(), "a name has two defaults");
+    let node = |name: &str| {
+        defaults
+            .iter()
+            .find(|(found, _)| found == name)
+            .map(|(_, node)| node.as_str())
+    };
+    assert_eq!(node("ibv_reg_mr"), Some("IBVERBS_1.1"));
+    assert_eq!(node("ibv_rate_to_mult"), Some("IBVERBS_1.0"));
+    assert_eq!(node("rdma_establish"), Some("RDMACM_1.2"));
+    assert_eq!(
+        node("ibv_cmd_alloc_pd"),
+        None,
+        "private names are for those who ask for a version"
+    );
+}
+
+/// A missing version node keeps a program from starting, even if it uses no name of it.
+#[test]
+fn every_version_node_is_defined() {
+    let data = library();
+    let header = Elf::parse(data).expect("an ELF file");
+    let endian = header.endian().expect("known byte order");
+    let sections = header.sections(endian, data).expect("sections");
+    let (mut definitions, strings) = sections
+        .gnu_verdef(endian, data)
+        .expect("versions")
+        .expect("some");
+    let strings = sections.strings(endian, data, strings).expect("strings");
+    let mut found = BTreeSet::new();
+    while let Some((_, mut names)) = definitions.next().expect("a definition") {
+        let name = names
+            .next()
+            .expect("a name")
+            .expect("its name")
+            .name(endian, strings)
+            .expect("text");
+        found.insert(String::from_utf8_lossy(name).into_owned());
+    }
+    let (_, wanted) = expected();
+    let missing: Vec<_> = wanted.difference(&found).collect();
+    assert!(missing.is_empty(), "missing: {missing:?}");
+}
+
+/// Ubuntu 20.04 and Debian 11 have glibc 2.31.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn glibc_2_31_is_enough() {
+    let data = library();
+    let header = Elf::parse(data).expect("an ELF file");
+    let endian = header.endian().expect("known byte order");
+    let sections = header.sections(endian, data).expect("sections");
+    let (mut needs, strings) = sections
+        .gnu_verneed(endian, data)
+        .expect("versions")
+        .expect("some");
+    let strings = sections.strings(endian, data, strings).expect("strings");
+    let mut found = 0;
+    while let Some((_, mut versions)) = needs.next().expect("a need") {
+        while let Some(version) = versions.next().expect("a version") {
+            let name = version.name(endian, strings).expect("text");
+            let name = String::from_utf8_lossy(name);
+            let Some(number) = name.strip_prefix("GLIBC_2.") else {
+                continue;
+            };
+            let minor: u32 = number
+                .split('.')
+                .next()
+                .expect("a part")
+                .parse()
+                .expect("a number");
+            assert!(minor <= 31, "{name} is needed");
+            found += 1;
+        }
+    }
+    assert!(found > 0, "no need of glibc was found");
 }

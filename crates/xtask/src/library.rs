@@ -80,7 +80,8 @@ fn build(release: bool) -> Result<()> {
 /// handlers of the library must not outlive its code. `-z defs`: a name that is missing fails here
 /// and not in a user's program.
 fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Result<()> {
-    let written = library.with_extension("new");
+    // Two links at the same time must not write the same file.
+    let written = library.with_extension(std::process::id().to_string());
     let mut version_script = std::ffi::OsString::from("-Wl,--version-script=");
     version_script.push(map);
     let status = Command::new("cc")
@@ -93,12 +94,38 @@ fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Re
         .arg(version_script)
         .arg(format!("-Wl,-soname,{LIBRARY}"))
         .arg("-Wl,-z,now,-z,relro,-z,nodelete,-z,defs,-z,noexecstack,--gc-sections,--build-id")
+        .args(floor())
         .args(["-lpthread", "-ldl", "-lgcc_s", "-lc"])
         .status()
         .context("running cc, the C compiler: scripts/setup installs it")?;
     ensure!(status.success(), "linking {} failed", library.display());
     // A program that has the old file mapped keeps it.
     std::fs::rename(&written, library).context("replacing the library")
+}
+
+/// What std takes from the newest glibc, and `floor.x86_64.s` from the oldest.
+const WRAPPED: [&str; 5] = [
+    "dlsym",
+    "fstat64",
+    "pthread_key_create",
+    "pthread_key_delete",
+    "pthread_setspecific",
+];
+
+/// Arguments that lower the glibc that the library needs. On glibc before 2.34 two of its names are in
+/// libraries of their own, which later ones ship empty. Other machines than x86-64 need the glibc of
+/// the machine that links.
+fn floor() -> Vec<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let wrappers = workspace().join("crates/ibverbs/floor.x86_64.s");
+    let wraps = WRAPPED.iter().map(|name| format!("-Wl,--wrap={name}"));
+    let libraries = ["-Wl,--no-as-needed", "-l:libpthread.so.0", "-l:libdl.so.2"];
+    wraps
+        .chain([wrappers.display().to_string()])
+        .chain(libraries.map(str::to_owned))
+        .collect()
 }
 
 fn second_name(folder: &Path) -> Result<()> {
