@@ -216,12 +216,14 @@ fn rule_36_no_alternate_paths_and_no_resizing() {
     const ALT_PATH: u32 = 1 << 14;
     const PATH_MIG_STATE: u32 = 1 << 18;
     const CAP: u32 = 1 << 19;
+    const ARMED: u32 = 2;
     let mut single = Single::new();
     let pd = single.pd;
     let vm = single.vm();
     for foreign in [ALT_PATH, PATH_MIG_STATE, CAP] {
         let qp = in_state(vm, (pd, QpShape::RC), RTR);
-        let attrs = attributes(vm, RTS);
+        let mut attrs = attributes(vm, RTS);
+        attrs.path_mig_state = ARMED.into();
         assert_refused(vm.modify_qp(&qp, qp_mask::RC_RTS | foreign, attrs));
         vm.modify_qp(&qp, qp_mask::RC_RTS, attrs).unwrap();
     }
