@@ -87,6 +87,7 @@ impl Control {
             name: spec.name.clone(),
             port: spec.port,
             group: spec.group,
+            segment: spec.segment,
             mac: spec.mac,
             socket,
         };
@@ -178,7 +179,7 @@ impl Control {
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),
             portgroups: inventory.portgroups(),
-            uplinks: inventory.uplinks().map(|(_, uplink)| uplink).collect(),
+            uplinks: self.all_uplinks(&inventory).await?,
             adapters: inventory.adapters(),
             stats: self.counted(&inventory).await?,
         })

@@ -1,4 +1,5 @@
-//! Ethernet between VMs: one thread that moves frames between QEMU's stream sockets.
+//! Ethernet between VMs: one thread that moves frames between QEMU's stream sockets, and between
+//! those and uplinks.
 //!
 //! ```text
 //!   QEMU ──► socket ──► one large read ──► Bridge: who gets it? ──► one sendmsg per destination
@@ -17,6 +18,7 @@ mod exchange;
 mod framing;
 mod link;
 mod poller;
+mod wire;
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -25,7 +27,7 @@ use vrdma_api::{EthernetStats, Name};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Mac;
 
-use crate::plane::{Outbox, Reply, ask, mailbox};
+use crate::plane::{Outbox, Reply, Segment, UplinkChange, UplinkSnapshot, ask, mailbox};
 use crate::socket::BoundSocket;
 use exchange::Exchange;
 
@@ -38,6 +40,8 @@ pub struct EthernetPort {
     pub port: PortId,
     /// Port group.
     pub group: GroupId,
+    /// What marks the group's frames on uplinks.
+    pub segment: Segment,
     /// The guest's address: nobody else of the group may send from it.
     pub mac: Mac,
     /// Where QEMU connects; its file goes away with the port.
@@ -49,6 +53,8 @@ enum Command {
     AddPort(EthernetPort, Reply<Result<(), String>>),
     RemovePort(PortId, Reply<()>),
     Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
+    Uplink(UplinkChange, Reply<Result<(), String>>),
+    Uplinks(Reply<Vec<UplinkSnapshot>>),
     Stop,
 }
 
@@ -82,6 +88,16 @@ impl EthernetHandle {
     /// State and counters of all ports.
     pub async fn snapshot(&self) -> Result<Vec<(PortId, EthernetStats)>, String> {
         ask(&self.outbox, Command::Snapshot).await
+    }
+
+    /// Changes the thread's end of an uplink.
+    pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), String> {
+        ask(&self.outbox, |reply| Command::Uplink(change, reply)).await?
+    }
+
+    /// The thread's ends of all uplinks.
+    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, String> {
+        ask(&self.outbox, Command::Uplinks).await
     }
 
     /// Tells the thread to end; wait for it by joining.

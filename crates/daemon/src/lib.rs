@@ -5,6 +5,8 @@
 //!        │ commands                 │ commands
 //!   shard thread                Ethernet thread
 //!   vfio-user, device, engine   frames between QEMU's stream sockets
+//!        │ RoCEv2                   │ other frames
+//!        └──────── uplinks ─────────┘
 //! ```
 //!
 //! The only room that knows all others. Threads share nothing; they are sent plain values
@@ -21,6 +23,7 @@ pub mod run_dir;
 pub mod service;
 pub mod shard;
 pub mod socket;
+pub mod uplink;
 #[cfg(test)]
 mod vacant;
 mod vm;

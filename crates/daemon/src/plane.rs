@@ -11,9 +11,12 @@ use std::path::PathBuf;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
-use vrdma_api::{DoorbellMode, Interface, Name, RdmaStats, Vlan, Vni};
+use vrdma_api::{DoorbellMode, FrameStats, Interface, Name, RdmaStats, Vlan, Vni};
 use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_uplink::FaultSpec;
 use vrdma_wire::Mac;
+
+use crate::uplink::UplinkEnd;
 
 pub use mailbox::{Inbox, Outbox, Undelivered, mailbox};
 
@@ -54,7 +57,7 @@ pub struct UplinkSpec {
     /// What to open.
     pub medium: Medium,
     /// Faults to play.
-    pub faults: Option<String>,
+    pub faults: Option<FaultSpec>,
 }
 
 /// An adapter as the data path needs it.
@@ -87,6 +90,30 @@ pub struct AdapterSnapshot {
     pub rdma: RdmaStats,
 }
 
+/// What a data path thread tells of its end of an uplink.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UplinkSnapshot {
+    /// The uplink.
+    pub id: UplinkId,
+    /// Longest IP packet that fits, as last seen.
+    pub mtu: u32,
+    /// Traffic.
+    pub frames: FrameStats,
+}
+
+/// What becomes of an uplink. Both data path threads take it for their ends.
+#[derive(Debug)]
+pub enum UplinkChange {
+    /// Use this end from now on.
+    Add(Box<UplinkEnd>),
+    /// Close it and forget what was learned behind it. Unknown numbers are fine.
+    Remove(UplinkId),
+    /// Add the other end of a tunnel.
+    AddPeer(UplinkId, SocketAddr),
+    /// Forget the other end of a tunnel.
+    RemovePeer(UplinkId, SocketAddr),
+}
+
 /// What the control plane asks of a shard. The shard takes them in order.
 #[derive(Debug)]
 pub enum ShardCommand {
@@ -97,6 +124,10 @@ pub enum ShardCommand {
     RemoveAdapter(PortId, Reply<()>),
     /// All adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),
+    /// An uplink comes, changes or goes. An error is a sentence and changes nothing.
+    Uplink(UplinkChange, Reply<Result<(), String>>),
+    /// The shard's ends of all uplinks, in any order.
+    Uplinks(Reply<Vec<UplinkSnapshot>>),
     /// Drop everything and end the thread.
     Stop,
 }
@@ -130,6 +161,16 @@ impl ShardHandle {
     /// State and counters of all adapters.
     pub async fn snapshot(&self) -> Result<Vec<AdapterSnapshot>, String> {
         ask(&self.outbox, ShardCommand::Snapshot).await
+    }
+
+    /// Changes the shard's end of an uplink.
+    pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), String> {
+        ask(&self.outbox, |reply| ShardCommand::Uplink(change, reply)).await?
+    }
+
+    /// The shard's ends of all uplinks.
+    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, String> {
+        ask(&self.outbox, ShardCommand::Uplinks).await
     }
 
     /// Tells the thread to end; wait for it by joining.

@@ -1,4 +1,4 @@
-//! The daemon's life: claim the run folder, start the threads, plug the adapters, serve, clean up.
+//! The daemon's life: claim the run folder, start the threads, open uplinks, plug the adapters, serve, clean up.
 //!
 //! ```text
 //!   claim ──► bind ──► threads ──► adapters ──► READY ──SIGTERM, SIGINT──► drain ──► join
@@ -6,6 +6,7 @@
 //! ```
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +14,11 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
+use vrdma_switch::UplinkId;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
-use crate::plane::{AdapterSpec, ShardHandle};
+use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec};
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
 use crate::{ethernet, shard};
@@ -60,6 +62,11 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         ethernet::start().map_err(broken("cannot start the Ethernet thread"))?;
     let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
     let shard_thread = shard::start(inbox).map_err(broken("cannot start the shard"))?;
+    let start = Start {
+        uplinks: config.uplinks,
+        peers: config.inventory.peer_addresses(),
+        adapters: config.adapters,
+    };
     let facts = Facts::new(config.file, config.run_dir);
     let control = Arc::new(Control::new(
         config.inventory,
@@ -67,7 +74,7 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         ethernet.clone(),
         facts,
     ));
-    let outcome = serve(&api, &control, config.adapters);
+    let outcome = serve(&api, &control, start);
     shard.stop();
     ethernet.stop();
     for thread in [shard_thread, ethernet_thread] {
@@ -78,10 +85,21 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     outcome
 }
 
+/// What is there from the beginning.
+struct Start {
+    uplinks: Vec<UplinkSpec>,
+    peers: Vec<(UplinkId, SocketAddr)>,
+    adapters: Vec<AdapterSpec>,
+}
+
 fn serve(
     api: &BoundSocket,
     control: &Arc<Control>,
-    adapters: Vec<AdapterSpec>,
+    Start {
+        uplinks,
+        peers,
+        adapters,
+    }: Start,
 ) -> Result<(), ServiceError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -89,6 +107,18 @@ fn serve(
         .map_err(broken("cannot start the control plane"))?;
     runtime.block_on(async {
         let stop = stop_signal().map_err(broken("cannot wait for signals"))?;
+        for spec in &uplinks {
+            control
+                .plug_uplink(spec)
+                .await
+                .map_err(ServiceError::Refused)?;
+        }
+        for (uplink, peer) in peers {
+            control
+                .plug_peer(uplink, peer)
+                .await
+                .map_err(ServiceError::Refused)?;
+        }
         for spec in adapters {
             control.plug(spec).await.map_err(ServiceError::Refused)?;
         }

@@ -39,6 +39,12 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
             };
             let _ = reply.send(ports.iter().map(snapshot).collect());
         }
+        ShardCommand::Uplink(_, reply) => {
+            let _ = reply.send(Ok(()));
+        }
+        ShardCommand::Uplinks(reply) => {
+            let _ = reply.send(Vec::new());
+        }
         ShardCommand::Stop => {}
     }
 }

@@ -127,9 +127,12 @@ impl Fabric {
     /// Removes a port and its bindings; without such a port nothing happens.
     pub fn detach(&mut self, port: PortId) {
         self.clear_gids(port);
-        if self.members.detach(port).is_some() {
+        if let Some(member) = self.members.detach(port) {
             self.ports.remove(&port);
             self.epoch += 1;
+            if self.members.of_group(member.group).is_empty() {
+                self.wired.remove(&member.group);
+            }
         }
     }
 
@@ -188,7 +191,7 @@ impl Fabric {
         }
     }
 
-    /// Whether messages of a group may leave the host.
+    /// Whether messages of a group may leave the host; not any more when its last port is gone.
     pub fn set_wired(&mut self, group: GroupId, wired: bool) {
         let changed = if wired {
             self.wired.insert(group)

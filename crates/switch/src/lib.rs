@@ -33,6 +33,6 @@ pub use bridge::{
 };
 pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute, Way};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
-pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbours, sender};
+pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

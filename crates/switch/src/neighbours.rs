@@ -1,4 +1,4 @@
-//! Which Ethernet address an IP address of another host has.
+//! Which Ethernet address an IP address of another host has, and behind which uplink.
 //!
 //! Learned from what passes anyway: ARP and neighbour discovery, and RoCE packets. Guests resolve
 //! addresses by themselves; the table is for adapters without a kernel behind them and for answers to
@@ -8,7 +8,7 @@ use alloc::collections::BTreeMap;
 
 use vrdma_wire::{EtherType, EthernetView, Gid, Ipv6View, Mac};
 
-use crate::GroupId;
+use crate::{GroupId, UplinkId};
 
 /// Neighbours of one group. Beyond, new ones are not learned until old ones age; twice what a /21
 /// network holds.
@@ -20,15 +20,30 @@ pub const NEIGHBOUR_AGE_NS: u64 = crate::STATION_AGE_NS;
 /// A full table is searched for aged neighbours at most this often.
 const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
 
+/// Where an address is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    /// Its station, or the router in front of it.
+    pub mac: Mac,
+    /// The way there.
+    pub uplink: UplinkId,
+}
+
 #[derive(Clone, Copy)]
-struct Neighbour {
-    mac: Mac,
-    heard: u64,
+struct Heard {
+    neighbour: Neighbour,
+    at: u64,
+}
+
+impl Heard {
+    fn is_fresh(self, now: u64) -> bool {
+        now.saturating_sub(self.at) < NEIGHBOUR_AGE_NS
+    }
 }
 
 #[derive(Default)]
 struct Network {
-    neighbours: BTreeMap<Gid, Neighbour>,
+    neighbours: BTreeMap<Gid, Heard>,
     search_again: u64,
 }
 
@@ -44,24 +59,37 @@ impl Neighbours {
         Self::default()
     }
 
-    /// `gid` was heard from `mac` in `group` at `now`. True if that is news.
-    pub fn hear(&mut self, group: GroupId, gid: Gid, mac: Mac, now: u64) -> bool {
+    /// `gid` said of itself in `group` at `now` where it is. True if that is news.
+    pub fn hear(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) -> bool {
         let network = self.networks.entry(group).or_default();
-        let known = network.neighbours.get(&gid).map(|known| known.mac);
+        let known = network.neighbours.get(&gid).map(|heard| heard.neighbour);
         if known.is_none() && !network.has_room(now) {
             return false;
         }
-        network
-            .neighbours
-            .insert(gid, Neighbour { mac, heard: now });
-        known != Some(mac)
+        let heard = Heard { neighbour, at: now };
+        network.neighbours.insert(gid, heard);
+        known != Some(neighbour)
     }
 
-    /// The Ethernet address of `gid` in `group`.
-    pub fn find(&self, group: GroupId, gid: Gid, now: u64) -> Option<Mac> {
-        let neighbour = self.networks.get(&group)?.neighbours.get(&gid)?;
-        let fresh = now.saturating_sub(neighbour.heard) < NEIGHBOUR_AGE_NS;
-        fresh.then_some(neighbour.mac)
+    /// A packet from `gid` came that way. Anybody can write that into a packet, so it counts only
+    /// where nothing better is known.
+    pub fn guess(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) {
+        let known = self
+            .networks
+            .get(&group)
+            .and_then(|it| it.neighbours.get(&gid));
+        match known {
+            Some(heard) if heard.is_fresh(now) && heard.neighbour != neighbour => {}
+            _ => {
+                self.hear(group, gid, neighbour, now);
+            }
+        }
+    }
+
+    /// Where `gid` of `group` is.
+    pub fn find(&self, group: GroupId, gid: Gid, now: u64) -> Option<Neighbour> {
+        let heard = self.networks.get(&group)?.neighbours.get(&gid)?;
+        heard.is_fresh(now).then_some(heard.neighbour)
     }
 
     /// Nobody of a group is known any more.
@@ -74,8 +102,7 @@ impl Network {
     fn has_room(&mut self, now: u64) -> bool {
         if self.neighbours.len() >= NEIGHBOURS_MAX && now >= self.search_again {
             self.search_again = now.saturating_add(SEARCH_INTERVAL_NS);
-            self.neighbours
-                .retain(|_, neighbour| now.saturating_sub(neighbour.heard) < NEIGHBOUR_AGE_NS);
+            self.neighbours.retain(|_, heard| heard.is_fresh(now));
         }
         self.neighbours.len() < NEIGHBOURS_MAX
     }

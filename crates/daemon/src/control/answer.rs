@@ -22,6 +22,11 @@ impl Problem {
         }
     }
 
+    /// The host has no such thing, or not for this daemon.
+    pub(super) fn conflict(sentence: String) -> Self {
+        Self::new(StatusCode::CONFLICT, sentence)
+    }
+
     /// The client did nothing wrong.
     pub(super) fn internal(sentence: String) -> Self {
         tracing::error!("{sentence}");

@@ -2,39 +2,137 @@
 
 use vrdma_api::{Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkRequest};
 
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use vrdma_switch::UplinkId;
+
 use super::Control;
 use super::answer::Problem;
+use crate::inventory::Inventory;
+use crate::plane::{UplinkChange, UplinkSnapshot, UplinkSpec};
+use crate::uplink::{self, UplinkEnds};
 
 impl Control {
+    /// Opens an uplink and tells the data path. The error is a sentence and leaves nothing behind.
+    pub async fn plug_uplink(&self, spec: &UplinkSpec) -> Result<(), String> {
+        let UplinkEnds { roce, rest } = uplink::open(spec)?;
+        let rest = UplinkChange::Add(Box::new(rest));
+        self.ethernet.change_uplink(rest).await?;
+        let added = self.shard.change_uplink(UplinkChange::Add(Box::new(roce)));
+        if let Err(sentence) = added.await {
+            self.unplug_uplink(spec.id).await?;
+            return Err(sentence);
+        }
+        tracing::info!("uplink {} is open", spec.name);
+        Ok(())
+    }
+
+    async fn unplug_uplink(&self, id: UplinkId) -> Result<(), String> {
+        let shard = self.shard.change_uplink(UplinkChange::Remove(id)).await;
+        self.ethernet
+            .change_uplink(UplinkChange::Remove(id))
+            .await?;
+        shard
+    }
+
+    /// Tells the data path of the other end of a tunnel; both threads or none.
+    pub async fn plug_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), String> {
+        let add = UplinkChange::AddPeer(id, peer);
+        self.ethernet.change_uplink(add).await?;
+        let added = self
+            .shard
+            .change_uplink(UplinkChange::AddPeer(id, peer))
+            .await;
+        if added.is_err() {
+            let take_back = UplinkChange::RemovePeer(id, peer);
+            self.ethernet.change_uplink(take_back).await?;
+        }
+        added
+    }
+
+    async fn unplug_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), String> {
+        let remove = || UplinkChange::RemovePeer(id, peer);
+        let shard = self.shard.change_uplink(remove()).await;
+        self.ethernet.change_uplink(remove()).await?;
+        shard
+    }
+
     pub(super) async fn add_uplink(&self, request: &UplinkRequest) -> Result<Uplink, Problem> {
         let mut inventory = self.inventory.lock().await;
-        inventory.add_uplink(request, Origin::Runtime)?;
-        tracing::info!("uplink {} added", request.name);
-        Ok(inventory.uplink(&request.name)?)
+        let spec = inventory.add_uplink(request, Origin::Runtime)?;
+        if let Err(sentence) = self.plug_uplink(&spec).await {
+            inventory.remove_uplink(&request.name)?;
+            return Err(Problem::conflict(sentence));
+        }
+        let mut uplink = inventory.uplink(&request.name)?;
+        Self::complete(spec.id, &mut uplink, &self.seen().await?);
+        Ok(uplink)
     }
 
     pub(super) async fn remove_uplink(&self, name: &Name) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
+        let id = inventory.uplink_id(name)?;
+        self.unplug_uplink(id).await.map_err(Problem::internal)?;
         inventory.remove_uplink(name)?;
         tracing::info!("uplink {name} removed");
         Ok(())
     }
 
     pub(super) async fn uplink(&self, name: &Name) -> Result<Uplink, Problem> {
-        Ok(self.inventory.lock().await.uplink(name)?)
+        let inventory = self.inventory.lock().await;
+        let id = inventory.uplink_id(name)?;
+        let mut uplink = inventory.uplink(name)?;
+        Self::complete(id, &mut uplink, &self.seen().await?);
+        Ok(uplink)
     }
 
     pub(super) async fn uplinks(&self) -> Result<Vec<Uplink>, Problem> {
         let inventory = self.inventory.lock().await;
-        Ok(inventory.uplinks().map(|(_, uplink)| uplink).collect())
+        self.all_uplinks(&inventory).await
+    }
+
+    pub(super) async fn all_uplinks(&self, inventory: &Inventory) -> Result<Vec<Uplink>, Problem> {
+        let seen = self.seen().await?;
+        let uplinks = inventory.uplinks().map(|(id, mut uplink)| {
+            Self::complete(id, &mut uplink, &seen);
+            uplink
+        });
+        Ok(uplinks.collect())
+    }
+
+    /// What the threads tell of their ends.
+    async fn seen(&self) -> Result<Seen, Problem> {
+        let shard = self.shard.uplinks().await.map_err(Problem::internal)?;
+        let ethernet = self.ethernet.uplinks().await.map_err(Problem::internal)?;
+        let by_id = |ends: Vec<UplinkSnapshot>| ends.into_iter().map(|end| (end.id, end)).collect();
+        Ok(Seen {
+            roce: by_id(shard),
+            rest: by_id(ethernet),
+        })
+    }
+
+    fn complete(id: UplinkId, uplink: &mut Uplink, seen: &Seen) {
+        if let Some(end) = seen.roce.get(&id) {
+            uplink.mtu = end.mtu;
+            uplink.stats.roce = end.frames.clone();
+        }
+        if let Some(end) = seen.rest.get(&id) {
+            uplink.stats.ethernet = end.frames.clone();
+        }
     }
 
     pub(super) async fn add_peer(&self, request: &PeerRequest) -> Result<Peer, Problem> {
         let mut inventory = self.inventory.lock().await;
-        inventory.add_peer(request, Origin::Runtime)?;
+        let id = inventory.add_peer(request, Origin::Runtime)?;
+        let address = request.address;
+        if let Err(sentence) = self.plug_peer(id, address.get()).await {
+            inventory.remove_peer(&request.uplink, address)?;
+            return Err(Problem::conflict(sentence));
+        }
         Ok(Peer {
             uplink: request.uplink.clone(),
-            address: request.address,
+            address,
             origin: Origin::Runtime,
         })
     }
@@ -45,11 +143,18 @@ impl Control {
         address: Endpoint,
     ) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
-        inventory.remove_peer(uplink, address)?;
-        Ok(())
+        let id = inventory.remove_peer(uplink, address)?;
+        let removed = self.unplug_peer(id, address.get()).await;
+        removed.map_err(Problem::internal)
     }
 
     pub(super) async fn peers(&self) -> Vec<Peer> {
         self.inventory.lock().await.peers()
     }
+}
+
+/// The threads' ends by uplink.
+struct Seen {
+    roce: HashMap<UplinkId, UplinkSnapshot>,
+    rest: HashMap<UplinkId, UplinkSnapshot>,
 }

@@ -1,19 +1,21 @@
 //! The thread's loop: who is ready, what came in, where it goes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 use std::time::Instant;
 
 use vrdma_api::EthernetStats;
-use vrdma_switch::{Bridge, PortId, Verdict};
+use vrdma_switch::{Bridge, PortId, UplinkId, Verdict};
 
 use super::client::FRAMES_MAX;
 use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 use super::link::Link;
 use super::poller::{Poller, Token};
+use super::wire::{self, Taken, Wire};
 use super::{Command, EthernetPort};
 use crate::plane::Inbox;
+use crate::uplink::Segments;
 
 /// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
 const READ_BYTES: usize = 384 << 10;
@@ -23,13 +25,16 @@ const _: () = assert!(READ_BYTES > 2 * (HEADER_BYTES + FRAME_BYTES_MAX));
 
 pub(super) struct Exchange {
     inbox: Inbox<Command>,
-    poller: Poller,
-    bridge: Bridge,
-    links: HashMap<PortId, Link>,
-    started: Instant,
-    buffer: Box<[u8]>,
+    pub(super) poller: Poller,
+    pub(super) bridge: Bridge,
+    pub(super) links: HashMap<PortId, Link>,
+    pub(super) wires: BTreeMap<UplinkId, Wire>,
+    pub(super) segments: Segments,
+    pub(super) started: Instant,
+    pub(super) buffer: Box<[u8]>,
+    pub(super) taken: Taken,
     /// Links whose `pending` is not empty.
-    touched: Vec<PortId>,
+    pub(super) touched: Vec<PortId>,
     stopping: bool,
 }
 
@@ -52,8 +57,11 @@ impl Exchange {
             poller,
             bridge: Bridge::new(),
             links: HashMap::new(),
+            wires: BTreeMap::new(),
+            segments: Segments::default(),
             started: Instant::now(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            taken: Taken::default(),
             touched: Vec::new(),
             stopping: false,
         })
@@ -63,13 +71,14 @@ impl Exchange {
     pub(super) fn run(mut self) {
         let mut ready = Vec::new();
         while !self.stopping {
-            if let Err(error) = self.poller.wait(&mut ready) {
+            if let Err(error) = self.poller.wait(&mut ready, self.patience()) {
                 tracing::error!("the Ethernet thread cannot wait for its sockets: {error}");
                 return;
             }
             for (token, room) in &ready {
                 self.serve(*token, *room);
             }
+            self.tend_wires();
         }
     }
 
@@ -77,6 +86,7 @@ impl Exchange {
         match token {
             Token::Inbox => self.obey(),
             Token::Listener(port) => self.accept(port),
+            Token::Wire(uplink) => self.serve_wire(uplink, room),
             Token::Client(port) => {
                 if room && let Some(link) = self.links.get_mut(&port) {
                     link.flush(&self.poller);
@@ -95,11 +105,18 @@ impl Exchange {
                 }
                 Command::RemovePort(port, reply) => {
                     self.bridge.detach(port);
+                    self.segments.unplug(port);
                     self.links.remove(&port);
                     let _ = reply.send(());
                 }
                 Command::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
+                }
+                Command::Uplink(change, reply) => {
+                    let _ = reply.send(self.change_uplink(change));
+                }
+                Command::Uplinks(reply) => {
+                    let _ = reply.send(self.uplink_snapshot());
                 }
                 Command::Stop => self.stopping = true,
             }
@@ -114,6 +131,8 @@ impl Exchange {
             .attach(port.port, port.group, port.mac)
             .map_err(|error| error.to_string())?;
         self.links.insert(port.port, link);
+        self.segments.plug(port.port, port.group, port.segment);
+        self.join();
         Ok(())
     }
 
@@ -148,6 +167,7 @@ impl Exchange {
         loop {
             let stop = self.sort(port, at, filled);
             self.deliver();
+            self.flush_wires();
             match stop {
                 Stop::Full(next) => at = next,
                 Stop::End(rest) => return self.carry(port, rest..filled),
@@ -188,25 +208,40 @@ impl Exchange {
 
     fn route(&mut self, port: PortId, range: Range<usize>, now: u64) {
         let frame = &self.buffer[range.start + HEADER_BYTES..range.end];
+        let group = self.bridge.group(port);
         let Verdict::Deliver(recipients) = self.bridge.forward(port, frame, now) else {
             return;
         };
+        if let Some(group) = group {
+            let onward = (recipients.uplinks(), group);
+            wire::send(&mut self.wires, &self.segments, onward, frame);
+        }
         for recipient in recipients {
-            let Some(link) = self.links.get_mut(&recipient) else {
-                continue;
-            };
-            if link.pending.is_empty() {
-                self.touched.push(recipient);
-            }
-            link.pending.push(range.clone());
+            queue(&mut self.links, &mut self.touched, recipient, range.clone());
         }
     }
 
-    fn deliver(&mut self) {
+    pub(super) fn deliver(&mut self) {
         for port in self.touched.drain(..) {
             if let Some(link) = self.links.get_mut(&port) {
                 link.transmit(&self.buffer, &self.poller, &mut self.bridge);
             }
         }
     }
+}
+
+/// Notes that a frame of the buffer goes to a port.
+pub(super) fn queue(
+    links: &mut HashMap<PortId, Link>,
+    touched: &mut Vec<PortId>,
+    port: PortId,
+    frame: Range<usize>,
+) {
+    let Some(link) = links.get_mut(&port) else {
+        return;
+    };
+    if link.pending.is_empty() {
+        touched.push(port);
+    }
+    link.pending.push(frame);
 }

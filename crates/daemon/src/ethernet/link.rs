@@ -169,7 +169,7 @@ impl Link {
 }
 
 /// A reason as a key of the API.
-fn word(reason: DropReason) -> &'static str {
+pub(super) fn word(reason: DropReason) -> &'static str {
     match reason {
         DropReason::Detached => "detached",
         DropReason::Runt => "runt",

@@ -3,10 +3,12 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use vrdma_switch::PortId;
+use vrdma_switch::{PortId, UplinkId};
 
 /// Events of one turn; more stay ready in the kernel for the next.
 const EVENTS_MAX: usize = 64;
@@ -20,14 +22,17 @@ pub(super) enum Token {
     Listener(PortId),
     /// The port's client has bytes, room, or is gone.
     Client(PortId),
+    /// The uplink has frames or room.
+    Wire(UplinkId),
 }
 
-/// A [`Token`] in the 64 bits that epoll keeps: the port above two bits of kind.
+/// A [`Token`] in the 64 bits that epoll keeps: the number above two bits of kind.
 fn encode(token: Token) -> EventData {
     EventData::new_u64(match token {
         Token::Inbox => 0,
         Token::Listener(port) => u64::from(port.0) << 2 | 1,
         Token::Client(port) => u64::from(port.0) << 2 | 2,
+        Token::Wire(uplink) => u64::from(uplink.0) << 2 | 3,
     })
 }
 
@@ -37,7 +42,8 @@ fn decode(data: EventData) -> Token {
     match bits & 3 {
         0 => Token::Inbox,
         1 => Token::Listener(port),
-        _ => Token::Client(port),
+        2 => Token::Client(port),
+        _ => Token::Wire(UplinkId((bits >> 2) as u32)),
     }
 }
 
@@ -69,11 +75,19 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
     }
 
-    /// Sleeps until something is ready; fills `ready` with who, and whether it has room.
-    pub(super) fn wait(&self, ready: &mut Vec<(Token, bool)>) -> io::Result<()> {
+    /// Sleeps until something is ready, at most for `patience`; fills `ready` with who, and whether it has room.
+    pub(super) fn wait(
+        &self,
+        ready: &mut Vec<(Token, bool)>,
+        patience: Option<Duration>,
+    ) -> io::Result<()> {
         ready.clear();
+        let timeout = patience.map(|limit| Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        });
         let mut events = [MaybeUninit::<Event>::uninit(); EVENTS_MAX];
-        let events = match epoll::wait(&self.epoll, &mut events, None) {
+        let events = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok((events, _)) => events,
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),

@@ -43,6 +43,7 @@ impl Switch {
         let port = EthernetPort {
             name: port.to_string().parse().unwrap(),
             port: PortId(port),
+            segment: Default::default(),
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
             socket,

@@ -1,11 +1,13 @@
 //! Which uplinks and peers exist, and the rules among them and the port groups.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use vrdma_api::{
     Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest, UplinkStats, Vlan,
 };
 use vrdma_switch::UplinkId;
+use vrdma_uplink::{FaultSpec, SpecError};
 
 use super::refusal::{Field, Refusal};
 use super::{Inventory, lowest_free};
@@ -21,6 +23,7 @@ pub(super) struct Linked {
     id: UplinkId,
     request: UplinkRequest,
     medium: Medium,
+    faults: Option<FaultSpec>,
     origin: Origin,
     peers: BTreeMap<Endpoint, Origin>,
 }
@@ -37,6 +40,7 @@ impl Inventory {
             return Err(Refusal::uplink_exists(name));
         }
         let medium = medium(request)?;
+        let faults = faults(request)?;
         self.check_medium(&medium)?;
         if self.uplinks.len() == UPLINKS_MAX {
             return Err(Refusal::full(format!(
@@ -48,6 +52,7 @@ impl Inventory {
             id,
             request: request.clone(),
             medium,
+            faults,
             origin,
             peers: BTreeMap::new(),
         };
@@ -137,6 +142,16 @@ impl Inventory {
         }
     }
 
+    /// All peers as the data path needs them.
+    pub fn peer_addresses(&self) -> Vec<(UplinkId, SocketAddr)> {
+        let of_uplink = |linked: &Linked| {
+            let id = linked.id;
+            let peers = linked.peers.keys();
+            peers.map(|peer| (id, peer.get())).collect::<Vec<_>>()
+        };
+        self.uplinks.values().flat_map(of_uplink).collect()
+    }
+
     /// All peers, by uplink and address.
     pub fn peers(&self) -> Vec<Peer> {
         let of_uplink = |linked: &Linked| {
@@ -163,6 +178,12 @@ fn medium(request: &UplinkRequest) -> Result<Medium, Refusal> {
         (UplinkKind::Raw, ..) => Err(Refusal::raw_needs_interface(&request.name)),
         (UplinkKind::Tunnel, ..) => Err(Refusal::tunnel_needs_listen(&request.name)),
     }
+}
+
+fn faults(request: &UplinkRequest) -> Result<Option<FaultSpec>, Refusal> {
+    let text = request.faults.as_deref();
+    let parsed = text.map(str::parse).transpose();
+    parsed.map_err(|error: SpecError| Refusal::not_faults(&error))
 }
 
 fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
@@ -206,7 +227,7 @@ fn spec(linked: &Linked) -> UplinkSpec {
         id: linked.id,
         name: linked.request.name.clone(),
         medium: linked.medium.clone(),
-        faults: linked.request.faults.clone(),
+        faults: linked.faults,
     }
 }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use vrdma_memory::{Region, Space, View};
 use vrdma_pvrdma::GidChange;
+use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Pace, Source, Time};
+use vrdma_verbs::{Paths, Source, Time};
+
+use vrdma_wire::Packet;
 
 use crate::plane::AdapterSpec;
 use crate::vm::Vm;
@@ -51,10 +54,30 @@ impl Adapter {
         }
     }
 
-    /// The next request for whoever owns its destination.
-    pub(super) fn next_request(&mut self, memory: &View<'_>, now: Time) -> Option<Request<Region>> {
+    /// The next request for whoever owns its destination; `paths` tells which peers are behind a
+    /// wire.
+    pub(super) fn next_request(
+        &mut self,
+        memory: &View<'_>,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
         match self {
-            Self::Vm(vm) => vm.device().next_request(memory, now, &mut Pace::Local),
+            Self::Vm(vm) => vm.device().next_request(memory, now, paths),
+        }
+    }
+
+    /// Takes in a packet from a wire.
+    pub(super) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
+        match self {
+            Self::Vm(vm) => vm.device().receive(memory, packet, now),
+        }
+    }
+
+    /// The next packet of what is owed to peers behind wires.
+    pub(super) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().next_reply(now),
         }
     }
 

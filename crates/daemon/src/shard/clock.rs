@@ -17,6 +17,11 @@ impl Clock {
         }
     }
 
+    /// A moment that is not before the start.
+    pub(crate) fn at(&self, moment: Instant) -> Time {
+        Time(moment.saturating_duration_since(self.start).as_nanos() as u64)
+    }
+
     /// Now. 64 bits of nanoseconds last 584 years.
     pub(crate) fn now(&self) -> Time {
         Time(self.start.elapsed().as_nanos() as u64)

@@ -7,6 +7,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 use super::stats::stats;
+use super::wire_counts;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
 use crate::vm::Vm;
 
@@ -26,6 +27,13 @@ impl Shard {
                 ShardCommand::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
                 }
+                ShardCommand::Uplink(change, reply) => {
+                    let _ = reply.send(self.change_uplink(change));
+                }
+                ShardCommand::Uplinks(reply) => {
+                    let wires = self.wires.wires.iter().flatten();
+                    let _ = reply.send(wires.map(|wire| wire_counts::snapshot(wire)).collect());
+                }
                 ShardCommand::Stop => self.stopping = true,
             }
         }
@@ -33,6 +41,7 @@ impl Shard {
 
     fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
         let (port, group, mac) = (spec.port, spec.group, spec.mac);
+        let segment = spec.segment;
         let vm = Box::new(Vm::new(spec, self.clock)?);
         self.fabric.attach(port, group, mac)?;
         self.poller.watch(vm.listener(), Key::Listener(port));
@@ -41,6 +50,8 @@ impl Shard {
             self.adapters.resize_with(slot + 1, || None);
         }
         self.adapters[slot] = Some(Adapter::Vm(vm));
+        self.wires.segments.plug(port, group, segment);
+        self.rewire();
         Ok(())
     }
 
@@ -48,6 +59,7 @@ impl Shard {
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);
+            self.wires.segments.unplug(port);
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) mod clock;
 mod control;
 mod poller;
 mod stats;
+mod wire;
+mod wire_counts;
 
 use std::num::NonZeroU64;
 use std::thread::{self, JoinHandle};
@@ -20,14 +22,15 @@ use std::time::Duration;
 
 use vrdma_memory::{Region, View};
 use vrdma_switch::{Fabric, PortId, Way};
-use vrdma_verbs::Time;
-use vrdma_verbs::unit::Request;
+use vrdma_verbs::unit::{Request, Route};
+use vrdma_verbs::{Pace, Paths, Time};
 
 use crate::plane::{Inbox, ShardCommand};
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
+use wire::Wires;
 
 /// Requests that one adapter may send in a turn before the next one has its turn. At the unit size
 /// of the device this bounds a turn to some tens of milliseconds when every message is huge.
@@ -41,6 +44,7 @@ struct Shard {
     poller: Poller,
     inbox: Inbox<ShardCommand>,
     fabric: Fabric,
+    wires: Wires,
     /// By port number; a removed adapter leaves a gap.
     adapters: Vec<Option<Adapter>>,
     last_work: Time,
@@ -78,6 +82,7 @@ impl Shard {
             poller,
             inbox,
             fabric: Fabric::new(),
+            wires: Wires::new(),
             adapters: Vec::new(),
             last_work: Time(0),
             turns: 0,
@@ -103,10 +108,14 @@ impl Shard {
     /// One look at every adapter; `true` if any had something to do.
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
-        let mut worked = false;
+        let mut worked = self.receive_wires(now);
+        if worked {
+            self.interrupt();
+        }
         for port in 0..self.adapters.len() {
             worked |= self.serve(port, now);
         }
+        self.tend_wires(now);
         worked
     }
 
@@ -118,7 +127,12 @@ impl Shard {
         let memory = adapter.memory();
         let view = memory.view();
         let mut worked = adapter.poll(&view, now);
+        let number = PortId(port as u32);
+        worked |= self.reply(number, &view, now);
         for _ in 0..REQUESTS_A_TURN {
+            if self.must_wait(number) {
+                break;
+            }
             let Some(request) = self.next_request(port, &view, now) else {
                 break;
             };
@@ -137,17 +151,24 @@ impl Shard {
         memory: &View<'_>,
         now: Time,
     ) -> Option<Request<Region>> {
-        self.adapters[port].as_mut()?.next_request(memory, now)
+        let mut paths = Reach {
+            fabric: &self.fabric,
+            from: PortId(port as u32),
+        };
+        self.adapters[port]
+            .as_mut()?
+            .next_request(memory, now, &mut paths)
     }
 
     /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
     /// on a wire: the requester's own timers tell its guest.
     fn carry(&mut self, from: usize, memory: &View<'_>, request: &Request<Region>, now: Time) {
         let (source, route) = (PortId(from as u32), &request.route);
-        let Ok(Way::Port(PortId(to))) = self.fabric.route(source, route.sgid, route.dgid) else {
-            return;
+        let to = match self.fabric.route(source, route.sgid, route.dgid) {
+            Ok(Way::Port(PortId(to))) => to as usize,
+            Ok(Way::Wire) => return self.transmit(source, memory, request, now),
+            Err(_) => return,
         };
-        let to = to as usize;
         if to == from {
             if let Some(adapter) = &mut self.adapters[from] {
                 adapter.loop_back(memory, request, now);
@@ -182,6 +203,7 @@ impl Shard {
             .iter()
             .flatten()
             .filter_map(Adapter::next_deadline)
+            .chain(self.wires.next_deadline(&self.clock))
             .min()
             .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
@@ -192,6 +214,9 @@ impl Shard {
                 Key::Wake => self.obey(),
                 Key::Listener(port) => self.accept(port),
                 Key::Connection(port) => self.converse(port, &ready),
+                Key::Wire(uplink) if ready.writable => self.make_room(uplink),
+                // The next turn looks at all of them.
+                Key::Wire(_) => {}
             }
         }
     }
@@ -223,6 +248,25 @@ impl Shard {
         vm.interrupt();
         self.follow_gids(port);
         self.last_work = self.clock.now();
+    }
+}
+
+/// Where an adapter's peers are: the fabric's answers, which hold as long as its epoch.
+struct Reach<'a> {
+    fabric: &'a Fabric,
+    from: PortId,
+}
+
+impl Paths for Reach<'_> {
+    fn epoch(&self) -> u64 {
+        self.fabric.epoch()
+    }
+
+    fn pace(&mut self, route: &Route) -> Pace {
+        match self.fabric.route(self.from, route.sgid, route.dgid) {
+            Ok(Way::Wire) => Pace::Wire,
+            _ => Pace::Local,
+        }
     }
 }
 

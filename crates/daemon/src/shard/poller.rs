@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use vrdma_switch::PortId;
+use vrdma_switch::{PortId, UplinkId};
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
@@ -19,6 +19,8 @@ pub(super) enum Key {
     Listener(PortId),
     /// A client's socket.
     Connection(PortId),
+    /// An uplink.
+    Wire(UplinkId),
 }
 
 impl Key {
@@ -27,18 +29,20 @@ impl Key {
     fn encode(self) -> epoll::EventData {
         epoll::EventData::new_u64(match self {
             Self::Wake => Self::WAKE,
-            Self::Listener(port) => u64::from(port.0) << 1,
-            Self::Connection(port) => u64::from(port.0) << 1 | 1,
+            Self::Listener(port) => u64::from(port.0) << 2,
+            Self::Connection(port) => u64::from(port.0) << 2 | 1,
+            Self::Wire(uplink) => u64::from(uplink.0) << 2 | 2,
         })
     }
 
     fn decode(data: epoll::EventData) -> Self {
         let value = data.u64();
-        let port = PortId((value >> 1) as u32);
-        match value {
-            Self::WAKE => Self::Wake,
-            value if value & 1 == 1 => Self::Connection(port),
-            _ => Self::Listener(port),
+        let number = (value >> 2) as u32;
+        match (value, value & 3) {
+            (Self::WAKE, _) => Self::Wake,
+            (_, 0) => Self::Listener(PortId(number)),
+            (_, 1) => Self::Connection(PortId(number)),
+            _ => Self::Wire(UplinkId(number)),
         }
     }
 }

@@ -10,6 +10,11 @@ const GREEN: GroupId = GroupId(2);
 const ANN: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const BOB: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
+fn at(mac: Mac) -> Neighbour {
+    let uplink = UplinkId(0);
+    Neighbour { mac, uplink }
+}
+
 fn gid(number: u32) -> Gid {
     let [_, a, b, c] = number.to_be_bytes();
     Gid::from_ipv4(Ipv4Addr::new(10, a, b, c))
@@ -36,12 +41,29 @@ fn advertisement(source: Mac, hop_limit: u8) -> Vec<u8> {
 #[test]
 fn what_was_heard_is_known_until_it_ages() {
     let mut table = Neighbours::new();
-    assert!(table.hear(BLUE, gid(1), ANN, 0));
-    assert!(!table.hear(BLUE, gid(1), ANN, 5));
-    assert_eq!(table.find(BLUE, gid(1), 6), Some(ANN));
+    assert!(table.hear(BLUE, gid(1), at(ANN), 0));
+    assert!(!table.hear(BLUE, gid(1), at(ANN), 5));
+    assert_eq!(table.find(BLUE, gid(1), 6), Some(at(ANN)));
     assert_eq!(table.find(GREEN, gid(1), 6), None, "another tenant's");
     assert_eq!(table.find(BLUE, gid(1), 5 + NEIGHBOUR_AGE_NS), None);
-    assert!(table.hear(BLUE, gid(1), BOB, 7), "it has moved");
+    assert!(table.hear(BLUE, gid(1), at(BOB), 7), "it has moved");
+    table.guess(BLUE, gid(1), at(ANN), 8);
+    assert_eq!(
+        table.find(BLUE, gid(1), 8),
+        Some(at(BOB)),
+        "only said in a packet"
+    );
+    table.guess(BLUE, gid(2), at(ANN), 8);
+    assert_eq!(
+        table.find(BLUE, gid(2), 8),
+        Some(at(ANN)),
+        "better than nothing"
+    );
+    table.guess(BLUE, gid(1), at(ANN), 8 + NEIGHBOUR_AGE_NS);
+    assert_eq!(
+        table.find(BLUE, gid(1), 8 + NEIGHBOUR_AGE_NS),
+        Some(at(ANN))
+    );
     table.forget(BLUE);
     assert_eq!(table.find(BLUE, gid(1), 8), None);
 }
@@ -50,13 +72,13 @@ fn what_was_heard_is_known_until_it_ages() {
 fn invented_addresses_fill_only_their_own_network() {
     let mut table = Neighbours::new();
     for number in 0..2 * NEIGHBOURS_MAX as u32 {
-        table.hear(BLUE, gid(number), ANN, 0);
+        table.hear(BLUE, gid(number), at(ANN), 0);
     }
     assert_eq!(table.networks[&BLUE].neighbours.len(), NEIGHBOURS_MAX);
-    assert!(!table.hear(BLUE, gid(1 << 20), ANN, 1));
-    assert!(table.hear(GREEN, gid(1 << 20), ANN, 1));
+    assert!(!table.hear(BLUE, gid(1 << 20), at(ANN), 1));
+    assert!(table.hear(GREEN, gid(1 << 20), at(ANN), 1));
     let later = NEIGHBOUR_AGE_NS + SEARCH_INTERVAL_NS;
-    assert!(table.hear(BLUE, gid(1 << 20), ANN, later));
+    assert!(table.hear(BLUE, gid(1 << 20), at(ANN), later));
     assert_eq!(table.networks[&BLUE].neighbours.len(), 1);
 }
 

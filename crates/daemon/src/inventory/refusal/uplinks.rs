@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use vrdma_api::{Endpoint, Name, Vni};
+use vrdma_uplink::SpecError;
 
 use super::{Field, Kind, Refusal, known_groups};
 use crate::plane::Medium;
@@ -79,6 +80,10 @@ impl Refusal {
             name.as_str()
         );
         Self::new(Kind::Invalid, Field::Kind, sentence)
+    }
+
+    pub(in crate::inventory) fn not_faults(error: &SpecError) -> Self {
+        Self::new(Kind::Invalid, Field::Faults, error.to_string())
     }
 
     pub(in crate::inventory) fn raw_has_no_peers(name: &Name) -> Self {

@@ -1,0 +1,64 @@
+//! What was dropped at a wire, by reason, in the words of the control API.
+
+use std::collections::BTreeMap;
+
+use vrdma_switch::NoRoute;
+use vrdma_wire::Refusal;
+
+use super::wire::{Drop, Wire};
+use crate::plane::UplinkSnapshot;
+use crate::uplink::frame_stats;
+
+/// Counters of one uplink's end.
+#[derive(Default)]
+pub(super) struct Counts {
+    refused: [u64; Refusal::ALL.len()],
+    segment: u64,
+    unknown_adapter: u64,
+    spoofed: u64,
+    other_station: u64,
+    /// To send: nobody has said which station has the address.
+    pub(super) unresolved: u64,
+}
+
+impl Counts {
+    pub(super) fn drop(&mut self, reason: Drop) {
+        *match reason {
+            Drop::Segment => &mut self.segment,
+            Drop::Refused(refusal) => &mut self.refused[refusal.index()],
+            Drop::NoRoute(NoRoute::Spoofed) => &mut self.spoofed,
+            Drop::NoRoute(_) => &mut self.unknown_adapter,
+            Drop::OtherStation => &mut self.other_station,
+        } += 1;
+    }
+
+    fn by_reason(&self) -> BTreeMap<String, u64> {
+        let refused = Refusal::ALL.iter().map(|refusal| {
+            let word = refusal.name().replace('_', "-");
+            (word, self.refused[refusal.index()])
+        });
+        let own = [
+            ("unknown-segment", self.segment),
+            ("unknown-adapter", self.unknown_adapter),
+            ("spoofed-gid", self.spoofed),
+            ("other-station", self.other_station),
+            ("unresolved", self.unresolved),
+        ];
+        let own = own.map(|(word, count)| (word.to_owned(), count));
+        let all = refused.chain(own);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+pub(super) fn snapshot(wire: &Wire) -> UplinkSnapshot {
+    let port = &wire.end.port;
+    let mut frames = frame_stats(port.counters());
+    for (reason, count) in wire.counts.by_reason() {
+        *frames.drops.entry(reason).or_default() += count;
+    }
+    UplinkSnapshot {
+        id: wire.end.id,
+        mtu: port.mtu(),
+        frames,
+    }
+}

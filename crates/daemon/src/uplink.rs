@@ -1,0 +1,86 @@
+//! Uplinks as the daemon opens them: two ports, one for each data path thread.
+//!
+//! ```text
+//!   control plane ── open ──► Ports ──┬─ rest ──► Ethernet thread
+//!                                     └─ roce ──► shard thread
+//! ```
+//! What the room of that name knows as segments are port groups here; [`Segments`] translates.
+
+mod segments;
+
+use vrdma_api::{FrameStats, Name};
+use vrdma_switch::UplinkId;
+use vrdma_uplink::{Counters, Port, Ports, TunnelConfig};
+
+use crate::plane::{Medium, UplinkSpec};
+pub(crate) use segments::Segments;
+
+/// What every IPv4 host must take (RFC 791); with less not even the smallest path MTU fits.
+const MTU_MIN: u32 = 576;
+
+/// One thread's end of an uplink.
+#[derive(Debug)]
+pub struct UplinkEnd {
+    /// Number in the switch.
+    pub id: UplinkId,
+    /// For log lines.
+    pub name: Name,
+    /// Segments are VXLAN networks, not VLANs.
+    pub is_tunnel: bool,
+    /// The frames.
+    pub port: Port,
+}
+
+/// Both ends of an uplink.
+#[derive(Debug)]
+pub struct UplinkEnds {
+    /// For the shard.
+    pub roce: UplinkEnd,
+    /// For the Ethernet thread.
+    pub rest: UplinkEnd,
+}
+
+/// Opens an uplink. The error is a sentence.
+pub fn open(spec: &UplinkSpec) -> Result<UplinkEnds, String> {
+    let name = &spec.name;
+    let refused = |error| format!("cannot open the uplink {:?}: {error}", name.as_str());
+    let mut ports = match &spec.medium {
+        Medium::Raw { interface } => Ports::raw(interface.as_str()),
+        Medium::Tunnel { listen } => Ports::tunnel(&TunnelConfig { local: *listen }),
+    }
+    .map_err(refused)?;
+    if ports.roce.mtu() < MTU_MIN {
+        return Err(format!(
+            "cannot open the uplink {:?}: its MTU is {} and RDMA needs at least {MTU_MIN}; raise it with `ip link set DEVICE mtu 1500`",
+            name.as_str(),
+            ports.roce.mtu()
+        ));
+    }
+    if let Some(faults) = spec.faults {
+        ports.set_faults(faults);
+    }
+    let end = |port| UplinkEnd {
+        id: spec.id,
+        name: name.clone(),
+        is_tunnel: matches!(spec.medium, Medium::Tunnel { .. }),
+        port,
+    };
+    Ok(UplinkEnds {
+        roce: end(ports.roce),
+        rest: end(ports.rest),
+    })
+}
+
+/// A port's counters in the words of the API; the owner adds what it dropped itself.
+pub(crate) fn frame_stats(counters: &Counters) -> FrameStats {
+    let losses = counters.losses().filter(|(_, count)| *count > 0);
+    FrameStats {
+        tx_frames: counters.sent_frames,
+        tx_bytes: counters.sent_bytes,
+        rx_frames: counters.received_frames,
+        rx_bytes: counters.received_bytes,
+        drops: losses
+            .map(|(reason, count)| (reason.replace('_', "-"), count))
+            .collect(),
+    }
+}
