@@ -17,26 +17,31 @@
 
 pub mod abi;
 pub mod errno;
-pub mod refused;
 
 pub mod address;
+pub mod builder;
 pub mod channel;
 pub mod completion;
 pub mod cq;
 pub mod cq_ex;
 pub mod device;
+pub mod domain;
 pub mod event;
 pub mod fork;
 pub mod lookup;
 pub mod memory;
+pub mod multicast;
 pub mod open;
 pub mod paths;
 pub mod port;
 pub mod qp;
 pub mod qp_attributes;
 pub mod qp_ex;
+pub mod qp_state;
 pub mod query;
 pub mod rate;
+pub mod recv;
+pub mod refused;
 pub mod region;
 pub mod request;
 pub mod send;
@@ -44,3 +49,4 @@ pub mod srq;
 pub mod sysfs;
 pub mod text;
 pub mod window;
+pub mod wr;

@@ -17,7 +17,7 @@ use crate::device::{Listed, socket};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
 use crate::region::Region;
-use crate::{abi, channel, cq, cq_ex, fork, memory, port, qp_ex, query, send, srq, window};
+use crate::{abi, channel, cq, cq_ex, domain, fork, memory, port, qp_ex, query, send, srq, window};
 
 /// What `ibv_open_device` returns a pointer into.
 #[repr(C)]
@@ -162,9 +162,9 @@ fn table(device: *mut abi::Device, cmd_fd: c_int, async_fd: c_int) -> abi::Verbs
     verbs.create_srq_ex = Some(srq::create_srq_ex);
     verbs.get_srq_num = Some(srq::get_srq_num);
     verbs.advise_mr = Some(memory::advise_mr);
-    verbs.alloc_td = Some(memory::alloc_td);
-    verbs.dealloc_td = Some(memory::dealloc_td);
-    verbs.alloc_parent_domain = Some(memory::alloc_parent_domain);
+    verbs.alloc_td = Some(domain::alloc_td);
+    verbs.dealloc_td = Some(domain::dealloc_td);
+    verbs.alloc_parent_domain = Some(domain::alloc_parent_domain);
     let context = &mut verbs.context;
     context.device = device;
     context.cmd_fd = cmd_fd;
@@ -181,7 +181,7 @@ fn table(device: *mut abi::Device, cmd_fd: c_int, async_fd: c_int) -> abi::Verbs
     ops.req_notify_cq = Some(cq::req_notify_cq);
     ops.post_srq_recv = Some(srq::post_srq_recv);
     ops.post_send = Some(send::post_send);
-    ops.post_recv = Some(crate::qp::post_recv);
+    ops.post_recv = Some(crate::recv::post_recv);
     verbs
 }
 

@@ -10,31 +10,12 @@
 //!   /sys/class/infiniband/vrdmaN/ports/1/gid_attrs/types/I   -> "RoCE v2"
 //! ```
 
+mod place;
+
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// What such a path stands for.
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Null,
-    Text(&'static str),
-}
-
-fn is_number(text: &[u8]) -> bool {
-    !text.is_empty() && text.len() <= 3 && text.iter().all(u8::is_ascii_digit)
-}
-
-/// One comparison for nearly every path of a program.
-fn place(path: &[u8]) -> Option<Place> {
-    if let Some(number) = path.strip_prefix(b"/dev/infiniband/uverbs") {
-        return is_number(number).then_some(Place::Null);
-    }
-    let rest = path.strip_prefix(b"/sys/class/infiniband/vrdma")?;
-    let slash = rest.iter().position(|byte| *byte == b'/')?;
-    let (number, rest) = rest.split_at(slash);
-    let index = rest.strip_prefix(b"/ports/1/gid_attrs/types/")?;
-    (is_number(number) && is_number(index)).then_some(Place::Text("RoCE v2\n"))
-}
+use place::{Place, place};
 
 /// # Safety
 /// `path` is null or a C string.
@@ -291,25 +272,6 @@ pub unsafe extern "C" fn vrdma_path_fstatat(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_these_paths_are_ours() {
-        assert_eq!(place(b"/dev/infiniband/uverbs0"), Some(Place::Null));
-        assert_eq!(place(b"/dev/infiniband/uverbs"), None);
-        assert_eq!(place(b"/dev/infiniband/uverbs0/x"), None);
-        assert_eq!(place(b"/dev/infiniband/rdma_cm"), None);
-        let fact = b"/sys/class/infiniband/vrdma1/ports/1/gid_attrs/types/0";
-        assert_eq!(place(fact), Some(Place::Text("RoCE v2\n")));
-        assert_eq!(
-            place(b"/sys/class/infiniband/vrdma1/ports/1/gid_attrs/types/x"),
-            None
-        );
-        assert_eq!(
-            place(b"/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0"),
-            None
-        );
-        assert_eq!(place(b""), None);
-    }
 
     #[test]
     fn a_fact_is_read_and_looked_at_as_a_file() {

@@ -7,10 +7,10 @@ use vrdma_provider::layout::{Buffer, SendHeader};
 use vrdma_provider::{BUFFERS_MAX, EAGER_MAX};
 
 use crate::abi;
+use crate::builder::Builder;
 use crate::errno::{self, Errno, Result};
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
-use crate::qp_ex::Builder;
 use crate::request::{INLINE, buffers, header, sends_payload};
 
 /// `IBV_QPS_RTS`: from here on sends may be posted.

@@ -16,7 +16,7 @@ use crate::event::{Acknowledged, HandedOut};
 use crate::lookup::Object;
 use crate::memory::leak;
 use crate::open::OpenDevice;
-use crate::qp::push_receives;
+use crate::recv::push_receives;
 
 /// Attributes of `enum ibv_srq_init_attr_mask` that are known: type and domain.
 const KNOWN: u32 = 3;

@@ -1,0 +1,78 @@
+//! Posting receives.
+
+use core::ffi::c_int;
+
+use vrdma_provider::client::{Full, ReceiveQueue};
+
+use crate::abi;
+use crate::errno::{self, Errno, Result};
+use crate::open::OpenDevice;
+use crate::qp::{QueuePair, RESET};
+use crate::request::buffers;
+
+/// Pushes a chain of receives; the first that fails is the second value.
+///
+/// # Safety
+/// A chain of valid requests.
+pub(crate) unsafe fn push_receives(
+    queue: &mut ReceiveQueue,
+    first: *mut abi::RecvWr,
+) -> (Result<()>, *mut abi::RecvWr) {
+    let mut next = first;
+    // SAFETY: null or the next request of the chain.
+    while let Some(request) = unsafe { next.as_ref() } {
+        // SAFETY: a valid request names its buffers.
+        let buffers = unsafe { buffers(request.sg_list, request.num_sge) };
+        if buffers.len() > queue.buffers() {
+            return (Err(Errno(libc::EINVAL)), next);
+        }
+        if let Err(Full) = queue.push(request.wr_id, buffers) {
+            return (Err(Errno(libc::ENOMEM)), next);
+        }
+        next = request.next;
+    }
+    (Ok(()), next)
+}
+
+/// # Safety
+/// A chain of valid requests.
+unsafe fn post(
+    queue_pair: &QueuePair,
+    device: &OpenDevice,
+    first: *mut abi::RecvWr,
+) -> (Result<()>, *mut abi::RecvWr) {
+    if queue_pair.state() == RESET {
+        return (Err(Errno(libc::EINVAL)), first);
+    }
+    let mut guard = queue_pair.recv.lock();
+    let Some(queue) = guard.as_mut() else {
+        return (Err(Errno(libc::EINVAL)), first);
+    };
+    // SAFETY: as promised.
+    let (outcome, next) = unsafe { push_receives(queue, first) };
+    let must_ring = queue.publish();
+    drop(guard);
+    if must_ring {
+        device.ringer.ring(queue_pair.doorbell);
+    }
+    (outcome, next)
+}
+
+/// `ops.post_recv`.
+pub(crate) unsafe extern "C" fn post_recv(
+    qp: *mut abi::Qp,
+    first: *mut abi::RecvWr,
+    bad: *mut *mut abi::RecvWr,
+) -> c_int {
+    // SAFETY: the header's wrapper passes a queue pair.
+    let (outcome, failed) = match unsafe { QueuePair::of(qp) } {
+        // SAFETY: and a chain of requests.
+        Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
+        Err(error) => (Err(error), first),
+    };
+    if outcome.is_err() {
+        // SAFETY: the place is the caller's.
+        unsafe { bad.write(failed) };
+    }
+    errno::number(outcome)
+}
