@@ -9,6 +9,13 @@ pub struct Errno(pub c_int);
 /// Outcome of an operation that C learns as an error number.
 pub type Result<T> = core::result::Result<T, Errno>;
 
+impl Errno {
+    /// What the last function of C that failed has set.
+    pub fn last() -> Self {
+        std::io::Error::last_os_error().into()
+    }
+}
+
 impl From<std::io::Error> for Errno {
     fn from(error: std::io::Error) -> Self {
         Self(error.raw_os_error().unwrap_or(libc::EIO))

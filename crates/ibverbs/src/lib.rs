@@ -21,6 +21,7 @@ pub mod errno;
 pub mod address;
 pub mod builder;
 pub mod channel;
+pub mod cm;
 pub mod completion;
 pub mod cq;
 pub mod cq_ex;

@@ -1,0 +1,79 @@
+//! Event channels.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use vrdma_provider::cm::{CreateChannel, DestroyChannel, TOKEN};
+
+use super::abi;
+use super::session;
+use crate::errno::{self, Errno, Result};
+
+/// What `rdma_create_event_channel` returns a pointer to.
+#[repr(C)]
+pub(super) struct Channel {
+    abi: abi::EventChannel,
+    pipe: OwnedFd,
+    pub(super) number: u64,
+}
+
+impl Channel {
+    pub(super) fn create() -> Result<*mut abi::EventChannel> {
+        let (reply, pipe) = session::call_for_fd(&CreateChannel {})?;
+        let channel = Box::new(Self {
+            abi: abi::EventChannel {
+                fd: pipe.as_raw_fd(),
+            },
+            pipe,
+            number: reply.id,
+        });
+        Ok(Box::into_raw(channel).cast())
+    }
+
+    /// # Safety
+    /// `channel` came from this library and is not destroyed yet, or is null.
+    pub(super) unsafe fn of<'a>(channel: *mut abi::EventChannel) -> Result<&'a Self> {
+        // SAFETY: such a pointer is to the first field of a `Channel`.
+        unsafe { channel.cast::<Self>().as_ref() }.ok_or(Errno(libc::EINVAL))
+    }
+
+    /// Waits for the byte of an event, or as the program has set the descriptor.
+    pub(super) fn wait(&self) -> Result<()> {
+        let mut token = [0; 1];
+        // SAFETY: writes at most one byte.
+        match unsafe { libc::read(self.pipe.as_raw_fd(), token.as_mut_ptr().cast(), 1) } {
+            1 if token == [TOKEN] => Ok(()),
+            count if count < 0 => Err(Errno::last()),
+            // The daemon is gone.
+            _ => Err(Errno(libc::EIO)),
+        }
+    }
+
+    /// # Safety
+    /// `channel` came from [`Channel::create`] and is given up.
+    pub(super) unsafe fn destroy(channel: *mut abi::EventChannel) {
+        if channel.is_null() {
+            return;
+        }
+        // SAFETY: made by `create`, and no longer anybody's.
+        let channel = unsafe { Box::from_raw(channel.cast::<Self>()) };
+        let number = channel.number;
+        // A channel that the daemon does not know any more is gone as well.
+        let _gone = session::call(&DestroyChannel { channel: number });
+    }
+}
+
+/// `rdma_create_event_channel`.
+#[unsafe(no_mangle)]
+pub extern "C" fn rdma_create_event_channel() -> *mut abi::EventChannel {
+    errno::pointer(Channel::create())
+}
+
+/// `rdma_destroy_event_channel`.
+///
+/// # Safety
+/// `channel` came from `rdma_create_event_channel`, has no identifiers, and is given up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut abi::EventChannel) {
+    // SAFETY: as the caller promises.
+    unsafe { Channel::destroy(channel) }
+}

@@ -1,0 +1,27 @@
+//! librdmacm: connections by IP address (rdma_cm(7)).
+//!
+//! ```text
+//!   rdma_cm_id ── Identifier ─┬─ session: one connection to the daemon, which does the IB protocol
+//!                             ├─ device:  the context and domain of its adapter
+//!                             └─ qp:      moves the queue pair as the daemon says
+//!   rdma_event_channel ── a pipe of the daemon: a byte for each event that waits there
+//! ```
+//! Identifiers of the synchronous kind have a channel of their own, whose next event their calls wait
+//! for. What a peer and its queue pair are to be told is decided by the daemon; here it meets the
+//! program's pointers.
+
+pub mod abi;
+pub mod addrinfo;
+pub mod channel;
+pub mod connect;
+pub mod device;
+pub mod endpoint;
+pub mod event;
+pub mod identifier;
+pub mod multicast;
+pub mod names;
+pub mod option;
+pub mod qp;
+pub mod resolve;
+pub mod session;
+pub mod socket_address;

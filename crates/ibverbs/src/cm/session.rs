@@ -1,0 +1,94 @@
+//! The process's one connection for connection management, and which number is which identifier.
+//!
+//! It is made with the first channel and stays. A child of a fork makes its own: identifiers of the
+//! parent remember the [`fork::generation`] and are refused.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+
+use parking_lot::{Mutex, MutexGuard};
+use vrdma_provider::VERSION;
+use vrdma_provider::client::{Answer, Connection};
+use vrdma_provider::cm::Greet;
+use vrdma_provider::message::{Call, Name};
+use vrdma_provider::socket::ADAPTER_VARIABLE;
+
+use super::identifier::Identifier;
+use crate::device::socket;
+use crate::errno::{Errno, Result};
+use crate::fork;
+
+/// The connection.
+pub(super) struct Session {
+    generation: u32,
+    connection: Connection,
+    /// Identifiers that are not destroyed.
+    pub(super) identifiers: HashMap<u64, Known>,
+}
+
+/// An identifier that events may name.
+#[derive(Clone, Copy)]
+pub(super) struct Known(pub(super) *mut Identifier);
+
+// SAFETY: identifiers may be used from any thread; one is taken out before it is freed.
+unsafe impl Send for Known {}
+
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+impl Session {
+    fn open() -> Result<Self> {
+        fork::watch();
+        let connection = Connection::open(&socket())?;
+        let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
+        let greet = Greet {
+            version: VERSION,
+            reserved: 0,
+            adapter: Name::new(&wanted).ok_or(Errno(libc::ENODEV))?,
+        };
+        connection
+            .call(&greet, &[])
+            .map_err(|error| Errno(error.raw_os_error()))?;
+        Ok(Self {
+            generation: fork::generation(),
+            connection,
+            identifiers: HashMap::new(),
+        })
+    }
+
+    pub(super) fn call<T: Call>(&self, request: &T) -> Result<Answer<T::Reply>> {
+        let answer = self.connection.call(request, &[]);
+        answer.map_err(|error| Errno(error.raw_os_error()))
+    }
+}
+
+/// The session, held while the guard lives.
+pub(super) struct Held(MutexGuard<'static, Option<Session>>);
+
+impl Held {
+    /// # Errors
+    /// There is no daemon, or it has no adapter for this process.
+    pub(super) fn get(&mut self) -> Result<&mut Session> {
+        let stale = |session: &Session| session.generation != fork::generation();
+        if self.0.as_ref().is_none_or(stale) {
+            *self.0 = Some(Session::open()?);
+        }
+        self.0.as_mut().ok_or(Errno(libc::EIO))
+    }
+}
+
+/// Waits for its turn at the session.
+pub(super) fn hold() -> Held {
+    Held(SESSION.lock())
+}
+
+/// Asks the daemon.
+pub(super) fn call<T: Call>(request: &T) -> Result<T::Reply> {
+    Ok(hold().get()?.call(request)?.body)
+}
+
+/// Asks the daemon for something that comes with a descriptor.
+pub(super) fn call_for_fd<T: Call>(request: &T) -> Result<(T::Reply, OwnedFd)> {
+    let answer = hold().get()?.call(request)?;
+    let fd = answer.fds.into_iter().next().ok_or(Errno(libc::EPROTO))?;
+    Ok((answer.body, fd))
+}
