@@ -1,6 +1,7 @@
-//! Adapters: one PVRDMA function and one Ethernet port for one VM.
+//! Adapters: one PVRDMA function and one Ethernet port for one VM, or a device that processes open.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -40,6 +41,38 @@ impl FromStr for DoorbellMode {
     }
 }
 
+/// Who uses an adapter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdapterKind {
+    /// One VM, through QEMU.
+    #[default]
+    Vm,
+    /// Programs of this host and its containers, through libibverbs.
+    Process,
+}
+
+impl fmt::Display for AdapterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Vm => "vm",
+            Self::Process => "process",
+        })
+    }
+}
+
+impl FromStr for AdapterKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "vm" => Ok(Self::Vm),
+            "process" => Ok(Self::Process),
+            _ => Err("use \"vm\" or \"process\"".to_owned()),
+        }
+    }
+}
+
 /// An adapter to add.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,9 +84,15 @@ pub struct AdapterRequest {
     /// Unique among adapters; one derived from the name when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<MacAddress>,
-    /// How doorbells arrive.
+    /// How doorbells arrive; of a VM's adapter.
     #[serde(default)]
     pub doorbells: DoorbellMode,
+    /// Who uses it.
+    #[serde(default)]
+    pub kind: AdapterKind,
+    /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<IpAddr>,
 }
 
 /// An adapter.
@@ -69,8 +108,16 @@ pub struct Adapter {
     pub doorbells: DoorbellMode,
     /// Whether it outlives the daemon.
     pub origin: Origin,
-    /// For QEMU's `vfio-user-pci`.
-    pub vfio_user_socket: PathBuf,
-    /// For QEMU's `-netdev stream`.
-    pub ethernet_socket: PathBuf,
+    /// Who uses it.
+    #[serde(default)]
+    pub kind: AdapterKind,
+    /// IP address of an adapter of processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<IpAddr>,
+    /// For QEMU's `vfio-user-pci`; of a VM's adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vfio_user_socket: Option<PathBuf>,
+    /// For QEMU's `-netdev stream`; of a VM's adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ethernet_socket: Option<PathBuf>,
 }

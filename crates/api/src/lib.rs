@@ -39,7 +39,7 @@ mod uplink;
 
 use serde::{Deserialize, Serialize};
 
-pub use adapter::{Adapter, AdapterRequest, DoorbellMode};
+pub use adapter::{Adapter, AdapterKind, AdapterRequest, DoorbellMode};
 pub use mac::{MacAddress, NotAMac};
 pub use name::{Name, NotAName};
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupRequest, Vlan, Vni};

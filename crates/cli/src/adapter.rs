@@ -1,6 +1,8 @@
 //! `vrdma adapter`
 
-use vrdma_api::{Adapter, AdapterRequest, Name, paths};
+use std::path::PathBuf;
+
+use vrdma_api::{Adapter, AdapterKind, AdapterRequest, Name, paths};
 
 use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
 use crate::client::Client;
@@ -20,6 +22,8 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             portgroup,
             mac,
             doorbells,
+            kind,
+            ip,
         } => {
             let (name, portgroup) = (name.clone(), portgroup.clone());
             add(
@@ -29,6 +33,8 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     portgroup,
                     mac: *mac,
                     doorbells: *doorbells,
+                    kind: *kind,
+                    ip: *ip,
                 },
             )
         }
@@ -44,12 +50,25 @@ fn get(client: &Client, name: &Name) -> Result<Adapter, Failure> {
     client.get(&paths::adapter(name))
 }
 
+/// One that QEMU can use.
+fn get_of_vm(client: &Client, name: &Name) -> Result<Adapter, Failure> {
+    let adapter = get(client, name)?;
+    if adapter.kind == AdapterKind::Vm {
+        return Ok(adapter);
+    }
+    Err(Failure::new(format!(
+        "the adapter {name} is for processes; add one of kind vm for a VM"
+    )))
+}
+
 fn add(client: &Client, request: &AdapterRequest) -> Result<Report, Failure> {
     let added: Adapter = client.post(paths::ADAPTERS, request)?;
     let name = &added.name;
-    let text = format!(
-        "adapter {name} added until the daemon stops; `vrdma adapter qemu-args {name}` prints QEMU's options"
-    );
+    let next = match added.kind {
+        AdapterKind::Vm => format!("`vrdma adapter qemu-args {name}` prints QEMU's options"),
+        AdapterKind::Process => format!("`vrdma run --adapter {name} -- PROGRAM` uses it"),
+    };
+    let text = format!("adapter {name} added until the daemon stops; {next}");
     Ok(Report::new(&added, text))
 }
 
@@ -73,7 +92,7 @@ fn remove(client: &Client, name: &Name) -> Result<Report, Failure> {
 
 fn qemu_args(client: &Client, options: &QemuOptions) -> Result<Report, Failure> {
     let memory = (!options.without_memory).then_some(options.memory);
-    let options_of_qemu = qemu::options(&get(client, &options.name)?, memory, options.slot);
+    let options_of_qemu = qemu::options(&get_of_vm(client, &options.name)?, memory, options.slot);
     let words: Vec<&str> = options_of_qemu
         .iter()
         .flat_map(|option| [option.flag, option.value.as_str()])
@@ -88,7 +107,7 @@ fn qemu_args(client: &Client, options: &QemuOptions) -> Result<Report, Failure> 
 
 fn libvirt_xml(client: &Client, options: &LibvirtOptions) -> Result<Report, Failure> {
     let xml = libvirt::domain(&qemu::options(
-        &get(client, &options.name)?,
+        &get_of_vm(client, &options.name)?,
         None,
         options.slot,
     ));
@@ -99,16 +118,20 @@ fn list_text(adapters: &[Adapter]) -> String {
     const COLUMNS: &[Column] = &[
         Column::Text("ADAPTER"),
         Column::Text("PORT GROUP"),
+        Column::Text("KIND"),
         Column::Text("MAC"),
-        Column::Text("DOORBELLS"),
+        Column::Text("IP"),
         Column::Text("FROM"),
     ];
     let rows = adapters.iter().map(|adapter| {
         vec![
             adapter.name.to_string(),
             adapter.portgroup.to_string(),
+            adapter.kind.to_string(),
             adapter.mac.to_string(),
-            adapter.doorbells.to_string(),
+            adapter
+                .ip
+                .map_or_else(|| "-".to_owned(), |ip| ip.to_string()),
             origin(adapter.origin).to_owned(),
         ]
     });
@@ -116,19 +139,28 @@ fn list_text(adapters: &[Adapter]) -> String {
 }
 
 fn show_text(adapter: &Adapter) -> String {
-    facts(vec![
+    let shown = |path: &PathBuf| path.display().to_string();
+    let mut rows = vec![
         ("adapter", adapter.name.to_string()),
         ("port group", adapter.portgroup.to_string()),
+        ("kind", adapter.kind.to_string()),
         ("MAC", adapter.mac.to_string()),
-        ("doorbells", adapter.doorbells.to_string()),
         ("from", origin(adapter.origin).to_owned()),
+    ];
+    let of_vm = (adapter.kind == AdapterKind::Vm).then(|| adapter.doorbells.to_string());
+    let optional = [
+        ("IP", adapter.ip.map(|ip| ip.to_string())),
+        ("doorbells", of_vm),
         (
             "vfio-user socket",
-            adapter.vfio_user_socket.display().to_string(),
+            adapter.vfio_user_socket.as_ref().map(shown),
         ),
         (
             "Ethernet socket",
-            adapter.ethernet_socket.display().to_string(),
+            adapter.ethernet_socket.as_ref().map(shown),
         ),
-    ])
+    ];
+    let known = optional.into_iter();
+    rows.extend(known.filter_map(|(name, value)| Some((name, value?))));
+    facts(rows)
 }

@@ -1,9 +1,12 @@
 //! The command line's grammar and its manual.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use vrdma_api::{DoorbellMode, Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths};
+use vrdma_api::{
+    AdapterKind, DoorbellMode, Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths,
+};
 
 use crate::qemu::{MemorySize, Slot};
 
@@ -15,7 +18,7 @@ pub(crate) struct Arguments {
     ///
     /// Without this option: the first that exists of $XDG_RUNTIME_DIR/vrdma/vrdmad.sock and
     /// /run/vrdma/vrdmad.sock.
-    #[arg(long, global = true, value_name = "PATH", env = "VRDMA_SOCKET")]
+    #[arg(long, global = true, value_name = "PATH", env = "VRDMA_CONTROL")]
     socket: Option<PathBuf>,
 
     /// Print JSON
@@ -217,6 +220,12 @@ pub(crate) enum AdapterCommand {
         /// How the guest rings: mapped, or trapped (slow, for finding faults)
         #[arg(long, default_value_t)]
         doorbells: DoorbellMode,
+        /// Who uses it: vm, or process for programs of this host and its containers
+        #[arg(long, default_value_t)]
+        kind: AdapterKind,
+        /// IP address of an adapter of processes; a link-local one if absent
+        #[arg(long)]
+        ip: Option<IpAddr>,
     },
     /// List the adapters
     List,

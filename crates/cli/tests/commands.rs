@@ -68,7 +68,7 @@ fn vrdma(socket: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vrdma"));
     command
         .args(arguments)
-        .env("VRDMA_SOCKET", socket)
+        .env("VRDMA_CONTROL", socket)
         .output()
         .unwrap()
 }
@@ -131,7 +131,7 @@ fn each_command_asks_for_what_it_is() {
         ),
         (
             &["adapter", "add", name, "--portgroup", "blue"],
-            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","doorbells":"mapped"}"#,
+            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","doorbells":"mapped","kind":"vm"}"#,
             adapter(),
         ),
         (
@@ -146,7 +146,7 @@ fn each_command_asks_for_what_it_is() {
                 "--doorbells",
                 "trapped",
             ],
-            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","mac":"52:54:00:00:00:0a","doorbells":"trapped"}"#,
+            r#"POST /v1/adapters {"name":"vm1","portgroup":"blue","mac":"52:54:00:00:00:0a","doorbells":"trapped","kind":"vm"}"#,
             adapter(),
         ),
         (&["adapter", "list"], "GET /v1/adapters", json!([adapter()])),
@@ -228,8 +228,8 @@ fn each_command_asks_for_what_it_is() {
 fn lists_are_tables() {
     let (output, _) = Daemon::answering("200 OK", json!([adapter()])).run(&["adapter", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
-    ADAPTER  PORT GROUP  MAC                DOORBELLS  FROM
-    vm1      blue        52:54:00:00:00:01  mapped     runtime
+    ADAPTER  PORT GROUP  KIND  MAC                IP  FROM
+    vm1      blue        vm    52:54:00:00:00:01  -   runtime
     "#);
     let (output, _) = Daemon::answering("200 OK", json!([group()])).run(&["portgroup", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
@@ -260,9 +260,10 @@ fn lists_are_tables() {
     insta::assert_snapshot!(stdout(&output), @r#"
     adapter           vm1
     port group        blue
+    kind              vm
     MAC               52:54:00:00:00:01
-    doorbells         mapped
     from              runtime
+    doorbells         mapped
     vfio-user socket  /r/vm1.vfio-user
     Ethernet socket   /r/vm1.ethernet
     "#);
@@ -280,6 +281,7 @@ fn json_has_the_shapes_of_the_api() {
         "mac": "52:54:00:00:00:01",
         "doorbells": "mapped",
         "origin": "runtime",
+        "kind": "vm",
         "vfio_user_socket": "/r/vm1.vfio-user",
         "ethernet_socket": "/r/vm1.ethernet"
       }

@@ -24,6 +24,12 @@
 //! portgroup = "blue"
 //! mac = "52:54:00:00:00:01"
 //! doorbells = "mapped"
+//!
+//! [[adapter]]
+//! name = "c1"
+//! portgroup = "blue"
+//! kind = "process"
+//! ip = "10.0.0.5"
 //! ```
 
 mod defaults;
@@ -224,6 +230,7 @@ fn add_adapter(
         .map_err(|refusal| {
             let span = match refusal.field {
                 Field::Mac => table.mac.as_ref().map(Spanned::span),
+                Field::Ip => table.ip.as_ref().map(Spanned::span),
                 Field::PortGroup => Some(table.portgroup.span()),
                 _ => None,
             };

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::net::UnixListener;
 use tokio::sync::Mutex;
 use vrdma_api::{
-    Adapter, AdapterRequest, AdapterStats, EthernetStats, Name, Origin, PortGroup,
+    Adapter, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, Name, Origin, PortGroup,
     PortGroupRequest, RdmaStats, Status,
 };
 use vrdma_switch::PortId;
@@ -81,6 +81,9 @@ impl Control {
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
+        if spec.kind == AdapterKind::Process {
+            return self.shard.add_adapter(spec).await;
+        }
         let socket = BoundSocket::bind(&spec.ethernet_socket, ADAPTER_MODE)
             .map_err(|error| error.to_string())?;
         let port = EthernetPort {

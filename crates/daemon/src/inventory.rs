@@ -3,14 +3,17 @@
 //! Pure bookkeeping: configuration and requests pass through the same checks, and nothing here
 //! touches a socket or a thread.
 
+mod address;
 mod refusal;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use vrdma_api::{
-    Adapter, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni,
+    Adapter, AdapterKind, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest,
+    Vlan, Vni,
 };
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Mac;
@@ -199,27 +202,44 @@ impl Inventory {
                 "there are {ADAPTERS_MAX} adapters already"
             )));
         }
-        let adapter = self.new_adapter(request, mac, origin);
-        socket::check_length(&adapter.vfio_user_socket).map_err(Refusal::path_too_long)?;
+        let ip = self.choose_ip(request, mac)?;
+        let adapter = self.new_adapter(request, (mac, ip), origin);
+        let sockets = self.sockets(name);
+        socket::check_length(&sockets.0).map_err(Refusal::path_too_long)?;
         let port = PortId(lowest_free(
             self.adapters.values().map(|plugged| plugged.port.0),
         ));
-        let spec = spec(&adapter, port, group, segment);
+        let spec = spec(&adapter, port, (group, segment), sockets);
         self.adapters
             .insert(name.clone(), Plugged { port, adapter });
         Ok(spec)
     }
 
-    fn new_adapter(&self, request: &AdapterRequest, mac: MacAddress, origin: Origin) -> Adapter {
+    fn new_adapter(
+        &self,
+        request: &AdapterRequest,
+        (mac, ip): (MacAddress, Option<IpAddr>),
+        origin: Origin,
+    ) -> Adapter {
+        let of_vm = (request.kind == AdapterKind::Vm).then(|| self.sockets(&request.name));
+        let (vfio_user_socket, ethernet_socket) = of_vm.unzip();
         Adapter {
             name: request.name.clone(),
             portgroup: request.portgroup.clone(),
             mac,
             doorbells: request.doorbells,
             origin,
-            vfio_user_socket: self.run_dir.join(format!("{}.vfio-user", request.name)),
-            ethernet_socket: self.run_dir.join(format!("{}.ethernet", request.name)),
+            kind: request.kind,
+            ip,
+            vfio_user_socket,
+            ethernet_socket,
         }
+    }
+
+    /// Where an adapter's vfio-user and Ethernet sockets are.
+    fn sockets(&self, name: &Name) -> (PathBuf, PathBuf) {
+        let socket = |kind| self.run_dir.join(format!("{name}.{kind}"));
+        (socket("vfio-user"), socket("ethernet"))
     }
 
     fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
@@ -281,16 +301,24 @@ fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
         .map_or(taken.len() as u32, |(number, _)| number)
 }
 
-fn spec(adapter: &Adapter, port: PortId, group: GroupId, segment: Segment) -> AdapterSpec {
+fn spec(
+    adapter: &Adapter,
+    port: PortId,
+    (group, segment): (GroupId, Segment),
+    (vfio_user_socket, ethernet_socket): (PathBuf, PathBuf),
+) -> AdapterSpec {
     AdapterSpec {
         name: adapter.name.clone(),
         port,
         group,
         segment,
         mac: Mac(adapter.mac.octets()),
+        kind: adapter.kind,
+        portgroup: adapter.portgroup.clone(),
+        ip: adapter.ip,
         doorbells: adapter.doorbells,
-        vfio_user_socket: adapter.vfio_user_socket.clone(),
-        ethernet_socket: adapter.ethernet_socket.clone(),
+        vfio_user_socket,
+        ethernet_socket,
     }
 }
 

@@ -56,6 +56,12 @@ Example configuration:
   mac = \"52:54:00:00:00:01\"           # optional: derived from the name
   doorbells = \"mapped\"                # or \"trapped\", slow, for finding faults
 
+  [[adapter]]
+  name = \"c1\"
+  portgroup = \"blue\"
+  kind = \"process\"                    # programs of this host: vrdma run --adapter c1 -- PROGRAM
+  ip = \"10.0.0.5\"                     # optional: a link-local one
+
 Examples:
   vrdmad --config ./vrdmad.toml --log debug
   vrdmad --config ./vrdmad.toml --check

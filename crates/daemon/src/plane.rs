@@ -6,12 +6,13 @@
 mod mailbox;
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
-use vrdma_api::{DoorbellMode, FrameStats, Interface, Name, RdmaStats, Vlan, Vni};
+use vrdma_api::{AdapterKind, DoorbellMode, FrameStats, Interface, Name, RdmaStats, Vlan, Vni};
 use vrdma_switch::{GroupId, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_wire::Mac;
@@ -73,9 +74,16 @@ pub struct AdapterSpec {
     pub segment: Segment,
     /// Ethernet address, from which node GUID and default GID follow.
     pub mac: Mac,
+    /// Who uses it.
+    pub kind: AdapterKind,
+    /// Its port group, for whoever asks.
+    pub portgroup: Name,
+    /// IP address of an adapter of processes.
+    pub ip: Option<IpAddr>,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
-    /// Where QEMU's vfio-user client connects; whoever serves it binds it.
+    /// Where QEMU's vfio-user client connects; whoever serves it binds it. Processes need neither
+    /// this nor the next.
     pub vfio_user_socket: PathBuf,
     /// Where QEMU's stream netdev connects.
     pub ethernet_socket: PathBuf,

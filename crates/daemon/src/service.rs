@@ -19,6 +19,7 @@ use vrdma_switch::UplinkId;
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
 use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec};
+use crate::process::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
 use crate::{ethernet, shard};
@@ -60,8 +61,12 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
     let (ethernet, ethernet_thread) =
         ethernet::start().map_err(broken("cannot start the Ethernet thread"))?;
+    let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
-    let shard_thread = shard::start(inbox).map_err(broken("cannot start the shard"))?;
+    let shard_thread = processes
+        .listener()
+        .and_then(|listener| shard::start(inbox, listener))
+        .map_err(broken("cannot start the shard"))?;
     let start = Start {
         uplinks: config.uplinks,
         peers: config.inventory.peer_addresses(),

@@ -104,7 +104,12 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
         let mut daemon = Running::start(&place);
         assert_eq!(
             place.files(),
-            ["vm1.ethernet", "vm1.vfio-user", "vrdmad.sock"]
+            [
+                "process.sock",
+                "vm1.ethernet",
+                "vm1.vfio-user",
+                "vrdmad.sock"
+            ]
         );
         assert_eq!(mode(&place.path("run/vrdmad.sock")), 0o600);
         assert_eq!(mode(&place.path("run/vm1.ethernet")), 0o660);
@@ -118,7 +123,7 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
 fn a_killed_daemon_is_succeeded() {
     let place = Place::new(ADAPTERS);
     Running::start(&place).signal(Signal::KILL);
-    assert_eq!(place.files().len(), 3);
+    assert_eq!(place.files().len(), 4);
     let mut daemon = Running::start(&place);
     let _reachable = UnixStream::connect(place.path("run/vrdmad.sock")).unwrap();
     assert!(daemon.signal(Signal::TERM).success());
@@ -150,7 +155,7 @@ fn a_second_daemon_is_refused_and_changes_nothing() {
         sentence.contains("is in use by a running process"),
         "{sentence}"
     );
-    assert_eq!(place.files().len(), 3);
+    assert_eq!(place.files().len(), 4);
     assert!(daemon.signal(Signal::TERM).success());
 }
 

@@ -16,7 +16,7 @@
 //!
 //! # Control messages
 //!
-//! The socket's path is `$VRDMA_SOCKET`, else the first of [`socket::DEFAULT_PATHS`] that exists
+//! The socket's path is `$VRDMA_SOCKET`, else the first of `$XDG_RUNTIME_DIR/vrdma` and `/run/vrdma` that has one
 //! ([`socket::path`] decides). A connection is one `ibv_open_device`: its end destroys all its
 //! objects. A packet is a [`message::Header`] and a body of fixed size whose type the code gives; a
 //! reply has the same code and the errno (0: the body is valid). [`message::Call`] ties a request

@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use crate::area::Area;
 use crate::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
-use crate::daemon::{self, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
+use crate::daemon::{self, Answer, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
 use crate::layout::{Buffer, Completion, RecvHeader, SendHeader, armed, queue_header, send_flag};
 use crate::message::{AllocPd, Call, DeallocPd, PdReply, QpCapacity};
 
@@ -191,12 +191,13 @@ fn calls_are_answered_or_refused() {
             let Ok(Some(request)) = daemon::take(theirs.as_fd()) else {
                 return;
             };
-            match request.parse::<AllocPd>() {
+            let answer = match request.parse::<AllocPd>() {
                 Some(_) if request.code() == AllocPd::CODE => {
-                    daemon::reply::<AllocPd>(theirs.as_fd(), &PdReply { pd: 3 }, &[]).unwrap();
+                    Ok(Answer::new::<AllocPd>(&PdReply { pd: 3 }, Vec::new()))
                 }
-                _ => daemon::refuse(theirs.as_fd(), request.code(), Errno::BUSY).unwrap(),
-            }
+                _ => Err(Errno::BUSY),
+            };
+            daemon::send_answer(theirs.as_fd(), request.code(), answer).unwrap();
         }
     });
     let connection = Connection::new(ours);

@@ -11,8 +11,10 @@ fn adapter(run_dir: &str) -> Adapter {
         mac: "52:54:00:00:00:01".parse().unwrap(),
         doorbells: DoorbellMode::Mapped,
         origin: Origin::Config,
-        vfio_user_socket: PathBuf::from(format!("{run_dir}/vm1.vfio-user")),
-        ethernet_socket: PathBuf::from(format!("{run_dir}/vm1.ethernet")),
+        kind: Default::default(),
+        ip: None,
+        vfio_user_socket: Some(PathBuf::from(format!("{run_dir}/vm1.vfio-user"))),
+        ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
     }
 }
 

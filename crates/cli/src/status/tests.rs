@@ -10,8 +10,10 @@ fn status() -> Status {
         mac: "52:54:00:00:00:01".parse().unwrap(),
         doorbells: DoorbellMode::Mapped,
         origin: Origin::Config,
-        vfio_user_socket: format!("/run/vrdma/{name}.vfio-user").into(),
-        ethernet_socket: format!("/run/vrdma/{name}.ethernet").into(),
+        kind: Default::default(),
+        ip: None,
+        vfio_user_socket: Some(format!("/run/vrdma/{name}.vfio-user").into()),
+        ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
     };
     let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
         name: name.clone(),

@@ -1,11 +1,12 @@
 //! The shape of the file. Values that other lines can contradict remember their place.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
-    AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
+    AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
     PortGroupRequest, UplinkKind, UplinkRequest, Vlan, Vni,
 };
 
@@ -95,6 +96,9 @@ pub(super) struct AdapterTable {
     pub(super) mac: Option<Spanned<MacAddress>>,
     #[serde(default)]
     pub(super) doorbells: DoorbellMode,
+    #[serde(default)]
+    pub(super) kind: AdapterKind,
+    pub(super) ip: Option<Spanned<IpAddr>>,
 }
 
 impl AdapterTable {
@@ -104,6 +108,8 @@ impl AdapterTable {
             portgroup: self.portgroup.get_ref().clone(),
             mac: self.mac.as_ref().map(|mac| *mac.get_ref()),
             doorbells: self.doorbells,
+            kind: self.kind,
+            ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
         }
     }
 }

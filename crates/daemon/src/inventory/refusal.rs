@@ -3,6 +3,7 @@
 mod uplinks;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use vrdma_api::{MacAddress, Name, Vlan};
 
@@ -26,6 +27,8 @@ pub enum Field {
     PortGroup,
     /// `mac`
     Mac,
+    /// `ip`
+    Ip,
     /// `vlan`
     Vlan,
     /// `vni`
@@ -127,6 +130,26 @@ impl Refusal {
             owner.as_str()
         );
         Self::new(Kind::Conflict, Field::Mac, sentence)
+    }
+
+    pub(super) fn guests_own_address() -> Self {
+        let sentence = "a VM's guest chooses its IP address itself; leave the address out or make it an adapter of kind \"process\"";
+        Self::new(Kind::Invalid, Field::Ip, sentence.to_owned())
+    }
+
+    pub(super) fn unusable_address(ip: IpAddr) -> Self {
+        let sentence = format!(
+            "{ip} is no address of one adapter that others can send to; choose one such as 10.0.0.5"
+        );
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
+    pub(super) fn address_taken(ip: IpAddr, owner: &Name) -> Self {
+        let sentence = format!(
+            "the address {ip} belongs to the adapter {:?} of that port group already; choose another",
+            owner.as_str()
+        );
+        Self::new(Kind::Conflict, Field::Ip, sentence)
     }
 
     pub(super) fn path_too_long(sentence: String) -> Self {

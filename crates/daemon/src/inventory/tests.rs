@@ -18,6 +18,8 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         portgroup: name(portgroup),
         mac: None,
         doorbells: Default::default(),
+        kind: Default::default(),
+        ip: None,
     }
 }
 

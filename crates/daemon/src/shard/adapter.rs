@@ -11,18 +11,22 @@ use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::Packet;
 
 use crate::plane::AdapterSpec;
+use crate::process::Process;
 use crate::vm::Vm;
 
 /// One adapter.
 pub(super) enum Adapter {
     /// A VM's device.
     Vm(Box<Vm>),
+    /// What processes open.
+    Process(Box<Process>),
 }
 
 impl Adapter {
     pub(super) fn spec(&self) -> &AdapterSpec {
         match self {
             Self::Vm(vm) => vm.spec(),
+            Self::Process(process) => process.spec(),
         }
     }
 
@@ -30,6 +34,15 @@ impl Adapter {
     pub(super) fn vm(&mut self) -> Option<&mut Vm> {
         match self {
             Self::Vm(vm) => Some(vm),
+            Self::Process(_) => None,
+        }
+    }
+
+    /// What processes open, if it is that.
+    pub(super) fn process(&mut self) -> Option<&mut Process> {
+        match self {
+            Self::Vm(_) => None,
+            Self::Process(process) => Some(process),
         }
     }
 
@@ -37,6 +50,7 @@ impl Adapter {
     pub(super) fn memory(&self) -> Arc<Space> {
         match self {
             Self::Vm(vm) => vm.memory(),
+            Self::Process(process) => process.memory(),
         }
     }
 
@@ -44,6 +58,7 @@ impl Adapter {
     pub(super) fn settle_memory(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.settle_memory(now),
+            Self::Process(_) => {}
         }
     }
 
@@ -51,6 +66,7 @@ impl Adapter {
     pub(super) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         match self {
             Self::Vm(vm) => vm.poll(memory, now),
+            Self::Process(process) => process.poll(now),
         }
     }
 
@@ -64,6 +80,7 @@ impl Adapter {
     ) -> Option<Request<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_request(memory, now, paths),
+            Self::Process(process) => process.next_request(now, paths),
         }
     }
 
@@ -71,6 +88,7 @@ impl Adapter {
     pub(super) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         match self {
             Self::Vm(vm) => vm.device().receive(memory, packet, now),
+            Self::Process(process) => process.receive(memory, packet, now),
         }
     }
 
@@ -78,6 +96,7 @@ impl Adapter {
     pub(super) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_reply(now),
+            Self::Process(process) => process.next_reply(now),
         }
     }
 
@@ -91,6 +110,7 @@ impl Adapter {
     ) -> Option<Response<Region>> {
         match self {
             Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
+            Self::Process(process) => process.deliver(memory, request, source, now),
         }
     }
 
@@ -104,6 +124,7 @@ impl Adapter {
     ) {
         match self {
             Self::Vm(vm) => vm.device().respond(memory, response, source, now),
+            Self::Process(process) => process.respond(memory, response, source, now),
         }
     }
 
@@ -131,9 +152,10 @@ impl Adapter {
     }
 
     /// Tells the owner what happened since the last call.
-    pub(super) fn interrupt(&mut self) {
+    pub(super) fn interrupt(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.interrupt(),
+            Self::Process(process) => process.end_batch(now),
         }
     }
 
@@ -141,6 +163,7 @@ impl Adapter {
     pub(super) fn must_be_watched(&mut self) -> bool {
         match self {
             Self::Vm(vm) => vm.device().activity().live_contexts > 0,
+            Self::Process(_) => false,
         }
     }
 
@@ -148,6 +171,7 @@ impl Adapter {
     pub(super) fn next_deadline(&self) -> Option<Time> {
         match self {
             Self::Vm(vm) => vm.next_deadline(),
+            Self::Process(process) => process.next_deadline(),
         }
     }
 
@@ -155,6 +179,22 @@ impl Adapter {
     pub(super) fn take_gid_change(&mut self) -> Option<GidChange> {
         match self {
             Self::Vm(vm) => vm.device().take_gid_change(),
+            Self::Process(process) => process.take_gid_change(),
+        }
+    }
+
+    /// Makes who rings from now on wake the shard; false if somebody has rung already.
+    pub(super) fn sleep(&self) -> bool {
+        match self {
+            Self::Vm(_) => true,
+            Self::Process(process) => process.sleep(),
+        }
+    }
+
+    /// Nobody has to wake the shard.
+    pub(super) fn awake(&self) {
+        if let Self::Process(process) = self {
+            process.awake();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the control plane asks of the shard, and how devices' GIDs reach the fabric.
 
+use vrdma_api::AdapterKind;
 use vrdma_pvrdma::GidChange;
 use vrdma_switch::PortId;
 
@@ -9,7 +10,8 @@ use super::poller::Key;
 use super::stats::stats;
 use super::wire_counts;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
-use crate::vm::Vm;
+use crate::process::Process;
+use crate::vm::{Vm, fresh_seed};
 
 impl Shard {
     /// Carries out every waiting command. An asker that is gone is no error.
@@ -42,20 +44,31 @@ impl Shard {
     fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
         let (port, group, mac) = (spec.port, spec.group, spec.mac);
         let segment = spec.segment;
-        let vm = Box::new(Vm::new(spec, self.clock)?);
+        let adapter = self.make(spec)?;
         self.fabric.attach(port, group, mac)?;
-        self.poller.watch(vm.listener(), Key::Listener(port));
+        if let Adapter::Vm(vm) = &adapter {
+            self.poller.watch(vm.listener(), Key::Listener(port));
+        }
         let slot = port.0 as usize;
         if self.adapters.len() <= slot {
             self.adapters.resize_with(slot + 1, || None);
         }
-        self.adapters[slot] = Some(Adapter::Vm(vm));
+        self.adapters[slot] = Some(adapter);
         self.wires.segments.plug(port, group, segment);
         self.rewire();
+        self.follow_gids(port);
         Ok(())
     }
 
+    fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
+        Ok(match spec.kind {
+            AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(spec, self.clock)?)),
+            AdapterKind::Process => Adapter::Process(Box::new(Process::new(spec, fresh_seed())?)),
+        })
+    }
+
     fn remove(&mut self, port: PortId) {
+        self.evict(port);
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);

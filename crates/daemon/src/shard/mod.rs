@@ -1,4 +1,4 @@
-//! The data-path thread: serves the adapters of its VMs and carries messages between them.
+//! The data-path thread: serves the adapters of VMs and processes and carries messages between them.
 //!
 //! One turn looks at every adapter: doorbells and rings, then what its engine wants to send. A
 //! message for another adapter is delivered on the spot, guest memory to guest memory, and its answer
@@ -13,10 +13,12 @@ pub(crate) mod clock;
 mod control;
 mod poller;
 mod stats;
+mod visitors;
 mod wire;
 mod wire_counts;
 
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -26,6 +28,7 @@ use vrdma_verbs::unit::{Request, Route};
 use vrdma_verbs::{Pace, Paths, Time};
 
 use crate::plane::{Inbox, ShardCommand};
+use crate::process::Door;
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
@@ -47,16 +50,17 @@ struct Shard {
     wires: Wires,
     /// By port number; a removed adapter leaves a gap.
     adapters: Vec<Option<Adapter>>,
+    door: Door,
     last_work: Time,
     turns: u32,
     stopping: bool,
 }
 
-/// Starts the thread.
+/// Starts the thread. `processes` is the listening socket of [`crate::process`].
 ///
 /// # Errors
 /// The system is out of threads or descriptors.
-pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
+pub fn start(inbox: Inbox<ShardCommand>, processes: OwnedFd) -> std::io::Result<JoinHandle<()>> {
     let epoll = Poller::open()?;
     thread::Builder::new()
         .name("shard".to_owned())
@@ -64,7 +68,9 @@ pub fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
             precise_naps();
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
-            Shard::new(inbox, poller).run();
+            let door = Door::new(processes);
+            poller.watch(door.listener(), Key::Door);
+            Shard::new(inbox, poller, door).run();
         })
 }
 
@@ -76,7 +82,7 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(inbox: Inbox<ShardCommand>, poller: Poller) -> Self {
+    fn new(inbox: Inbox<ShardCommand>, poller: Poller, door: Door) -> Self {
         Self {
             clock: Clock::start(),
             poller,
@@ -84,6 +90,7 @@ impl Shard {
             fabric: Fabric::new(),
             wires: Wires::new(),
             adapters: Vec::new(),
+            door,
             last_work: Time(0),
             turns: 0,
             stopping: false,
@@ -181,15 +188,23 @@ impl Shard {
     /// Raises what the devices asked for. A delivery may concern any adapter, not only the one that
     /// has its turn.
     fn interrupt(&mut self) {
+        let now = self.clock.now();
         let adapters = self.adapters.iter_mut().flatten();
-        adapters.for_each(Adapter::interrupt);
+        adapters.for_each(|adapter| adapter.interrupt(now));
     }
 
     fn rest(&mut self) {
         let now = self.clock.now();
         let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
         let rest = backoff::rest(idle, self.watching(), self.until_timer(now));
+        // Who rings from here on wakes us; who has rung before is served at once.
+        let rest = if self.fall_asleep() {
+            rest
+        } else {
+            Some(Duration::ZERO)
+        };
         self.serve_sockets(rest);
+        self.wake_up();
     }
 
     /// Whether a guest program holds doorbells in memory, which wake nobody.
@@ -217,6 +232,9 @@ impl Shard {
                 Key::Wire(uplink) if ready.writable => self.make_room(uplink),
                 // The next turn looks at all of them.
                 Key::Wire(_) => {}
+                Key::Door => self.let_in(),
+                Key::Visitor(visitor) => self.attend(visitor),
+                Key::Bell => {}
             }
         }
     }

@@ -7,6 +7,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use vrdma_switch::{PortId, UplinkId};
 
+use crate::process::Visitor;
+
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
 
@@ -21,28 +23,47 @@ pub(super) enum Key {
     Connection(PortId),
     /// An uplink.
     Wire(UplinkId),
+    /// A process waits for being let in.
+    Door,
+    /// A process's socket.
+    Visitor(Visitor),
+    /// A process rang while the shard slept. There is nothing to do but to be awake.
+    Bell,
 }
 
 impl Key {
-    const WAKE: u64 = u64::MAX;
+    const WAKE: u64 = 0;
+    const LISTENER: u64 = 1;
+    const CONNECTION: u64 = 2;
+    const DOOR: u64 = 3;
+    const VISITOR: u64 = 4;
+    const BELL: u64 = 5;
+    const WIRE: u64 = 6;
 
+    /// What it is in the upper half, which one in the lower.
     fn encode(self) -> epoll::EventData {
-        epoll::EventData::new_u64(match self {
-            Self::Wake => Self::WAKE,
-            Self::Listener(port) => u64::from(port.0) << 2,
-            Self::Connection(port) => u64::from(port.0) << 2 | 1,
-            Self::Wire(uplink) => u64::from(uplink.0) << 2 | 2,
-        })
+        let (tag, number) = match self {
+            Self::Wake => (Self::WAKE, 0),
+            Self::Listener(port) => (Self::LISTENER, port.0),
+            Self::Connection(port) => (Self::CONNECTION, port.0),
+            Self::Door => (Self::DOOR, 0),
+            Self::Visitor(visitor) => (Self::VISITOR, visitor.0),
+            Self::Bell => (Self::BELL, 0),
+            Self::Wire(uplink) => (Self::WIRE, uplink.0),
+        };
+        epoll::EventData::new_u64(tag << 32 | u64::from(number))
     }
 
     fn decode(data: epoll::EventData) -> Self {
-        let value = data.u64();
-        let number = (value >> 2) as u32;
-        match (value, value & 3) {
-            (Self::WAKE, _) => Self::Wake,
-            (_, 0) => Self::Listener(PortId(number)),
-            (_, 1) => Self::Connection(PortId(number)),
-            _ => Self::Wire(UplinkId(number)),
+        let number = data.u64() as u32;
+        match data.u64() >> 32 {
+            Self::LISTENER => Self::Listener(PortId(number)),
+            Self::CONNECTION => Self::Connection(PortId(number)),
+            Self::DOOR => Self::Door,
+            Self::VISITOR => Self::Visitor(Visitor(number)),
+            Self::BELL => Self::Bell,
+            Self::WIRE => Self::Wire(UplinkId(number)),
+            _ => Self::Wake,
         }
     }
 }
@@ -75,7 +96,23 @@ impl Poller {
 
     /// Starts watching for input. A closed descriptor leaves the set by itself.
     pub(super) fn watch(&self, fd: impl AsFd, key: Key) {
-        let added = epoll::add(&self.epoll, fd, key.encode(), epoll::EventFlags::IN);
+        self.add(fd, key, epoll::EventFlags::IN);
+    }
+
+    /// The same, but told once for each time that something comes, so that nobody must read it.
+    pub(super) fn watch_edges(&self, fd: impl AsFd, key: Key) {
+        self.add(fd, key, epoll::EventFlags::IN | epoll::EventFlags::ET);
+    }
+
+    /// Stops watching what others may keep open.
+    pub(super) fn unwatch(&self, fd: impl AsFd) {
+        if let Err(error) = epoll::delete(&self.epoll, fd) {
+            tracing::error!("cannot stop watching: {error}");
+        }
+    }
+
+    fn add(&self, fd: impl AsFd, key: Key, flags: epoll::EventFlags) {
+        let added = epoll::add(&self.epoll, fd, key.encode(), flags);
         if let Err(error) = added {
             tracing::error!("cannot watch a socket: {error}");
         }

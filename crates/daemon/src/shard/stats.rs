@@ -3,15 +3,31 @@
 use std::collections::BTreeMap;
 
 use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats};
-use vrdma_pvrdma::{DeviceSnapshot, DeviceState};
-use vrdma_verbs::counters::{Counters, Drops, Traffic};
+use vrdma_pvrdma::DeviceState;
+use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
+use crate::process::Process;
 use crate::vm::Vm;
 
 pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     match adapter {
         Adapter::Vm(vm) => device_stats(vm),
+        Adapter::Process(process) => process_stats(process),
+    }
+}
+
+fn process_stats(process: &Process) -> RdmaStats {
+    let hca = process.hca();
+    let gids = (0..hca.limits().gids).filter_map(|index| hca.gid(index as u8));
+    RdmaStats {
+        guest_connected: process.clients() > 0,
+        state: "active".to_owned(),
+        driver_version: None,
+        gids: gids.map(|gid| gid.to_string()).collect(),
+        objects: object_counts(&hca.counts(), process.clients()),
+        counters: counters(hca.counters()),
+        fault: None,
     }
 }
 
@@ -22,7 +38,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
         state: state_name(device.state).to_owned(),
         driver_version: device.driver_version,
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
-        objects: objects(&device),
+        objects: object_counts(&device.counts, device.contexts),
         counters: counters(&device.counters),
         fault: vm.fault().map(str::to_owned),
     }
@@ -37,14 +53,14 @@ fn state_name(state: DeviceState) -> &'static str {
     }
 }
 
-fn objects(device: &DeviceSnapshot) -> ObjectCounts {
+fn object_counts(counts: &Counts, contexts: u32) -> ObjectCounts {
     ObjectCounts {
-        uc: device.contexts,
-        pd: device.counts.pds,
-        mr: device.counts.mrs,
-        cq: device.counts.cqs,
-        qp: device.counts.qps,
-        srq: device.counts.srqs,
+        uc: contexts,
+        pd: counts.pds,
+        mr: counts.mrs,
+        cq: counts.cqs,
+        qp: counts.qps,
+        srq: counts.srqs,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use vrdma_api::Name;
 use vrdma_memory::{MapError, Protection, Space};
@@ -13,6 +13,7 @@ use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{Errno, Eventfd, IrqVectors};
 
+use super::fresh_seed;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
@@ -238,13 +239,6 @@ fn config(spec: &AdapterSpec) -> DeviceConfig {
         doorbells,
         ..DeviceConfig::new(identity)
     }
-}
-
-/// Numbers of an earlier daemon's QPs and keys must be stale: any value that changes will do.
-fn fresh_seed() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// VFIO's numbering: BARs first.

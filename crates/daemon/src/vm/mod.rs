@@ -10,6 +10,7 @@ mod sharing;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use vrdma_memory::{Space, View};
 use vrdma_pvrdma::{Device, DeviceSnapshot};
@@ -133,4 +134,11 @@ impl Vm {
     pub(crate) fn interrupt(&mut self) {
         self.backend.interrupt();
     }
+}
+
+/// Numbers of an earlier daemon's QPs and keys must be stale: any value that changes will do.
+pub(crate) fn fresh_seed() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |time| time.as_nanos() as u64)
 }

@@ -1,7 +1,7 @@
 //! Requests of clients, without blocking.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::Errno;
@@ -111,19 +111,37 @@ pub fn take(socket: BorrowedFd<'_>) -> Result<Option<Request>, Errno> {
     Ok(Some(Request { header, packet }))
 }
 
-/// Answers. A client that does not take its answers is disconnected: `EAGAIN`.
-pub fn reply<T: Call>(
+/// A good answer, ready to be sent.
+#[derive(Debug)]
+pub struct Answer {
+    packet: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+impl Answer {
+    /// To a request `T`.
+    pub fn new<T: Call>(body: &T::Reply, fds: Vec<OwnedFd>) -> Self {
+        let mut buffer = [0; PACKET_MAX];
+        let packet = encode(T::CODE, 0, body, &mut buffer).to_vec();
+        Self { packet, fds }
+    }
+}
+
+/// Answers a request with that code, or refuses it. A client that does not take its answers is
+/// disconnected: `EAGAIN`.
+pub fn send_answer(
     socket: BorrowedFd<'_>,
-    body: &T::Reply,
-    fds: &[OwnedFd],
+    code: u32,
+    answer: Result<Answer, Errno>,
 ) -> Result<(), Errno> {
-    let mut buffer = [0; PACKET_MAX];
-    let packet = encode(T::CODE, 0, body, &mut buffer);
-    send(socket.as_fd(), packet, &borrowed(fds), SendFlags::DONTWAIT)
+    match answer {
+        Ok(Answer { packet, fds }) => send(socket, &packet, &borrowed(&fds), SendFlags::DONTWAIT),
+        Err(errno) => refuse(socket, code, errno),
+    }
 }
 
 /// Refuses.
-pub fn refuse(socket: BorrowedFd<'_>, code: u32, errno: Errno) -> Result<(), Errno> {
+fn refuse(socket: BorrowedFd<'_>, code: u32, errno: Errno) -> Result<(), Errno> {
     let mut buffer = [0; PACKET_MAX];
     let packet = encode(
         code,

@@ -130,6 +130,8 @@ fn segments_default_to_the_vlan() {
         portgroup: name("a"),
         mac: None,
         doorbells: Default::default(),
+        kind: Default::default(),
+        ip: None,
     };
     let segment = inventory
         .add_adapter(&request, Origin::Config)

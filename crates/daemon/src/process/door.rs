@@ -1,0 +1,241 @@
+//! The process socket: who comes in, what they ask for, and when they are gone.
+//!
+//! ```text
+//!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_memory::ClientMemory;
+use vrdma_provider::VERSION;
+use vrdma_provider::daemon::{self, Answer, Peer, Request};
+use vrdma_provider::doorbell::PAGE_BYTES;
+use vrdma_provider::message::{Code, Hello, HelloReply, ListAdapter};
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+use vrdma_verbs::object::Owner;
+
+use super::Process;
+use super::client::Client;
+use super::requests::serve;
+use super::slots::Slots;
+
+/// Connections of all clients together: each costs some ten descriptors.
+const CONNECTIONS: u32 = 4096;
+
+/// Requests that one client is served before the others have their turn.
+const REQUESTS_A_TURN: usize = 16;
+
+/// A connection's number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Visitor(pub(crate) u32);
+
+/// What became of a visitor's requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Visit {
+    /// It goes on.
+    Stays,
+    /// It opened an adapter: watch its doorbell.
+    Opened(PortId, Owner),
+    /// It hung up or broke the rules: dismiss it.
+    Leaves(Option<(PortId, Owner)>),
+}
+
+/// See the module.
+pub(crate) struct Door {
+    listener: OwnedFd,
+    clients: Slots<Client>,
+}
+
+/// How the door finds adapters of processes, in the order of their names' ports.
+pub(crate) trait Adapters {
+    /// One of them by port.
+    fn at(&mut self, port: PortId) -> Option<&mut Process>;
+    /// All of them.
+    fn ports(&self) -> Vec<PortId>;
+}
+
+impl Door {
+    /// Behind a listening socket.
+    pub(crate) fn new(listener: OwnedFd) -> Self {
+        Self {
+            listener,
+            clients: Slots::new(),
+        }
+    }
+
+    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// Takes a waiting client.
+    pub(crate) fn accept(&mut self) -> Result<Option<Visitor>, Errno> {
+        let Some(socket) = daemon::accept(self.listener.as_fd())? else {
+            return Ok(None);
+        };
+        let number = self.clients.vacant(0);
+        if number >= CONNECTIONS {
+            return Ok(None);
+        }
+        let peer = daemon::peer(socket.as_fd())?;
+        self.clients.put(
+            number,
+            Client {
+                socket,
+                peer,
+                open: None,
+            },
+        );
+        Ok(Some(Visitor(number)))
+    }
+
+    /// The visitor's socket, to be watched.
+    pub(crate) fn socket(&self, visitor: Visitor) -> Option<BorrowedFd<'_>> {
+        Some(self.clients.get(visitor.0)?.as_fd())
+    }
+
+    /// Serves what the visitor sent.
+    pub(crate) fn visit(
+        &mut self,
+        visitor: Visitor,
+        adapters: &mut impl Adapters,
+        now: Time,
+    ) -> Visit {
+        let Some(client) = self.clients.get_mut(visitor.0) else {
+            return Visit::Leaves(None);
+        };
+        let was_open = client.open.is_some();
+        for _ in 0..REQUESTS_A_TURN {
+            match converse(client, adapters, now) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(reason) => {
+                    tracing::debug!("a process leaves: {reason}");
+                    return Visit::Leaves(client.open);
+                }
+            }
+        }
+        match client.open {
+            Some((port, owner)) if !was_open => Visit::Opened(port, owner),
+            _ => Visit::Stays,
+        }
+    }
+
+    /// The visitor is gone, and its objects with it.
+    pub(crate) fn dismiss(&mut self, visitor: Visitor, adapters: &mut impl Adapters, now: Time) {
+        let open = self.clients.take(visitor.0).and_then(|client| client.open);
+        if let Some((port, owner)) = open
+            && let Some(process) = adapters.at(port)
+        {
+            process.close(owner, now);
+        }
+    }
+
+    /// The adapter goes away: its clients' connections end. Whose they were.
+    pub(crate) fn evict(&mut self, port: PortId) -> Vec<Owner> {
+        let at_port = |client: &Client| client.open.filter(|(open, _)| *open == port);
+        let clients = self.clients.iter();
+        let owners = clients.filter_map(|(_, client)| at_port(client).map(|(_, owner)| owner));
+        let owners = owners.collect();
+        self.clients.retain(|client| at_port(client).is_none());
+        owners
+    }
+}
+
+/// Serves one request; false if none waits.
+fn converse(client: &mut Client, adapters: &mut impl Adapters, now: Time) -> Result<bool, Errno> {
+    let Some(mut request) = daemon::take(client.as_fd())? else {
+        return Ok(false);
+    };
+    let answer = answer(client, &mut request, adapters, now);
+    daemon::send_answer(client.as_fd(), request.code(), answer)?;
+    Ok(true)
+}
+
+fn answer(
+    client: &mut Client,
+    request: &mut Request,
+    adapters: &mut impl Adapters,
+    now: Time,
+) -> Result<Answer, Errno> {
+    match (Code::from_number(request.code()), client.open) {
+        (Some(Code::ListAdapter), _) => {
+            let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;
+            let port = adapters.ports().get(index as usize).copied();
+            let process = port
+                .and_then(|port| adapters.at(port))
+                .ok_or(Errno::NODEV)?;
+            Ok(Answer::new::<ListAdapter>(&process.described(), Vec::new()))
+        }
+        (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
+        (Some(Code::Hello), None) => {
+            let (port, owner, answer) = greet(&client.peer, request, adapters)?;
+            client.open = Some((port, owner));
+            Ok(answer)
+        }
+        (Some(code), Some((port, owner))) => {
+            let process = adapters.at(port).ok_or(Errno::NODEV)?;
+            let answer = serve(process, owner, code, request);
+            process.after_request(now);
+            answer
+        }
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+/// Opens an adapter.
+fn greet(
+    peer: &Peer,
+    request: &mut Request,
+    adapters: &mut impl Adapters,
+) -> Result<(PortId, Owner, Answer), Errno> {
+    let hello: Hello = request.parse().ok_or(Errno::INVAL)?;
+    if hello.version != VERSION {
+        return Err(Errno::PROTONOSUPPORT);
+    }
+    let port = chosen(&hello, adapters)?;
+    let memory = request.take_fds().into_iter().next().ok_or(Errno::INVAL)?;
+    let memory = client_memory(peer, &hello, memory)?;
+    let process = adapters.at(port).ok_or(Errno::NODEV)?;
+    let (owner, fds) = process.open(Arc::new(memory))?;
+    let body = HelloReply {
+        version: VERSION,
+        page_bytes: PAGE_BYTES as u32,
+        adapter: process.described(),
+    };
+    tracing::info!(adapter = %process.spec().name, uid = peer.uid, "a process opened the adapter");
+    Ok((port, owner, Answer::new::<Hello>(&body, fds)))
+}
+
+/// The adapter by name, or the only one.
+fn chosen(hello: &Hello, adapters: &mut impl Adapters) -> Result<PortId, Errno> {
+    let name = hello.adapter.as_str();
+    let ports = adapters.ports();
+    if let ([only], "") = (ports.as_slice(), name) {
+        return Ok(*only);
+    }
+    let mut named = |port: &PortId| {
+        let process = adapters.at(*port);
+        process.is_some_and(|process| process.spec().name.as_str() == name)
+    };
+    ports
+        .into_iter()
+        .find(|port| named(port))
+        .ok_or(Errno::NODEV)
+}
+
+fn client_memory(peer: &Peer, hello: &Hello, memory: OwnedFd) -> Result<ClientMemory, Errno> {
+    let (address, nonce) = (hello.nonce_address, hello.nonce);
+    let mut memory = ClientMemory::new(memory, address, nonce).map_err(|error| {
+        tracing::warn!(uid = peer.uid, "a process was refused: {error}");
+        Errno::INVAL
+    })?;
+    // A process of our own user could stop us anyway.
+    let ours = rustix::process::geteuid().as_raw();
+    if let Some(pid) = peer.pid.filter(|_| peer.uid == ours) {
+        memory.trust(pid, address, nonce);
+    }
+    Ok(memory)
+}

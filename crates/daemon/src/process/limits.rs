@@ -1,0 +1,64 @@
+//! How much an adapter of processes, and one client of it, may take.
+
+use vrdma_provider::QUEUES_MAX;
+use vrdma_verbs::object::Limits;
+use vrdma_wire::Mtu;
+
+/// Longest message.
+pub(super) const MESSAGE_BYTES: u32 = 1 << 30;
+
+/// Longest region: any that an address space has room for.
+pub(super) const REGION_BYTES: u64 = u64::MAX;
+
+/// Entries of the GID table.
+pub(super) const GIDS: u32 = 16;
+
+/// Incoming and outgoing READs and atomics of a queue pair.
+pub(super) const RD_ATOMIC: u8 = 16;
+
+/// The engine's tables: all clients of one adapter together. They grow with use only.
+pub(super) const ENGINE: Limits = Limits {
+    pds: 1 << 16,
+    mrs: 1 << 20,
+    cqs: 1 << 16,
+    qps: 1 << 16,
+    srqs: 1 << 14,
+    gids: GIDS,
+    rd_atomic: RD_ATOMIC,
+    message_bytes: MESSAGE_BYTES,
+    port_mtu: Mtu::B4096,
+};
+
+/// Clients of one adapter.
+pub(super) const CLIENTS: u32 = 1024;
+
+/// Protection domains of one client.
+pub(super) const PDS: u32 = 1024;
+/// Memory regions and windows of one client: each costs some 100 bytes here.
+pub(super) const MRS: u32 = 1 << 17;
+/// Completion queues of one client.
+pub(super) const CQS: u32 = 4096;
+/// Queue pairs of one client.
+pub(super) const QPS: u32 = QUEUES_MAX;
+/// Shared receive queues of one client.
+pub(super) const SRQS: u32 = 1024;
+/// Completion channels of one client: a descriptor of ours each.
+pub(super) const CHANNELS: u32 = 256;
+/// Bytes of ring memory of one client, which is charged to the daemon.
+pub(super) const RING_BYTES: u64 = 1 << 30;
+
+/// What one client has.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Usage {
+    pub(super) pds: u32,
+    pub(super) mrs: u32,
+    pub(super) cqs: u32,
+    pub(super) qps: u32,
+    pub(super) srqs: u32,
+    pub(super) ring_bytes: u64,
+}
+
+/// Whether one more fits.
+pub(super) fn fits(used: u32, most: u32) -> bool {
+    used < most
+}

@@ -1,0 +1,188 @@
+//! An adapter of processes: an engine, and the rings of the clients that opened it.
+//!
+//! ```text
+//!   Door: socket ── requests ──► requests ──► engine (verbs::Hca)          peers
+//!            └─ hang-up ─► close                 ▲        │ outputs          ▲ │
+//!   doorbell pages ─► run queue ─► sending ──────┘        ▼                  │ ▼
+//!                                             settle ─► CQ rings, pipes   shard
+//! ```
+//!
+//! Each client is a context with an [`Owner`] of its own: the engine keeps contexts apart. All
+//! memory of clients is reached by the regions themselves, so the adapter's own space is empty.
+//!
+//! A failed ring fails its own objects; a client that breaks the protocol loses its connection, and
+//! with it all its objects.
+
+mod channel;
+mod client;
+mod completion;
+mod context;
+mod decode;
+mod door;
+mod flow;
+mod limits;
+mod objects;
+mod requests;
+mod sending;
+mod settle;
+mod slots;
+mod socket;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use vrdma_memory::{Region, Space};
+use vrdma_provider::message::{AdapterReply, Name};
+use vrdma_pvrdma::GidChange;
+use vrdma_verbs::object::{Identity, Owner, QpId};
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::Gid;
+
+use crate::plane::AdapterSpec;
+use context::Context;
+pub(crate) use door::{Adapters, Door, Visit, Visitor};
+use objects::{Cq, Mr, Qp, Srq};
+use settle::Batch;
+use slots::Slots;
+pub use socket::ProcessSocket;
+
+/// Longest unit between two adapters of this host: as a VM's device has it.
+const UNIT_BYTES: u32 = 256 << 10;
+
+/// First owner of clients; 0 is the daemon itself.
+const FIRST_OWNER: u32 = 1;
+
+/// See the module.
+pub(crate) struct Process {
+    spec: AdapterSpec,
+    space: Arc<Space>,
+    hca: Hca<Region>,
+    /// By owner, from [`FIRST_OWNER`] on.
+    contexts: Slots<Context>,
+    mrs: Slots<Mr>,
+    cqs: Slots<Cq>,
+    qps: Slots<Qp>,
+    srqs: Slots<Srq>,
+    /// Queue pairs whose rings may hold something to fetch.
+    run: VecDeque<QpId>,
+    /// Units taken in since the clients were last shown anything.
+    unsettled: u32,
+    batch: Batch,
+    /// When to try again to write notifications that found their pipe full.
+    retry_at: Option<Time>,
+    gid_changes: VecDeque<GidChange>,
+}
+
+impl Process {
+    /// An adapter without clients. `seed` makes numbers of an earlier life stale.
+    pub(crate) fn new(spec: AdapterSpec, seed: u64) -> anyhow::Result<Self> {
+        let identity = Identity {
+            mac: spec.mac,
+            seed,
+        };
+        let mut hca = Hca::new(identity, limits::ENGINE);
+        let gids = [Gid::link_local(spec.mac)]
+            .into_iter()
+            .chain(spec.ip.map(gid_of));
+        let mut gid_changes = VecDeque::new();
+        for (index, gid) in gids.enumerate() {
+            hca.bind_gid(index as u8, gid)?;
+            gid_changes.push_back(GidChange::Bound(gid));
+        }
+        Ok(Self {
+            spec,
+            space: Arc::new(Space::new()),
+            hca,
+            contexts: Slots::new(),
+            mrs: Slots::new(),
+            cqs: Slots::new(),
+            qps: Slots::new(),
+            srqs: Slots::new(),
+            run: VecDeque::new(),
+            unsettled: 0,
+            batch: Batch::default(),
+            retry_at: None,
+            gid_changes,
+        })
+    }
+
+    pub(crate) fn spec(&self) -> &AdapterSpec {
+        &self.spec
+    }
+
+    /// A space without maps: what views of it reach is in the regions.
+    pub(crate) fn memory(&self) -> Arc<Space> {
+        Arc::clone(&self.space)
+    }
+
+    /// The next change of its addresses.
+    pub(crate) fn take_gid_change(&mut self) -> Option<GidChange> {
+        self.gid_changes.pop_front()
+    }
+
+    /// The engine, for counters.
+    pub(crate) fn hca(&self) -> &Hca<Region> {
+        &self.hca
+    }
+
+    /// Clients that have it open.
+    pub(crate) fn clients(&self) -> u32 {
+        self.contexts.iter().count() as u32
+    }
+
+    /// What a library is told of it.
+    pub(crate) fn described(&self) -> AdapterReply {
+        let mut ip = [0; 16];
+        let ip_version = match self.spec.ip {
+            Some(std::net::IpAddr::V4(v4)) => {
+                ip[..4].copy_from_slice(&v4.octets());
+                4
+            }
+            Some(std::net::IpAddr::V6(v6)) => {
+                ip = v6.octets();
+                6
+            }
+            None => 0,
+        };
+        let mut guid = [0; 8];
+        guid.copy_from_slice(&Gid::link_local(self.spec.mac).0[8..]);
+        AdapterReply {
+            name: Name::new(self.spec.name.as_str()).unwrap_or_default(),
+            portgroup: Name::new(self.spec.portgroup.as_str()).unwrap_or_default(),
+            guid,
+            ip,
+            mac: self.spec.mac.0,
+            ip_version,
+            reserved: 0,
+        }
+    }
+
+    /// Says in every doorbell page that the daemon sleeps; false if a client has rung meanwhile.
+    pub(crate) fn sleep(&self) -> bool {
+        // Every page must be marked, so no short cut.
+        let rung = self
+            .contexts
+            .iter()
+            .filter(|(_, context)| !context.doorbells.sleep());
+        rung.count() == 0
+    }
+
+    /// Says in every doorbell page that nobody has to be woken.
+    pub(crate) fn awake(&self) {
+        self.contexts
+            .iter()
+            .for_each(|(_, context)| context.doorbells.awake());
+    }
+
+    fn context(&mut self, owner: Owner) -> Option<&mut Context> {
+        self.contexts.get_mut(owner.0)
+    }
+}
+
+/// GIDs of IP addresses (RoCEv2 annex A17.4.1).
+fn gid_of(ip: std::net::IpAddr) -> Gid {
+    match ip {
+        std::net::IpAddr::V4(v4) => Gid::from_ipv4(v4),
+        std::net::IpAddr::V6(v6) => Gid(v6.octets()),
+    }
+}

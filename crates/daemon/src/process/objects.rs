@@ -1,0 +1,94 @@
+//! The daemon's half of a client's objects: rings beside what the engine has.
+
+use vrdma_provider::daemon::{CompletionRing, RingError, WorkRing};
+use vrdma_provider::message::QpCapacity;
+use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
+use vrdma_wire::{Lkey, Qpn};
+
+/// A memory region.
+pub(super) struct Mr {
+    pub(super) owner: Owner,
+}
+
+/// A completion queue.
+pub(super) struct Cq {
+    pub(super) owner: Owner,
+    pub(super) ring: CompletionRing,
+    pub(super) bytes: u64,
+    pub(super) channel: Option<u32>,
+    pub(super) cookie: u64,
+    /// Entries were written that the client does not see yet.
+    pub(super) unpublished: bool,
+    /// One of them is solicited or an error.
+    pub(super) urgent: bool,
+    /// Overflowed, or its index is impossible: nothing is written any more.
+    pub(super) dead: bool,
+}
+
+/// A shared receive queue.
+pub(super) struct Srq {
+    pub(super) owner: Owner,
+    pub(super) ring: WorkRing,
+    pub(super) bytes: u64,
+    pub(super) cookie: u64,
+    pub(super) max_sge: u32,
+    /// Armed limit; 0 is disarmed.
+    pub(super) limit: u32,
+    pub(super) dead: bool,
+}
+
+/// A queue pair.
+pub(super) struct Qp {
+    pub(super) owner: Owner,
+    pub(super) qp_type: QpType,
+    pub(super) qpn: Qpn,
+    pub(super) send_cq: CqId,
+    pub(super) recv_cq: CqId,
+    pub(super) send: WorkRing,
+    /// `None` with a shared receive queue.
+    pub(super) recv: Option<WorkRing>,
+    pub(super) bytes: u64,
+    pub(super) capacity: QpCapacity,
+    pub(super) cookie: u64,
+    /// The data area as a region of the engine, so that payload in it is like any other.
+    pub(super) data: (MrId, Lkey),
+    /// In the run queue.
+    pub(super) queued: bool,
+    /// Has requests that the engine had no room for.
+    pub(super) starved: bool,
+    /// Its consumer indices moved since the client was shown them.
+    pub(super) unshown: bool,
+    /// The client was told to ring for receives too.
+    pub(super) flushing: bool,
+    /// Its rings are unusable.
+    pub(super) dead: bool,
+}
+
+impl Qp {
+    /// After a reset: the client starts at zero when it has the reply.
+    pub(super) fn restart(&mut self) {
+        self.send.restart();
+        self.recv.iter_mut().for_each(WorkRing::restart);
+        (self.starved, self.dead, self.flushing) = (false, false, false);
+    }
+
+    /// From now on receives are flushed: posting one has to ring.
+    pub(super) fn demand_rings(&mut self) {
+        if !std::mem::replace(&mut self.flushing, true) {
+            self.recv.iter_mut().for_each(|recv| recv.demand_ring(true));
+        }
+    }
+
+    /// Whether the send ring holds requests that were not fetched.
+    pub(super) fn has_sends(&mut self) -> Result<bool, RingError> {
+        Ok(!self.dead && self.send.available()? > 0)
+    }
+
+    /// Lets the client use the slots of requests that are done.
+    pub(super) fn show_released(&mut self) {
+        if !self.dead {
+            self.send.show_released();
+            self.recv.iter_mut().for_each(WorkRing::show_released);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What the device can do.
+
+use rustix::io::Errno;
+use vrdma_provider::message::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
+use vrdma_provider::{BUFFERS_MAX, INLINE_MAX, SLOTS_MAX};
+
+use super::{Asker, Outcome};
+use crate::process::limits;
+
+/// `IBV_DEVICE_*`: BAD_QKEY_CNTR, CURR_QP_STATE_MOD, SHUTDOWN_PORT, PORT_ACTIVE_EVENT, SYS_IMAGE_GUID,
+/// RC_RNR_NAK_GEN, SRQ_RESIZE not, MEM_WINDOW, MEM_MGT_EXTENSIONS, MEM_WINDOW_TYPE_2B.
+const CAPABILITIES: u64 =
+    1 << 3 | 1 << 6 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 24;
+
+/// `IBV_ATOMIC_HCA`: atomic among this adapter's requests.
+const ATOMIC_HCA: u32 = 1;
+
+/// `IBV_PORT_ACTIVE`.
+const ACTIVE: u32 = 4;
+/// `IBV_MTU_4096`.
+const MTU_4096: u32 = 5;
+/// Link up.
+const LINK_UP: u8 = 5;
+/// 4 lanes at 25 Gb/s: a number for programs that ask for one.
+const WIDTH_4X: u8 = 2;
+const SPEED_EDR: u8 = 32;
+/// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
+const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
+
+pub(super) fn query(_: &mut Asker<'_>, _: QueryDevice) -> Outcome<QueryDevice> {
+    Ok(DeviceReply {
+        firmware: version(),
+        max_mr_size: limits::REGION_BYTES,
+        capabilities: CAPABILITIES,
+        max_qp: limits::QPS,
+        max_qp_wr: SLOTS_MAX,
+        max_sge: BUFFERS_MAX,
+        max_sge_rd: BUFFERS_MAX,
+        max_cq: limits::CQS,
+        max_cqe: SLOTS_MAX,
+        max_mr: limits::MRS,
+        max_pd: limits::PDS,
+        max_qp_rd_atom: limits::RD_ATOMIC.into(),
+        max_qp_init_rd_atom: limits::RD_ATOMIC.into(),
+        atomic_cap: ATOMIC_HCA,
+        max_mw: limits::MRS,
+        max_srq: limits::SRQS,
+        max_srq_wr: SLOTS_MAX,
+        max_srq_sge: BUFFERS_MAX,
+        max_mcast_grp: 0,
+        max_mcast_qp_attach: 0,
+        max_inline: INLINE_MAX,
+    })
+}
+
+/// This crate's version, as `fw_ver` packs it.
+fn version() -> u64 {
+    let part = |text: &str| text.parse().unwrap_or(0u64);
+    part(env!("CARGO_PKG_VERSION_MAJOR")) << 32
+        | part(env!("CARGO_PKG_VERSION_MINOR")) << 16
+        | part(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+pub(super) fn query_port(_: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPort> {
+    Ok(PortReply {
+        state: ACTIVE,
+        max_mtu: MTU_4096,
+        active_mtu: MTU_4096,
+        gids: limits::GIDS,
+        max_msg_size: limits::MESSAGE_BYTES,
+        capabilities: PORT_CAPABILITIES,
+        active_width: WIDTH_4X,
+        active_speed: SPEED_EDR,
+        phys_state: LINK_UP,
+        reserved: 0,
+    })
+}
+
+pub(super) fn query_gid(asker: &mut Asker<'_>, request: QueryGid) -> Outcome<QueryGid> {
+    if request.index >= limits::GIDS {
+        return Err(Errno::INVAL);
+    }
+    let gid = asker
+        .process
+        .hca
+        .gid(request.index as u8)
+        .ok_or(Errno::NODATA)?;
+    Ok(GidReply { gid: gid.0 })
+}

@@ -1,0 +1,57 @@
+//! Opening and closing a context.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_memory::ClientMemory;
+use vrdma_verbs::Time;
+use vrdma_verbs::object::Owner;
+
+use crate::process::context::Context;
+use crate::process::{FIRST_OWNER, Process, limits};
+
+impl Process {
+    /// A context for a client with this memory, and the descriptors of the hello's reply.
+    pub(in crate::process) fn open(
+        &mut self,
+        memory: Arc<ClientMemory>,
+    ) -> Result<(Owner, Vec<OwnedFd>), Errno> {
+        let number = self.contexts.vacant(FIRST_OWNER);
+        if !limits::fits(number - FIRST_OWNER, limits::CLIENTS) {
+            return Err(Errno::BUSY);
+        }
+        let (context, events) = Context::new(memory)?;
+        let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|_| Errno::MFILE);
+        let fds = vec![
+            copy(context.doorbells.page())?,
+            copy(context.doorbells.wake())?,
+            events,
+        ];
+        self.contexts.put(number, context);
+        Ok((Owner(number), fds))
+    }
+
+    /// What wakes the daemon for this client.
+    pub(crate) fn bell(&self, owner: Owner) -> Option<BorrowedFd<'_>> {
+        Some(self.contexts.get(owner.0)?.doorbells.wake())
+    }
+
+    /// The client is gone: everything of it goes too. Peers find out by their own timers.
+    pub(in crate::process) fn close(&mut self, owner: Owner, now: Time) {
+        self.settle(now);
+        self.hca.destroy_owner(owner);
+        self.qps.retain(|qp| qp.owner != owner);
+        self.run.retain(|id| self.qps.get(id.0).is_some());
+        self.srqs.retain(|srq| srq.owner != owner);
+        self.cqs.retain(|cq| cq.owner != owner);
+        self.mrs.retain(|mr| mr.owner != owner);
+        drop(self.contexts.take(owner.0));
+        self.settle(now);
+    }
+
+    /// A request may have made the engine say something.
+    pub(in crate::process) fn after_request(&mut self, now: Time) {
+        self.settle(now);
+    }
+}

@@ -1,0 +1,131 @@
+//! Requests of an open client: tables of codes, and what creates and destroys objects.
+
+mod cq;
+mod device;
+mod life;
+mod memory;
+mod qp;
+mod qp_attributes;
+mod srq;
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use vrdma_provider::daemon::{Answer, Request};
+use vrdma_provider::message::{self, Call, Code, Done};
+use vrdma_verbs::Error;
+use vrdma_verbs::object::Owner;
+
+use super::Process;
+
+/// What a handler answers.
+type Outcome<T> = Result<<T as Call>::Reply, Errno>;
+
+/// The same with descriptors.
+type OutcomeWithFds<T> = Result<(<T as Call>::Reply, Vec<OwnedFd>), Errno>;
+
+/// Who asks whom.
+struct Asker<'a> {
+    process: &'a mut Process,
+    owner: Owner,
+}
+
+/// Carries out one request.
+pub(super) fn serve(
+    process: &mut Process,
+    owner: Owner,
+    code: Code,
+    request: &mut Request,
+) -> Result<Answer, Errno> {
+    let mut asker = Asker { process, owner };
+    let asker = &mut asker;
+    match code {
+        Code::ListAdapter | Code::Hello => Err(Errno::OPNOTSUPP),
+        Code::QueryDevice => plain(asker, request, device::query),
+        Code::QueryPort => plain(asker, request, device::query_port),
+        Code::QueryGid => plain(asker, request, device::query_gid),
+        Code::AllocPd => plain(asker, request, memory::alloc_pd),
+        Code::DeallocPd => plain(asker, request, memory::dealloc_pd),
+        Code::RegMr => {
+            let fds = request.take_fds();
+            plain(asker, request, |asker, body| {
+                memory::register(asker, body, fds)
+            })
+        }
+        Code::DeregMr => plain(asker, request, memory::deregister),
+        Code::AllocMw => plain(asker, request, memory::alloc_mw),
+        Code::DeallocMw => plain(asker, request, memory::dealloc_mw),
+        Code::CreateChannel => with_fds(asker, request, cq::create_channel),
+        Code::DestroyChannel => plain(asker, request, cq::destroy_channel),
+        Code::CreateCq => with_fds(asker, request, cq::create),
+        Code::ResizeCq => with_fds(asker, request, cq::resize),
+        Code::DestroyCq => plain(asker, request, cq::destroy),
+        Code::CreateSrq => with_fds(asker, request, srq::create),
+        Code::ModifySrq => plain(asker, request, srq::modify),
+        Code::QuerySrq => plain(asker, request, srq::query),
+        Code::DestroySrq => plain(asker, request, srq::destroy),
+        Code::CreateQp => with_fds(asker, request, qp::create),
+        Code::ModifyQp => plain(asker, request, qp::modify),
+        Code::QueryQp => plain(asker, request, qp::query),
+        Code::DestroyQp => plain(asker, request, qp::destroy),
+        Code::AttachMcast => plain(asker, request, |_, _: message::AttachMcast| unsupported()),
+        Code::DetachMcast => plain(asker, request, |_, _: message::DetachMcast| unsupported()),
+    }
+}
+
+fn unsupported() -> Result<Done, Errno> {
+    Err(Errno::OPNOTSUPP)
+}
+
+fn plain<T: Call>(
+    asker: &mut Asker<'_>,
+    request: &Request,
+    handler: impl FnOnce(&mut Asker<'_>, T) -> Outcome<T>,
+) -> Result<Answer, Errno> {
+    let body = handler(asker, request.parse().ok_or(Errno::INVAL)?)?;
+    Ok(Answer::new::<T>(&body, Vec::new()))
+}
+
+fn with_fds<T: Call>(
+    asker: &mut Asker<'_>,
+    request: &Request,
+    handler: impl FnOnce(&mut Asker<'_>, T) -> OutcomeWithFds<T>,
+) -> Result<Answer, Errno> {
+    let (body, fds) = handler(asker, request.parse().ok_or(Errno::INVAL)?)?;
+    Ok(Answer::new::<T>(&body, fds))
+}
+
+impl Asker<'_> {
+    /// Objects of others do not exist for the asker.
+    fn own(&self, owner: Option<Owner>) -> Result<(), Errno> {
+        (owner == Some(self.owner))
+            .then_some(())
+            .ok_or(Errno::NOENT)
+    }
+
+    /// What the asker has so far.
+    fn usage(&mut self) -> Result<&mut super::limits::Usage, Errno> {
+        let context = self.process.context(self.owner);
+        Ok(&mut context.ok_or(Errno::NOENT)?.usage)
+    }
+
+    /// Whether that much more ring memory is allowed.
+    fn may_take(&mut self, bytes: u32) -> Result<(), Errno> {
+        let usage = self.usage()?;
+        let fits = usage.ring_bytes + u64::from(bytes) <= super::limits::RING_BYTES;
+        fits.then_some(()).ok_or(Errno::NOMEM)
+    }
+}
+
+/// The engine's refusals as verbs name them.
+fn errno(error: Error) -> Errno {
+    match error {
+        Error::InvalidHandle => Errno::NOENT,
+        Error::InUse => Errno::BUSY,
+        Error::Exhausted => Errno::NOMEM,
+        Error::InvalidAttribute
+        | Error::InvalidTransition
+        | Error::InvalidState
+        | Error::WrongOwner => Errno::INVAL,
+    }
+}
