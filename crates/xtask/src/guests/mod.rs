@@ -27,6 +27,7 @@ use vrdma_lab::wire::WireConfig;
 use crate::lab::WireArguments;
 use objects::Objects;
 use rxe::Verdicts;
+use selection::Setting;
 use table::Row;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.
@@ -129,7 +130,13 @@ fn bench(arguments: &Arguments, wire: Option<WireConfig>) -> Result<Bench> {
 
 fn cases(arguments: &Arguments, wire: Option<&WireConfig>) -> Vec<Case> {
     let faulty = wire.is_some_and(|wire| !wire.faults.is_empty());
-    let rows = selection::rows(arguments.short, faulty);
+    let kinds = [arguments.a, arguments.b];
+    let rows = selection::rows(Setting {
+        short: arguments.short,
+        lossy: faulty,
+        unlike: kinds[0] != kinds[1],
+        rxe: kinds.contains(&Kind::Rxe),
+    });
     let all = |place: &str, rows: &[Row], start: Start| -> Vec<Case> {
         let rows = rows.iter().cloned();
         rows.map(|row| program(row, place, start)).collect()
@@ -138,7 +145,7 @@ fn cases(arguments: &Arguments, wire: Option<&WireConfig>) -> Vec<Case> {
     if arguments.a != arguments.b {
         cases.extend(all("client in a: ", &rows, reversed));
     }
-    if arguments.short || [arguments.a, arguments.b] != [Kind::Vrdma; 2] {
+    if arguments.short || kinds != [Kind::Vrdma; 2] {
         return cases;
     }
     if wire.is_none() {
@@ -185,7 +192,9 @@ fn check(bench: &mut Bench, row: &Row, start: Start) -> Result<()> {
     for expected in row.expect {
         ensure!(
             words.contains(expected),
-            "{expected:?} is missing in:\n{words}"
+            "{expected:?} is missing in:\n{words}\nthe server said:\n{}{}",
+            outcome.server.stdout_text(),
+            outcome.server.stderr_text(),
         );
     }
     Ok(())

@@ -114,7 +114,7 @@ const OTHERS: &[(&str, &str, &str, &[&str])] = &[
     ),
     (
         "rping",
-        "rping -s -C 20 -V",
+        "rping -s -C 20 -V -S 4000",
         "rping -c -v -a $A -C 20 -V -S 4000",
         &["rdma-ping-19:"],
     ),
