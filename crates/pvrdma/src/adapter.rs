@@ -31,6 +31,7 @@ use vrdma_memory::{Region, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::{Identity, Limits, QpId};
+use vrdma_wire::Mtu;
 
 use crate::abi::event::{EventEntry, NotifyEntry};
 use crate::abi::register::Vector;
@@ -170,6 +171,14 @@ fn engine(config: &DeviceConfig, identity: Identity, driver_version: u32) -> Hca
         hca.number_plainly();
     }
     hca
+}
+
+impl Adapter {
+    /// See [`Device::set_mtu`](crate::Device::set_mtu).
+    pub(crate) fn set_mtu(&mut self, mtu: Mtu) {
+        self.config.mtu = mtu;
+        self.hca.set_port_mtu(mtu);
+    }
 }
 
 fn engine_limits(config: &DeviceConfig) -> Limits {

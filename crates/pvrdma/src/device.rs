@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use vrdma_memory::{SharedPages, Space};
 use vrdma_verbs::Time;
+use vrdma_wire::Mtu;
 
 use crate::abi::register::Vector;
 use crate::adapter::{Adapter, GidChange};
@@ -105,6 +106,15 @@ impl Device {
     /// What it was made with.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
+    }
+
+    /// The payload of one packet that the port offers from now on, because the way out of the host
+    /// has become wider or narrower. Queue pairs keep what they were connected with.
+    pub fn set_mtu(&mut self, mtu: Mtu) {
+        self.config.mtu = mtu;
+        if let Stage::Active(adapter, _) = &mut self.stage {
+            adapter.set_mtu(mtu);
+        }
     }
 
     /// The guest memory it works on.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use vrdma_wire::{Gid, Qpn};
+use vrdma_wire::{Gid, Mtu, Qpn};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
@@ -72,6 +72,11 @@ impl<R: Clone> Hca<R> {
     /// What it was made with.
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    /// Changes the MTU of the port. Queue pairs that are connected keep their path MTU.
+    pub fn set_port_mtu(&mut self, mtu: Mtu) {
+        self.shared.limits.port_mtu = mtu;
     }
 
     /// Makes a protection domain. Errors: `Exhausted`.

@@ -8,7 +8,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 use super::stats::stats;
-use super::wire_counts;
+use super::wire;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
 use crate::process::Process;
 use crate::vm::{Vm, fresh_seed};
@@ -34,7 +34,7 @@ impl Shard {
                 }
                 ShardCommand::Uplinks(reply) => {
                     let wires = self.wires.wires.iter().flatten();
-                    let _ = reply.send(wires.map(|wire| wire_counts::snapshot(wire)).collect());
+                    let _ = reply.send(wires.map(|wire| wire::snapshot(wire)).collect());
                 }
                 ShardCommand::Stop => self.stopping = true,
             }
@@ -97,12 +97,13 @@ impl Shard {
     }
 
     fn snapshot(&self) -> Vec<AdapterSnapshot> {
-        let adapters = self.adapters.iter().flatten();
-        adapters
-            .map(|adapter| AdapterSnapshot {
-                port: adapter.spec().port,
-                rdma: stats(adapter),
-            })
-            .collect()
+        let (adapters, now) = (self.adapters.iter().flatten(), self.clock.now());
+        let snapshot = |adapter: &Adapter| {
+            let port = adapter.spec().port;
+            let mut rdma = stats(adapter);
+            rdma.fault = rdma.fault.or_else(|| self.wires.fault(port, now));
+            AdapterSnapshot { port, rdma }
+        };
+        adapters.map(snapshot).collect()
     }
 }

@@ -11,11 +11,11 @@ mod adapter;
 mod backoff;
 pub(crate) mod clock;
 mod control;
+mod path_mtu;
 mod poller;
 mod stats;
 mod visitors;
 mod wire;
-mod wire_counts;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;

@@ -4,6 +4,7 @@ mod objects;
 mod queue_pairs;
 mod queues;
 
+use vrdma_wire::Mtu;
 use zerocopy::IntoBytes;
 
 use crate::abi::command::{ACK, Command, HEADER_BYTES, RESPONSE_BYTES};
@@ -100,6 +101,9 @@ fn the_port_is_active() {
     let port: PortAttributes = guest.ask(Command::QueryPort, &request);
     assert_eq!((port.state.get(), port.phys_state), (4, 5));
     assert_eq!(port.active_mtu.get(), 5);
+    guest.device.set_mtu(Mtu::B1024);
+    let port: PortAttributes = guest.ask(Command::QueryPort, &request);
+    assert_eq!((port.active_mtu.get(), port.max_mtu.get()), (3, 5));
     assert_eq!(port.gid_tbl_len.get(), guest.device.config().limits.gids);
     for port in [0, 2, 255] {
         let request = QueryPort { port, ..request };

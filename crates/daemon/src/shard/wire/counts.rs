@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use vrdma_switch::NoRoute;
 use vrdma_wire::Refusal;
 
-use super::wire::{Drop, Wire};
+use super::Wire;
+use super::arrive::Drop;
 use crate::plane::UplinkSnapshot;
 use crate::uplink::frame_stats;
 
@@ -50,7 +51,7 @@ impl Counts {
     }
 }
 
-pub(super) fn snapshot(wire: &Wire) -> UplinkSnapshot {
+pub(in crate::shard) fn snapshot(wire: &Wire) -> UplinkSnapshot {
     let port = &wire.end.port;
     let mut frames = frame_stats(port.counters());
     for (reason, count) in wire.counts.by_reason() {

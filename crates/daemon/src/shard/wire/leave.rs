@@ -1,0 +1,150 @@
+//! Packets that leave.
+
+use vrdma_memory::{Region, View};
+use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_uplink::Hop;
+use vrdma_verbs::packet::{FrameError, Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::unit::{Request, Route};
+use vrdma_verbs::{Source, Time};
+
+use super::misfit::Misfit;
+use super::{Shard, Wires};
+
+/// Packets of answers that one adapter may send in a turn before the next one has its turn.
+const REPLIES_A_TURN: u32 = 64;
+
+/// Bytes of the Ethernet header, which no MTU counts.
+const ETHERNET_BYTES: usize = 14;
+
+/// Which way a frame goes.
+struct Way {
+    group: GroupId,
+    /// Where the destination was heard; all that the group has otherwise.
+    uplink: Option<UplinkId>,
+}
+
+impl Shard {
+    /// Whether an adapter's next request may have to wait for a wire. Its messages inside the host
+    /// wait with it: the kernel has room again in no time, or the interface is down.
+    pub(in crate::shard) fn must_wait(&self, port: PortId) -> bool {
+        self.wires.is_full()
+            && self
+                .fabric
+                .group(port)
+                .is_some_and(|group| self.wires.carries(group))
+    }
+
+    /// Sends a request to an adapter of another host.
+    pub(in crate::shard) fn transmit(
+        &mut self,
+        from: PortId,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        now: Time,
+    ) {
+        let Some((link, way)) = self.way(from, &request.route, now) else {
+            return;
+        };
+        match request_frame(request, memory, &link, &mut self.wires.buffer[..]) {
+            Ok(frame) => {
+                let length = frame.len();
+                let misfit = self.wires.send(&way, length, now);
+                self.note(from, misfit);
+            }
+            Err(FrameError::Payload) => {
+                if let Some(Some(adapter)) = self.adapters.get_mut(from.0 as usize) {
+                    let lost = request.payload_lost();
+                    adapter.respond(memory, &lost, Source::Memory(memory), now);
+                }
+            }
+            Err(error) => tracing::debug!("a request is no packet: {error}"),
+        }
+    }
+
+    /// Sends what an adapter owes peers behind wires; `true` if there was any.
+    pub(in crate::shard) fn reply(&mut self, from: PortId, memory: &View<'_>, now: Time) -> bool {
+        for sent in 0..REPLIES_A_TURN {
+            if self.wires.is_full() {
+                return sent > 0;
+            }
+            let adapter = self.adapters.get_mut(from.0 as usize);
+            let reply = adapter
+                .and_then(Option::as_mut)
+                .and_then(|adapter| adapter.next_reply(now));
+            let Some(reply) = reply else {
+                return sent > 0;
+            };
+            self.send_reply(from, memory, &reply, now);
+        }
+        true
+    }
+
+    fn send_reply(&mut self, from: PortId, memory: &View<'_>, reply: &Reply<Region>, now: Time) {
+        let Some((link, way)) = self.way(from, reply.route(), now) else {
+            return;
+        };
+        match reply_frame(reply, memory, &link, &mut self.wires.buffer[..]) {
+            Ok(frame) => {
+                let length = frame.len();
+                let misfit = self.wires.send(&way, length, now);
+                self.note(from, misfit);
+            }
+            // The peer asks again and is told then that the memory is gone.
+            Err(error) => tracing::debug!("an answer is no packet: {error}"),
+        }
+    }
+
+    /// Addresses and uplink for a destination; `None`, and counted, when nobody knows its station.
+    fn way(&mut self, from: PortId, route: &Route, now: Time) -> Option<(Link, Way)> {
+        let (group, source) = (self.fabric.group(from)?, self.fabric.mac(from)?);
+        let known = self.wires.neighbours.find(group, route.dgid, now.0);
+        let destination = route.dmac.or(known.map(|neighbour| neighbour.mac));
+        let Some(destination) = destination else {
+            self.wires.unresolved(group);
+            return None;
+        };
+        let link = Link {
+            source,
+            destination,
+            vlan: None,
+        };
+        let uplink = known.map(|neighbour| neighbour.uplink);
+        Some((link, Way { group, uplink }))
+    }
+}
+
+impl Wires {
+    /// Sends the front of the buffer.
+    fn send(&mut self, way: &Way, length: usize, now: Time) -> Option<Misfit> {
+        let mut misfit = None;
+        let frame = &self.buffer[..length];
+        for wire in self.wires.iter_mut().flatten() {
+            if way.uplink.is_some_and(|uplink| uplink != wire.end.id) {
+                continue;
+            }
+            let Some(segment) = self.segments.of(way.group, wire.end.is_tunnel) else {
+                continue;
+            };
+            wire.end.port.send(Hop::to(segment), frame);
+            wire.touched = true;
+            let (bytes, mtu) = (length - ETHERNET_BYTES, wire.end.port.mtu());
+            if bytes > mtu as usize {
+                misfit = Some(Misfit {
+                    bytes,
+                    mtu,
+                    at: now,
+                });
+            }
+        }
+        misfit
+    }
+
+    /// A message whose destination has no known station.
+    fn unresolved(&mut self, group: GroupId) {
+        let mut wires = self.wires.iter_mut().flatten();
+        let segments = &self.segments;
+        if let Some(wire) = wires.find(|wire| segments.of(group, wire.end.is_tunnel).is_some()) {
+            wire.counts.unresolved += 1;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Packets that fit no uplink: said in the log once in a while, and in the adapter's state.
+
+use std::fmt;
+use std::time::Duration;
+
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+
+use super::{Shard, Wires};
+
+/// How often the log says of one adapter that packets do not fit, and how long its state does.
+const COMPLAINTS_APART: Duration = Duration::from_secs(60);
+
+/// A packet that is too long for its uplink, which counts it as such.
+pub(super) struct Misfit {
+    pub(super) bytes: usize,
+    pub(super) mtu: u32,
+    pub(super) at: Time,
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "packets of {} bytes do not fit the uplink's MTU of {}; raise that MTU, or connect with a smaller path MTU",
+            self.bytes, self.mtu
+        )
+    }
+}
+
+impl Shard {
+    pub(super) fn note(&mut self, from: PortId, misfit: Option<Misfit>) {
+        let Some(misfit) = misfit else { return };
+        let known = self.wires.misfits.get(&from);
+        if known.is_some_and(|known| misfit.at < known.at + COMPLAINTS_APART) {
+            return;
+        }
+        if let Some(Some(adapter)) = self.adapters.get(from.0 as usize) {
+            tracing::warn!(adapter = %adapter.spec().name, "{misfit}");
+        }
+        self.wires.misfits.insert(from, misfit);
+    }
+}
+
+impl Wires {
+    /// What is wrong with the packets of an adapter, if anything was of late.
+    pub(in crate::shard) fn fault(&self, port: PortId, now: Time) -> Option<String> {
+        let misfit = self.misfits.get(&port)?;
+        (now < misfit.at + COMPLAINTS_APART).then(|| misfit.to_string())
+    }
+}
