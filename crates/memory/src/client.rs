@@ -227,9 +227,12 @@ fn is_named_mem(fd: &OwnedFd) -> bool {
     name.is_ok_and(|name| name.to_bytes().ends_with(b"/mem"))
 }
 
-/// A registered stretch of a client's memory.
+/// A registered stretch of a client's memory. One pointer: every unit on its way holds regions.
 #[derive(Clone, Debug)]
-pub struct ClientRegion {
+pub struct ClientRegion(Arc<Placed>);
+
+#[derive(Debug)]
+struct Placed {
     memory: Arc<ClientMemory>,
     /// Where offset 0 is.
     start: u64,
@@ -238,20 +241,20 @@ pub struct ClientRegion {
 impl ClientRegion {
     /// From `start` on.
     pub fn new(memory: Arc<ClientMemory>, start: u64) -> Self {
-        Self { memory, start }
+        Self(Arc::new(Placed { memory, start }))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memory, &other.memory) && self.start == other.start
+        Arc::ptr_eq(&self.0.memory, &other.0.memory) && self.0.start == other.0.start
     }
 
     fn at(&self, offset: u64) -> Result<u64, Fault> {
-        self.start.checked_add(offset).ok_or(Fault)
+        self.0.start.checked_add(offset).ok_or(Fault)
     }
 
     /// Reads into `to`, which is good for writes of `length` bytes.
     pub(crate) fn read_raw(&self, offset: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
-        self.memory.read(self.at(offset)?, to, length)
+        self.0.memory.read(self.at(offset)?, to, length)
     }
 
     /// Writes from `from`, which is good for reads of `length` bytes; the tail last.
@@ -263,9 +266,10 @@ impl ClientRegion {
     ) -> Result<(), Fault> {
         let head = length.saturating_sub(TAIL as usize);
         let at = self.at(offset)?;
-        self.memory.write(at, from, head)?;
+        self.0.memory.write(at, from, head)?;
         let behind = at.checked_add(head as u64).ok_or(Fault)?;
-        self.memory
+        self.0
+            .memory
             .write(behind, from.wrapping_add(head), length - head)
     }
 
@@ -277,10 +281,10 @@ impl ClientRegion {
             .then_some(())
             .ok_or(Fault)?;
         let mut old = [0; 8];
-        self.memory.read(at, old.as_mut_ptr(), old.len())?;
+        self.0.memory.read(at, old.as_mut_ptr(), old.len())?;
         let old = u64::from_le_bytes(old);
         let new = update(old).to_le_bytes();
-        self.memory.write(at, new.as_ptr(), new.len())?;
+        self.0.memory.write(at, new.as_ptr(), new.len())?;
         Ok(old)
     }
 

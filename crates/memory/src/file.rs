@@ -7,10 +7,12 @@ use crate::map::{Map, Protection, Right, Window};
 use crate::mapping::{MapError, Mapping};
 use crate::{Fault, PAGE};
 
-/// Bytes of a file, reached as plain memory.
+/// Bytes of a file, reached as plain memory. One pointer: every unit on its way holds regions.
 #[derive(Clone)]
-pub struct FileRegion {
-    map: Arc<Map>,
+pub struct FileRegion(Arc<Placed>);
+
+struct Placed {
+    map: Map,
     /// Where offset 0 is in the map.
     start: u64,
 }
@@ -18,8 +20,8 @@ pub struct FileRegion {
 impl std::fmt::Debug for FileRegion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FileRegion")
-            .field("bytes", &self.map.size)
-            .field("start", &self.start)
+            .field("bytes", &self.0.map.size)
+            .field("start", &self.0.start)
             .finish()
     }
 }
@@ -52,14 +54,11 @@ impl FileRegion {
             mapping,
             dirty: None,
         };
-        Ok(Self {
-            map: Arc::new(map),
-            start,
-        })
+        Ok(Self(Arc::new(Placed { map, start })))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.map, &other.map) && self.start == other.start
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The bytes from `offset` up to `length` or the end of the map.
@@ -70,10 +69,9 @@ impl FileRegion {
         length: u64,
         right: Right,
     ) -> Result<Window<'_>, Fault> {
-        let at = self.start.checked_add(offset).ok_or(Fault)?;
-        let usable = self.map.contains(at)
-            && self.map.protection.allows(right)
-            && !self.map.mapping.is_lost();
-        usable.then(|| self.map.window(at, length)).ok_or(Fault)
+        let Placed { map, start } = &*self.0;
+        let at = start.checked_add(offset).ok_or(Fault)?;
+        let usable = map.contains(at) && map.protection.allows(right) && !map.mapping.is_lost();
+        usable.then(|| map.window(at, length)).ok_or(Fault)
     }
 }

@@ -4,12 +4,10 @@
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
 //! would be on a wire and a connection may change its path at any message boundary.
 
-use alloc::sync::Arc;
-
 use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 
 use crate::memory::{Gather, Stretch};
-use crate::work::{Imm, Remote};
+use crate::work::{Imm, Inline, Remote};
 
 /// Addresses of a unit, and the IP fields that a datagram's receiver sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,7 +82,7 @@ pub enum Payload<R> {
     /// By reference into the sender's memory; empty when a packet brought the bytes.
     Memory(Gather<R>),
     /// The unit has them itself.
-    Inline(Inline),
+    Inline(InlinePart),
 }
 
 impl<R> Default for Payload<R> {
@@ -110,21 +108,21 @@ pub(crate) fn bytes_of<R>(stretches: &[Stretch<R>]) -> u64 {
     stretches.iter().map(|part| u64::from(part.length)).sum()
 }
 
-/// A part of an inline payload; cloning shares the bytes.
+/// What a unit carries of an inline payload.
 #[derive(Clone, Debug)]
-pub struct Inline {
-    whole: Arc<[u8]>,
+pub struct InlinePart {
+    whole: Inline,
     start: u32,
     end: u32,
 }
 
-impl Inline {
+impl InlinePart {
     /// `length` bytes from `offset` on, as far as there are so many.
-    pub(crate) fn part(whole: &Arc<[u8]>, offset: u32, length: u32) -> Self {
-        let most = whole.len() as u32;
+    pub(crate) fn new(whole: &Inline, offset: u32, length: u32) -> Self {
+        let most = whole.bytes().len() as u32;
         let start = offset.min(most);
         Self {
-            whole: Arc::clone(whole),
+            whole: whole.clone(),
             start,
             end: start.saturating_add(length).min(most),
         }
@@ -133,7 +131,7 @@ impl Inline {
     /// The bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.whole[self.start as usize..self.end as usize]
+        &self.whole.bytes()[self.start as usize..self.end as usize]
     }
 }
 

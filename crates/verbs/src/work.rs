@@ -1,5 +1,6 @@
 //! Work requests that go in and completions and events that come out.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 
 use smallvec::SmallVec;
@@ -117,7 +118,7 @@ pub enum SendOp<R> {
     /// Bind a window.
     BindWindow(BindWindow),
     /// Fill a fast-register region.
-    FastRegister(FastRegister<R>),
+    FastRegister(Box<FastRegister<R>>),
     /// A request that the front end could not decode: it completes in its turn with this status.
     Refused(Status),
 }
@@ -138,9 +139,28 @@ pub struct SendWr<R> {
     /// Local buffers.
     pub sges: SgeList,
     /// Payload of a SEND or WRITE in place of `sges`, at most [`INLINE_MAX`] bytes.
-    pub inline: Option<Arc<[u8]>>,
+    pub inline: Option<Inline>,
     /// Destination, for datagram QPs.
     pub datagram: Option<Datagram>,
+}
+
+/// Bytes that came with a work request; cloning shares them. One pointer, because every request has
+/// room for it and few have one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inline(Arc<Box<[u8]>>);
+
+impl From<&[u8]> for Inline {
+    fn from(bytes: &[u8]) -> Self {
+        Self(Arc::new(bytes.into()))
+    }
+}
+
+impl Inline {
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// Longest inline payload. What a send queue can hold of them stays a quarter of a megabyte.
@@ -166,7 +186,7 @@ impl<R> SendWr<R> {
     pub(crate) fn local_bytes(&self) -> u64 {
         match &self.inline {
             None => total(&self.sges),
-            Some(bytes) => bytes.len() as u64,
+            Some(inline) => inline.bytes().len() as u64,
         }
     }
 
@@ -175,7 +195,7 @@ impl<R> SendWr<R> {
     pub(crate) fn inline_is_valid(&self) -> bool {
         self.inline
             .as_ref()
-            .is_none_or(|bytes| bytes.len() <= INLINE_MAX && self.op.has_payload())
+            .is_none_or(|inline| inline.bytes().len() <= INLINE_MAX && self.op.has_payload())
     }
 }
 

@@ -115,7 +115,7 @@ fn operation(memory: &View<'_>, header: &SendHeader) -> Result<SendOp<Region>, S
         op::ATOMIC_FETCH_AND_ADD => fetch_add(header),
         op::SEND_WITH_INV => SendOp::SendInvalidate(key),
         op::LOCAL_INV => SendOp::LocalInvalidate(key),
-        op::FAST_REG_MR => SendOp::FastRegister(fast_register::decode(memory, header)?),
+        op::FAST_REG_MR => SendOp::FastRegister(fast_register::decode(memory, header)?.into()),
         _ => return Err(Status::LocQpOp),
     })
 }

@@ -11,7 +11,7 @@ use crate::requester::start::Start;
 use crate::requester::{Awaited, Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::unit::{Inline, Payload, Request, RequestOp, RequestTail, Route};
+use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail, Route};
 use crate::work::{Remote, SendOp, SendWr, Status};
 
 /// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
@@ -246,8 +246,8 @@ impl<R: Clone> Qp<R> {
         if wr.op.is_read_or_atomic() {
             return Ok(Payload::default());
         }
-        if let Some(bytes) = &wr.inline {
-            let part = Inline::part(bytes, cut.offset, cut.length);
+        if let Some(inline) = &wr.inline {
+            let part = InlinePart::new(inline, cut.offset, cut.length);
             return Ok(Payload::Inline(part));
         }
         shared

@@ -1,6 +1,6 @@
 //! Work requests and their records.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use vrdma_wire::{Lkey, Qkey, Rkey};
@@ -8,7 +8,7 @@ use vrdma_wire::{Lkey, Qkey, Rkey};
 use crate::saved::convert::{access, failure, qpn, restore_address, save_address};
 use crate::saved::{FindRegion, RestoreError, SaveRegion, check, record};
 use crate::work::{
-    BindWindow, Datagram, FastRegister, Imm, RecvWr, Remote, SendOp, SendWr, Sge, SgeList,
+    BindWindow, Datagram, FastRegister, Imm, Inline, RecvWr, Remote, SendOp, SendWr, Sge, SgeList,
 };
 
 /// Entries of a scatter/gather list: what any front end allows at most.
@@ -59,7 +59,7 @@ pub(super) fn save_send<R>(wr: &SendWr<R>, region: SaveRegion<'_, R>) -> record:
         signaled: wr.signaled,
         solicited: wr.solicited,
         sges: save_sges(&wr.sges),
-        inline: wr.inline.as_ref().map(|bytes| bytes.to_vec()),
+        inline: wr.inline.as_ref().map(|inline| inline.bytes().to_vec()),
         datagram: wr.datagram.as_ref().map(save_datagram),
         ..Default::default()
     };
@@ -131,7 +131,7 @@ pub(super) fn restore_send<R>(
         signaled: saved.signaled,
         solicited: saved.solicited,
         sges: restore_sges(&saved.sges)?,
-        inline: saved.inline.as_deref().map(Arc::from),
+        inline: saved.inline.as_deref().map(Inline::from),
         datagram: saved.datagram.as_ref().map(restore_datagram).transpose()?,
     };
     check(wr.inline_is_valid(), "an inline payload is out of place")?;
@@ -165,7 +165,7 @@ fn restore_op<R>(
             add: saved.operand,
         },
         8 => SendOp::LocalInvalidate(rkey),
-        9 => SendOp::FastRegister(restore_fill(saved, region)?),
+        9 => SendOp::FastRegister(Box::new(restore_fill(saved, region)?)),
         10 => SendOp::Refused(failure(saved.status)?),
         11 => SendOp::BindWindow(restore_bind(saved)?),
         _ => return Err(RestoreError::Inconsistent("unknown operation")),

@@ -1,7 +1,5 @@
 //! Payload that comes with the request instead of lying in a region.
 
-use std::sync::Arc;
-
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{Imm, Remote, SendOp, SendWr, Sge, Status, WcOp};
@@ -19,7 +17,7 @@ fn pattern(length: usize) -> Vec<u8> {
 
 fn inline_wr(id: u64, op: SendOp<Region>, bytes: &[u8]) -> SendWr<Region> {
     SendWr {
-        inline: Some(Arc::from(bytes)),
+        inline: Some(bytes.into()),
         ..SendWr::new(id, op)
     }
 }

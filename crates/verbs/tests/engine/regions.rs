@@ -145,7 +145,8 @@ fn a_fast_register_region_is_usable_between_fill_and_invalidation() {
     let mut pair = Pair::rc();
     let keys = fast_region(pair.b());
     let fill = fill(pair.b(), keys.rkey, 0x42);
-    pair.b().send(1, SendOp::FastRegister(fill.clone()), &[]);
+    pair.b()
+        .send(1, SendOp::FastRegister(fill.clone().into()), &[]);
     pair.run();
     let data = pair.a().holding(b"fast");
     pair.a()
@@ -169,7 +170,8 @@ fn the_variant_of_a_key_counts() {
     let mut pair = Pair::rc();
     let keys = fast_region(pair.b());
     let fill = fill(pair.b(), keys.rkey, 0x42);
-    pair.b().send(1, SendOp::FastRegister(fill.clone()), &[]);
+    pair.b()
+        .send(1, SendOp::FastRegister(fill.clone().into()), &[]);
     pair.run();
     let mut target = remote(&fill);
     target.rkey = Rkey(target.rkey.0 ^ 1);
@@ -195,7 +197,7 @@ fn bad_fast_registrations_fail() {
         let keys = fast_region(pair.a());
         let mut fill = fill(pair.a(), keys.rkey, 1);
         spoil(&mut fill);
-        pair.a().send(1, SendOp::FastRegister(fill), &[]);
+        pair.a().send(1, SendOp::FastRegister(fill.into()), &[]);
         pair.run();
         assert_eq!(pair.a().sends(), [(1, Status::MwBind)]);
         assert_eq!(pair.a().state(), QpState::Err);
@@ -208,7 +210,7 @@ fn a_valid_region_is_not_filled_again() {
     let keys = fast_region(pair.a());
     for id in [1, 2] {
         let fill = fill(pair.a(), keys.rkey, id as u8);
-        pair.a().send(id, SendOp::FastRegister(fill), &[]);
+        pair.a().send(id, SendOp::FastRegister(fill.into()), &[]);
     }
     pair.run();
     assert_eq!(
@@ -246,7 +248,8 @@ fn a_message_may_invalidate_a_region_of_the_receiver() {
     let mut pair = Pair::rc();
     let keys = fast_region(pair.b());
     let fill = fill(pair.b(), keys.rkey, 9);
-    pair.b().send(1, SendOp::FastRegister(fill.clone()), &[]);
+    pair.b()
+        .send(1, SendOp::FastRegister(fill.clone().into()), &[]);
     pair.run();
     pair.b().receive(9, &[]);
     pair.a().send(1, SendOp::SendInvalidate(fill.key), &[]);
@@ -268,7 +271,8 @@ fn an_invalidation_waits_for_what_uses_the_region() {
         length: 8,
         lkey: Lkey(fill.key.0),
     };
-    pair.a().send(1, SendOp::FastRegister(fill.clone()), &[]);
+    pair.a()
+        .send(1, SendOp::FastRegister(fill.clone().into()), &[]);
     pair.a().send(2, SendOp::Write(to.remote(0)), &[sge]);
     pair.a().send(3, SendOp::LocalInvalidate(fill.key), &[]);
     let lost = pair.transmit(0);

@@ -66,14 +66,14 @@ fn furnished() -> Node {
     let remote = to.remote(0);
     let ops = [
         SendOp::Write(remote),
-        SendOp::FastRegister(FastRegister {
+        SendOp::FastRegister(Box::new(FastRegister {
             key: Rkey::from_parts(keys.rkey.index(), 7),
             start: 0x5000,
             length: 100,
             access: ALL,
             pages: 1,
             region: 0,
-        }),
+        })),
         SendOp::Read(remote),
         SendOp::WriteImm(remote, Imm([1, 2, 3, 4])),
         SendOp::CompareSwap {
@@ -95,7 +95,7 @@ fn furnished() -> Node {
     wr.datagram = Some(datagram(node.name()));
     node.post(wr);
     let inline = SendWr {
-        inline: Some([7; 33].into()),
+        inline: Some([7; 33].as_slice().into()),
         ..SendWr::new(98, SendOp::Send)
     };
     node.post(inline);
