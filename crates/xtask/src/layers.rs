@@ -53,6 +53,7 @@ const ROOMS: &[Room] = &[
     room("ibverbs", &["provider"], false),
     room("cli", &["api"], true),
     room("driver", &["wire", "verbs", "memory", "pvrdma"], false),
+    room("sim", &["wire", "verbs", "switch", "uplink"], true),
     room("lab", &["api"], false),
     room("xtask", &["lab", "api"], true),
 ];

@@ -1,0 +1,131 @@
+//! The end of a run: nothing is missing, nothing is left over, nothing comes any more.
+
+use vrdma_verbs::counters::{Counts, Traffic};
+
+use crate::build::OWNER;
+use crate::end::{End, Op, pattern};
+use crate::violation::{Violation, check};
+use crate::world::World;
+
+impl World {
+    pub(crate) fn finish(&mut self) -> Result<(), Violation> {
+        for end in &self.ends {
+            self.judge_end(end)?;
+        }
+        for number in 0..self.cluster.hcas.len() {
+            self.judge_adapter(number)?;
+        }
+        self.close()
+    }
+
+    /// Everything that was posted is done, and what it touched is whole.
+    fn judge_end(&self, end: &End) -> Result<(), Violation> {
+        let (number, done, posted) = (end.number, end.done, end.works.len());
+        check(end.is_finished(), || {
+            format!(
+                "deadlock: e{number} has done {done} of {posted} requests and nothing moves any more"
+            )
+        })?;
+        let unharmed = end.failed.is_none() && self.ends[end.peer].failed.is_none();
+        if end.is_reliable() && unharmed {
+            let (arrived, sent) = (end.arrived, end.messages.len());
+            check(arrived == sent, || {
+                format!("{arrived} of {sent} messages of e{number} arrived")
+            })?;
+        }
+        self.judge_word(end)?;
+        let peer = &self.ends[end.peer];
+        let memory = &self.cluster.memories[peer.adapter];
+        for (at, work) in end
+            .works
+            .iter()
+            .enumerate()
+            .filter(|(_, work)| work.op.is_write())
+        {
+            let expected = pattern(number, at).take(work.length as usize);
+            let torn = memory.torn(peer.target.region, work.remote, expected);
+            check(torn.is_none(), || {
+                format!("request {at} of e{number} wrote a wrong byte at {torn:?}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every atomic that succeeded was done, and at most those that were posted.
+    fn judge_word(&self, end: &End) -> Result<(), Violation> {
+        let peer = &self.ends[end.peer];
+        let word = self.cluster.memories[peer.adapter].word(peer.target.region, peer.word);
+        let done = end.atomics_done;
+        let before = if done == 0 { 0 } else { end.words[done - 1] };
+        let possible = word == before || end.failed.is_some() && end.words[done..].contains(&word);
+        check(possible, || {
+            format!(
+                "the word of e{} is {word} after {done} atomics, and {before} is right",
+                end.number
+            )
+        })
+    }
+
+    fn judge_adapter(&self, number: usize) -> Result<(), Violation> {
+        let guard = self.cluster.memories[number].broken_guard();
+        check(guard.is_none(), || {
+            format!("somebody wrote between the buffers of a{number}: {guard:?}")
+        })?;
+        let ends = || self.ends.iter().filter(|end| end.adapter == number);
+        if ends().any(|end| end.failed.is_some()) {
+            return Ok(());
+        }
+        let mut asked = Traffic::default();
+        for work in ends().flat_map(|end| end.works.iter().map(move |work| (end, work))) {
+            count(&mut asked, work.0, work.1.op, work.1.length);
+        }
+        let counted = self.cluster.hcas[number].counters().sent;
+        check(counted == asked, || {
+            format!("a{number} counts {counted:?} and was asked for {asked:?}")
+        })
+    }
+
+    /// Owners leave: everything is flushed, then destroyed, and nothing remains.
+    fn close(&mut self) -> Result<(), Violation> {
+        for end in 0..self.ends.len() {
+            self.abort(end)?;
+            self.judge_outputs()?;
+        }
+        for pool in self.pools.iter().filter(|pool| !pool.shared) {
+            let (done, posted) = (pool.done, pool.receives.len());
+            check(done == posted, || {
+                format!(
+                    "{} receives of a{} were never given back",
+                    posted - done,
+                    pool.adapter
+                )
+            })?;
+        }
+        for (number, hca) in self.cluster.hcas.iter_mut().enumerate() {
+            hca.destroy_owner(OWNER);
+            let left = hca.counts();
+            check(left == Counts::default(), || {
+                format!("a{number} still has {left:?}")
+            })?;
+        }
+        self.cluster.settle()?;
+        let late = self.cluster.outputs.front();
+        check(late.is_none(), || {
+            format!("after everything is destroyed comes {late:?}")
+        })
+    }
+}
+
+fn count(traffic: &mut Traffic, end: &End, op: Op, length: u32) {
+    let kind = match op {
+        _ if !end.kind.is_connected() => &mut traffic.datagrams,
+        Op::Send | Op::SendImm => &mut traffic.sends,
+        Op::Write | Op::WriteImm => &mut traffic.writes,
+        Op::Read => &mut traffic.reads,
+        Op::FetchAdd(_) | Op::CompareSwap(..) => &mut traffic.atomics,
+    };
+    *kind += 1;
+    if !op.is_atomic() {
+        traffic.bytes += u64::from(length);
+    }
+}

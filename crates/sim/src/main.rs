@@ -1,0 +1,110 @@
+//! `vrdma-sim`: runs seeds, or one of them line by line.
+#![forbid(unsafe_code)]
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use vrdma_sim::{Options, Sabotage, Summary, run};
+
+/// How long a night is.
+const NIGHT: Duration = Duration::from_secs(8 * 3600);
+
+/// Clusters of adapters and switches on a fake clock, checked message by message.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Run this seed alone, and show what happened
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Show every line of the run
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Run so many seeds
+    #[arg(long, default_value_t = 1000, conflicts_with = "seed")]
+    seeds: u64,
+    /// Begin with this seed
+    #[arg(long, default_value_t = 0, conflicts_with = "seed")]
+    from: u64,
+    /// Run fresh seeds for eight hours
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "from"])]
+    nights: bool,
+    /// Break every adapter in this way; the run should be a failure
+    #[arg(long)]
+    sabotage: Option<String>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let sabotage = arguments.sabotage.as_deref().map(named).transpose()?;
+    match arguments.seed {
+        Some(seed) => show(Options {
+            seed,
+            trace: arguments.trace,
+            sabotage,
+        }),
+        None => run_many(&arguments, sabotage),
+    }
+}
+
+fn named(name: &str) -> Result<Sabotage> {
+    let names = Sabotage::ALL.map(|(_, name)| name).join(", ");
+    Sabotage::named(name).with_context(|| format!("`{name}` is no sabotage; there are {names}"))
+}
+
+fn show(options: Options) -> Result<()> {
+    let report = run(options);
+    for line in &report.trace {
+        println!("{line}");
+    }
+    let ended = Duration::from_nanos(report.ended.0);
+    let summary = report
+        .outcome
+        .with_context(|| format!("seed {}, after {ended:?}", options.seed))?;
+    println!("seed {} is good after {ended:?}", options.seed);
+    print(&summary);
+    Ok(())
+}
+
+fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {
+    let started = Instant::now();
+    let first = if arguments.nights {
+        fresh_seed()
+    } else {
+        arguments.from
+    };
+    let mut total = Summary::default();
+    for seed in first.. {
+        let over = match arguments.nights {
+            true => started.elapsed() > NIGHT,
+            false => seed - first >= arguments.seeds,
+        };
+        if over {
+            break;
+        }
+        let report = run(Options {
+            seed,
+            trace: false,
+            sabotage,
+        });
+        match report.outcome {
+            Ok(summary) => total += summary,
+            Err(violation) => {
+                bail!("seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed} --trace")
+            }
+        }
+    }
+    print(&total);
+    Ok(())
+}
+
+fn fresh_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs()) << 24
+}
+
+fn print(summary: &Summary) {
+    for (name, number) in summary.numbers() {
+        println!("{number:12} {name}");
+    }
+}

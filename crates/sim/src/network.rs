@@ -1,0 +1,229 @@
+//! What lies between the hosts: for each direction of each pair a link with a rate, a queue, a
+//! latency, times when it is down, and injected faults.
+//!
+//! ```text
+//!   host 0 ── faults ── queue, rate, marks ── latency ──► host 1
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use vrdma_switch::GroupId;
+use vrdma_uplink::{FaultSpec, Faults, Hop, Segment};
+use vrdma_verbs::Time;
+use vrdma_wire::{Ecn, EtherType, EthernetView, TrafficClass, internet_checksum};
+
+/// How links behave.
+#[derive(Clone, Debug)]
+pub(crate) struct LinkPlan {
+    pub(crate) faults: FaultSpec,
+    pub(crate) latency_ns: u64,
+    /// Nanoseconds for a thousand bytes; 0 for none.
+    pub(crate) ns_per_kilobyte: u64,
+    /// How much later than at once a frame may leave before the queue is full; marks begin at half.
+    pub(crate) queue_ns: u64,
+    /// Times when nothing passes.
+    pub(crate) down: Vec<(Time, Time)>,
+}
+
+/// A frame on its way, ordered by when it arrives, then by when it was sent.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Flight {
+    at: Time,
+    number: u64,
+    pub(crate) to: usize,
+    pub(crate) group: GroupId,
+    pub(crate) frame: Vec<u8>,
+}
+
+struct Link {
+    from: usize,
+    to: usize,
+    faults: Faults,
+    free_at: u64,
+}
+
+/// What became of frames.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Fates {
+    pub(crate) sent: u64,
+    /// By faults, and while a link was down.
+    pub(crate) lost: u64,
+    pub(crate) overflowed: u64,
+    pub(crate) marked: u64,
+    pub(crate) arrived: u64,
+}
+
+/// Every link.
+pub(crate) struct Network {
+    plan: LinkPlan,
+    links: Vec<Link>,
+    flights: BinaryHeap<Reverse<Flight>>,
+    number: u64,
+    pub(crate) fates: Fates,
+}
+
+impl Network {
+    pub(crate) fn new(hosts: usize, plan: LinkPlan) -> Self {
+        let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
+        let links = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
+            let seed = plan.faults.seed.wrapping_add((from * hosts + to) as u64);
+            Link {
+                from,
+                to,
+                faults: Faults::new(FaultSpec {
+                    seed,
+                    ..plan.faults
+                }),
+                free_at: 0,
+            }
+        });
+        Self {
+            links: links.collect(),
+            plan,
+            flights: BinaryHeap::new(),
+            number: 0,
+            fates: Fates::default(),
+        }
+    }
+
+    /// Sends a frame of a group to another host. `false` if it is lost at once.
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        ends: (usize, usize),
+        group: GroupId,
+        frame: &[u8],
+    ) -> bool {
+        self.fates.sent += 1;
+        let is_down = |(from, to): &(Time, Time)| (*from..*to).contains(&now);
+        if self.plan.down.iter().any(is_down) {
+            self.fates.lost += 1;
+            return false;
+        }
+        let Some(at) = self
+            .links
+            .iter()
+            .position(|link| (link.from, link.to) == ends)
+        else {
+            return false;
+        };
+        let hop = Hop::to(Segment::Vni(group.0));
+        let lost = self.links[at].faults.lost();
+        let mut leaving = Vec::new();
+        let out = &mut |_: Hop, frame: &[u8]| leaving.push(frame.to_vec());
+        self.links[at].faults.send(now.0, hop, frame, out);
+        let lost = self.links[at].faults.lost() - lost;
+        self.fates.lost += lost;
+        for frame in leaving {
+            self.queue(at, now.0, group, frame);
+        }
+        lost == 0
+    }
+
+    /// When something happens next.
+    pub(crate) fn next(&self) -> Option<Time> {
+        let held = self
+            .links
+            .iter()
+            .filter_map(|link| link.faults.next_deadline());
+        let flying = self.flights.peek().map(|Reverse(flight)| flight.at.0);
+        held.chain(flying).min().map(Time)
+    }
+
+    /// Whether nothing is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.next().is_none()
+    }
+
+    /// The next frame that has arrived by now.
+    pub(crate) fn arrive(&mut self, now: Time) -> Option<Flight> {
+        self.release(now);
+        let due = self
+            .flights
+            .peek()
+            .is_some_and(|Reverse(flight)| flight.at <= now);
+        let flight = due.then(|| self.flights.pop()).flatten()?;
+        self.fates.arrived += 1;
+        Some(flight.0)
+    }
+
+    fn release(&mut self, now: Time) {
+        for at in 0..self.links.len() {
+            let faults = &mut self.links[at].faults;
+            if faults.next_deadline().is_none_or(|due| due > now.0) {
+                continue;
+            }
+            let mut leaving = Vec::new();
+            faults.release(now.0, &mut |hop: Hop, frame: &[u8]| {
+                if let Segment::Vni(group) = hop.segment {
+                    leaving.push((GroupId(group), frame.to_vec()));
+                }
+            });
+            for (group, frame) in leaving {
+                self.queue(at, now.0, group, frame);
+            }
+        }
+    }
+
+    /// Into the queue of a link: its rate makes frames late, a long queue marks them, a full one
+    /// drops them.
+    fn queue(&mut self, at: usize, now: u64, group: GroupId, mut frame: Vec<u8>) {
+        let plan = &self.plan;
+        let link = &mut self.links[at];
+        let waits = link.free_at.saturating_sub(now);
+        if plan.ns_per_kilobyte > 0 && waits > plan.queue_ns {
+            self.fates.overflowed += 1;
+            return;
+        }
+        if plan.ns_per_kilobyte > 0 && waits > plan.queue_ns / 2 && mark(&mut frame) {
+            self.fates.marked += 1;
+        }
+        let takes = frame.len() as u64 * plan.ns_per_kilobyte / 1000;
+        link.free_at = now + waits + takes;
+        self.number += 1;
+        self.flights.push(Reverse(Flight {
+            at: Time(link.free_at + plan.latency_ns),
+            number: self.number,
+            to: link.to,
+            group,
+            frame,
+        }));
+    }
+}
+
+/// Marks a packet of a sender that would react, as a router with a long queue does (RFC 3168). The
+/// ICRC leaves these bits out.
+fn mark(frame: &mut [u8]) -> bool {
+    let Ok(ethernet) = EthernetView::new(frame) else {
+        return false;
+    };
+    let (kind, at) = (
+        ethernet.ether_type(),
+        frame.len() - ethernet.payload().len(),
+    );
+    let class = match kind {
+        EtherType::IPV4 => frame.get(at + 1).copied(),
+        EtherType::IPV6 => frame
+            .get(at..at + 2)
+            .map(|bytes| bytes[0] << 4 | bytes[1] >> 4),
+        _ => None,
+    };
+    let Some(class) = class
+        .map(TrafficClass)
+        .filter(|class| class.ecn() != Ecn::NotCapable)
+    else {
+        return false;
+    };
+    let marked = class.with_ecn(Ecn::Experienced).0;
+    if kind == EtherType::IPV6 {
+        frame[at] = frame[at] & 0xf0 | marked >> 4;
+        frame[at + 1] = frame[at + 1] & 0x0f | marked << 4;
+        return true;
+    }
+    frame[at + 1] = marked;
+    frame[at + 10..at + 12].fill(0);
+    let sum = internet_checksum(&frame[at..at + 20]);
+    frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+    true
+}

@@ -1,0 +1,201 @@
+//! What a seed stands for: hosts, adapters, links, connections, and what befalls them.
+
+use fastrand::Rng;
+use vrdma_switch::GroupId;
+use vrdma_uplink::{FaultSpec, Probability};
+use vrdma_verbs::Time;
+use vrdma_verbs::object::QpType;
+use vrdma_wire::{Mtu, Psn};
+
+use crate::network::LinkPlan;
+
+/// How bad the network is, which decides what may fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Weather {
+    /// Late, twice and out of order, but nothing is lost: no reliable connection may fail.
+    Fine,
+    /// At most one frame in a hundred is lost: seven retries in vain do not happen.
+    Mild,
+    /// Anything, links down for a while and adapters that move: a connection may give up.
+    Rough,
+}
+
+/// Something that befalls the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Upheaval {
+    /// An adapter moves to a host.
+    Migrate { adapter: usize, host: usize },
+    /// The owner takes a queue pair to ERR.
+    Abort { end: usize },
+}
+
+/// Both ends of a connection, or two datagram queue pairs that write to each other.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectionPlan {
+    pub(crate) kind: QpType,
+    pub(crate) adapters: [usize; 2],
+    pub(crate) mtu: Mtu,
+    pub(crate) psns: [Psn; 2],
+    pub(crate) timeout: u8,
+    pub(crate) rnr_retry: u8,
+    pub(crate) rd_atomic: u8,
+    pub(crate) shared_receives: [bool; 2],
+    pub(crate) signal_all: [bool; 2],
+    /// Requests that each end posts.
+    pub(crate) quotas: [usize; 2],
+    /// Receives that each end keeps posted.
+    pub(crate) depths: [usize; 2],
+}
+
+pub(crate) struct Plan {
+    pub(crate) weather: Weather,
+    pub(crate) hosts: usize,
+    /// Host and group of each adapter.
+    pub(crate) adapters: Vec<(usize, GroupId)>,
+    pub(crate) link: LinkPlan,
+    pub(crate) connections: Vec<ConnectionPlan>,
+    pub(crate) upheavals: Vec<(Time, Upheaval)>,
+    /// Mean time between two turns of an owner.
+    pub(crate) pause_ns: u64,
+}
+
+const MILLISECOND: u64 = 1_000_000;
+
+impl Plan {
+    pub(crate) fn of(random: &mut Rng) -> Self {
+        let weather = [Weather::Fine, Weather::Mild, Weather::Rough][random.usize(..3)];
+        let hosts = random.usize(1..=3);
+        let groups = random.u32(1..=2);
+        let mut adapters = Vec::new();
+        for group in 0..groups {
+            for _ in 0..random.usize(2..=3) {
+                adapters.push((random.usize(..hosts), GroupId(group)));
+            }
+        }
+        let connections = (0..random.usize(1..=4))
+            .map(|_| connection(random, &adapters, weather))
+            .collect::<Vec<_>>();
+        let upheavals = upheavals(random, weather, (hosts, adapters.len(), connections.len()));
+        Self {
+            weather,
+            hosts,
+            link: link(random, weather),
+            adapters,
+            connections,
+            upheavals,
+            pause_ns: random.u64(1000..200_000),
+        }
+    }
+}
+
+fn connection(random: &mut Rng, adapters: &[(usize, GroupId)], weather: Weather) -> ConnectionPlan {
+    let first = random.usize(..adapters.len());
+    let others: Vec<_> = (0..adapters.len())
+        .filter(|&other| other != first && adapters[other].1 == adapters[first].1)
+        .collect();
+    let second = others[random.usize(..others.len())];
+    let mut twice = |one: fn(&mut Rng) -> usize| [one(random), one(random)];
+    let quotas = twice(|random| random.usize(1..=40));
+    let depths = twice(|random| random.usize(1..=16));
+    let timeout = match weather {
+        Weather::Fine | Weather::Mild => random.u8(13..=15),
+        Weather::Rough => random.u8(8..=14),
+    };
+    ConnectionPlan {
+        kind: [QpType::Rc, QpType::Rc, QpType::Rc, QpType::Uc, QpType::Ud][random.usize(..5)],
+        adapters: [first, second],
+        mtu: Mtu::from_code(random.u32(1..=5)).unwrap_or_default(),
+        psns: [(); 2].map(|()| first_psn(random)),
+        timeout,
+        rnr_retry: if random.u8(..4) == 0 {
+            random.u8(0..7)
+        } else {
+            7
+        },
+        rd_atomic: random.u8(1..=8),
+        shared_receives: [(); 2].map(|()| random.u8(..4) == 0),
+        signal_all: [(); 2].map(|()| random.bool()),
+        quotas,
+        depths,
+    }
+}
+
+/// Often near the end of the circle.
+fn first_psn(random: &mut Rng) -> Psn {
+    let start = if random.bool() {
+        0xff_ffe0
+    } else {
+        random.u32(..1 << 24)
+    };
+    Psn::new(start + random.u32(..32))
+}
+
+fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
+    let mut share = |most: u32| match random.bool() {
+        true => Probability::per_million(random.u32(..=most)),
+        false => Probability::default(),
+    };
+    let (loss, corrupt) = match weather {
+        Weather::Fine => (0, 0),
+        Weather::Mild => (7000, 3000),
+        Weather::Rough => (200_000, 50_000),
+    };
+    let faults = FaultSpec {
+        loss: share(loss),
+        corrupt: share(corrupt),
+        duplicate: share(50_000),
+        reorder: share(50_000),
+        delay_ns: random.u64(..200_000) * u64::from(random.bool()),
+        jitter_ns: random.u64(..200_000) * u64::from(random.bool()),
+        seed: random.u64(..),
+    };
+    let rough = weather == Weather::Rough;
+    LinkPlan {
+        faults,
+        latency_ns: random.u64(500..50_000),
+        ns_per_kilobyte: [0, 80, 800, 8000][random.usize(..4)],
+        queue_ns: if rough {
+            random.u64(20_000..MILLISECOND)
+        } else {
+            100 * MILLISECOND
+        },
+        down: if rough { flaps(random) } else { Vec::new() },
+    }
+}
+
+/// From blinks to longer than most retries last.
+fn flaps(random: &mut Rng) -> Vec<(Time, Time)> {
+    let longest = [MILLISECOND, 30 * MILLISECOND, 500 * MILLISECOND][random.usize(..3)];
+    let flap = |random: &mut Rng| {
+        let start = random.u64(..20 * MILLISECOND);
+        (Time(start), Time(start + random.u64(..longest)))
+    };
+    (0..random.usize(..3)).map(|_| flap(random)).collect()
+}
+
+fn upheavals(
+    random: &mut Rng,
+    weather: Weather,
+    (hosts, adapters, connections): (usize, usize, usize),
+) -> Vec<(Time, Upheaval)> {
+    if weather != Weather::Rough {
+        return Vec::new();
+    }
+    let mut all: Vec<_> = (0..random.usize(..4))
+        .map(|_| {
+            let upheaval = if random.u8(..4) == 0 {
+                Upheaval::Abort {
+                    end: random.usize(..2 * connections),
+                }
+            } else {
+                Upheaval::Migrate {
+                    adapter: random.usize(..adapters),
+                    host: random.usize(..hosts),
+                }
+            };
+            (Time(random.u64(..10 * MILLISECOND)), upheaval)
+        })
+        .collect();
+    all.sort_by_key(|(at, _)| *at);
+    all
+}

@@ -1,0 +1,98 @@
+//! What happened in runs, to see that they cover what they should.
+
+use std::ops::AddAssign;
+
+use crate::world::World;
+
+macro_rules! summary {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// Sums over runs.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub struct Summary {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl AddAssign for Summary {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+
+        impl Summary {
+            /// Every number with its name.
+            pub fn numbers(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($field), self.$field)),*]
+            }
+        }
+    };
+}
+
+summary! {
+    /// Runs.
+    runs,
+    /// Requests that completed, with whatever outcome.
+    requests,
+    /// Messages that took a receive.
+    messages,
+    /// Ends that failed.
+    failures,
+    /// Frames that adapters sent.
+    frames,
+    /// Of those, lost by faults or links that were down.
+    lost,
+    /// Lost because a queue was full.
+    overflowed,
+    /// Marked because a queue was long.
+    marked,
+    /// Refused by a host: broken, or for nobody.
+    refused,
+    /// Times that a requester went back.
+    retries,
+    /// Of those, because of a time-out.
+    timeouts,
+    /// Gaps reported.
+    sequence_naks,
+    /// Receivers that were not ready.
+    rnr_naks,
+    /// Requests seen again.
+    duplicates,
+    /// Notifications of congestion.
+    congestion,
+    /// Adapters that moved.
+    migrations,
+    /// Asynchronous events.
+    events,
+    /// Moments of the clock.
+    moments,
+}
+
+impl Summary {
+    pub(crate) fn of(world: &World) -> Self {
+        let fates = world.cluster.network.fates;
+        let mut summary = Self {
+            runs: 1,
+            requests: world.ends.iter().map(|end| end.done as u64).sum(),
+            messages: world.ends.iter().map(|end| end.arrived as u64).sum(),
+            failures: world.ends.iter().filter(|end| end.failed_alone()).count() as u64,
+            frames: fates.sent,
+            lost: fates.lost,
+            overflowed: fates.overflowed,
+            marked: fates.marked,
+            refused: world.cluster.refused,
+            migrations: world.migrations,
+            events: world.events,
+            moments: world.moments,
+            ..Self::default()
+        };
+        for hca in &world.cluster.hcas {
+            let counters = hca.counters();
+            summary.retries += counters.retries;
+            summary.timeouts += counters.timeouts;
+            summary.sequence_naks += counters.sequence_naks_sent;
+            summary.rnr_naks += counters.rnr_naks_sent;
+            summary.duplicates += counters.duplicates;
+            summary.congestion += counters.congestion_received;
+        }
+        summary
+    }
+}

@@ -1,0 +1,54 @@
+//! What happened, line by line, if somebody wants to read it.
+
+use vrdma_verbs::Time;
+use vrdma_wire::{Extension, Packet};
+
+/// Lines of a run; none are made unless they are kept.
+#[derive(Default)]
+pub(crate) struct Trace {
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    pub(crate) fn new(kept: bool) -> Self {
+        Self {
+            lines: kept.then(Vec::new),
+        }
+    }
+
+    pub(crate) fn say(&mut self, now: Time, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            let (whole, rest) = (now.0 / 1_000_000, now.0 % 1_000_000);
+            lines.push(format!("{whole:6}.{rest:06} ms  {}", line()));
+        }
+    }
+
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.lines.unwrap_or_default()
+    }
+}
+
+/// A frame in a line.
+pub(crate) fn describe(frame: &[u8]) -> String {
+    let Ok(packet) = Packet::dissect(frame) else {
+        return format!("{} bytes that are no RoCEv2 packet", frame.len());
+    };
+    let (bth, info) = (packet.bth(), packet.info());
+    let extension = match packet.extension() {
+        Extension::Ack(aeth) => format!(" {:?} msn {}", aeth.syndrome, aeth.msn.get()),
+        Extension::Remote(reth) => format!(" of {} bytes", reth.length),
+        Extension::RemoteImmediate(reth, _) => format!(" of {} bytes, immediate", reth.length),
+        Extension::Immediate(_) => " immediate".to_owned(),
+        _ => String::new(),
+    };
+    let asks = if bth.ack_request { ", asks" } else { "" };
+    format!(
+        "{:?} {:?} {:?} to QP {:#x} PSN {:#x}{extension} {} bytes{asks}",
+        info.service,
+        info.operation,
+        info.position,
+        bth.destination.get(),
+        bth.psn.get(),
+        packet.payload().len(),
+    )
+}

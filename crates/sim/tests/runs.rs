@@ -1,0 +1,87 @@
+//! Thousands of seeds, and adapters that are broken on purpose.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use vrdma_sim::{Options, Sabotage, Summary, run};
+
+/// Every seed below this one is run.
+const SEEDS: u64 = 4000;
+
+/// A broken adapter is noticed within so many seeds.
+const SEEDS_BROKEN: u64 = 100;
+
+/// Seeds of one thread, and what they add up to; stops at the first violation.
+fn work(next: &AtomicU64) -> Result<Summary, String> {
+    let mut total = Summary::default();
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= SEEDS {
+            return Ok(total);
+        }
+        let options = Options {
+            seed,
+            ..Options::default()
+        };
+        match run(options).outcome {
+            Ok(summary) => total += summary,
+            Err(violation) => {
+                return Err(format!(
+                    "seed {seed}: {violation}\nto see it: cargo run -p vrdma-sim -- --seed {seed} --trace"
+                ));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_promise_is_kept_and_everything_happens() {
+    let next = AtomicU64::new(0);
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let results: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| work(&next))).collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    let mut total = Summary::default();
+    for result in results {
+        total += result.unwrap_or_else(|violation| panic!("{violation}"));
+    }
+    for (name, number) in total.numbers() {
+        println!("{number:12} {name}");
+        assert!(number > 0, "no run has any {name}");
+    }
+}
+
+#[test]
+fn a_seed_replays_its_run() {
+    for seed in 0..20 {
+        let options = Options {
+            seed,
+            trace: true,
+            sabotage: None,
+        };
+        let [first, second] = [run(options), run(options)];
+        assert!(!first.trace.is_empty());
+        assert_eq!(first.trace, second.trace);
+        assert_eq!((first.outcome, first.ended), (second.outcome, second.ended));
+    }
+}
+
+#[test]
+fn broken_adapters_are_caught() {
+    for (kind, name) in Sabotage::ALL {
+        let caught = (0..SEEDS_BROKEN).find_map(|seed| {
+            let options = Options {
+                seed,
+                trace: false,
+                sabotage: Some(kind),
+            };
+            Some((seed, run(options).outcome.err()?))
+        });
+        let (seed, violation) = caught.unwrap_or_else(|| panic!("{name} passes for good"));
+        println!("{name}: seed {seed}: {violation}");
+    }
+}
