@@ -36,7 +36,7 @@ use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_pvrdma::GidChange;
 use vrdma_verbs::object::{Identity, Owner, QpId};
 use vrdma_verbs::{Hca, Time};
-use vrdma_wire::Gid;
+use vrdma_wire::{Gid, Mtu};
 
 use crate::plane::AdapterSpec;
 use context::Context;
@@ -123,6 +123,11 @@ impl Process {
     /// The engine, for counters.
     pub(crate) fn hca(&self) -> &Hca<Region> {
         &self.hca
+    }
+
+    /// The payload of one packet that the port offers from now on.
+    pub(crate) fn set_mtu(&mut self, mtu: Mtu) {
+        self.hca.set_port_mtu(mtu);
     }
 
     /// Clients that have it open.

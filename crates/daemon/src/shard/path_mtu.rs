@@ -31,6 +31,7 @@ impl Adapter {
     fn set_mtu(&mut self, mtu: Mtu) {
         match self {
             Self::Vm(vm) => vm.device().set_mtu(mtu),
+            Self::Process(process) => process.set_mtu(mtu),
         }
     }
 }
