@@ -45,6 +45,15 @@ pub fn adapter_stats(name: &Name) -> String {
 /// File name of the control socket in the run folder.
 pub const SOCKET_FILE: &str = "vrdmad.sock";
 
+/// File name of the socket for programs' libibverbs in the run folder.
+pub const PROCESS_SOCKET_FILE: &str = "process.sock";
+
+/// The variable that names that socket to libibverbs.
+pub const PROCESS_SOCKET_VARIABLE: &str = "VRDMA_SOCKET";
+
+/// The variable that names the adapter to libibverbs.
+pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
+
 /// The run folder when nothing else is said: `$XDG_RUNTIME_DIR/vrdma` of a person, or `/run/vrdma`.
 pub fn default_run_dir(xdg_runtime_dir: Option<&Path>) -> PathBuf {
     match xdg_runtime_dir {

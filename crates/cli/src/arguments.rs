@@ -1,5 +1,6 @@
 //! The command line's grammar and its manual.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -103,11 +104,42 @@ pub(crate) enum Command {
         /// Only this adapter, in full
         adapter: Option<Name>,
     },
+    /// Run a program on an adapter of processes
+    ///
+    /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds
+    /// the device vrdma0. Without --adapter it gets an adapter of its own, which goes away with it.
+    /// The exit status is the program's. Setuid programs ignore preloaded libraries.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunOptions),
     /// Check what this machine can do, what is missing and how to mend it
     ///
     /// Looks at the daemon, its folder and limits, QEMU, KVM and the kernel, changes nothing, and
     /// exits with 1 if something is broken. Warnings are about speed or convenience.
     Doctor(DoctorOptions),
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  vrdma run --adapter c1 -- ibv_devinfo
+  vrdma run --portgroup blue --ip 10.0.0.7 -- ib_send_lat -x 1";
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The adapter, of kind process
+    #[arg(long, conflicts_with_all = ["portgroup", "ip"])]
+    pub(crate) adapter: Option<Name>,
+    /// Port group of an adapter of its own; the only one if absent
+    #[arg(long)]
+    pub(crate) portgroup: Option<Name>,
+    /// IP address of an adapter of its own; a link-local one if absent
+    #[arg(long)]
+    pub(crate) ip: Option<IpAddr>,
+    /// The library, unless it is beside this program
+    #[arg(long, value_name = "PATH")]
+    pub(crate) library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,6 +4,7 @@
 //! take the fact as an argument, so that every sentence is tested without the machine that earns it.
 
 mod host;
+mod process;
 mod qemu;
 mod service;
 mod uplink;
@@ -65,6 +66,7 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
         checks.push(service::run_dir(&status.run_dir));
         checks.push(service::descriptors(status));
         checks.extend(service::faults(status));
+        checks.extend(process::checks(status));
     }
     checks.extend(qemu::checks(&options.qemu));
     checks.push(host::kvm(&options.qemu));

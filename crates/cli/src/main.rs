@@ -19,6 +19,7 @@ mod failure;
 mod portgroup;
 mod qemu;
 mod report;
+mod run;
 mod stats;
 mod status;
 mod table;
@@ -35,6 +36,10 @@ use report::Report;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Run(options) = &arguments.command {
+        let code = run::run(&Client::new(arguments.socket()), options);
+        return code.unwrap_or_else(|failure| failure.print(arguments.json));
+    }
     let outcome = run(&arguments);
     let printed = outcome.and_then(|report| report.print(arguments.json));
     printed.unwrap_or_else(|failure| failure.print(arguments.json))
@@ -51,5 +56,6 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Peer(command) => uplink::run_peer(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
+        Command::Run(_) => Err(Failure::new("a program runs by itself")),
     }
 }

@@ -52,3 +52,16 @@ impl Drop for ProcessSocket {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use vrdma_api::paths;
+    use vrdma_provider::socket;
+
+    #[test]
+    fn launcher_and_library_mean_the_same() {
+        assert_eq!(paths::PROCESS_SOCKET_FILE, socket::SOCKET_FILE);
+        assert_eq!(paths::PROCESS_SOCKET_VARIABLE, socket::SOCKET_VARIABLE);
+        assert_eq!(paths::ADAPTER_VARIABLE, socket::ADAPTER_VARIABLE);
+    }
+}

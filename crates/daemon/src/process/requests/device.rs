@@ -7,10 +7,9 @@ use vrdma_provider::{BUFFERS_MAX, INLINE_MAX, SLOTS_MAX};
 use super::{Asker, Outcome};
 use crate::process::limits;
 
-/// `IBV_DEVICE_*`: BAD_QKEY_CNTR, CURR_QP_STATE_MOD, SHUTDOWN_PORT, PORT_ACTIVE_EVENT, SYS_IMAGE_GUID,
-/// RC_RNR_NAK_GEN, SRQ_RESIZE not, MEM_WINDOW, MEM_MGT_EXTENSIONS, MEM_WINDOW_TYPE_2B.
-const CAPABILITIES: u64 =
-    1 << 3 | 1 << 6 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 24;
+/// `IBV_DEVICE_*`: CURR_QP_STATE_MOD, PORT_ACTIVE_EVENT, SYS_IMAGE_GUID, RC_RNR_NAK_GEN, MEM_WINDOW,
+/// MEM_MGT_EXTENSIONS, MEM_WINDOW_TYPE_2B.
+const CAPABILITIES: u64 = 1 << 7 | 1 << 10 | 1 << 11 | 1 << 12 | 1 << 17 | 1 << 21 | 1 << 24;
 
 /// `IBV_ATOMIC_HCA`: atomic among this adapter's requests.
 const ATOMIC_HCA: u32 = 1;

@@ -1,0 +1,158 @@
+//! `vrdma run`: a program with our libibverbs in front of the system's.
+//!
+//! ```text
+//!   adapter named ─────────────────────────────► program ──► its exit status
+//!   none ──► throw-away adapter ──► program ──► removed
+//! ```
+//!
+//! Signals that would end this process end the program first, so that the adapter is removed.
+
+mod library;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
+use vrdma_api::{Adapter, AdapterKind, AdapterRequest, DoorbellMode, Name, Status, paths};
+
+pub(crate) use library::find as find_library;
+
+use crate::arguments::RunOptions;
+use crate::client::Client;
+use crate::failure::Failure;
+
+/// What a shell says of a command that a signal ended: this plus its number.
+const SIGNALLED: i32 = 128;
+
+/// Runs the program and returns its exit status.
+pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Failure> {
+    let library = library::find(options.library.as_deref()).map_err(Failure::new)?;
+    let status: Status = client.get(paths::STATUS)?;
+    let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
+    if let Some(name) = &options.adapter {
+        usable(&status, name)?;
+        return launch(options, &library, &socket, name);
+    }
+    let adapter: Adapter = client.post(paths::ADAPTERS, &throw_away(&status, options)?)?;
+    let outcome = launch(options, &library, &socket, &adapter.name);
+    let removed = client.delete(&paths::adapter(&adapter.name));
+    let code = outcome?;
+    removed.map(|()| code)
+}
+
+/// An adapter that processes can open.
+fn usable(status: &Status, name: &Name) -> Result<(), Failure> {
+    let adapter = status.adapters.iter().find(|adapter| adapter.name == *name);
+    match adapter {
+        Some(adapter) if adapter.kind == AdapterKind::Process => Ok(()),
+        Some(_) => Err(Failure::new(format!(
+            "the adapter {name} is a VM's; add one with `vrdma adapter add NAME --portgroup GROUP --kind process`"
+        ))),
+        None => Err(Failure::new(format!(
+            "there is no adapter {name}; `vrdma adapter list` shows those that exist"
+        ))),
+    }
+}
+
+/// An adapter for this program alone, in the port group named or the only one.
+fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, Failure> {
+    let only = || match status.portgroups.as_slice() {
+        [only] => Ok(only.name.clone()),
+        [] => Err("there is no port group; add one with `vrdma portgroup add NAME`"),
+        _ => Err("there are several port groups; name one with --portgroup"),
+    };
+    let portgroup = options.portgroup.clone().map_or_else(only, Ok);
+    let name = format!("run-{}", std::process::id());
+    Ok(AdapterRequest {
+        name: name
+            .parse()
+            .map_err(|error| Failure::new(format!("{error}")))?,
+        portgroup: portgroup.map_err(Failure::new)?,
+        mac: None,
+        doorbells: DoorbellMode::default(),
+        kind: AdapterKind::Process,
+        ip: options.ip,
+    })
+}
+
+fn launch(
+    options: &RunOptions,
+    library: &Path,
+    socket: &Path,
+    adapter: &Name,
+) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| Failure::new(format!("cannot wait: {error}")))?;
+    let [program, arguments @ ..] = options.command.as_slice() else {
+        return Err(Failure::new("name a program behind --"));
+    };
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", library::preloads(library))
+        .env(paths::PROCESS_SOCKET_VARIABLE, socket)
+        .env(paths::ADAPTER_VARIABLE, adapter.as_str());
+    let status = runtime.block_on(async {
+        // Handlers first: a signal between the two must not leave the adapter behind.
+        let signals = Signals::take()?;
+        let child = command.spawn()?;
+        wait(child, signals).await
+    });
+    let status = status
+        .map_err(|error| Failure::new(format!("cannot run {}: {error}", program.display())))?;
+    Ok(code(status))
+}
+
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn take() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+/// Waits for the program. A terminal interrupts it too; other signals are passed on.
+async fn wait(mut child: Child, mut signals: Signals) -> std::io::Result<ExitStatus> {
+    let pid = Pid::from_child(&child);
+    let mut ended = tokio::task::spawn_blocking(move || child.wait());
+    loop {
+        let passed_on = tokio::select! {
+            status = &mut ended => return status.map_err(std::io::Error::other)?,
+            _ = signals.interrupt.recv() => None,
+            _ = signals.terminate.recv() => Some(Signal::TERM),
+            _ = signals.hang_up.recv() => Some(Signal::HUP),
+        };
+        if let Some(signal) = passed_on {
+            // It may have ended this moment, and then nothing is to be done.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+fn code(status: ExitStatus) -> ExitCode {
+    let signalled = || SIGNALLED + status.signal().unwrap_or_default();
+    ExitCode::from(status.code().unwrap_or_else(signalled) as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_statuses_are_those_of_a_shell() {
+        assert_eq!(code(ExitStatus::from_raw(3 << 8)), ExitCode::from(3));
+        assert_eq!(code(ExitStatus::from_raw(9)), ExitCode::from(137));
+    }
+}
