@@ -19,6 +19,7 @@ use vrdma_wire::{Gid, MAX_FRAME, Mac, Packet};
 use crate::border::{Border, Entry};
 use crate::memory::{Memory, Region};
 use crate::network::Network;
+use crate::stranger::Stranger;
 use crate::trace::{Trace, describe};
 use crate::violation::Violation;
 
@@ -50,6 +51,7 @@ pub(crate) struct Cluster {
     pub(crate) memories: Vec<Memory>,
     borders: Vec<Border>,
     pub(crate) network: Network,
+    pub(crate) stranger: Stranger,
     /// Completions and events that the owners have not seen yet.
     pub(crate) outputs: VecDeque<(usize, Output)>,
     pub(crate) trace: Trace,
@@ -77,7 +79,7 @@ impl Paths for View<'_> {
 }
 
 impl Cluster {
-    pub(crate) fn new(hosts: usize, network: Network, trace: Trace) -> Self {
+    pub(crate) fn new(hosts: usize, network: Network, stranger: Stranger, trace: Trace) -> Self {
         Self {
             now: Time(0),
             hosts: (0..hosts).map(|_| Fabric::new()).collect(),
@@ -86,6 +88,7 @@ impl Cluster {
             memories: Vec::new(),
             borders: Vec::new(),
             network,
+            stranger,
             outputs: VecDeque::new(),
             trace,
             refused: 0,
@@ -174,6 +177,11 @@ impl Cluster {
         while let Some(flight) = self.network.arrive(self.now) {
             self.take_in(flight.to, flight.group, &flight.frame);
             self.settle()?;
+            if let Some(forged) = self.stranger.provoked(&flight.frame) {
+                self.say(|| "a stranger sends a frame".to_owned());
+                self.take_in(flight.to, flight.group, &forged);
+                self.settle()?;
+            }
         }
         for (adapter, border) in self.borders.iter().enumerate() {
             let due = self.hcas[adapter]
@@ -295,6 +303,7 @@ impl Cluster {
             .iter()
             .find(|place| place.group == group && place.gids.contains(&dgid));
         let to = home.map(|place| place.host).filter(|&to| to != host);
+        self.trace.keep(self.now, frame);
         let gone = to.is_some_and(|to| self.network.send(self.now, (host, to), group, frame));
         self.say(|| {
             let lost = if gone { "" } else { ", lost" };

@@ -21,6 +21,7 @@ mod memory;
 mod network;
 mod owner;
 mod plan;
+mod stranger;
 mod summary;
 mod trace;
 mod violation;
@@ -38,7 +39,7 @@ use world::World;
 pub struct Options {
     /// Which run.
     pub seed: u64,
-    /// Keep a line for everything that happens.
+    /// Keep a line for everything that happens, and every frame.
     pub trace: bool,
     /// Break every adapter.
     pub sabotage: Option<Sabotage>,
@@ -53,6 +54,8 @@ pub struct Report {
     pub ended: Time,
     /// The lines of a trace.
     pub trace: Vec<String>,
+    /// The frames of a trace as they were sent, before anything befell them.
+    pub frames: Vec<(Time, Vec<u8>)>,
 }
 
 /// Runs one seed to its end.
@@ -69,13 +72,17 @@ pub fn run(options: Options) -> Report {
                 outcome: Err(violation),
                 ended: Time(0),
                 trace: Vec::new(),
+                frames: Vec::new(),
             };
         }
     };
     let outcome = world.run().map(|()| Summary::of(&world));
+    let ended = world.cluster.now;
+    let (trace, frames) = world.cluster.trace.into_parts();
     Report {
         outcome,
-        ended: world.cluster.now,
-        trace: world.cluster.trace.into_lines(),
+        ended,
+        trace,
+        frames,
     }
 }

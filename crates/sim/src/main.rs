@@ -1,11 +1,16 @@
 //! `vrdma-sim`: runs seeds, or one of them line by line.
 #![forbid(unsafe_code)]
 
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use vrdma_sim::{Options, Sabotage, Summary, run};
+use vrdma_uplink::Pcap;
+use vrdma_verbs::Time;
 
 /// How long a night is.
 const NIGHT: Duration = Duration::from_secs(8 * 3600);
@@ -20,6 +25,9 @@ struct Arguments {
     /// Show every line of the run
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Write the frames of the run, for Wireshark
+    #[arg(long, requires = "seed", value_name = "FILE")]
+    pcap: Option<PathBuf>,
     /// Run so many seeds
     #[arg(long, default_value_t = 1000, conflicts_with = "seed")]
     seeds: u64,
@@ -38,11 +46,14 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let sabotage = arguments.sabotage.as_deref().map(named).transpose()?;
     match arguments.seed {
-        Some(seed) => show(Options {
-            seed,
-            trace: arguments.trace,
-            sabotage,
-        }),
+        Some(seed) => {
+            let options = Options {
+                seed,
+                trace: true,
+                sabotage,
+            };
+            show(options, &arguments)
+        }
         None => run_many(&arguments, sabotage),
     }
 }
@@ -52,10 +63,18 @@ fn named(name: &str) -> Result<Sabotage> {
     Sabotage::named(name).with_context(|| format!("`{name}` is no sabotage; there are {names}"))
 }
 
-fn show(options: Options) -> Result<()> {
+fn show(options: Options, arguments: &Arguments) -> Result<()> {
     let report = run(options);
-    for line in &report.trace {
-        println!("{line}");
+    if arguments.trace {
+        let mut out = BufWriter::new(io::stdout().lock());
+        // Whoever reads a long trace may have seen enough of it.
+        let _ = report
+            .trace
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"));
+    }
+    if let Some(path) = &arguments.pcap {
+        write(path, &report.frames).with_context(|| format!("writing {}", path.display()))?;
     }
     let ended = Duration::from_nanos(report.ended.0);
     let summary = report
@@ -64,6 +83,14 @@ fn show(options: Options) -> Result<()> {
     println!("seed {} is good after {ended:?}", options.seed);
     print(&summary);
     Ok(())
+}
+
+fn write(path: &Path, frames: &[(Time, Vec<u8>)]) -> io::Result<()> {
+    let mut pcap = Pcap::new(BufWriter::new(File::create(path)?))?;
+    for (at, frame) in frames {
+        pcap.write_at(Duration::from_nanos(at.0), frame)?;
+    }
+    pcap.flush()
 }
 
 fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {

@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) link: LinkPlan,
     pub(crate) connections: Vec<ConnectionPlan>,
     pub(crate) upheavals: Vec<(Time, Upheaval)>,
+    /// Frames that a stranger sends for a thousand that pass.
+    pub(crate) hostility: u32,
     /// Mean time between two turns of an owner.
     pub(crate) pause_ns: u64,
 }
@@ -83,6 +85,7 @@ impl Plan {
             adapters,
             connections,
             upheavals,
+            hostility: random.u32(..300) * u32::from(random.bool()),
             pause_ns: random.u64(1000..200_000),
         }
     }

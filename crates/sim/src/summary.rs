@@ -46,6 +46,8 @@ summary! {
     marked,
     /// Refused by a host: broken, or for nobody.
     refused,
+    /// Sent by strangers.
+    foreign,
     /// Times that a requester went back.
     retries,
     /// Of those, because of a time-out.
@@ -79,6 +81,7 @@ impl Summary {
             overflowed: fates.overflowed,
             marked: fates.marked,
             refused: world.cluster.refused,
+            foreign: world.cluster.stranger.sent,
             migrations: world.migrations,
             events: world.events,
             moments: world.moments,

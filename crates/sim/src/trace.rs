@@ -3,16 +3,18 @@
 use vrdma_verbs::Time;
 use vrdma_wire::{Extension, Packet};
 
-/// Lines of a run; none are made unless they are kept.
+/// Lines and frames of a run; none are made unless they are kept.
 #[derive(Default)]
 pub(crate) struct Trace {
     lines: Option<Vec<String>>,
+    frames: Vec<(Time, Vec<u8>)>,
 }
 
 impl Trace {
     pub(crate) fn new(kept: bool) -> Self {
         Self {
             lines: kept.then(Vec::new),
+            frames: Vec::new(),
         }
     }
 
@@ -23,8 +25,15 @@ impl Trace {
         }
     }
 
-    pub(crate) fn into_lines(self) -> Vec<String> {
-        self.lines.unwrap_or_default()
+    /// A frame as its sender made it.
+    pub(crate) fn keep(&mut self, now: Time, frame: &[u8]) {
+        if self.lines.is_some() {
+            self.frames.push((now, frame.to_vec()));
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (Vec<String>, Vec<(Time, Vec<u8>)>) {
+        (self.lines.unwrap_or_default(), self.frames)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::end::{End, Pool};
 use crate::network::Network;
 use crate::plan::{Plan, Upheaval};
+use crate::stranger::Stranger;
 use crate::trace::Trace;
 use crate::violation::{Violation, check};
 
@@ -47,8 +48,9 @@ impl World {
         let mut random = Rng::with_seed(seed);
         let plan = Plan::of(&mut random);
         let network = Network::new(plan.hosts, plan.link.clone());
+        let stranger = Stranger::new(random.u64(..), plan.hostility);
         let mut world = Self {
-            cluster: Cluster::new(plan.hosts, network, Trace::new(trace)),
+            cluster: Cluster::new(plan.hosts, network, stranger, Trace::new(trace)),
             ends: Vec::new(),
             pools: Vec::new(),
             srqs: HashMap::new(),

@@ -180,11 +180,11 @@ impl World {
         self.judge_repetition(peer, at)
     }
 
-    /// Only a network that sends frames twice delivers unreliable messages twice, and only one that
+    /// Only a network that sends frames twice, or a stranger on it, delivers unreliable messages twice, and only one that
     /// lets them overtake each other delivers them in another order.
     fn judge_repetition(&mut self, sender: usize, at: usize) -> Result<usize, Violation> {
         let faults = self.plan.link.faults;
-        let twice = faults.duplicate > Default::default();
+        let twice = faults.duplicate > Default::default() || self.plan.hostility > 0;
         let shuffled = twice || faults.reorder > Default::default() || faults.jitter_ns > 0;
         let end = &mut self.ends[sender];
         let times = end.arrivals.entry(at).or_default();
