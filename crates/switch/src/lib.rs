@@ -23,6 +23,7 @@ extern crate alloc;
 
 mod bridge;
 mod fabric;
+mod host;
 mod membership;
 mod neighbours;
 mod stations;
@@ -32,6 +33,7 @@ pub use bridge::{
     Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
 };
 pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute, Way};
+pub use host::{Host, question};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
