@@ -25,7 +25,7 @@ use vrdma_api::{
 };
 use vrdma_switch::PortId;
 
-use crate::ethernet::{EthernetHandle, EthernetPort};
+use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::inventory::Inventory;
 use crate::plane::{AdapterSpec, ShardHandle};
 use crate::socket::BoundSocket;
@@ -81,24 +81,27 @@ impl Control {
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
-        if spec.kind == AdapterKind::Process {
-            return self.shard.add_adapter(spec).await;
-        }
-        let socket = BoundSocket::bind(&spec.ethernet_socket, ADAPTER_MODE)
-            .map_err(|error| error.to_string())?;
+        let behind = match spec.kind {
+            AdapterKind::Vm => BoundSocket::bind(&spec.ethernet_socket, ADAPTER_MODE)
+                .map(Behind::Guest)
+                .map_err(|error| error.to_string())?,
+            AdapterKind::Process => Behind::Nobody(spec.addresses()),
+        };
         let port = EthernetPort {
             name: spec.name.clone(),
             port: spec.port,
             group: spec.group,
             segment: spec.segment,
             mac: spec.mac,
-            socket,
+            behind,
         };
-        let (number, vfio_user_socket) = (spec.port, spec.vfio_user_socket.clone());
+        let (number, kind) = (spec.port, spec.kind);
+        let vfio_user_socket = spec.vfio_user_socket.clone();
         self.ethernet.add_port(port).await?;
         let added = self.shard.add_adapter(spec).await;
         match &added {
-            Ok(()) => share_with_group(&vfio_user_socket),
+            Ok(()) if kind == AdapterKind::Vm => share_with_group(&vfio_user_socket),
+            Ok(()) => {}
             Err(_) => self.ethernet.remove_port(number).await?,
         }
         added

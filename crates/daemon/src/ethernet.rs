@@ -16,6 +16,7 @@
 mod client;
 mod exchange;
 mod framing;
+mod hosts;
 mod link;
 mod poller;
 mod wire;
@@ -25,9 +26,9 @@ use std::thread::{self, JoinHandle};
 
 use vrdma_api::{EthernetStats, Name};
 use vrdma_switch::{GroupId, PortId};
-use vrdma_wire::Mac;
+use vrdma_wire::{Gid, Mac};
 
-use crate::plane::{Outbox, Reply, Segment, UplinkChange, UplinkSnapshot, ask, mailbox};
+use crate::plane::{Heard, Outbox, Reply, Segment, UplinkChange, UplinkSnapshot, ask, mailbox};
 use crate::socket::BoundSocket;
 use exchange::Exchange;
 
@@ -44,8 +45,18 @@ pub struct EthernetPort {
     pub segment: Segment,
     /// The guest's address: nobody else of the group may send from it.
     pub mac: Mac,
-    /// Where QEMU connects; its file goes away with the port.
-    pub socket: BoundSocket,
+    /// What is there.
+    pub behind: Behind,
+}
+
+/// What is behind a port.
+#[derive(Debug)]
+pub enum Behind {
+    /// A guest: where its QEMU connects. The socket's file goes away with the port.
+    Guest(BoundSocket),
+    /// An adapter without a kernel, at these addresses: the thread answers for it when others ask
+    /// which station has them.
+    Nobody(Vec<Gid>),
 }
 
 #[derive(Debug)]
@@ -64,10 +75,11 @@ pub struct EthernetHandle {
     outbox: Outbox<Command>,
 }
 
-/// Starts the thread. It ends after [`EthernetHandle::stop`].
-pub fn start() -> io::Result<(EthernetHandle, JoinHandle<()>)> {
+/// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
+/// [`EthernetHandle::stop`].
+pub fn start(says: Outbox<Heard>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (outbox, inbox) = mailbox()?;
-    let exchange = Exchange::new(inbox)?;
+    let exchange = Exchange::new(inbox, says)?;
     let thread = thread::Builder::new()
         .name("ethernet".to_owned())
         .spawn(|| exchange.run())?;

@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 use vrdma_api::{AdapterKind, DoorbellMode, FrameStats, Interface, Name, RdmaStats, Vlan, Vni};
-use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
-use vrdma_wire::Mac;
+use vrdma_wire::{Gid, Mac};
 
 use crate::uplink::UplinkEnd;
 
@@ -89,6 +89,21 @@ pub struct AdapterSpec {
     pub ethernet_socket: PathBuf,
 }
 
+impl AdapterSpec {
+    /// The addresses of an adapter of processes: its MAC's link-local one and that of the control
+    /// plane (RoCEv2 annex A17.4.1).
+    pub fn addresses(&self) -> Vec<Gid> {
+        let given = self.ip.map(|ip| match ip {
+            IpAddr::V4(v4) => Gid::from_ipv4(v4),
+            IpAddr::V6(v6) => Gid(v6.octets()),
+        });
+        [Gid::link_local(self.mac)]
+            .into_iter()
+            .chain(given)
+            .collect()
+    }
+}
+
 /// What the shard tells of one adapter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdapterSnapshot {
@@ -120,6 +135,18 @@ pub enum UplinkChange {
     AddPeer(UplinkId, SocketAddr),
     /// Forget the other end of a tunnel.
     RemovePeer(UplinkId, SocketAddr),
+}
+
+/// Where an address of another host is, as it said itself: from the Ethernet thread to the shard,
+/// for groups with adapters that have no kernel to ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Heard {
+    /// Port group.
+    pub group: GroupId,
+    /// Address.
+    pub gid: Gid,
+    /// Station and uplink.
+    pub neighbour: Neighbour,
 }
 
 /// What the control plane asks of a shard. The shard takes them in order.

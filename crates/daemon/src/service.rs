@@ -18,7 +18,7 @@ use vrdma_switch::UplinkId;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
-use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec};
+use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec, mailbox};
 use crate::process::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
@@ -59,13 +59,14 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
+    let (says, heard) = mailbox().map_err(broken("cannot start the Ethernet thread"))?;
     let (ethernet, ethernet_thread) =
-        ethernet::start().map_err(broken("cannot start the Ethernet thread"))?;
+        ethernet::start(says).map_err(broken("cannot start the Ethernet thread"))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
     let shard_thread = processes
         .listener()
-        .and_then(|listener| shard::start(inbox, listener))
+        .and_then(|listener| shard::start(inbox, heard, listener))
         .map_err(broken("cannot start the shard"))?;
     let start = Start {
         uplinks: config.uplinks,

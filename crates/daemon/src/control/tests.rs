@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::plane::mailbox;
 use crate::{ethernet, vacant};
 
 /// A daemon in a temporary folder; it ends with the value.
@@ -76,7 +77,7 @@ impl Drop for Daemon {
 }
 
 fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
-    let (ethernet, ethernet_thread) = ethernet::start().unwrap();
+    let (ethernet, ethernet_thread) = ethernet::start(mailbox().unwrap().0).unwrap();
     let (shard, inbox) = ShardHandle::new().unwrap();
     let shard_thread = vacant::start(inbox).unwrap();
     let facts = Facts::new(None, run_dir.to_owned());

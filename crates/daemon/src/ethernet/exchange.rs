@@ -6,15 +6,17 @@ use std::ops::Range;
 use std::time::Instant;
 
 use vrdma_api::EthernetStats;
-use vrdma_switch::{Bridge, PortId, UplinkId, Verdict};
+use vrdma_switch::{Bridge, GroupId, Host, PortId, UplinkId, Verdict};
+use vrdma_wire::Mac;
 
 use super::client::FRAMES_MAX;
 use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
+use super::hosts::Hosts;
 use super::link::Link;
 use super::poller::{Poller, Token};
 use super::wire::{self, Taken, Wire};
-use super::{Command, EthernetPort};
-use crate::plane::Inbox;
+use super::{Behind, Command, EthernetPort};
+use crate::plane::{Heard, Inbox, Outbox};
 use crate::uplink::Segments;
 
 /// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
@@ -30,6 +32,7 @@ pub(super) struct Exchange {
     pub(super) links: HashMap<PortId, Link>,
     pub(super) wires: BTreeMap<UplinkId, Wire>,
     pub(super) segments: Segments,
+    pub(super) hosts: Hosts,
     pub(super) started: Instant,
     pub(super) buffer: Box<[u8]>,
     pub(super) taken: Taken,
@@ -49,7 +52,7 @@ enum Stop {
 }
 
 impl Exchange {
-    pub(super) fn new(inbox: Inbox<Command>) -> io::Result<Self> {
+    pub(super) fn new(inbox: Inbox<Command>, says: Outbox<Heard>) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&inbox, Token::Inbox)?;
         Ok(Self {
@@ -59,6 +62,7 @@ impl Exchange {
             links: HashMap::new(),
             wires: BTreeMap::new(),
             segments: Segments::default(),
+            hosts: Hosts::new(says),
             started: Instant::now(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             taken: Taken::default(),
@@ -107,6 +111,7 @@ impl Exchange {
                     self.bridge.detach(port);
                     self.segments.unplug(port);
                     self.links.remove(&port);
+                    self.hosts.remove(port);
                     let _ = reply.send(());
                 }
                 Command::Snapshot(reply) => {
@@ -124,16 +129,29 @@ impl Exchange {
     }
 
     fn add_port(&mut self, port: EthernetPort) -> Result<(), String> {
-        let link = Link::new(port.port, port.name, port.socket);
-        link.register(&self.poller)
-            .map_err(|error| format!("cannot watch the Ethernet socket: {error}"))?;
-        self.bridge
-            .attach(port.port, port.group, port.mac)
-            .map_err(|error| error.to_string())?;
-        self.links.insert(port.port, link);
-        self.segments.plug(port.port, port.group, port.segment);
+        let EthernetPort { port: number, .. } = port;
+        match port.behind {
+            Behind::Guest(socket) => {
+                let link = Link::new(number, port.name, socket);
+                link.register(&self.poller)
+                    .map_err(|error| format!("cannot watch the Ethernet socket: {error}"))?;
+                self.attach(number, port.group, port.mac)?;
+                self.links.insert(number, link);
+            }
+            Behind::Nobody(addresses) => {
+                self.attach(number, port.group, port.mac)?;
+                let host = Host::new(port.mac, addresses);
+                self.hosts.insert(number, port.group, host);
+            }
+        }
+        self.segments.plug(number, port.group, port.segment);
         self.join();
         Ok(())
+    }
+
+    fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), String> {
+        let attached = self.bridge.attach(port, group, mac);
+        attached.map_err(|error| error.to_string())
     }
 
     fn snapshot(&self) -> Vec<(PortId, EthernetStats)> {
@@ -167,6 +185,7 @@ impl Exchange {
         loop {
             let stop = self.sort(port, at, filled);
             self.deliver();
+            self.answer();
             self.flush_wires();
             match stop {
                 Stop::Full(next) => at = next,
@@ -206,7 +225,7 @@ impl Exchange {
         }
     }
 
-    fn route(&mut self, port: PortId, range: Range<usize>, now: u64) {
+    pub(super) fn route(&mut self, port: PortId, range: Range<usize>, now: u64) {
         let frame = &self.buffer[range.start + HEADER_BYTES..range.end];
         let group = self.bridge.group(port);
         let Verdict::Deliver(recipients) = self.bridge.forward(port, frame, now) else {
@@ -217,6 +236,7 @@ impl Exchange {
             wire::send(&mut self.wires, &self.segments, onward, frame);
         }
         for recipient in recipients {
+            self.hosts.ask(recipient, frame);
             queue(&mut self.links, &mut self.touched, recipient, range.clone());
         }
     }

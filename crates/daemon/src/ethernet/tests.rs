@@ -25,7 +25,7 @@ struct Switch {
 
 impl Switch {
     fn start() -> Self {
-        let (handle, thread) = start().unwrap();
+        let (handle, thread) = start(mailbox().unwrap().0).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();
@@ -46,7 +46,7 @@ impl Switch {
             segment: Default::default(),
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
-            socket,
+            behind: Behind::Guest(socket),
         };
         self.runtime.block_on(self.handle.add_port(port)).unwrap();
     }

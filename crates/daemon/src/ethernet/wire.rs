@@ -126,6 +126,7 @@ impl Exchange {
         wire.touched |= room;
         self.wires.insert(id, wire);
         self.deliver_taken();
+        self.answer();
         self.flush_wires();
     }
 
@@ -149,10 +150,12 @@ impl Exchange {
         frame.copy_from_slice(received.frame);
         self.taken.bytes = end;
         self.taken.frames += 1;
+        self.hosts.hear(group, id, received.frame);
         let now = self.started.elapsed().as_nanos() as u64;
         let verdict = self.bridge.arrive(id, group, received.frame, now);
         if let Verdict::Deliver(recipients) = verdict {
             for port in recipients {
+                self.hosts.ask(port, received.frame);
                 super::exchange::queue(&mut self.links, &mut self.touched, port, start..end);
             }
         }

@@ -72,7 +72,7 @@ impl Shard {
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);
-            self.wires.segments.unplug(port);
+            self.wires.forget(port);
         }
     }
 

@@ -27,7 +27,7 @@ use vrdma_switch::{Fabric, PortId, Way};
 use vrdma_verbs::unit::{Request, Route};
 use vrdma_verbs::{Pace, Paths, Time};
 
-use crate::plane::{Inbox, ShardCommand};
+use crate::plane::{Heard, Inbox, ShardCommand};
 use crate::process::Door;
 use crate::vm::Vm;
 use adapter::Adapter;
@@ -60,7 +60,11 @@ struct Shard {
 ///
 /// # Errors
 /// The system is out of threads or descriptors.
-pub fn start(inbox: Inbox<ShardCommand>, processes: OwnedFd) -> std::io::Result<JoinHandle<()>> {
+pub fn start(
+    inbox: Inbox<ShardCommand>,
+    heard: Inbox<Heard>,
+    processes: OwnedFd,
+) -> std::io::Result<JoinHandle<()>> {
     let epoll = Poller::open()?;
     thread::Builder::new()
         .name("shard".to_owned())
@@ -68,9 +72,10 @@ pub fn start(inbox: Inbox<ShardCommand>, processes: OwnedFd) -> std::io::Result<
             precise_naps();
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
+            poller.watch(&heard, Key::Heard);
             let door = Door::new(processes);
             poller.watch(door.listener(), Key::Door);
-            Shard::new(inbox, poller, door).run();
+            Shard::new(inbox, Wires::new(heard), poller, door).run();
         })
 }
 
@@ -82,13 +87,13 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(inbox: Inbox<ShardCommand>, poller: Poller, door: Door) -> Self {
+    fn new(inbox: Inbox<ShardCommand>, wires: Wires, poller: Poller, door: Door) -> Self {
         Self {
             clock: Clock::start(),
             poller,
             inbox,
             fabric: Fabric::new(),
-            wires: Wires::new(),
+            wires,
             adapters: Vec::new(),
             door,
             last_work: Time(0),
@@ -227,6 +232,7 @@ impl Shard {
         for ready in self.poller.wait(patience) {
             match ready.key {
                 Key::Wake => self.obey(),
+                Key::Heard => self.listen(),
                 Key::Listener(port) => self.accept(port),
                 Key::Connection(port) => self.converse(port, &ready),
                 Key::Wire(uplink) if ready.writable => self.make_room(uplink),

@@ -23,6 +23,8 @@ pub(super) enum Key {
     Connection(PortId),
     /// An uplink.
     Wire(UplinkId),
+    /// The Ethernet thread has heard a station.
+    Heard,
     /// A process waits for being let in.
     Door,
     /// A process's socket.
@@ -39,6 +41,7 @@ impl Key {
     const VISITOR: u64 = 4;
     const BELL: u64 = 5;
     const WIRE: u64 = 6;
+    const HEARD: u64 = 7;
 
     /// What it is in the upper half, which one in the lower.
     fn encode(self) -> epoll::EventData {
@@ -50,6 +53,7 @@ impl Key {
             Self::Visitor(visitor) => (Self::VISITOR, visitor.0),
             Self::Bell => (Self::BELL, 0),
             Self::Wire(uplink) => (Self::WIRE, uplink.0),
+            Self::Heard => (Self::HEARD, 0),
         };
         epoll::EventData::new_u64(tag << 32 | u64::from(number))
     }
@@ -63,6 +67,7 @@ impl Key {
             Self::VISITOR => Self::Visitor(Visitor(number)),
             Self::BELL => Self::Bell,
             Self::WIRE => Self::Wire(UplinkId(number)),
+            Self::HEARD => Self::Heard,
             _ => Self::Wake,
         }
     }

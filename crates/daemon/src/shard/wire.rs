@@ -13,6 +13,7 @@ mod arrive;
 mod counts;
 mod leave;
 mod misfit;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +25,12 @@ use vrdma_wire::{Gid, MAX_FRAME};
 use super::Shard;
 use super::clock::Clock;
 use super::poller::Key;
-use crate::plane::UplinkChange;
+use crate::plane::{Heard, Inbox, UplinkChange};
 use crate::uplink::{Segments, UplinkEnd};
 use counts::Counts;
 pub(super) use counts::snapshot;
 use misfit::Misfit;
+use waiting::Unresolved;
 
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
@@ -54,22 +56,33 @@ pub(super) struct Wires {
     neighbours: Neighbours,
     /// Who sends packets that fit no uplink: the last of them.
     misfits: BTreeMap<PortId, Misfit>,
+    unresolved: Unresolved,
+    /// What the Ethernet thread hears.
+    heard: Inbox<Heard>,
     buffer: Box<[u8; MAX_FRAME]>,
 }
 
 impl Wires {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(heard: Inbox<Heard>) -> Self {
         Self {
             wires: Vec::new(),
             segments: Segments::default(),
             neighbours: Neighbours::new(),
             misfits: BTreeMap::new(),
+            unresolved: Unresolved::default(),
+            heard,
             buffer: Box::new([0; MAX_FRAME]),
         }
     }
 
     fn get(&mut self, id: UplinkId) -> Option<&mut Wire> {
         self.wires.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// An adapter is gone.
+    pub(super) fn forget(&mut self, port: PortId) {
+        self.segments.unplug(port);
+        self.misfits.remove(&port);
     }
 
     /// Whether an uplink takes no more for now.

@@ -60,11 +60,11 @@ fn version() -> u64 {
         | part(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
-pub(super) fn query_port(_: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPort> {
+pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPort> {
     Ok(PortReply {
         state: ACTIVE,
         max_mtu: MTU_4096,
-        active_mtu: MTU_4096,
+        active_mtu: asker.process.hca.limits().port_mtu.code(),
         gids: limits::GIDS,
         max_msg_size: limits::MESSAGE_BYTES,
         capabilities: PORT_CAPABILITIES,

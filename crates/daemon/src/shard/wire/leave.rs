@@ -18,6 +18,8 @@ const ETHERNET_BYTES: usize = 14;
 
 /// Which way a frame goes.
 struct Way {
+    /// The station that the frame is for is known.
+    resolved: bool,
     group: GroupId,
     /// Where the destination was heard; all that the group has otherwise.
     uplink: Option<UplinkId>,
@@ -48,8 +50,7 @@ impl Shard {
         match request_frame(request, memory, &link, &mut self.wires.buffer[..]) {
             Ok(frame) => {
                 let length = frame.len();
-                let misfit = self.wires.send(&way, length, now);
-                self.note(from, misfit);
+                self.send(from, &request.route, &way, length, now);
             }
             Err(FrameError::Payload) => {
                 if let Some(Some(adapter)) = self.adapters.get_mut(from.0 as usize) {
@@ -86,30 +87,38 @@ impl Shard {
         match reply_frame(reply, memory, &link, &mut self.wires.buffer[..]) {
             Ok(frame) => {
                 let length = frame.len();
-                let misfit = self.wires.send(&way, length, now);
-                self.note(from, misfit);
+                self.send(from, reply.route(), &way, length, now);
             }
             // The peer asks again and is told then that the memory is gone.
             Err(error) => tracing::debug!("an answer is no packet: {error}"),
         }
     }
 
-    /// Addresses and uplink for a destination; `None`, and counted, when nobody knows its station.
-    fn way(&mut self, from: PortId, route: &Route, now: Time) -> Option<(Link, Way)> {
+    /// Addresses and uplink for a destination.
+    fn way(&self, from: PortId, route: &Route, now: Time) -> Option<(Link, Way)> {
         let (group, source) = (self.fabric.group(from)?, self.fabric.mac(from)?);
         let known = self.wires.neighbours.find(group, route.dgid, now.0);
         let destination = route.dmac.or(known.map(|neighbour| neighbour.mac));
-        let Some(destination) = destination else {
-            self.wires.unresolved(group);
-            return None;
-        };
         let link = Link {
             source,
-            destination,
+            destination: destination.unwrap_or_default(),
             vlan: None,
         };
-        let uplink = known.map(|neighbour| neighbour.uplink);
-        Some((link, Way { group, uplink }))
+        let way = Way {
+            resolved: destination.is_some(),
+            group,
+            uplink: known.map(|neighbour| neighbour.uplink),
+        };
+        Some((link, way))
+    }
+
+    /// Sends the front of the buffer.
+    fn send(&mut self, from: PortId, route: &Route, way: &Way, length: usize, now: Time) {
+        if !way.resolved {
+            return self.wait(from, route, length, now);
+        }
+        let misfit = self.wires.send(way, length, now);
+        self.note(from, misfit);
     }
 }
 
@@ -137,14 +146,5 @@ impl Wires {
             }
         }
         misfit
-    }
-
-    /// A message whose destination has no known station.
-    fn unresolved(&mut self, group: GroupId) {
-        let mut wires = self.wires.iter_mut().flatten();
-        let segments = &self.segments;
-        if let Some(wire) = wires.find(|wire| segments.of(group, wire.end.is_tunnel).is_some()) {
-            wire.counts.unresolved += 1;
-        }
     }
 }

@@ -1,0 +1,80 @@
+//! Ports without a guest: adapters of processes, which have no kernel to answer for their addresses
+//! and none to ask for others'.
+
+use std::collections::HashMap;
+
+use vrdma_switch::{GroupId, Host, Neighbour, PortId, UplinkId, sender};
+
+use super::exchange::Exchange;
+use crate::plane::{Heard, Outbox};
+
+/// Answers that wait for the end of a batch; questions beyond get none and are asked again.
+const ANSWERS_MAX: usize = 256;
+
+/// All of them.
+pub(super) struct Hosts {
+    hosts: HashMap<PortId, (GroupId, Host)>,
+    answers: Vec<(PortId, Vec<u8>)>,
+    says: Outbox<Heard>,
+}
+
+impl Hosts {
+    pub(super) fn new(says: Outbox<Heard>) -> Self {
+        Self {
+            hosts: HashMap::new(),
+            answers: Vec::new(),
+            says,
+        }
+    }
+
+    pub(super) fn insert(&mut self, port: PortId, group: GroupId, host: Host) {
+        self.hosts.insert(port, (group, host));
+    }
+
+    pub(super) fn remove(&mut self, port: PortId) {
+        self.hosts.remove(&port);
+    }
+
+    /// A frame for a port, which is a question if somebody without a kernel is behind it.
+    pub(super) fn ask(&mut self, port: PortId, frame: &[u8]) {
+        let Some((_, host)) = self.hosts.get(&port) else {
+            return;
+        };
+        let answer = host.answer(frame);
+        let room = self.answers.len() < ANSWERS_MAX;
+        self.answers
+            .extend(answer.filter(|_| room).map(|answer| (port, answer)));
+    }
+
+    /// Tells the shard where the sender of a frame from an uplink is, if somebody may want to know.
+    /// The shard asks again for what it was not told because it was busy.
+    pub(super) fn hear(&self, group: GroupId, uplink: UplinkId, frame: &[u8]) {
+        let Some((gid, mac)) = sender(frame) else {
+            return;
+        };
+        if self.hosts.values().any(|(of, _)| *of == group) {
+            let _ = self.says.send(Heard {
+                group,
+                gid,
+                neighbour: Neighbour { mac, uplink },
+            });
+        }
+    }
+}
+
+impl Exchange {
+    /// Sends the answers that are due, as if those who are asked had sent them.
+    pub(super) fn answer(&mut self) {
+        for (port, frame) in std::mem::take(&mut self.hosts.answers) {
+            let length = (frame.len() as u32).to_be_bytes();
+            let mut framed = [&length[..], &frame].concat().into_boxed_slice();
+            let end = framed.len();
+            // The buffer may hold frames that are not sorted yet.
+            std::mem::swap(&mut self.buffer, &mut framed);
+            let now = self.started.elapsed().as_nanos() as u64;
+            self.route(port, 0..end, now);
+            self.deliver();
+            std::mem::swap(&mut self.buffer, &mut framed);
+        }
+    }
+}
