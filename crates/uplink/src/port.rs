@@ -116,7 +116,8 @@ impl Port {
         }
     }
 
-    /// Hands what is queued to the kernel. `false` if it has no room now; then flush again later.
+    /// Hands what is queued to the kernel. `false` if it has no room now; then flush again when the
+    /// descriptor is writable (raw) or readable (tunnel) once more.
     pub fn flush(&mut self) -> bool {
         link!(&mut self.link, port => port.flush())
     }

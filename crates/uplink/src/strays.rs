@@ -22,12 +22,17 @@ const HEAD_BYTES: usize = 1 + 16 + 2;
 /// What a UDP datagram can hold and the head.
 const MESSAGE_BYTES_MAX: usize = HEAD_BYTES + 64 * 1024;
 
+/// The UDP socket's name in the set.
+const SOCKET: u64 = 0;
+
 /// One port's end.
 #[derive(Debug)]
 pub(crate) struct Strays {
     pair: OwnedFd,
     /// Announces the UDP socket and the pair.
     epoll: OwnedFd,
+    /// It announces room in the UDP socket too.
+    room_watched: bool,
     message: Vec<u8>,
 }
 
@@ -43,14 +48,27 @@ impl Strays {
 
     fn new(pair: OwnedFd, socket: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, socket, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&epoll, socket, EventData::new_u64(SOCKET), EventFlags::IN)?;
         epoll::add(&epoll, &pair, EventData::new_u64(1), EventFlags::IN)?;
-        let message = Vec::new();
         Ok(Self {
             pair,
             epoll,
-            message,
+            room_watched: false,
+            message: Vec::new(),
         })
+    }
+
+    /// Announces room in the UDP socket as well, or no longer: for who watches the one descriptor,
+    /// which is never writable itself.
+    pub(crate) fn watch_room(&mut self, socket: BorrowedFd<'_>, watch: bool) {
+        let mut flags = EventFlags::IN;
+        flags.set(EventFlags::OUT, watch);
+        if watch == self.room_watched {
+            return;
+        }
+        if epoll::modify(&self.epoll, socket, EventData::new_u64(SOCKET), flags).is_ok() {
+            self.room_watched = watch;
+        }
     }
 
     /// Hands a datagram to the other port; `false` if that has too many unread or is gone.

@@ -240,6 +240,7 @@ impl Tunnel {
         if flushed.too_big {
             self.measure();
         }
+        self.strays.watch_room(self.socket.as_fd(), flushed.waits);
         !flushed.waits
     }
 

@@ -123,7 +123,8 @@ impl Exchange {
                 }
             }
         }
-        wire.touched |= room;
+        // A tunnel that has room again is readable.
+        wire.touched |= room || wire.room_watched;
         self.wires.insert(id, wire);
         self.deliver_taken();
         self.answer();

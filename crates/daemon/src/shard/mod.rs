@@ -235,9 +235,8 @@ impl Shard {
                 Key::Heard => self.listen(),
                 Key::Listener(port) => self.accept(port),
                 Key::Connection(port) => self.converse(port, &ready),
-                Key::Wire(uplink) if ready.writable => self.make_room(uplink),
-                // The next turn looks at all of them.
-                Key::Wire(_) => {}
+                // What came is taken at the next turn, which looks at all of them.
+                Key::Wire(uplink) => self.make_room(uplink),
                 Key::Door => self.let_in(),
                 Key::Visitor(visitor) => self.attend(visitor),
                 Key::Bell => {}

@@ -201,10 +201,10 @@ impl Shard {
         }
     }
 
-    /// An uplink has room again.
+    /// An uplink is ready. One that was full may have room again: a tunnel says so by being readable.
     pub(super) fn make_room(&mut self, id: UplinkId) {
         if let Some(wire) = self.wires.get(id) {
-            wire.touched = true;
+            wire.touched |= wire.full;
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::namespace::{enter, settle, shell, veth};
 use crate::world::{drain, plain, receive, roce};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use vrdma_uplink::{Hop, Loss, Port, Ports, Segment, TunnelConfig};
 use vrdma_wire::internet_checksum;
@@ -212,4 +213,45 @@ fn a_tunnel_knows_the_mtu_of_its_path() {
     // Known after the first refusal at the latest.
     assert_eq!(too_big(&mut ports), 3);
     assert_eq!(ports.roce.mtu(), 1350);
+}
+
+/// Datagrams to hosts that nobody has resolved yet wait in the kernel and fill the socket.
+#[test]
+fn a_full_socket_says_when_it_has_room() {
+    if !enter("kernel::a_full_socket_says_when_it_has_room") {
+        return;
+    }
+    veth("up0", "up1");
+    shell("ip address add 10.9.0.1/24 dev up0");
+    let local = "10.9.0.1:4789".parse().unwrap();
+    let mut ports = Ports::tunnel(&TunnelConfig { local }).unwrap();
+    for host in 100..250 {
+        let peer = std::net::SocketAddr::from(([10, 9, 0, host], 4789));
+        ports.rest.add_peer(peer).unwrap();
+    }
+    let full = (0..100_000).any(|number| {
+        ports
+            .rest
+            .send(Hop::to(Segment::Vni(1)), &plain(1, 2, number));
+        !ports.rest.flush()
+    });
+    assert!(full && ports.rest.is_waiting());
+    assert_eq!(ready(&ports.rest, Duration::ZERO), 0);
+    shell(
+        "for host in $(seq 100 249); do
+             ip neighbour replace 10.9.0.$host lladdr 02:00:00:00:00:02 dev up0
+           done",
+    );
+    assert_eq!(ready(&ports.rest, Duration::from_secs(10)), 1);
+    while !ports.rest.flush() {
+        assert_eq!(ready(&ports.rest, Duration::from_secs(10)), 1);
+    }
+    assert!(!ports.rest.is_waiting());
+    assert_eq!(ready(&ports.rest, Duration::ZERO), 0);
+}
+
+/// How many of one descriptor are readable within some time.
+fn ready(port: &Port, patience: Duration) -> usize {
+    let patience = Timespec::try_from(patience).unwrap();
+    poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&patience)).unwrap()
 }
