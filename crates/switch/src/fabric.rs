@@ -13,8 +13,12 @@ use vrdma_wire::{Gid, Mac};
 use crate::membership::Membership;
 use crate::{AttachError, GroupId, PortId, Traffic};
 
+mod multicast;
 #[cfg(test)]
 mod tests;
+
+use multicast::Listeners;
+pub use multicast::{JoinError, MAX_MULTICAST_PER_PORT};
 
 /// Bindings of one port. A PVRDMA GID table has fewer entries; the bound holds for whoever else
 /// binds. Further bindings are refused.
@@ -88,6 +92,7 @@ pub struct Fabric {
     ports: BTreeMap<PortId, Port>,
     /// By GID first, so that the same GID in other groups stands beside it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
+    listeners: Listeners,
     /// Groups that reach other hosts.
     wired: BTreeSet<GroupId>,
     epoch: u64,
@@ -127,6 +132,7 @@ impl Fabric {
     /// Removes a port and its bindings; without such a port nothing happens.
     pub fn detach(&mut self, port: PortId) {
         self.clear_gids(port);
+        self.forget_listener(port);
         if let Some(member) = self.members.detach(port) {
             self.ports.remove(&port);
             self.epoch += 1;

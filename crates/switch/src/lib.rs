@@ -32,7 +32,9 @@ mod traffic;
 pub use bridge::{
     Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
 };
-pub use fabric::{BindError, Fabric, MAX_GIDS_PER_PORT, NoRoute, Way};
+pub use fabric::{
+    BindError, Fabric, JoinError, MAX_GIDS_PER_PORT, MAX_MULTICAST_PER_PORT, NoRoute, Way,
+};
 pub use host::{Host, question};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};

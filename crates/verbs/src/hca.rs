@@ -23,7 +23,10 @@ const FIRST_QP: u32 = 1;
 const FIRST_PLAIN_QP: u32 = 2;
 
 /// Slots that fit into a QPN below its generation.
-const QP_SLOTS_MAX: u32 = 1 << 16;
+const QP_SLOTS: u32 = 1 << 16;
+
+/// The last slot stays empty, or its last generation would have the number of multicast groups.
+const QP_SLOTS_MAX: u32 = QP_SLOTS - 1;
 
 /// A whole host channel adapter. `R` names registered memory, see [`crate::memory::Memory`].
 ///
@@ -144,6 +147,7 @@ impl<R: Clone> Hca<R> {
     /// Destroys everything that belongs to one context; what it had outstanding vanishes.
     pub fn destroy_owner(&mut self, owner: Owner) {
         for qp in self.qps_where(|qp| qp.owner == owner) {
+            self.shared.groups.leave_all(qp);
             let _ = self.destroy_qp(qp);
         }
         for srq in ids(&self.shared.srqs, |srq| srq.owner == owner) {
@@ -230,7 +234,7 @@ impl<R: Clone> Hca<R> {
         if qpn == Qpn::GSI {
             return self.gsi;
         }
-        Some(QpId(qpn.get() & (QP_SLOTS_MAX - 1)))
+        Some(QpId(qpn.get() & (QP_SLOTS - 1)))
     }
 }
 

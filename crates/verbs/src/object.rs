@@ -55,7 +55,7 @@ pub struct Limits {
     pub mrs: u32,
     /// Completion queues.
     pub cqs: u32,
-    /// Queue pairs plus one, at most 65536: slot 0 stays unused.
+    /// Queue pairs plus one, at most 65535: slot 0 stays unused.
     pub qps: u32,
     /// Shared receive queues.
     pub srqs: u32,

@@ -12,6 +12,7 @@ use crate::counters::Counters;
 use crate::cq::Cq;
 use crate::error::Error;
 use crate::mr::{MR_INDEX_LIMIT, Mr};
+use crate::multicast::Groups;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
 use crate::srq::Srq;
 use crate::table::Table;
@@ -37,6 +38,7 @@ pub(crate) struct Shared<R> {
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<Srq>,
     pub(crate) gids: Vec<Option<Gid>>,
+    pub(crate) groups: Groups,
     /// Bounded by the work that was posted and by one event per state change.
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) counters: Counters,
@@ -53,6 +55,7 @@ impl<R> Shared<R> {
             cqs: Table::new(0, limits.cqs, seed),
             srqs: Table::new(0, limits.srqs, seed),
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],
+            groups: Groups::default(),
             outputs: VecDeque::new(),
             counters: Counters::default(),
         }

@@ -52,6 +52,9 @@ impl Qpn {
     /// The general services interface: management datagrams of `rdma_cm` go here.
     pub const GSI: Self = Self(1);
 
+    /// Every queue pair that is attached to the multicast group (IBTA 9.2.1.3).
+    pub const MULTICAST: Self = Self(0xff_ffff);
+
     /// `None` when the number does not fit 24 bits.
     pub const fn new(value: u32) -> Option<Self> {
         if value <= MASK_24 {

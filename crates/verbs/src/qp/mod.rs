@@ -205,8 +205,13 @@ impl<R: Clone> Hca<R> {
     }
 
     /// Destroys a queue pair. Its outstanding work vanishes, none of its completions and events is
-    /// handed out any more, and the windows that only it could use are unbound. Errors: `InvalidHandle`.
+    /// handed out any more, and the windows that only it could use are unbound.
+    ///
+    /// Errors: `InvalidHandle`, `InUse` while it is attached to a multicast group.
     pub fn destroy_qp(&mut self, id: QpId) -> Result<(), Error> {
+        if self.shared.groups.of(id).next().is_some() {
+            return Err(Error::InUse);
+        }
         let qp = self.qps.remove(id.0).ok_or(Error::InvalidHandle)?;
         self.schedule.forget(id, &qp.scheduled);
         if qp.windows > 0 {

@@ -1,5 +1,7 @@
 //! Starting a request: everything that can be wrong with it on our side.
 
+use vrdma_wire::Qpn;
+
 use crate::attr::Access;
 use crate::counters::Traffic;
 use crate::object::QpType;
@@ -177,7 +179,8 @@ impl<R: Clone> Qp<R> {
     }
 }
 
-/// An address vector comes straight from an application (IBTA 11.2.2.1).
+/// An address vector comes straight from an application (IBTA 11.2.2.1). A group has one number for
+/// all of its queue pairs.
 fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<(), Status> {
     let Some(Datagram { qpn, address, .. }) = datagram else {
         return Err(Status::LocQpOp);
@@ -186,7 +189,7 @@ fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<
         && address.port == PORT
         && shared.gid(address.sgid_index).is_some()
         && !address.dgid.is_zero()
-        && !address.dgid.is_multicast();
+        && (!address.dgid.is_multicast() || *qpn == Qpn::MULTICAST);
     valid.then_some(()).ok_or(Status::LocQpOp)
 }
 

@@ -54,7 +54,7 @@ pub(super) fn admit<R>(
     }
     match (request.op, qp.is_connected()) {
         (RequestOp::Datagram { qkey }, false) if qkey != qp.attr.qkey => Err(Drop::WrongQkey),
-        (RequestOp::Datagram { .. }, false) => admit_datagram(shared, request),
+        (RequestOp::Datagram { .. }, false) => admit_datagram(qp, shared, request),
         (RequestOp::Datagram { .. }, true) | (_, false) => Err(Drop::Malformed),
         (_, true) => admit_connected(qp, shared, request),
     }
@@ -67,8 +67,9 @@ fn admit_connected<R>(qp: &Qp<R>, shared: &Shared<R>, request: &Request<R>) -> R
         .ok_or(Drop::WrongPeer)
 }
 
-fn admit_datagram<R>(shared: &Shared<R>, request: &Request<R>) -> Result<(), Drop> {
-    if !shared.gids.contains(&Some(request.route.dgid)) {
+fn admit_datagram<R>(qp: &Qp<R>, shared: &Shared<R>, request: &Request<R>) -> Result<(), Drop> {
+    let to = request.route.dgid;
+    if !shared.gids.contains(&Some(to)) && !shared.groups.has(to, qp.id) {
         return Err(Drop::UnboundGid);
     }
     let keyed = matches!(request.tail, Some(RequestTail::Invalidate(_)));

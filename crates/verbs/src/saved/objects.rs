@@ -37,6 +37,7 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         qps: records(&hca.qps, |_, qp| queue_pair::save(qp, region)),
         counters: (&shared.counters).into(),
         plain_numbers: hca.plain_numbers,
+        attachments: save_attachments(hca),
     }
 }
 
@@ -60,6 +61,18 @@ fn save_gids<R>(shared: &Shared<R>) -> Vec<record::Gid> {
         })
     });
     bound.collect()
+}
+
+fn save_attachments<R: Clone>(hca: &Hca<R>) -> Vec<record::Attachment> {
+    let groups = &hca.shared.groups;
+    let attachments = hca.qps.iter().flat_map(|(qp, _)| {
+        let groups = groups.of(QpId(qp));
+        groups.map(move |group| record::Attachment {
+            qp,
+            group: group.0.to_vec(),
+        })
+    });
+    attachments.collect()
 }
 
 fn save_pd(id: u32, pd: &Pd) -> record::Pd {
@@ -103,6 +116,14 @@ pub(super) fn restore<R: Clone>(
     restore_shared(saved, &mut hca.shared, region)?;
     restore_qps(saved, &mut hca, region)?;
     link_windows(&saved.mrs, &mut hca)?;
+    for attachment in &saved.attachments {
+        let group = gid(&attachment.group)?;
+        let joined = hca.attach_mcast(QpId(attachment.qp), group);
+        check(
+            joined.is_ok(),
+            "a queue pair cannot be in its multicast group",
+        )?;
+    }
     hca.shared.counters = (&saved.counters).into();
     hca.wake_all();
     Ok(hca)

@@ -47,6 +47,17 @@ pub(super) struct Adapter {
     pub(super) counters: Counters,
     #[prost(bool, tag = "17")]
     pub(super) plain_numbers: bool,
+    #[prost(message, repeated, tag = "18")]
+    pub(super) attachments: Vec<Attachment>,
+}
+
+/// A queue pair in a multicast group.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Attachment {
+    #[prost(uint32, tag = "1")]
+    pub(super) qp: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) group: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

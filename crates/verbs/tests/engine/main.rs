@@ -5,6 +5,7 @@ mod datagrams;
 mod hostile;
 mod inline;
 mod loss;
+mod multicast;
 mod named_elsewhere;
 mod objects;
 mod packets;

@@ -1,0 +1,132 @@
+//! Multicast groups: which datagram queue pairs of this adapter hear what is sent to which GID
+//! (IBTA 10.5, `ibv_attach_mcast`).
+//!
+//! ```text
+//!   datagram to QPN 0xffffff ── fan_out ─┬─► copy to one attached QP ── deliver
+//!                                        └─► copy to another ───────── deliver
+//! ```
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use vrdma_wire::{Gid, Qpn};
+
+use crate::error::Error;
+use crate::hca::Hca;
+use crate::object::{QpId, QpType};
+use crate::qp::Qp;
+use crate::unit::Request;
+
+/// Queue pairs of one group: what one datagram is multiplied by at most.
+pub const GROUP_QPS_MAX: usize = 64;
+
+/// Attachments of one adapter, a queue pair counted once for each of its groups.
+pub const ATTACHMENTS_MAX: usize = 1024;
+
+/// Members by group; a group without members is not there.
+#[derive(Default)]
+pub(crate) struct Groups {
+    members: BTreeMap<Gid, Vec<QpId>>,
+}
+
+impl Groups {
+    pub(crate) fn has(&self, group: Gid, qp: QpId) -> bool {
+        let members = self.members.get(&group);
+        members.is_some_and(|members| members.contains(&qp))
+    }
+
+    /// False when there is no room. Being a member already is fine.
+    pub(crate) fn join(&mut self, group: Gid, qp: QpId) -> bool {
+        if self.has(group, qp) {
+            return true;
+        }
+        let attachments: usize = self.members.values().map(Vec::len).sum();
+        let members = self.members.get(&group).map_or(0, Vec::len);
+        let room = attachments < ATTACHMENTS_MAX && members < GROUP_QPS_MAX;
+        if room {
+            self.members.entry(group).or_default().push(qp);
+        }
+        room
+    }
+
+    fn leave(&mut self, group: Gid, qp: QpId) -> bool {
+        let Some(members) = self.members.get_mut(&group) else {
+            return false;
+        };
+        let before = members.len();
+        members.retain(|member| *member != qp);
+        let left = members.len() < before;
+        if members.is_empty() {
+            self.members.remove(&group);
+        }
+        left
+    }
+
+    pub(crate) fn leave_all(&mut self, qp: QpId) {
+        self.members.retain(|_, members| {
+            members.retain(|member| *member != qp);
+            !members.is_empty()
+        });
+    }
+
+    /// The groups of a queue pair, ascending.
+    pub(crate) fn of(&self, qp: QpId) -> impl Iterator<Item = Gid> {
+        let groups = self.members.iter();
+        let groups = groups.filter(move |(_, members)| members.contains(&qp));
+        groups.map(|(group, _)| *group)
+    }
+}
+
+impl<R: Clone> Hca<R> {
+    /// Lets a datagram queue pair hear what is sent to a group; being attached already is fine.
+    ///
+    /// Errors: `InvalidHandle`, `InvalidAttribute` (not a UD queue pair, or not a multicast GID),
+    /// `Exhausted` ([`GROUP_QPS_MAX`], [`ATTACHMENTS_MAX`]).
+    pub fn attach_mcast(&mut self, id: QpId, group: Gid) -> Result<(), Error> {
+        let qp = self.qps.get(id.0).ok_or(Error::InvalidHandle)?;
+        if qp.spec.qp_type != QpType::Ud || !group.is_multicast() {
+            return Err(Error::InvalidAttribute);
+        }
+        let joined = self.shared.groups.join(group, id);
+        joined.then_some(()).ok_or(Error::Exhausted)
+    }
+
+    /// Ends that. Errors: `InvalidHandle`, `InvalidAttribute` (it is not attached to that group).
+    pub fn detach_mcast(&mut self, id: QpId, group: Gid) -> Result<(), Error> {
+        self.qps.get(id.0).ok_or(Error::InvalidHandle)?;
+        let left = self.shared.groups.leave(group, id);
+        left.then_some(()).ok_or(Error::InvalidAttribute)
+    }
+
+    /// The groups that have members here, ascending: what the switch has to know of this adapter
+    /// after every attach, detach, [`Hca::destroy_owner`] and [`Hca::restore`].
+    pub fn multicast_groups(&self) -> impl Iterator<Item = Gid> + '_ {
+        self.shared.groups.members.keys().copied()
+    }
+
+    /// A copy of a multicast datagram for every queue pair that is to hear it, the sender's own ones
+    /// included; each then goes the way of any unit ([`Hca::wants_receive`], [`Hca::deliver`]).
+    /// Nothing for other units.
+    pub fn fan_out(&self, request: &Request<R>) -> Vec<Request<R>> {
+        let group = request.route.dgid;
+        let members = match request.destination {
+            Qpn::MULTICAST => self.shared.groups.members.get(&group),
+            _ => None,
+        };
+        let heard = members.into_iter().flatten();
+        let heard = heard.filter_map(|member| self.qps.get(member.0));
+        let heard = heard.filter(|qp| !self.is_blocked_echo(qp, request));
+        let copies = heard.map(|qp| Request {
+            destination: qp.qpn,
+            ..request.clone()
+        });
+        copies.collect()
+    }
+
+    /// Whether a queue pair would hear itself and does not want to.
+    fn is_blocked_echo(&self, qp: &Qp<R>, request: &Request<R>) -> bool {
+        qp.spec.block_own_multicast
+            && qp.qpn == request.source
+            && self.shared.gids.contains(&Some(request.route.sgid))
+    }
+}
