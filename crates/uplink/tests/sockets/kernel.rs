@@ -213,6 +213,29 @@ fn a_tunnel_knows_the_mtu_of_its_path() {
     // Known after the first refusal at the latest.
     assert_eq!(too_big(&mut ports), 3);
     assert_eq!(ports.roce.mtu(), 1350);
+    // Frames that leave as one message are counted each.
+    let whole = roce(1, 2, 0, 1365);
+    for _ in 0..3 {
+        ports.roce.send(Hop::to(Segment::Vni(1)), &whole);
+    }
+    ports.roce.flush();
+    assert_eq!(ports.roce.counters().lost(Loss::TooBig), 6);
+}
+
+#[test]
+fn ipv6_takes_twenty_bytes_more() {
+    if !enter("kernel::ipv6_takes_twenty_bytes_more") {
+        return;
+    }
+    veth("up0", "up1");
+    shell(
+        "echo 0 > /proc/sys/net/ipv6/conf/up0/disable_ipv6
+         ip address add fd09::1/64 dev up0 nodad",
+    );
+    let local = "[fd09::1]:0".parse().unwrap();
+    let mut ports = Ports::tunnel(&TunnelConfig { local }).unwrap();
+    ports.add_peer("[fd09::2]:4789".parse().unwrap()).unwrap();
+    assert_eq!(ports.roce.mtu(), 1430);
 }
 
 /// Datagrams to hosts that nobody has resolved yet wait in the kernel and fill the socket.

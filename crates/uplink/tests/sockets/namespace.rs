@@ -7,13 +7,26 @@ const INSIDE: &str = "VRDMA_TEST_NAMESPACE";
 /// Runs a test again inside of user and network namespaces of its own, where it is root and has no
 /// interface but loopback. `true` in there; outside the outcome is checked and `false` comes back.
 pub(crate) fn enter(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
+    let inside = enter_with(test, &["--user", "--map-root-user", "--net"]);
+    if inside {
         shell("ip link set lo up");
+    }
+    inside
+}
+
+/// The same with this host's network, on which the test then has no rights.
+pub(crate) fn enter_without_network(test: &str) -> bool {
+    enter_with(test, &["--user", "--map-root-user"])
+}
+
+fn enter_with(test: &str, namespaces: &[&str]) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
         return true;
     }
     let program = std::env::current_exe().unwrap();
     let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--net", "--"])
+        .args(namespaces)
+        .arg("--")
         .arg(program)
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
@@ -27,6 +40,14 @@ pub(crate) fn enter(test: &str) -> bool {
         String::from_utf8_lossy(&output.stderr),
     );
     false
+}
+
+/// An interface of this host; every host has one.
+pub(crate) fn some_interface() -> String {
+    let output = Command::new("ip").args(["-o", "link"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let name = text.split(": ").nth(1).unwrap();
+    name.split('@').next().unwrap().to_owned()
 }
 
 /// Runs a command line that must succeed.

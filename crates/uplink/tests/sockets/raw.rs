@@ -131,3 +131,15 @@ fn what_the_kernel_drops_is_counted() {
     let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
     overrun(&mut a.roce, &mut b.roce, Segment::Untagged);
 }
+
+/// Without a network namespace of its own a process in a user namespace has no rights on the network.
+#[test]
+fn a_missing_right_is_named() {
+    if !crate::namespace::enter_without_network("raw::a_missing_right_is_named") {
+        return;
+    }
+    let name = crate::namespace::some_interface();
+    let error = Ports::raw(&name).unwrap_err();
+    assert!(matches!(error, OpenError::NotPermitted(_)), "{error}");
+    assert!(error.to_string().contains("CAP_NET_RAW"));
+}
