@@ -2,6 +2,7 @@
 
 mod configuration;
 
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,8 +47,17 @@ pub struct Adapter {
     pub name: String,
     /// As the guest's network card.
     pub mac: String,
-    /// How its doorbells work.
-    pub doorbells: Doorbells,
+    /// Who uses it.
+    pub user: User,
+}
+
+/// Who uses an adapter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// A guest, which rings doorbells.
+    Guest(Doorbells),
+    /// Processes, which know it by this address.
+    Processes(Ipv4Addr),
 }
 
 /// The host of a wire on which a daemon runs.
@@ -152,6 +162,12 @@ pub fn vfio_user_socket(run_dir: &Path, adapter: &str) -> PathBuf {
 #[must_use]
 pub fn ethernet_socket(run_dir: &Path, adapter: &str) -> PathBuf {
     run_dir.join(format!("{adapter}.ethernet"))
+}
+
+/// The socket of processes' verbs library.
+#[must_use]
+pub fn process_socket(run_dir: &Path) -> PathBuf {
+    run_dir.join("process.sock")
 }
 
 /// The daemon beside the running program: in its folder, or in the one above

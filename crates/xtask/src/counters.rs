@@ -18,6 +18,14 @@ pub(crate) fn adapters(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
     Ok(adapters?.concat())
 }
 
+/// Live objects of each adapter.
+pub(crate) fn objects(adapters: &[Value]) -> Vec<Value> {
+    let objects = adapters
+        .iter()
+        .map(|adapter| adapter["rdma"]["objects"].clone());
+    objects.collect()
+}
+
 /// Sum of one RDMA counter over adapters.
 pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
     let counts = adapters
@@ -26,7 +34,11 @@ pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
     counts.sum()
 }
 
-fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
+/// `vrdma stats` of one daemon.
+///
+/// # Errors
+/// When it does not answer.
+pub(crate) fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
     let output = Command::new(vrdma)
         .arg("--socket")
         .arg(daemon.control_socket())

@@ -9,6 +9,7 @@ mod guests;
 mod lab;
 mod layers;
 mod library;
+mod programs;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Unmodified programs in stock guests: all that must work
     Guests(guests::Arguments),
+    /// The same as processes of this host and in containers
+    Programs(programs::Arguments),
     /// Link libibverbs.so.1 and librdmacm.so.1
     Library(library::Arguments),
     /// Check that each room uses only the rooms below it
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Guests(arguments) => guests::run(&arguments),
+        Command::Programs(arguments) => programs::run(&arguments),
         Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
     };

@@ -1,12 +1,12 @@
 //! The daemon's configuration file.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
 
-use super::{Adapter, Doorbells, control_socket};
+use super::{Adapter, Doorbells, User, control_socket};
 use crate::pair::Side;
 use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, tunnel_end};
 
@@ -62,7 +62,12 @@ struct AdapterTable<'a> {
     name: &'a str,
     portgroup: &'static str,
     mac: &'a str,
-    doorbells: Doorbells,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    doorbells: Option<Doorbells>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ip: Option<Ipv4Addr>,
 }
 
 /// The file's text, for a daemon of its own (`None`) or on one host of a wire.
@@ -107,11 +112,17 @@ fn peer((_, side): (&WireConfig, Side)) -> PeerTable {
 }
 
 fn adapter(adapter: &Adapter) -> AdapterTable<'_> {
+    let (doorbells, kind, ip) = match adapter.user {
+        User::Guest(doorbells) => (Some(doorbells), None, None),
+        User::Processes(ip) => (None, Some("process"), Some(ip)),
+    };
     AdapterTable {
         name: &adapter.name,
         portgroup: PORTGROUP,
         mac: &adapter.mac,
-        doorbells: adapter.doorbells,
+        doorbells,
+        kind,
+        ip,
     }
 }
 
@@ -123,7 +134,7 @@ mod tests {
         let adapter = Adapter {
             name: "a".to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
-            doorbells: Doorbells::Trapped,
+            user: User::Guest(Doorbells::Trapped),
         };
         configuration(Path::new("/r"), &[adapter], wire).unwrap()
     }
@@ -170,6 +181,20 @@ name = \"lab\"
 vni = 100
 ";
         assert!(text(Some((&wire, Side::B))).contains(expected));
+    }
+
+    #[test]
+    fn processes_know_their_adapter_by_its_address() {
+        let adapter = Adapter {
+            name: "p".to_owned(),
+            mac: "52:54:00:00:00:01".to_owned(),
+            user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
+        };
+        let text = configuration(Path::new("/r"), &[adapter], None).unwrap();
+        assert!(
+            text.ends_with("\nkind = \"process\"\nip = \"192.0.2.1\"\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use crate::daemon::{Adapter, Doorbells, ethernet_socket, vfio_user_socket};
+use crate::daemon::{Adapter, Doorbells, User, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, GuestConfig, Kind};
 use crate::namespace::Entry;
 use crate::process::Lifetime;
@@ -174,7 +174,7 @@ impl PairConfig {
         Adapter {
             name: side.name().to_owned(),
             mac: side.mac(),
-            doorbells: self.doorbells,
+            user: User::Guest(self.doorbells),
         }
     }
 }

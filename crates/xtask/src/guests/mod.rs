@@ -27,7 +27,7 @@ use vrdma_lab::wire::WireConfig;
 use crate::lab::WireArguments;
 use objects::Objects;
 use rxe::Verdicts;
-use selection::Setting;
+pub(crate) use selection::{Setting, rows};
 use table::Row;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.

@@ -27,10 +27,7 @@ impl Objects {
     /// What there is now, according to the command line program.
     pub(super) fn of(pair: &Pair, vrdma: &Path) -> Result<Self> {
         let adapters = counters::adapters(pair, vrdma)?;
-        let objects = adapters
-            .iter()
-            .map(|adapter| adapter["rdma"]["objects"].clone());
-        Ok(Self(objects.collect()))
+        Ok(Self(counters::objects(&adapters)))
     }
 }
 

@@ -54,19 +54,19 @@ const NOT_OVER_RXE: &[&str] = &["ucx_perftest", "Open MPI"];
 
 /// Who takes part in a run, and over what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     /// Only what CI has time for.
-    pub(super) short: bool,
+    pub(crate) short: bool,
     /// Frames get lost.
-    pub(super) lossy: bool,
+    pub(crate) lossy: bool,
     /// One device is another kind than the other.
-    pub(super) unlike: bool,
+    pub(crate) unlike: bool,
     /// A device is Linux's rxe.
-    pub(super) rxe: bool,
+    pub(crate) rxe: bool,
 }
 
 /// The rows of a run between guests.
-pub(super) fn rows(setting: Setting) -> Vec<Row> {
+pub(crate) fn rows(setting: Setting) -> Vec<Row> {
     let mut rows = table::rows();
     if setting.unlike {
         rows.iter_mut().for_each(limit_reads);

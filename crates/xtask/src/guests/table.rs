@@ -6,18 +6,18 @@
 
 /// One program pair.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(crate) struct Row {
     /// Shown to the reader; unique.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Started first; empty when the client needs no server.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// Its exit status decides.
-    pub(super) client: String,
+    pub(crate) client: String,
     /// Words that the client's output must contain.
-    pub(super) expect: &'static [&'static str],
+    pub(crate) expect: &'static [&'static str],
     /// Also runs inside one guest. Not every row does: two pollers on one virtual processor take a
     /// scheduler tick for each message, and options of one program share a path there.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
 }
 
 /// Program, its options, words to find.
