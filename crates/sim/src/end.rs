@@ -59,6 +59,8 @@ pub(crate) struct Work {
     /// Slot in the peer's buffer; for one-sided operations.
     pub(crate) remote: u64,
     pub(crate) signaled: bool,
+    /// Its bytes are in the request and not in the slot.
+    pub(crate) inline: bool,
     /// Atomics: the word before, if everything before was done once.
     pub(crate) word_before: u64,
     /// Which message it is of those that take a receive.

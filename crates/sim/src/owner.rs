@@ -1,9 +1,9 @@
 //! What owners of queue pairs do: now and then they post a few requests and receives.
 
-use vrdma_verbs::Time;
 use vrdma_verbs::attr::{AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{Datagram, RecvWr, Remote, SendWr, Sge, SgeList, Status};
+use vrdma_verbs::{INLINE_MAX, Time};
 
 use crate::build::{QKEY, address};
 use crate::end::{End, LABEL_BYTES, Op, RECEIVE, Receive, Work, address_of, pattern, send_op};
@@ -104,7 +104,12 @@ impl World {
         let datagram = (self.ends[number].kind == QpType::Ud).then(|| self.datagram(number));
         let end = &self.ends[number];
         let mut wr = SendWr::new(end.wr_id(at), send_op(work.op, at, remote));
-        wr.sges = cut(&mut self.random, end.local.sge(work.local, work.length));
+        if work.inline {
+            let bytes: Vec<u8> = pattern(number, at).take(work.length as usize).collect();
+            wr.inline = Some(bytes[..].into());
+        } else {
+            wr.sges = cut(&mut self.random, end.local.sge(work.local, work.length));
+        }
         wr.signaled = work.signaled;
         wr.fence = self.random.u8(..8) == 0;
         wr.solicited = self.random.u8(..8) == 0;
@@ -146,7 +151,8 @@ impl World {
         let memory = &self.cluster.memories[end.adapter];
         let local = memory.slot(end.local.region, length);
         let sends = op.takes_receive() || op.is_write();
-        if sends {
+        let inline = sends && length <= INLINE_MAX as u32 && self.random.u8(..4) == 0;
+        if sends && !inline {
             memory.fill(
                 end.local.region,
                 local,
@@ -171,6 +177,7 @@ impl World {
             local,
             remote,
             signaled: self.random.bool(),
+            inline,
             word_before,
             message,
         }
