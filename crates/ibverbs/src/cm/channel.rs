@@ -37,14 +37,20 @@ impl Channel {
     }
 
     /// Waits for the byte of an event, or as the program has set the descriptor.
+    ///
+    /// A channel that another thread destroys meanwhile never has one: as with a kernel's, who waits
+    /// there waits until the process ends, and nothing of the channel is looked at again.
     pub(super) fn wait(&self) -> Result<()> {
         let mut token = [0; 1];
         // SAFETY: writes at most one byte.
         match unsafe { libc::read(self.pipe.as_raw_fd(), token.as_mut_ptr().cast(), 1) } {
             1 if token == [TOKEN] => Ok(()),
             count if count < 0 => Err(Errno::last()),
-            // The daemon is gone.
-            _ => Err(Errno(libc::EIO)),
+            _ if session::is_lost() => Err(Errno(libc::EIO)),
+            _ => loop {
+                // SAFETY: touches no memory.
+                unsafe { libc::pause() };
+            },
         }
     }
 

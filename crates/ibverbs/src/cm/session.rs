@@ -4,7 +4,7 @@
 //! parent remember the [`fork::generation`] and are refused.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use parking_lot::{Mutex, MutexGuard};
 use vrdma_provider::VERSION;
@@ -79,6 +79,21 @@ impl Held {
 /// Waits for its turn at the session.
 pub(super) fn hold() -> Held {
     Held(SESSION.lock())
+}
+
+/// Whether the daemon has gone away.
+pub(super) fn is_lost() -> bool {
+    let held = SESSION.lock();
+    let Some(session) = held.as_ref() else {
+        return true;
+    };
+    let mut socket = libc::pollfd {
+        fd: session.connection.as_fd().as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one entry, which is ours.
+    unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
 }
 
 /// Asks the daemon.
