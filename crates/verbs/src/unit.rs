@@ -118,7 +118,7 @@ pub struct InlinePart {
 
 impl InlinePart {
     /// `length` bytes from `offset` on, as far as there are so many.
-    pub(crate) fn new(whole: &Inline, offset: u32, length: u32) -> Self {
+    pub fn new(whole: &Inline, offset: u32, length: u32) -> Self {
         let most = whole.bytes().len() as u32;
         let start = offset.min(most);
         Self {

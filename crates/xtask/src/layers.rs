@@ -42,6 +42,7 @@ const ROOMS: &[Room] = &[
             "verbs",
             "memory",
             "switch",
+            "cm",
             "pvrdma",
             "vfio-user",
             "provider",

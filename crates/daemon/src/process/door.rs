@@ -10,9 +10,10 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::VERSION;
+use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Peer, Request};
 use vrdma_provider::doorbell::PAGE_BYTES;
-use vrdma_provider::message::{Code, Hello, HelloReply, ListAdapter};
+use vrdma_provider::message::{Call, Code, Hello, HelloReply, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -33,12 +34,14 @@ const REQUESTS_A_TURN: usize = 16;
 pub(crate) struct Visitor(pub(crate) u32);
 
 /// What became of a visitor's requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) enum Visit {
     /// It goes on.
     Stays,
     /// It opened an adapter: watch its doorbell.
     Opened(PortId, Owner),
+    /// It wants connection management: its socket and its greeting, which go elsewhere.
+    Greets(OwnedFd, Box<Request>),
     /// It hung up or broke the rules: dismiss it.
     Leaves(Option<(PortId, Owner)>),
 }
@@ -109,8 +112,9 @@ impl Door {
         let was_open = client.open.is_some();
         for _ in 0..REQUESTS_A_TURN {
             match converse(client, adapters, now) {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(Talk::Answered) => {}
+                Ok(Talk::Silence) => break,
+                Ok(Talk::Greeting(greeting)) => return self.hand_on(visitor, greeting),
                 Err(reason) => {
                     tracing::debug!("a process leaves: {reason}");
                     return Visit::Leaves(client.open);
@@ -120,6 +124,13 @@ impl Door {
         match client.open {
             Some((port, owner)) if !was_open => Visit::Opened(port, owner),
             _ => Visit::Stays,
+        }
+    }
+
+    fn hand_on(&mut self, visitor: Visitor, greeting: Box<Request>) -> Visit {
+        match self.clients.take(visitor.0) {
+            Some(client) => Visit::Greets(client.socket, greeting),
+            None => Visit::Leaves(None),
         }
     }
 
@@ -144,14 +155,27 @@ impl Door {
     }
 }
 
-/// Serves one request; false if none waits.
-fn converse(client: &mut Client, adapters: &mut impl Adapters, now: Time) -> Result<bool, Errno> {
+/// What a visitor had to say.
+enum Talk {
+    /// Nothing.
+    Silence,
+    /// A request, which was answered.
+    Answered,
+    /// That it wants connection management.
+    Greeting(Box<Request>),
+}
+
+/// Serves one request.
+fn converse(client: &mut Client, adapters: &mut impl Adapters, now: Time) -> Result<Talk, Errno> {
     let Some(mut request) = daemon::take(client.as_fd())? else {
-        return Ok(false);
+        return Ok(Talk::Silence);
     };
+    if request.code() == Greet::CODE && client.open.is_none() {
+        return Ok(Talk::Greeting(Box::new(request)));
+    }
     let answer = answer(client, &mut request, adapters, now);
     daemon::send_answer(client.as_fd(), request.code(), answer)?;
-    Ok(true)
+    Ok(Talk::Answered)
 }
 
 fn answer(

@@ -15,6 +15,7 @@
 
 mod channel;
 mod client;
+pub(crate) mod cm;
 mod completion;
 mod context;
 mod decode;

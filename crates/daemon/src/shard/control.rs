@@ -53,6 +53,7 @@ impl Shard {
         if self.adapters.len() <= slot {
             self.adapters.resize_with(slot + 1, || None);
         }
+        self.introduce_adapter(&adapter);
         self.adapters[slot] = Some(adapter);
         self.wires.segments.plug(port, group, segment);
         self.rewire();
@@ -69,6 +70,7 @@ impl Shard {
 
     fn remove(&mut self, port: PortId) {
         self.evict(port);
+        self.calls.detach(port);
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);

@@ -11,6 +11,7 @@ mod adapter;
 mod backoff;
 pub(crate) mod clock;
 mod control;
+mod gsi;
 mod path_mtu;
 mod poller;
 mod stats;
@@ -29,6 +30,7 @@ use vrdma_verbs::{Pace, Paths, Time};
 
 use crate::plane::{Heard, Inbox, ShardCommand};
 use crate::process::Door;
+use crate::process::cm::Service as Calls;
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
@@ -51,6 +53,7 @@ struct Shard {
     /// By port number; a removed adapter leaves a gap.
     adapters: Vec<Option<Adapter>>,
     door: Door,
+    calls: Calls,
     last_work: Time,
     turns: u32,
     stopping: bool,
@@ -96,6 +99,7 @@ impl Shard {
             wires,
             adapters: Vec::new(),
             door,
+            calls: Calls::new(),
             last_work: Time(0),
             turns: 0,
             stopping: false,
@@ -127,6 +131,7 @@ impl Shard {
         for port in 0..self.adapters.len() {
             worked |= self.serve(port, now);
         }
+        worked |= self.tend_calls(now);
         self.tend_wires(now);
         worked
     }
@@ -181,7 +186,9 @@ impl Shard {
             Ok(Way::Wire) => return self.transmit(source, memory, request, now),
             Err(_) => return,
         };
-        if to == from {
+        if self.is_call(to, request) {
+            self.take_call(to, memory, request, now);
+        } else if to == from {
             if let Some(adapter) = &mut self.adapters[from] {
                 adapter.loop_back(memory, request, now);
             }
@@ -224,6 +231,7 @@ impl Shard {
             .flatten()
             .filter_map(Adapter::next_deadline)
             .chain(self.wires.next_deadline(&self.clock))
+            .chain(self.calls_deadline())
             .min()
             .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
@@ -239,6 +247,7 @@ impl Shard {
                 Key::Wire(uplink) => self.make_room(uplink),
                 Key::Door => self.let_in(),
                 Key::Visitor(visitor) => self.attend(visitor),
+                Key::Caller(client) => self.listen_to(client),
                 Key::Bell => {}
             }
         }

@@ -22,7 +22,9 @@ impl Shard {
     pub(super) fn measure(&mut self) {
         for adapter in self.adapters.iter_mut().flatten() {
             let ip_bytes = self.wires.narrowest(adapter.spec().group);
-            adapter.set_mtu(ip_bytes.map_or(Mtu::B4096, fitting));
+            let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
+            adapter.set_mtu(mtu);
+            self.calls.set_mtu(adapter.spec().port, mtu);
         }
     }
 }

@@ -8,6 +8,7 @@ use rustix::event::{Timespec, epoll};
 use vrdma_switch::{PortId, UplinkId};
 
 use crate::process::Visitor;
+use crate::process::cm::ClientId;
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
@@ -29,6 +30,8 @@ pub(super) enum Key {
     Door,
     /// A process's socket.
     Visitor(Visitor),
+    /// A process that uses connection management.
+    Caller(ClientId),
     /// A process rang while the shard slept. There is nothing to do but to be awake.
     Bell,
 }
@@ -42,6 +45,7 @@ impl Key {
     const BELL: u64 = 5;
     const WIRE: u64 = 6;
     const HEARD: u64 = 7;
+    const CALLER: u64 = 8;
 
     /// What it is in the upper half, which one in the lower.
     fn encode(self) -> epoll::EventData {
@@ -52,6 +56,7 @@ impl Key {
             Self::Door => (Self::DOOR, 0),
             Self::Visitor(visitor) => (Self::VISITOR, visitor.0),
             Self::Bell => (Self::BELL, 0),
+            Self::Caller(client) => (Self::CALLER, client.0),
             Self::Wire(uplink) => (Self::WIRE, uplink.0),
             Self::Heard => (Self::HEARD, 0),
         };
@@ -66,6 +71,7 @@ impl Key {
             Self::DOOR => Self::Door,
             Self::VISITOR => Self::Visitor(Visitor(number)),
             Self::BELL => Self::Bell,
+            Self::CALLER => Self::Caller(ClientId(number)),
             Self::WIRE => Self::Wire(UplinkId(number)),
             Self::HEARD => Self::Heard,
             _ => Self::Wake,

@@ -53,6 +53,7 @@ impl Shard {
                     self.poller.watch_edges(bell, Key::Bell);
                 }
             }
+            Visit::Greets(socket, greeting) => self.introduce(socket, &greeting),
             Visit::Leaves(open) => {
                 if let Some((port, owner)) = open {
                     self.unwatch_bell(port, owner);

@@ -89,6 +89,9 @@ impl Shard {
     }
 
     fn hand_over(&mut self, port: PortId, packet: &Packet<'_>, now: Time) {
+        if self.take_packet_of_call(port, packet, now) {
+            return;
+        }
         let adapter = self.adapters.get_mut(port.0 as usize);
         if let Some(adapter) = adapter.and_then(Option::as_mut) {
             let memory = adapter.memory();

@@ -1,0 +1,103 @@
+//! IP addresses as the library tells them, and the GIDs that they are.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use vrdma_provider::cm::{Endpoint, family};
+use vrdma_wire::Gid;
+
+/// What an endpoint's address says about where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// All addresses, or none in particular.
+    Any,
+    /// The same adapter.
+    Loopback,
+    /// A group.
+    Multicast(Gid),
+    /// One port.
+    At(Gid),
+}
+
+/// The place of an address; `None` if it is of no family that is known.
+pub(super) fn place(endpoint: &Endpoint) -> Option<Place> {
+    Some(match endpoint.family {
+        family::INET => {
+            let [a, b, c, d, ..] = endpoint.address;
+            v4(Ipv4Addr::new(a, b, c, d))
+        }
+        family::INET6 => {
+            let address = Ipv6Addr::from(endpoint.address);
+            match address.to_ipv4_mapped() {
+                Some(mapped) => v4(mapped),
+                None => v6(address),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn v4(address: Ipv4Addr) -> Place {
+    if address.is_unspecified() {
+        Place::Any
+    } else if address.is_loopback() {
+        Place::Loopback
+    } else if address.is_multicast() {
+        Place::Multicast(Gid::from_ipv4(address))
+    } else {
+        Place::At(Gid::from_ipv4(address))
+    }
+}
+
+fn v6(address: Ipv6Addr) -> Place {
+    let gid = Gid(address.octets());
+    if address.is_unspecified() {
+        Place::Any
+    } else if address.is_loopback() {
+        Place::Loopback
+    } else if address.is_multicast() {
+        Place::Multicast(gid)
+    } else {
+        Place::At(gid)
+    }
+}
+
+/// The endpoint of a GID: IPv4 if the GID is a mapped address.
+pub(super) fn endpoint(gid: Gid, port: u16) -> Endpoint {
+    let mut endpoint = Endpoint {
+        family: family::INET6,
+        port,
+        scope: 0,
+        address: gid.0,
+    };
+    if let Some(address) = gid.to_ipv4() {
+        endpoint.family = family::INET;
+        endpoint.address = [0; 16];
+        endpoint.address[..4].copy_from_slice(&address.octets());
+    }
+    endpoint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_their_places() {
+        let v4 = |text: &str| {
+            let address: Ipv4Addr = text.parse().unwrap();
+            endpoint(Gid::from_ipv4(address), 1)
+        };
+        assert_eq!(place(&v4("0.0.0.0")), Some(Place::Any));
+        assert_eq!(place(&v4("127.3.2.1")), Some(Place::Loopback));
+        assert!(matches!(place(&v4("224.0.0.9")), Some(Place::Multicast(_))));
+        let ten = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(place(&v4("10.0.0.1")), Some(Place::At(ten)));
+        assert_eq!(place(&Endpoint::default()), None);
+        let loopback = Endpoint {
+            family: family::INET6,
+            address: Ipv6Addr::LOCALHOST.octets(),
+            ..Endpoint::default()
+        };
+        assert_eq!(place(&loopback), Some(Place::Loopback));
+    }
+}

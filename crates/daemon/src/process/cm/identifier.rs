@@ -1,0 +1,143 @@
+//! An identifier: what `struct rdma_cm_id` is to the daemon.
+
+use vrdma_cm::{ConnectionType, Ends, Link, PortSpace, ServiceId, Side};
+use vrdma_provider::cm::{Endpoint, Route, qp_type, space};
+use vrdma_switch::PortId;
+use vrdma_wire::{Bits, Gid, Mtu};
+
+use super::adapter::{Connection, Listening};
+
+/// Timeout code of acknowledgements unless the user wants another: 0.27 s, the four-fold of what a
+/// busy host may take.
+const ACK_TIMEOUT: u8 = 16;
+
+/// Hop limit of packets.
+pub(super) const HOP_LIMIT: u8 = 64;
+
+/// Where an identifier stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// Fresh.
+    Idle,
+    /// Has an address and a port.
+    Bound,
+    /// Knows the way to a peer.
+    AddressResolved,
+    /// Knows the path.
+    RouteResolved,
+    /// Waits for calls.
+    Listening,
+    /// Has called.
+    Calling,
+    /// The peer has accepted.
+    Replied,
+    /// Is called.
+    Called,
+    /// Has accepted.
+    Accepted,
+    /// Messages flow.
+    Connected,
+    /// That, or an attempt at it, is over.
+    Over,
+}
+
+/// What a user may choose before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Options {
+    pub(super) traffic_class: u8,
+    pub(super) reuse_address: bool,
+    pub(super) family_only: bool,
+    pub(super) ack_timeout: u8,
+}
+
+/// An identifier.
+#[derive(Clone, Debug)]
+pub(super) struct Identifier {
+    pub(super) channel: u64,
+    pub(super) space: u32,
+    pub(super) qp_type: u32,
+    pub(super) stage: Stage,
+    pub(super) options: Options,
+    pub(super) route: Route,
+    /// The one adapter that it is bound to.
+    pub(super) adapter: Option<PortId>,
+    /// Adapters whose port it holds.
+    pub(super) holds: Vec<PortId>,
+    pub(super) listeners: Vec<Listening>,
+    pub(super) connection: Option<Connection>,
+    pub(super) link: Link,
+    /// Of its own queue pair.
+    pub(super) local: Side,
+    /// Of the peer's.
+    pub(super) remote: Option<Side>,
+}
+
+impl Identifier {
+    pub(super) fn new(channel: u64, space: u32, qp_type: u32) -> Self {
+        Self {
+            channel,
+            space,
+            qp_type,
+            stage: Stage::Idle,
+            options: Options {
+                traffic_class: 0,
+                reuse_address: false,
+                family_only: false,
+                ack_timeout: ACK_TIMEOUT,
+            },
+            route: Route {
+                hop_limit: HOP_LIMIT,
+                ..Route::default()
+            },
+            adapter: None,
+            holds: Vec::new(),
+            listeners: Vec::new(),
+            connection: None,
+            link: Link::default(),
+            local: Side::default(),
+            remote: None,
+        }
+    }
+
+    /// Datagrams need no connection, only the peer's queue pair.
+    pub(super) fn is_datagram(&self) -> bool {
+        self.space == space::UDP || self.qp_type == qp_type::UD
+    }
+
+    pub(super) fn ends(&self) -> Ends {
+        Ends {
+            local: Gid(self.route.sgid),
+            remote: Gid(self.route.dgid),
+        }
+    }
+
+    pub(super) fn kind(&self) -> ConnectionType {
+        if self.qp_type == qp_type::UC {
+            ConnectionType::Uc
+        } else {
+            ConnectionType::Rc
+        }
+    }
+
+    /// The service of an endpoint in the identifier's port space.
+    pub(super) fn service(&self, endpoint: &Endpoint) -> ServiceId {
+        let space = if self.space == space::UDP {
+            PortSpace::Udp
+        } else {
+            PortSpace::Tcp
+        };
+        ServiceId::of_port(space, endpoint.port)
+    }
+
+    /// The path that a call proposes.
+    pub(super) fn path(&self, retry_count: u8) -> Link {
+        Link {
+            mtu: Mtu::from_code(self.route.mtu.into()).unwrap_or_default(),
+            ack_timeout: Bits::low(self.options.ack_timeout),
+            retry_count: Bits::new(retry_count).unwrap_or(Bits::MAX),
+            traffic_class: vrdma_wire::TrafficClass(self.options.traffic_class),
+            flow_label: vrdma_wire::FlowLabel::default(),
+            hop_limit: HOP_LIMIT,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The service as a whole: clients, adapters, and what goes between them.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vrdma_cm::{Outgoing, Received};
+use vrdma_provider::VERSION;
+use vrdma_provider::cm::{
+    Accept, Bind, Connect, CreateChannel, CreateId, DestroyChannel, DestroyId, Disconnect,
+    Established, EventKind, GetEvent, Greet, Greeting, IdReply, InitQp, Join, Leave, Listen,
+    Migrate, Reject, ResolveAddress, ResolveRoute, SetOption,
+};
+use vrdma_provider::daemon::{Answer, Request, send_answer, take};
+use vrdma_provider::message::{Call, Done};
+use vrdma_switch::PortId;
+use vrdma_wire::Mtu;
+
+use super::adapter::{Adapter, AdapterSpec};
+use super::client::{Client, ClientId};
+use super::desk::{Desk, Owner, Owners, Random};
+use super::happening::subject;
+
+/// Clients at a time; each is a descriptor.
+const CLIENTS_MAX: usize = 1024;
+
+/// Requests of one client that are served before others have their turn.
+const REQUESTS_A_TURN: usize = 16;
+
+/// Connection management of all process adapters.
+pub(crate) struct Service {
+    adapters: BTreeMap<PortId, Adapter>,
+    clients: BTreeMap<ClientId, Client>,
+    owners: Owners,
+    random: Random,
+    next: u32,
+    /// Datagrams may wait.
+    busy: bool,
+    /// When a manager wants its turn; looked up when one of them has moved.
+    deadline: Option<Duration>,
+}
+
+impl Service {
+    pub(crate) fn new() -> Self {
+        // The standard library's hash keys are random, which is all that is needed here.
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        Self {
+            adapters: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            owners: Owners::default(),
+            random: Random(random),
+            next: 0,
+            busy: false,
+            deadline: None,
+        }
+    }
+
+    pub(crate) fn attach(&mut self, spec: AdapterSpec) {
+        let adapter = Adapter::new(spec, self.random.next());
+        self.adapters.insert(spec.port, adapter);
+    }
+
+    /// What the adapter's connections propose from now on.
+    pub(crate) fn set_mtu(&mut self, port: PortId, mtu: Mtu) {
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            adapter.spec.mtu = mtu;
+        }
+    }
+
+    /// Forgets an adapter; its identifiers are told that it is gone.
+    pub(crate) fn detach(&mut self, port: PortId) {
+        self.adapters.remove(&port);
+        self.owners.connections.retain(|(at, _), _| *at != port);
+        self.owners.listeners.retain(|(at, _), _| *at != port);
+        let clients: Vec<ClientId> = self.clients.keys().copied().collect();
+        for client in clients {
+            self.with(client, Duration::ZERO, |desk| desk.forget_adapter(port));
+        }
+        self.distribute(Duration::ZERO);
+    }
+
+    /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused.
+    pub(crate) fn greet(&mut self, socket: OwnedFd, greeting: &Request) -> Option<ClientId> {
+        let wants = greeting.parse::<Greet>().map(|greet| greet.adapter);
+        let client = Client::new(socket, wants.unwrap_or_default());
+        let answer = self.judge(&client, greeting);
+        let welcome = answer.is_ok();
+        let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
+        if !welcome || told.is_err() {
+            return None;
+        }
+        let id = self.free_number();
+        self.clients.insert(id, client);
+        Some(id)
+    }
+
+    fn judge(&self, client: &Client, greeting: &Request) -> Result<Answer, Errno> {
+        let greet: Greet = greeting.parse().ok_or(Errno::INVAL)?;
+        if greet.version != VERSION {
+            return Err(Errno::PROTONOSUPPORT);
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            return Err(Errno::BUSY);
+        }
+        let usable = self.adapters.values();
+        let adapters = usable.filter(|adapter| client.may_use(adapter)).count();
+        if adapters == 0 {
+            return Err(Errno::NODEV);
+        }
+        let greeting = Greeting {
+            version: VERSION,
+            adapters: adapters as u32,
+        };
+        Ok(Answer::new::<Greet>(&greeting, Vec::new()))
+    }
+
+    fn free_number(&mut self) -> ClientId {
+        loop {
+            self.next = self.next.wrapping_add(1);
+            let id = ClientId(self.next);
+            if !self.clients.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// A client's socket, to be watched for requests.
+    pub(crate) fn socket(&self, client: ClientId) -> Option<BorrowedFd<'_>> {
+        self.clients
+            .get(&client)
+            .map(|client| client.socket.as_fd())
+    }
+
+    /// Answers waiting requests of a client. One that hung up or broke the protocol is gone
+    /// afterwards.
+    pub(crate) fn serve(&mut self, client: ClientId, now: Duration) {
+        for _ in 0..REQUESTS_A_TURN {
+            let Some(known) = self.clients.get(&client) else {
+                return;
+            };
+            let served = match take(known.socket.as_fd()) {
+                Ok(None) => return,
+                Ok(Some(request)) => self
+                    .with(client, now, |desk| desk.serve(&request))
+                    .unwrap_or(Ok(())),
+                Err(errno) => Err(errno),
+            };
+            if served.is_err() {
+                return self.hang_up(client, now);
+            }
+            self.distribute(now);
+        }
+    }
+
+    fn hang_up(&mut self, client: ClientId, now: Duration) {
+        self.with(client, now, |desk| desk.clear());
+        self.clients.remove(&client);
+        self.distribute(now);
+    }
+
+    /// A datagram for QP 1 of an adapter.
+    pub(crate) fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            adapter.cm.receive(received, now);
+            self.distribute(now);
+        }
+    }
+
+    /// A datagram to be sent from QP 1 of an adapter.
+    pub(crate) fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
+        if !self.busy {
+            return None;
+        }
+        let mut adapters = self.adapters.iter_mut();
+        let next = adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_outgoing()?)));
+        self.busy = next.is_some();
+        next
+    }
+
+    /// When [`Service::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    pub(crate) fn expire(&mut self, now: Duration) {
+        for adapter in self.adapters.values_mut() {
+            adapter.cm.expire(now);
+        }
+        self.distribute(now);
+    }
+
+    /// Takes what happened to whom it concerns.
+    fn distribute(&mut self, now: Duration) {
+        while let Some((port, event)) = self.next_event() {
+            let connection = (port, subject(&event));
+            let owner = self.owner(port, &event);
+            let told = owner.and_then(|owner| {
+                self.with(owner.client, now, |desk| {
+                    desk.happened(owner.id, port, &event)
+                })
+            });
+            if told.is_none()
+                && let Some(adapter) = self.adapters.get_mut(&port)
+            {
+                adapter.cm.release(connection.1, now);
+            }
+        }
+        let adapters = self.adapters.values();
+        self.deadline = adapters.filter_map(|adapter| adapter.cm.deadline()).min();
+        self.busy = true;
+    }
+
+    fn next_event(&mut self) -> Option<(PortId, vrdma_cm::Event)> {
+        let mut adapters = self.adapters.iter_mut();
+        adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_event()?)))
+    }
+
+    fn owner(&self, port: PortId, event: &vrdma_cm::Event) -> Option<Owner> {
+        use vrdma_cm::Event as E;
+        match event {
+            E::Requested(_, listener, _) | E::ResolveRequested(_, listener, _) => {
+                self.owners.listeners.get(&(port, *listener)).copied()
+            }
+            other => self
+                .owners
+                .connections
+                .get(&(port, subject(other)))
+                .copied(),
+        }
+    }
+
+    fn with<R>(
+        &mut self,
+        key: ClientId,
+        now: Duration,
+        work: impl FnOnce(&mut Desk<'_>) -> R,
+    ) -> Option<R> {
+        let mut desk = Desk {
+            key,
+            client: self.clients.get_mut(&key)?,
+            adapters: &mut self.adapters,
+            owners: &mut self.owners,
+            random: &mut self.random,
+            now,
+        };
+        Some(work(&mut desk))
+    }
+}
+
+impl Desk<'_> {
+    /// Serves a request and answers it.
+    ///
+    /// # Errors
+    /// The client does not take its answers.
+    fn serve(&mut self, request: &Request) -> Result<(), Errno> {
+        let answer = self.decide(request);
+        send_answer(self.client.socket.as_fd(), request.code(), answer)
+    }
+
+    fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {
+        let done = |()| Done {};
+        match request.code() {
+            CreateChannel::CODE => self.create_channel(),
+            DestroyChannel::CODE => self.work(request, |d, it: &DestroyChannel| {
+                d.client.remove_channel(it.channel).map(done)
+            }),
+            CreateId::CODE => self.work(request, Self::create),
+            DestroyId::CODE => self.work(request, |d, it| d.destroy(it).map(done)),
+            Bind::CODE => self.work(request, Self::bind),
+            ResolveAddress::CODE => self.work(request, |d, it| d.resolve_address(it).map(done)),
+            ResolveRoute::CODE => self.work(request, |d, it| d.resolve_route(it).map(done)),
+            Listen::CODE => self.work(request, Self::listen),
+            Connect::CODE => self.work(request, Self::connect),
+            Accept::CODE => self.work(request, |d, it| d.accept(it).map(done)),
+            Reject::CODE => self.work(request, |d, it| d.reject(it).map(done)),
+            Disconnect::CODE => self.work(request, |d, it| d.disconnect(it).map(done)),
+            Established::CODE => self.work(request, |d, it| d.established(it).map(done)),
+            InitQp::CODE => self.work(request, Self::init_qp),
+            GetEvent::CODE => self.work(request, Self::event),
+            Migrate::CODE => self.work(request, |d, it| d.migrate(it).map(done)),
+            Join::CODE => self.work(request, Self::join),
+            Leave::CODE => self.work(request, |d, it| d.leave(it).map(done)),
+            SetOption::CODE => self.work(request, |d, it| d.set_option(it).map(done)),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn work<T: Call>(
+        &mut self,
+        request: &Request,
+        work: impl FnOnce(&mut Self, &T) -> Result<T::Reply, Errno>,
+    ) -> Result<Answer, Errno> {
+        let body = request.parse::<T>().ok_or(Errno::INVAL)?;
+        let reply = work(self, &body)?;
+        Ok(Answer::new::<T>(&reply, Vec::new()))
+    }
+
+    fn create_channel(&mut self) -> Result<Answer, Errno> {
+        let (id, pipe) = self.client.add_channel()?;
+        Ok(Answer::new::<CreateChannel>(&IdReply { id }, vec![pipe]))
+    }
+
+    /// The client is gone.
+    fn clear(&mut self) {
+        let ids: Vec<u64> = self.client.identifiers.keys().copied().collect();
+        for id in ids {
+            // One that a listener took along is gone already.
+            let _gone = self.destroy(&DestroyId { id });
+        }
+    }
+
+    fn forget_adapter(&mut self, port: PortId) {
+        let mut hit = Vec::new();
+        for (id, identifier) in &mut self.client.identifiers {
+            identifier.holds.retain(|held| *held != port);
+            identifier.listeners.retain(|(at, _)| *at != port);
+            if identifier.adapter == Some(port) {
+                identifier.connection = None;
+                hit.push(*id);
+            }
+        }
+        for id in hit {
+            self.tell(id, EventKind::DeviceRemoval);
+        }
+    }
+}
