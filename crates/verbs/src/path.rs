@@ -40,16 +40,20 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// The answer for `route`, asked for if there is none of this epoch.
+    /// The answer for `route`, asked for if there is none of this epoch; `None` without a route.
     #[inline]
-    pub(crate) fn of(kept: &mut Option<Self>, route: &Route, paths: &mut impl Paths) -> Pace {
+    pub(crate) fn of(
+        kept: &mut Option<Self>,
+        route: impl FnOnce() -> Option<Route>,
+        paths: &mut impl Paths,
+    ) -> Option<Pace> {
         let epoch = paths.epoch();
         match kept {
-            Some(known) if known.epoch == epoch => known.pace,
+            Some(known) if known.epoch == epoch => Some(known.pace),
             _ => {
-                let pace = paths.pace(route);
+                let pace = paths.pace(&route()?);
                 *kept = Some(Self { epoch, pace });
-                pace
+                Some(pace)
             }
         }
     }

@@ -10,6 +10,15 @@ use crate::shared::Shared;
 use crate::time::Time;
 
 impl<R: Clone> Hca<R> {
+    /// A peer's adapter says that packets of a queue pair of ours meet congestion.
+    pub(super) fn take_notification(&mut self, qpn: Qpn, now: Time) {
+        self.shared.counters.congestion_received += 1;
+        let qp = self.slot_of(qpn).and_then(|id| self.qps.get_mut(id.0));
+        if let Some(qp) = qp.filter(|qp| qp.qpn == qpn && qp.is_connected() && qp.receives()) {
+            qp.slow_down(now);
+        }
+    }
+
     /// The peer of a queue pair is to hear that its packets met congestion.
     pub(super) fn owe_mark(&mut self, qpn: Qpn, marked: bool, now: Time) {
         if !marked {
@@ -26,7 +35,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    pub(super) fn next_reply(&mut self, shared: &mut Shared<R>, _now: Time) -> Option<Reply<R>> {
+    pub(super) fn next_reply(&mut self, shared: &mut Shared<R>, now: Time) -> Option<Reply<R>> {
         if core::mem::take(&mut self.responder.replies.congestion) {
             shared.counters.congestion_sent += 1;
             return Some(Reply::Congestion {
@@ -34,6 +43,9 @@ impl<R: Clone> Qp<R> {
                 source: self.qpn,
                 destination: self.attr.dest_qpn,
             });
+        }
+        if self.responder.replies.begins_with_data() && !self.pays_for_data(now) {
+            return None;
         }
         let piece = self.next_piece(shared)?;
         Some(Reply::Response {

@@ -155,7 +155,7 @@ impl<R: Clone> Hca<R> {
                 self.respond(response, source, memory, now);
                 self.owe_mark(response.destination, arrival.marked, now);
             }
-            Content::Congestion(_) => self.shared.counters.congestion_received += 1,
+            Content::Congestion(qpn) => self.take_notification(*qpn, now),
         }
     }
 
@@ -185,12 +185,14 @@ impl<R: Clone> Hca<R> {
             };
             qp.scheduled.answering = false;
             let reply = qp.next_reply(&mut self.shared, now);
+            if reply.is_none() {
+                qp.reschedule_timer(&mut self.schedule);
+                continue;
+            }
             if !qp.responder.replies.is_empty() {
                 self.schedule.make_answering(id, &mut qp.scheduled);
             }
-            if reply.is_some() {
-                return reply;
-            }
+            return reply;
         }
         None
     }

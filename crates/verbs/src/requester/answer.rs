@@ -6,12 +6,13 @@ use crate::buffers::{Carried, MoveError};
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};
 use crate::qp::Qp;
+use crate::requester::Pending;
+use crate::requester::awaited::Hole;
 use crate::requester::start::ATOMIC_BYTES;
-use crate::requester::{Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
 use crate::unit::{Nak, Response, ResponseBody};
-use crate::work::{Status, WcOp};
+use crate::work::{SendOp, Status};
 
 impl<R: Clone> Hca<R> {
     /// Takes in the answer to a request unit. `source` is where READ data is: in the memory of the
@@ -46,7 +47,7 @@ impl<R> Qp<R> {
     #[inline]
     fn awaits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
         let requester = &self.requester;
-        let outstanding = requester.next.since(requester.unacked);
+        let outstanding = requester.sent.since(requester.settled);
         self.sends()
             && self.qpn == response.destination
             && self.is_peer(
@@ -55,7 +56,7 @@ impl<R> Qp<R> {
                 response.route.dgid,
                 shared,
             )
-            && response.psn.since(requester.unacked) < outstanding
+            && response.psn.since(requester.settled) < outstanding
     }
 
     /// Whether a unit was sent by the other end of this connection to this end.
@@ -102,26 +103,45 @@ impl<R: Clone> Answer<'_, R> {
         self.reached(self.psn.plus(1));
     }
 
-    /// Whether everything before `limit` is answered; otherwise the requester has gone back.
+    /// The peer has executed everything before `limit`. True if all of that is finished and the
+    /// connection goes on.
     fn reached(&mut self, limit: Psn) -> bool {
-        let reached = self.qp.requester.acknowledge_before(limit);
+        let requester = &mut self.qp.requester;
+        // Nobody acknowledges part of a READ.
+        let limit = requester
+            .awaiting
+            .hole_at(limit)
+            .map_or(limit, |hole| hole.begin);
+        requester.advance(limit, self.now);
+        self.pass(limit);
         self.qp.settle(self.shared);
-        if !reached && self.qp.sends() {
-            self.qp.go_back_once(self.shared);
+        self.qp.sends() && self.qp.requester.settled == limit
+    }
+
+    /// Data that should have come before this answer is asked for again.
+    fn pass(&mut self, psn: Psn) {
+        let requester = &mut self.qp.requester;
+        let had_lost = requester.awaiting.has_lost();
+        requester.awaiting.pass(psn);
+        if requester.awaiting.has_lost() && !had_lost {
+            self.shared.counters.retries += 1;
+            requester.wire_lost();
         }
-        reached && self.qp.sends()
     }
 
     fn gap(&mut self) {
         self.shared.counters.sequence_naks_received += 1;
-        if self.reached(self.psn) {
+        self.reached(self.psn);
+        if self.qp.sends() && self.qp.requester.unacked == self.psn {
             self.qp.go_back_once(self.shared);
         }
     }
 
     fn not_ready(&mut self, code: u8) {
         self.shared.counters.rnr_naks_received += 1;
-        if self.reached(self.psn) {
+        let waits = self.qp.requester.rnr_until.is_some();
+        self.reached(self.psn);
+        if !waits && self.qp.sends() && self.qp.requester.unacked == self.psn {
             self.qp.wait_for_receiver(code, self.now, self.shared);
         }
     }
@@ -131,82 +151,107 @@ impl<R: Clone> Answer<'_, R> {
         self.fail_at_psn(status);
     }
 
+    /// The request at the PSN fails, once those before it are finished.
     fn fail_at_psn(&mut self, status: Status) {
-        if self.reached(self.psn) {
-            self.qp.fail_oldest(status, self.shared);
+        self.reached(self.psn);
+        let requester = &self.qp.requester;
+        let refused = requester.holding(self.psn);
+        if let Some(index) = refused.filter(|_| requester.unacked == self.psn) {
+            self.fail_request(index, status);
         }
     }
 
-    /// The oldest request, when it is the one whose data the PSN names.
-    fn reader(&self) -> Option<&Pending<R>> {
-        let requester = &self.qp.requester;
-        let awaited = requester.awaited.front()?;
-        let oldest = requester.queue.front()?;
-        (awaited.begin == self.psn && oldest.phase == Phase::Started).then_some(oldest)
+    /// Nothing behind the request is sent any more.
+    fn fail_request(&mut self, index: usize, status: Status) {
+        self.qp.requester.cursor = index;
+        self.qp.fail_at_cursor(status, self.shared);
     }
 
     fn data<M: Memory<Region = R>>(&mut self, data: Carried<'_, R, M>, memory: &M) {
-        if !self.reached(self.psn) {
-            return;
-        }
-        let Some(reader) = self
-            .reader()
-            .filter(|oldest| oldest.wr.op.completes_as() == WcOp::Read)
-        else {
-            self.shared.counters.drops.stale_response += 1;
+        let Some((index, hole)) = self.awaited(|op| matches!(op, SendOp::Read(_))) else {
             return;
         };
-        let stored = self
-            .placed(reader, data.length())
-            .and_then(|(offset, end)| {
-                let to = (&reader.wr.sges[..], offset);
-                let moved = self.shared.scatter(self.qp.spec.pd, to, data, memory);
-                moved.map(|()| end).map_err(read_status)
-            });
-        self.stored(stored);
+        let reader = &self.qp.requester.queue[index];
+        let placed = self.placed(reader, hole, data.length());
+        if let Ok((_, end)) = placed
+            && !self.qp.requester.awaiting.takes(&hole, self.psn, end)
+        {
+            self.shared.counters.drops.stale_response += 1;
+            return;
+        }
+        let stored = placed.and_then(|(offset, end)| {
+            let to = (&reader.wr.sges[..], offset);
+            let moved = self.shared.scatter(self.qp.spec.pd, to, data, memory);
+            moved.map(|()| end).map_err(read_status)
+        });
+        self.stored(stored, index);
+    }
+
+    /// The request whose data the PSN names, when it is still missing. Everything before that
+    /// request was executed.
+    fn awaited(&mut self, wanted: impl Fn(&SendOp<R>) -> bool) -> Option<(usize, Hole)> {
+        if let Some(hole) = self.qp.requester.awaiting.hole_at(self.psn) {
+            self.qp.requester.advance(hole.begin, self.now);
+            self.pass(self.psn);
+            self.qp.settle(self.shared);
+            let index = self.qp.requester.holding(self.psn);
+            let right = index.filter(|index| wanted(&self.qp.requester.queue[*index].wr.op));
+            if let Some(index) = right {
+                return Some((index, hole));
+            }
+        }
+        self.shared.counters.drops.stale_response += 1;
+        None
     }
 
     /// Data has reached its place up to a PSN, or could not.
-    fn stored(&mut self, stored: Result<Psn, Status>) {
+    fn stored(&mut self, stored: Result<Psn, Status>, index: usize) {
         match stored {
             Ok(end) => {
-                self.qp.requester.take_awaited(end);
+                let requester = &mut self.qp.requester;
+                let had_lost = requester.awaiting.has_lost();
+                requester.awaiting.take(self.psn, end);
+                if requester.awaiting.has_lost() && !had_lost {
+                    self.shared.counters.retries += 1;
+                    requester.wire_lost();
+                }
+                if requester.unacked.is_before(end) {
+                    requester.advance(end, self.now);
+                } else {
+                    requester.wire_answered(0, self.now);
+                }
                 self.qp.settle(self.shared);
             }
-            Err(status) => self.qp.fail_oldest(status, self.shared),
+            Err(status) => self.fail_request(index, status),
         }
     }
 
     /// Where `bytes` of READ data go in the message, and the PSN after them. Data must fill whole
     /// packets or end the message, and must not be more than was asked for.
-    fn placed(&self, reader: &Pending<R>, bytes: u64) -> Result<(u32, Psn), Status> {
+    fn placed(&self, reader: &Pending<R>, hole: Hole, bytes: u64) -> Result<(u32, Psn), Status> {
         let mtu = self.qp.attr.path_mtu;
         let offset = self.psn.since(reader.first) * mtu.bytes();
         let length = u32::try_from(bytes).map_err(|_| Status::BadResp)?;
         let ends = u64::from(offset) + bytes == u64::from(reader.length);
         let whole = length > 0 && length % mtu.bytes() == 0;
         let end = self.psn.plus(mtu.packets(length));
-        let asked = self.qp.requester.awaited.front();
-        let fits = asked.is_some_and(|read| !read.end.is_before(end));
+        let fits = !hole.end.is_before(end);
         (fits && (ends || whole))
             .then_some((offset, end))
             .ok_or(Status::BadResp)
     }
 
     fn word<M: Memory<Region = R>>(&mut self, old: u64, memory: &M) {
-        if !self.reached(self.psn) {
-            return;
-        }
-        let Some(reader) = self.reader().filter(|oldest| oldest.wr.op.is_atomic()) else {
-            self.shared.counters.drops.stale_response += 1;
+        let Some((index, _)) = self.awaited(SendOp::is_atomic) else {
             return;
         };
+        let reader = &self.qp.requester.queue[index];
         debug_assert_eq!(reader.length, ATOMIC_BYTES);
         let (pd, bytes) = (self.qp.spec.pd, old.to_le_bytes());
         let to = (&reader.wr.sges[..], 0);
         let stored = self.shared.scatter_bytes(pd, to, &bytes, memory);
         let end = self.psn.plus(1);
-        self.stored(stored.map(|()| end).map_err(read_status));
+        self.stored(stored.map(|()| end).map_err(read_status), index);
     }
 }
 

@@ -6,39 +6,57 @@ use crate::attr::QpState;
 use crate::qp::Qp;
 use crate::requester::{Phase, Requester};
 use crate::shared::Shared;
+use crate::time::Time;
 use crate::work::{Output, Status};
 
 impl<R> Requester<R> {
-    /// Everything before `limit` is answered, as any later answer implies (IBTA 9.7.3.1). False when
-    /// a READ or atomic comes before: its response was lost.
-    pub(super) fn acknowledge_before(&mut self, limit: Psn) -> bool {
-        let oldest = self.awaited.front().map(|read| read.begin);
-        let lost = oldest.filter(|begin| begin.is_before(limit));
-        let reached = lost.unwrap_or(limit);
-        if reached != self.unacked {
-            self.unacked = reached;
-            self.note_progress();
+    /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3.1).
+    #[inline]
+    pub(super) fn advance(&mut self, limit: Psn, now: Time) {
+        if !self.unacked.is_before(limit) {
+            return;
         }
-        lost.is_none()
-    }
-
-    /// The awaited data up to `end` is here.
-    pub(super) fn take_awaited(&mut self, end: Psn) {
-        self.unacked = end;
-        self.note_progress();
-        if let Some(read) = self.awaited.front_mut() {
-            read.begin = end;
-            if read.begin == read.end {
-                self.awaited.pop_front();
-            }
-        }
-    }
-
-    fn note_progress(&mut self) {
-        self.retries = 0;
+        let packets = limit.since(self.unacked);
+        self.unacked = limit;
         self.gone_back = false;
-        self.rnr_retries = 0;
-        self.deadline = None;
+        if self.next.is_before(limit) {
+            self.next = limit;
+            self.find_cursor();
+        }
+        self.wire_answered(packets, now);
+    }
+
+    /// Compares what is finished with what was: progress gives all patience back.
+    pub(super) fn note_settled(&mut self) {
+        let missing = self.awaiting.first_missing();
+        let settled = match missing.filter(|psn| psn.is_before(self.unacked)) {
+            Some(psn) => psn,
+            None => self.unacked,
+        };
+        if settled != self.settled {
+            self.settled = settled;
+            self.retries = 0;
+            self.rnr_retries = 0;
+            self.deadline = None;
+        }
+    }
+
+    /// Puts the cursor to the request that `next` lies in, or behind all that were sent.
+    pub(super) fn find_cursor(&mut self) {
+        let next = self.next;
+        let passed = self.queue.iter().take_while(|pending| match pending.phase {
+            Phase::Started => next.since(pending.first) >= pending.packets,
+            Phase::Done => true,
+            Phase::Posted | Phase::Failed(_) => false,
+        });
+        self.cursor = passed.count();
+    }
+
+    /// The started request that holds a PSN, by index.
+    pub(super) fn holding(&self, psn: Psn) -> Option<usize> {
+        self.queue.iter().position(|pending| {
+            pending.phase == Phase::Started && psn.since(pending.first) < pending.packets
+        })
     }
 
     /// What became of the oldest request, once that is known.
@@ -47,7 +65,7 @@ impl<R> Requester<R> {
         match oldest.phase {
             Phase::Posted => None,
             Phase::Started => {
-                (self.unacked.since(oldest.first) >= oldest.packets).then_some(Ok(()))
+                (self.settled.since(oldest.first) >= oldest.packets).then_some(Ok(()))
             }
             Phase::Done => Some(Ok(())),
             Phase::Failed(status) => Some(Err(status)),
@@ -58,6 +76,7 @@ impl<R> Requester<R> {
 impl<R> Qp<R> {
     /// Completes what is finished, oldest first.
     pub(crate) fn settle(&mut self, shared: &mut Shared<R>) {
+        self.requester.note_settled();
         while let Some(outcome) = self.requester.oldest_outcome() {
             match outcome {
                 Ok(()) => self.succeed_oldest(shared),
@@ -68,10 +87,9 @@ impl<R> Qp<R> {
     }
 
     fn succeed_oldest(&mut self, shared: &mut Shared<R>) {
-        let Some(done) = self.requester.queue.pop_front() else {
+        let Some(done) = self.requester.queue.front() else {
             return;
         };
-        self.requester.cursor = self.requester.cursor.saturating_sub(1);
         let wanted = done.wr.signaled || self.spec.signal_all;
         let completion = wanted.then(|| {
             let mut completion =
@@ -79,6 +97,8 @@ impl<R> Qp<R> {
             completion.byte_len = done.length;
             completion
         });
+        self.requester.queue.pop_front();
+        self.requester.cursor = self.requester.cursor.saturating_sub(1);
         shared.emit(Output::SendDone {
             qp: self.id,
             cq: self.spec.send_cq,

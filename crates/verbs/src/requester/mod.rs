@@ -1,30 +1,36 @@
 //! The requester: send work requests become units, responses become completions.
 //!
 //! ```text
-//!   queue    oldest ──────────────────────────────► newest
-//!            [ answered in part ][ sent ][ cursor ][ posted ]
-//!   PSNs            ▲                     ▲
-//!                unacked                 next
+//!   queue    oldest ──────────────────────────────────────► newest
+//!            [ answered in part ][ sent ][ cursor ][ sent before ][ posted ]
+//!   PSNs        ▲        ▲                 ▲                     ▲
+//!            settled  unacked             next                  sent
 //! ```
 //!
-//! Requests complete strictly in order. Going back sets `next` to `unacked` and the cursor to the
-//! oldest request; a unit's place in its message follows from its PSN. Answers are believed for
-//! PSNs in `unacked..next` only, so an answer to a unit that is about to be sent again is ignored,
-//! and the responder answers the copy.
+//! Requests complete strictly in order, up to `settled`. Before `unacked` the peer has executed
+//! everything, but data of READs and atomics may be missing: that is in [`Awaiting`]. Going back sets
+//! `next` to `unacked` and the cursor to the request there; a unit's place in its message follows from
+//! its PSN. Answers are believed for PSNs in `settled..sent`; one to a unit that is about to be sent
+//! again makes that unnecessary.
 
 mod answer;
+mod awaited;
 mod complete;
 mod post;
+mod rate;
 mod retry;
 mod start;
 mod transmit;
 mod wire;
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use vrdma_wire::Psn;
 
+pub(crate) use awaited::Awaiting;
 pub use post::SEND_WINDOW;
+pub(crate) use wire::Wire;
 
 use crate::attr::QpState;
 use crate::path::Known;
@@ -59,15 +65,6 @@ pub(crate) struct Pending<R> {
     pub(crate) packets: u32,
 }
 
-/// PSNs of a READ or atomic request that waits for its response.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Awaited {
-    /// Next PSN to come.
-    pub(crate) begin: Psn,
-    /// One after the last.
-    pub(crate) end: Psn,
-}
-
 /// Whether somebody waits for the send queue to drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Drain {
@@ -84,10 +81,14 @@ pub(crate) struct Requester<R> {
     pub(crate) cursor: usize,
     /// PSN of the next unit.
     pub(crate) next: Psn,
-    /// First PSN without an answer.
+    /// First PSN that the peer is not known to have executed.
     pub(crate) unacked: Psn,
-    /// Bounded by `max_rd_atomic`.
-    pub(crate) awaited: VecDeque<Awaited>,
+    /// One after the newest PSN that was ever sent.
+    pub(crate) sent: Psn,
+    /// First PSN whose request is not finished, when that was last looked at.
+    pub(crate) settled: Psn,
+    /// READs and atomics without all of their data; bounded by `max_rd_atomic`.
+    pub(crate) awaiting: Awaiting,
     /// Times gone back since the last progress.
     pub(crate) retries: u8,
     /// Went back because of an answer, and nothing has come of it yet.
@@ -101,6 +102,8 @@ pub(crate) struct Requester<R> {
     pub(crate) drain: Drain,
     /// Where the peer is.
     pub(crate) known: Option<Known>,
+    /// Present once the peer has been behind a wire.
+    pub(crate) wire: Option<Box<Wire>>,
 }
 
 impl<R> Default for Requester<R> {
@@ -110,7 +113,9 @@ impl<R> Default for Requester<R> {
             cursor: 0,
             next: Psn::default(),
             unacked: Psn::default(),
-            awaited: VecDeque::new(),
+            sent: Psn::default(),
+            settled: Psn::default(),
+            awaiting: Awaiting::default(),
             retries: 0,
             gone_back: false,
             rnr_retries: 0,
@@ -118,6 +123,7 @@ impl<R> Default for Requester<R> {
             deadline: None,
             drain: Drain::Quiet,
             known: None,
+            wire: None,
         }
     }
 }
@@ -127,6 +133,8 @@ impl<R> Requester<R> {
     pub(crate) fn start(&mut self, psn: Psn) {
         self.next = psn;
         self.unacked = psn;
+        self.sent = psn;
+        self.settled = psn;
     }
 
     /// SQD: an event is wanted, or not.
@@ -146,8 +154,11 @@ impl<R> Requester<R> {
     /// Nothing is outstanding any more.
     pub(crate) fn rest(&mut self) {
         self.cursor = 0;
-        self.unacked = self.next;
-        self.awaited.clear();
+        self.next = self.sent;
+        self.unacked = self.sent;
+        self.settled = self.sent;
+        self.awaiting.clear();
+        self.wire = None;
         self.retries = 0;
         self.gone_back = false;
         self.rnr_retries = 0;
@@ -155,10 +166,20 @@ impl<R> Requester<R> {
         self.deadline = None;
     }
 
-    /// Every unit sent has been answered.
+    /// Every unit that was sent, since going back, has been answered.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {
-        self.unacked == self.next
+        self.unacked == self.next && self.awaiting.is_empty()
+    }
+
+    /// When something is due without anything else happening.
+    #[inline]
+    fn wake_at(&self) -> Option<Time> {
+        if self.rnr_until.is_some() {
+            return self.rnr_until;
+        }
+        let wire = self.wire_deadline();
+        self.deadline.into_iter().chain(wire).min()
     }
 
     /// No message is under way; posted ones may wait.
@@ -167,14 +188,14 @@ impl<R> Requester<R> {
     }
 
     fn wants_to_send(&self) -> bool {
-        self.rnr_until.is_none() && self.cursor < self.queue.len()
+        self.rnr_until.is_none() && (self.cursor < self.queue.len() || self.awaiting.has_lost())
     }
 
     /// Gives back memory that a burst left behind.
     pub(crate) fn trim(&mut self) {
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
-            self.awaited = VecDeque::new();
+            self.awaiting.clear();
         }
     }
 }
@@ -210,8 +231,7 @@ impl<R> Qp<R> {
 
     #[inline]
     pub(crate) fn reschedule_timer(&mut self, schedule: &mut Schedule) {
-        let requester = &self.requester;
-        if let Some(deadline) = requester.rnr_until.or(requester.deadline) {
+        if let Some(deadline) = self.requester.wake_at() {
             schedule.wake_by(self.id, &mut self.scheduled, deadline);
         }
     }

@@ -43,17 +43,21 @@ impl<R: Clone> Hca<R> {
             qp.scheduled.timer = None;
             qp.expire(now, &mut self.shared);
             qp.reschedule(&mut self.schedule);
+            if !qp.responder.replies.is_empty() {
+                self.schedule.make_answering(id, &mut qp.scheduled);
+            }
         }
     }
 }
 
 impl<R> Requester<R> {
-    /// Everything without an answer is sent again.
+    /// Everything that the peer is not known to have executed is sent again.
     pub(crate) fn rewind(&mut self) {
         self.next = self.unacked;
-        self.cursor = 0;
-        self.awaited.clear();
+        self.find_cursor();
+        self.awaiting.forget_from(self.unacked);
         self.deadline = None;
+        self.wire_rewound();
     }
 }
 
@@ -81,6 +85,7 @@ impl<R> Qp<R> {
     /// second attempt be lost too, time runs out.
     pub(crate) fn go_back_once(&mut self, shared: &mut Shared<R>) {
         if !core::mem::replace(&mut self.requester.gone_back, true) {
+            self.requester.wire_gap();
             self.go_back(shared);
         }
     }
@@ -107,16 +112,31 @@ impl<R> Qp<R> {
     }
 
     fn expire(&mut self, now: Time, shared: &mut Shared<R>) {
+        self.requester.wire_released();
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.requester.rnr_until) {
             self.requester.rnr_until = None;
         } else if due(self.requester.deadline) {
             shared.counters.timeouts += 1;
             self.requester.gone_back = false;
+            self.requester.awaiting.lose_all();
             self.go_back(shared);
+        } else if self.requester.takes_probe(now) {
+            shared.counters.retries += 1;
+            self.probe(now);
         } else if self.requester.deadline.is_none() {
             self.trim();
         }
+    }
+
+    /// Nothing has come back for too long: sends the oldest unanswered unit again, long before the
+    /// local ACK time-out, whose time goes on.
+    fn probe(&mut self, now: Time) {
+        let deadline = self.requester.deadline;
+        self.requester.awaiting.lose_all();
+        self.requester.rewind();
+        self.requester.deadline = deadline;
+        self.start_timer(now);
     }
 
     /// Gives back memory of queues that are empty.

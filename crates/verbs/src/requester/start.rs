@@ -115,7 +115,7 @@ impl<R: Clone> Qp<R> {
     /// A fence waits for READs and atomics; an invalidation for everything older, because a unit
     /// sent again looks its buffers up again (IBTA 10.8.3.3).
     fn has_to_wait(&self, wr: &SendWr<R>) -> bool {
-        let fenced = wr.fence && !self.requester.awaited.is_empty();
+        let fenced = wr.fence && !self.requester.awaiting.is_empty();
         let invalidates = matches!(wr.op, SendOp::LocalInvalidate(_));
         fenced || (invalidates && !self.requester.is_answered())
     }

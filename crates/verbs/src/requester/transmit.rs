@@ -1,17 +1,17 @@
 //! Cutting messages into units.
 
-use vrdma_wire::{Mtu, Qkey};
+use vrdma_wire::{Mtu, Psn, Qkey};
 
-use crate::attr::QpState;
+use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
 use crate::path::{Known, Pace, Paths};
 use crate::qp::Qp;
 use crate::requester::start::Start;
-use crate::requester::{Awaited, Pending, Phase};
+use crate::requester::{Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail, Route};
+use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail};
 use crate::work::{Remote, SendOp, SendWr, Status};
 
 /// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
@@ -21,7 +21,7 @@ const PSN_WINDOW: u32 = 1 << 22;
 /// What the request at the cursor leads to.
 enum Step {
     /// A unit goes out.
-    Unit(Cut, Route),
+    Unit(Cut),
     /// Look at the cursor again.
     Again,
     /// Nothing can go out now.
@@ -33,6 +33,9 @@ enum Step {
 /// Where a unit lies in its message.
 #[derive(Clone, Copy)]
 struct Cut {
+    /// Index of the request.
+    index: usize,
+    psn: Psn,
     offset: u32,
     length: u32,
     packets: u32,
@@ -64,6 +67,7 @@ impl<R: Clone> Hca<R> {
     /// one on this host a unit has at most `unit_bytes` rounded down to whole packets, but at least
     /// one packet; on a wire it is one packet. Requests that fail on our side, and those that need
     /// no unit, are dealt with on the way.
+    #[inline(never)]
     pub fn poll_transmit(
         &mut self,
         id: QpId,
@@ -79,7 +83,7 @@ impl<R: Clone> Hca<R> {
         };
         let unit = qp.transmit(&mut self.shared, &mut turn);
         if let Some(unit) = &unit {
-            qp.note_sent(unit.packets, &mut self.shared, now);
+            qp.note_sent(unit, &mut self.shared, now);
             qp.reschedule(&mut self.schedule);
         } else {
             qp.reschedule_timer(&mut self.schedule);
@@ -89,7 +93,7 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    /// The unit at the cursor, which stays there.
+    /// The next unit: what was lost of a READ or atomic, else the one at the cursor.
     fn transmit<P: Paths>(
         &mut self,
         shared: &mut Shared<R>,
@@ -97,8 +101,8 @@ impl<R: Clone> Qp<R> {
     ) -> Option<Request<R>> {
         loop {
             match self.step(shared, turn) {
-                Ok(Step::Unit(cut, route)) => match self.payload(shared, cut) {
-                    Ok(payload) => return Some(self.unit(cut, route, payload)),
+                Ok(Step::Unit(cut)) => match self.payload(shared, cut) {
+                    Ok(payload) => return self.unit(cut, shared, payload),
                     Err(status) => self.fail_at_cursor(status, shared),
                 },
                 Ok(Step::Again) => {}
@@ -119,6 +123,11 @@ impl<R: Clone> Qp<R> {
     ) -> Result<Step, Status> {
         if !self.sends() || self.requester.rnr_until.is_some() {
             return Ok(Step::Idle);
+        }
+        if self.requester.awaiting.has_lost()
+            && let Some(again) = self.ask_again(shared, turn)
+        {
+            return Ok(again);
         }
         let Some(pending) = self.requester.queue.get(self.requester.cursor) else {
             return Ok(Step::Idle);
@@ -158,29 +167,36 @@ impl<R: Clone> Qp<R> {
         shared: &Shared<R>,
         turn: &mut Turn<'_, P>,
     ) -> Result<Step, Status> {
-        let pending = &self.requester.queue[self.requester.cursor];
-        let address = match &pending.wr.datagram {
-            Some(datagram) if !self.is_connected() => &datagram.address,
-            _ => &self.attr.address,
-        };
-        let Some(route) = shared.route(address) else {
+        let index = self.requester.cursor;
+        let address = self.address_of(index);
+        if shared.gid(address.sgid_index).is_none() {
+            return Ok(Step::NoRoute);
+        }
+        if !self.is_connected() {
+            let length = self.requester.queue[index].length;
+            return Ok(Step::Unit(Cut::whole(length, index, self.requester.next)));
+        }
+        let route = || shared.route(&self.attr.address);
+        let Some(pace) = Known::of(&mut self.requester.known, route, turn.paths) else {
             return Ok(Step::NoRoute);
         };
-        let cut = if self.is_connected() {
-            let pace = Known::of(&mut self.requester.known, &route, turn.paths);
-            self.cut(pace, turn.unit_bytes)
-        } else {
-            Some(Cut::whole(pending.length))
-        };
-        Ok(cut.map_or(Step::Idle, |cut| Step::Unit(cut, route)))
+        Ok(self.cut(pace, turn).map_or(Step::Idle, Step::Unit))
+    }
+
+    /// Where a request goes.
+    fn address_of(&self, index: usize) -> &Address {
+        match &self.requester.queue[index].wr.datagram {
+            Some(datagram) if !self.is_connected() => &datagram.address,
+            _ => &self.attr.address,
+        }
     }
 
     /// The next unit of a connection, if the window has room for it.
-    fn cut(&self, pace: Pace, unit_bytes: u32) -> Option<Cut> {
+    fn cut<P>(&mut self, pace: Pace, turn: &Turn<'_, P>) -> Option<Cut> {
         let requester = &self.requester;
         let pending = &requester.queue[requester.cursor];
         let answered = pending.wr.op.is_read_or_atomic();
-        if answered && requester.awaited.len() >= usize::from(self.attr.max_rd_atomic) {
+        if answered && requester.awaiting.len() >= usize::from(self.attr.max_rd_atomic) {
             return None;
         }
         let mtu = self.attr.path_mtu;
@@ -188,12 +204,14 @@ impl<R: Clone> Qp<R> {
         let offset = at * mtu.bytes();
         let left = pending.length - offset;
         let longest = match pace {
-            Pace::Local => whole_packets(mtu, unit_bytes),
+            Pace::Local => whole_packets(mtu, turn.unit_bytes),
             Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
             Pace::Wire => mtu.bytes(),
         };
         let length = left.min(longest);
         let mut cut = Cut {
+            index: requester.cursor,
+            psn: requester.next,
             offset,
             length,
             packets: mtu.packets(length),
@@ -201,21 +219,44 @@ impl<R: Clone> Qp<R> {
             last: length == left,
             ack: true,
         };
-        match pace {
-            Pace::Local => {
-                let outstanding = requester.next.since(requester.unacked);
-                (outstanding + cut.packets <= PSN_WINDOW).then_some(cut)
-            }
-            Pace::Wire => {
-                cut.ack = self.fit_window(cut.packets, cut.last)?;
-                Some(cut)
-            }
+        if requester.next.since(requester.settled) + cut.packets > PSN_WINDOW {
+            return None;
         }
+        if pace == Pace::Wire {
+            let ack = self.fit_window(cut.packets, cut.last, turn.now)?;
+            cut.ack = ack || answered;
+        }
+        Some(cut)
     }
 
-    fn unit(&self, cut: Cut, route: Route, payload: Payload<R>) -> Request<R> {
-        let requester = &self.requester;
-        let Pending { wr, length, .. } = &requester.queue[requester.cursor];
+    /// A request for what was lost of a READ or atomic.
+    fn ask_again<P>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
+        let hole = self.requester.awaiting.first_lost()?;
+        if shared.gid(self.attr.address.sgid_index).is_none() {
+            return Some(Step::NoRoute);
+        }
+        let index = self.requester.holding(hole.begin)?;
+        let pending = &self.requester.queue[index];
+        let mtu = self.attr.path_mtu.bytes();
+        let at = hole.begin.since(pending.first);
+        let packets = hole.end.since(hole.begin);
+        let offset = at * mtu;
+        let cut = Cut {
+            index,
+            psn: hole.begin,
+            offset,
+            length: (pending.length - offset).min(packets * mtu),
+            packets,
+            first: at == 0,
+            last: at + packets >= pending.packets,
+            ack: true,
+        };
+        self.start_timer(turn.now);
+        Some(Step::Unit(cut))
+    }
+
+    fn unit(&self, cut: Cut, shared: &Shared<R>, payload: Payload<R>) -> Option<Request<R>> {
+        let Pending { wr, length, .. } = &self.requester.queue[cut.index];
         let answered = wr.op.is_read_or_atomic();
         let datagram = wr.datagram.filter(|_| !self.is_connected());
         let op = match datagram {
@@ -224,12 +265,12 @@ impl<R: Clone> Qp<R> {
             },
             None => request_op(wr, cut, *length),
         };
-        Request {
-            route,
+        Some(Request {
+            route: shared.route(self.address_of(cut.index))?,
             service: self.spec.qp_type.service(),
             source: self.qpn,
             destination: datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn),
-            psn: self.requester.next,
+            psn: cut.psn,
             packets: cut.packets,
             first: cut.first || answered,
             last: cut.last || answered,
@@ -238,11 +279,11 @@ impl<R: Clone> Qp<R> {
             solicited: wr.solicited && cut.last && !answered,
             ack_request: cut.ack && self.is_reliable(),
             payload,
-        }
+        })
     }
 
     fn payload(&self, shared: &Shared<R>, cut: Cut) -> Result<Payload<R>, Status> {
-        let wr = &self.requester.queue[self.requester.cursor].wr;
+        let wr = &self.requester.queue[cut.index].wr;
         if wr.op.is_read_or_atomic() {
             return Ok(Payload::default());
         }
@@ -266,28 +307,38 @@ impl<R: Clone> Qp<R> {
     }
 
     /// The cursor moves past a unit. Where nobody answers, it is done with that.
-    fn note_sent(&mut self, packets: u32, shared: &mut Shared<R>, now: Time) {
-        let answered = self.is_reliable();
+    fn note_sent(&mut self, unit: &Request<R>, shared: &mut Shared<R>, now: Time) {
+        let end = unit.psn.plus(unit.packets);
         let requester = &mut self.requester;
-        let pending = &mut requester.queue[requester.cursor];
-        let begin = requester.next;
-        let end = begin.plus(packets);
+        if unit.psn != requester.next {
+            requester.awaiting.asked_again(unit.psn, requester.next);
+            return;
+        }
+        let pending = &requester.queue[requester.cursor];
         requester.next = end;
         requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
-        if !answered {
-            requester.unacked = end;
-            return self.settle(shared);
+        if unit.op.is_read_or_atomic() {
+            requester.awaiting.push(unit.psn, end);
         }
-        if pending.wr.op.is_read_or_atomic() {
-            requester.awaited.push_back(Awaited { begin, end });
+        self.note_on_wire(end, unit.ack_request, now);
+        let requester = &mut self.requester;
+        if requester.sent.is_before(end) {
+            requester.sent = end;
         }
-        self.start_timer(now);
+        if self.is_reliable() {
+            self.start_timer(now);
+        } else {
+            self.requester.unacked = end;
+            self.settle(shared);
+        }
     }
 }
 
 impl Cut {
-    fn whole(length: u32) -> Self {
+    fn whole(length: u32, index: usize, psn: Psn) -> Self {
         Self {
+            index,
+            psn,
             offset: 0,
             length,
             packets: 1,

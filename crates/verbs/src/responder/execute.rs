@@ -72,10 +72,14 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if matches!(body, ResponseBody::Ack) && !self.request.ack_request {
             return None;
         }
+        let responder = &mut self.qp.responder;
         let psn = match body {
             ResponseBody::Read(_) => self.request.psn,
-            _ => self.qp.responder.expected.plus(u32::MAX),
+            _ => responder.expected.plus(u32::MAX),
         };
+        if !matches!(body, ResponseBody::Ack) {
+            responder.newest_data = Some(self.request.psn);
+        }
         Some(self.answer(psn, body))
     }
 
@@ -128,6 +132,8 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     /// READs are done again, atomics answered from memory.
     fn repeat(&mut self) -> Option<Response<R>> {
         self.shared.counters.duplicates += 1;
+        // The peer has gone back: another gap is news.
+        self.qp.responder.told = false;
         let psn = self.request.psn;
         match self.request.op {
             RequestOp::Read { remote, length } => {
@@ -148,15 +154,19 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// Acknowledging the newest PSN would be allowed too, but a requester that has gone back takes
-    /// it as the loss of READs that it has just asked for again (IBTA 9.7.3.1).
+    /// The newest PSN covers everything that the peer may be about to repeat. Where READs or atomics
+    /// have been answered since, only the repeated unit is acknowledged: a peer that has gone back
+    /// would take more as the loss of data that it has just asked for again (IBTA 9.7.3.1).
     fn last_psn_repeated(&self) -> Psn {
+        let responder = &self.qp.responder;
         let end = self.request.psn.plus(self.request.packets);
-        let expected = self.qp.responder.expected;
-        let end = if expected.is_before(end) {
-            expected
-        } else {
+        let data_since = responder
+            .newest_data
+            .is_some_and(|psn| !psn.is_before(self.request.psn));
+        let end = if data_since && !responder.expected.is_before(end) {
             end
+        } else {
+            responder.expected
         };
         end.plus(u32::MAX)
     }

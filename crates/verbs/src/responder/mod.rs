@@ -79,6 +79,8 @@ pub(crate) struct Responder {
     /// Something has arrived since RTR.
     pub(crate) established: bool,
     pub(crate) message: Message,
+    /// Where the newest READ or atomic began.
+    pub(crate) newest_data: Option<Psn>,
     /// Newest last; bounded by `max_dest_rd_atomic`.
     pub(crate) replays: VecDeque<Replay>,
     /// What a peer behind a wire has not been sent yet.

@@ -93,6 +93,12 @@ impl Replies {
         !recent
     }
 
+    /// READ data is next, which its rate may hold back.
+    pub(crate) fn begins_with_data(&self) -> bool {
+        let next = self.due.front();
+        next.is_some_and(|due| matches!(due.what, What::Read { .. }))
+    }
+
     pub(crate) fn trim(&mut self) {
         if self.due.is_empty() {
             self.due = VecDeque::new();

@@ -113,7 +113,7 @@ fn save_requester<R>(requester: &Requester<R>, region: SaveRegion<'_, R>) -> rec
     let queue = requester.queue.iter();
     record::Requester {
         queue: queue.map(|pending| save_pending(pending, region)).collect(),
-        unacked: requester.unacked.get(),
+        unacked: requester.settled.get(),
         retries: requester.retries.into(),
         rnr_retries: requester.rnr_retries.into(),
         drain_event: requester.drain == Drain::Notify,
@@ -144,6 +144,8 @@ fn restore_requester<R>(
         queue,
         next: unacked,
         unacked,
+        sent: unacked,
+        settled: unacked,
         retries: narrow(saved.retries, "a retry counter is too large")?,
         rnr_retries: narrow(saved.rnr_retries, "a retry counter is too large")?,
         drain,
@@ -274,6 +276,7 @@ fn restore_responder(saved: &record::Responder) -> Result<Responder, RestoreErro
         told: saved.told,
         established: saved.established,
         message: restore_message(saved)?,
+        newest_data: None,
         replays: replays.collect::<Result<_, RestoreError>>()?,
         replies: Replies::default(),
     })

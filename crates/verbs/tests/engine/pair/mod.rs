@@ -3,6 +3,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod node;
+pub(crate) mod path;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -150,7 +151,7 @@ impl Pair {
         }
     }
 
-    fn expire(&mut self) {
+    pub(crate) fn expire(&mut self) {
         let now = self.now;
         self.nodes
             .iter_mut()
@@ -200,18 +201,27 @@ impl Pair {
         node.drain_outputs();
     }
 
+    /// The frames that a node would send now: requests, then answers.
+    pub(crate) fn frames_of(&mut self, from: usize) -> Vec<Vec<u8>> {
+        let units = self.transmit(from);
+        let node = &mut self.nodes[from];
+        let mut frames: Vec<_> = units.iter().map(|unit| node.request_frame(unit)).collect();
+        while let Some(reply) = node.hca.poll_reply(self.now) {
+            frames.push(node.reply_frame(&reply));
+        }
+        frames
+    }
+
     fn collect(&mut self) {
         for from in [0, 1] {
-            for unit in self.transmit(from) {
-                let unit = match self.pace {
-                    Pace::Local => Unit::Request(unit),
-                    Pace::Wire => Unit::Frame(self.nodes[from].request_frame(&unit)),
-                };
-                self.put_on_wire(1 - from, unit);
+            if self.pace == Pace::Wire {
+                for frame in self.frames_of(from) {
+                    self.put_on_wire(1 - from, Unit::Frame(frame));
+                }
+                continue;
             }
-            while let Some(reply) = self.nodes[from].hca.poll_reply(self.now) {
-                let frame = self.nodes[from].reply_frame(&reply);
-                self.put_on_wire(1 - from, Unit::Frame(frame));
+            for unit in self.transmit(from) {
+                self.put_on_wire(1 - from, Unit::Request(unit));
             }
         }
     }

@@ -1,0 +1,308 @@
+//! READs and atomics that were sent and whose answers are not complete.
+//!
+//! ```text
+//!   requests   [ READ: 64 packets        ][ atomic ][ READ ]     in the order of their PSNs
+//!   missing      [20..22)  [40..64)         [64..65)  [65..97)
+//!                 lost      on its way
+//! ```
+//!
+//! Data may come out of order: what is missing before it was lost, or has been overtaken, and is asked
+//! for again alone, as a repeated request for part of the first one (IBTA 9.7.5.1.2). An answer to
+//! anything sent after a request for the same PSNs shows that they were lost, too: responders answer
+//! in order (IBTA 9.7.3.1, "implied NAK").
+
+use alloc::collections::VecDeque;
+
+use smallvec::SmallVec;
+use vrdma_wire::Psn;
+
+/// Pieces of one request that may be missing at a time; with more, data out of order is not kept.
+const HOLES_MAX: usize = 16;
+
+/// PSNs without data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hole {
+    pub(crate) begin: Psn,
+    /// One after the last.
+    pub(crate) end: Psn,
+    /// An answer to this PSN or a later one comes after the data, unless that was lost.
+    asked: Psn,
+    /// To be asked for again.
+    lost: bool,
+}
+
+impl Hole {
+    fn contains(&self, psn: Psn) -> bool {
+        psn.since(self.begin) < self.end.since(self.begin)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Asked {
+    begin: Psn,
+    missing: SmallVec<[Hole; 1]>,
+}
+
+/// All of them. A finished request stays until those before it are finished: the peer remembers only
+/// as many as were agreed, counted from the newest.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Awaiting {
+    requests: VecDeque<Asked>,
+    /// There are holes to ask for again.
+    lost: bool,
+}
+
+impl Awaiting {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Requests that the peer has to remember.
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(crate) fn has_lost(&self) -> bool {
+        self.lost
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// A request for these PSNs was sent.
+    pub(crate) fn push(&mut self, begin: Psn, end: Psn) {
+        let hole = Hole {
+            begin,
+            end,
+            asked: end,
+            lost: false,
+        };
+        let missing = SmallVec::from_buf([hole]);
+        self.requests.push_back(Asked { begin, missing });
+    }
+
+    /// The first PSN without data.
+    #[inline]
+    pub(crate) fn first_missing(&self) -> Option<Psn> {
+        let oldest = self.requests.front()?;
+        oldest.missing.first().map(|hole| hole.begin)
+    }
+
+    /// The hole that holds a PSN: mostly the first one begins there.
+    #[inline]
+    pub(crate) fn hole_at(&self, psn: Psn) -> Option<Hole> {
+        let first = self.requests.front()?.missing.first();
+        match first.filter(|hole| hole.begin == psn) {
+            Some(hole) => Some(*hole),
+            None => self.search(psn),
+        }
+    }
+
+    fn search(&self, psn: Psn) -> Option<Hole> {
+        let mut holes = self.requests.iter().flat_map(|request| &request.missing);
+        holes.find(|hole| hole.contains(psn)).copied()
+    }
+
+    /// An answer to a PSN has come: holes asked for before are lost.
+    #[inline]
+    pub(crate) fn pass(&mut self, psn: Psn) {
+        let oldest = self.requests.front();
+        if oldest.is_some_and(|request| request.begin.is_before(psn)) {
+            self.pass_some(psn);
+        }
+    }
+
+    fn pass_some(&mut self, psn: Psn) {
+        for request in &mut self.requests {
+            if !request.begin.is_before(psn) {
+                return;
+            }
+            for hole in &mut request.missing {
+                if !psn.is_before(hole.asked) && !hole.lost {
+                    hole.lost = true;
+                    self.lost = true;
+                }
+            }
+        }
+    }
+
+    /// Whether data for these PSNs, which begin in a hole, can be kept.
+    #[inline]
+    pub(crate) fn takes(&self, hole: &Hole, psn: Psn, end: Psn) -> bool {
+        hole.begin == psn && !hole.end.is_before(end) || self.takes_later(psn, end)
+    }
+
+    fn takes_later(&self, psn: Psn, end: Psn) -> bool {
+        let holding = |request: &&Asked| request.missing.iter().any(|hole| hole.contains(psn));
+        let Some(request) = self.requests.iter().find(holding) else {
+            return false;
+        };
+        let whole = |hole: &Hole| hole.contains(psn) && !hole.end.is_before(end);
+        let next = request.missing.iter().any(|hole| hole.begin == psn);
+        request.missing.iter().any(whole) && (next || request.missing.len() < HOLES_MAX)
+    }
+
+    /// Data for these PSNs, which lie in one hole, is here: mostly at the first hole's begin.
+    #[inline]
+    pub(crate) fn take(&mut self, psn: Psn, end: Psn) {
+        match self.requests.front_mut() {
+            Some(Asked { missing, .. }) if missing.len() == 1 && missing[0].begin == psn => {
+                missing[0].begin = end;
+                if missing[0].end == end {
+                    self.requests.pop_front();
+                    self.drop_finished();
+                }
+            }
+            _ => self.take_anywhere(psn, end),
+        }
+    }
+
+    fn take_anywhere(&mut self, psn: Psn, end: Psn) {
+        let mut requests = self.requests.iter_mut();
+        let found = requests.find_map(|request| {
+            let at = request.missing.iter().position(|hole| hole.contains(psn))?;
+            Some((&mut request.missing, at))
+        });
+        let Some((missing, at)) = found else {
+            return;
+        };
+        let hole = missing[at];
+        missing[at].begin = end;
+        if end == hole.end {
+            missing.remove(at);
+        }
+        if hole.begin != psn {
+            let before = Hole {
+                end: psn,
+                lost: true,
+                ..hole
+            };
+            missing.insert(at, before);
+            self.lost = true;
+        }
+        self.drop_finished();
+    }
+
+    fn drop_finished(&mut self) {
+        while self.requests.front().is_some_and(|r| r.missing.is_empty()) {
+            self.requests.pop_front();
+        }
+    }
+
+    /// Requests from a PSN on will be sent anew.
+    pub(crate) fn forget_from(&mut self, psn: Psn) {
+        for request in &mut self.requests {
+            request.missing.retain(|hole| hole.begin.is_before(psn));
+        }
+        while self
+            .requests
+            .back()
+            .is_some_and(|last| !last.begin.is_before(psn))
+        {
+            self.requests.pop_back();
+        }
+        self.drop_finished();
+    }
+
+    /// Nothing has come for too long.
+    pub(crate) fn lose_all(&mut self) {
+        for request in &mut self.requests {
+            request.missing.iter_mut().for_each(|hole| hole.lost = true);
+        }
+        self.lost = !self.requests.is_empty();
+    }
+
+    /// The first hole to ask for again.
+    pub(crate) fn first_lost(&mut self) -> Option<Hole> {
+        let mut holes = self.requests.iter().flat_map(|request| &request.missing);
+        let found = holes.find(|hole| hole.lost).copied();
+        self.lost = found.is_some();
+        found
+    }
+
+    /// A hole was asked for again, after everything before the PSN `next`.
+    pub(crate) fn asked_again(&mut self, begin: Psn, next: Psn) {
+        let mut holes = self
+            .requests
+            .iter_mut()
+            .flat_map(|request| &mut request.missing);
+        if let Some(hole) = holes.find(|hole| hole.begin == begin) {
+            hole.lost = false;
+            hole.asked = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn psn(value: u32) -> Psn {
+        Psn::new(value)
+    }
+
+    fn holes(awaiting: &Awaiting) -> alloc::vec::Vec<(u32, u32, bool)> {
+        let holes = awaiting.requests.iter().flat_map(|r| &r.missing);
+        holes
+            .map(|hole| (hole.begin.get(), hole.end.get(), hole.lost))
+            .collect()
+    }
+
+    #[test]
+    fn what_was_overtaken_is_lost_and_asked_for_alone() {
+        let mut awaiting = Awaiting::default();
+        awaiting.push(psn(10), psn(20));
+        awaiting.take(psn(10), psn(11));
+        assert!(!awaiting.has_lost());
+        awaiting.take(psn(13), psn(14));
+        assert_eq!(holes(&awaiting), [(11, 13, true), (14, 20, false)]);
+        assert_eq!(awaiting.first_lost().unwrap().begin, psn(11));
+        awaiting.asked_again(psn(11), psn(30));
+        assert_eq!(awaiting.first_lost(), None);
+        awaiting.pass(psn(29));
+        assert_eq!(holes(&awaiting), [(11, 13, false), (14, 20, true)]);
+        awaiting.pass(psn(30));
+        assert_eq!(holes(&awaiting), [(11, 13, true), (14, 20, true)]);
+    }
+
+    #[test]
+    fn a_finished_request_waits_for_those_before() {
+        let mut awaiting = Awaiting::default();
+        awaiting.push(psn(0), psn(2));
+        awaiting.push(psn(2), psn(3));
+        awaiting.take(psn(2), psn(3));
+        assert_eq!(
+            (awaiting.len(), awaiting.first_missing()),
+            (2, Some(psn(0)))
+        );
+        awaiting.take(psn(0), psn(2));
+        assert!(awaiting.is_empty());
+    }
+
+    #[test]
+    fn going_back_forgets_what_will_be_sent_anew() {
+        let mut awaiting = Awaiting::default();
+        awaiting.push(psn(0), psn(8));
+        awaiting.push(psn(8), psn(9));
+        awaiting.take(psn(2), psn(4));
+        awaiting.forget_from(psn(4));
+        assert_eq!(holes(&awaiting), [(0, 2, true)]);
+        assert_eq!(awaiting.len(), 1);
+    }
+
+    #[test]
+    fn holes_of_one_request_are_few() {
+        let mut awaiting = Awaiting::default();
+        awaiting.push(psn(0), psn(1000));
+        for at in 1..500 {
+            let (begin, end) = (psn(2 * at), psn(2 * at + 1));
+            if awaiting.takes(&awaiting.hole_at(begin).unwrap(), begin, end) {
+                awaiting.take(begin, end);
+            }
+        }
+        assert_eq!(holes(&awaiting).len(), HOLES_MAX);
+        assert!(awaiting.takes(&awaiting.hole_at(psn(0)).unwrap(), psn(0), psn(1)));
+    }
+}

@@ -1,0 +1,201 @@
+//! The rate of a queue pair whose packets meet congestion: the reaction point of DCQCN (Zhu et al.,
+//! SIGCOMM 2015, section 3), driven by the congestion notifications of annex A17.9.
+//!
+//! ```text
+//!   notification   target = current, current -= current * alpha / 2, alpha grows
+//!   55 us without  alpha shrinks
+//!   1.5 ms, 10 MB  recovery: current goes half-way to target, five times
+//!                  then target grows by a step, by larger ones when both clocks agree
+//! ```
+//!
+//! There is no timer: what time has done is worked out when the next packet wants to go. A queue pair
+//! that is as fast again as before the first notification is not held any more.
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// `alpha` of 1, and its share in one update: g = 1/256.
+const ALPHA_ONE: u64 = 1 << 16;
+const ALPHA_SHIFT: u32 = 8;
+const ALPHA_PERIOD: Duration = Duration::from_micros(55);
+
+/// Notifications closer together are one: the receiver's limit, too.
+const CUT_PAUSE: Duration = Duration::from_micros(50);
+
+const RAISE_PERIOD: Duration = Duration::from_micros(1500);
+const RAISE_BYTES: u64 = 10_000_000;
+/// Steps of fast recovery.
+const RECOVERY_STEPS: u32 = 5;
+/// Additive and hyper increase, 40 and 400 Mbit/s.
+const ADDITIVE: u64 = 5_000_000;
+const HYPER: u64 = 50_000_000;
+
+/// Slowest rate, 10 Mbit/s: a queue pair never stops.
+const SLOWEST: u64 = 1_250_000;
+
+/// What may go out at once after a pause.
+const BURST: Duration = Duration::from_micros(100);
+
+/// Updates worked out at a time; a pause longer than that, a tenth of a second, ends the limit.
+const CATCH_UP: u32 = 64;
+
+/// A rate in force, in bytes a second.
+#[derive(Clone, Debug)]
+pub(crate) struct Rate {
+    current: u64,
+    target: u64,
+    /// Before the first notification.
+    free: u64,
+    alpha: u64,
+    alpha_at: Time,
+    raise_at: Time,
+    bytes: u64,
+    time_steps: u32,
+    byte_steps: u32,
+    cut_at: Option<Time>,
+    /// The next packet goes then.
+    pub(crate) next_at: Time,
+}
+
+impl Rate {
+    /// A queue pair that has been sending at `free` bytes a second.
+    pub(crate) fn new(free: u64, now: Time) -> Self {
+        let free = free.max(SLOWEST);
+        Self {
+            current: free,
+            target: free,
+            free,
+            alpha: ALPHA_ONE,
+            alpha_at: now,
+            raise_at: now,
+            bytes: 0,
+            time_steps: 0,
+            byte_steps: 0,
+            cut_at: None,
+            next_at: now,
+        }
+    }
+
+    /// A notification came.
+    pub(crate) fn notify(&mut self, now: Time) {
+        if self.cut_at.is_some_and(|at| now.since(at) < CUT_PAUSE) {
+            return;
+        }
+        self.catch_up(now);
+        self.cut_at = Some(now);
+        self.target = self.current;
+        self.current -= self.current * self.alpha / (2 * ALPHA_ONE);
+        self.current = self.current.max(SLOWEST);
+        self.alpha = self.alpha - (self.alpha >> ALPHA_SHIFT) + (ALPHA_ONE >> ALPHA_SHIFT);
+        (self.alpha_at, self.raise_at) = (now, now);
+        (self.bytes, self.time_steps, self.byte_steps) = (0, 0, 0);
+    }
+
+    /// Whether a packet may go now; otherwise see `next_at`.
+    pub(crate) fn is_open(&mut self, now: Time) -> bool {
+        self.catch_up(now);
+        self.next_at <= now
+    }
+
+    /// A packet goes.
+    pub(crate) fn spend(&mut self, bytes: u64, now: Time) {
+        let burst = Time(now.0.saturating_sub(BURST.as_nanos() as u64));
+        let cost = bytes.saturating_mul(1_000_000_000) / self.current;
+        self.next_at = self.next_at.max(burst) + Duration::from_nanos(cost);
+        self.bytes += bytes;
+        if self.bytes >= RAISE_BYTES {
+            self.bytes = 0;
+            self.byte_steps += 1;
+            self.raise();
+        }
+    }
+
+    /// The rate is what it was before the first notification.
+    pub(crate) fn is_over(&self) -> bool {
+        self.current >= self.free
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        for _ in 0..CATCH_UP {
+            if now.since(self.alpha_at) < ALPHA_PERIOD {
+                break;
+            }
+            self.alpha_at = self.alpha_at + ALPHA_PERIOD;
+            self.alpha -= self.alpha >> ALPHA_SHIFT;
+        }
+        for _ in 0..CATCH_UP {
+            if now.since(self.raise_at) < RAISE_PERIOD {
+                return;
+            }
+            self.raise_at = self.raise_at + RAISE_PERIOD;
+            self.time_steps += 1;
+            self.raise();
+        }
+        (self.alpha_at, self.raise_at) = (now, now);
+        (self.current, self.alpha) = (self.free, ALPHA_ONE);
+    }
+
+    fn raise(&mut self) {
+        let (fewest, most) = (
+            self.time_steps.min(self.byte_steps),
+            self.time_steps.max(self.byte_steps),
+        );
+        if fewest > RECOVERY_STEPS {
+            self.target += HYPER * u64::from(fewest - RECOVERY_STEPS);
+        } else if most > RECOVERY_STEPS {
+            self.target += ADDITIVE;
+        }
+        self.target = self.target.min(2 * self.free);
+        self.current = self.current.midpoint(self.target);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FREE: u64 = 1_000_000_000;
+
+    fn at(us: u64) -> Time {
+        Time(us * 1000)
+    }
+
+    #[test]
+    fn the_first_notification_halves_the_rate() {
+        let mut rate = Rate::new(FREE, at(0));
+        rate.notify(at(0));
+        assert_eq!(rate.current, FREE / 2);
+        rate.notify(at(49));
+        assert_eq!(rate.current, FREE / 2);
+        rate.notify(at(100));
+        assert!(rate.current < FREE / 3 && rate.current > FREE / 5);
+    }
+
+    #[test]
+    fn packets_are_spaced_by_the_rate() {
+        let mut rate = Rate::new(FREE, at(1000));
+        rate.notify(at(1000));
+        while rate.is_open(at(1000)) {
+            rate.spend(1000, at(1000));
+        }
+        let before = rate.next_at;
+        rate.spend(5000, at(1000));
+        assert_eq!(rate.next_at.since(before), Duration::from_micros(10));
+    }
+
+    #[test]
+    fn it_recovers_and_never_stops() {
+        let mut rate = Rate::new(FREE, at(0));
+        for step in 0..100_000 {
+            rate.notify(at(step * 60));
+        }
+        assert_eq!(rate.current, SLOWEST);
+        let mut now = 100_000 * 60;
+        while !rate.is_over() {
+            now += 1500;
+            rate.is_open(at(now));
+            assert!(now < 10_000_000_000, "{}", rate.current);
+        }
+    }
+}
