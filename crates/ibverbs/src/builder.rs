@@ -6,7 +6,7 @@ use vrdma_provider::layout::{Buffer, SendHeader};
 use crate::errno::{Errno, Result};
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
-use crate::send::{Payload, SendSide};
+use crate::send::{Payload, RTS, SendSide};
 
 /// A request that is not finished.
 pub(crate) struct Draft {
@@ -88,6 +88,9 @@ pub(crate) unsafe fn finish(
     device: &OpenDevice,
     side: &mut SendSide,
 ) -> Result<()> {
+    if queue_pair.state() < RTS {
+        return Err(Errno(libc::EINVAL));
+    }
     let builder = std::mem::take(&mut side.builder);
     // SAFETY: as promised.
     let outcome = unsafe { push_all(queue_pair, device, side, &builder) };

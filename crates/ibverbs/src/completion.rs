@@ -93,3 +93,67 @@ pub(crate) fn to_wc(completion: &Completion) -> abi::Wc {
         dlid_path_bits: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use vrdma_provider::area::Area;
+    use vrdma_provider::daemon::{CompletionRing, CqPlan};
+
+    use super::*;
+
+    /// A queue that holds entries of these queue pairs, numbered in order.
+    fn filled(numbers: &[u32]) -> (Ring, CompletionRing) {
+        let plan = CqPlan::new(8).expect("a small queue");
+        let (area, _) = Area::create("test", plan.bytes as usize).expect("memory");
+        let area = Arc::new(area);
+        let mut writer = CompletionRing::new(Arc::clone(&area), plan.ring);
+        for (qp_num, wr_id) in numbers.iter().zip(0..) {
+            let entry = Completion {
+                wr_id,
+                qp_num: *qp_num,
+                ..Completion::default()
+            };
+            writer.write(&entry).expect("room");
+        }
+        writer.publish();
+        (
+            Ring::new(CompletionQueue::new(area, plan.ring).expect("a queue")),
+            writer,
+        )
+    }
+
+    fn rest(ring: &mut Ring) -> Vec<u64> {
+        // SAFETY: no entry has payload.
+        std::iter::from_fn(|| unsafe { ring.next() })
+            .map(|completion| completion.wr_id)
+            .collect()
+    }
+
+    #[test]
+    fn completions_of_a_destroyed_queue_pair_vanish_and_the_others_keep_their_order() {
+        let (mut ring, mut writer) = filled(&[1, 2, 1, 3]);
+        // SAFETY: no entry has payload.
+        unsafe { ring.forget(1) };
+        let later = Completion {
+            wr_id: 9,
+            qp_num: 2,
+            ..Completion::default()
+        };
+        writer.write(&later).expect("room");
+        writer.publish();
+        // SAFETY: no entry has payload.
+        unsafe { ring.forget(3) };
+        assert_eq!(rest(&mut ring), [1, 9]);
+    }
+
+    #[test]
+    fn only_a_row_of_empty_polls_gives_way() {
+        let (mut ring, _) = filled(&[]);
+        assert!((0..PATIENCE).all(|_| !ring.should_yield(0)));
+        assert!(ring.should_yield(0));
+        assert!(!ring.should_yield(1));
+        assert!(!ring.should_yield(0));
+    }
+}

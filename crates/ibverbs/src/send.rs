@@ -14,7 +14,7 @@ use crate::qp::QueuePair;
 use crate::request::{INLINE, buffers, header, sends_payload};
 
 /// `IBV_QPS_RTS`: from here on sends may be posted.
-const RTS: c_uint = 3;
+pub(crate) const RTS: c_uint = 3;
 
 /// What the lock of a send queue protects.
 pub(crate) struct SendSide {

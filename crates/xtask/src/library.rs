@@ -142,7 +142,8 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-fn target_folder() -> Result<PathBuf> {
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> Result<PathBuf> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",

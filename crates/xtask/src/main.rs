@@ -10,6 +10,8 @@ mod lab;
 mod layers;
 mod library;
 mod programs;
+mod process_host;
+mod pyverbs;
 
 use std::process::ExitCode;
 
@@ -38,6 +40,8 @@ enum Command {
     Programs(programs::Arguments),
     /// Link libibverbs.so.1 and librdmacm.so.1
     Library(library::Arguments),
+    /// rdma-core's own tests on this host, over the library and a daemon
+    Pyverbs(pyverbs::Arguments),
     /// Check that each room uses only the rooms below it
     Layers,
 }
@@ -50,6 +54,7 @@ fn main() -> ExitCode {
         Command::Guests(arguments) => guests::run(&arguments),
         Command::Programs(arguments) => programs::run(&arguments),
         Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Pyverbs(arguments) => pyverbs::run(&arguments),
         Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -152,7 +152,8 @@ fn bind(header: &SendHeader) -> BindWindow {
         region: Lkey(header.bind_lkey),
         start: header.compare_add,
         length: header.swap,
-        access: Access::from_bits_truncate(header.qkey),
+        // Local writing, which programs ask for as well, is nothing that a window grants.
+        access: Access::from_bits_truncate(header.qkey) - Access::LOCAL_WRITE,
         zero_based: header.qkey & access::ZERO_BASED != 0,
     }
 }

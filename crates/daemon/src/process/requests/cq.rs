@@ -111,7 +111,7 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     asker.may_take(plan.bytes)?;
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
-    if waiting > plan.ring.slots {
+    if waiting > request.entries {
         return Err(Errno::INVAL);
     }
     let (mut fresh, plan, fd) = ring(request.entries)?;
