@@ -23,6 +23,11 @@
 //! | `DELETE /v1/uplinks/NAME/peers/ADDRESS` | - | nothing |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
+//! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
+//!
+//! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no
+//! JSON but 8 bytes with the number of packets that came too fast, highest first, and then records of
+//! a pcap file (nanoseconds, Ethernet, the host's byte order).
 //!
 //! This room knows names and shapes only: not who serves them, not what an adapter is made of.
 

@@ -42,6 +42,11 @@ pub fn adapter_stats(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/stats")
 }
 
+/// The packets of one adapter.
+pub fn trace(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/trace")
+}
+
 /// File name of the control socket in the run folder.
 pub const SOCKET_FILE: &str = "vrdmad.sock";
 

@@ -104,6 +104,12 @@ pub(crate) enum Command {
         /// Only this adapter, in full
         adapter: Option<Name>,
     },
+    /// Write the RoCEv2 packets of an adapter into a file for Wireshark
+    ///
+    /// Packets as they pass the uplinks, in both directions, without tunnel headers. Messages between
+    /// adapters of one host are never packets and not in the file. Ends with Ctrl-C, or after
+    /// --seconds.
+    Trace(TraceOptions),
     /// Run a program on an adapter of processes
     ///
     /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds
@@ -163,6 +169,19 @@ pub(crate) enum PortgroupCommand {
         /// The port group
         name: Name,
     },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example: vrdma trace vm1 --pcap vm1.pcap --seconds 10")]
+pub(crate) struct TraceOptions {
+    /// The adapter
+    pub(crate) adapter: Name,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: PathBuf,
+    /// End after so many seconds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    pub(crate) seconds: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

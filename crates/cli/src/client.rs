@@ -55,6 +55,11 @@ impl Client {
         self.parse(&self.ask(Method::POST, path, body.into())?)
     }
 
+    /// Asks for bytes that are no JSON.
+    pub(crate) fn fetch(&self, path: &str) -> Result<Bytes, Failure> {
+        self.ask(Method::POST, path, Bytes::new())
+    }
+
     /// Removes something.
     pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
         self.ask(Method::DELETE, path, Bytes::new()).map(drop)

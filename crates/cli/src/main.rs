@@ -23,6 +23,7 @@ mod run;
 mod stats;
 mod status;
 mod table;
+mod trace;
 mod uplink;
 
 use std::process::ExitCode;
@@ -55,6 +56,7 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Uplink(command) => uplink::run(&client, command),
         Command::Peer(command) => uplink::run_peer(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
+        Command::Trace(options) => trace::run(&client, options),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
         Command::Run(_) => Err(Failure::new("a program runs by itself")),
     }

@@ -159,6 +159,11 @@ impl Control {
             .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
     }
 
+    async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        self.shard.trace(port).await.map_err(Problem::internal)
+    }
+
     /// In the order of the inventory.
     async fn counted(&self, inventory: &Inventory) -> Result<Vec<AdapterStats>, Problem> {
         let shard = self.shard.snapshot().await.map_err(Problem::internal)?;

@@ -161,6 +161,8 @@ pub enum ShardCommand {
     Snapshot(Reply<Vec<AdapterSnapshot>>),
     /// An uplink comes, changes or goes. An error is a sentence and changes nothing.
     Uplink(UplinkChange, Reply<Result<(), String>>),
+    /// What an adapter's trace has got since the last time; the first time begins it.
+    Trace(PortId, Reply<Vec<u8>>),
     /// The shard's ends of all uplinks, in any order.
     Uplinks(Reply<Vec<UplinkSnapshot>>),
     /// Drop everything and end the thread.
@@ -201,6 +203,12 @@ impl ShardHandle {
     /// Changes the shard's end of an uplink.
     pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), String> {
         ask(&self.outbox, |reply| ShardCommand::Uplink(change, reply)).await?
+    }
+
+    /// Begins an adapter's trace, or fetches what it has got: packets dropped so far as 8 bytes,
+    /// highest first, then records of a pcap file.
+    pub async fn trace(&self, port: PortId) -> Result<Vec<u8>, String> {
+        ask(&self.outbox, |reply| ShardCommand::Trace(port, reply)).await
     }
 
     /// The shard's ends of all uplinks.

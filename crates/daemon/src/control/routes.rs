@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
 use vrdma_api::{Adapter, AdapterStats, Name, PortGroup, Status, paths};
@@ -36,6 +36,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
             get(adapter).delete(remove_adapter),
         )
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
+        .route(&below(paths::ADAPTERS, "/trace"), post(adapter_trace))
         .merge(uplinks::router())
         .fallback(async || {
             Problem::new(
@@ -131,6 +132,14 @@ async fn adapter_stats(
 ) -> Result<Json<AdapterStats>, Problem> {
     let name = parse_name(&name)?;
     control.adapter_stats(&name).await.map(Json)
+}
+
+async fn adapter_trace(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Vec<u8>, Problem> {
+    let name = parse_name(&name)?;
+    control.trace(&name).await
 }
 
 fn parse_name(text: &str) -> Result<Name, Problem> {

@@ -32,6 +32,10 @@ impl Shard {
                 ShardCommand::Uplink(change, reply) => {
                     let _ = reply.send(self.change_uplink(change));
                 }
+                ShardCommand::Trace(port, reply) => {
+                    let now = self.clock.now();
+                    let _ = reply.send(self.wires.traces.fetch(port, now));
+                }
                 ShardCommand::Uplinks(reply) => {
                     let wires = self.wires.wires.iter().flatten();
                     let _ = reply.send(wires.map(|wire| wire::snapshot(wire)).collect());

@@ -13,6 +13,7 @@ mod arrive;
 mod counts;
 mod leave;
 mod misfit;
+mod trace;
 mod waiting;
 
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ use crate::uplink::{Segments, UplinkEnd};
 use counts::Counts;
 pub(super) use counts::snapshot;
 use misfit::Misfit;
+use trace::Traces;
 use waiting::Unresolved;
 
 /// How often interfaces are looked at: MTU, up or down.
@@ -57,6 +59,7 @@ pub(super) struct Wires {
     /// Who sends packets that fit no uplink: the last of them.
     misfits: BTreeMap<PortId, Misfit>,
     unresolved: Unresolved,
+    pub(super) traces: Traces,
     /// What the Ethernet thread hears.
     heard: Inbox<Heard>,
     buffer: Box<[u8; MAX_FRAME]>,
@@ -70,6 +73,7 @@ impl Wires {
             neighbours: Neighbours::new(),
             misfits: BTreeMap::new(),
             unresolved: Unresolved::default(),
+            traces: Traces::default(),
             heard,
             buffer: Box::new([0; MAX_FRAME]),
         }
@@ -83,6 +87,7 @@ impl Wires {
     pub(super) fn forget(&mut self, port: PortId) {
         self.segments.unplug(port);
         self.misfits.remove(&port);
+        self.traces.remove(port);
     }
 
     /// Whether an uplink takes no more for now.

@@ -84,6 +84,7 @@ impl Shard {
             let (group, gid, neighbour) = sender;
             self.wires.neighbours.guess(group, gid, neighbour, now.0);
         }
+        self.wires.traces.add(port, received.frame, now);
         self.hand_over(port, &packet, now);
         Ok(())
     }

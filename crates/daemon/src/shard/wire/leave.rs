@@ -117,7 +117,9 @@ impl Shard {
         if !way.resolved {
             return self.wait(from, route, length, now);
         }
-        let misfit = self.wires.send(way, length, now);
+        let wires = &mut self.wires;
+        wires.traces.add(from, &wires.buffer[..length], now);
+        let misfit = wires.send(way, length, now);
         self.note(from, misfit);
     }
 }

@@ -1,0 +1,105 @@
+//! Packets of one adapter for `vrdma trace`, as they pass its wires.
+//!
+//! A trace begins when somebody asks for what it has, and ends when nobody has asked for a while.
+//! Messages between adapters of this host are no packets, and nobody sees them here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+
+/// Bytes that wait for being fetched; further packets are counted only.
+const KEPT_BYTES_MAX: usize = 8 << 20;
+
+/// A trace that nobody fetched from for so long is over.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+
+/// One adapter's.
+struct Trace {
+    /// Records of a pcap file (draft-ietf-opsawg-pcap, nanoseconds, host byte order).
+    records: Vec<u8>,
+    dropped: u64,
+    fetched: Time,
+}
+
+impl Trace {
+    fn new(now: Time) -> Self {
+        Self {
+            records: Vec::new(),
+            dropped: 0,
+            fetched: now,
+        }
+    }
+
+    fn add(&mut self, frame: &[u8], at: Duration) {
+        let length = frame.len() as u32;
+        let header = [at.as_secs() as u32, at.subsec_nanos(), length, length];
+        if self.records.len() + size_of_val(&header) + frame.len() > KEPT_BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
+        self.records
+            .extend(header.into_iter().flat_map(u32::to_ne_bytes));
+        self.records.extend_from_slice(frame);
+    }
+
+    /// Packets dropped so far, then the records since the last time.
+    fn fetch(&mut self, now: Time) -> Vec<u8> {
+        self.fetched = now;
+        let records = std::mem::take(&mut self.records);
+        [&self.dropped.to_be_bytes()[..], &records].concat()
+    }
+}
+
+/// Those that are going on.
+#[derive(Default)]
+pub(in crate::shard) struct Traces(BTreeMap<PortId, Trace>);
+
+impl Traces {
+    /// Begins an adapter's trace, or goes on with it; what it has got since the last time.
+    pub(in crate::shard) fn fetch(&mut self, port: PortId, now: Time) -> Vec<u8> {
+        let trace = self.0.entry(port).or_insert_with(|| Trace::new(now));
+        trace.fetch(now)
+    }
+
+    /// An adapter is gone.
+    pub(super) fn remove(&mut self, port: PortId) {
+        self.0.remove(&port);
+    }
+
+    /// An adapter's packet passes.
+    pub(super) fn add(&mut self, port: PortId, frame: &[u8], now: Time) {
+        // Nearly always there is none.
+        if self.0.is_empty() {
+            return;
+        }
+        self.0
+            .retain(|_, trace| now < trace.fetched + FORGOTTEN_AFTER);
+        if let Some(trace) = self.0.get_mut(&port) {
+            let since = SystemTime::now().duration_since(UNIX_EPOCH);
+            trace.add(frame, since.unwrap_or_default());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_fetched_once_and_bounded() {
+        let mut trace = Trace::new(Time(0));
+        trace.add(&[7; 60], Duration::new(1, 2));
+        let fetched = trace.fetch(Time(1));
+        assert_eq!(fetched[..8], [0; 8]);
+        let numbers = [1u32, 2, 60, 60].map(u32::to_ne_bytes).concat();
+        assert_eq!(fetched[8..24], numbers);
+        assert_eq!(fetched[24..], [7; 60]);
+        assert_eq!(trace.fetch(Time(2)).len(), 8);
+        let packets = KEPT_BYTES_MAX / 4112 + 3;
+        (0..packets).for_each(|_| trace.add(&[0; 4096], Duration::ZERO));
+        assert!(trace.records.len() <= KEPT_BYTES_MAX);
+        assert_eq!(trace.dropped, 3);
+    }
+}
