@@ -5,6 +5,7 @@
 //!   shared mapping (`FileRegion`)  the client gave the file behind it: plain copies, true atomics
 //!   process_vm_*                   BULK bytes and more, a process of our own user that was verified
 //!   `/proc/PID/mem` descriptor     else; the client opened it, so no right of ours is needed
+//!   the same in a thread           a process of another user, whose pages may never come
 //! ```
 //!
 //! The descriptor names the memory itself: it dies with it, outlives no `exec`, and no number can be
@@ -22,6 +23,7 @@ use rustix::fs::{FileType, fstat, fstatfs, readlinkat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::copy::TAIL;
+use crate::tenant::{Moved, Tenant};
 use crate::{CopyFault, Fault};
 
 /// `f_type` of procfs (linux/magic.h).
@@ -51,7 +53,9 @@ pub enum NotMemory {
 /// All memory of one client.
 #[derive(Debug)]
 pub struct ClientMemory {
-    memory: OwnedFd,
+    memory: Arc<OwnedFd>,
+    /// Whose thread copies; `None`: the caller's.
+    tenant: Option<Arc<Tenant>>,
     bulk: Option<Bulk>,
 }
 
@@ -66,8 +70,13 @@ struct Bulk {
 
 impl ClientMemory {
     /// Over an open `/proc/PID/mem`. At `address` the client has put `nonce`, so that a descriptor of
-    /// anything else is found out.
-    pub fn new(memory: OwnedFd, address: u64, nonce: u64) -> Result<Self, NotMemory> {
+    /// anything else is found out. With a `tenant` its thread does the copies: for clients that are
+    /// not trusted to have their pages at hand.
+    pub fn new(
+        memory: OwnedFd,
+        (address, nonce): (u64, u64),
+        tenant: Option<Arc<Tenant>>,
+    ) -> Result<Self, NotMemory> {
         let is_procfs =
             fstatfs(&memory).is_ok_and(|system| system.f_type as u64 == PROC_SUPER_MAGIC);
         let is_file = fstat(&memory)
@@ -76,7 +85,11 @@ impl ClientMemory {
         if !is_procfs || !is_file || !is_named_mem(&memory) {
             return Err(NotMemory::WrongFile);
         }
-        let client = Self { memory, bulk: None };
+        let client = Self {
+            memory: Arc::new(memory),
+            tenant,
+            bulk: None,
+        };
         let mut found = [0; 8];
         let read = client.read(address, found.as_mut_ptr(), found.len());
         match read {
@@ -135,12 +148,13 @@ impl ClientMemory {
             let ours = ours.wrapping_add(done);
             let bulk = self.bulk.as_ref().filter(|_| left >= BULK);
             let moved = bulk.and_then(|bulk| bulk.transfer(way, at, ours, left));
-            done += moved.map_or_else(|| self.by_descriptor(way, at, ours, left), Ok)?;
+            done += moved.map_or_else(|| self.step(way, at, ours, left), Ok)?;
         }
         Ok(())
     }
 
-    fn by_descriptor(
+    /// Moves some bytes by the descriptor.
+    fn step(
         &self,
         way: Direction,
         address: u64,
@@ -148,21 +162,68 @@ impl ClientMemory {
         length: usize,
     ) -> Result<usize, Fault> {
         let offset = i64::try_from(address).map_err(|_| Fault)?;
-        let (fd, ours) = (self.memory.as_raw_fd(), ours.cast::<c_void>());
-        // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the callers
-        // of `transfer` hold a buffer, or a window of foreign memory, for as long as the call lasts.
-        let moved = unsafe {
-            match way {
-                Direction::Read => libc::pread64(fd, ours, length, offset),
-                Direction::Write => libc::pwrite64(fd, ours, length, offset),
+        match &self.tenant {
+            Some(tenant) => self.by_tenant(tenant, (way, offset), ours, length.min(BOUNCE)),
+            None => {
+                // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the
+                // callers of `transfer` hold a buffer, or a window of foreign memory, for as long as
+                // the call lasts.
+                let moved = unsafe { by_descriptor(&self.memory, (way, offset), ours, length) };
+                moved.ok_or(Fault)
             }
-        };
-        // 0: the process has ended.
-        usize::try_from(moved)
-            .ok()
-            .filter(|moved| *moved > 0)
-            .ok_or(Fault)
+        }
     }
+
+    /// The same through a buffer that the tenant's thread may keep if it hangs.
+    fn by_tenant(
+        &self,
+        tenant: &Tenant,
+        (way, offset): (Direction, i64),
+        ours: *mut u8,
+        length: usize,
+    ) -> Result<usize, Fault> {
+        let mut buffer = tenant.buffer();
+        buffer.resize(length, 0);
+        if way == Direction::Write {
+            // SAFETY: `ours` is good for reads of `length` bytes, see `step`; the buffer is as long.
+            unsafe { std::ptr::copy(ours, buffer.as_mut_ptr(), length) };
+        }
+        let memory = Arc::clone(&self.memory);
+        let moved = tenant.run(move || {
+            let start = buffer.as_mut_ptr();
+            // SAFETY: the buffer has `length` bytes, and is this closure's own.
+            let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
+            Moved { buffer, count }
+        })?;
+        let count = moved.count.filter(|count| *count <= length);
+        if let (Direction::Read, Some(count)) = (way, count) {
+            // SAFETY: `ours` is good for writes of `length` bytes, see `step`; the buffer has as many.
+            unsafe { std::ptr::copy(moved.buffer.as_ptr(), ours, count) };
+        }
+        tenant.put_back(moved.buffer);
+        count.ok_or(Fault)
+    }
+}
+
+/// Bytes moved; `None` if none could be: unmapped, or the process has ended.
+///
+/// # Safety
+/// `ours` is good for `length` bytes in that direction.
+unsafe fn by_descriptor(
+    memory: &OwnedFd,
+    (way, offset): (Direction, i64),
+    ours: *mut u8,
+    length: usize,
+) -> Option<usize> {
+    let (fd, ours) = (memory.as_raw_fd(), ours.cast::<c_void>());
+    // SAFETY: as promised.
+    let moved = unsafe {
+        match way {
+            Direction::Read => libc::pread64(fd, ours, length, offset),
+            Direction::Write => libc::pwrite64(fd, ours, length, offset),
+        }
+    };
+    usize::try_from(moved).ok().filter(|moved| *moved > 0)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

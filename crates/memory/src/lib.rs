@@ -31,6 +31,7 @@ mod page_list;
 mod region;
 mod shared;
 mod space;
+mod tenant;
 mod view;
 mod word;
 
@@ -43,6 +44,7 @@ pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList};
 pub use region::Region;
 pub use shared::SharedPages;
 pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError};
+pub use tenant::Tenant;
 pub use view::View;
 pub use vrdma_verbs::memory::{CopyFault, Fault, Memory};
 

@@ -1,5 +1,7 @@
 //! What a kernel would do for an adapter that has none behind it: say which station has its address,
-//! and ask which has another's (ARP, RFC 826; neighbour discovery, RFC 4861).
+//! and ask which has another's (ARP, RFC 826; neighbour discovery, RFC 4861), and answer pings.
+
+mod echo;
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -38,7 +40,7 @@ impl Host {
         Self { mac, addresses }
     }
 
-    /// The answer to a frame that asks for one of the addresses. It goes to whoever asked, is no
+    /// The answer to a frame that asks for one of the addresses, or pings it. It goes to whoever asked, is no
     /// longer than the question, and there is none for any other frame.
     pub fn answer(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let ethernet = EthernetView::new(frame).ok()?;
@@ -48,9 +50,23 @@ impl Host {
         }
         match ethernet.ether_type() {
             EtherType::ARP => self.answer_arp(asker, ethernet.payload()),
-            EtherType::IPV6 => self.answer_solicitation(asker, ethernet.payload()),
+            EtherType::IPV4 => {
+                let reply = echo::answer_ipv4(&self.addresses, ethernet.payload())?;
+                Some(self.reply(asker, EtherType::IPV4, &reply))
+            }
+            EtherType::IPV6 => {
+                let discovery = self.answer_solicitation(asker, ethernet.payload());
+                discovery.or_else(|| {
+                    let reply = echo::answer_ipv6(&self.addresses, ethernet.payload())?;
+                    Some(self.reply(asker, EtherType::IPV6, &reply))
+                })
+            }
             _ => None,
         }
+    }
+
+    fn reply(&self, asker: Mac, kind: EtherType, packet: &[u8]) -> Vec<u8> {
+        [&asker.0[..], &self.mac.0, &kind.0.to_be_bytes(), packet].concat()
     }
 
     fn answer_arp(&self, asker: Mac, arp: &[u8]) -> Option<Vec<u8>> {

@@ -4,11 +4,12 @@
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
 //! ```
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_memory::ClientMemory;
+use vrdma_memory::{ClientMemory, Tenant};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Peer, Request};
@@ -25,6 +26,9 @@ use super::slots::Slots;
 
 /// Connections of all clients together: each costs some ten descriptors.
 const CONNECTIONS: u32 = 4096;
+
+/// Users that are remembered without a client of theirs.
+const TENANTS_MAX: usize = 256;
 
 /// Requests that one client is served before the others have their turn.
 const REQUESTS_A_TURN: usize = 16;
@@ -50,6 +54,7 @@ pub(crate) enum Visit {
 pub(crate) struct Door {
     listener: OwnedFd,
     clients: Slots<Client>,
+    tenants: Tenants,
 }
 
 /// How the door finds adapters of processes, in the order of their names' ports.
@@ -66,6 +71,7 @@ impl Door {
         Self {
             listener,
             clients: Slots::new(),
+            tenants: Tenants::default(),
         }
     }
 
@@ -111,7 +117,7 @@ impl Door {
         };
         let was_open = client.open.is_some();
         for _ in 0..REQUESTS_A_TURN {
-            match converse(client, adapters, now) {
+            match converse(client, &mut self.tenants, adapters, now) {
                 Ok(Talk::Answered) => {}
                 Ok(Talk::Silence) => break,
                 Ok(Talk::Greeting(greeting)) => return self.hand_on(visitor, greeting),
@@ -166,20 +172,25 @@ enum Talk {
 }
 
 /// Serves one request.
-fn converse(client: &mut Client, adapters: &mut impl Adapters, now: Time) -> Result<Talk, Errno> {
+fn converse(
+    client: &mut Client,
+    tenants: &mut Tenants,
+    adapters: &mut impl Adapters,
+    now: Time,
+) -> Result<Talk, Errno> {
     let Some(mut request) = daemon::take(client.as_fd())? else {
         return Ok(Talk::Silence);
     };
     if request.code() == Greet::CODE && client.open.is_none() {
         return Ok(Talk::Greeting(Box::new(request)));
     }
-    let answer = answer(client, &mut request, adapters, now);
+    let answer = answer((client, tenants), &mut request, adapters, now);
     daemon::send_answer(client.as_fd(), request.code(), answer)?;
     Ok(Talk::Answered)
 }
 
 fn answer(
-    client: &mut Client,
+    (client, tenants): (&mut Client, &mut Tenants),
     request: &mut Request,
     adapters: &mut impl Adapters,
     now: Time,
@@ -195,7 +206,7 @@ fn answer(
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            let (port, owner, answer) = greet(&client.peer, request, adapters)?;
+            let (port, owner, answer) = greet(&client.peer, tenants, request, adapters)?;
             client.open = Some((port, owner));
             Ok(answer)
         }
@@ -212,6 +223,7 @@ fn answer(
 /// Opens an adapter.
 fn greet(
     peer: &Peer,
+    tenants: &mut Tenants,
     request: &mut Request,
     adapters: &mut impl Adapters,
 ) -> Result<(PortId, Owner, Answer), Errno> {
@@ -221,7 +233,7 @@ fn greet(
     }
     let port = chosen(&hello, adapters)?;
     let memory = request.take_fds().into_iter().next().ok_or(Errno::INVAL)?;
-    let memory = client_memory(peer, &hello, memory)?;
+    let memory = client_memory(peer, &hello, memory, tenants)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
     let (owner, fds) = process.open(Arc::new(memory))?;
     let body = HelloReply {
@@ -250,16 +262,38 @@ fn chosen(hello: &Hello, adapters: &mut impl Adapters) -> Result<PortId, Errno> 
         .ok_or(Errno::NODEV)
 }
 
-fn client_memory(peer: &Peer, hello: &Hello, memory: OwnedFd) -> Result<ClientMemory, Errno> {
-    let (address, nonce) = (hello.nonce_address, hello.nonce);
-    let mut memory = ClientMemory::new(memory, address, nonce).map_err(|error| {
+fn client_memory(
+    peer: &Peer,
+    hello: &Hello,
+    memory: OwnedFd,
+    tenants: &mut Tenants,
+) -> Result<ClientMemory, Errno> {
+    let said = (hello.nonce_address, hello.nonce);
+    // A process of our own user could stop us anyway; others get a thread to wait for their pages.
+    let is_ours = peer.uid == rustix::process::geteuid().as_raw();
+    let tenant = (!is_ours).then(|| tenants.of(peer.uid));
+    let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
         tracing::warn!(uid = peer.uid, "a process was refused: {error}");
         Errno::INVAL
     })?;
-    // A process of our own user could stop us anyway.
-    let ours = rustix::process::geteuid().as_raw();
-    if let Some(pid) = peer.pid.filter(|_| peer.uid == ours) {
-        memory.trust(pid, address, nonce);
+    if let Some(pid) = peer.pid.filter(|_| is_ours) {
+        memory.trust(pid, said.0, said.1);
     }
     Ok(memory)
+}
+
+/// Users other than ours that have had a client, with what they cost.
+#[derive(Default)]
+struct Tenants {
+    by_uid: BTreeMap<u32, Arc<Tenant>>,
+}
+
+impl Tenants {
+    fn of(&mut self, uid: u32) -> Arc<Tenant> {
+        if self.by_uid.len() >= TENANTS_MAX {
+            self.by_uid
+                .retain(|_, tenant| Arc::strong_count(tenant) > 1);
+        }
+        Arc::clone(self.by_uid.entry(uid).or_default())
+    }
 }

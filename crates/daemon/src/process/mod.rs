@@ -72,6 +72,8 @@ pub(crate) struct Process {
     /// When to try again to write notifications that found their pipe full.
     retry_at: Option<Time>,
     gid_changes: VecDeque<GidChange>,
+    /// The multicast groups with members are not those that the fabric knows.
+    groups_changed: bool,
 }
 
 impl Process {
@@ -104,6 +106,7 @@ impl Process {
             batch: Batch::default(),
             retry_at: None,
             gid_changes,
+            groups_changed: false,
         })
     }
 
@@ -119,6 +122,12 @@ impl Process {
     /// The next change of its addresses.
     pub(crate) fn take_gid_change(&mut self) -> Option<GidChange> {
         self.gid_changes.pop_front()
+    }
+
+    /// The multicast groups with members, if they may have changed since the last call.
+    pub(crate) fn take_groups(&mut self) -> Option<Vec<Gid>> {
+        let changed = std::mem::take(&mut self.groups_changed);
+        changed.then(|| self.hca.multicast_groups().collect())
     }
 
     /// The engine, for counters.

@@ -128,6 +128,14 @@ impl Adapter {
         }
     }
 
+    /// A copy of a datagram to many for each queue pair that listens. PVRDMA devices have none.
+    pub(super) fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
+        match self {
+            Self::Vm(_) => Vec::new(),
+            Self::Process(process) => process.hca().fan_out(request),
+        }
+    }
+
     /// Carries a request of this adapter to itself, and the answer back.
     pub(super) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
         if let Some(response) = self.deliver(memory, request, Source::Memory(memory), now) {

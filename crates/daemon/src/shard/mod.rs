@@ -12,6 +12,7 @@ mod backoff;
 pub(crate) mod clock;
 mod control;
 mod gsi;
+mod multicast;
 mod path_mtu;
 mod poller;
 mod stats;
@@ -27,6 +28,7 @@ use vrdma_memory::{Region, View};
 use vrdma_switch::{Fabric, PortId, Way};
 use vrdma_verbs::unit::{Request, Route};
 use vrdma_verbs::{Pace, Paths, Time};
+use vrdma_wire::Qpn;
 
 use crate::plane::{Heard, Inbox, ShardCommand};
 use crate::process::Door;
@@ -180,6 +182,9 @@ impl Shard {
     /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
     /// on a wire: the requester's own timers tell its guest.
     fn carry(&mut self, from: usize, memory: &View<'_>, request: &Request<Region>, now: Time) {
+        if request.destination == Qpn::MULTICAST {
+            return self.multiply(from, memory, request, now);
+        }
         let (source, route) = (PortId(from as u32), &request.route);
         let to = match self.fabric.route(source, route.sgid, route.dgid) {
             Ok(Way::Port(PortId(to))) => to as usize,
@@ -188,7 +193,20 @@ impl Shard {
         };
         if self.is_call(to, request) {
             self.take_call(to, memory, request, now);
-        } else if to == from {
+        } else {
+            self.pass((from, to), memory, request, now);
+        }
+    }
+
+    /// Takes a request to an adapter of this host, and the answer back.
+    fn pass(
+        &mut self,
+        (from, to): (usize, usize),
+        memory: &View<'_>,
+        request: &Request<Region>,
+        now: Time,
+    ) {
+        if to == from {
             if let Some(adapter) = &mut self.adapters[from] {
                 adapter.loop_back(memory, request, now);
             }

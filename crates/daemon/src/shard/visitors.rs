@@ -61,6 +61,7 @@ impl Shard {
                 self.door.dismiss(visitor, &mut self.adapters, now);
             }
         }
+        self.follow_groups();
         self.last_work = now;
     }
 

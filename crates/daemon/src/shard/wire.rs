@@ -213,6 +213,3 @@ impl Shard {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -19,7 +19,7 @@ fn own_memory() -> OwnedFd {
 
 fn client() -> Arc<ClientMemory> {
     let nonce = 0x1234_5678_9abc_def0u64;
-    Arc::new(ClientMemory::new(own_memory(), &raw const nonce as u64, nonce).unwrap())
+    Arc::new(ClientMemory::new(own_memory(), (&raw const nonce as u64, nonce), None).unwrap())
 }
 
 fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
@@ -33,14 +33,14 @@ fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
 fn only_the_client_s_own_memory_is_taken() {
     let nonce = 7u64;
     let at = &raw const nonce as u64;
-    let wrong = ClientMemory::new(own_memory(), at, 8);
+    let wrong = ClientMemory::new(own_memory(), (at, 8), None);
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
-    let wrong = ClientMemory::new(own_memory(), 16, 8);
+    let wrong = ClientMemory::new(own_memory(), (16, 8), None);
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
     for other in ["/proc/self/maps", "/dev/zero", "/etc/passwd"] {
         let file = File::open(other).unwrap().into();
         assert_eq!(
-            ClientMemory::new(file, at, 7).err(),
+            ClientMemory::new(file, (at, 7), None).err(),
             Some(NotMemory::WrongFile),
             "{other}"
         );
@@ -89,7 +89,8 @@ fn what_is_not_mapped_faults_on_its_side() {
 #[test]
 fn a_trusted_process_is_reached_both_ways() {
     let nonce = 99u64;
-    let mut memory = ClientMemory::new(own_memory(), &raw const nonce as u64, nonce).unwrap();
+    let mut memory =
+        ClientMemory::new(own_memory(), (&raw const nonce as u64, nonce), None).unwrap();
     memory.trust(
         rustix::process::getpid(),
         &raw const nonce as u64,
@@ -141,4 +142,23 @@ fn a_file_that_may_only_be_read_is_not_written() {
     assert_eq!(Memory::read(&view, &mapped, 0, &mut [1]), Ok(()));
     assert!(FileRegion::new(&file, (0, 100), 0, false).is_err());
     assert!(FileRegion::new(&file, (0, 8192), 0, false).is_err());
+}
+
+#[test]
+fn a_tenant_s_thread_copies_as_well() {
+    let nonce = 5u64;
+    let tenant = Some(Arc::new(crate::Tenant::new()));
+    let at = &raw const nonce as u64;
+    let client = Arc::new(ClientMemory::new(own_memory(), (at, nonce), tenant).unwrap());
+    let (mut a, mut b) = (vec![7u8; 300_000], vec![0u8; 300_000]);
+    let (from, to) = (region(&client, &mut a), region(&client, &mut b));
+    let bad = Region::Client(ClientRegion::new(Arc::clone(&client), 4096));
+    let space = Space::new();
+    let view = space.view();
+    view.copy((&to, 0), &view, (&from, 0), 300_000).unwrap();
+    assert_eq!(a, b);
+    assert_eq!(
+        view.copy((&to, 0), &view, (&bad, 0), 8),
+        Err(CopyFault::Source)
+    );
 }

@@ -98,6 +98,12 @@ impl Fabric {
         Ok(self.listeners.of(group, to))
     }
 
+    /// Whether datagrams of a port may leave the host too.
+    pub fn leaves(&self, port: PortId) -> bool {
+        let group = self.group(port);
+        group.is_some_and(|group| self.wired.contains(&group))
+    }
+
     /// The ports of `group` that hear a datagram from another host.
     ///
     /// # Errors

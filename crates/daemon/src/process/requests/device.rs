@@ -4,6 +4,8 @@ use rustix::io::Errno;
 use vrdma_provider::message::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
 use vrdma_provider::{BUFFERS_MAX, INLINE_MAX, SLOTS_MAX};
 
+use vrdma_verbs::{ATTACHMENTS_MAX, GROUP_QPS_MAX};
+
 use super::{Asker, Outcome};
 use crate::process::limits;
 
@@ -46,8 +48,8 @@ pub(super) fn query(_: &mut Asker<'_>, _: QueryDevice) -> Outcome<QueryDevice> {
         max_srq: limits::SRQS,
         max_srq_wr: SLOTS_MAX,
         max_srq_sge: BUFFERS_MAX,
-        max_mcast_grp: 0,
-        max_mcast_qp_attach: 0,
+        max_mcast_grp: ATTACHMENTS_MAX as u32,
+        max_mcast_qp_attach: GROUP_QPS_MAX as u32,
         max_inline: INLINE_MAX,
     })
 }

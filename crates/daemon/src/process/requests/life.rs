@@ -41,6 +41,7 @@ impl Process {
     pub(in crate::process) fn close(&mut self, owner: Owner, now: Time) {
         self.settle(now);
         self.hca.destroy_owner(owner);
+        self.groups_changed = true;
         self.qps.retain(|qp| qp.owner != owner);
         self.run.retain(|id| self.qps.get(id.0).is_some());
         self.srqs.retain(|srq| srq.owner != owner);

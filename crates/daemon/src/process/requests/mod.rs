@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use vrdma_provider::daemon::{Answer, Request};
-use vrdma_provider::message::{self, Call, Code, Done};
+use vrdma_provider::message::{Call, Code};
 use vrdma_verbs::Error;
 use vrdma_verbs::object::Owner;
 
@@ -68,13 +68,9 @@ pub(super) fn serve(
         Code::ModifyQp => plain(asker, request, qp::modify),
         Code::QueryQp => plain(asker, request, qp::query),
         Code::DestroyQp => plain(asker, request, qp::destroy),
-        Code::AttachMcast => plain(asker, request, |_, _: message::AttachMcast| unsupported()),
-        Code::DetachMcast => plain(asker, request, |_, _: message::DetachMcast| unsupported()),
+        Code::AttachMcast => plain(asker, request, qp::attach),
+        Code::DetachMcast => plain(asker, request, qp::detach),
     }
-}
-
-fn unsupported() -> Result<Done, Errno> {
-    Err(Errno::OPNOTSUPP)
 }
 
 fn plain<T: Call>(

@@ -8,11 +8,12 @@ use vrdma_memory::{FileRegion, Region};
 use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{QpPlan, WorkRing};
 use vrdma_provider::message::{
-    CreateQp, DestroyQp, Done, ModifyQp, QpReply, QueryQp, QueryQpReply, qp_type,
+    AttachMcast, CreateQp, DestroyQp, DetachMcast, Done, ModifyQp, QpReply, QueryQp, QueryQpReply,
+    qp_type,
 };
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec, QpType, SrqId};
-use vrdma_wire::Qpn;
+use vrdma_wire::{Gid, Qpn};
 
 use super::{Asker, Outcome, OutcomeWithFds, errno, qp_attributes};
 use crate::process::limits::{self, fits};
@@ -161,6 +162,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     asker.own(asker.process.hca.owner_of_qp(id))?;
     asker.process.hca.destroy_qp(id).map_err(errno)?;
     asker.process.run.retain(|other| *other != id);
+    asker.process.groups_changed = true;
     let Some(qp) = asker.process.qps.take(id.0) else {
         return Err(Errno::NOENT);
     };
@@ -169,5 +171,23 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     context.drop_bell(id);
     context.usage.qps -= 1;
     context.usage.ring_bytes -= qp.bytes;
+    Ok(Done {})
+}
+
+pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<AttachMcast> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.hca.owner_of_qp(id))?;
+    let attached = asker.process.hca.attach_mcast(id, Gid(request.gid));
+    attached.map_err(errno)?;
+    asker.process.groups_changed = true;
+    Ok(Done {})
+}
+
+pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<DetachMcast> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.hca.owner_of_qp(id))?;
+    let detached = asker.process.hca.detach_mcast(id, Gid(request.gid));
+    detached.map_err(errno)?;
+    asker.process.groups_changed = true;
     Ok(Done {})
 }

@@ -1,0 +1,392 @@
+//! A client of the process socket, as libibverbs would be one, and a shard to serve it.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use vrdma_daemon::plane::{AdapterSpec, ShardHandle, mailbox};
+use vrdma_daemon::process::ProcessSocket;
+use vrdma_daemon::{inventory::Inventory, shard};
+use vrdma_provider::area::Area;
+use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
+use vrdma_provider::doorbell::Ringer;
+use vrdma_provider::layout::{AddressVector, Buffer, Completion, SendHeader, opcode, send_flag};
+use vrdma_provider::message::{
+    AllocPd, Call, CreateCq, CreateQp, Hello, ModifyQp, MrReply, NO_CHANNEL, Name, QpAttributes,
+    QpCapacity, QpReply, RegMr, qp_type,
+};
+use vrdma_provider::{VERSION, socket};
+
+/// Nothing here takes longer than a retry time-out or two.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Of all datagram queue pairs here.
+pub(crate) const QKEY: u32 = 0x1111;
+
+const NONCE: u64 = 0x6e6f_6e63_652e_2e2e;
+
+/// All rights.
+pub(crate) const ALL_RIGHTS: u32 = 15;
+
+/// A shard with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
+pub(crate) struct Host {
+    pub(crate) handle: ShardHandle,
+    folder: TempDir,
+    thread: Option<JoinHandle<()>>,
+    _socket: ProcessSocket,
+}
+
+impl Host {
+    pub(crate) fn with_adapters(count: u8) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = ProcessSocket::bind(folder.path()).unwrap();
+        let (handle, inbox) = ShardHandle::new().unwrap();
+        let (_, heard) = mailbox().unwrap();
+        let thread = shard::start(inbox, heard, socket.listener().unwrap()).unwrap();
+        for spec in specs(count) {
+            block_on(handle.add_adapter(spec)).unwrap();
+        }
+        Self {
+            handle,
+            folder,
+            thread: Some(thread),
+            _socket: socket,
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join(socket::SOCKET_FILE)
+    }
+
+    /// Objects of an adapter: protection domains, regions, CQs, QPs.
+    pub(crate) fn objects(&self, adapter: u32) -> [u32; 4] {
+        let snapshots = block_on(self.handle.snapshot()).unwrap();
+        let snapshot = snapshots.iter().find(|snapshot| snapshot.port.0 == adapter);
+        let objects = snapshot.unwrap().rdma.objects;
+        [objects.pd, objects.mr, objects.cq, objects.qp]
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.handle.stop();
+        let ended = self.thread.take().unwrap().join();
+        assert!(
+            ended.is_ok() || std::thread::panicking(),
+            "the shard panicked"
+        );
+    }
+}
+
+fn specs(count: u8) -> Vec<AdapterSpec> {
+    use vrdma_api::Origin::Config;
+    let mut inventory = Inventory::new("/nonexistent".as_ref());
+    let group = serde_json::from_str(r#"{ "name": "blue" }"#).unwrap();
+    inventory.add_portgroup(&group, Config).unwrap();
+    let request = |number: u8| {
+        serde_json::from_value(serde_json::json!({
+            "name": format!("c{number}"), "portgroup": "blue", "kind": "process",
+            "ip": format!("10.0.0.{}", number + 1),
+        }))
+    };
+    let mut add = |number| {
+        inventory
+            .add_adapter(&request(number).unwrap(), Config)
+            .unwrap()
+    };
+    (0..count).map(&mut add).collect()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(future)
+}
+
+/// An open context with a protection domain.
+pub(crate) struct Client {
+    pub(crate) connection: Connection,
+    pub(crate) ringer: Ringer,
+    pub(crate) events: OwnedFd,
+    pub(crate) pd: u32,
+    number: u8,
+}
+
+/// A queue pair with a CQ of its own.
+pub(crate) struct Queues {
+    pub(crate) reply: QpReply,
+    pub(crate) area: Arc<Area>,
+    pub(crate) send: SendQueue,
+    pub(crate) recv: ReceiveQueue,
+    pub(crate) cq: CompletionQueue,
+}
+
+pub(crate) fn own_memory() -> OwnedFd {
+    let options = File::options()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem");
+    options.unwrap().into()
+}
+
+pub(crate) fn hello(number: u8) -> Hello {
+    Hello {
+        version: VERSION,
+        flags: 0,
+        adapter: Name::new(&format!("c{number}")).unwrap(),
+        nonce_address: &raw const NONCE_PLACE as u64,
+        nonce: NONCE,
+    }
+}
+
+static NONCE_PLACE: u64 = NONCE;
+
+pub(crate) fn errno<T: std::fmt::Debug>(result: Result<T, CallError>) -> i32 {
+    result.unwrap_err().raw_os_error()
+}
+
+impl Client {
+    pub(crate) fn open(host: &Host, number: u8) -> Self {
+        let connection = Connection::open(&host.path()).unwrap();
+        let memory = own_memory();
+        let answer = connection.call(&hello(number), &[memory.as_fd()]).unwrap();
+        let [page, wake, events] = <[OwnedFd; 3]>::try_from(answer.fds).unwrap();
+        let ringer = Ringer::new(page.as_fd(), wake).unwrap();
+        let pd = connection.call(&AllocPd {}, &[]).unwrap().body.pd;
+        Self {
+            connection,
+            ringer,
+            events,
+            pd,
+            number,
+        }
+    }
+
+    pub(crate) fn call<T: Call>(&self, request: &T) -> Result<T::Reply, CallError> {
+        self.connection.call(request, &[]).map(|answer| answer.body)
+    }
+
+    pub(crate) fn register(&self, address: u64, length: u64) -> MrReply {
+        let request = RegMr {
+            address,
+            length,
+            iova: address,
+            pd: self.pd,
+            access: ALL_RIGHTS,
+            ..RegMr::default()
+        };
+        self.call(&request).unwrap()
+    }
+
+    pub(crate) fn queues(&self, entries: u32) -> Queues {
+        self.queues_of(qp_type::RC, entries)
+    }
+
+    pub(crate) fn queues_of(&self, qp_type: u32, entries: u32) -> Queues {
+        let request = CreateCq {
+            cookie: 77,
+            entries,
+            channel: NO_CHANNEL,
+        };
+        let made = self.connection.call(&request, &[]).unwrap();
+        let cq_area = Area::map(made.fds[0].as_fd(), made.body.bytes as usize).unwrap();
+        let cq = CompletionQueue::new(Arc::new(cq_area), made.body.ring).unwrap();
+        let cq_handle = made.body.cq;
+        let capacity = QpCapacity {
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            max_send_sge: 2,
+            max_recv_sge: 2,
+            max_inline: 64,
+        };
+        let request = CreateQp {
+            cookie: 99,
+            pd: self.pd,
+            qp_type,
+            send_cq: cq_handle,
+            recv_cq: cq_handle,
+            capacity,
+            ..CreateQp::default()
+        };
+        let made = self.connection.call(&request, &[]).unwrap();
+        let reply = made.body;
+        let area = Arc::new(Area::map(made.fds[0].as_fd(), reply.bytes as usize).unwrap());
+        Queues {
+            send: SendQueue::new(Arc::clone(&area), reply.send).unwrap(),
+            recv: ReceiveQueue::new(Arc::clone(&area), reply.recv).unwrap(),
+            reply,
+            area,
+            cq,
+        }
+    }
+
+    fn step(&self, queues: &Queues, mask: u32, attributes: QpAttributes) {
+        let request = ModifyQp {
+            qp: queues.reply.qp,
+            mask,
+            attributes,
+        };
+        self.call(&request).unwrap();
+    }
+
+    /// RESET to RTS, towards a queue pair of adapter `peer`.
+    pub(crate) fn connect(&self, queues: &Queues, peer: u8, dest_qp_num: u32) {
+        let mut dgid = [0; 16];
+        dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, peer + 1]);
+        let address = AddressVector {
+            dgid,
+            sgid_index: 1,
+            hop_limit: 64,
+            port: 1,
+            ..AddressVector::default()
+        };
+        let plain = QpAttributes {
+            port: 1,
+            access: ALL_RIGHTS,
+            ..QpAttributes::default()
+        };
+        self.step(queues, 1 | 8 | 16 | 32, QpAttributes { state: 1, ..plain });
+        let rtr = QpAttributes {
+            state: 2,
+            path_mtu: 3,
+            dest_qp_num,
+            address,
+            max_dest_rd_atomic: 4,
+            min_rnr_timer: 12,
+            ..plain
+        };
+        let rtr_mask = 1 | 1 << 7 | 1 << 8 | 1 << 12 | 1 << 15 | 1 << 17 | 1 << 20;
+        self.step(queues, rtr_mask, rtr);
+        let rts = QpAttributes {
+            state: 3,
+            timeout: 10,
+            retry_count: 2,
+            rnr_retry: 7,
+            max_rd_atomic: 4,
+            ..plain
+        };
+        self.step(
+            queues,
+            1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 16,
+            rts,
+        );
+    }
+
+    /// A datagram queue pair in RTS.
+    pub(crate) fn datagram(&self) -> Queues {
+        let queues = self.queues_of(qp_type::UD, 16);
+        let plain = QpAttributes {
+            port: 1,
+            qkey: QKEY,
+            ..QpAttributes::default()
+        };
+        let state = |state| QpAttributes { state, ..plain };
+        self.step(&queues, 1 | 16 | 32 | 64, state(1));
+        self.step(&queues, 1, state(2));
+        self.step(&queues, 1 | 1 << 16, state(3));
+        queues
+    }
+
+    pub(crate) fn post_recv(&self, queues: &mut Queues, wr_id: u64, buffer: Buffer) {
+        queues.recv.push(wr_id, &[buffer]).unwrap();
+        if queues.recv.publish() {
+            self.ringer.ring(queues.reply.doorbell);
+        }
+    }
+
+    pub(crate) fn post_send(&self, queues: &mut Queues, header: SendHeader, buffer: Buffer) {
+        let header = SendHeader {
+            flags: header.flags | send_flag::SIGNALED,
+            ..header
+        };
+        queues.send.push(header, &[buffer]).unwrap();
+        queues.send.publish();
+        self.ringer.ring(queues.reply.doorbell);
+    }
+
+    pub(crate) fn number(&self) -> u8 {
+        self.number
+    }
+}
+
+/// Two connected queue pairs.
+pub(crate) fn pair(a: &Client, b: &Client) -> (Queues, Queues) {
+    let (ours, theirs) = (a.queues(64), b.queues(64));
+    a.connect(&ours, b.number(), theirs.reply.qp_num);
+    b.connect(&theirs, a.number(), ours.reply.qp_num);
+    (ours, theirs)
+}
+
+impl Queues {
+    /// The next completion.
+    pub(crate) fn wait(&mut self) -> Completion {
+        let begun = Instant::now();
+        loop {
+            // SAFETY: buffers of the tests outlive their queues, or are not written any more.
+            if let Some(entry) = unsafe { self.cq.poll() } {
+                return entry;
+            }
+            assert!(begun.elapsed() < PATIENCE, "no completion came");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Bytes and their region.
+pub(crate) struct Memory {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) mr: MrReply,
+}
+
+impl Memory {
+    pub(crate) fn new(client: &Client, byte: u8, length: usize) -> Self {
+        let bytes = vec![byte; length].into_boxed_slice();
+        let mr = client.register(bytes.as_ptr() as u64, length as u64);
+        Self { bytes, mr }
+    }
+
+    pub(crate) fn buffer(&self) -> Buffer {
+        Buffer {
+            addr: self.bytes.as_ptr() as u64,
+            length: self.bytes.len() as u32,
+            lkey: self.mr.lkey,
+        }
+    }
+
+    /// What is there now: written by the daemon, behind the compiler's back.
+    pub(crate) fn first(&self) -> u8 {
+        // SAFETY: the box is alive.
+        unsafe { std::ptr::read_volatile(self.bytes.as_ptr()) }
+    }
+}
+
+pub(crate) fn send(wr_id: u64) -> SendHeader {
+    SendHeader {
+        wr_id,
+        opcode: opcode::SEND,
+        ..SendHeader::default()
+    }
+}
+
+pub(crate) fn write(wr_id: u64, to: &Memory) -> SendHeader {
+    SendHeader {
+        wr_id,
+        opcode: opcode::RDMA_WRITE,
+        remote_addr: to.bytes.as_ptr() as u64,
+        rkey: to.mr.rkey,
+        ..SendHeader::default()
+    }
+}
+
+/// A message goes through: this pair works.
+pub(crate) fn assert_works(a: &Client, b: &Client, queues: &mut (Queues, Queues)) {
+    let (from, to) = (Memory::new(a, 0x5a, 3000), Memory::new(b, 0, 3000));
+    b.post_recv(&mut queues.1, 1, to.buffer());
+    a.post_send(&mut queues.0, send(2), from.buffer());
+    assert_eq!(queues.1.wait().status, 0);
+    assert_eq!(queues.0.wait().status, 0);
+    assert_eq!(to.first(), 0x5a);
+}

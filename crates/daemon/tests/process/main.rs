@@ -1,0 +1,356 @@
+//! Processes and the shard: what works, and what a bad client can not do to others.
+
+mod client;
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+use client::{
+    Client, Host, Memory, QKEY, assert_works, errno, hello, own_memory, pair, send, write,
+};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use vrdma_provider::client::Connection;
+use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, opcode, queue_header};
+use vrdma_provider::message::{
+    AllocPd, AsyncEvent, AttachMcast, DeallocPd, DeregMr, DestroyQp, Hello, ListAdapter, QueryQp,
+    RegMr, element,
+};
+use vrdma_provider::socket;
+use zerocopy::FromBytes;
+
+const LOC_PROT_ERR: u32 = 4;
+const WR_FLUSH_ERR: u32 = 5;
+const REM_ACCESS_ERR: u32 = 10;
+const REM_OP_ERR: u32 = 11;
+const RETRY_EXC_ERR: u32 = 12;
+
+fn two() -> (Host, Client, Client) {
+    let host = Host::with_adapters(2);
+    let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
+    (host, a, b)
+}
+
+#[test]
+fn messages_writes_reads_and_atomics_arrive() {
+    let (_host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    assert_works(&a, &b, &mut queues);
+    let (from, to) = (Memory::new(&a, 7, 1 << 20), Memory::new(&b, 0, 1 << 20));
+    a.post_send(&mut queues.0, write(1, &to), from.buffer());
+    assert_eq!((queues.0.wait().status, to.first()), (0, 7));
+    let read = SendHeader {
+        opcode: opcode::RDMA_READ,
+        ..write(
+            2,
+            &Memory {
+                bytes: to.bytes.clone(),
+                mr: to.mr,
+            },
+        )
+    };
+    let read = SendHeader {
+        remote_addr: to.bytes.as_ptr() as u64,
+        ..read
+    };
+    let back = Memory::new(&a, 0, 1 << 20);
+    a.post_send(&mut queues.0, read, back.buffer());
+    let entry = queues.0.wait();
+    assert_eq!(
+        (entry.status, entry.opcode, entry.byte_len, back.first()),
+        (0, 2, 1 << 20, 7)
+    );
+    let add = SendHeader {
+        opcode: opcode::ATOMIC_FETCH_AND_ADD,
+        compare_add: 1,
+        ..write(3, &to)
+    };
+    let old = Memory::new(&a, 0, 8);
+    a.post_send(&mut queues.0, add, old.buffer());
+    assert_eq!((queues.0.wait().status, old.first(), to.first()), (0, 7, 8));
+}
+
+#[test]
+fn payload_by_value_needs_no_region() {
+    let (_host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    let to = Memory::new(&b, 0, 64);
+    b.post_recv(&mut queues.1, 1, to.buffer());
+    let bytes = [9u8; 64];
+    let buffer = Buffer {
+        addr: bytes.as_ptr() as u64,
+        length: 64,
+        lkey: 0,
+    };
+    // SAFETY: the array is alive.
+    unsafe { queues.0.send.push_copied(send(1), &[buffer]) }.unwrap();
+    queues.0.send.publish();
+    a.ringer.ring(queues.0.reply.doorbell);
+    assert_eq!((queues.1.wait().byte_len, to.first()), (64, 9));
+}
+
+#[test]
+fn a_hello_must_be_right() {
+    let host = Host::with_adapters(2);
+    let connection = Connection::open(&host.path()).unwrap();
+    let memory = own_memory();
+    let say = |hello: Hello| errno(connection.call(&hello, &[memory.as_fd()]));
+    assert_eq!(
+        errno(connection.call(&AllocPd {}, &[])),
+        Errno::OPNOTSUPP.raw_os_error()
+    );
+    let other = Hello {
+        version: 99,
+        ..hello(0)
+    };
+    assert_eq!(say(other), Errno::PROTONOSUPPORT.raw_os_error());
+    assert_eq!(say(hello(7)), Errno::NODEV.raw_os_error());
+    let nameless = Hello {
+        adapter: Default::default(),
+        ..hello(0)
+    };
+    assert_eq!(say(nameless), Errno::NODEV.raw_os_error(), "there are two");
+    assert_eq!(
+        say(Hello {
+            nonce: 1,
+            ..hello(0)
+        }),
+        Errno::INVAL.raw_os_error()
+    );
+    assert_eq!(
+        errno(connection.call(&hello(0), &[])),
+        Errno::INVAL.raw_os_error()
+    );
+    let listed = connection
+        .call(&ListAdapter { index: 1 }, &[])
+        .unwrap()
+        .body;
+    assert_eq!(
+        (
+            listed.name.as_str(),
+            listed.portgroup.as_str(),
+            listed.ip[3]
+        ),
+        ("c1", "blue", 2)
+    );
+    assert_eq!(
+        errno(connection.call(&ListAdapter { index: 2 }, &[])),
+        Errno::NODEV.raw_os_error()
+    );
+    connection.call(&hello(0), &[memory.as_fd()]).unwrap();
+    assert_eq!(say(hello(0)), Errno::ISCONN.raw_os_error());
+}
+
+#[test]
+fn garbage_ends_one_connection() {
+    let (host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    let bad = Client::open(&host, 0);
+    let raw = |bytes: &[u8]| socket::send(bad.connection.as_fd(), bytes, &[], SendFlags::empty());
+    assert_eq!(
+        errno(bad.call(&DeallocPd { pd: 0xffff_ffff })),
+        Errno::NOENT.raw_os_error()
+    );
+    raw(&[0xff; 300]).unwrap();
+    let answer = socket::receive(bad.connection.as_fd(), rustix::net::RecvFlags::empty());
+    assert!(answer.unwrap().is_some(), "an unknown code is refused");
+    raw(&[1, 2, 3]).unwrap();
+    let answer = socket::receive(bad.connection.as_fd(), rustix::net::RecvFlags::empty());
+    assert!(
+        matches!(answer, Ok(None) | Err(Errno::CONNRESET)),
+        "no packet at all is"
+    );
+    assert_works(&a, &b, &mut queues);
+}
+
+#[test]
+fn objects_of_others_do_not_exist() {
+    let (_host, a, b) = two();
+    let second = Client::open(&_host, 0);
+    let (ours, _) = (a.queues(16), b.queues(16));
+    let memory = Memory::new(&a, 0, 64);
+    let noent = Errno::NOENT.raw_os_error();
+    assert_eq!(errno(second.call(&DestroyQp { qp: ours.reply.qp })), noent);
+    assert_eq!(errno(second.call(&QueryQp { qp: ours.reply.qp })), noent);
+    assert_eq!(errno(second.call(&DeregMr { mr: memory.mr.mr })), noent);
+    assert_eq!(errno(second.call(&DeallocPd { pd: a.pd })), noent);
+    let theirs = RegMr {
+        pd: a.pd,
+        address: 4096,
+        length: 1,
+        ..RegMr::default()
+    };
+    assert_eq!(errno(second.call(&theirs)), noent);
+}
+
+#[test]
+fn a_quota_is_one_client_s() {
+    let (host, a, b) = two();
+    let greedy = Client::open(&host, 0);
+    let refused = (0..1_000_000).find_map(|_| greedy.call(&AllocPd {}).err());
+    assert_eq!(refused.unwrap().raw_os_error(), Errno::NOMEM.raw_os_error());
+    let mut queues = pair(&a, &b);
+    assert_works(&a, &b, &mut queues);
+}
+
+#[test]
+fn an_impossible_index_fails_its_queue_pair() {
+    let (_host, a, b) = two();
+    let (mut bad, mut good) = (pair(&a, &b), pair(&a, &b));
+    let producer = bad.0.reply.send.header as usize + queue_header::PRODUCER;
+    bad.0.area.u32(producer).store(0x8000_0000, Relaxed);
+    a.ringer.ring(bad.0.reply.doorbell);
+    let mut event = [0; size_of::<AsyncEvent>()];
+    rustix::io::read(&a.events, &mut event).unwrap();
+    let event = AsyncEvent::read_from_bytes(&event).unwrap();
+    assert_eq!(
+        (event.event, event.element, event.cookie),
+        (1, element::QP, 99)
+    );
+    // The peer finds nobody.
+    let from = Memory::new(&b, 1, 64);
+    b.post_send(&mut bad.1, send(1), from.buffer());
+    assert_eq!(bad.1.wait().status, RETRY_EXC_ERR);
+    assert_works(&a, &b, &mut good);
+}
+
+#[test]
+fn scribbled_slots_and_doorbells_fail_nobody_else() {
+    let (_host, a, b) = two();
+    let (mut bad, mut good) = (pair(&a, &b), pair(&a, &b));
+    let at = bad.0.reply.send.slots_at as usize;
+    bad.0.area.write(at, &[0xff; 4096 - 64]);
+    let producer = bad.0.reply.send.header as usize + queue_header::PRODUCER;
+    bad.0.area.u32(producer).store(3, Relaxed);
+    (0..4096).for_each(|bit| a.ringer.ring(bit));
+    let statuses = [bad.0.wait().status, bad.0.wait().status];
+    assert!(statuses.iter().all(|status| *status != 0), "{statuses:?}");
+    assert_works(&a, &b, &mut good);
+}
+
+/// Address space that was mapped and is not any more.
+fn hole() -> u64 {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+    // SAFETY: a fresh mapping, and nothing points into it when it goes.
+    unsafe {
+        let at = mmap_anonymous(
+            std::ptr::null_mut(),
+            1 << 16,
+            ProtFlags::READ,
+            MapFlags::PRIVATE,
+        );
+        let at = at.unwrap();
+        munmap(at, 1 << 16).unwrap();
+        at as u64
+    }
+}
+
+#[test]
+fn memory_that_went_away_fails_the_request_that_needs_it() {
+    let (_host, a, b) = two();
+    let (mut sending, mut writing, mut good) = (pair(&a, &b), pair(&a, &b), pair(&a, &b));
+    let at = hole();
+    let (ours, theirs) = (a.register(at, 1 << 16), b.register(at, 1 << 16));
+    let gone = |lkey| Buffer {
+        addr: at,
+        length: 20_000,
+        lkey,
+    };
+    let to = Memory::new(&b, 0, 20_000);
+    b.post_recv(&mut sending.1, 1, to.buffer());
+    a.post_send(&mut sending.0, send(1), gone(ours.lkey));
+    assert_eq!(sending.0.wait().status, LOC_PROT_ERR);
+    let from = Memory::new(&a, 1, 20_000);
+    let header = SendHeader {
+        remote_addr: at,
+        rkey: theirs.rkey,
+        ..write(1, &to)
+    };
+    a.post_send(&mut writing.0, header, from.buffer());
+    let status = writing.0.wait().status;
+    assert!(matches!(status, REM_ACCESS_ERR | REM_OP_ERR), "{status}");
+    assert_works(&a, &b, &mut good);
+}
+
+#[test]
+fn a_client_that_goes_takes_its_objects_along() {
+    let (host, a, b) = two();
+    let third = Client::open(&host, 1);
+    let (mut queues, mut good) = (pair(&a, &third), pair(&a, &b));
+    let _memory = Memory::new(&third, 0, 64);
+    let before = host.objects(1);
+    drop(third);
+    let from = Memory::new(&a, 1, 64);
+    a.post_send(&mut queues.0, send(1), from.buffer());
+    assert_eq!(queues.0.wait().status, RETRY_EXC_ERR);
+    a.post_send(&mut queues.0, send(2), from.buffer());
+    assert_eq!(queues.0.wait().status, WR_FLUSH_ERR);
+    assert_works(&a, &b, &mut good);
+    let after = host.objects(1);
+    assert!(
+        after[0] < before[0] && after[3] < before[3],
+        "{before:?} {after:?}"
+    );
+}
+
+#[test]
+fn receives_posted_in_error_are_flushed() {
+    let (_host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    let wrong = Buffer {
+        addr: 4096,
+        length: 64,
+        lkey: 0xdead_beef,
+    };
+    a.post_send(&mut queues.0, send(1), wrong);
+    assert_eq!(queues.0.wait().status, LOC_PROT_ERR);
+    let to = Memory::new(&a, 0, 64);
+    for wr_id in 0..40 {
+        a.post_recv(&mut queues.0, wr_id, to.buffer());
+        let entry = queues.0.wait();
+        assert_eq!((entry.status, entry.wr_id), (WR_FLUSH_ERR, wr_id));
+    }
+}
+
+#[test]
+fn a_multicast_datagram_reaches_every_member() {
+    let (_host, a, b) = two();
+    let group = [0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];
+    let (mut sender, mut first, mut second) = (a.datagram(), b.datagram(), a.datagram());
+    let wrong = AttachMcast {
+        qp: first.reply.qp,
+        gid: [1; 16],
+        lid: 0,
+    };
+    assert_eq!(errno(b.call(&wrong)), Errno::INVAL.raw_os_error());
+    let (at_b, at_a) = (Memory::new(&b, 0, 104), Memory::new(&a, 0, 104));
+    for (client, queues, memory) in [(&b, &mut first, &at_b), (&a, &mut second, &at_a)] {
+        let request = AttachMcast {
+            qp: queues.reply.qp,
+            gid: group,
+            lid: 0,
+        };
+        client.call(&request).unwrap();
+        client.post_recv(queues, 1, memory.buffer());
+    }
+    let from = Memory::new(&a, 8, 64);
+    let mut header = send(1);
+    header.target = 0xff_ffff;
+    header.qkey = QKEY;
+    header.address = AddressVector {
+        dgid: group,
+        sgid_index: 1,
+        port: 1,
+        hop_limit: 1,
+        ..AddressVector::default()
+    };
+    a.post_send(&mut sender, header, from.buffer());
+    assert_eq!(sender.wait().status, 0);
+    for queues in [&mut first, &mut second] {
+        let entry = queues.wait();
+        assert_eq!(
+            (entry.status, entry.byte_len, entry.src_qp),
+            (0, 104, sender.reply.qp_num)
+        );
+    }
+}

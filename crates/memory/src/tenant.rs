@@ -1,0 +1,176 @@
+//! Copies for clients that are not trusted to have their pages at hand.
+//!
+//! ```text
+//!   data path ── job, buffer ──► the tenant's own thread ── pread, pwrite ──► client's memory
+//!        └── waits PATIENCE ◄── buffer ──┘
+//!              └─ too long: the thread is given up, and the tenant refused for PENALTY
+//! ```
+//!
+//! A page may be backed by a file system in the client's hands, and a read of it then takes as long as
+//! the client likes; no call of the kernel gives up by itself. So such a read happens in a thread of
+//! the tenant, and what it can cost the others is PATIENCE in every PENALTY.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::Fault;
+
+/// How long the data path waits for one copy: a page from a slow disk is there by then.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long a tenant that kept the data path waiting is refused: what it costs the others stays
+/// below 1 %.
+const PENALTY: Duration = Duration::from_secs(5);
+
+/// Threads of one tenant that may hang at the same time; with more it is refused.
+const ABANDONED_MAX: u32 = 4;
+
+/// Bytes that were moved, in a buffer of the data path's.
+pub(crate) struct Moved {
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) count: Option<usize>,
+}
+
+type Job = Box<dyn FnOnce() -> Moved + Send>;
+
+struct Worker {
+    jobs: SyncSender<Job>,
+    done: Receiver<Moved>,
+}
+
+#[derive(Default)]
+struct State {
+    worker: Option<Worker>,
+    refused_until: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+/// One user's clients together.
+#[derive(Default)]
+pub struct Tenant {
+    state: Mutex<State>,
+    abandoned: Arc<AtomicU32>,
+}
+
+impl std::fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tenant").finish_non_exhaustive()
+    }
+}
+
+impl Tenant {
+    /// With no thread until the first copy.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A buffer for a job: take it, and give it back in [`Moved`].
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state.lock().buffer)
+    }
+
+    /// Has the job done. A fault: it took too long, now or lately.
+    pub(crate) fn run(&self, job: impl FnOnce() -> Moved + Send + 'static) -> Result<Moved, Fault> {
+        let mut state = self.state.lock();
+        if self.is_refused(&mut state) {
+            return Err(Fault);
+        }
+        let worker = match state.worker.take() {
+            Some(worker) => worker,
+            None => self.hire().map_err(|_| Fault)?,
+        };
+        worker.jobs.send(Box::new(job)).map_err(|_| Fault)?;
+        match worker.done.recv_timeout(PATIENCE) {
+            Ok(moved) => {
+                state.worker = Some(worker);
+                Ok(moved)
+            }
+            Err(_) => {
+                self.abandoned.fetch_add(1, AcqRel);
+                state.refused_until = Some(Instant::now() + PENALTY);
+                Err(Fault)
+            }
+        }
+    }
+
+    /// Keeps the buffer for the next job.
+    pub(crate) fn put_back(&self, buffer: Vec<u8>) {
+        self.state.lock().buffer = buffer;
+    }
+
+    fn is_refused(&self, state: &mut State) -> bool {
+        let serving = state
+            .refused_until
+            .is_some_and(|until| Instant::now() < until);
+        serving || self.abandoned.load(Acquire) >= ABANDONED_MAX
+    }
+
+    fn hire(&self) -> std::io::Result<Worker> {
+        let (jobs, waiting) = sync_channel::<Job>(1);
+        let (finished, done) = sync_channel(1);
+        let abandoned = Arc::clone(&self.abandoned);
+        thread::Builder::new()
+            .name("copies".to_owned())
+            .spawn(move || {
+                while let Ok(job) = waiting.recv() {
+                    let moved = job();
+                    if finished.send(moved).is_err() {
+                        // Given up on while it hung.
+                        abandoned.fetch_sub(1, AcqRel);
+                        return;
+                    }
+                }
+            })?;
+        Ok(Worker { jobs, done })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(count: usize) -> Moved {
+        Moved {
+            buffer: Vec::new(),
+            count: Some(count),
+        }
+    }
+
+    #[test]
+    fn jobs_are_done_one_after_the_other() {
+        let tenant = Tenant::new();
+        for count in 0..100 {
+            assert_eq!(tenant.run(move || moved(count)).unwrap().count, Some(count));
+        }
+    }
+
+    #[test]
+    fn one_that_hangs_costs_its_patience_once() {
+        let tenant = Tenant::new();
+        let (release, held) = sync_channel::<()>(0);
+        let hangs = move || {
+            let _ = held.recv();
+            moved(0)
+        };
+        assert!(tenant.run(hangs).is_err());
+        let again = Instant::now();
+        for _ in 0..1000 {
+            assert!(
+                tenant.run(|| moved(0)).is_err(),
+                "refused, and the job not even begun"
+            );
+        }
+        assert!(again.elapsed() < PATIENCE * 100);
+        assert_eq!(tenant.abandoned.load(Acquire), 1);
+        drop(release);
+        while tenant.abandoned.load(Acquire) > 0 {
+            thread::yield_now();
+        }
+    }
+}
