@@ -4,8 +4,12 @@ use vrdma_verbs::counters::{Counts, Traffic};
 
 use crate::build::OWNER;
 use crate::end::{End, Op, pattern};
+use crate::owner::LENGTH_MAX;
 use crate::violation::{Violation, check};
 use crate::world::World;
+
+/// Requests that one READ of the longest message takes at most: a packet each at the smallest MTU.
+const READ_REQUESTS_MAX: u64 = LENGTH_MAX.div_ceil(256) as u64;
 
 impl World {
     pub(crate) fn finish(&mut self) -> Result<(), Violation> {
@@ -79,9 +83,33 @@ impl World {
         for work in ends().flat_map(|end| end.works.iter().map(move |work| (end, work))) {
             count(&mut asked, work.0, work.1.op, work.1.length);
         }
+        self.judge_received(number)?;
         let counted = self.cluster.hcas[number].counters().sent;
         check(counted == asked, || {
             format!("a{number} counts {counted:?} and was asked for {asked:?}")
+        })
+    }
+
+    /// What peers asked for has been counted once, where nothing may get lost. Data of READs counts at
+    /// the requester's side alone, and a long one is asked for in several requests.
+    fn judge_received(&self, number: usize) -> Result<(), Violation> {
+        let mut given = Traffic::default();
+        for end in self.ends.iter().filter(|end| end.adapter == number) {
+            let peer = &self.ends[end.peer];
+            if !end.is_reliable() || peer.failed.is_some() {
+                return Ok(());
+            }
+            for work in &peer.works {
+                let length = if work.op == Op::Read { 0 } else { work.length };
+                count(&mut given, peer, work.op, length);
+            }
+        }
+        let counted = self.cluster.hcas[number].counters().received;
+        given.reads = given
+            .reads
+            .max(counted.reads.min(READ_REQUESTS_MAX * given.reads));
+        check(counted == given, || {
+            format!("a{number} counts {counted:?} from its peers, who asked for {given:?}")
         })
     }
 

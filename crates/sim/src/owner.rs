@@ -14,7 +14,7 @@ use crate::world::World;
 pub(crate) const GRH_BYTES: u32 = 40;
 
 /// Longest message.
-const LENGTH_MAX: u32 = 24_000;
+pub(crate) const LENGTH_MAX: u32 = 24_000;
 
 /// Every receive takes the longest message, a datagram's header area included.
 const RECEIVE_BYTES: u32 = LENGTH_MAX + GRH_BYTES;

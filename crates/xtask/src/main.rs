@@ -9,8 +9,8 @@ mod guests;
 mod lab;
 mod layers;
 mod library;
-mod process_host;
 mod programs;
+mod process_host;
 mod pyverbs;
 
 use std::process::ExitCode;

@@ -45,7 +45,7 @@ impl Shard {
         }
     }
 
-    fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
         let (port, group, mac) = (spec.port, spec.group, spec.mac);
         let segment = spec.segment;
         let adapter = self.make(spec)?;

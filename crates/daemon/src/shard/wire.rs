@@ -213,3 +213,6 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,17 @@ use crate::work::{Output, Status};
 
 impl<R> Requester<R> {
     /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3.1).
+    ///
+    /// An answer to units that are about to be sent again makes that unnecessary, but for a READ or
+    /// an atomic: its answer is not awaited any more since going back, and only comes if asked for.
     #[inline]
     pub(super) fn advance(&mut self, limit: Psn, now: Time) {
+        let again = if self.next.is_before(limit) {
+            self.unasked_before(limit)
+        } else {
+            None
+        };
+        let limit = again.unwrap_or(limit);
         if !self.unacked.is_before(limit) {
             return;
         }
@@ -24,6 +33,17 @@ impl<R> Requester<R> {
             self.find_cursor();
         }
         self.wire_answered(packets, now);
+    }
+
+    /// The first PSN between `next` and `limit` that a READ or an atomic takes.
+    fn unasked_before(&self, limit: Psn) -> Option<Psn> {
+        let started = self.queue.range(self.cursor.min(self.queue.len())..);
+        let mut started = started.take_while(|pending| {
+            pending.phase == Phase::Started && pending.first.is_before(limit)
+        });
+        let asks = started.find(|pending| pending.wr.op.is_read_or_atomic())?;
+        let partly = asks.first.is_before(self.next);
+        Some(if partly { self.next } else { asks.first })
     }
 
     /// Compares what is finished with what was: progress gives all patience back.

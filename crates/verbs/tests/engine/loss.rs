@@ -107,6 +107,30 @@ fn a_lost_read_response_is_noticed_by_the_next_answer() {
     assert_eq!(pair.a().hca.counters().timeouts, 0);
 }
 
+/// Copies of requests that the network kept back are executed while the requester waits for the
+/// receiver, and the READ's answer was dropped as one to nothing that is outstanding.
+#[test]
+fn an_answer_past_a_read_that_is_to_be_sent_again_does_not_complete_it() {
+    let mut pair = Pair::rc();
+    let local = pair.a().register(8, ALL);
+    let mr = pair.b().holding(b"contents");
+    pair.a().send(1, SendOp::Send, &[]);
+    pair.a().send(2, SendOp::Read(mr.remote(0)), &[local.sge()]);
+    pair.a().send(3, SendOp::Write(mr.remote(0)), &[]);
+    let units = pair.transmit(0);
+    let not_ready = pair.deliver(1, &units[0]).unwrap();
+    pair.respond(0, &not_ready);
+    pair.b().receive(9, &[]);
+    let answers = units.iter().map(|unit| pair.deliver(1, unit).unwrap());
+    let written = answers.last().unwrap();
+    pair.respond(0, &written);
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    pair.advance(Duration::from_secs(1));
+    let done = |id| (id, Status::Success);
+    assert_eq!(pair.a().sends(), [done(1), done(2), done(3)]);
+    assert_eq!(pair.nodes[0].bytes(&local), b"contents");
+}
+
 #[test]
 fn a_repeated_atomic_is_answered_from_memory() {
     let mut pair = Pair::rc();
