@@ -10,6 +10,11 @@ test: setup check ## every test, guests included
 	cargo test --workspace
 	cargo xtask guests
 	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
+	cargo xtask guests --hosts 2 --short
+	cargo xtask guests --hosts 2 --uplink tunnel --short
+	cargo xtask guests --hosts 2 --loss 5% --short
+	cargo xtask guests --hosts 2 --b rxe --short
+	cargo xtask programs --short
 
 check: ## formatting, lints and the house plan
 	cargo fmt --all --check

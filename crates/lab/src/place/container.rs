@@ -51,7 +51,8 @@ impl Container {
         let mut bwrap = Command::new("bwrap");
         bwrap.arg("--ro-bind").arg(&self.root).arg("/");
         bwrap.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
-        bwrap.args(["--tmpfs", "/run", "--unshare-pid", "--unshare-ipc"]);
+        bwrap.args(["--ro-bind", "/sys", "/sys", "--tmpfs", "/run"]);
+        bwrap.args(["--unshare-pid", "--unshare-ipc"]);
         bwrap.args(["--unshare-uts", "--hostname", &self.name]);
         bwrap.args(["--die-with-parent", "--clearenv"]);
         bwrap.args(["--setenv", "PATH", "/usr/local/bin:/usr/bin:/usr/sbin"]);

@@ -68,17 +68,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn cases(short: bool) -> Vec<Case> {
-    let programs = table::programs(short);
-    let settings = SETTINGS.iter();
-    let all = settings.flat_map(|&(place, inside)| {
-        let programs = programs.iter().filter(move |program| match inside {
-            Inside::Host => true,
-            Inside::Container => program.in_image,
-        });
+    let all = SETTINGS.iter().flat_map(|&(place, inside)| {
+        let programs = table::programs(short, inside).into_iter();
         programs.map(move |program| Case {
             name: format!("{place}: {}", program.name),
             inside,
-            program: program.clone(),
+            program,
         })
     });
     all.collect()

@@ -1,5 +1,6 @@
 //! What must work as a process: the guests' table and what guests do not have.
 
+use super::stage::Inside;
 use crate::guests::{self, Setting};
 
 /// One program pair.
@@ -9,15 +10,21 @@ pub(super) struct Program {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) expect: Vec<&'static str>,
-    /// The guests' image has it.
-    pub(super) in_image: bool,
 }
 
 /// The device, which no folder of the kernel names here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
 
-/// Name, server, client, words. libfabric is not in the image.
-const HOST_ONLY: &[(&str, &str, &str, &[&str])] = &[
+/// Name, server, client, words.
+type Fact = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+);
+
+/// libfabric is not in the image.
+const HOST_ONLY: &[Fact] = &[
     (
         "fi_pingpong verbs msg",
         "fi_pingpong -p verbs -e msg -d $DEV -I 100",
@@ -32,8 +39,8 @@ const HOST_ONLY: &[(&str, &str, &str, &[&str])] = &[
     ),
 ];
 
-/// Both ranks on one adapter: mpirun starts them where it is itself.
-const OPEN_MPI: (&str, &str, &str, &[&str]) = (
+/// Both ranks on one adapter: mpirun starts them where it is itself. Hosts lack NetPIPE.
+const OPEN_MPI: Fact = (
     "Open MPI over rc_verbs",
     "",
     "mpirun --allow-run-as-root --oversubscribe -np 2 --mca pml ucx --mca btl ^openib \
@@ -45,38 +52,42 @@ const OPEN_MPI: (&str, &str, &str, &[&str]) = (
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
-/// Every row; with `short`, those that CI has time for.
-pub(super) fn programs(short: bool) -> Vec<Program> {
-    let rows = guests::rows(Setting {
+/// An option of the image's ucx_perftest that older ones of hosts lack; their default is the same.
+const NEWER_UCX: &str = " -P 0";
+
+/// Every row of a place; with `short`, those that CI has time for.
+pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
+    let setting = Setting {
         short,
         ..Setting::default()
-    })
-    .into_iter();
+    };
+    let rows = guests::rows(setting).into_iter();
     let rows = rows.filter(|row| !GUESTS_ONLY.iter().any(|name| row.name.starts_with(name)));
     let mut programs: Vec<Program> = rows
-        .map(|row| program(row.name, &row.server, &row.client, row.expect, true))
+        .map(|row| program(row.name, &row.server, &row.client, row.expect))
         .collect();
     let own =
-        |&(name, server, client, expect): &(&str, &str, &str, &'static [&'static str]),
-         in_image| { program(name.to_owned(), server, client, expect, in_image) };
-    programs.extend(HOST_ONLY.iter().map(|row| own(row, false)));
-    programs.push(own(&OPEN_MPI, true));
+        |&(name, server, client, expect): &Fact| program(name.to_owned(), server, client, expect);
+    match inside {
+        Inside::Host => {
+            programs.extend(HOST_ONLY.iter().map(own));
+            for program in &mut programs {
+                for command in [&mut program.server, &mut program.client] {
+                    *command = command.replace(NEWER_UCX, "");
+                }
+            }
+        }
+        Inside::Container => programs.push(own(&OPEN_MPI)),
+    }
     programs
 }
 
-fn program(
-    name: String,
-    server: &str,
-    client: &str,
-    expect: &[&'static str],
-    in_image: bool,
-) -> Program {
+fn program(name: String, server: &str, client: &str, expect: &[&'static str]) -> Program {
     Program {
         name,
         server: with_device(server),
         client: with_device(client),
         expect: expect.to_vec(),
-        in_image,
     }
 }
 
@@ -94,9 +105,11 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_short_is_shorter() {
-        let (all, short) = (programs(false), programs(true));
-        let names: BTreeSet<_> = all.iter().map(|program| &program.name).collect();
-        assert_eq!(names.len(), all.len());
-        assert!(short.len() < all.len());
+        for inside in [Inside::Host, Inside::Container] {
+            let (all, short) = (programs(false, inside), programs(true, inside));
+            let names: BTreeSet<_> = all.iter().map(|program| &program.name).collect();
+            assert_eq!(names.len(), all.len());
+            assert!(short.len() < all.len());
+        }
     }
 }
