@@ -13,7 +13,15 @@ use vrdma_lab::pair::Pair;
 /// # Errors
 /// When a daemon does not answer.
 pub(crate) fn adapters(pair: &Pair, vrdma: &Path) -> Result<Vec<Value>> {
-    let daemons = pair.daemons().iter();
+    all(pair.daemons(), vrdma)
+}
+
+/// The same of any daemons.
+///
+/// # Errors
+/// When one does not answer.
+pub(crate) fn all(daemons: &[Daemon], vrdma: &Path) -> Result<Vec<Value>> {
+    let daemons = daemons.iter();
     let adapters: Result<Vec<Vec<Value>>> = daemons.map(|daemon| asked(daemon, vrdma)).collect();
     Ok(adapters?.concat())
 }

@@ -4,18 +4,21 @@
 //!  vrdma guests, raw uplinks    -> every cell, TCP of the guests, TCP of the hosts, daemons' time
 //!  vrdma guests, tunnel         -> every cell, TCP of the guests, daemons' time
 //!  rxe guests, TAPs on the wire -> every cell, TCP of the guests
+//!  vrdma processes, raw, tunnel -> every cell, daemons' time
 //!  vrdma guests, raw, n % loss  -> write bandwidth and TCP through the same faults
 //! ```
 //!
 //! One pair at a time, so that each has the machine for itself.
 
 mod contender;
+mod hosts;
 mod table;
 
 use anyhow::Result;
 use serde_json::json;
 use vrdma_lab::guest::Kind;
-use vrdma_lab::pair::{Network, Pair, PairConfig};
+use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
+use vrdma_lab::place::Place;
 use vrdma_lab::steps::Steps;
 use vrdma_lab::wire::{Uplink, WireConfig};
 
@@ -23,6 +26,7 @@ use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::lab::{built, daemon};
 use contender::{Contender, Figures};
+use hosts::Hosts;
 
 /// Room for RoCE packets of 4096 bytes, also inside a tunnel; TCP's segments are larger still.
 const MTU: u16 = 9000;
@@ -47,6 +51,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         let measured =
             bench.with_pair(name, kind, uplink, "", |contender| contender.all(hosts_too));
         figures.extend(measured);
+    }
+    for (name, uplink) in [
+        ("vrdma processes, raw", Uplink::Raw),
+        ("vrdma processes, tunnel", Uplink::Tunnel),
+    ] {
+        figures.extend(bench.with_processes(name, uplink));
     }
     for loss in LOSSES {
         let faults = format!("loss={loss}");
@@ -84,11 +94,7 @@ impl Bench {
         let step = self.steps.start(&format!("boot two guests: {name}"));
         let network = Network::Wire {
             program: self.program.clone(),
-            wire: WireConfig {
-                uplink,
-                mtu: MTU,
-                faults: faults.to_owned(),
-            },
+            wire: wire(uplink, faults),
         };
         let pair = Pair::start(&PairConfig {
             kinds: [kind; 2],
@@ -98,13 +104,40 @@ impl Bench {
         match pair {
             Ok(pair) => measure(&Contender {
                 name,
-                pair: &pair,
+                places: [Side::A, Side::B].map(|side| pair.guest(side).control() as &dyn Place),
+                daemons: pair.daemons(),
+                wire: pair.wire(),
                 vrdma: &self.vrdma,
                 repetitions: self.repetitions,
                 steps: &self.steps,
             }),
             Err(error) => vec![Figures::failed(name, &error)],
         }
+    }
+
+    /// Figures of processes of two hosts, each with its daemon.
+    fn with_processes(&self, name: &str, uplink: Uplink) -> Vec<Figures> {
+        match Hosts::start(&self.program, &wire(uplink, "")) {
+            Ok(hosts) => Contender {
+                name,
+                places: hosts.places(),
+                daemons: &hosts.daemons,
+                wire: None,
+                vrdma: &self.vrdma,
+                repetitions: self.repetitions,
+                steps: &self.steps,
+            }
+            .rdma(),
+            Err(error) => vec![Figures::failed(name, &error)],
+        }
+    }
+}
+
+fn wire(uplink: Uplink, faults: &str) -> WireConfig {
+    WireConfig {
+        uplink,
+        mtu: MTU,
+        faults: faults.to_owned(),
     }
 }
 

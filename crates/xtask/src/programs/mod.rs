@@ -24,6 +24,7 @@ use vrdma_lab::pair::Side;
 use vrdma_lab::place;
 
 use stage::{Inside, Stage};
+pub(crate) use stage::{library, process};
 use table::Program;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.

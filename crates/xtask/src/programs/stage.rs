@@ -118,14 +118,17 @@ impl Stage {
 }
 
 /// The library as the checkout has it now, unless the environment names one.
-fn library() -> Result<PathBuf> {
+///
+/// # Errors
+/// When it does not build.
+pub(crate) fn library() -> Result<PathBuf> {
     match env::var_os(LIBRARY_VARIABLE) {
         Some(path) => Ok(path.into()),
         None => crate::library::link(true),
     }
 }
 
-type Enter = Box<dyn Fn(&str) -> Command>;
+pub(crate) type Enter = Box<dyn Fn(&str) -> Command>;
 
 fn grouped(made: Vec<Local>) -> Result<[[Local; 2]; 2]> {
     let mut made = made.into_iter();
@@ -152,7 +155,9 @@ fn variables(side: Side, socket: &Path, library: &Path) -> [(&'static str, Strin
     ]
 }
 
-fn process(host: &Entry, side: Side, run_dir: &Path, library: &Path) -> Enter {
+/// How a shell's words run as a process of a host, with the adapter that is called like the side. They
+/// know the hosts' addresses as `$A` and `$B`.
+pub(crate) fn process(host: &Entry, side: Side, run_dir: &Path, library: &Path) -> Enter {
     let host = host.clone();
     let variables = variables(side, &process_socket(run_dir), library);
     Box::new(move |words| {

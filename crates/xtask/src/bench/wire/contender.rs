@@ -1,15 +1,17 @@
-//! Measures one pair of guests, and the hosts below them.
+//! Measures one pair of guests or processes, and the hosts below them.
 
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
+use vrdma_lab::daemon::Daemon;
 use vrdma_lab::image::Image;
-use vrdma_lab::pair::{Pair, Side};
+use vrdma_lab::pair::Side;
+use vrdma_lab::place::{self, Place};
 use vrdma_lab::process::{Lifetime, Supervised};
 use vrdma_lab::steps::Steps;
-use vrdma_lab::wire;
+use vrdma_lab::wire::{self, Wire};
 
 use crate::bench::processor::processor_time;
 use crate::counters;
@@ -80,10 +82,13 @@ impl Figures {
     }
 }
 
-/// A pair that is up.
+/// Two places that are up.
 pub(super) struct Contender<'a> {
     pub(super) name: &'a str,
-    pub(super) pair: &'a Pair,
+    /// The server's and the client's.
+    pub(super) places: [&'a dyn Place; 2],
+    pub(super) daemons: &'a [Daemon],
+    pub(super) wire: Option<&'a Wire>,
     pub(super) vrdma: &'a Path,
     pub(super) repetitions: u32,
     pub(super) steps: &'a Steps,
@@ -93,12 +98,19 @@ impl Contender<'_> {
     pub(super) fn all(&self, hosts_too: bool) -> Vec<Figures> {
         let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
         figures.extend(TCP.iter().map(|tcp| self.tcp(tcp)));
-        if !self.pair.daemons().is_empty() {
+        if !self.daemons.is_empty() {
             figures.push(self.daemons_time());
         }
         if hosts_too {
             figures.extend(TCP.iter().map(|tcp| self.host_tcp(tcp)));
         }
+        figures
+    }
+
+    /// Without TCP: that of processes is the hosts'.
+    pub(super) fn rdma(&self) -> Vec<Figures> {
+        let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
+        figures.push(self.daemons_time());
         figures
     }
 
@@ -140,17 +152,17 @@ impl Contender<'_> {
     }
 
     fn spent(&self) -> Result<(Duration, u64)> {
-        let daemons = self.pair.daemons().iter();
+        let daemons = self.daemons.iter();
         let times = daemons.map(|daemon| processor_time(daemon.process_id()));
         let time = times.sum::<Result<Duration>>()?;
-        let adapters = counters::adapters(self.pair, self.vrdma)?;
+        let adapters = counters::all(self.daemons, self.vrdma)?;
         Ok((time, counters::rdma_sum(&adapters, "tx_bytes")))
     }
 
     /// The hosts' own kernels over the same veth pair, without any guest or daemon.
     fn host_tcp(&self, &(title, measure): &(&str, Measure)) -> Figures {
         self.figures("TCP of the hosts".to_owned(), title, measure.unit(), || {
-            Ok(host_qperf(self.pair, qperf::client(measure))?.value)
+            Ok(host_qperf(self.wire, qperf::client(measure))?.value)
         })
     }
 
@@ -171,7 +183,8 @@ impl Contender<'_> {
     }
 
     fn once(&self, server: &str, client: &str) -> Result<String> {
-        let client = self.pair.run(server, client, RUN_LIMIT)?.client;
+        let [a, b] = self.places;
+        let client = place::run((a, server), (b, client), RUN_LIMIT)?.client;
         let text = client.stdout_text();
         ensure!(
             client.status == 0,
@@ -184,8 +197,8 @@ impl Contender<'_> {
 }
 
 /// The image's qperf on the hosts; the client tries until the server listens.
-fn host_qperf(pair: &Pair, client: &str) -> Result<Figure> {
-    let hosts = pair.wire().context("the pair has two hosts")?;
+fn host_qperf(hosts: Option<&Wire>, client: &str) -> Result<Figure> {
+    let hosts = hosts.context("there are two hosts")?;
     let image = Image::ensure()?;
     let server = hosts.host(Side::A).command(&image.program("usr/bin/qperf"));
     let _server = Supervised::spawn(&server, None, Lifetime::Owned)?;
