@@ -9,8 +9,8 @@ mod guests;
 mod lab;
 mod layers;
 mod library;
-mod programs;
 mod process_host;
+mod programs;
 mod pyverbs;
 
 use std::process::ExitCode;
