@@ -153,11 +153,8 @@ impl Opcode {
         position: Position,
         carries: Carries,
     ) -> Option<Self> {
-        let wanted = (service, operation, position, carries);
-        OPCODES
-            .iter()
-            .find(|info| (info.service, info.operation, info.position, info.carries) == wanted)
-            .map(|info| info.opcode)
+        let row = table::BY_MEANING[table::meaning(service, operation, position, carries)];
+        OPCODES.get(usize::from(row)).map(|info| info.opcode)
     }
 }
 

@@ -11,17 +11,13 @@ use crate::work::{Output, Status};
 
 impl<R> Requester<R> {
     /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3.1).
-    ///
-    /// An answer to units that are about to be sent again makes that unnecessary, but for a READ or
-    /// an atomic: its answer is not awaited any more since going back, and only comes if asked for.
     #[inline]
     pub(super) fn advance(&mut self, limit: Psn, now: Time) {
-        let again = if self.next.is_before(limit) {
-            self.unasked_before(limit)
+        let limit = if self.next.is_before(limit) {
+            self.up_to_data(limit)
         } else {
-            None
+            limit
         };
-        let limit = again.unwrap_or(limit);
         if !self.unacked.is_before(limit) {
             return;
         }
@@ -35,15 +31,19 @@ impl<R> Requester<R> {
         self.wire_answered(packets, now);
     }
 
-    /// The first PSN between `next` and `limit` that a READ or an atomic takes.
-    fn unasked_before(&self, limit: Psn) -> Option<Psn> {
-        let started = self.queue.range(self.cursor.min(self.queue.len())..);
-        let mut started = started.take_while(|pending| {
-            pending.phase == Phase::Started && pending.first.is_before(limit)
-        });
-        let asks = started.find(|pending| pending.wr.op.is_read_or_atomic())?;
-        let partly = asks.first.is_before(self.next);
-        Some(if partly { self.next } else { asks.first })
+    /// Answers to what was sent before going back make SENDs and WRITEs unnecessary to send again,
+    /// but not READs and atomics, whose data is not here: `limit`, or where the first of those begins.
+    fn up_to_data(&self, limit: Psn) -> Psn {
+        let again = self.queue.iter().skip(self.cursor);
+        let data = again
+            .filter(|pending| pending.phase == Phase::Started)
+            .take_while(|pending| pending.first.is_before(limit))
+            .find(|pending| pending.wr.op.is_read_or_atomic());
+        match data {
+            Some(pending) if self.next.is_before(pending.first) => pending.first,
+            Some(_) => self.next,
+            None => limit,
+        }
     }
 
     /// Compares what is finished with what was: progress gives all patience back.

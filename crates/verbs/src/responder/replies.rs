@@ -105,13 +105,15 @@ impl Replies {
         }
     }
 
-    /// A READ asked for again replaces what is still to come of it (IBTA 9.7.5.1.2) and goes before
-    /// what follows it.
+    /// A READ asked for again from some PSN on replaces what is still to come of it: the peer has
+    /// gone back to there (IBTA 9.7.5.1.2). It goes before what follows it.
     fn push_read(&mut self, read: Due, mtu: Mtu) {
         let (begin, end) = (read.psn, read.end(mtu));
         self.due.retain(|due| {
             let is_read = matches!(due.what, What::Read { .. });
-            let covered = !due.psn.is_before(begin) && !end.is_before(due.end(mtu));
+            let covered = begin.is_before(due.end(mtu))
+                && due.psn.is_before(end)
+                && !end.is_before(due.end(mtu));
             !(is_read && covered)
         });
         let later = |due: &Due| matches!(due.what, What::Read { .. }) && begin.is_before(due.psn);

@@ -2,6 +2,7 @@
 
 mod connection;
 mod datagrams;
+mod golden;
 mod goodput;
 mod hostile;
 mod inline;

@@ -1,11 +1,19 @@
 //! The same engine with a wire in between: every unit is a frame.
 
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
 use proptest::prelude::*;
 use vrdma_verbs::object::QpType;
-use vrdma_wire::Mtu;
+use vrdma_verbs::packet::Reply;
+use vrdma_verbs::unit::{Nak, RequestOp, Response, ResponseBody, Route};
+use vrdma_verbs::work::{SendOp, Status};
+use vrdma_wire::{Mtu, Operation, Packet, Psn};
 
 use crate::loss::{Ledger, faults, ops};
-use crate::pair::{Fate, Pair, Setup};
+use crate::pair::node::ALL;
+use crate::pair::{Fate, Pair, Region, Setup, Unit};
 
 fn mtu() -> impl Strategy<Value = Mtu> {
     let code = 1..=5u32;
@@ -44,4 +52,136 @@ proptest! {
         ledger.check(ops.len() as u64);
         prop_assert!(!bearable || ledger.all_succeeded());
     }
+}
+
+fn operation(frame: &[u8]) -> Operation {
+    Packet::parse(frame).unwrap().info().operation
+}
+
+fn psns(frames: &[Vec<u8>]) -> Vec<u32> {
+    let psn = |frame: &Vec<u8>| Packet::parse(frame).unwrap().bth().psn.get();
+    frames.iter().map(psn).collect()
+}
+
+#[test]
+fn one_acknowledgement_covers_many_messages() {
+    let mut pair = Pair::wired(QpType::Rc, Setup::default());
+    let mr = pair.b().register(64, ALL);
+    for id in 0..64 {
+        pair.a().send(id, SendOp::Write(mr.remote(0)), &[]);
+    }
+    let acks = Rc::new(Cell::new(0));
+    let count = Rc::clone(&acks);
+    pair.fates(move |unit| {
+        if let Unit::Frame(frame) = unit {
+            count.set(count.get() + u32::from(operation(frame) == Operation::Acknowledge));
+        }
+        Fate::Arrive
+    });
+    pair.run();
+    assert_eq!(pair.a().sends().len(), 64);
+    assert!((1..=6).contains(&acks.get()), "{}", acks.get());
+    assert_eq!(pair.a().hca.counters().retries, 0);
+}
+
+#[test]
+fn a_read_asked_for_again_goes_on_from_there() {
+    let setup = Setup {
+        psn: 100,
+        ..Setup::default()
+    };
+    let mut pair = Pair::wired(QpType::Rc, setup);
+    let data = pair.b().holding(&[5; 10 * 1024]);
+    let to = pair.a().register(10 * 1024, ALL);
+    pair.a().send(1, SendOp::Read(data.remote(0)), &[to.sge()]);
+    let mut read = pair.transmit(0).remove(0);
+    let now = pair.now;
+    let frame = pair.nodes[0].request_frame(&read);
+    pair.b().receive_frame(&frame, now);
+    let first = pair.b().hca.poll_reply(now).unwrap();
+    let frame = pair.nodes[1].reply_frame(&first);
+    assert_eq!(psns(&[frame]), [100]);
+    let RequestOp::Read { remote, length } = &mut read.op else {
+        unreachable!()
+    };
+    remote.addr += 4 * 1024;
+    *length -= 4 * 1024;
+    read.psn = read.psn.plus(4);
+    read.packets -= 4;
+    let again = pair.nodes[0].request_frame(&read);
+    pair.b().receive_frame(&again, now);
+    let rest = pair.frames_of(1);
+    assert_eq!(psns(&rest), [104, 105, 106, 107, 108, 109]);
+}
+
+/// The answer of the second node to the first, as a frame.
+fn answer(pair: &Pair, psn: u32, body: ResponseBody<Region>) -> Vec<u8> {
+    let [a, b] = &pair.nodes;
+    let response = Response {
+        route: Route {
+            sgid: b.gid,
+            dgid: a.gid,
+            hop_limit: 64,
+            ..Route::default()
+        },
+        source: b.name().qpn,
+        destination: a.name().qpn,
+        psn: Psn::new(psn),
+        msn: 0,
+        body,
+    };
+    b.reply_frame(&Reply::Response {
+        response,
+        first: true,
+        last: true,
+    })
+}
+
+#[test]
+fn refusals_for_ever_end_the_connection_with_little_work() {
+    let setup = Setup {
+        psn: 100,
+        retry_count: 7,
+        ..Setup::default()
+    };
+    let mut pair = Pair::wired(QpType::Rc, setup);
+    let mr = pair.b().register(64, ALL);
+    for id in 0..8 {
+        pair.a().send(id, SendOp::Write(mr.remote(0)), &[]);
+    }
+    let nak = answer(&pair, 100, ResponseBody::Nak(Nak::Sequence));
+    let mut frames = 0;
+    for _ in 0..3000 {
+        frames += pair.transmit(0).len();
+        let now = pair.now;
+        pair.a().receive_frame(&nak, now);
+        pair.now = now + Duration::from_millis(1);
+        pair.expire();
+    }
+    pair.a().drain_outputs();
+    assert_eq!(pair.a().sends()[0], (0, Status::RetryExc));
+    assert_eq!(pair.a().sends().len(), 8);
+    assert!(frames < 200, "{frames}");
+}
+
+#[test]
+fn acknowledgements_of_the_future_are_ignored() {
+    let setup = Setup {
+        psn: 100,
+        ..Setup::default()
+    };
+    let mut pair = Pair::wired(QpType::Rc, setup);
+    let mr = pair.b().register(64, ALL);
+    pair.a().send(1, SendOp::Write(mr.remote(0)), &[]);
+    pair.transmit(0);
+    let now = pair.now;
+    for psn in [101, 200, 99, 1 << 23] {
+        let frame = answer(&pair, psn, ResponseBody::Ack);
+        pair.a().receive_frame(&frame, now);
+    }
+    assert_eq!(pair.a().sends(), []);
+    assert_eq!(pair.a().hca.counters().drops.stale_response, 4);
+    let frame = answer(&pair, 100, ResponseBody::Ack);
+    pair.a().receive_frame(&frame, now);
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
 }

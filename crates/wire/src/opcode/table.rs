@@ -10,7 +10,7 @@ use super::Operation::{
 };
 use super::Position::{First, Last, Middle, Only};
 use super::Service::{Cnp, Rc, Uc, Ud};
-use super::{Carries, Opcode, OpcodeInfo};
+use super::{Carries, Opcode, OpcodeInfo, Operation, Position, Service};
 
 const NO: bool = false;
 const YES: bool = true;
@@ -88,4 +88,33 @@ pub(super) const INDEX: [u8; 256] = {
         row += 1;
     }
     index
+};
+
+const SERVICES: usize = Cnp as usize + 1;
+const OPERATIONS: usize = Congestion as usize + 1;
+const POSITIONS: usize = Only as usize + 1;
+const CARRIES: usize = Carries::Cnp as usize + 1;
+
+/// Place of what an opcode means in [`BY_MEANING`].
+pub(super) const fn meaning(
+    service: Service,
+    operation: Operation,
+    position: Position,
+    carries: Carries,
+) -> usize {
+    let operation = service as usize * OPERATIONS + operation as usize;
+    (operation * POSITIONS + position as usize) * CARRIES + carries as usize
+}
+
+/// Row of each meaning in [`OPCODES`], behind its end where there is none: every packet sent is
+/// looked up here.
+pub(super) static BY_MEANING: [u8; SERVICES * OPERATIONS * POSITIONS * CARRIES] = {
+    let mut rows = [u8::MAX; SERVICES * OPERATIONS * POSITIONS * CARRIES];
+    let mut row = 0;
+    while row < OPCODES.len() {
+        let info = &OPCODES[row];
+        rows[meaning(info.service, info.operation, info.position, info.carries)] = row as u8;
+        row += 1;
+    }
+    rows
 };
