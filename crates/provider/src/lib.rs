@@ -121,8 +121,11 @@ pub const DATA_ALIGN: u32 = 64;
 /// Queue pairs of one client: the bits of the doorbell page.
 pub const QUEUES_MAX: u32 = 4096;
 
-/// Entries of a work queue or CQ at most.
+/// Entries of a work queue at most.
 pub const SLOTS_MAX: u32 = 1 << 16;
+
+/// Entries of a CQ at most: libfabric's datagram endpoints ask for four work queues' worth.
+pub const CQ_ENTRIES_MAX: u32 = 1 << 18;
 
 /// Buffers of one work request at most.
 pub const BUFFERS_MAX: u32 = 32;

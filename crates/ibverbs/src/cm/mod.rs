@@ -25,3 +25,4 @@ pub mod qp;
 pub mod resolve;
 pub mod session;
 pub mod socket_address;
+pub mod sockets;

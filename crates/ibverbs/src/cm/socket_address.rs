@@ -75,6 +75,16 @@ pub(crate) fn to_c(endpoint: &Endpoint) -> libc::sockaddr_storage {
     storage
 }
 
+/// Bytes of an address that the storage holds.
+pub(crate) fn length(storage: &libc::sockaddr_storage) -> libc::socklen_t {
+    let bytes = match i32::from(storage.ss_family) {
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+        _ => 0,
+    };
+    bytes as libc::socklen_t
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

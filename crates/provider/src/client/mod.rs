@@ -16,7 +16,7 @@ pub use send::{Full, SendQueue};
 
 use std::io;
 
-use crate::SLOTS_MAX;
+use crate::CQ_ENTRIES_MAX;
 use crate::area::Area;
 use crate::message::QueueGeometry;
 
@@ -30,7 +30,7 @@ fn check(area: &Area, header_bytes: usize, stride: u32, ring: &QueueGeometry) ->
     ];
     let inside = ends.iter().all(|end| *end <= area.length() as u64);
     let shaped = ring.slots.is_power_of_two()
-        && ring.slots <= SLOTS_MAX
+        && ring.slots <= CQ_ENTRIES_MAX
         && ring.stride >= stride
         && (ring.header | ring.slots_at | ring.stride | ring.data_at).is_multiple_of(8);
     if inside && shaped {

@@ -10,7 +10,7 @@ use crate::layout::{
     COMPLETION_BYTES, Completion, queue_header, recv_stride, send_data_bytes, send_stride,
 };
 use crate::message::{QpCapacity, QueueGeometry};
-use crate::{BUFFERS_MAX, EAGER_MAX, INLINE_MAX, SLOTS_MAX};
+use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, EAGER_MAX, INLINE_MAX, SLOTS_MAX};
 
 const PAGE: u32 = 4096;
 
@@ -122,7 +122,7 @@ pub struct CqPlan {
 impl CqPlan {
     /// For at least that many entries; `None` if that is beyond the limits.
     pub fn new(entries: u32) -> Option<Self> {
-        let slots = slots(entries)?;
+        let slots = slots_below(CQ_ENTRIES_MAX, entries)?;
         let data_at = PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE);
         let stride = size_of::<Completion>() as u32;
         let ring = QueueGeometry {
@@ -142,7 +142,11 @@ impl CqPlan {
 
 /// Slots for that many requests. Nobody asks for a queue of none and then cannot use it: 0 gets one.
 fn slots(wanted: u32) -> Option<u32> {
-    (wanted <= SLOTS_MAX).then(|| wanted.max(1).next_power_of_two())
+    slots_below(SLOTS_MAX, wanted)
+}
+
+fn slots_below(most: u32, wanted: u32) -> Option<u32> {
+    (wanted <= most).then(|| wanted.max(1).next_power_of_two())
 }
 
 fn buffers(wanted: u32) -> Option<u32> {
@@ -200,8 +204,8 @@ mod tests {
             )
             .is_none()
         );
-        assert!(CqPlan::new(SLOTS_MAX).is_some());
-        assert!(CqPlan::new(SLOTS_MAX + 1).is_none());
+        assert!(CqPlan::new(CQ_ENTRIES_MAX).is_some());
+        assert!(CqPlan::new(CQ_ENTRIES_MAX + 1).is_none());
         assert!(SrqPlan::new(SLOTS_MAX, BUFFERS_MAX + 1).is_none());
     }
 

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vrdma_provider::message::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
-use vrdma_provider::{BUFFERS_MAX, INLINE_MAX, SLOTS_MAX};
+use vrdma_provider::{BUFFERS_MAX, CQ_ENTRIES_MAX, INLINE_MAX, SLOTS_MAX};
 
 use vrdma_verbs::{ATTACHMENTS_MAX, GROUP_QPS_MAX};
 
@@ -38,7 +38,7 @@ pub(super) fn query(_: &mut Asker<'_>, _: QueryDevice) -> Outcome<QueryDevice> {
         max_sge: BUFFERS_MAX,
         max_sge_rd: BUFFERS_MAX,
         max_cq: limits::CQS,
-        max_cqe: SLOTS_MAX,
+        max_cqe: CQ_ENTRIES_MAX,
         max_mr: limits::MRS,
         max_pd: limits::PDS,
         max_qp_rd_atom: limits::RD_ATOMIC.into(),

@@ -1,0 +1,106 @@
+//! Which number is which socket.
+
+use core::ffi::c_int;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+
+use super::options::Options;
+use super::stream::Stream;
+use crate::cm::abi;
+use crate::cm::channel::rdma_destroy_event_channel;
+use crate::cm::identifier::rdma_destroy_id;
+use crate::cm::qp::rdma_destroy_qp;
+use crate::errno::{Errno, Result};
+
+/// Where a socket stands.
+pub(super) enum Stage {
+    /// Fresh or bound.
+    New,
+    /// Waits for calls.
+    Listening,
+    /// Has called, or has answered: waits for the other side. The stream is ready.
+    Waiting(Box<Stream>),
+    /// Messages flow, or did.
+    Connected(Box<Stream>),
+    /// The attempt to connect failed with this error.
+    Failed(c_int),
+}
+
+/// Memory that the peer may write.
+pub(super) struct Mapped {
+    pub(super) index: usize,
+    pub(super) address: usize,
+    pub(super) mr: *mut crate::abi::Mr,
+}
+
+// SAFETY: a region, which may be used from any thread.
+unsafe impl Send for Mapped {}
+
+/// What the lock of a socket protects.
+pub(super) struct State {
+    pub(super) id: *mut abi::Id,
+    pub(super) channel: *mut abi::EventChannel,
+    pub(super) stage: Stage,
+    pub(super) options: Options,
+    pub(super) mapped: Vec<Mapped>,
+}
+
+// SAFETY: identifiers and channels may be used from any thread.
+unsafe impl Send for State {}
+
+/// A socket.
+pub(super) struct Socket {
+    pub(super) state: Mutex<State>,
+}
+
+impl State {
+    pub(super) fn stream(&mut self) -> Result<&mut Stream> {
+        match &mut self.stage {
+            Stage::Connected(stream) => Ok(stream),
+            Stage::Failed(error) => Err(Errno(*error)),
+            _ => Err(Errno(libc::ENOTCONN)),
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // SAFETY: all of it is the socket's own, which nobody uses any more.
+        unsafe {
+            rdma_destroy_qp(self.id);
+            for mapped in self.mapped.drain(..) {
+                crate::memory::ibv_dereg_mr(mapped.mr);
+            }
+            let stage = std::mem::replace(&mut self.stage, Stage::New);
+            if let Stage::Connected(stream) | Stage::Waiting(stream) = stage {
+                stream.release();
+            }
+            rdma_destroy_id(self.id);
+            rdma_destroy_event_channel(self.channel);
+        }
+    }
+}
+
+static SOCKETS: LazyLock<Mutex<HashMap<c_int, Arc<Socket>>>> = LazyLock::new(Mutex::default);
+
+/// The socket of a number; `EBADF` if it is none.
+pub(super) fn find(fd: c_int) -> Result<Arc<Socket>> {
+    SOCKETS.lock().get(&fd).cloned().ok_or(Errno(libc::EBADF))
+}
+
+/// Gives a socket its number, that of its channel.
+pub(super) fn insert(state: State) -> c_int {
+    // SAFETY: the socket's own channel.
+    let fd = unsafe { (*state.channel).fd };
+    let socket = Socket {
+        state: Mutex::new(state),
+    };
+    SOCKETS.lock().insert(fd, Arc::new(socket));
+    fd
+}
+
+pub(super) fn remove(fd: c_int) -> Result<Arc<Socket>> {
+    SOCKETS.lock().remove(&fd).ok_or(Errno(libc::EBADF))
+}
