@@ -22,6 +22,10 @@ const STATIONS_MAX: usize = 16_384;
 /// A station that was silent for so long is forgotten (the default of IEEE 802.1D bridges).
 const STATION_AGE: Duration = Duration::from_secs(300);
 
+/// A station that spoke so lately does not move: a machine that does takes longer, and a peer that
+/// forges its address would draw its frames away in the middle of a connection.
+const STATION_STAYS: Duration = Duration::from_millis(500);
+
 /// Why a peer is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PeerError {
@@ -129,6 +133,7 @@ impl Peers {
         let full = self.stations.len() >= STATIONS_MAX;
         let seen = Station { peer, seen: now };
         match self.stations.get_mut(&(vni, mac)) {
+            Some(station) if station.stays(&seen) => {}
             Some(station) => *station = seen,
             None if full => {}
             None => drop(self.stations.insert((vni, mac), seen)),
@@ -144,6 +149,14 @@ impl Peers {
     pub(crate) fn age(&mut self, now: Instant) {
         self.stations
             .retain(|_, station| now.saturating_duration_since(station.seen) < STATION_AGE);
+    }
+}
+
+impl Station {
+    /// Whether a frame from behind another peer is not believed: this station spoke just now.
+    fn stays(&self, other: &Self) -> bool {
+        let since = other.seen.saturating_duration_since(self.seen);
+        self.peer != other.peer && since < STATION_STAYS
     }
 }
 
@@ -233,6 +246,22 @@ mod tests {
         assert_eq!(peers.behind(VNI, station(2)), None);
         assert!(peers.remove(three) && !peers.remove(three));
         assert_eq!(peers.behind(VNI, station(1)), None);
+    }
+
+    #[test]
+    fn a_station_that_speaks_is_not_drawn_away() {
+        let mut peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:4789"]);
+        let [two, three] = [address("192.0.2.2:4789"), address("192.0.2.3:4789")];
+        let mut now = Instant::now();
+        for _ in 0..5 {
+            peers.learn(VNI, station(1), two, now);
+            now += STATION_STAYS / 2;
+            peers.learn(VNI, station(1), three, now);
+            assert_eq!(peers.behind(VNI, station(1)), Some(two));
+        }
+        now += STATION_STAYS;
+        peers.learn(VNI, station(1), three, now);
+        assert_eq!(peers.behind(VNI, station(1)), Some(three));
     }
 
     #[test]
