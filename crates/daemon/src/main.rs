@@ -48,7 +48,17 @@ Example configuration:
 
   [[portgroup]]
   name = \"blue\"
-  vlan = 10                           # optional
+  vlan = 10                           # optional: the tag on raw uplinks; no tag without it
+  vni = 5010                          # optional: the network in tunnels; the VLAN's number without it
+
+  [[uplink]]                          # optional: the way to other hosts
+  name = \"up0\"
+  kind = \"tunnel\"                     # VXLAN; or \"raw\" with interface = \"eth1\" (CAP_NET_RAW)
+  listen = \"192.0.2.1:4789\"
+
+  [[peer]]                            # the other end of a tunnel
+  uplink = \"up0\"
+  address = \"192.0.2.2:4789\"
 
   [[adapter]]
   name = \"vm1\"
