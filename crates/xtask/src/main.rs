@@ -6,6 +6,7 @@ mod bench;
 mod counters;
 mod demo;
 mod guests;
+mod known;
 mod lab;
 mod layers;
 mod library;
