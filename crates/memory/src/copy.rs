@@ -77,7 +77,8 @@ impl Memory for View<'_> {
 /// The others go piece by piece; so do those that fault, which finds out how far they get.
 impl View<'_> {
     /// The window of an access that lies in one piece and is allowed.
-    #[inline]
+    // As for reading: what it returns stays in registers.
+    #[inline(always)]
     fn whole<'w>(
         &'w self,
         (region, offset): (&'w Region, u64),

@@ -94,6 +94,7 @@ impl<'a, R, M> Carried<'a, R, M> {
 
 impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
     /// Copies it into one region from `offset` on.
+    #[inline]
     pub(crate) fn store(self, region: &R, offset: u64, memory: &M) -> Result<(), CopyFault> {
         match self {
             Self::Bytes(bytes) => memory
@@ -139,24 +140,23 @@ impl<R> Shared<R> {
         })
     }
 
-    /// References to `length` bytes of the list, to be read.
+    /// Appends references to `length` bytes of the list from `offset` on, to be read.
     #[inline]
     pub(crate) fn gather(
         &self,
         pd: PdId,
         sges: &[Sge],
-        offset: u32,
-        length: u32,
-    ) -> Option<Gather<R>>
+        (offset, length): (u32, u32),
+        gather: &mut Gather<R>,
+    ) -> Option<()>
     where
         R: Clone,
     {
-        let mut gather = Gather::new();
         for piece in pieces(sges, offset, length) {
             let spot = self.local(pd, piece.lkey, piece.addr, piece.length, Access::empty())?;
             gather.push(spot.stretch(piece.length));
         }
-        Some(gather)
+        Some(())
     }
 
     /// Copies a payload into the list from `offset` on.

@@ -85,8 +85,15 @@ impl<R> Shared<R> {
         self.srqs.get_mut(id.0).ok_or(Error::InvalidHandle)
     }
 
+    #[inline]
     pub(crate) fn gid(&self, index: u8) -> Option<Gid> {
         self.gids.get(usize::from(index)).copied().flatten()
+    }
+
+    /// Whether an entry of the GID table is bound.
+    #[inline]
+    pub(crate) fn has_gid(&self, index: u8) -> bool {
+        matches!(self.gids.get(usize::from(index)), Some(Some(_)))
     }
 
     /// The way to `address`, while its source GID is bound.

@@ -67,16 +67,6 @@ pub enum RequestOp {
     },
 }
 
-impl RequestOp {
-    /// Answered with data.
-    pub(crate) fn is_read_or_atomic(&self) -> bool {
-        matches!(
-            self,
-            Self::Read { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. }
-        )
-    }
-}
-
 /// What the last unit of a message carries besides payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestTail {

@@ -4,10 +4,10 @@ use vrdma_wire::Psn;
 
 use crate::attr::QpState;
 use crate::qp::Qp;
-use crate::requester::{Phase, Requester};
+use crate::requester::{Pending, Phase, Requester};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::work::{Output, Status};
+use crate::work::{Output, SendWr, Status};
 
 impl<R> Requester<R> {
     /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3.1).
@@ -107,17 +107,24 @@ impl<R> Qp<R> {
     }
 
     fn succeed_oldest(&mut self, shared: &mut Shared<R>) {
-        let Some(done) = self.requester.queue.front() else {
+        let Some(Pending { wr, length, .. }) = self.requester.queue.pop_front() else {
             return;
         };
-        let wanted = done.wr.signaled || self.spec.signal_all;
+        // By fields: most of a request is not looked at any more and need not be moved.
+        let SendWr {
+            id,
+            op,
+            signaled,
+            sges: _sges,
+            inline: _inline,
+            ..
+        } = wr;
+        let wanted = signaled || self.spec.signal_all;
         let completion = wanted.then(|| {
-            let mut completion =
-                self.completion(done.wr.id, done.wr.op.completes_as(), Status::Success);
-            completion.byte_len = done.length;
+            let mut completion = self.completion(id, op.completes_as(), Status::Success);
+            completion.byte_len = length;
             completion
         });
-        self.requester.queue.pop_front();
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
         shared.emit(Output::SendDone {
             qp: self.id,

@@ -11,8 +11,9 @@ use crate::requester::start::Start;
 use crate::requester::{Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
+use crate::timers::Schedule;
 use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail};
-use crate::work::{Remote, SendOp, SendWr, Status};
+use crate::work::{Datagram, Remote, SendOp, SendWr, Status};
 
 /// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
 /// (IBTA 9.7.1) even when the last unit is large.
@@ -49,6 +50,7 @@ struct Turn<'a, P> {
     now: Time,
     unit_bytes: u32,
     paths: &'a mut P,
+    schedule: &'a mut Schedule,
 }
 
 impl<R: Clone> Hca<R> {
@@ -76,46 +78,47 @@ impl<R: Clone> Hca<R> {
         paths: &mut impl Paths,
     ) -> Option<Request<R>> {
         let qp = self.qps.get_mut(id.0)?;
-        let mut turn = Turn {
+        let turn = Turn {
             now,
             unit_bytes,
             paths,
+            schedule: &mut self.schedule,
         };
-        let unit = qp.transmit(&mut self.shared, &mut turn);
-        if let Some(unit) = &unit {
-            qp.note_sent(unit, &mut self.shared, now);
-            qp.reschedule(&mut self.schedule);
-        } else {
-            qp.reschedule_timer(&mut self.schedule);
-        }
-        unit
+        qp.transmit(&mut self.shared, turn)
     }
 }
 
 impl<R: Clone> Qp<R> {
-    /// The next unit: what was lost of a READ or atomic, else the one at the cursor.
+    /// The next unit: what was lost of a READ or atomic, else the one at the cursor. Units are
+    /// large: each is made in the caller's place by the last thing that is done here.
     fn transmit<P: Paths>(
         &mut self,
         shared: &mut Shared<R>,
-        turn: &mut Turn<'_, P>,
+        mut turn: Turn<'_, P>,
     ) -> Option<Request<R>> {
         loop {
-            match self.step(shared, turn) {
-                Ok(Step::Unit(cut)) => match self.payload(shared, cut) {
-                    Ok(payload) => return self.unit(cut, shared, payload),
-                    Err(status) => self.fail_at_cursor(status, shared),
-                },
+            match self.step(shared, &mut turn) {
+                Ok(Step::Unit(cut)) => {
+                    let mut payload = Payload::default();
+                    match self.fill(&mut payload, shared, cut) {
+                        Ok(()) => return self.unit(cut, shared, turn, payload),
+                        Err(status) => self.fail_at_cursor(status, shared),
+                    }
+                }
                 Ok(Step::Again) => {}
-                Ok(Step::Idle) => return None,
+                Ok(Step::Idle) => break,
                 Ok(Step::NoRoute) => {
                     self.start_timer(turn.now);
-                    return None;
+                    break;
                 }
                 Err(status) => self.fail_at_cursor(status, shared),
             }
         }
+        self.reschedule_timer(turn.schedule);
+        None
     }
 
+    #[inline]
     fn step<P: Paths>(
         &mut self,
         shared: &mut Shared<R>,
@@ -132,27 +135,16 @@ impl<R: Clone> Qp<R> {
         let Some(pending) = self.requester.queue.get(self.requester.cursor) else {
             return Ok(Step::Idle);
         };
-        match pending.phase {
-            Phase::Posted => self.step_posted(shared, turn),
-            Phase::Started => self.cut_unit(shared, turn),
+        let start = match pending.phase {
+            Phase::Posted => self.start_posted(shared)?,
+            Phase::Started => Start::Units,
             Phase::Done => {
                 self.requester.cursor += 1;
-                Ok(Step::Again)
+                return Ok(Step::Again);
             }
-            Phase::Failed(_) => Ok(Step::Idle),
-        }
-    }
-
-    /// SQD lets messages end but none begin (IBTA 10.3.1.6).
-    fn step_posted<P: Paths>(
-        &mut self,
-        shared: &mut Shared<R>,
-        turn: &mut Turn<'_, P>,
-    ) -> Result<Step, Status> {
-        if self.attr.state == QpState::Sqd {
-            return Ok(Step::Idle);
-        }
-        match self.start_request(shared)? {
+            Phase::Failed(_) => Start::Wait,
+        };
+        match start {
             Start::Units => self.cut_unit(shared, turn),
             Start::Wait => Ok(Step::Idle),
             Start::Done => {
@@ -162,14 +154,23 @@ impl<R: Clone> Qp<R> {
         }
     }
 
+    /// SQD lets messages end but none begin (IBTA 10.3.1.6).
+    #[inline]
+    fn start_posted(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
+        match self.attr.state {
+            QpState::Sqd => Ok(Start::Wait),
+            _ => self.start_request(shared),
+        }
+    }
+
+    #[inline]
     fn cut_unit<P: Paths>(
         &mut self,
         shared: &Shared<R>,
         turn: &mut Turn<'_, P>,
     ) -> Result<Step, Status> {
         let index = self.requester.cursor;
-        let address = self.address_of(index);
-        if shared.gid(address.sgid_index).is_none() {
+        if !shared.has_gid(self.address_of(index).sgid_index) {
             return Ok(Step::NoRoute);
         }
         if !self.is_connected() {
@@ -184,14 +185,23 @@ impl<R: Clone> Qp<R> {
     }
 
     /// Where a request goes.
+    #[inline]
     fn address_of(&self, index: usize) -> &Address {
-        match &self.requester.queue[index].wr.datagram {
-            Some(datagram) if !self.is_connected() => &datagram.address,
-            _ => &self.attr.address,
+        self.datagram(&self.requester.queue[index].wr)
+            .map_or(&self.attr.address, |datagram| &datagram.address)
+    }
+
+    /// The destination of a request that has its own.
+    #[inline]
+    fn datagram<'a>(&self, wr: &'a SendWr<R>) -> Option<&'a Datagram> {
+        match self.is_connected() {
+            true => None,
+            false => wr.datagram.as_ref(),
         }
     }
 
     /// The next unit of a connection, if the window has room for it.
+    #[inline]
     fn cut<P>(&mut self, pace: Pace, turn: &Turn<'_, P>) -> Option<Cut> {
         let requester = &self.requester;
         let pending = &requester.queue[requester.cursor];
@@ -230,9 +240,10 @@ impl<R: Clone> Qp<R> {
     }
 
     /// A request for what was lost of a READ or atomic.
+    #[cold]
     fn ask_again<P>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
         let hole = self.requester.awaiting.first_lost()?;
-        if shared.gid(self.attr.address.sgid_index).is_none() {
+        if !shared.has_gid(self.attr.address.sgid_index) {
             return Some(Step::NoRoute);
         }
         let index = self.requester.holding(hole.begin)?;
@@ -255,46 +266,65 @@ impl<R: Clone> Qp<R> {
         Some(Step::Unit(cut))
     }
 
-    fn unit(&self, cut: Cut, shared: &Shared<R>, payload: Payload<R>) -> Option<Request<R>> {
+    /// Sends a unit.
+    #[inline]
+    fn unit<P>(
+        &mut self,
+        cut: Cut,
+        shared: &mut Shared<R>,
+        turn: Turn<'_, P>,
+        payload: Payload<R>,
+    ) -> Option<Request<R>> {
         let Pending { wr, length, .. } = &self.requester.queue[cut.index];
         let answered = wr.op.is_read_or_atomic();
-        let datagram = wr.datagram.filter(|_| !self.is_connected());
+        let datagram = self.datagram(wr);
         let op = match datagram {
             Some(datagram) => RequestOp::Datagram {
                 qkey: self.effective_qkey(datagram.qkey),
             },
             None => request_op(wr, cut, *length),
         };
+        let destination = datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn);
+        let address = datagram.map_or(&self.attr.address, |datagram| &datagram.address);
+        let route = shared.route(address)?;
+        let tail = if cut.last { tail(&wr.op) } else { None };
+        let solicited = wr.solicited && cut.last && !answered;
+        let ack_request = cut.ack && self.is_reliable();
+        self.note_sent(cut, answered, shared, turn.now);
+        self.reschedule(turn.schedule);
         Some(Request {
-            route: shared.route(self.address_of(cut.index))?,
+            route,
             service: self.spec.qp_type.service(),
             source: self.qpn,
-            destination: datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn),
+            destination,
             psn: cut.psn,
             packets: cut.packets,
             first: cut.first || answered,
             last: cut.last || answered,
             op,
-            tail: tail(&wr.op).filter(|_| cut.last),
-            solicited: wr.solicited && cut.last && !answered,
-            ack_request: cut.ack && self.is_reliable(),
+            tail,
+            solicited,
+            ack_request,
             payload,
         })
     }
 
-    fn payload(&self, shared: &Shared<R>, cut: Cut) -> Result<Payload<R>, Status> {
+    /// Puts what a unit carries into an empty payload.
+    #[inline]
+    fn fill(&self, payload: &mut Payload<R>, shared: &Shared<R>, cut: Cut) -> Result<(), Status> {
         let wr = &self.requester.queue[cut.index].wr;
         if wr.op.is_read_or_atomic() {
-            return Ok(Payload::default());
+            return Ok(());
         }
         if let Some(inline) = &wr.inline {
             let part = InlinePart::new(inline, cut.offset, cut.length);
-            return Ok(Payload::Inline(part));
+            *payload = Payload::Inline(part);
+        } else if let Payload::Memory(stretches) = payload {
+            let bytes = (cut.offset, cut.length);
+            let found = shared.gather(self.spec.pd, &wr.sges, bytes, stretches);
+            return found.ok_or(Status::LocProt);
         }
-        shared
-            .gather(self.spec.pd, &wr.sges, cut.offset, cut.length)
-            .map(Payload::Memory)
-            .ok_or(Status::LocProt)
+        Ok(())
     }
 
     /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
@@ -307,28 +337,29 @@ impl<R: Clone> Qp<R> {
     }
 
     /// The cursor moves past a unit. Where nobody answers, it is done with that.
-    fn note_sent(&mut self, unit: &Request<R>, shared: &mut Shared<R>, now: Time) {
-        let end = unit.psn.plus(unit.packets);
+    #[inline]
+    fn note_sent(&mut self, cut: Cut, answered: bool, shared: &mut Shared<R>, now: Time) {
+        let end = cut.psn.plus(cut.packets);
+        let reliable = self.is_reliable();
         let requester = &mut self.requester;
-        if unit.psn != requester.next {
-            requester.awaiting.asked_again(unit.psn, requester.next);
+        if cut.psn != requester.next {
+            requester.awaiting.asked_again(cut.psn, requester.next);
             return;
         }
         let pending = &requester.queue[requester.cursor];
         requester.next = end;
         requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
-        if unit.op.is_read_or_atomic() {
-            requester.awaiting.push(unit.psn, end);
+        if answered {
+            requester.awaiting.push(cut.psn, end);
         }
-        self.note_on_wire(end, unit.ack_request, now);
-        let requester = &mut self.requester;
+        requester.note_on_wire(end, cut.ack && reliable, now);
         if requester.sent.is_before(end) {
             requester.sent = end;
         }
-        if self.is_reliable() {
+        if reliable {
             self.start_timer(now);
         } else {
-            self.requester.unacked = end;
+            requester.unacked = end;
             self.settle(shared);
         }
     }
@@ -355,6 +386,7 @@ fn whole_packets(mtu: Mtu, unit_bytes: u32) -> u32 {
     (unit_bytes - unit_bytes % packet).max(packet)
 }
 
+#[inline]
 fn request_op<R>(wr: &SendWr<R>, cut: Cut, length: u32) -> RequestOp {
     match wr.op {
         SendOp::Write(remote) | SendOp::WriteImm(remote, _) => RequestOp::Write {

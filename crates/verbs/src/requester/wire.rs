@@ -209,6 +209,15 @@ impl<R> Requester<R> {
         }
     }
 
+    /// A unit goes out, up to `end`.
+    #[inline]
+    pub(super) fn note_on_wire(&mut self, end: Psn, asked: bool, now: Time) {
+        if let Some(wire) = &mut self.wire {
+            let fresh = self.sent.is_before(end);
+            wire.sent(end, asked, fresh, now);
+        }
+    }
+
     pub(super) fn wire_lost(&mut self) {
         let sent = self.sent;
         if let Some(wire) = &mut self.wire {
@@ -314,14 +323,6 @@ impl<R> Qp<R> {
         );
         let open = matches!(phase, Phase::Posted | Phase::Started);
         plain && open && !wr.fence && self.attr.state == QpState::Rts
-    }
-
-    /// A unit goes out, up to `end`.
-    pub(super) fn note_on_wire(&mut self, end: Psn, asked: bool, now: Time) {
-        let fresh = self.requester.sent.is_before(end);
-        if let Some(wire) = &mut self.requester.wire {
-            wire.sent(end, asked, fresh, now);
-        }
     }
 
     /// The peer's adapter says that our packets meet congestion.

@@ -22,6 +22,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
+    #[inline]
     fn take_in_turn(&mut self) -> Option<Response<R>> {
         self.note_established();
         match self.check_shape().and_then(|()| self.execute()) {
@@ -38,6 +39,8 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
+    // In the place of its two callers: what it returns is large.
+    #[inline(always)]
     pub(super) fn execute(&mut self) -> Result<ResponseBody<R>, Refusal> {
         match self.request.op {
             RequestOp::Send => self.send().map(|()| ResponseBody::Ack),
@@ -84,6 +87,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     }
 
     /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4.1.5).
+    #[inline]
     pub(super) fn check_shape(&self) -> Result<(), Refusal> {
         let request = self.request;
         let continues = match (&self.qp.responder.message, &request.op) {

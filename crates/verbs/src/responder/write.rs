@@ -8,6 +8,7 @@ use crate::responder::{Delivery, Message};
 use crate::work::{Remote, WcOp};
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
+    #[inline]
     pub(super) fn write(&mut self, target: Option<(Remote, u32)>) -> Result<(), Refusal> {
         if self.request.takes_receive() && !self.qp.has_receive(self.shared) {
             return Err(Refusal::NotReady);
@@ -69,6 +70,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .ok_or(Refusal::Access)
     }
 
+    #[inline]
     fn store_at(&mut self, remote: Remote, bytes: u32) -> Result<(), Refusal> {
         if bytes == 0 {
             return Ok(());
