@@ -25,6 +25,19 @@ fn clients_start_when_servers_are_ready() {
 }
 
 #[test]
+fn a_client_that_came_too_early_comes_again_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = Local::new(folder.path(), shell);
+    let mark = folder.path().join("been");
+    let early = "echo 'Event: RDMA_CM_EVENT_REJECTED; error: 8.'; exit 1";
+    let client = format!("test -e {0} && exit 0; : > {0}; {early}", mark.display());
+    let outcome = run((&here, "exec sleep 60"), (&here, &client), LIMIT).unwrap();
+    assert_eq!(outcome.client.status, 0);
+    let outcome = run((&here, "exec sleep 60"), (&here, early), LIMIT).unwrap();
+    assert_eq!(outcome.client.status, 1);
+}
+
+#[test]
 fn a_server_that_fails_first_is_quoted() {
     let folder = tempfile::tempdir().unwrap();
     let here = Local::new(folder.path(), shell);
