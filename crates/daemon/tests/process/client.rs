@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -150,7 +150,12 @@ pub(crate) fn errno<T: std::fmt::Debug>(result: Result<T, CallError>) -> i32 {
 
 impl Client {
     pub(crate) fn open(host: &Host, number: u8) -> Self {
-        let connection = Connection::open(&host.path()).unwrap();
+        Self::open_at(&host.path(), number)
+    }
+
+    /// A client of the daemon behind a socket.
+    pub(crate) fn open_at(socket: &Path, number: u8) -> Self {
+        let connection = Connection::open(socket).unwrap();
         let memory = own_memory();
         let answer = connection.call(&hello(number), &[memory.as_fd()]).unwrap();
         let [page, wake, events] = <[OwnedFd; 3]>::try_from(answer.fds).unwrap();
@@ -233,7 +238,7 @@ impl Client {
     }
 
     /// RESET to RTS, towards a queue pair of adapter `peer`.
-    pub(crate) fn connect(&self, queues: &Queues, peer: u8, dest_qp_num: u32) {
+    pub(crate) fn connect(&self, queues: &Queues, peer: u8, number: u32, patience: Patience) {
         let mut dgid = [0; 16];
         dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, peer + 1]);
         let address = AddressVector {
@@ -252,7 +257,7 @@ impl Client {
         let rtr = QpAttributes {
             state: 2,
             path_mtu: 3,
-            dest_qp_num,
+            dest_qp_num: number,
             address,
             max_dest_rd_atomic: 4,
             min_rnr_timer: 12,
@@ -262,8 +267,8 @@ impl Client {
         self.step(queues, rtr_mask, rtr);
         let rts = QpAttributes {
             state: 3,
-            timeout: 10,
-            retry_count: 2,
+            timeout: patience.timeout,
+            retry_count: patience.retry_count,
             rnr_retry: 7,
             max_rd_atomic: 4,
             ..plain
@@ -312,21 +317,42 @@ impl Client {
     }
 }
 
+/// How long a queue pair tries: 4.096 us times two to the power of `timeout`, and so many times more.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) timeout: u8,
+    pub(crate) retry_count: u8,
+}
+
 /// Two connected queue pairs.
 pub(crate) fn pair(a: &Client, b: &Client) -> (Queues, Queues) {
+    let short = Patience {
+        timeout: 10,
+        retry_count: 2,
+    };
+    connected(a, b, short)
+}
+
+/// Two connected queue pairs that try so long.
+pub(crate) fn connected(a: &Client, b: &Client, patience: Patience) -> (Queues, Queues) {
     let (ours, theirs) = (a.queues(64), b.queues(64));
-    a.connect(&ours, b.number(), theirs.reply.qp_num);
-    b.connect(&theirs, a.number(), ours.reply.qp_num);
+    a.connect(&ours, b.number(), theirs.reply.qp_num, patience);
+    b.connect(&theirs, a.number(), ours.reply.qp_num, patience);
     (ours, theirs)
 }
 
 impl Queues {
+    /// A completion, if there is one.
+    pub(crate) fn poll(&mut self) -> Option<Completion> {
+        // SAFETY: buffers of the tests outlive their queues, or are not written any more.
+        unsafe { self.cq.poll() }
+    }
+
     /// The next completion.
     pub(crate) fn wait(&mut self) -> Completion {
         let begun = Instant::now();
         loop {
-            // SAFETY: buffers of the tests outlive their queues, or are not written any more.
-            if let Some(entry) = unsafe { self.cq.poll() } {
+            if let Some(entry) = self.poll() {
                 return entry;
             }
             assert!(begun.elapsed() < PATIENCE, "no completion came");

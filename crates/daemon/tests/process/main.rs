@@ -1,6 +1,7 @@
 //! Processes and the shard: what works, and what a bad client can not do to others.
 
 mod client;
+mod hosts;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,0 +1,100 @@
+//! `vrdmad` on one of the hosts, and a client of its control socket.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use vrdma_api::{AdapterStats, FrameStats, Uplink, paths};
+
+use super::namespace::Other;
+
+/// A busy machine starts a program sooner.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running daemon.
+pub(super) struct Daemon {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Daemon {
+    /// Starts one, in another namespace if that is stated, and waits until it is ready.
+    pub(super) fn start(folder: &Path, rest: &str, host: Option<&Other>) -> Self {
+        fs::create_dir(folder).unwrap();
+        let run_dir = folder.join("run");
+        let text = format!("[daemon]\nrun_dir = {run_dir:?}\n{rest}");
+        let file = folder.join("vrdmad.toml");
+        fs::write(&file, text).unwrap();
+        let notified = UnixDatagram::bind(folder.join("notify")).unwrap();
+        notified.set_read_timeout(Some(PATIENCE)).unwrap();
+        let program = env!("CARGO_BIN_EXE_vrdmad");
+        let mut command = match host {
+            Some(host) => host.command(program),
+            None => Command::new(program),
+        };
+        let command = command.arg("--config").arg(file);
+        let command = command.env("NOTIFY_SOCKET", folder.join("notify"));
+        let daemon = Self {
+            child: command.spawn().unwrap(),
+            folder: run_dir,
+        };
+        let length = notified.recv(&mut [0; 64]).unwrap();
+        assert!(length > 0);
+        daemon
+    }
+
+    pub(super) fn process_socket(&self) -> PathBuf {
+        self.folder.join(paths::PROCESS_SOCKET_FILE)
+    }
+
+    /// What the uplink counts of RoCEv2 packets.
+    pub(super) fn roce(&self) -> FrameStats {
+        let uplinks: Vec<Uplink> = self.get(paths::UPLINKS);
+        uplinks[0].stats.roce.clone()
+    }
+
+    /// RoCEv2 packets that the uplink threw away for this reason.
+    pub(super) fn dropped(&self, reason: &str) -> u64 {
+        self.roce().drops.get(reason).copied().unwrap_or(0)
+    }
+
+    /// What an adapter has thrown away.
+    pub(super) fn adapter_drops(&self, adapter: &str) -> BTreeMap<String, u64> {
+        let path = paths::adapter_stats(&adapter.parse().unwrap());
+        let stats: AdapterStats = self.get(&path);
+        stats.rdma.counters.drops
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> T {
+        serde_json::from_str(&self.ask("GET", path, "")).unwrap()
+    }
+
+    /// Asks for something; the answer must be a success.
+    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = UnixStream::connect(self.folder.join(paths::SOCKET_FILE)).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: vrdmad\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 2"), "{path}: {answer}");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        body.to_owned()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

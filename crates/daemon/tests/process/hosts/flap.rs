@@ -1,0 +1,89 @@
+//! The cable is pulled out in mid-transfer.
+
+use std::thread;
+
+use super::namespace::{enter, settle, shell};
+use super::transfer::Transfer;
+use super::{INTERFACE, Medium, World};
+use crate::client::Patience;
+use crate::{RETRY_EXC_ERR, WR_FLUSH_ERR};
+
+/// Eight tries, a second apart.
+const LONG: Patience = Patience {
+    timeout: 18,
+    retry_count: 7,
+};
+
+/// Two tries, four milliseconds apart.
+const SHORT: Patience = Patience {
+    timeout: 10,
+    retry_count: 1,
+};
+
+/// How the uplinks call frames that find the cable pulled.
+const LOST: [&str; 2] = ["down", "refused"];
+
+fn pull() {
+    shell(&format!("ip link set {INTERFACE} down"));
+}
+
+fn plug() {
+    shell(&format!("ip link set {INTERFACE} up"));
+    settle();
+}
+
+fn lost(world: &World) -> u64 {
+    let drops = world.daemons[0].roce().drops;
+    LOST.iter().filter_map(|reason| drops.get(*reason)).sum()
+}
+
+fn survives(medium: Medium) {
+    let world = World::new(medium);
+    let clients = world.clients();
+    let mut transfer = Transfer::begin(&clients, LONG);
+    for _ in 0..3 {
+        transfer.go_on(20);
+        let before = lost(&world);
+        let puller = thread::spawn(pull);
+        transfer.until(|| lost(&world) > before);
+        puller.join().unwrap();
+        plug();
+    }
+    transfer.go_on(20);
+    transfer.end();
+}
+
+#[test]
+fn a_cable_that_comes_back_in_time_is_not_missed() {
+    if enter("hosts::flap::a_cable_that_comes_back_in_time_is_not_missed") {
+        survives(Medium::Raw);
+    }
+}
+
+#[test]
+fn a_path_of_a_tunnel_that_comes_back_in_time_is_not_missed() {
+    if enter("hosts::flap::a_path_of_a_tunnel_that_comes_back_in_time_is_not_missed") {
+        survives(Medium::Tunnel);
+    }
+}
+
+#[test]
+fn a_cable_that_stays_away_ends_the_connection() {
+    if !enter("hosts::flap::a_cable_that_stays_away_ends_the_connection") {
+        return;
+    }
+    let world = World::new(Medium::Raw);
+    let clients = world.clients();
+    let mut transfer = Transfer::begin(&clients, SHORT);
+    transfer.go_on(20);
+    pull();
+    let statuses = transfer.statuses();
+    let failed = statuses.iter().position(|&status| status != 0);
+    let (_, bad) = statuses.split_at(failed.unwrap());
+    assert_eq!(bad[0], RETRY_EXC_ERR);
+    assert!(bad[1..].iter().all(|&status| status == WR_FLUSH_ERR), "{bad:?}");
+    plug();
+    let mut again = Transfer::begin(&clients, LONG);
+    again.go_on(20);
+    again.end();
+}

@@ -1,0 +1,118 @@
+//! Writes that follow each other without a pause, each with bytes of its own, compared when it is done.
+
+use std::time::{Duration, Instant};
+
+use vrdma_provider::layout::{Buffer, Completion, SendHeader, opcode};
+
+use crate::client::{Client, Memory, Patience, Queues, connected};
+
+/// Writes under way.
+const SLOTS: usize = 8;
+
+/// Many packets each, at any path MTU.
+const SLOT_BYTES: usize = 128 * 1024;
+
+/// What the tests wait for happens sooner.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What no write has written.
+const NOTHING: u8 = 0;
+
+pub(super) struct Transfer<'a> {
+    client: &'a Client,
+    queues: Queues,
+    /// The other end, which does nothing by itself.
+    _peer: Queues,
+    from: Memory,
+    to: Memory,
+    posted: usize,
+    done: usize,
+}
+
+impl<'a> Transfer<'a> {
+    /// Begins: from now on writes are under way.
+    pub(super) fn begin([client, peer]: &'a [Client; 2], patience: Patience) -> Self {
+        let (queues, theirs) = connected(client, peer, patience);
+        let mut transfer = Self {
+            client,
+            queues,
+            _peer: theirs,
+            from: Memory::new(client, NOTHING, SLOTS * SLOT_BYTES),
+            to: Memory::new(peer, NOTHING, SLOTS * SLOT_BYTES),
+            posted: 0,
+            done: 0,
+        };
+        (0..SLOTS).for_each(|_| transfer.post());
+        transfer
+    }
+
+    /// Goes on for so many writes.
+    pub(super) fn go_on(&mut self, writes: usize) {
+        for _ in 0..writes {
+            let entry = self.queues.wait();
+            self.finish(&entry);
+            self.post();
+        }
+    }
+
+    /// Goes on until something is so, which writes alone may not bring about.
+    pub(super) fn until(&mut self, mut so: impl FnMut() -> bool) {
+        let begun = Instant::now();
+        while !so() {
+            assert!(begun.elapsed() < PATIENCE, "it never was so");
+            while let Some(entry) = self.queues.poll() {
+                self.finish(&entry);
+                self.post();
+            }
+        }
+    }
+
+    /// Waits for what is under way.
+    pub(super) fn end(mut self) {
+        while self.done < self.posted {
+            let entry = self.queues.wait();
+            self.finish(&entry);
+        }
+    }
+
+    /// How what is under way ends: all statuses.
+    pub(super) fn statuses(mut self) -> Vec<u32> {
+        let left = self.posted - self.done;
+        (0..left).map(|_| self.queues.wait().status).collect()
+    }
+
+    fn post(&mut self) {
+        let range = slot(self.posted);
+        let pattern = self.posted as u64 + 1;
+        for (at, word) in self.from.bytes[range.clone()].chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&(pattern << 32 | at as u64).to_le_bytes());
+        }
+        let buffer = Buffer {
+            addr: self.from.bytes[range.clone()].as_ptr() as u64,
+            length: SLOT_BYTES as u32,
+            lkey: self.from.mr.lkey,
+        };
+        let header = SendHeader {
+            wr_id: self.posted as u64,
+            opcode: opcode::RDMA_WRITE,
+            remote_addr: self.to.bytes[range].as_ptr() as u64,
+            rkey: self.to.mr.rkey,
+            ..SendHeader::default()
+        };
+        self.client.post_send(&mut self.queues, header, buffer);
+        self.posted += 1;
+    }
+
+    fn finish(&mut self, entry: &Completion) {
+        assert_eq!((entry.status, entry.wr_id), (0, self.done as u64));
+        let range = slot(self.done);
+        let same = self.from.bytes[range.clone()] == self.to.bytes[range];
+        assert!(same, "write {} brought other bytes", self.done);
+        self.done += 1;
+    }
+}
+
+fn slot(number: usize) -> std::ops::Range<usize> {
+    let start = number % SLOTS * SLOT_BYTES;
+    start..start + SLOT_BYTES
+}
