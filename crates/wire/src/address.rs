@@ -96,6 +96,19 @@ impl Gid {
         u128::from_be_bytes(self.0) == 0
     }
 
+    /// The Ethernet address of a group: 01:00:5e and the low 23 bits of an IPv4 address (RFC 1112 6.4),
+    /// or 33:33 and the low 32 bits (RFC 2464 7). `None` for what [is no group](Gid::is_multicast).
+    pub const fn group_mac(self) -> Option<Mac> {
+        if !self.is_multicast() {
+            return None;
+        }
+        let [.., a, b, c, d] = self.0;
+        Some(match self.to_ipv4() {
+            Some(_) => Mac([0x01, 0x00, 0x5e, b & 0x7f, c, d]),
+            None => Mac([0x33, 0x33, a, b, c, d]),
+        })
+    }
+
     /// `ff00::/8`, or an IPv4 multicast address mapped.
     pub const fn is_multicast(self) -> bool {
         match self.to_ipv4() {
@@ -142,6 +155,16 @@ mod tests {
         let gid = Gid::link_local(Mac([0x52, 0x54, 0, 0, 0, 1]));
         assert_eq!(gid.to_string(), "fe80::5054:ff:fe00:1");
         assert_eq!(gid.0[8], 0x50);
+    }
+
+    #[test]
+    fn groups_have_their_own_stations() {
+        let mac = |gid: Gid| gid.group_mac().map(|mac| mac.to_string());
+        let v4 = Gid::from_ipv4(Ipv4Addr::new(239, 129, 2, 3));
+        assert_eq!(mac(v4).as_deref(), Some("01:00:5e:01:02:03"));
+        let v6 = Gid("ff0e::ffff:ef81:203".parse::<Ipv6Addr>().unwrap().octets());
+        assert_eq!(mac(v6).as_deref(), Some("33:33:ef:81:02:03"));
+        assert_eq!(mac(Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 1))), None);
     }
 
     #[test]

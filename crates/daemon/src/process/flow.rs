@@ -5,10 +5,10 @@ use std::time::Duration;
 use vrdma_memory::{Region, View};
 use vrdma_provider::daemon::RingError;
 use vrdma_verbs::object::{QpId, SrqId};
-use vrdma_verbs::packet::{Content, Reply};
+use vrdma_verbs::packet::{Arrival, Content, Reply};
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{ReceiveQueue, Source, Time};
-use vrdma_wire::Packet;
+use vrdma_wire::{Packet, Qpn};
 
 use super::Process;
 
@@ -53,13 +53,25 @@ impl Process {
         let Some(arrival) = self.hca.decode(packet) else {
             return;
         };
+        match &arrival.content {
+            Content::Request(request) if request.destination == Qpn::MULTICAST => {
+                for copy in self.hca.fan_out(request) {
+                    let content = Content::Request(copy);
+                    self.take_in(&Arrival { content, ..arrival }, memory, now);
+                }
+            }
+            _ => self.take_in(&arrival, memory, now),
+        }
+        self.settle_soon(now);
+    }
+
+    fn take_in(&mut self, arrival: &Arrival<'_, Region>, memory: &View<'_>, now: Time) {
         if let Content::Request(request) = &arrival.content
             && let Some(queue) = self.hca.wants_receive(request)
         {
             self.stage(queue);
         }
-        self.hca.receive(&arrival, memory, now);
-        self.settle_soon(now);
+        self.hca.receive(arrival, memory, now);
     }
 
     /// The next packet owed to a peer behind a wire.

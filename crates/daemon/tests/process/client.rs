@@ -238,7 +238,7 @@ impl Client {
     }
 
     /// RESET to RTS, towards a queue pair of adapter `peer`.
-    pub(crate) fn connect(&self, queues: &Queues, peer: u8, number: u32, patience: Patience) {
+    pub(crate) fn connect(&self, queues: &Queues, peer: u8, number: u32, terms: Terms) {
         let mut dgid = [0; 16];
         dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, peer + 1]);
         let address = AddressVector {
@@ -258,6 +258,7 @@ impl Client {
             state: 2,
             path_mtu: 3,
             dest_qp_num: number,
+            rq_psn: terms.psns.1,
             address,
             max_dest_rd_atomic: 4,
             min_rnr_timer: 12,
@@ -267,8 +268,9 @@ impl Client {
         self.step(queues, rtr_mask, rtr);
         let rts = QpAttributes {
             state: 3,
-            timeout: patience.timeout,
-            retry_count: patience.retry_count,
+            timeout: terms.timeout,
+            retry_count: terms.retry_count,
+            sq_psn: terms.psns.0,
             rnr_retry: 7,
             max_rd_atomic: 4,
             ..plain
@@ -317,27 +319,41 @@ impl Client {
     }
 }
 
-/// How long a queue pair tries: 4.096 us times two to the power of `timeout`, and so many times more.
+/// What queue pairs connect by.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience {
+pub(crate) struct Terms {
+    /// A try takes 4.096 us times two to the power of this.
     pub(crate) timeout: u8,
+    /// Tries after the first.
     pub(crate) retry_count: u8,
+    /// The next packet to send, and to receive.
+    pub(crate) psns: (u32, u32),
 }
+
+/// Four milliseconds a try.
+pub(crate) const SHORT: Terms = Terms {
+    timeout: 10,
+    retry_count: 2,
+    psns: (0, 0),
+};
+
+/// A second a try, and eight of them.
+pub(crate) const LONG: Terms = Terms {
+    timeout: 18,
+    retry_count: 7,
+    ..SHORT
+};
 
 /// Two connected queue pairs.
 pub(crate) fn pair(a: &Client, b: &Client) -> (Queues, Queues) {
-    let short = Patience {
-        timeout: 10,
-        retry_count: 2,
-    };
-    connected(a, b, short)
+    connected(a, b, SHORT)
 }
 
-/// Two connected queue pairs that try so long.
-pub(crate) fn connected(a: &Client, b: &Client, patience: Patience) -> (Queues, Queues) {
+/// Two queue pairs that are connected on these terms.
+pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues) {
     let (ours, theirs) = (a.queues(64), b.queues(64));
-    a.connect(&ours, b.number(), theirs.reply.qp_num, patience);
-    b.connect(&theirs, a.number(), ours.reply.qp_num, patience);
+    a.connect(&ours, b.number(), theirs.reply.qp_num, terms);
+    b.connect(&theirs, a.number(), ours.reply.qp_num, terms);
     (ours, theirs)
 }
 

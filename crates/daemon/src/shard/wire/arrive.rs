@@ -21,6 +21,8 @@ pub(super) enum Drop {
     NoRoute(NoRoute),
     /// The GID is an adapter's, the Ethernet address another one's.
     OtherStation,
+    /// To a multicast GID that no adapter of the group listens to.
+    NobodyListens,
 }
 
 impl Shard {
@@ -69,6 +71,9 @@ impl Shard {
         let group = self.wires.segments.group(received.segment);
         let group = group.ok_or(Drop::Segment)?;
         let packet = Packet::parse(received.frame).map_err(Drop::Refused)?;
+        if packet.dgid().is_multicast() {
+            return self.take_of_many(group, received.frame, &packet, now);
+        }
         let port = self
             .fabric
             .arrive(group, packet.sgid(), packet.dgid())
@@ -87,6 +92,30 @@ impl Shard {
         self.wires.traces.add(port, received.frame, now);
         self.hand_over(port, &packet, now);
         Ok(())
+    }
+
+    /// A datagram to a multicast GID: for every adapter of the group that listens to it.
+    fn take_of_many(
+        &mut self,
+        group: GroupId,
+        frame: &[u8],
+        packet: &Packet<'_>,
+        now: Time,
+    ) -> Result<(), Drop> {
+        if packet.dgid().group_mac() != Some(packet.ethernet().destination()) {
+            return Err(Drop::OtherStation);
+        }
+        let heard = self
+            .fabric
+            .hear_from_wire(group, packet.sgid(), packet.dgid())
+            .map_err(Drop::NoRoute)?;
+        let ports: Vec<_> = heard.collect();
+        for port in &ports {
+            self.wires.traces.add(*port, frame, now);
+            self.hand_over(*port, packet, now);
+        }
+        let heard = !ports.is_empty();
+        heard.then_some(()).ok_or(Drop::NobodyListens)
     }
 
     fn hand_over(&mut self, port: PortId, packet: &Packet<'_>, now: Time) {

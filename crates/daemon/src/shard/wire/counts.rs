@@ -18,6 +18,7 @@ pub(super) struct Counts {
     unknown_adapter: u64,
     spoofed: u64,
     other_station: u64,
+    nobody_listens: u64,
     /// To send: nobody has said which station has the address.
     pub(super) unresolved: u64,
 }
@@ -30,6 +31,7 @@ impl Counts {
             Drop::NoRoute(NoRoute::Spoofed) => &mut self.spoofed,
             Drop::NoRoute(_) => &mut self.unknown_adapter,
             Drop::OtherStation => &mut self.other_station,
+            Drop::NobodyListens => &mut self.nobody_listens,
         } += 1;
     }
 
@@ -43,6 +45,7 @@ impl Counts {
             ("unknown-adapter", self.unknown_adapter),
             ("spoofed-gid", self.spoofed),
             ("other-station", self.other_station),
+            ("nobody-listens", self.nobody_listens),
             ("unresolved", self.unresolved),
         ];
         let own = own.map(|(word, count)| (word.to_owned(), count));

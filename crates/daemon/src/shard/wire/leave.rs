@@ -98,7 +98,9 @@ impl Shard {
     fn way(&self, from: PortId, route: &Route, now: Time) -> Option<(Link, Way)> {
         let (group, source) = (self.fabric.group(from)?, self.fabric.mac(from)?);
         let known = self.wires.neighbours.find(group, route.dgid, now.0);
-        let destination = route.dmac.or(known.map(|neighbour| neighbour.mac));
+        let known = known.filter(|_| !route.dgid.is_multicast());
+        let stated = route.dgid.group_mac().or(route.dmac);
+        let destination = stated.or(known.map(|neighbour| neighbour.mac));
         let link = Link {
             source,
             destination: destination.unwrap_or_default(),

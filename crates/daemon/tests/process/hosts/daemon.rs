@@ -58,11 +58,6 @@ impl Daemon {
         uplinks[0].stats.roce.clone()
     }
 
-    /// RoCEv2 packets that the uplink threw away for this reason.
-    pub(super) fn dropped(&self, reason: &str) -> u64 {
-        self.roce().drops.get(reason).copied().unwrap_or(0)
-    }
-
     /// What an adapter has thrown away.
     pub(super) fn adapter_drops(&self, adapter: &str) -> BTreeMap<String, u64> {
         let path = paths::adapter_stats(&adapter.parse().unwrap());
@@ -70,12 +65,25 @@ impl Daemon {
         stats.rdma.counters.drops
     }
 
+    /// Plugs an adapter of processes in.
+    pub(super) fn add_adapter(&self, name: &str, ip: &str) {
+        let body = serde_json::json!({
+            "name": name, "portgroup": "blue", "kind": "process", "ip": ip,
+        });
+        self.ask("POST", paths::ADAPTERS, &body.to_string());
+    }
+
+    /// Unplugs one.
+    pub(super) fn remove_adapter(&self, name: &str) {
+        self.ask("DELETE", &paths::adapter(&name.parse().unwrap()), "");
+    }
+
     fn get<T: DeserializeOwned>(&self, path: &str) -> T {
         serde_json::from_str(&self.ask("GET", path, "")).unwrap()
     }
 
     /// Asks for something; the answer must be a success.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> String {
+    fn ask(&self, method: &str, path: &str, body: &str) -> String {
         let mut stream = UnixStream::connect(self.folder.join(paths::SOCKET_FILE)).unwrap();
         let length = body.len();
         write!(

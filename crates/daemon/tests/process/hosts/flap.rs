@@ -5,20 +5,8 @@ use std::thread;
 use super::namespace::{enter, settle, shell};
 use super::transfer::Transfer;
 use super::{INTERFACE, Medium, World};
-use crate::client::Patience;
+use crate::client::{LONG, SHORT};
 use crate::{RETRY_EXC_ERR, WR_FLUSH_ERR};
-
-/// Eight tries, a second apart.
-const LONG: Patience = Patience {
-    timeout: 18,
-    retry_count: 7,
-};
-
-/// Two tries, four milliseconds apart.
-const SHORT: Patience = Patience {
-    timeout: 10,
-    retry_count: 1,
-};
 
 /// How the uplinks call frames that find the cable pulled.
 const LOST: [&str; 2] = ["down", "refused"];
@@ -45,7 +33,7 @@ fn survives(medium: Medium) {
         transfer.go_on(20);
         let before = lost(&world);
         let puller = thread::spawn(pull);
-        transfer.until(|| lost(&world) > before);
+        transfer.until(|_| lost(&world) > before);
         puller.join().unwrap();
         plug();
     }
@@ -81,7 +69,10 @@ fn a_cable_that_stays_away_ends_the_connection() {
     let failed = statuses.iter().position(|&status| status != 0);
     let (_, bad) = statuses.split_at(failed.unwrap());
     assert_eq!(bad[0], RETRY_EXC_ERR);
-    assert!(bad[1..].iter().all(|&status| status == WR_FLUSH_ERR), "{bad:?}");
+    assert!(
+        bad[1..].iter().all(|&status| status == WR_FLUSH_ERR),
+        "{bad:?}"
+    );
     plug();
     let mut again = Transfer::begin(&clients, LONG);
     again.go_on(20);

@@ -9,6 +9,9 @@
 
 mod daemon;
 mod flap;
+mod flood;
+mod moves;
+mod multicast;
 mod namespace;
 mod transfer;
 

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use vrdma_provider::layout::{Buffer, Completion, SendHeader, opcode};
+use vrdma_provider::message::MrReply;
 
-use crate::client::{Client, Memory, Patience, Queues, connected};
+use crate::client::{Client, Memory, Queues, Terms, connected};
 
 /// Writes under way.
 const SLOTS: usize = 8;
@@ -22,7 +23,7 @@ pub(super) struct Transfer<'a> {
     client: &'a Client,
     queues: Queues,
     /// The other end, which does nothing by itself.
-    _peer: Queues,
+    peer: Queues,
     from: Memory,
     to: Memory,
     posted: usize,
@@ -31,12 +32,12 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     /// Begins: from now on writes are under way.
-    pub(super) fn begin([client, peer]: &'a [Client; 2], patience: Patience) -> Self {
-        let (queues, theirs) = connected(client, peer, patience);
+    pub(super) fn begin([client, peer]: &'a [Client; 2], terms: Terms) -> Self {
+        let (queues, theirs) = connected(client, peer, terms);
         let mut transfer = Self {
             client,
             queues,
-            _peer: theirs,
+            peer: theirs,
             from: Memory::new(client, NOTHING, SLOTS * SLOT_BYTES),
             to: Memory::new(peer, NOTHING, SLOTS * SLOT_BYTES),
             posted: 0,
@@ -44,6 +45,17 @@ impl<'a> Transfer<'a> {
         };
         (0..SLOTS).for_each(|_| transfer.post());
         transfer
+    }
+
+    /// The number of the other end, and what it lets be written: address and key.
+    pub(super) fn target(&self) -> (u32, u64, u32) {
+        let MrReply { rkey, .. } = self.to.mr;
+        (self.peer.reply.qp_num, self.to.bytes.as_ptr() as u64, rkey)
+    }
+
+    /// Writes that are done, and right.
+    pub(super) fn done(&self) -> usize {
+        self.done
     }
 
     /// Goes on for so many writes.
@@ -56,9 +68,9 @@ impl<'a> Transfer<'a> {
     }
 
     /// Goes on until something is so, which writes alone may not bring about.
-    pub(super) fn until(&mut self, mut so: impl FnMut() -> bool) {
+    pub(super) fn until(&mut self, mut so: impl FnMut(&Self) -> bool) {
         let begun = Instant::now();
-        while !so() {
+        while !so(self) {
             assert!(begun.elapsed() < PATIENCE, "it never was so");
             while let Some(entry) = self.queues.poll() {
                 self.finish(&entry);
@@ -84,7 +96,10 @@ impl<'a> Transfer<'a> {
     fn post(&mut self) {
         let range = slot(self.posted);
         let pattern = self.posted as u64 + 1;
-        for (at, word) in self.from.bytes[range.clone()].chunks_exact_mut(8).enumerate() {
+        for (at, word) in self.from.bytes[range.clone()]
+            .chunks_exact_mut(8)
+            .enumerate()
+        {
             word.copy_from_slice(&(pattern << 32 | at as u64).to_le_bytes());
         }
         let buffer = Buffer {
