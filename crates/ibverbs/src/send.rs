@@ -59,7 +59,7 @@ impl SendSide {
             let mut located = [Buffer::default(); BUFFERS_MAX as usize];
             if let Some(located) = locate(queue_pair, device, buffers, &mut located)
                 // SAFETY: all of it is registered, so readable as promised.
-                && unsafe { self.queue.push_copied(header, located) }.is_ok()
+                && unsafe { self.queue.push_eager(header, located) }.is_ok()
             {
                 return Ok(());
             }

@@ -233,12 +233,13 @@ pub const fn recv_stride(buffers: u32) -> u32 {
     (size_of::<RecvHeader>() as u32 + buffers * size_of::<Buffer>() as u32).next_multiple_of(32)
 }
 
-/// Bytes of a send queue's data area: each slot can hold `inline` bytes at the same time, and at
-/// least some eager payloads fit.
+/// Eager payload begins only while no more than so much of a send queue's data area is in use after it.
+pub const EAGER_AREA: u32 = 16 * EAGER_MAX;
+
+/// Bytes of a send queue's data area: behind as much eager payload as there may be, each slot can hold
+/// `inline` bytes at the same time. Less than one piece is lost where the area wraps.
 pub const fn send_data_bytes(slots: u32, inline: u32) -> u32 {
-    const LEAST: u32 = 16 * EAGER_MAX;
-    let all = slots * inline.next_multiple_of(DATA_ALIGN) + EAGER_MAX;
-    if all > LEAST { all } else { LEAST }
+    EAGER_AREA + slots * inline.next_multiple_of(DATA_ALIGN) + EAGER_MAX
 }
 
 const _: () = {

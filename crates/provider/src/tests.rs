@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use crate::EAGER_MAX;
 use crate::area::Area;
 use crate::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use crate::daemon::{self, Answer, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
@@ -19,8 +20,12 @@ struct Pair {
 }
 
 fn queue_pair() -> Pair {
+    queue_pair_of(4)
+}
+
+fn queue_pair_of(max_send_wr: u32) -> Pair {
     let wanted = QpCapacity {
-        max_send_wr: 4,
+        max_send_wr,
         max_recv_wr: 2,
         max_send_sge: 2,
         max_recv_sge: 1,
@@ -76,6 +81,36 @@ fn a_send_arrives_with_its_buffers_or_its_bytes() {
         &mut bytes,
     );
     assert_eq!(&bytes, b"hellohello");
+}
+
+/// UCX mixes both and counts slots only: a refused inline send is its end.
+#[test]
+fn eager_payload_leaves_room_for_inline_payload() {
+    let pair = queue_pair_of(64);
+    let mut sender = SendQueue::new(Arc::clone(&pair.area), pair.plan.send).unwrap();
+    let mut ring = WorkRing::new(Arc::clone(&pair.theirs), pair.plan.send);
+    let (long, short) = ([1; EAGER_MAX as usize - 100], [2; 64]);
+    let (long, short) = ([buffer_of(&long)], [buffer_of(&short)]);
+    let header = SendHeader::default();
+    for round in 0..5 {
+        let mut eager = 0;
+        // SAFETY: both buffers live as long as this function.
+        while unsafe { sender.push_eager(header, &long) }.is_ok() {
+            eager += 1;
+        }
+        assert!((10..=16).contains(&eager), "{eager} in round {round}");
+        for sent in eager..64 {
+            // SAFETY: as above.
+            let outcome = unsafe { sender.push_copied(header, &short) };
+            assert!(outcome.is_ok(), "number {sent} of round {round}");
+        }
+        sender.push(header, &[]).unwrap_err();
+        sender.publish();
+        while ring.fetch().unwrap().is_some() {
+            ring.release();
+        }
+        ring.show_released();
+    }
 }
 
 #[test]

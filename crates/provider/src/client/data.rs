@@ -26,8 +26,9 @@ impl DataRing {
         }
     }
 
-    /// A contiguous piece for the next slot: its place. `None` if there is no room now.
-    pub(super) fn take(&mut self, length: u32) -> Option<u32> {
+    /// A contiguous piece for the next slot: its place. `None` if there is no room now, or if more than
+    /// `most` bytes were in use then.
+    pub(super) fn take(&mut self, length: u32, most: u32) -> Option<u32> {
         let length = u64::from(length.next_multiple_of(DATA_ALIGN));
         let place = self.head.checked_rem(self.size)?;
         let gap = if place + length > self.size {
@@ -36,7 +37,7 @@ impl DataRing {
             0
         };
         let start = self.head + gap;
-        (start + length - self.tail <= self.size).then_some(())?;
+        (start + length - self.tail <= self.size.min(most.into())).then_some(())?;
         self.head = start + length;
         Some((start % self.size) as u32)
     }
@@ -63,27 +64,36 @@ mod tests {
     #[test]
     fn pieces_are_contiguous_and_come_back_in_order() {
         let mut ring = DataRing::new(256, 4);
-        assert_eq!(ring.take(100), Some(0));
+        assert_eq!(ring.take(100, u32::MAX), Some(0));
         ring.filled(0);
-        assert_eq!(ring.take(10), Some(128));
+        assert_eq!(ring.take(10, u32::MAX), Some(128));
         ring.filled(1);
-        assert_eq!(ring.take(100), None);
+        assert_eq!(ring.take(100, u32::MAX), None);
         ring.freed(0);
         assert_eq!(
-            ring.take(100),
+            ring.take(100, u32::MAX),
             Some(0),
             "wraps, since 64 bytes at the end do not do"
         );
         ring.filled(2);
-        assert_eq!(ring.take(1), None);
+        assert_eq!(ring.take(1, u32::MAX), None);
         ring.freed(1);
-        assert_eq!(ring.take(1), Some(128));
+        assert_eq!(ring.take(1, u32::MAX), Some(128));
+    }
+
+    #[test]
+    fn who_may_use_less_leaves_room() {
+        let mut ring = DataRing::new(256, 4);
+        assert_eq!(ring.take(100, 128), Some(0));
+        ring.filled(0);
+        assert_eq!(ring.take(100, 128), None);
+        assert_eq!(ring.take(100, u32::MAX), Some(128));
     }
 
     #[test]
     fn too_long_never_fits() {
         let mut ring = DataRing::new(256, 4);
-        assert_eq!(ring.take(300), None);
-        assert_eq!(DataRing::new(0, 4).take(1), None);
+        assert_eq!(ring.take(300, u32::MAX), None);
+        assert_eq!(DataRing::new(0, 4).take(1, u32::MAX), None);
     }
 }

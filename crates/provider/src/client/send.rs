@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::data::DataRing;
 use crate::area::Area;
-use crate::layout::{Buffer, SendHeader, queue_header, send_flag, send_stride};
+use crate::layout::{Buffer, EAGER_AREA, SendHeader, queue_header, send_flag, send_stride};
 use crate::message::QueueGeometry;
 
 /// No slot is free, or no room for the payload.
@@ -62,9 +62,8 @@ impl SendQueue {
         Ok(())
     }
 
-    /// Posts a request whose payload is copied now. `Full` can also mean that the payload finds no
-    /// room in the data area, where it always finds some if it is not longer than the inline size of
-    /// the queue pair: then post it with [`push`](Self::push).
+    /// Posts a request whose payload is copied now. Payload that is not longer than the inline size of
+    /// the queue pair finds room whenever a slot is free.
     ///
     /// # Safety
     /// Every buffer is readable.
@@ -74,13 +73,41 @@ impl SendQueue {
         header: SendHeader,
         buffers: &[Buffer],
     ) -> Result<(), Full> {
+        // SAFETY: as promised.
+        unsafe { self.push_bytes(header, buffers, u32::MAX) }
+    }
+
+    /// The same for payload that could be read from `buffers` too: it leaves room for inline payload,
+    /// and `Full` then means no more than that [`push`](Self::push) is to be used instead.
+    ///
+    /// # Safety
+    /// Every buffer is readable.
+    #[inline]
+    pub unsafe fn push_eager(
+        &mut self,
+        header: SendHeader,
+        buffers: &[Buffer],
+    ) -> Result<(), Full> {
+        // SAFETY: as promised.
+        unsafe { self.push_bytes(header, buffers, EAGER_AREA) }
+    }
+
+    /// # Safety
+    /// Every buffer is readable.
+    #[inline]
+    unsafe fn push_bytes(
+        &mut self,
+        header: SendHeader,
+        buffers: &[Buffer],
+        most: u32,
+    ) -> Result<(), Full> {
         let at = self.slot()?;
         let length = buffers
             .iter()
             .map(|buffer| u64::from(buffer.length))
             .sum::<u64>();
         let length = u32::try_from(length).map_err(|_| Full)?;
-        let place = self.data.take(length).ok_or(Full)?;
+        let place = self.place(length, most).ok_or(Full)?;
         let mut to = (self.ring.data_at + place) as usize;
         for buffer in buffers {
             // SAFETY: readable as promised.
@@ -100,6 +127,15 @@ impl SendQueue {
         self.area.put(at, &header);
         self.advance();
         Ok(())
+    }
+
+    /// Room for payload; what the daemon has freed is looked up when there seems to be none.
+    fn place(&mut self, length: u32, most: u32) -> Option<u32> {
+        if let Some(place) = self.data.take(length, most) {
+            return Some(place);
+        }
+        self.refresh();
+        self.data.take(length, most)
     }
 
     /// The daemon may take what was pushed: ring afterwards.
@@ -123,8 +159,7 @@ impl SendQueue {
 
     /// Where the next slot is.
     fn slot(&mut self) -> Result<usize, Full> {
-        // Looking seldom keeps the daemon's cache line where it is; a data area that is full for
-        // want of looking costs more.
+        // Looking seldom keeps the daemon's cache line where it is.
         if self.producer.wrapping_sub(self.consumer) * 2 >= self.ring.slots {
             self.refresh();
         }
