@@ -11,4 +11,5 @@
 #![forbid(unsafe_code)]
 
 pub mod key;
+pub mod programs;
 pub mod published;
