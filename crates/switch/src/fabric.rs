@@ -211,17 +211,13 @@ impl Fabric {
     /// Dropped messages are counted here, carried ones by [`Traffic`].
     pub fn route(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
-        let route = self.find(port, sender, source, destination);
+        let route = self.way(port, source, destination);
         route.inspect_err(|&reason| sender.traffic.count_drop(reason))
     }
 
-    fn find(
-        &self,
-        port: PortId,
-        sender: &Port,
-        source: Gid,
-        destination: Gid,
-    ) -> Result<Way, NoRoute> {
+    /// Where one would go: as [`Fabric::route`], but nothing is dropped and counted.
+    pub fn way(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
+        let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let group = self.group(port).ok_or(NoRoute::Detached)?;
         if !sender.gids.contains_key(&source) {
             return Err(NoRoute::SourceNotBound);

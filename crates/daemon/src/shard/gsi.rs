@@ -137,6 +137,13 @@ impl Shard {
         if self.calls.deadline().is_some_and(|due| due <= moment) {
             self.calls.expire(moment);
         }
+        while let Some(search) = self.calls.next_search(moment) {
+            if self.knows(search.port, search.sgid, search.dgid, now) {
+                self.calls.found(&search, moment);
+            } else {
+                self.calls.missed(search, moment);
+            }
+        }
         let mut sent = false;
         while let Some((port, outgoing)) = self.calls.next_outgoing() {
             self.send_call(port, &outgoing, now);
@@ -146,6 +153,15 @@ impl Shard {
             self.interrupt();
         }
         sent
+    }
+
+    /// Whether somebody has an address. Neighbours are asked, and may be known the next time.
+    fn knows(&mut self, from: PortId, sgid: Gid, dgid: Gid, now: Time) -> bool {
+        match self.fabric.way(from, sgid, dgid) {
+            Ok(Way::Port(_)) => true,
+            Ok(Way::Wire) => self.knows_neighbour(from, sgid, dgid, now),
+            Err(_) => false,
+        }
     }
 
     fn send_call(&mut self, from: PortId, outgoing: &Outgoing, now: Time) {

@@ -165,6 +165,7 @@ impl Desk<'_> {
             channel.take_of(id)
         });
         self.stop_listening(id);
+        self.searches.forget(self.owner(id));
         for event in waiting.unwrap_or_default() {
             self.refuse_unseen(id, &event);
         }

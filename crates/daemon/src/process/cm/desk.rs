@@ -14,9 +14,10 @@ use vrdma_switch::PortId;
 use super::adapter::{Adapter, Connection, Listening};
 use super::client::{Client, ClientId};
 use super::identifier::{Identifier, Stage};
+use super::search::Searches;
 
 /// Which client's identifier something belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Owner {
     pub(super) client: ClientId,
     pub(super) id: u64,
@@ -49,6 +50,7 @@ pub(super) struct Desk<'a> {
     pub(super) client: &'a mut Client,
     pub(super) adapters: &'a mut BTreeMap<PortId, Adapter>,
     pub(super) owners: &'a mut Owners,
+    pub(super) searches: &'a mut Searches,
     pub(super) random: &'a mut Random,
     pub(super) now: Duration,
 }
@@ -132,4 +134,9 @@ pub(super) fn errno(refused: Refused) -> Errno {
         Refused::Taken => Errno::ADDRINUSE,
         Refused::Full => Errno::NOMEM,
     }
+}
+
+/// Status of what took too long.
+pub(super) fn timed_out() -> i32 {
+    -Errno::TIMEDOUT.raw_os_error()
 }

@@ -1,6 +1,5 @@
 //! What connections tell, as events of identifiers.
 
-use rustix::io::Errno;
 use vrdma_cm::{
     CONNECT_DATA, Caller, CommId, ConnectionType, Ends, Event as CmEvent, RESOLVE_DATA, Reply,
     Request, Resolution, ResolveRequest, Side,
@@ -11,7 +10,7 @@ use vrdma_wire::Gid;
 
 use super::adapter::Connection;
 use super::address::endpoint;
-use super::desk::Desk;
+use super::desk::{Desk, timed_out};
 use super::identifier::{Identifier, Stage};
 use super::multicast::handle;
 
@@ -197,10 +196,6 @@ impl Desk<'_> {
             adapter.cm.release(name, now);
         }
     }
-}
-
-fn timed_out() -> i32 {
-    -Errno::TIMEDOUT.raw_os_error()
 }
 
 fn event(id: u64, kind: EventKind, status: i32, private: &[u8]) -> Event {

@@ -1,6 +1,6 @@
 //! An identifier: what `struct rdma_cm_id` is to the daemon.
 
-use vrdma_cm::{ConnectionType, Ends, Link, PortSpace, ServiceId, Side};
+use vrdma_cm::{ConnectionType, Ends, Link, Listen, PortSpace, ServiceId, Side};
 use vrdma_provider::cm::{Endpoint, Route, qp_type, space};
 use vrdma_switch::PortId;
 use vrdma_wire::{Bits, Gid, Mtu};
@@ -21,6 +21,8 @@ pub(super) enum Stage {
     Idle,
     /// Has an address and a port.
     Bound,
+    /// Waits for somebody to say where a peer is.
+    Resolving,
     /// Knows the way to a peer.
     AddressResolved,
     /// Knows the path.
@@ -63,6 +65,8 @@ pub(super) struct Identifier {
     pub(super) adapter: Option<PortId>,
     /// Adapters whose port it holds.
     pub(super) holds: Vec<PortId>,
+    /// For what it listens, and how many calls may wait.
+    pub(super) listens: Option<(Listen, u32)>,
     pub(super) listeners: Vec<Listening>,
     pub(super) connection: Option<Connection>,
     pub(super) link: Link,
@@ -91,6 +95,7 @@ impl Identifier {
             },
             adapter: None,
             holds: Vec::new(),
+            listens: None,
             listeners: Vec::new(),
             connection: None,
             link: Link::default(),
@@ -102,6 +107,11 @@ impl Identifier {
     /// Datagrams need no connection, only the peer's queue pair.
     pub(super) fn is_datagram(&self) -> bool {
         self.space == space::UDP || self.qp_type == qp_type::UD
+    }
+
+    /// Whether it is bound to all adapters, also to those that come.
+    pub(super) fn is_wide(&self) -> bool {
+        self.adapter.is_none() && matches!(self.stage, Stage::Bound | Stage::Listening)
     }
 
     pub(super) fn ends(&self) -> Ends {

@@ -24,6 +24,7 @@ mod multicast;
 mod ports;
 mod qp;
 mod resolving;
+mod search;
 mod service;
 #[cfg(test)]
 mod tests;

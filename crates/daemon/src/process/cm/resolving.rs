@@ -1,5 +1,7 @@
 //! Addresses: which adapter, which port, which way.
 
+use std::time::Duration;
+
 use rustix::io::Errno;
 use vrdma_cm::MAX_BACKLOG;
 use vrdma_provider::cm::{
@@ -8,7 +10,7 @@ use vrdma_provider::cm::{
 use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
-use super::address::{Place, endpoint, place};
+use super::address::{Place, place};
 use super::desk::{Desk, errno};
 use super::identifier::Stage;
 
@@ -23,8 +25,8 @@ impl Desk<'_> {
             return Err(Errno::INVAL);
         }
         let (adapter, sgid) = match place(local).ok_or(Errno::AFNOSUPPORT)? {
-            Place::Any => (None, None),
-            Place::Loopback => self.first()?,
+            // The loopback address is no adapter's: as with Linux, it stands for all of them.
+            Place::Any | Place::Loopback => (None, None),
             Place::At(gid) => self.with_address(gid)?,
             Place::Multicast(_) => return Err(Errno::INVAL),
         };
@@ -53,12 +55,6 @@ impl Desk<'_> {
             .filter(|adapter| self.client.may_use(adapter))
             .map(|adapter| adapter.spec.port)
             .collect()
-    }
-
-    fn first(&self) -> Result<(Option<PortId>, Option<Gid>), Errno> {
-        let port = *self.usable().first().ok_or(Errno::NODEV)?;
-        let gid = self.adapters.get(&port).map(|adapter| adapter.spec.address);
-        Ok((Some(port), gid))
     }
 
     fn with_address(&self, gid: Gid) -> Result<(Option<PortId>, Option<Gid>), Errno> {
@@ -109,7 +105,7 @@ impl Desk<'_> {
     }
 
     /// Fixes the adapter and the own address.
-    fn settle(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
+    pub(super) fn settle(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
         let adapter = self.adapter(port)?;
         let index = adapter.index_of(gid).ok_or(Errno::ADDRNOTAVAIL)?;
         let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);
@@ -138,18 +134,16 @@ impl Desk<'_> {
             self.bind_to(id, if named { &resolve.local } else { &any })?;
         }
         let (port, sgid) = self.way(id, remote)?;
-        self.settle(id, port, sgid)?;
-        let identifier = self.client.get(id)?;
-        if place(&identifier.route.local) == Some(Place::Any) {
-            identifier.route.local = endpoint(sgid, identifier.route.local.port);
-        }
-        identifier.route.remote = resolve.remote;
-        identifier.route.dgid = match remote {
-            Place::At(gid) | Place::Multicast(gid) => gid.0,
-            Place::Loopback | Place::Any => sgid.0,
+        let (dgid, is_known) = match remote {
+            Place::At(gid) => (gid, false),
+            Place::Multicast(gid) => (gid, true),
+            Place::Loopback | Place::Any => (sgid, true),
         };
-        identifier.stage = Stage::AddressResolved;
-        self.tell(id, EventKind::AddressResolved);
+        let patience = Duration::from_millis(resolve.timeout.into());
+        let search = self.search(id, resolve.remote, (port, sgid, dgid), patience)?;
+        if is_known {
+            self.found(&search);
+        }
         Ok(())
     }
 
@@ -206,27 +200,21 @@ impl Desk<'_> {
             service: identifier.service(&identifier.route.local),
             address: identifier.adapter.map(|_| Gid(identifier.route.sgid)),
         };
+        identifier.listens = Some((at, backlog));
         let adapters = identifier.holds.clone();
         for port in adapters {
-            let added = self.adapter(port)?.cm.listen(at, backlog);
-            match added {
-                Ok(listener) => self.listens(id, port, listener)?,
-                Err(refused) => {
-                    self.stop_listening(id);
-                    return Err(errno(refused));
-                }
+            if let Err(error) = self.listen_at(id, port) {
+                self.stop_listening(id);
+                return Err(error);
             }
         }
         self.client.get(id)?.stage = Stage::Listening;
         self.bound(id)
     }
 
-    fn listens(
-        &mut self,
-        id: u64,
-        port: PortId,
-        listener: vrdma_cm::ListenerId,
-    ) -> Result<(), Errno> {
+    fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+        let (at, backlog) = self.client.get(id)?.listens.ok_or(Errno::INVAL)?;
+        let listener = self.adapter(port)?.cm.listen(at, backlog).map_err(errno)?;
         let owner = self.owner(id);
         self.owners.listeners.insert((port, listener), owner);
         self.client.get(id)?.listeners.push((port, listener));
@@ -237,6 +225,7 @@ impl Desk<'_> {
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
+        identifier.listens = None;
         for (port, listener) in std::mem::take(&mut identifier.listeners) {
             self.owners.listeners.remove(&(port, listener));
             if let Some(adapter) = self.adapters.get_mut(&port) {
@@ -244,5 +233,27 @@ impl Desk<'_> {
                 let _removed = adapter.cm.unlisten(listener);
             }
         }
+    }
+
+    /// An adapter has come: identifiers that are bound to all adapters are bound to it too, unless
+    /// somebody has their port there.
+    pub(super) fn spread(&mut self, port: PortId) {
+        let wide = self.client.identifiers.iter();
+        let wide = wide.filter(|(_, it)| it.is_wide()).map(|(id, _)| *id);
+        for id in wide.collect::<Vec<_>>() {
+            // Who is refused here listens at the others as before.
+            let _refused = self.spread_one(id, port);
+        }
+    }
+
+    fn spread_one(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+        let number = self.client.get(id)?.route.local.port;
+        self.take_port(id, number, &[port])?;
+        let identifier = self.client.get(id)?;
+        identifier.holds.push(port);
+        if identifier.stage == Stage::Listening {
+            self.listen_at(id, port)?;
+        }
+        Ok(())
     }
 }

@@ -22,6 +22,7 @@ use super::adapter::{Adapter, AdapterSpec};
 use super::client::{Client, ClientId};
 use super::desk::{Desk, Owner, Owners, Random};
 use super::happening::subject;
+use super::search::{Search, Searches};
 
 /// Clients at a time; each is a descriptor.
 const CLIENTS_MAX: usize = 1024;
@@ -34,6 +35,7 @@ pub(crate) struct Service {
     adapters: BTreeMap<PortId, Adapter>,
     clients: BTreeMap<ClientId, Client>,
     owners: Owners,
+    searches: Searches,
     random: Random,
     next: u32,
     /// Datagrams may wait.
@@ -50,6 +52,7 @@ impl Service {
             adapters: BTreeMap::new(),
             clients: BTreeMap::new(),
             owners: Owners::default(),
+            searches: Searches::default(),
             random: Random(random),
             next: 0,
             busy: false,
@@ -59,7 +62,13 @@ impl Service {
 
     pub(crate) fn attach(&mut self, spec: AdapterSpec) {
         let adapter = Adapter::new(spec, self.random.next());
+        let may_use = |client: &Client| client.may_use(&adapter);
+        let clients = self.clients.iter().filter(|(_, client)| may_use(client));
+        let clients: Vec<ClientId> = clients.map(|(id, _)| *id).collect();
         self.adapters.insert(spec.port, adapter);
+        for client in clients {
+            self.with(client, Duration::ZERO, |desk| desk.spread(spec.port));
+        }
     }
 
     /// What the adapter's connections propose from now on.
@@ -74,6 +83,11 @@ impl Service {
         self.adapters.remove(&port);
         self.owners.connections.retain(|(at, _), _| *at != port);
         self.owners.listeners.retain(|(at, _), _| *at != port);
+        for search in self.searches.take_of(port) {
+            self.with(search.owner.client, Duration::ZERO, |desk| {
+                desk.not_found(&search)
+            });
+        }
         let clients: Vec<ClientId> = self.clients.keys().copied().collect();
         for client in clients {
             self.with(client, Duration::ZERO, |desk| desk.forget_adapter(port));
@@ -156,6 +170,7 @@ impl Service {
 
     fn hang_up(&mut self, client: ClientId, now: Duration) {
         self.with(client, now, |desk| desk.clear());
+        self.searches.forget_client(client);
         self.clients.remove(&client);
         self.distribute(now);
     }
@@ -191,6 +206,31 @@ impl Service {
         self.distribute(now);
     }
 
+    /// An address that somebody looks for: answer with [`Service::found`] or [`Service::missed`].
+    pub(crate) fn next_search(&mut self, now: Duration) -> Option<Search> {
+        self.searches.next_due(now)
+    }
+
+    /// It is known where the address is.
+    pub(crate) fn found(&mut self, search: &Search, now: Duration) {
+        self.with(search.owner.client, now, |desk| desk.found(search));
+        self.set_deadline();
+    }
+
+    /// It is not, or not yet.
+    pub(crate) fn missed(&mut self, search: Search, now: Duration) {
+        if !self.searches.add_again(search, now) {
+            self.with(search.owner.client, now, |desk| desk.not_found(&search));
+        }
+        self.set_deadline();
+    }
+
+    fn set_deadline(&mut self) {
+        let adapters = self.adapters.values();
+        let repeats = adapters.filter_map(|adapter| adapter.cm.deadline());
+        self.deadline = repeats.chain(self.searches.deadline()).min();
+    }
+
     /// Takes what happened to whom it concerns.
     fn distribute(&mut self, now: Duration) {
         while let Some((port, event)) = self.next_event() {
@@ -207,8 +247,7 @@ impl Service {
                 adapter.cm.release(connection.1, now);
             }
         }
-        let adapters = self.adapters.values();
-        self.deadline = adapters.filter_map(|adapter| adapter.cm.deadline()).min();
+        self.set_deadline();
         self.busy = true;
     }
 
@@ -242,6 +281,7 @@ impl Service {
             client: self.clients.get_mut(&key)?,
             adapters: &mut self.adapters,
             owners: &mut self.owners,
+            searches: &mut self.searches,
             random: &mut self.random,
             now,
         };

@@ -18,9 +18,17 @@ use vrdma_wire::{Gid, Mac, Mtu, Pkey, Qpn};
 
 use super::{AdapterSpec, ClientId, Service};
 
+mod addresses;
+mod clients;
+mod connecting;
+
 struct World {
     service: Service,
     now: Duration,
+    /// Last byte of the last address that somebody has.
+    known: u8,
+    /// Queue pair of the next call.
+    qpn: u32,
 }
 
 /// A process.
@@ -68,23 +76,28 @@ fn answer<T: Call>(socket: &OwnedFd) -> Result<(T::Reply, Vec<OwnedFd>), Errno> 
     }
 }
 
+/// An adapter whose address ends so.
+fn spec(last: u8, name: &str) -> AdapterSpec {
+    AdapterSpec {
+        port: PortId(u32::from(last) - 1),
+        name: Name::new(name).unwrap(),
+        mac: Mac([2, 0, 0, 0, 0, last]),
+        address: Gid::from_ipv4(ip(last)),
+        mtu: Mtu::B1024,
+    }
+}
+
 impl World {
     /// Adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
     fn new() -> Self {
         let mut service = Service::new();
-        for (index, name) in ["a", "b"].into_iter().enumerate() {
-            let last = index as u8 + 1;
-            service.attach(AdapterSpec {
-                port: PortId(index as u32),
-                name: Name::new(name).unwrap(),
-                mac: Mac([2, 0, 0, 0, 0, last]),
-                address: Gid::from_ipv4(ip(last)),
-                mtu: Mtu::B1024,
-            });
-        }
+        service.attach(spec(1, "a"));
+        service.attach(spec(2, "b"));
         Self {
             service,
             now: Duration::ZERO,
+            known: 2,
+            qpn: 0x11,
         }
     }
 
@@ -122,8 +135,15 @@ impl World {
         answer::<T>(&process.socket).map(|(body, _)| body)
     }
 
-    /// Takes datagrams to where they belong.
+    /// Takes datagrams to where they belong, and tells of addresses what there is to tell.
     fn carry(&mut self) {
+        while let Some(search) = self.service.next_search(self.now) {
+            if search.dgid.0[15] <= self.known {
+                self.service.found(&search, self.now);
+            } else {
+                self.service.missed(search, self.now);
+            }
+        }
         while let Some((_, outgoing)) = self.service.next_outgoing() {
             let to = outgoing.ends.remote.to_ipv4().unwrap();
             let received = Received {
@@ -202,7 +222,8 @@ impl World {
     }
 
     fn connect(&mut self, process: &Process, id: u64) {
-        let parameters = parameters(0x11, b"hello");
+        let parameters = parameters(self.qpn, b"hello");
+        self.qpn += 0x100;
         self.ask(process, &Connect { id, parameters }).unwrap();
     }
 }
@@ -264,279 +285,4 @@ fn connected(world: &mut World) -> (Process, u64, Process, u64) {
     world.ask(&a, &ready).unwrap();
     world.expect(&b, child, EventKind::Established);
     (a, caller, b, child)
-}
-
-#[test]
-fn two_processes_connect_and_part() {
-    let mut world = World::new();
-    let (a, caller, b, child) = connected(&mut world);
-    let rtr = |id| InitQp {
-        id,
-        state: 2,
-        reserved: 0,
-    };
-    let (ours, theirs) = (
-        world.ask(&a, &rtr(caller)).unwrap(),
-        world.ask(&b, &rtr(child)).unwrap(),
-    );
-    assert_eq!((ours.dest_qp_num, theirs.dest_qp_num), (0x22, 0x11));
-    assert_eq!(ours.dgid, Gid::from_ipv4(ip(2)).0);
-    assert_eq!(ours.rq_psn, theirs.rq_psn);
-    let rts = InitQp {
-        id: caller,
-        state: 3,
-        reserved: 0,
-    };
-    let rts = world.ask(&a, &rts).unwrap();
-    assert_eq!((rts.sq_psn, rts.rnr_retry), (theirs.rq_psn, 5));
-    world.ask(&a, &Disconnect { id: caller }).unwrap();
-    world.expect(&a, caller, EventKind::Disconnected);
-    world.expect(&b, child, EventKind::Disconnected);
-    world.ask(&b, &Disconnect { id: child }).unwrap();
-    world.now = world.service.deadline().unwrap();
-    world.service.expire(world.now);
-    world.expect(&a, caller, EventKind::TimewaitExit);
-    for (process, id) in [(&a, caller), (&b, child)] {
-        world.ask(process, &DestroyId { id }).unwrap();
-    }
-    world.silent(&a);
-    assert_eq!(world.service.deadline(), None);
-}
-
-#[test]
-fn both_ends_may_be_on_one_adapter_and_called_by_the_loopback_address() {
-    let mut world = World::new();
-    let process = world.process("a");
-    let (listener, port) = world.listen(&process, at(Ipv4Addr::UNSPECIFIED, 7000), TCP.0, TCP.1);
-    let caller = world.resolved(&process, at(Ipv4Addr::LOCALHOST, port), TCP.0, TCP.1);
-    world.connect(&process, caller);
-    let called = world.event(&process);
-    assert_eq!(called.listener, listener);
-    let reject = Reject {
-        id: called.id,
-        private: PrivateData::new(b"no").unwrap(),
-        ..Reject::default()
-    };
-    world.ask(&process, &reject).unwrap();
-    let rejected = world.expect(&process, caller, EventKind::Rejected);
-    assert_eq!(rejected.status, 28);
-    assert_eq!(&rejected.parameters.private.as_bytes()[..3], b"no\0");
-}
-
-#[test]
-fn datagram_services_are_resolved() {
-    let mut world = World::new();
-    let (a, b) = (world.process("a"), world.process("b"));
-    let udp = (space::UDP, qp_type::UD);
-    let (_, port) = world.listen(&b, at(Ipv4Addr::UNSPECIFIED, 0), udp.0, udp.1);
-    let caller = world.resolved(&a, at(ip(2), port), udp.0, udp.1);
-    world.connect(&a, caller);
-    let called = world.event(&b);
-    assert_eq!(&called.parameters.private.as_bytes()[..5], b"hello");
-    let accept = Accept {
-        id: called.id,
-        parameters: parameters(0x33, b""),
-    };
-    world.ask(&b, &accept).unwrap();
-    let found = world.expect(&a, caller, EventKind::Established);
-    assert_eq!(
-        (found.parameters.qp_num, found.parameters.qkey),
-        (0x33, 0x0123_4567)
-    );
-    assert_eq!(found.peer.dgid, Gid::from_ipv4(ip(2)).0);
-    let nobody = world.resolved(&a, at(ip(2), port + 1), udp.0, udp.1);
-    world.connect(&a, nobody);
-    let missing = world.expect(&a, nobody, EventKind::Unreachable);
-    assert_eq!(missing.status, 1);
-}
-
-#[test]
-fn nobody_listens_and_nobody_answers() {
-    let mut world = World::new();
-    let a = world.process("a");
-    let caller = world.resolved(&a, at(ip(2), 9), TCP.0, TCP.1);
-    world.connect(&a, caller);
-    assert_eq!(world.expect(&a, caller, EventKind::Rejected).status, 8);
-    let caller = world.resolved(&a, at(ip(2), 9), TCP.0, TCP.1);
-    let parameters = parameters(1, b"");
-    put(
-        &a.socket,
-        &Connect {
-            id: caller,
-            parameters,
-        },
-    );
-    world.service.serve(a.id, world.now);
-    while let Some(deadline) = world.service.deadline() {
-        while world.service.next_outgoing().is_some() {}
-        world.now = deadline;
-        world.service.expire(deadline);
-    }
-    answer::<Connect>(&a.socket).unwrap();
-    let status = world.expect(&a, caller, EventKind::Unreachable).status;
-    assert_eq!(status, -Errno::TIMEDOUT.raw_os_error());
-}
-
-#[test]
-fn ports_belong_to_one() {
-    let mut world = World::new();
-    let (a, b) = (world.process(""), world.process(""));
-    world.listen(&a, at(Ipv4Addr::UNSPECIFIED, 7), TCP.0, TCP.1);
-    let id = world.id(&b, TCP.0, TCP.1);
-    let bind = |local| Bind { id, local };
-    assert_eq!(world.ask(&b, &bind(at(ip(2), 7))), Err(Errno::ADDRINUSE));
-    assert_eq!(world.ask(&b, &bind(at(ip(9), 8))), Err(Errno::ADDRNOTAVAIL));
-    let bound = world.ask(&b, &bind(at(ip(2), 0))).unwrap();
-    assert_eq!(bound.route.adapter.as_str(), "b");
-    assert!(bound.route.local.port > 1024);
-    assert_eq!(
-        world.ask(&b, &bind(at(ip(2), 0))),
-        Err(Errno::INVAL),
-        "bound already"
-    );
-    drop(a.socket);
-    world.service.serve(a.id, world.now);
-    world.listen(&b, at(ip(2), 7), TCP.0, TCP.1);
-}
-
-#[test]
-fn a_process_that_dies_ends_its_connections_and_calls() {
-    let mut world = World::new();
-    let (a, _, b, child) = connected(&mut world);
-    drop(a.socket);
-    world.service.serve(a.id, world.now);
-    world.carry();
-    world.expect(&b, child, EventKind::Disconnected);
-    assert!(world.service.socket(a.id).is_none());
-}
-
-#[test]
-fn a_listener_that_goes_takes_unseen_calls_along() {
-    let mut world = World::new();
-    let (a, b) = (world.process("a"), world.process("b"));
-    let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);
-    let caller = world.resolved(&a, at(ip(2), port), TCP.0, TCP.1);
-    world.connect(&a, caller);
-    world.ask(&b, &DestroyId { id: listener }).unwrap();
-    assert_eq!(world.expect(&a, caller, EventKind::Rejected).status, 28);
-    let channel = b.channel;
-    world.ask(&b, &DestroyChannel { channel }).unwrap();
-}
-
-#[test]
-fn events_move_with_their_identifier() {
-    let mut world = World::new();
-    let a = world.process("a");
-    put(&a.socket, &CreateChannel {});
-    world.service.serve(a.id, world.now);
-    let (IdReply { id: channel }, fds) = answer::<CreateChannel>(&a.socket).unwrap();
-    let id = world.id(&a, TCP.0, TCP.1);
-    let resolve = ResolveAddress {
-        id,
-        remote: at(ip(2), 1),
-        ..ResolveAddress::default()
-    };
-    world.ask(&a, &resolve).unwrap();
-    world.ask(&a, &Migrate { id, channel }).unwrap();
-    assert_eq!(ioctl_fionread(&fds[0]), Ok(1));
-    let event = world.ask(&a, &GetEvent { channel }).unwrap();
-    assert_eq!((event.id, event.kind), (id, 0));
-    let old = a.channel;
-    assert_eq!(world.ask(&a, &GetEvent { channel: old }), Err(Errno::AGAIN));
-    world.ask(&a, &DestroyChannel { channel: old }).unwrap();
-    assert_eq!(world.ask(&a, &DestroyChannel { channel }), Err(Errno::BUSY));
-}
-
-#[test]
-fn groups_are_joined_at_once() {
-    let mut world = World::new();
-    let a = world.process("a");
-    let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
-    let id = world.id(&a, space::UDP, qp_type::UD);
-    let join = Join {
-        id,
-        group,
-        ..Join::default()
-    };
-    assert_eq!(world.ask(&a, &join), Err(Errno::INVAL), "no adapter yet");
-    let resolve = ResolveAddress {
-        id,
-        remote: group,
-        ..ResolveAddress::default()
-    };
-    world.ask(&a, &resolve).unwrap();
-    world.expect(&a, id, EventKind::AddressResolved);
-    let JoinReply { group } = world.ask(&a, &join).unwrap();
-    let joined = world.expect(&a, id, EventKind::MulticastJoin);
-    assert_eq!((joined.group, joined.parameters.qp_num), (group, 0xff_ffff));
-    assert_eq!(joined.peer.dgid[12..], [239, 1, 2, 3]);
-    world.ask(&a, &Leave { group }).unwrap();
-    assert_eq!(world.ask(&a, &Leave { group }), Err(Errno::INVAL));
-}
-
-#[test]
-fn a_greeting_is_checked() {
-    let mut world = World::new();
-    assert_eq!(world.greet("c").err(), Some(Errno::NODEV));
-    let process = world.process("a");
-    put(&process.socket, &Greet::default());
-    world.service.serve(process.id, world.now);
-    assert_eq!(answer::<Greet>(&process.socket).err(), Some(Errno::NOSYS));
-    send(process.socket.as_fd(), b"abc", &[], SendFlags::empty()).unwrap();
-    world.service.serve(process.id, world.now);
-    assert!(
-        world.service.socket(process.id).is_none(),
-        "garbage ends it"
-    );
-}
-
-#[test]
-fn an_adapter_that_goes_is_told() {
-    let mut world = World::new();
-    let (a, caller, ..) = connected(&mut world);
-    world.service.detach(PortId(0));
-    world.expect(&a, caller, EventKind::DeviceRemoval);
-    world.ask(&a, &DestroyId { id: caller }).unwrap();
-}
-
-#[test]
-fn strange_numbers_are_refused() {
-    let mut world = World::new();
-    let a = world.process("a");
-    let id = 12345;
-    assert_eq!(world.ask(&a, &Disconnect { id }), Err(Errno::INVAL));
-    assert_eq!(world.ask(&a, &DestroyId { id }), Err(Errno::INVAL));
-    let channel = a.channel;
-    let create = |channel, space, qp_type| CreateId {
-        channel,
-        space,
-        qp_type,
-    };
-    assert_eq!(world.ask(&a, &create(77, TCP.0, TCP.1)), Err(Errno::INVAL));
-    assert_eq!(
-        world.ask(&a, &create(channel, 3, TCP.1)),
-        Err(Errno::PROTONOSUPPORT)
-    );
-    assert_eq!(
-        world.ask(&a, &create(channel, TCP.0, 99)),
-        Err(Errno::INVAL)
-    );
-    let id = world.id(&a, TCP.0, TCP.1);
-    let parameters = parameters(1, b"");
-    assert_eq!(
-        world.ask(&a, &Connect { id, parameters }),
-        Err(Errno::INVAL)
-    );
-    assert_eq!(world.ask(&a, &Accept { id, parameters }), Err(Errno::INVAL));
-    let no_family = Endpoint::default();
-    assert_eq!(
-        world.ask(
-            &a,
-            &Bind {
-                id,
-                local: no_family
-            }
-        ),
-        Err(Errno::AFNOSUPPORT)
-    );
 }

@@ -14,7 +14,7 @@ use vrdma_switch::{GroupId, Neighbour, PortId, question};
 use vrdma_uplink::Hop;
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Route;
-use vrdma_wire::Gid;
+use vrdma_wire::{Gid, Mac};
 
 use super::{Shard, Wires};
 use crate::plane::Heard;
@@ -92,11 +92,25 @@ impl Shard {
             since: now,
         });
         wires.count_unresolved(group, dropped);
-        if wires.unresolved.asks(group, route.dgid, now)
-            && let Some(frame) = question(mac, route.sgid, route.dgid)
-        {
-            wires.broadcast(group, &frame);
+        wires.ask(group, mac, (route.sgid, route.dgid), now);
+    }
+
+    /// Whether somebody on another host has said that an address is his. Asks if not.
+    pub(in crate::shard) fn knows_neighbour(
+        &mut self,
+        from: PortId,
+        sgid: Gid,
+        dgid: Gid,
+        now: Time,
+    ) -> bool {
+        let (Some(group), Some(mac)) = (self.fabric.group(from), self.fabric.mac(from)) else {
+            return false;
+        };
+        let known = self.wires.neighbours.find(group, dgid, now.0).is_some();
+        if !known {
+            self.wires.ask(group, mac, (sgid, dgid), now);
         }
+        known
     }
 
     /// Takes what the Ethernet thread has heard, and sends what has waited for it.
@@ -119,6 +133,15 @@ impl Shard {
 }
 
 impl Wires {
+    /// Asks whose an address is, unless that was done just now.
+    fn ask(&mut self, group: GroupId, mac: Mac, (ours, wanted): (Gid, Gid), now: Time) {
+        if self.unresolved.asks(group, wanted, now)
+            && let Some(frame) = question(mac, ours, wanted)
+        {
+            self.broadcast(group, &frame);
+        }
+    }
+
     fn send_late(&mut self, waiting: Waiting, neighbour: Neighbour) {
         let Waiting {
             group, mut frame, ..

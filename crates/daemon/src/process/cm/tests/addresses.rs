@@ -1,0 +1,143 @@
+//! Addresses and ports: bound, looked for, listened at.
+
+use super::*;
+
+#[test]
+fn ports_belong_to_one() {
+    let mut world = World::new();
+    let (a, b) = (world.process(""), world.process(""));
+    world.listen(&a, at(Ipv4Addr::UNSPECIFIED, 7), TCP.0, TCP.1);
+    let id = world.id(&b, TCP.0, TCP.1);
+    let bind = |local| Bind { id, local };
+    assert_eq!(world.ask(&b, &bind(at(ip(2), 7))), Err(Errno::ADDRINUSE));
+    assert_eq!(world.ask(&b, &bind(at(ip(9), 8))), Err(Errno::ADDRNOTAVAIL));
+    let bound = world.ask(&b, &bind(at(ip(2), 0))).unwrap();
+    assert_eq!(bound.route.adapter.as_str(), "b");
+    assert!(bound.route.local.port > 1024);
+    assert_eq!(
+        world.ask(&b, &bind(at(ip(2), 0))),
+        Err(Errno::INVAL),
+        "bound already"
+    );
+    drop(a.socket);
+    world.service.serve(a.id, world.now);
+    world.listen(&b, at(ip(2), 7), TCP.0, TCP.1);
+}
+
+#[test]
+fn the_loopback_address_is_bound_to_no_adapter_and_heard_at_all() {
+    let mut world = World::new();
+    let (a, all) = (world.process("a"), world.process(""));
+    let (listener, port) = world.listen(&all, at(Ipv4Addr::LOCALHOST, 0), TCP.0, TCP.1);
+    for last in [1, 2] {
+        let caller = world.resolved(&a, at(ip(last), port), TCP.0, TCP.1);
+        world.connect(&a, caller);
+        let called = world.event(&all);
+        assert_eq!(called.listener, listener);
+        assert_eq!(called.route.local.address[..4], ip(last).octets());
+    }
+    let id = world.id(&all, TCP.0, TCP.1);
+    let local = at(Ipv4Addr::LOCALHOST, 0);
+    let bound = world.ask(&all, &Bind { id, local }).unwrap();
+    assert_eq!(bound.route.adapter.as_str(), "");
+}
+
+#[test]
+fn an_address_that_nobody_has_is_given_up_in_time() {
+    let mut world = World::new();
+    let a = world.process("a");
+    let id = world.id(&a, TCP.0, TCP.1);
+    let resolve = ResolveAddress {
+        id,
+        remote: at(ip(9), 1),
+        timeout: 250,
+        ..ResolveAddress::default()
+    };
+    world.ask(&a, &resolve).unwrap();
+    assert_eq!(world.ask(&a, &resolve), Err(Errno::INVAL), "is looked for");
+    while let Some(due) = world.service.deadline() {
+        assert_eq!(ioctl_fionread(&a.pipe), Ok(0), "too early");
+        world.now = due;
+        world.carry();
+    }
+    assert_eq!(world.now, Duration::from_millis(250));
+    let error = world.expect(&a, id, EventKind::AddressError);
+    assert_eq!(error.status, -Errno::TIMEDOUT.raw_os_error());
+    let remote = at(ip(2), 1);
+    world
+        .ask(&a, &ResolveAddress { remote, ..resolve })
+        .unwrap();
+    world.expect(&a, id, EventKind::AddressResolved);
+}
+
+#[test]
+fn an_address_is_looked_for_until_somebody_has_it() {
+    let mut world = World::new();
+    let a = world.process("a");
+    let id = world.id(&a, TCP.0, TCP.1);
+    let resolve = ResolveAddress {
+        id,
+        remote: at(ip(3), 1),
+        timeout: 2000,
+        ..ResolveAddress::default()
+    };
+    world.ask(&a, &resolve).unwrap();
+    world.now = world.service.deadline().unwrap();
+    assert_eq!(
+        world.now,
+        Duration::from_millis(1),
+        "soon for the first time"
+    );
+    world.carry();
+    world.silent(&a);
+    world.known = 3;
+    world.now = world.service.deadline().unwrap();
+    world.carry();
+    let found = world.expect(&a, id, EventKind::AddressResolved);
+    assert_eq!(found.route.dgid, Gid::from_ipv4(ip(3)).0);
+    assert_eq!(world.service.deadline(), None);
+}
+
+#[test]
+fn searches_are_counted_and_end_with_their_identifier() {
+    let mut world = World::new();
+    let a = world.process("a");
+    let search = |id| ResolveAddress {
+        id,
+        remote: at(ip(9), 1),
+        timeout: u32::MAX,
+        ..ResolveAddress::default()
+    };
+    let ids: Vec<u64> = (0..256).map(|_| world.id(&a, TCP.0, TCP.1)).collect();
+    for id in &ids {
+        world.ask(&a, &search(*id)).unwrap();
+    }
+    let one_more = world.id(&a, TCP.0, TCP.1);
+    assert_eq!(world.ask(&a, &search(one_more)), Err(Errno::NOMEM));
+    world.ask(&a, &DestroyId { id: ids[0] }).unwrap();
+    world.ask(&a, &search(one_more)).unwrap();
+    world.service.detach(PortId(0));
+    world.expect(&a, ids[1], EventKind::AddressError);
+    assert_eq!(world.service.deadline(), None);
+}
+
+#[test]
+fn who_listens_everywhere_listens_at_adapters_that_come() {
+    let mut world = World::new();
+    let (a, all, own) = (world.process("a"), world.process(""), world.process("b"));
+    let (listener, port) = world.listen(&all, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
+    let (_, elsewhere) = world.listen(&own, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
+    world.service.attach(spec(3, "c"));
+    world.known = 3;
+    let caller = world.resolved(&a, at(ip(3), port), TCP.0, TCP.1);
+    world.connect(&a, caller);
+    assert_eq!(world.event(&all).listener, listener);
+    let caller = world.resolved(&a, at(ip(3), elsewhere), TCP.0, TCP.1);
+    world.connect(&a, caller);
+    let status = world.expect(&a, caller, EventKind::Rejected).status;
+    assert_eq!(status, 8, "an adapter that is not its own");
+    world.ask(&all, &DestroyId { id: listener }).unwrap();
+    let caller = world.resolved(&a, at(ip(3), port), TCP.0, TCP.1);
+    world.connect(&a, caller);
+    assert_eq!(world.expect(&a, caller, EventKind::Rejected).status, 8);
+}
