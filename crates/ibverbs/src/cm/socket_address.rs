@@ -114,7 +114,9 @@ mod tests {
         // SAFETY: null is allowed.
         let none = unsafe { from_c(core::ptr::null()) };
         assert_eq!(none, Ok(Endpoint::default()));
-        let storage = to_c(&Endpoint::default());
+        let mut storage = to_c(&Endpoint::default());
+        // `AF_IB` (rdma/ib.h).
+        storage.ss_family = 27;
         // SAFETY: a whole storage.
         let unknown = unsafe { from_c((&raw const storage).cast()) };
         assert_eq!(unknown, Err(Errno(libc::EAFNOSUPPORT)));

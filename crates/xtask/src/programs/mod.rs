@@ -45,20 +45,10 @@ pub(crate) struct Arguments {
     short: bool,
 }
 
-const KNOWN: &[Known] = &[
-    (
-        "fi_pingpong verbs msg",
-        "the library answers an event queue's error with -8",
-    ),
-    (
-        "fi_pingpong verbs;ofi_rxm rdm",
-        "fi_enable is refused with EINVAL",
-    ),
-    (
-        "Open MPI over rc_verbs",
-        "ranks of two processes on one adapter do not meet",
-    ),
-];
+const KNOWN: &[Known] = &[(
+    "Open MPI over rc_verbs",
+    "ranks of two processes on one adapter do not meet",
+)];
 
 /// Where both sides of a row run.
 const SETTINGS: &[(&str, Inside)] = &[("process", Inside::Host), ("container", Inside::Container)];
