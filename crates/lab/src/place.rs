@@ -7,6 +7,7 @@
 
 mod container;
 mod local;
+mod preload;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use anyhow::{Result, bail};
 use crate::guest::{Control, Output, Running};
 pub use container::Container;
 pub use local::Local;
+pub use preload::{Enter, Preload};
 
 /// How long a server may take to end, once it looks as if it will not.
 const END_LIMIT: Duration = Duration::from_secs(10);

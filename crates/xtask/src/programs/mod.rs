@@ -25,7 +25,7 @@ use vrdma_lab::place;
 
 use crate::known::{self, Known};
 use stage::{Inside, Stage};
-pub(crate) use stage::{library, process};
+pub(crate) use stage::{library, preload};
 use table::Program;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.

@@ -1,7 +1,6 @@
 //! The daemon, the two network namespaces, and how a program gets into them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 use std::{env, fs};
@@ -9,11 +8,11 @@ use std::{env, fs};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
-use vrdma_lab::daemon::{Adapter, Daemon, User, process_socket};
+use vrdma_lab::daemon::{Adapter, Daemon, User};
 use vrdma_lab::image::Image;
 use vrdma_lab::namespace::Entry;
 use vrdma_lab::pair::Side;
-use vrdma_lab::place::{Container, Local, Place};
+use vrdma_lab::place::{Local, Place, Preload};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
 
@@ -27,10 +26,6 @@ pub(super) enum Inside {
     /// With the image's files and its own processes.
     Container,
 }
-
-/// Folders inside a container.
-const LIBRARIES: &str = "/run/vrdma-lib";
-const SOCKETS: &str = "/run/vrdma";
 
 /// Overrides which verbs library is loaded.
 const LIBRARY_VARIABLE: &str = "VRDMA_LIBRARY";
@@ -65,13 +60,11 @@ impl Stage {
         let daemon = Daemon::start(&program, &run_dir, &adapters, None, Lifetime::Owned)?;
         let places = [Side::A, Side::B].map(|side| {
             let host = wire.host(side);
+            let preload = preload(host, side, &run_dir, &library);
             let output = |name: &str| folder.path().join(format!("{name}-{}", side.name()));
             [
-                (output("host"), process(host, side, &run_dir, &library)),
-                (
-                    output("box"),
-                    container(host, side, &image, &run_dir, &library),
-                ),
+                (output("host"), preload.clone().process()),
+                (output("box"), preload.container(&image)),
             ]
         });
         let mut made = Vec::new();
@@ -128,8 +121,6 @@ pub(crate) fn library() -> Result<PathBuf> {
     }
 }
 
-pub(crate) type Enter = Box<dyn Fn(&str) -> Command>;
-
 fn grouped(made: Vec<Local>) -> Result<[[Local; 2]; 2]> {
     let mut made = made.into_iter();
     let mut next = || made.next().context("two places a side were made");
@@ -144,48 +135,17 @@ fn adapter(side: Side) -> Adapter {
     }
 }
 
-/// What tells the library and the rows where they are.
-fn variables(side: Side, socket: &Path, library: &Path) -> [(&'static str, String); 5] {
-    [
-        ("VRDMA_SOCKET", socket.display().to_string()),
-        ("VRDMA_ADAPTER", side.name().to_owned()),
-        ("LD_PRELOAD", library.display().to_string()),
-        ("A", wire::address(Side::A).to_string()),
-        ("B", wire::address(Side::B).to_string()),
-    ]
-}
-
-/// How a shell's words run as a process of a host, with the adapter that is called like the side. They
-/// know the hosts' addresses as `$A` and `$B`.
-pub(crate) fn process(host: &Entry, side: Side, run_dir: &Path, library: &Path) -> Enter {
-    let host = host.clone();
-    let variables = variables(side, &process_socket(run_dir), library);
-    Box::new(move |words| {
-        // The library is for the programs, not for what starts them here.
-        let mut env = Command::new("env");
-        env.args(
-            variables
-                .iter()
-                .map(|(name, value)| format!("{name}={value}")),
-        );
-        env.args(["sh", "-c", words]);
-        host.command(&env)
-    })
-}
-
-fn container(host: &Entry, side: Side, image: &Image, run_dir: &Path, library: &Path) -> Enter {
-    let name = |path: &Path| path.file_name().unwrap_or_default().to_owned();
-    let folder = library.parent().unwrap_or(library);
-    let inside = variables(
-        side,
-        &process_socket(Path::new(SOCKETS)),
-        &Path::new(LIBRARIES).join(name(library)),
-    );
-    let mut container = Container::new(side.name(), host, image)
-        .bind(folder, LIBRARIES)
-        .bind(run_dir, SOCKETS);
-    for (name, value) in &inside {
-        container = container.variable(name, value);
+/// How programs of a host reach the adapter that is called like the side. They know the hosts' addresses as
+/// `$A` and `$B`.
+pub(crate) fn preload(host: &Entry, side: Side, run_dir: &Path, library: &Path) -> Preload {
+    let addresses = [("A", Side::A), ("B", Side::B)];
+    Preload {
+        host: host.clone(),
+        adapter: side.name().to_owned(),
+        run_dir: run_dir.to_owned(),
+        library: library.to_owned(),
+        variables: addresses
+            .map(|(name, side)| (name.to_owned(), wire::address(side).to_string()))
+            .to_vec(),
     }
-    Box::new(move |words| container.command(words))
 }

@@ -46,8 +46,8 @@ impl Hosts {
         });
         let places = sides.map(|side| {
             let run_dir = folder.path().join(side.name());
-            let enter = programs::process(wire.host(side), side, &run_dir, &library);
-            Local::new(&run_dir, enter)
+            let preload = programs::preload(wire.host(side), side, &run_dir, &library);
+            Local::new(&run_dir, preload.process())
         });
         Ok(Self {
             places,

@@ -1,0 +1,78 @@
+//! Programs with our verbs library in front of theirs, as processes of a host or in a container on it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Container;
+use crate::daemon::process_socket;
+use crate::image::Image;
+use crate::namespace::Entry;
+
+/// Folders inside a container.
+const LIBRARIES: &str = "/run/vrdma-lib";
+const SOCKETS: &str = "/run/vrdma";
+
+/// What a program needs to find an adapter of processes.
+#[derive(Debug, Clone)]
+pub struct Preload {
+    /// The host it runs on.
+    pub host: Entry,
+    /// The adapter's name.
+    pub adapter: String,
+    /// The daemon's folder.
+    pub run_dir: PathBuf,
+    /// `libibverbs.so.1`.
+    pub library: PathBuf,
+    /// What its shell knows besides.
+    pub variables: Vec<(String, String)>,
+}
+
+/// How a shell's words become a command.
+pub type Enter = Box<dyn Fn(&str) -> Command>;
+
+impl Preload {
+    /// As a process with this host's files.
+    #[must_use]
+    pub fn process(self) -> Enter {
+        let variables = self.environment(&process_socket(&self.run_dir), &self.library);
+        Box::new(move |words| {
+            // The library is for the programs, not for what starts them here.
+            let mut env = Command::new("env");
+            env.args(
+                variables
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}")),
+            );
+            env.args(["sh", "-c", words]);
+            self.host.command(&env)
+        })
+    }
+
+    /// In a container named after the adapter, with the image's files.
+    #[must_use]
+    pub fn container(self, image: &Image) -> Enter {
+        let name = self.library.file_name().unwrap_or_default();
+        let folder = self.library.parent().unwrap_or(&self.library);
+        let inside = self.environment(
+            &process_socket(Path::new(SOCKETS)),
+            &Path::new(LIBRARIES).join(name),
+        );
+        let mut container = Container::new(&self.adapter, &self.host, image)
+            .bind(folder, LIBRARIES)
+            .bind(&self.run_dir, SOCKETS);
+        for (name, value) in &inside {
+            container = container.variable(name, value);
+        }
+        Box::new(move |words| container.command(words))
+    }
+
+    fn environment(&self, socket: &Path, library: &Path) -> Vec<(String, String)> {
+        let own = [
+            ("VRDMA_SOCKET", socket.display().to_string()),
+            ("VRDMA_ADAPTER", self.adapter.clone()),
+            ("LD_PRELOAD", library.display().to_string()),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        own.into_iter().chain(self.variables.clone()).collect()
+    }
+}
