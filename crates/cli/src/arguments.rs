@@ -10,6 +10,7 @@ use vrdma_api::{
 };
 
 use crate::qemu::{MemorySize, Slot};
+use crate::study::StudyCommand;
 
 /// Asks and changes a running vrdmad
 #[derive(Debug, Parser)]
@@ -122,6 +123,12 @@ pub(crate) enum Command {
     /// Looks at the daemon, its folder and limits, QEMU, KVM and the kernel, changes nothing, and
     /// exits with 1 if something is broken. Warnings are about speed or convenience.
     Doctor(DoctorOptions),
+    /// Published studies of RDMA in VMs, reproduced on this machine side by side
+    ///
+    /// Starts its own daemon, guests, containers and processes, runs the tools that the studies ran, and
+    /// puts what they say beside the published numbers.
+    #[command(subcommand)]
+    Study(StudyCommand),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -22,6 +22,7 @@ mod report;
 mod run;
 mod stats;
 mod status;
+mod study;
 mod table;
 mod trace;
 mod uplink;
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
         let code = run::run(&Client::new(arguments.socket()), options);
         return code.unwrap_or_else(|failure| failure.print(arguments.json));
     }
+    if let Command::Study(command) = &arguments.command {
+        let code = study::run_command(command, arguments.json);
+        return code.unwrap_or_else(|failure| failure.print(arguments.json));
+    }
     let outcome = run(&arguments);
     let printed = outcome.and_then(|report| report.print(arguments.json));
     printed.unwrap_or_else(|failure| failure.print(arguments.json))
@@ -58,6 +63,6 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Trace(options) => trace::run(&client, options),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
-        Command::Run(_) => Err(Failure::new("a program runs by itself")),
+        Command::Run(_) | Command::Study(_) => Err(Failure::new("it runs by itself")),
     }
 }

@@ -10,6 +10,162 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cell;
+pub mod compare;
+pub mod derive;
+pub mod hardware;
 pub mod key;
+pub mod machine;
+pub mod plan;
 pub mod programs;
 pub mod published;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod samples;
+pub mod stage;
+pub mod tables;
+pub mod tool;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use serde::Serialize;
+use vrdma_lab::daemon::built_daemon;
+use vrdma_lab::image::Image;
+
+use cell::{Cell, Work};
+use hardware::Hardware;
+use machine::Machine;
+use plan::{Scale, Unknown, chosen};
+use record::{Folder, Header};
+use run::{End, Runner};
+use stage::{Programs, Stages};
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Studies, measures or cells; all without one.
+    pub names: Vec<String>,
+    /// [`Scale::Short`].
+    pub short: bool,
+    /// Instead of the scale's.
+    pub repetitions: Option<u32>,
+    /// Where the results go.
+    pub folder: Folder,
+    /// Our `libibverbs.so.1`.
+    pub library: PathBuf,
+}
+
+/// What came of a run.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// In the folder, also from earlier.
+    pub cells: usize,
+    /// Without a figure, though something was run.
+    pub failed: Vec<String>,
+}
+
+/// A cell in words.
+#[derive(Debug, Clone, Serialize)]
+pub struct Listed {
+    /// Its name.
+    pub cell: String,
+    /// How it comes to its figures.
+    pub how: String,
+}
+
+/// Measures; `stop` ends the run after the present turn.
+///
+/// # Errors
+/// For an unknown name, a folder that cannot be used, a guest image that does not build. A cell that fails is
+/// no error.
+pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
+    let cells = chosen(&options.names)?;
+    let scale = if options.short {
+        Scale::Short
+    } else {
+        Scale::Full
+    };
+    let repetitions = options.repetitions.unwrap_or(scale.repetitions());
+    let programs = Programs {
+        daemon: built_daemon()?,
+        library: options.library.clone(),
+    };
+    let machine = Machine::look(&Image::ensure()?)?;
+    let busy = machine::busy_share();
+    if busy > machine::BUSY_SHARE {
+        eprintln!(
+            "other programs keep {:.0} % of this machine busy: the figures will show that, and ratios may be off either way",
+            busy * 100.0
+        );
+    }
+    let folder = &options.folder;
+    let header = folder.open(Header::new(machine, scale, repetitions, run::now()))?;
+    let runner = Runner {
+        folder,
+        header: &header,
+        hardware: Hardware::default(),
+        stop,
+    };
+    let (results, end) = runner.run(&cells, &mut Stages::new(programs))?;
+    let failed = results
+        .cells
+        .iter()
+        .filter(|cell| cell.setting.is_some() && cell.figures.is_empty());
+    Ok(Outcome {
+        end,
+        cells: results.cells.len(),
+        failed: failed.map(|cell| cell.key.to_string()).collect(),
+    })
+}
+
+/// The cells that names choose.
+///
+/// # Errors
+/// For an unknown name.
+pub fn list(names: &[String]) -> Result<Vec<Listed>, Unknown> {
+    let listed = |cell: &Cell| Listed {
+        cell: cell.key.to_string(),
+        how: how(cell),
+    };
+    Ok(chosen(names)?.iter().map(listed).collect())
+}
+
+fn how(cell: &Cell) -> String {
+    match &cell.work {
+        Work::Run(setting, tool) => format!("{setting}: {}", tool.commands(Scale::Full).client),
+        Work::Derived(_) => "computed from other cells".to_owned(),
+        Work::Hardware(_) => "as the hardware allows".to_owned(),
+        Work::Ranks(ranks) => format!("OpenFOAM with {ranks} ranks"),
+        Work::Never(reason) => format!("not run: {reason}"),
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<42} {}", self.cell, self.how)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.end == End::Interrupted {
+            writeln!(f, "interrupted; the same command goes on from here")?;
+        }
+        write!(f, "{} cells", self.cells)?;
+        if !self.failed.is_empty() {
+            write!(
+                f,
+                ", {} without a figure: {}",
+                self.failed.len(),
+                self.failed.join(" ")
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,218 @@
+//! What there is to measure: one row of an experiment's table.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hardware::Option12;
+use crate::key::CellKey;
+use crate::tool::Tool;
+
+/// Where the programs run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Endpoint {
+    /// As processes of the host.
+    Process,
+    /// In containers: the guests' root file system, their own processes and network.
+    Container,
+    /// In virtual machines.
+    Vm,
+}
+
+/// What carries their messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// Ours.
+    Vrdma,
+    /// Linux's software RoCE.
+    Rxe,
+    /// The kernels' TCP.
+    Tcp,
+}
+
+/// How far apart they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// Both sides on one host.
+    OneHost,
+    /// A host each: network namespaces joined by a veth pair.
+    TwoHosts,
+}
+
+/// How a program learns of completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Completion {
+    /// It looks.
+    Polling,
+    /// It sleeps until it is told.
+    Events,
+}
+
+/// Between whom, over what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Setting {
+    /// Where the programs run.
+    pub endpoint: Endpoint,
+    /// What carries their messages.
+    pub transport: Transport,
+    /// How far apart they are.
+    pub placement: Placement,
+    /// Pairs that do the same at the same time, each on adapters of its own.
+    pub tenants: u8,
+}
+
+impl Setting {
+    /// One pair of one host.
+    #[must_use]
+    pub const fn new(endpoint: Endpoint, transport: Transport) -> Self {
+        Self {
+            endpoint,
+            transport,
+            placement: Placement::OneHost,
+            tenants: 1,
+        }
+    }
+
+    /// The same between two hosts.
+    #[must_use]
+    pub const fn between_hosts(self) -> Self {
+        Self {
+            placement: Placement::TwoHosts,
+            ..self
+        }
+    }
+
+    /// The same by several pairs at once.
+    #[must_use]
+    pub const fn tenants(self, tenants: u8) -> Self {
+        Self { tenants, ..self }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let endpoint = match self.endpoint {
+            Endpoint::Process => "processes",
+            Endpoint::Container => "containers",
+            Endpoint::Vm => "VMs",
+        };
+        let transport = match self.transport {
+            Transport::Vrdma => "vrdma",
+            Transport::Rxe => "rxe",
+            Transport::Tcp => "TCP",
+        };
+        let placement = match self.placement {
+            Placement::OneHost => "one host",
+            Placement::TwoHosts => "two hosts",
+        };
+        write!(f, "{endpoint}, {transport}, {placement}")?;
+        match self.tenants {
+            1 => Ok(()),
+            tenants => write!(f, ", {tenants} pairs"),
+        }
+    }
+}
+
+/// A figure's unit, hence which end of the scale is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Microseconds; half the round trip for send and write, the whole for read.
+    #[serde(rename = "us")]
+    Microseconds,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// 10^6 bytes a second.
+    #[serde(rename = "MB/s")]
+    Megabytes,
+    /// 10^9 bytes a second.
+    #[serde(rename = "GB/s")]
+    Gigabytes,
+    /// 10^9 bits a second.
+    #[serde(rename = "Gb/s")]
+    Gigabits,
+    /// 10^6 messages a second.
+    #[serde(rename = "M/s")]
+    MegaMessages,
+    /// Bytes.
+    #[serde(rename = "B")]
+    Bytes,
+    /// Memory pages a second.
+    #[serde(rename = "pages/s")]
+    Pages,
+    /// Hundredths.
+    #[serde(rename = "%")]
+    Percent,
+    /// Traversed edges a second, in 10^6 (Graph500).
+    #[serde(rename = "MTEPS")]
+    MegaEdges,
+}
+
+impl Unit {
+    /// As it is printed.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Microseconds => "us",
+            Self::Seconds => "s",
+            Self::Megabytes => "MB/s",
+            Self::Gigabytes => "GB/s",
+            Self::Gigabits => "Gb/s",
+            Self::MegaMessages => "M/s",
+            Self::Bytes => "B",
+            Self::Pages => "pages/s",
+            Self::Percent => "%",
+            Self::MegaEdges => "MTEPS",
+        }
+    }
+
+    /// Whether less is better.
+    #[must_use]
+    pub const fn is_time(self) -> bool {
+        matches!(
+            self,
+            Self::Microseconds | Self::Seconds | Self::Bytes | Self::Percent
+        )
+    }
+}
+
+/// How a cell comes to its figures.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Work {
+    /// A tool is run.
+    Run(Setting, Tool),
+    /// From figures of other cells, which have to be there first.
+    Derived(Derivation),
+    /// Hardware decides; what it says is the reason.
+    Hardware(Option12),
+    /// OpenFOAM with so many ranks.
+    Ranks(u32),
+    /// Nothing here can measure it.
+    Never(&'static str),
+}
+
+/// A figure computed from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Derivation {
+    /// The largest of a measure's figures, in Gb/s.
+    Peak(&'static str),
+    /// Smallest size that reaches half of the largest figure.
+    HalfPower(&'static str),
+    /// What `virtual` takes longer than `native` at each size.
+    Overhead(&'static str),
+}
+
+/// One row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// Its name.
+    pub key: CellKey,
+    /// Of its figures.
+    pub unit: Unit,
+    /// How it comes to them.
+    pub work: Work,
+}

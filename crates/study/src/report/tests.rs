@@ -1,0 +1,125 @@
+//! What stands in a report.
+
+use super::*;
+use crate::cell::Unit;
+use crate::key::Study;
+use crate::machine::Machine;
+use crate::plan::Scale;
+use crate::record::{CellRecord, Header, Repetition};
+use crate::tool::Figure;
+
+fn results() -> Results {
+    let cell = |configuration: &str, values: &[f64]| {
+        let mut record = CellRecord::new(
+            CellKey::new(Study::S4, "write-lat", configuration),
+            Unit::Microseconds,
+        );
+        for &value in values {
+            record.push(Repetition {
+                at: 0,
+                seconds: 1.0,
+                busy_before: 0.9,
+                figures: vec![Figure {
+                    size: "2".to_owned(),
+                    value,
+                    mean: None,
+                }],
+                failure: None,
+            });
+        }
+        record
+    };
+    let mut failed = cell("A", &[]);
+    failed.reason = Some("no <card>\nand a log".to_owned());
+    Results {
+        header: Header::new(Machine::default(), Scale::Short, 2, 0),
+        cells: vec![cell("native", &[3.0, 5.0]), cell("F", &[20.0]), failed],
+    }
+}
+
+fn page() -> Page {
+    Page::new(&results(), &published::all().unwrap())
+}
+
+/// The row of the list that begins so.
+fn row(configuration: &str) -> Vec<String> {
+    let page = page();
+    let rows = &page.studies[4].list.rows;
+    rows.iter()
+        .find(|row| row[..2] == ["write-lat", configuration])
+        .unwrap()
+        .clone()
+}
+
+#[test]
+fn published_and_ours_stand_beside_each_other_with_their_ratios() {
+    assert_eq!(
+        row("F")[..8],
+        [
+            "write-lat",
+            "F",
+            "2 B",
+            "us",
+            "5.00",
+            "4.17 × native",
+            "20.0",
+            "5.00 × native",
+        ]
+    );
+    assert_eq!(row("native")[4..8], ["1.20", "", "4.00 (3.00 to 5.00)", ""]);
+}
+
+#[test]
+fn what_has_no_figure_has_a_reason() {
+    assert_eq!(row("A")[6..8], ["–", ""]);
+    assert!(row("A")[8].ends_with("; ours: no <card>"), "{:?}", row("A"));
+    assert!(row("D")[8].ends_with("; ours: not part of this run"));
+    assert_eq!(page().studies[4].not_run[0].1, "no <card>\nand a log");
+}
+
+#[test]
+fn every_published_figure_is_in_the_report_with_a_value_or_a_reason() {
+    let page = page();
+    let text = markdown::page(&page);
+    for publication in published::all().unwrap() {
+        for figure in publication.figures {
+            let number = figure.number.map(|number| number.text).unwrap_or_default();
+            assert!(
+                text.contains(&number),
+                "{}: {number} is missing",
+                figure.key
+            );
+        }
+    }
+    for section in &page.studies {
+        let reasons = section.list.rows.iter();
+        assert!(
+            reasons
+                .clone()
+                .all(|row| row[6] != "–" || !row[8].is_empty()),
+            "{}",
+            section.title
+        );
+    }
+}
+
+#[test]
+fn a_page_needs_no_network_and_quotes_safely() {
+    let text = html::page(&page()).unwrap();
+    assert!(text.contains("no &lt;card&gt;") && !text.contains("<card>"));
+    for word in ["src=", "href=", "@import", "url("] {
+        assert!(!text.contains(word), "{word}");
+    }
+    assert!(text.contains("<svg"));
+    assert!(text.contains("The machine was noisy: before 3 of 3 turns"));
+}
+
+#[test]
+fn a_report_of_nothing_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = write(folder.path(), None).unwrap_err().to_string();
+    assert!(
+        error.contains("holds no run: begin one with `vrdma study run`"),
+        "{error}"
+    );
+}

@@ -1,0 +1,176 @@
+//! Guests, containers and processes on which the cells run.
+//!
+//! ```text
+//!   Processes, one host:   host-a (namespace) --process socket--> vrdmad <-- host-b     veth for the programs' TCP
+//!   Processes, two hosts:  host-a, vrdmad === veth, raw uplinks === vrdmad, host-b
+//!   Guests, one host:      guest a --> vrdmad <-- guest b         rxe over its Ethernet switch
+//!   Guests, two hosts:     guest a, vrdmad === veth === vrdmad, guest b; rxe guests have TAPs on the wire
+//! ```
+//!
+//! A stage is started when the first cell needs it and stays until the last one had it, so that
+//! repetitions of rivals can take turns. Those that wait are idle.
+
+mod guests;
+mod processes;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, ensure};
+use vrdma_lab::guest::Kind;
+use vrdma_lab::place::{self, Place};
+use vrdma_lab::steps::Steps;
+
+use crate::cell::{Endpoint, Placement, Setting, Transport};
+use crate::run::Bench;
+use crate::tool::Commands;
+use crate::tool::Tool;
+use guests::Guests;
+use processes::Processes;
+
+/// The programs of ours that stages start.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// `vrdmad`.
+    pub daemon: PathBuf,
+    /// `libibverbs.so.1`.
+    pub library: PathBuf,
+}
+
+/// What has to be started for a setting; several settings share one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needed {
+    Processes(Placement),
+    Guests { rxe: bool, placement: Placement },
+}
+
+/// A pair of places per endpoint.
+trait Stage {
+    /// The server's and the client's.
+    fn places(&self, endpoint: Endpoint) -> [&dyn Place; 2];
+    /// What the daemons and consoles said last.
+    fn logs(&self) -> String;
+}
+
+/// All that have been started.
+pub struct Stages {
+    programs: Programs,
+    steps: Steps,
+    /// Or why it did not start.
+    live: BTreeMap<Needed, Result<Box<dyn Stage>, String>>,
+    /// Programs that are known to be there.
+    present: Vec<(Setting, &'static str)>,
+}
+
+impl Stages {
+    /// None yet.
+    #[must_use]
+    pub fn new(programs: Programs) -> Self {
+        Self {
+            programs,
+            steps: Steps::default(),
+            live: BTreeMap::new(),
+            present: Vec::new(),
+        }
+    }
+
+    fn stage(&mut self, needed: Needed) -> Result<&dyn Stage> {
+        if !self.live.contains_key(&needed) {
+            let step = self.steps.start(&needed.title());
+            let started = start(needed, &self.programs);
+            step.done();
+            self.live
+                .insert(needed, started.map_err(|error| format!("{error:#}")));
+        }
+        match &self.live[&needed] {
+            Ok(stage) => Ok(stage.as_ref()),
+            Err(error) => Err(anyhow!("{error}")),
+        }
+    }
+
+    /// A tool that is not there would show as a server that ends at once.
+    fn require(
+        &mut self,
+        setting: Setting,
+        (program, package): (&'static str, &'static str),
+    ) -> Result<()> {
+        if self.present.contains(&(setting, program)) {
+            return Ok(());
+        }
+        let [place, _] = self.stage(needed(setting))?.places(setting.endpoint);
+        let look = place
+            .start(&format!("command -v {program}"))?
+            .end(Duration::from_secs(30))?;
+        ensure!(
+            look.status == 0,
+            "{program} is missing: install the package {package}"
+        );
+        self.present.push((setting, program));
+        Ok(())
+    }
+}
+
+impl Bench for Stages {
+    fn measure(&mut self, setting: Setting, tool: &Tool, commands: &Commands) -> Result<String> {
+        self.require(setting, tool.needs())?;
+        let stage = self.stage(needed(setting))?;
+        let [a, b] = stage.places(setting.endpoint);
+        let limit = Duration::from_secs(tool.limit());
+        let outcome = place::run((a, &commands.server), (b, &commands.client), limit)?;
+        let (client, server) = (outcome.client, outcome.server);
+        let words = format!("{}{}", client.stdout_text(), client.stderr_text());
+        ensure!(
+            client.status == 0,
+            "{} ended with status {}: {}\nits server said: {}\n{}",
+            commands.client,
+            client.status,
+            words.trim(),
+            server.stdout_text().trim(),
+            stage.logs()
+        );
+        Ok(words)
+    }
+
+    fn release(&mut self, still: &[Setting]) {
+        let still: Vec<Needed> = still.iter().copied().map(needed).collect();
+        self.live.retain(|live, _| still.contains(live));
+    }
+}
+
+fn needed(setting: Setting) -> Needed {
+    let placement = setting.placement;
+    match setting.endpoint {
+        Endpoint::Process | Endpoint::Container => Needed::Processes(placement),
+        Endpoint::Vm => Needed::Guests {
+            rxe: setting.transport == Transport::Rxe,
+            placement,
+        },
+    }
+}
+
+impl Needed {
+    fn title(self) -> String {
+        let hosts = |placement| match placement {
+            Placement::OneHost => "of one host",
+            Placement::TwoHosts => "of two hosts",
+        };
+        match self {
+            Self::Processes(placement) => format!("start processes' adapters {}", hosts(placement)),
+            Self::Guests { rxe, placement } => {
+                let kind = if rxe { "rxe" } else { "vrdma" };
+                format!("boot two {kind} guests {}", hosts(placement))
+            }
+        }
+    }
+}
+
+fn start(needed: Needed, programs: &Programs) -> Result<Box<dyn Stage>> {
+    Ok(match needed {
+        Needed::Processes(placement) => Box::new(Processes::start(placement, programs)?),
+        Needed::Guests { rxe, placement } => {
+            let kind = if rxe { Kind::Rxe } else { Kind::Vrdma };
+            Box::new(Guests::start(kind, placement, programs)?)
+        }
+    })
+}

@@ -1,0 +1,147 @@
+//! Programs of the host and of containers, on adapters of processes.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
+use vrdma_lab::image::Image;
+use vrdma_lab::pair::Side;
+use vrdma_lab::place::{Local, Place, Preload};
+use vrdma_lab::process::Lifetime;
+use vrdma_lab::wire::{self, Wire, WireConfig};
+
+use super::{Programs, Stage};
+use crate::cell::{Endpoint, Placement};
+
+const SIDES: [Side; 2] = [Side::A, Side::B];
+
+/// Fields are in the order in which they must end.
+pub(super) struct Processes {
+    processes: [Local; 2],
+    containers: [Local; 2],
+    daemons: Vec<Daemon>,
+    _wire: Wire,
+    _folder: TempDir,
+}
+
+impl Processes {
+    pub(super) fn start(placement: Placement, programs: &Programs) -> Result<Self> {
+        let image = Image::ensure()?;
+        let folder = tempfile::Builder::new().prefix("vrdma-study-").tempdir()?;
+        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let run_dirs = run_dirs(placement, folder.path())?;
+        let daemons = daemons(placement, programs, &wire, &run_dirs)?;
+        let place = |side: Side, inside: &str| -> Result<Local> {
+            let output = folder.path().join(format!("{inside}-{}", side.name()));
+            fs::create_dir(&output)?;
+            let preload = preload(&wire, side, &run_dirs[index(side)], &programs.library);
+            let enter = match inside {
+                "container" => preload.container(&image),
+                _ => preload.process(),
+            };
+            Ok(Local::new(&output, enter))
+        };
+        Ok(Self {
+            processes: [place(Side::A, "process")?, place(Side::B, "process")?],
+            containers: [place(Side::A, "container")?, place(Side::B, "container")?],
+            daemons,
+            _wire: wire,
+            _folder: folder,
+        })
+    }
+}
+
+impl Stage for Processes {
+    fn places(&self, endpoint: Endpoint) -> [&dyn Place; 2] {
+        let places = match endpoint {
+            Endpoint::Container => &self.containers,
+            Endpoint::Process | Endpoint::Vm => &self.processes,
+        };
+        places.each_ref().map(|place| place as &dyn Place)
+    }
+
+    fn logs(&self) -> String {
+        self.daemons.iter().map(Daemon::log_tail).collect()
+    }
+}
+
+fn index(side: Side) -> usize {
+    usize::from(side == Side::B)
+}
+
+/// One host has one daemon, whose folder both sides know.
+fn run_dirs(placement: Placement, folder: &Path) -> Result<[PathBuf; 2]> {
+    let name = |side: Side| match placement {
+        Placement::OneHost => "run",
+        Placement::TwoHosts => side.name(),
+    };
+    let folders = SIDES.map(|side| folder.join(name(side)));
+    for folder in &folders {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    Ok(folders)
+}
+
+fn daemons(
+    placement: Placement,
+    programs: &Programs,
+    wire: &Wire,
+    run_dirs: &[PathBuf; 2],
+) -> Result<Vec<Daemon>> {
+    let program = &programs.daemon;
+    match placement {
+        Placement::OneHost => {
+            let adapters = SIDES.map(|side| adapter(side, wire::address(side)));
+            let daemon = Daemon::start(program, &run_dirs[0], &adapters, None, Lifetime::Owned)?;
+            Ok(vec![daemon])
+        }
+        Placement::TwoHosts => {
+            let start = |side: Side| {
+                let host = Host {
+                    entry: wire.host(side),
+                    side,
+                    wire: wire.config(),
+                };
+                let adapters = [adapter(side, beside(wire::address(side)))];
+                Daemon::start(
+                    program,
+                    &run_dirs[index(side)],
+                    &adapters,
+                    Some(host),
+                    Lifetime::Owned,
+                )
+            };
+            SIDES.into_iter().map(start).collect()
+        }
+    }
+}
+
+/// On a wire the host's own address is its kernel's, so the adapter has another of the same network.
+fn beside(address: Ipv4Addr) -> Ipv4Addr {
+    let [a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c, 100 + d)
+}
+
+fn adapter(side: Side, address: Ipv4Addr) -> Adapter {
+    Adapter {
+        name: side.name().to_owned(),
+        mac: format!("02:00:00:00:00:{:02x}", 1 + index(side)),
+        user: User::Processes(address),
+    }
+}
+
+fn preload(wire: &Wire, side: Side, run_dir: &Path, library: &Path) -> Preload {
+    let addresses = [("A", Side::A), ("B", Side::B)];
+    Preload {
+        host: wire.host(side).clone(),
+        adapter: side.name().to_owned(),
+        run_dir: run_dir.to_owned(),
+        library: library.to_owned(),
+        variables: addresses
+            .map(|(name, side)| (name.to_owned(), wire::address(side).to_string()))
+            .to_vec(),
+    }
+}

@@ -1,0 +1,112 @@
+//! The programs that measure, and how what they print becomes figures.
+//!
+//! ```text
+//!  Tool --commands--> shell's words for server and client --their output--> Vec<Figure>
+//! ```
+//!
+//! Every tool is somebody else's except the MPI programs and `vrdma-cp` of `programs/`.
+
+mod perftest;
+mod plain;
+mod qperf;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Unit;
+use crate::plan::Scale;
+pub use perftest::{Column, Perftest};
+pub use plain::Plain;
+pub use qperf::Qperf;
+
+/// What one run told of one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The last part of its key.
+    pub size: String,
+    /// In the cell's unit.
+    pub value: f64,
+    /// Beside a typical latency, which stalls do not move, the mean, which they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+}
+
+/// Server's and client's command; the server's is empty where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commands {
+    /// Started first, on side a.
+    pub server: String,
+    /// On side b, which knows the server's address as `$A`.
+    pub client: String,
+}
+
+/// A program and what it is asked to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Tool {
+    /// `ib_send_lat` and its kin.
+    Perftest(Perftest),
+    /// qperf, over TCP and verbs.
+    Qperf(Qperf),
+    /// A program that prints `figure SIZE VALUE` lines.
+    Plain(Plain),
+}
+
+impl Tool {
+    /// What to run.
+    #[must_use]
+    pub fn commands(&self, scale: Scale) -> Commands {
+        match self {
+            Self::Perftest(tool) => tool.commands(scale),
+            Self::Qperf(tool) => tool.commands(scale),
+            Self::Plain(tool) => tool.commands(scale),
+        }
+    }
+
+    /// The figures in a client's output.
+    ///
+    /// # Errors
+    /// When there are none, with what stands there instead.
+    pub fn figures(&self, unit: Unit, output: &str) -> Result<Vec<Figure>> {
+        match self {
+            Self::Perftest(tool) => tool.figures(output),
+            Self::Qperf(tool) => tool.figures(unit, output),
+            Self::Plain(_) => plain::figures(output),
+        }
+    }
+
+    /// The program that must be there, and Debian's package of it.
+    #[must_use]
+    pub fn needs(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Perftest(tool) => (tool.program, "perftest"),
+            Self::Qperf(_) => ("qperf", "qperf"),
+            Self::Plain(tool) => tool.needs,
+        }
+    }
+
+    /// How long a run takes, about, in seconds.
+    #[must_use]
+    pub fn seconds(&self) -> u64 {
+        match self {
+            Self::Perftest(tool) if tool.options.contains("-a") => 8,
+            Self::Perftest(_) => 3,
+            Self::Qperf(_) => 5,
+            Self::Plain(tool) => tool.limit / 10,
+        }
+    }
+
+    /// Whether a run before the first that counts changes anything; the programs of ours warm up themselves.
+    #[must_use]
+    pub fn warms_up(&self) -> bool {
+        matches!(self, Self::Perftest(_))
+    }
+
+    /// How long a run may take on a busy machine, in seconds.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        match self {
+            Self::Perftest(_) | Self::Qperf(_) => 180,
+            Self::Plain(tool) => tool.limit,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Programs that print their figures in so many words: `figure SIZE VALUE UNIT mean MEAN`, a line each,
+//! VALUE in the cell's unit; UNIT and MEAN may be missing.
+//!
+//! They check their results themselves and end with another status than 0 when one is wrong.
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Commands, Figure};
+use crate::plan::Scale;
+
+/// A program of `programs/`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plain {
+    /// On side a; empty where mpirun starts both.
+    pub server: String,
+    /// In a full run and in a short one.
+    pub client: [String; 2],
+    /// A program that must be there, and Debian's package of it.
+    pub needs: (&'static str, &'static str),
+    /// Seconds that it may take.
+    pub limit: u64,
+}
+
+impl Plain {
+    pub(super) fn commands(&self, scale: Scale) -> Commands {
+        Commands {
+            server: self.server.clone(),
+            client: self.client[usize::from(scale == Scale::Short)].clone(),
+        }
+    }
+}
+
+pub(super) fn figures(output: &str) -> Result<Vec<Figure>> {
+    let lines = output
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("figure "));
+    let figures = lines.map(figure).collect::<Result<Vec<_>>>()?;
+    ensure!(!figures.is_empty(), "the program printed no figures");
+    Ok(figures)
+}
+
+fn figure(line: &str) -> Result<Figure> {
+    let mut words = line.split_whitespace();
+    let (Some(size), Some(value)) = (words.next(), words.next()) else {
+        anyhow::bail!("the program printed {line:?} where a size and a value should be");
+    };
+    let value: f64 = value
+        .parse()
+        .with_context(|| format!("the program printed {line:?}"))?;
+    ensure!(value.is_finite(), "the program printed {line:?}");
+    let mean = words.skip_while(|word| *word != "mean").nth(1);
+    Ok(Figure {
+        size: size.to_owned(),
+        value,
+        mean: mean.and_then(|mean| mean.parse().ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_figures_are_taken_and_others_are_not() {
+        let read =
+            figures("hello\nfigure 1 2.5 us mean 3.5\n  figure 1GB.2 0.25 s\nbye\n").unwrap();
+        let told: Vec<_> = read
+            .iter()
+            .map(|figure| (figure.size.as_str(), figure.value, figure.mean))
+            .collect();
+        assert_eq!(told, [("1", 2.5, Some(3.5)), ("1GB.2", 0.25, None)]);
+    }
+
+    #[test]
+    fn silence_and_rubbish_are_errors() {
+        for output in ["", "figure 1", "figure 1 x", "figure 1 inf"] {
+            assert!(figures(output).is_err(), "{output:?}");
+        }
+    }
+}
