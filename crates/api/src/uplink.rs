@@ -227,6 +227,13 @@ pub struct FrameStats {
     /// What was thrown away, by reason; a reason that never happened is absent.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
+    /// Frames that came from a station which had spoken from behind another peer just before: two
+    /// machines have one address, or one forges it.
+    #[serde(default)]
+    pub contested: u64,
+    /// How often a silent station came up behind another peer.
+    #[serde(default)]
+    pub moved: u64,
 }
 
 /// A peer to add: the other end of a tunnel.

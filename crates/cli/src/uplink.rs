@@ -171,7 +171,26 @@ fn show_text(uplink: &Uplink) -> String {
         ("Ethernet received", received(ethernet)),
         ("Ethernet drops", drops(&ethernet.drops)),
     ]);
+    let strange = |count: fn(&FrameStats) -> u64| count(roce) + count(ethernet);
+    let counts = [
+        ("contested", strange(|frames| frames.contested)),
+        ("moved", strange(|frames| frames.moved)),
+    ];
+    let counts = counts.into_iter().filter(|(_, count)| *count > 0);
+    rows.extend(counts.map(|(name, count)| (name, count.to_string())));
+    rows.extend(too_big(uplink).map(|hint| ("too big", hint)));
     facts(rows)
+}
+
+/// What to do about frames that were lost because of their length.
+fn too_big(uplink: &Uplink) -> Option<String> {
+    let mtu = uplink.mtu;
+    let lost = uplink.stats.ethernet.drops.get("too-big");
+    lost.map(|_| {
+        format!(
+            "guests send longer packets than fit: set the MTU {mtu} in them (`ip link set DEVICE mtu {mtu}`), or raise the network's"
+        )
+    })
 }
 
 fn sent(frames: &FrameStats) -> String {

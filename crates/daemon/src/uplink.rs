@@ -79,6 +79,8 @@ pub(crate) fn frame_stats(counters: &Counters) -> FrameStats {
         tx_bytes: counters.sent_bytes,
         rx_frames: counters.received_frames,
         rx_bytes: counters.received_bytes,
+        contested: counters.contested,
+        moved: counters.moved,
         drops: losses
             .map(|(reason, count)| (reason.replace('_', "-"), count))
             .collect(),

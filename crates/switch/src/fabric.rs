@@ -258,6 +258,11 @@ impl Fabric {
         self.ports.get(&port).map(|port| port.traffic.clone())
     }
 
+    /// Whether a port of the group has this MAC, so that nobody outside may send from it.
+    pub fn has_station(&self, group: GroupId, mac: Mac) -> bool {
+        self.members.configured(group, mac).is_some()
+    }
+
     /// The group of a port.
     pub fn group(&self, port: PortId) -> Option<GroupId> {
         self.members.get(port).map(|member| member.group)

@@ -26,6 +26,7 @@ mod fabric;
 mod host;
 mod membership;
 mod neighbours;
+mod oversize;
 mod stations;
 mod traffic;
 
@@ -38,5 +39,6 @@ pub use fabric::{
 pub use host::{Host, question};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};
+pub use oversize::Oversize;
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

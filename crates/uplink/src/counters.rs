@@ -61,6 +61,10 @@ pub struct Counters {
     pub sent_frames: u64,
     /// Their bytes, without tunnel headers.
     pub sent_bytes: u64,
+    /// Tunnel: frames of stations that had spoken from behind another peer just before.
+    pub contested: u64,
+    /// Tunnel: how often a silent station came up behind another peer.
+    pub moved: u64,
     losses: [u64; Loss::ALL.len()],
 }
 

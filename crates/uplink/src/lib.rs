@@ -49,7 +49,7 @@ pub use faults::{FaultSpec, Faults, Probability, SpecError};
 pub use filter::{Select, is_roce};
 pub use open_error::OpenError;
 pub use pcap::Pcap;
-pub use peers::PeerError;
+pub use peers::{Conflict, PeerError};
 pub use port::{Port, Ports};
 pub use raw::Raw;
 pub use segment::{Hop, Received, Segment};

@@ -6,6 +6,7 @@
 //! stations are flooded.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,48 @@ const STATION_AGE: Duration = Duration::from_secs(300);
 /// A station that spoke so lately does not move: a machine that does takes longer, and a peer that
 /// forges its address would draw its frames away in the middle of a connection.
 const STATION_STAYS: Duration = Duration::from_millis(500);
+
+/// How often a conflict is told.
+const CONFLICTS_APART: Duration = Duration::from_secs(60);
+
+/// What a frame taught about its sender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lesson {
+    /// Nothing strange.
+    Plain,
+    /// The station was behind another peer, and had been silent.
+    Moved,
+    /// The station spoke from behind another peer just before. It stays there.
+    Contested,
+}
+
+/// A station that two peers claim: two machines have one address, or somebody forges it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Conflict {
+    /// The VXLAN network.
+    pub network: u32,
+    /// The station.
+    pub station: Mac,
+    /// Behind whom it is.
+    pub peer: SocketAddr,
+    /// From behind whom it spoke as well.
+    pub other: SocketAddr,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            network,
+            station,
+            peer,
+            other,
+        } = self;
+        write!(
+            f,
+            "station {station} of network {network} speaks from behind {peer} and {other}: two machines have one address, or one forges it; its frames go to {peer}"
+        )
+    }
+}
 
 /// Why a peer is not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -58,6 +101,8 @@ pub(crate) struct Peers {
     stations: HashMap<(Vni, Mac), Station>,
     /// The last lesson: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
+    conflict: Option<Box<Conflict>>,
+    told: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +118,8 @@ impl Peers {
             peers: Vec::new(),
             stations: HashMap::new(),
             latest: None,
+            conflict: None,
+            told: None,
         }
     }
 
@@ -121,23 +168,53 @@ impl Peers {
     }
 
     /// Notes that a station spoke from behind a peer.
-    pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) {
+    pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Lesson {
         if mac.is_group() || mac == Mac::default() {
-            return;
+            return Lesson::Plain;
         }
-        let lesson = Some((vni, mac, peer, now));
-        if self.latest == lesson {
-            return;
+        let latest = Some((vni, mac, peer, now));
+        if self.latest == latest {
+            return Lesson::Plain;
         }
-        self.latest = lesson;
         let full = self.stations.len() >= STATIONS_MAX;
         let seen = Station { peer, seen: now };
-        match self.stations.get_mut(&(vni, mac)) {
-            Some(station) if station.stays(&seen) => {}
-            Some(station) => *station = seen,
-            None if full => {}
-            None => drop(self.stations.insert((vni, mac), seen)),
+        let lesson = match self.stations.get_mut(&(vni, mac)) {
+            Some(station) if station.stays(&seen) => {
+                self.conflict = Some(Box::new(Conflict {
+                    network: vni.get(),
+                    station: mac,
+                    peer: station.peer,
+                    other: peer,
+                }));
+                return Lesson::Contested;
+            }
+            Some(station) => {
+                let before = std::mem::replace(station, seen).peer;
+                if before == peer {
+                    Lesson::Plain
+                } else {
+                    Lesson::Moved
+                }
+            }
+            None if full => Lesson::Plain,
+            None => {
+                self.stations.insert((vni, mac), seen);
+                Lesson::Plain
+            }
+        };
+        self.latest = latest;
+        lesson
+    }
+
+    /// The last conflict, unless one was told lately.
+    pub(crate) fn take_conflict(&mut self, now: Instant) -> Option<Conflict> {
+        let lately = |told: Instant| now.saturating_duration_since(told) < CONFLICTS_APART;
+        if self.told.is_some_and(lately) {
+            return None;
         }
+        let conflict = self.conflict.take()?;
+        self.told = Some(now);
+        Some(*conflict)
     }
 
     /// The peer that a station is behind.
@@ -166,114 +243,4 @@ fn is_host(ip: IpAddr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const VNI: Vni = Vni::new(5).unwrap();
-
-    fn address(text: &str) -> SocketAddr {
-        text.parse().unwrap()
-    }
-
-    fn tunnel(peers: &[&str]) -> Peers {
-        let mut table = Peers::new(address("192.0.2.1:4789"));
-        for peer in peers {
-            table.add(address(peer)).unwrap();
-        }
-        table
-    }
-
-    fn station(number: u32) -> Mac {
-        let [a, b, c, d] = number.to_be_bytes();
-        Mac([2, 0, a, b, c, d])
-    }
-
-    #[test]
-    fn peers_are_checked() {
-        let mut peers = tunnel(&["192.0.2.2:4789"]);
-        for bad in [
-            "192.0.2.1:4789",
-            "192.0.2.3:0",
-            "0.0.0.0:1",
-            "224.0.0.1:1",
-            "255.255.255.255:1",
-        ] {
-            assert_eq!(
-                peers.add(address(bad)),
-                Err(PeerError::NotAHost(address(bad)))
-            );
-        }
-        let again = address("192.0.2.2:4789");
-        assert_eq!(peers.add(again), Err(PeerError::Duplicate(again)));
-        assert!(matches!(
-            peers.add(address("[fd00::2]:4789")),
-            Err(PeerError::Family { .. })
-        ));
-        for host in 0..PEERS_MAX - 1 {
-            let peer = SocketAddr::from(([10, 0, 0, host as u8], 4789));
-            peers.add(peer).unwrap();
-        }
-        assert_eq!(peers.add(address("10.1.0.1:4789")), Err(PeerError::Full));
-    }
-
-    #[test]
-    fn senders_are_known_by_address_unless_two_share_it() {
-        let peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:1", "192.0.2.3:2"]);
-        assert_eq!(
-            peers.sender(address("192.0.2.2:50000")),
-            Some(address("192.0.2.2:4789"))
-        );
-        assert_eq!(
-            peers.sender(address("192.0.2.3:2")),
-            Some(address("192.0.2.3:2"))
-        );
-        assert_eq!(peers.sender(address("192.0.2.3:3")), None);
-        assert_eq!(peers.sender(address("192.0.2.4:4789")), None);
-    }
-
-    #[test]
-    fn stations_move_age_and_go_with_their_peer() {
-        let mut peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:4789"]);
-        let [two, three] = [address("192.0.2.2:4789"), address("192.0.2.3:4789")];
-        let start = Instant::now();
-        peers.learn(VNI, station(1), two, start);
-        assert_eq!(peers.behind(VNI, station(1)), Some(two));
-        assert_eq!(peers.behind(Vni::new(6).unwrap(), station(1)), None);
-        peers.learn(VNI, station(1), three, start + Duration::from_secs(200));
-        peers.learn(VNI, station(2), two, start);
-        peers.age(start + STATION_AGE);
-        assert_eq!(peers.behind(VNI, station(1)), Some(three));
-        assert_eq!(peers.behind(VNI, station(2)), None);
-        assert!(peers.remove(three) && !peers.remove(three));
-        assert_eq!(peers.behind(VNI, station(1)), None);
-    }
-
-    #[test]
-    fn a_station_that_speaks_is_not_drawn_away() {
-        let mut peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:4789"]);
-        let [two, three] = [address("192.0.2.2:4789"), address("192.0.2.3:4789")];
-        let mut now = Instant::now();
-        for _ in 0..5 {
-            peers.learn(VNI, station(1), two, now);
-            now += STATION_STAYS / 2;
-            peers.learn(VNI, station(1), three, now);
-            assert_eq!(peers.behind(VNI, station(1)), Some(two));
-        }
-        now += STATION_STAYS;
-        peers.learn(VNI, station(1), three, now);
-        assert_eq!(peers.behind(VNI, station(1)), Some(three));
-    }
-
-    #[test]
-    fn groups_are_not_learned_and_the_table_ends() {
-        let mut peers = tunnel(&["192.0.2.2:4789"]);
-        let (peer, now) = (address("192.0.2.2:4789"), Instant::now());
-        peers.learn(VNI, Mac::BROADCAST, peer, now);
-        peers.learn(VNI, Mac::default(), peer, now);
-        assert!(peers.stations.is_empty());
-        for number in 0..STATIONS_MAX as u32 + 10 {
-            peers.learn(VNI, station(number), peer, now);
-        }
-        assert_eq!(peers.stations.len(), STATIONS_MAX);
-    }
-}
+mod tests;

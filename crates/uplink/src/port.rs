@@ -9,6 +9,7 @@ use crate::counters::Counters;
 use crate::faults::{FaultSpec, Faults};
 use crate::filter::Select;
 use crate::open_error::OpenError;
+use crate::peers::Conflict;
 use crate::raw::Raw;
 use crate::segment::{Hop, Received};
 use crate::tunnel::{Tunnel, TunnelConfig};
@@ -198,6 +199,14 @@ impl Port {
         match &self.link {
             Link::Raw(_) => None,
             Link::Tunnel(tunnel) => Some(tunnel.local()),
+        }
+    }
+
+    /// A station that two of a tunnel's peers claim, at most once a minute.
+    pub fn take_conflict(&mut self) -> Option<Conflict> {
+        match &mut self.link {
+            Link::Raw(_) => None,
+            Link::Tunnel(tunnel) => tunnel.take_conflict(),
         }
     }
 

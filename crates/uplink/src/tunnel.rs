@@ -10,32 +10,29 @@
 //! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
 //! fragmented: what does not fit the path is counted, and the MTU follows the path.
 
+mod door;
+mod opening;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use vrdma_wire::Mac;
-
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
 use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
 use crate::open_error::OpenError;
-use crate::peers::Peers;
+use crate::peers::{Conflict, Peers};
 use crate::raw::destination;
 use crate::segment::{Hop, Received, Segment};
 use crate::strays::Strays;
 use crate::sys::{Arrival, Slots, Socket};
 use crate::vxlan::{self, Vni};
+use door::{Came, Door};
+use opening::{INNER_HEADER_BYTES, bound, overhead, path_mtu};
 
 /// What UDP can carry: several datagrams arrive joined.
 const SLOT_BYTES: usize = 64 * 1024;
-
-/// Destination, source, type.
-const INNER_HEADER_BYTES: u32 = 14;
-/// IP, UDP and VXLAN headers, and the inner Ethernet header, which no MTU counts.
-const OVERHEAD_V4: u32 = 20 + 8 + vxlan::LEN as u32 + INNER_HEADER_BYTES;
-const OVERHEAD_V6: u32 = OVERHEAD_V4 + 20;
 
 /// Frames that the other port found, of one call.
 const STRAYS_MAX: usize = 32;
@@ -267,6 +264,11 @@ impl Tunnel {
         self.mtu = narrowest.saturating_sub(overhead(self.local));
     }
 
+    /// A station that two peers claim, at most once a minute.
+    pub fn take_conflict(&mut self) -> Option<Conflict> {
+        self.peers.take_conflict(Instant::now())
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -277,106 +279,6 @@ impl AsFd for Tunnel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.strays.as_fd()
     }
-}
-
-fn bound(local: SocketAddr, shared: bool) -> Result<Socket, OpenError> {
-    let socket = prepare(local, shared).map_err(OpenError::system("opening a UDP socket"))?;
-    socket.bind(local).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => OpenError::InUse(local),
-        io::ErrorKind::AddrNotAvailable => OpenError::NotLocal(local),
-        _ => OpenError::system(format!("listening on UDP {local}"))(error),
-    })?;
-    Ok(socket)
-}
-
-fn prepare(local: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::udp(local)?;
-    if shared {
-        socket.share_port()?;
-        socket.enlarge_buffers();
-        socket.join_datagrams();
-    }
-    socket.forbid_fragments(local)?;
-    Ok(socket)
-}
-
-fn path_mtu(peer: SocketAddr) -> io::Result<u32> {
-    let socket = Socket::udp(peer)?;
-    socket.connect(peer)?;
-    socket.path_mtu(peer)
-}
-
-fn overhead(local: SocketAddr) -> u32 {
-    if local.is_ipv4() {
-        OVERHEAD_V4
-    } else {
-        OVERHEAD_V6
-    }
-}
-
-/// Where a frame came to: to this port's owner, to the other port, which counts it, or nowhere.
-enum Came {
-    Home,
-    ToTheOther,
-    ToNobody,
-}
-
-/// Decides what of an arrival comes in.
-struct Door<'a> {
-    peers: &'a mut Peers,
-    counters: &'a mut Counters,
-    now: Instant,
-}
-
-impl Door<'_> {
-    /// Takes one arrival apart, which may be several datagrams of one sender. `inside` says where
-    /// a frame came to.
-    fn enter(
-        &mut self,
-        arrival: Arrival,
-        bytes: &[u8],
-        inside: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Came,
-    ) {
-        let step = arrival.joined.unwrap_or(bytes.len()).max(1);
-        let datagrams = bytes.len().div_ceil(step).max(1) as u64;
-        if arrival.truncated {
-            return self.counters.lose_many(Loss::Truncated, datagrams);
-        }
-        let known = arrival
-            .from
-            .and_then(|from| Some((from, self.peers.sender(from)?)));
-        let Some((from, peer)) = known else {
-            return self.counters.lose_many(Loss::UnknownPeer, datagrams);
-        };
-        if bytes.is_empty() {
-            return self.counters.lose(Loss::Malformed);
-        }
-        for datagram in bytes.chunks(step) {
-            let Some((vni, source, frame)) = unwrap(datagram) else {
-                self.counters.lose(Loss::Malformed);
-                continue;
-            };
-            self.peers.learn(vni, source, peer, self.now);
-            let received = Received {
-                frame,
-                segment: Segment::Vni(vni.get()),
-                from: Some(peer),
-            };
-            match inside(from, datagram, received) {
-                Came::Home => self.counters.took(frame.len()),
-                Came::ToTheOther => {}
-                Came::ToNobody => self.counters.lose(Loss::Stray),
-            }
-        }
-    }
-}
-
-/// Segment, source and bytes of a frame that has a whole header.
-fn unwrap(datagram: &[u8]) -> Option<(Vni, Mac, &[u8])> {
-    let (vni, frame) = vxlan::parse(datagram)?;
-    let header = frame.first_chunk::<{ INNER_HEADER_BYTES as usize }>()?;
-    let source = header[6..].first_chunk()?;
-    Some((vni, Mac(*source), frame))
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub(super) struct Exchange {
     pub(super) started: Instant,
     pub(super) buffer: Box<[u8]>,
     pub(super) taken: Taken,
+    /// What senders of too long frames of this batch are to be told.
+    told: Vec<(PortId, Vec<u8>)>,
     /// Links whose `pending` is not empty.
     pub(super) touched: Vec<PortId>,
     stopping: bool,
@@ -66,6 +68,7 @@ impl Exchange {
             started: Instant::now(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             taken: Taken::default(),
+            told: Vec::new(),
             touched: Vec::new(),
             stopping: false,
         })
@@ -186,6 +189,7 @@ impl Exchange {
             let stop = self.sort(port, at, filled);
             self.deliver();
             self.answer();
+            self.tell();
             self.flush_wires();
             match stop {
                 Stop::Full(next) => at = next,
@@ -233,11 +237,24 @@ impl Exchange {
         };
         if let Some(group) = group {
             let onward = (recipients.uplinks(), group);
-            wire::send(&mut self.wires, &self.segments, onward, frame);
+            let told = wire::send(&mut self.wires, &self.segments, onward, frame);
+            self.told.extend(told.map(|answer| (port, answer)));
         }
         for recipient in recipients {
             self.hosts.ask(recipient, frame);
             queue(&mut self.links, &mut self.touched, recipient, range.clone());
+        }
+    }
+
+    /// Hands the senders what they are told. No frame waits in the buffer's place meanwhile.
+    fn tell(&mut self) {
+        for (port, frame) in std::mem::take(&mut self.told) {
+            let mut framed = framed(&frame);
+            let end = framed.len();
+            std::mem::swap(&mut self.buffer, &mut framed);
+            queue(&mut self.links, &mut self.touched, port, 0..end);
+            self.deliver();
+            std::mem::swap(&mut self.buffer, &mut framed);
         }
     }
 
@@ -248,6 +265,12 @@ impl Exchange {
             }
         }
     }
+}
+
+/// A frame as QEMU takes it.
+pub(super) fn framed(frame: &[u8]) -> Box<[u8]> {
+    let length = (frame.len() as u32).to_be_bytes();
+    [&length[..], frame].concat().into_boxed_slice()
 }
 
 /// Notes that a frame of the buffer goes to a port.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use vrdma_switch::{GroupId, Host, Neighbour, PortId, UplinkId, sender};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, framed};
 use crate::plane::{Heard, Outbox};
 
 /// Answers that wait for the end of a batch; questions beyond get none and are asked again.
@@ -66,8 +66,7 @@ impl Exchange {
     /// Sends the answers that are due, as if those who are asked had sent them.
     pub(super) fn answer(&mut self) {
         for (port, frame) in std::mem::take(&mut self.hosts.answers) {
-            let length = (frame.len() as u32).to_be_bytes();
-            let mut framed = [&length[..], &frame].concat().into_boxed_slice();
+            let mut framed = framed(&frame);
             let end = framed.len();
             // The buffer may hold frames that are not sorted yet.
             std::mem::swap(&mut self.buffer, &mut framed);

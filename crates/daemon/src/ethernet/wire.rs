@@ -4,9 +4,10 @@
 //! it came with is sorted. A frame that comes is copied behind a length into the exchange's buffer,
 //! and from there on is like one that a guest has sent.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use vrdma_switch::{UplinkId, Verdict};
+use vrdma_switch::{GroupId, Oversize, UplinkId, Verdict};
 use vrdma_uplink::{Hop, Received};
 
 use super::client::FRAMES_MAX;
@@ -15,10 +16,16 @@ use super::framing::HEADER_BYTES;
 use super::link::word;
 use super::poller::Token;
 use crate::plane::{UplinkChange, UplinkSnapshot};
-use crate::uplink::{UplinkEnd, frame_stats};
+use crate::uplink::{Segments, UplinkEnd, frame_stats};
 
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
+
+/// How often the log says that frames are too long.
+const COMPLAINTS_APART: Duration = Duration::from_secs(60);
+
+/// The Ethernet header, which no MTU counts.
+const ETHERNET_BYTES: usize = 14;
 
 /// Batches taken from one uplink before the others have their turn.
 const BATCHES: usize = 4;
@@ -34,6 +41,8 @@ pub(super) struct Wire {
     refreshed: Instant,
     /// Frames of a segment that no port group has.
     strays: u64,
+    /// When the log last said that frames are too long.
+    complained: Option<Instant>,
 }
 
 impl Wire {
@@ -44,7 +53,43 @@ impl Wire {
             room_watched: false,
             refreshed: Instant::now(),
             strays: 0,
+            complained: None,
         }
+    }
+
+    /// Queues a frame, or its pieces; one that is lost because of its length is counted by the port.
+    fn send(&mut self, hop: Hop, frame: &[u8]) -> Option<Vec<u8>> {
+        self.touched = true;
+        let port = &mut self.end.port;
+        let mtu = port.mtu() as usize;
+        if frame.len() <= ETHERNET_BYTES + mtu {
+            port.send(hop, frame);
+            return None;
+        }
+        let outcome = Oversize::of(frame, mtu);
+        if let Oversize::Cut(pieces) = &outcome {
+            pieces.iter().for_each(|piece| port.send(hop, piece));
+            return None;
+        }
+        port.send(hop, frame);
+        self.complain(frame.len());
+        match outcome {
+            Oversize::Tell(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    fn complain(&mut self, bytes: usize) {
+        let lately = |at: Instant| at.elapsed() < COMPLAINTS_APART;
+        if self.complained.is_some_and(lately) {
+            return;
+        }
+        self.complained = Some(Instant::now());
+        let (name, mtu) = (&self.end.name, self.end.port.mtu());
+        tracing::warn!(
+            "{name}: packets of {} bytes do not fit its MTU of {mtu}; set {mtu} in the guests (`ip link set DEVICE mtu {mtu}`), or raise the network's",
+            bytes - ETHERNET_BYTES
+        );
     }
 
     /// When it wants a turn without being ready.
@@ -204,6 +249,9 @@ impl Exchange {
             if now.duration_since(wire.refreshed) >= REFRESH {
                 port.refresh();
                 wire.refreshed = now;
+                if let Some(conflict) = port.take_conflict() {
+                    tracing::warn!("{}: {conflict}", wire.end.name);
+                }
             }
         }
         self.flush_wires();
@@ -245,20 +293,22 @@ pub(super) struct Taken {
     frames: usize,
 }
 
-/// Queues a frame at the uplinks that shall carry it.
+/// Queues a frame at the uplinks that shall carry it. What comes back tells the sender that it was
+/// too long for one of them.
 pub(super) fn send(
-    wires: &mut std::collections::BTreeMap<UplinkId, Wire>,
-    segments: &crate::uplink::Segments,
-    (uplinks, group): (&[UplinkId], vrdma_switch::GroupId),
+    wires: &mut BTreeMap<UplinkId, Wire>,
+    segments: &Segments,
+    (uplinks, group): (&[UplinkId], GroupId),
     frame: &[u8],
-) {
+) -> Option<Vec<u8>> {
+    let mut told = None;
     for id in uplinks {
         let Some(wire) = wires.get_mut(id) else {
             continue;
         };
         if let Some(segment) = segments.of(group, wire.end.is_tunnel) {
-            wire.end.port.send(Hop::to(segment), frame);
-            wire.touched = true;
+            told = wire.send(Hop::to(segment), frame).or(told);
         }
     }
+    told
 }

@@ -149,7 +149,7 @@ impl Shard {
         let number = PortId(port as u32);
         worked |= self.reply(number, &view, now);
         for _ in 0..REQUESTS_A_TURN {
-            if self.must_wait(number) {
+            if self.must_wait(number, now) {
                 break;
             }
             let Some(request) = self.next_request(port, &view, now) else {

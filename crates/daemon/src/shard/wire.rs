@@ -37,14 +37,18 @@ use waiting::Unresolved;
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
 
+/// How long adapters wait for an uplink that is full. After that, what does not fit is lost as on a
+/// congested wire, so that messages inside of the host go on.
+const FULL_PATIENCE: Duration = Duration::from_millis(10);
+
 /// One uplink.
 pub(super) struct Wire {
     end: UplinkEnd,
     counts: Counts,
     /// Frames were queued since the last flush.
     touched: bool,
-    /// The kernel takes no more; the poller reports room.
-    full: bool,
+    /// The kernel takes no more since then; the poller reports room.
+    full_since: Option<Time>,
     refresh_at: Time,
     /// The sender of the last packet, which need not be noted again.
     last: Option<(GroupId, Gid, Neighbour)>,
@@ -90,9 +94,14 @@ impl Wires {
         self.traces.remove(port);
     }
 
-    /// Whether an uplink takes no more for now.
-    fn is_full(&self) -> bool {
-        self.wires.iter().flatten().any(|wire| wire.full)
+    /// Whether an uplink takes no more for now, and not for long yet.
+    fn is_full(&self, now: Time) -> bool {
+        let mut since = self
+            .wires
+            .iter()
+            .flatten()
+            .filter_map(|wire| wire.full_since);
+        since.any(|since| now < since + FULL_PATIENCE)
     }
 
     /// Whether frames of a group can leave.
@@ -157,7 +166,7 @@ impl Shard {
             end,
             counts: Counts::default(),
             touched: false,
-            full: false,
+            full_since: None,
             refresh_at: now + REFRESH,
             last: None,
         }));
@@ -189,6 +198,9 @@ impl Shard {
             if wire.refresh_at <= now {
                 let before = port.mtu();
                 port.refresh();
+                if let Some(conflict) = port.take_conflict() {
+                    tracing::warn!("{}: {conflict}", wire.end.name);
+                }
                 resized |= port.mtu() != before;
                 wire.refresh_at = now + REFRESH;
             }
@@ -196,9 +208,9 @@ impl Shard {
                 continue;
             }
             let full = !port.flush();
-            if full != wire.full {
+            if full != wire.full_since.is_some() {
                 self.poller.rewatch(&*port, Key::Wire(wire.end.id), full);
-                wire.full = full;
+                wire.full_since = full.then_some(now);
             }
         }
         if resized {
@@ -209,7 +221,7 @@ impl Shard {
     /// An uplink is ready. One that was full may have room again: a tunnel says so by being readable.
     pub(super) fn make_room(&mut self, id: UplinkId) {
         if let Some(wire) = self.wires.get(id) {
-            wire.touched |= wire.full;
+            wire.touched |= wire.full_since.is_some();
         }
     }
 }

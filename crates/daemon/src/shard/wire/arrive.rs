@@ -21,6 +21,8 @@ pub(super) enum Drop {
     NoRoute(NoRoute),
     /// The GID is an adapter's, the Ethernet address another one's.
     OtherStation,
+    /// From the Ethernet address of an adapter of this host.
+    OwnStation,
     /// To a multicast GID that no adapter of the group listens to.
     NobodyListens,
 }
@@ -85,6 +87,9 @@ impl Shard {
         let mac = ethernet.source();
         let sender = (group, packet.sgid(), Neighbour { mac, uplink });
         if *last != Some(sender) {
+            if self.fabric.has_station(group, mac) {
+                return Err(Drop::OwnStation);
+            }
             *last = Some(sender);
             let (group, gid, neighbour) = sender;
             self.wires.neighbours.guess(group, gid, neighbour, now.0);
@@ -104,6 +109,9 @@ impl Shard {
     ) -> Result<(), Drop> {
         if packet.dgid().group_mac() != Some(packet.ethernet().destination()) {
             return Err(Drop::OtherStation);
+        }
+        if self.fabric.has_station(group, packet.ethernet().source()) {
+            return Err(Drop::OwnStation);
         }
         let heard = self
             .fabric

@@ -18,6 +18,7 @@ pub(super) struct Counts {
     unknown_adapter: u64,
     spoofed: u64,
     other_station: u64,
+    own_station: u64,
     nobody_listens: u64,
     /// To send: nobody has said which station has the address.
     pub(super) unresolved: u64,
@@ -31,6 +32,7 @@ impl Counts {
             Drop::NoRoute(NoRoute::Spoofed) => &mut self.spoofed,
             Drop::NoRoute(_) => &mut self.unknown_adapter,
             Drop::OtherStation => &mut self.other_station,
+            Drop::OwnStation => &mut self.own_station,
             Drop::NobodyListens => &mut self.nobody_listens,
         } += 1;
     }
@@ -45,6 +47,7 @@ impl Counts {
             ("unknown-adapter", self.unknown_adapter),
             ("spoofed-gid", self.spoofed),
             ("other-station", self.other_station),
+            ("spoofed-station", self.own_station),
             ("nobody-listens", self.nobody_listens),
             ("unresolved", self.unresolved),
         ];

@@ -27,9 +27,9 @@ struct Way {
 
 impl Shard {
     /// Whether an adapter's next request may have to wait for a wire. Its messages inside the host
-    /// wait with it: the kernel has room again in no time, or the interface is down.
-    pub(in crate::shard) fn must_wait(&self, port: PortId) -> bool {
-        self.wires.is_full()
+    /// wait with it: the kernel has room again in no time, or they do not wait for it any longer.
+    pub(in crate::shard) fn must_wait(&self, port: PortId, now: Time) -> bool {
+        self.wires.is_full(now)
             && self
                 .fabric
                 .group(port)
@@ -65,7 +65,7 @@ impl Shard {
     /// Sends what an adapter owes peers behind wires; `true` if there was any.
     pub(in crate::shard) fn reply(&mut self, from: PortId, memory: &View<'_>, now: Time) -> bool {
         for sent in 0..REPLIES_A_TURN {
-            if self.wires.is_full() {
+            if self.wires.is_full(now) {
                 return sent > 0;
             }
             let adapter = self.adapters.get_mut(from.0 as usize);

@@ -127,6 +127,7 @@ fn tunnel() -> UplinkSpec {
 /// What a stranger can say about himself and his packet.
 struct Forged {
     to: Mac,
+    from: Mac,
     source: Ipv4Addr,
     destination: Ipv4Addr,
     pkey: Pkey,
@@ -134,6 +135,7 @@ struct Forged {
 
 const PLAIN: Forged = Forged {
     to: OURS,
+    from: THEIRS,
     source: THEIR_IP,
     destination: OUR_IP,
     pkey: Pkey::DEFAULT,
@@ -143,7 +145,7 @@ const PLAIN: Forged = Forged {
 fn packet(forged: &Forged) -> Vec<u8> {
     let path = Path {
         destination: forged.to,
-        source: THEIRS,
+        source: forged.from,
         vlan: None,
         addresses: Addresses::V4 {
             source: forged.source,
@@ -214,6 +216,13 @@ fn garbage_is_counted_by_reason_and_never_answered() {
                 ..PLAIN
             }),
         ),
+        (
+            VNI,
+            packet(&Forged {
+                from: OURS,
+                ..PLAIN
+            }),
+        ),
     ];
     for (vni, frame) in &cases {
         world.send(*vni, frame);
@@ -226,6 +235,7 @@ fn garbage_is_counted_by_reason_and_never_answered() {
         ("spoofed-source", 1),
         ("unknown-adapter", 1),
         ("other-station", 1),
+        ("spoofed-station", 1),
     ]);
     assert_eq!(world.snapshot().drops, expected);
     assert!(!world.heard_back());
@@ -266,4 +276,14 @@ fn a_flood_of_anything_leaves_the_shard_as_it_was() {
     assert_eq!(counted, 2000);
     assert_eq!(world.snapshot().tx_frames, 0);
     assert!(!world.heard_back());
+}
+
+#[test]
+fn nobody_waits_long_for_a_full_uplink() {
+    let mut world = World::new();
+    let now = world.shard.clock.now();
+    assert!(!world.shard.must_wait(PORT, now));
+    world.shard.wires.wires[0].as_mut().unwrap().full_since = Some(now);
+    assert!(world.shard.must_wait(PORT, now));
+    assert!(!world.shard.must_wait(PORT, now + FULL_PATIENCE));
 }

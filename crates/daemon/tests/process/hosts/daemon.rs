@@ -54,8 +54,17 @@ impl Daemon {
 
     /// What the uplink counts of RoCEv2 packets.
     pub(super) fn roce(&self) -> FrameStats {
-        let uplinks: Vec<Uplink> = self.get(paths::UPLINKS);
-        uplinks[0].stats.roce.clone()
+        self.uplink().stats.roce
+    }
+
+    /// What it counts of all else.
+    pub(super) fn ethernet(&self) -> FrameStats {
+        self.uplink().stats.ethernet
+    }
+
+    fn uplink(&self) -> Uplink {
+        let mut uplinks: Vec<Uplink> = self.get(paths::UPLINKS);
+        uplinks.remove(0)
     }
 
     /// What an adapter has thrown away.
@@ -71,6 +80,13 @@ impl Daemon {
             "name": name, "portgroup": "blue", "kind": "process", "ip": ip,
         });
         self.ask("POST", paths::ADAPTERS, &body.to_string());
+    }
+
+    /// Plugs an adapter of a VM in; where its network card connects.
+    pub(super) fn add_vm(&self, name: &str) -> PathBuf {
+        let body = serde_json::json!({ "name": name, "portgroup": "blue" });
+        self.ask("POST", paths::ADAPTERS, &body.to_string());
+        self.folder.join(format!("{name}.ethernet"))
     }
 
     /// Unplugs one.

@@ -13,6 +13,7 @@ mod flood;
 mod moves;
 mod multicast;
 mod namespace;
+mod too_long;
 mod transfer;
 
 use tempfile::TempDir;

@@ -1,0 +1,82 @@
+//! What of an arrival comes in, and what it teaches about the peers.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use vrdma_wire::Mac;
+
+use super::opening::INNER_HEADER_BYTES;
+use crate::counters::{Counters, Loss};
+use crate::peers::{Lesson, Peers};
+use crate::segment::{Received, Segment};
+use crate::sys::Arrival;
+use crate::vxlan::{self, Vni};
+
+/// Where a frame came to: to this port's owner, to the other port, which counts it, or nowhere.
+pub(super) enum Came {
+    Home,
+    ToTheOther,
+    ToNobody,
+}
+
+/// Decides what of an arrival comes in.
+pub(super) struct Door<'a> {
+    pub(super) peers: &'a mut Peers,
+    pub(super) counters: &'a mut Counters,
+    pub(super) now: Instant,
+}
+
+impl Door<'_> {
+    /// Takes one arrival apart, which may be several datagrams of one sender. `inside` says where
+    /// a frame came to.
+    pub(super) fn enter(
+        &mut self,
+        arrival: Arrival,
+        bytes: &[u8],
+        inside: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Came,
+    ) {
+        let step = arrival.joined.unwrap_or(bytes.len()).max(1);
+        let datagrams = bytes.len().div_ceil(step).max(1) as u64;
+        if arrival.truncated {
+            return self.counters.lose_many(Loss::Truncated, datagrams);
+        }
+        let known = arrival
+            .from
+            .and_then(|from| Some((from, self.peers.sender(from)?)));
+        let Some((from, peer)) = known else {
+            return self.counters.lose_many(Loss::UnknownPeer, datagrams);
+        };
+        if bytes.is_empty() {
+            return self.counters.lose(Loss::Malformed);
+        }
+        for datagram in bytes.chunks(step) {
+            let Some((vni, source, frame)) = unwrap(datagram) else {
+                self.counters.lose(Loss::Malformed);
+                continue;
+            };
+            match self.peers.learn(vni, source, peer, self.now) {
+                Lesson::Plain => {}
+                Lesson::Moved => self.counters.moved += 1,
+                Lesson::Contested => self.counters.contested += 1,
+            }
+            let received = Received {
+                frame,
+                segment: Segment::Vni(vni.get()),
+                from: Some(peer),
+            };
+            match inside(from, datagram, received) {
+                Came::Home => self.counters.took(frame.len()),
+                Came::ToTheOther => {}
+                Came::ToNobody => self.counters.lose(Loss::Stray),
+            }
+        }
+    }
+}
+
+/// Segment, source and bytes of a frame that has a whole header.
+fn unwrap(datagram: &[u8]) -> Option<(Vni, Mac, &[u8])> {
+    let (vni, frame) = vxlan::parse(datagram)?;
+    let header = frame.first_chunk::<{ INNER_HEADER_BYTES as usize }>()?;
+    let source = header[6..].first_chunk()?;
+    Some((vni, Mac(*source), frame))
+}
