@@ -50,6 +50,8 @@ pub enum AdapterKind {
     Vm,
     /// Programs of this host and its containers, through libibverbs.
     Process,
+    /// The host's own IP stack: a network interface named as the adapter, without RDMA.
+    Tap,
 }
 
 impl fmt::Display for AdapterKind {
@@ -57,6 +59,7 @@ impl fmt::Display for AdapterKind {
         f.pad(match self {
             Self::Vm => "vm",
             Self::Process => "process",
+            Self::Tap => "tap",
         })
     }
 }
@@ -68,7 +71,8 @@ impl FromStr for AdapterKind {
         match text {
             "vm" => Ok(Self::Vm),
             "process" => Ok(Self::Process),
-            _ => Err("use \"vm\" or \"process\"".to_owned()),
+            "tap" => Ok(Self::Tap),
+            _ => Err("use \"vm\", \"process\" or \"tap\"".to_owned()),
         }
     }
 }
@@ -90,7 +94,8 @@ pub struct AdapterRequest {
     /// Who uses it.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent.
+    /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent. A TAP's
+    /// interface gets it in a network of 24 bits (IPv6: 64), or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
 }
@@ -111,7 +116,7 @@ pub struct Adapter {
     /// Who uses it.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// IP address of an adapter of processes.
+    /// IP address of an adapter of processes or a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
     /// For QEMU's `vfio-user-pci`; of a VM's adapter.

@@ -42,6 +42,12 @@ pub fn adapter_stats(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/stats")
 }
 
+/// Keeps an adapter that was added at run time only until the client hangs up: there is no answer
+/// before the daemon stops.
+pub fn hold(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/hold")
+}
+
 /// The packets of one adapter.
 pub fn trace(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/trace")
@@ -58,6 +64,20 @@ pub const PROCESS_SOCKET_VARIABLE: &str = "VRDMA_SOCKET";
 
 /// The variable that names the adapter to libibverbs.
 pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
+
+/// Where a program's libibverbs looks for the daemon: `named` by the variable, or the first that is
+/// there in a person's run folder and the system's.
+pub fn process_socket(named: Option<&Path>, xdg_runtime_dir: Option<&Path>) -> PathBuf {
+    let own = || {
+        let path = default_run_dir(Some(xdg_runtime_dir?)).join(PROCESS_SOCKET_FILE);
+        path.exists().then_some(path)
+    };
+    let system = || default_run_dir(None).join(PROCESS_SOCKET_FILE);
+    named
+        .map(Path::to_owned)
+        .or_else(own)
+        .unwrap_or_else(system)
+}
 
 /// The run folder when nothing else is said: `$XDG_RUNTIME_DIR/vrdma` of a person, or `/run/vrdma`.
 pub fn default_run_dir(xdg_runtime_dir: Option<&Path>) -> PathBuf {

@@ -20,8 +20,12 @@ pub struct AdapterStats {
 /// The PVRDMA function of an adapter.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RdmaStats {
-    /// A QEMU is connected to the vfio-user socket.
+    /// A QEMU is connected to the vfio-user socket, or a process has the adapter open.
     pub guest_connected: bool,
+    /// Processes that have it open, each with one or more of the contexts in `objects`; absent for an
+    /// adapter that is not of processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
     /// What the device is doing, in the words of the device: `reset`, `active` and so on.
     pub state: String,
     /// Version of the guest's driver, once it has said so.

@@ -57,7 +57,8 @@ fn get_of_vm(client: &Client, name: &Name) -> Result<Adapter, Failure> {
         return Ok(adapter);
     }
     Err(Failure::new(format!(
-        "the adapter {name} is for processes; add one of kind vm for a VM"
+        "the adapter {name} is of kind {}; add one of kind vm for a VM",
+        adapter.kind
     )))
 }
 
@@ -67,6 +68,7 @@ fn add(client: &Client, request: &AdapterRequest) -> Result<Report, Failure> {
     let next = match added.kind {
         AdapterKind::Vm => format!("`vrdma adapter qemu-args {name}` prints QEMU's options"),
         AdapterKind::Process => format!("`vrdma run --adapter {name} -- PROGRAM` uses it"),
+        AdapterKind::Tap => format!("`ip address show dev {name}` shows its interface"),
     };
     let text = format!("adapter {name} added until the daemon stops; {next}");
     Ok(Report::new(&added, text))

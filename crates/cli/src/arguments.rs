@@ -278,10 +278,12 @@ pub(crate) enum AdapterCommand {
         /// How the guest rings: mapped, or trapped (slow, for finding faults)
         #[arg(long, default_value_t)]
         doorbells: DoorbellMode,
-        /// Who uses it: vm, or process for programs of this host and its containers
+        /// Who uses it: vm, process for programs of this host and its containers, or tap for the
+        /// host's own IP stack (an interface named as the adapter; needs CAP_NET_ADMIN)
         #[arg(long, default_value_t)]
         kind: AdapterKind,
-        /// IP address of an adapter of processes; a link-local one if absent
+        /// IP address of an adapter of processes, a link-local one if absent; of a tap, with the
+        /// network's 24 bits (IPv6: 64), none if absent
         #[arg(long)]
         ip: Option<IpAddr>,
     },

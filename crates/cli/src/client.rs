@@ -1,6 +1,7 @@
 //! One request to the daemon and its answer.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use hyper::client::conn::http1;
 use hyper::header::HOST;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustix::io::FdFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-use vrdma_api::ApiError;
+use vrdma_api::{ApiError, Name, paths};
 
 use crate::failure::Failure;
 
@@ -63,6 +65,23 @@ impl Client {
     /// Removes something.
     pub(crate) fn delete(&self, path: &str) -> Result<(), Failure> {
         self.ask(Method::DELETE, path, Bytes::new()).map(drop)
+    }
+
+    /// Ties an adapter to a connection: the daemon removes it when the last copy of that is closed.
+    /// There is no answer to wait for.
+    pub(crate) fn hold(&self, name: &Name) -> Result<StdStream, Failure> {
+        let mut stream =
+            StdStream::connect(&self.socket).map_err(|error| self.unreachable(&error))?;
+        let path = paths::hold(name);
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: vrdmad\r\nContent-Length: 0\r\n\r\n"
+        )
+        .map_err(|error| self.unreachable(&error))?;
+        // Programs that are started from here on hold it too.
+        rustix::io::fcntl_setfd(&stream, FdFlags::empty())
+            .map_err(|error| self.unreachable(&error.into()))?;
+        Ok(stream)
     }
 
     fn parse<T: DeserializeOwned>(&self, body: &Bytes) -> Result<T, Failure> {

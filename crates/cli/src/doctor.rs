@@ -68,6 +68,7 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
         checks.extend(service::faults(status));
         checks.extend(process::checks(status));
     }
+    checks.push(process::of_programs(status.is_ok()));
     checks.extend(qemu::checks(&options.qemu));
     checks.push(host::kvm(&options.qemu));
     checks.push(host::memory_files());

@@ -5,7 +5,8 @@
 //!   none ──► throw-away adapter ──► program ──► removed
 //! ```
 //!
-//! Signals that would end this process end the program first, so that the adapter is removed.
+//! Signals that would end this process end the program first, so that the adapter is removed. If this
+//! process is killed, the daemon removes the adapter when the program and its children are gone too.
 
 mod library;
 
@@ -36,7 +37,14 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
         return launch(options, &library, &socket, name);
     }
     let adapter: Adapter = client.post(paths::ADAPTERS, &throw_away(&status, options)?)?;
-    let outcome = launch(options, &library, &socket, &adapter.name);
+    // Closed after the adapter is removed: closing it removes it too.
+    let (outcome, _hold) = match client.hold(&adapter.name) {
+        Ok(hold) => (
+            launch(options, &library, &socket, &adapter.name),
+            Some(hold),
+        ),
+        Err(failure) => (Err(failure), None),
+    };
     let removed = client.delete(&paths::adapter(&adapter.name));
     let code = outcome?;
     removed.map(|()| code)
@@ -48,7 +56,7 @@ fn usable(status: &Status, name: &Name) -> Result<(), Failure> {
     match adapter {
         Some(adapter) if adapter.kind == AdapterKind::Process => Ok(()),
         Some(_) => Err(Failure::new(format!(
-            "the adapter {name} is a VM's; add one with `vrdma adapter add NAME --portgroup GROUP --kind process`"
+            "the adapter {name} is not for processes; add one with `vrdma adapter add NAME --portgroup GROUP --kind process`"
         ))),
         None => Err(Failure::new(format!(
             "there is no adapter {name}; `vrdma adapter list` shows those that exist"

@@ -78,10 +78,15 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     let version = stats
         .driver_version
         .map_or("unknown".to_owned(), |version| version.to_string());
-    let mut rows = vec![
-        ("guest connected", yes_no(stats.guest_connected)),
-        ("device", or_dash(stats.state.clone())),
-        ("driver version", version),
+    let who = match stats.processes {
+        Some(processes) => vec![("processes", processes.to_string())],
+        None => vec![
+            ("guest connected", yes_no(stats.guest_connected)),
+            ("device", or_dash(stats.state.clone())),
+            ("driver version", version),
+        ],
+    };
+    let more = [
         ("GIDs", or_dash(stats.gids.join(" "))),
         ("objects", objects(&stats.objects)),
         (
@@ -102,6 +107,8 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
         ),
         ("RDMA drops", drops(&counters.drops)),
     ];
+    let mut rows = who;
+    rows.extend(more);
     rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
     rows
 }

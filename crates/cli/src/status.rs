@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_api::{AdapterStats, Status, paths};
+use vrdma_api::{AdapterKind, AdapterStats, Status, paths};
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -69,7 +69,7 @@ fn adapters(status: &Status) -> String {
             adapter.portgroup.to_string(),
             adapter.mac.to_string(),
             stats.map_or_else(String::new, rdma_state),
-            (if connected { "connected" } else { "no guest" }).to_owned(),
+            ethernet_state(adapter.kind, connected).to_owned(),
             stats.map_or(0, |stats| stats.rdma.objects.qp).to_string(),
             stats
                 .and_then(|stats| stats.rdma.fault.clone())
@@ -79,12 +79,37 @@ fn adapters(status: &Status) -> String {
     table(COLUMNS, rows.collect(), adapter::NONE)
 }
 
-/// What the device does, once somebody is there to see it.
-pub(crate) fn rdma_state(stats: &AdapterStats) -> String {
-    match stats.rdma.guest_connected {
-        true => stats.rdma.state.clone(),
-        false => "no guest".to_owned(),
+/// Who is at the Ethernet port; for processes the daemon itself answers.
+fn ethernet_state(kind: AdapterKind, connected: bool) -> &'static str {
+    match (kind, connected) {
+        (AdapterKind::Process, _) => "vrdmad",
+        (_, true) => "connected",
+        (_, false) => "no guest",
     }
+}
+
+/// What the device does, once somebody is there to see it, or who has it open.
+pub(crate) fn rdma_state(stats: &AdapterStats) -> String {
+    let contexts = stats.rdma.objects.uc;
+    match (stats.rdma.processes, stats.rdma.guest_connected) {
+        (Some(0), _) => "no process".to_owned(),
+        (Some(processes), _) => {
+            format!(
+                "{} {}",
+                count(processes, "process", "es"),
+                count(contexts, "context", "s")
+            )
+        }
+        (None, true) => stats.rdma.state.clone(),
+        // A TAP has no device.
+        (None, false) if stats.rdma.state.is_empty() => "-".to_owned(),
+        (None, false) => "no guest".to_owned(),
+    }
+}
+
+fn count(number: u32, one: &str, more: &str) -> String {
+    let ending = if number == 1 { "" } else { more };
+    format!("{number} {one}{ending}")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! shows works.
 
 mod answer;
+mod hold;
 mod routes;
 mod uplinks;
 
@@ -18,12 +19,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixListener;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use vrdma_api::{
     Adapter, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, Name, Origin, PortGroup,
     PortGroupRequest, RdmaStats, Status,
 };
 use vrdma_switch::PortId;
+use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::inventory::Inventory;
@@ -61,6 +63,8 @@ pub struct Control {
     shard: ShardHandle,
     ethernet: EthernetHandle,
     facts: Facts,
+    /// The daemon ends.
+    stopping: watch::Sender<bool>,
 }
 
 impl Control {
@@ -76,6 +80,7 @@ impl Control {
             shard,
             ethernet,
             facts,
+            stopping: watch::Sender::new(false),
         }
     }
 
@@ -86,6 +91,7 @@ impl Control {
                 .map(Behind::Guest)
                 .map_err(|error| error.to_string())?,
             AdapterKind::Process => Behind::Nobody(spec.addresses()),
+            AdapterKind::Tap => Behind::Host(open_tap(&spec)?),
         };
         let port = EthernetPort {
             name: spec.name.clone(),
@@ -98,6 +104,10 @@ impl Control {
         let (number, kind) = (spec.port, spec.kind);
         let vfio_user_socket = spec.vfio_user_socket.clone();
         self.ethernet.add_port(port).await?;
+        if kind == AdapterKind::Tap {
+            // The shard serves RDMA, which it has none of.
+            return Ok(());
+        }
         let added = self.shard.add_adapter(spec).await;
         match &added {
             Ok(()) if kind == AdapterKind::Vm => share_with_group(&vfio_user_socket),
@@ -197,6 +207,19 @@ impl Control {
     }
 }
 
+/// The interface of an adapter of the host's own IP stack. The error is a sentence.
+fn open_tap(spec: &AdapterSpec) -> Result<Tap, String> {
+    let tap = Tap::open(spec.name.as_str(), spec.mac.0, spec.ip);
+    let tap = tap.map_err(|error| error.to_string())?;
+    if !tap.is_ours() {
+        tracing::warn!(
+            "{}: the interface keeps the addresses and the state that its maker gave it",
+            spec.name
+        );
+    }
+    Ok(tap)
+}
+
 /// The data path makes its socket for the daemon's user alone. An adapter that only this user can use
 /// is better than none.
 fn share_with_group(socket: &Path) {
@@ -216,8 +239,10 @@ pub async fn serve(
     drain: Duration,
 ) -> io::Result<()> {
     let (stopping, stopped) = tokio::sync::oneshot::channel();
+    let told = Arc::clone(&control);
     let shutdown = async move {
         stop.await;
+        told.stopping.send_replace(true);
         let _ = stopping.send(());
     };
     let server = axum::serve(listener, routes::router(control)).with_graceful_shutdown(shutdown);

@@ -19,6 +19,7 @@ mod framing;
 mod hosts;
 mod link;
 mod poller;
+mod station;
 mod wire;
 
 use std::io;
@@ -26,6 +27,7 @@ use std::thread::{self, JoinHandle};
 
 use vrdma_api::{EthernetStats, Name};
 use vrdma_switch::{GroupId, PortId};
+use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
 
 use crate::plane::{Heard, Outbox, Reply, Segment, UplinkChange, UplinkSnapshot, ask, mailbox};
@@ -54,6 +56,8 @@ pub struct EthernetPort {
 pub enum Behind {
     /// A guest: where its QEMU connects. The socket's file goes away with the port.
     Guest(BoundSocket),
+    /// The host's own IP stack. The interface goes away with the port.
+    Host(Tap),
     /// An adapter without a kernel, at these addresses: the thread answers for it when others ask
     /// which station has them.
     Nobody(Vec<Gid>),

@@ -72,6 +72,12 @@ Example configuration:
   kind = \"process\"                    # programs of this host: vrdma run --adapter c1 -- PROGRAM
   ip = \"10.0.0.5\"                     # optional: a link-local one
 
+  [[adapter]]
+  name = \"host0\"                       # a network interface of this name (CAP_NET_ADMIN)
+  portgroup = \"blue\"
+  kind = \"tap\"                        # the host's own IP stack, without RDMA
+  ip = \"10.0.0.254\"                   # optional: in a network of 24 bits (IPv6: 64)
+
 Examples:
   vrdmad --config ./vrdmad.toml --log debug
   vrdmad --config ./vrdmad.toml --check

@@ -46,6 +46,7 @@ pub mod refused;
 pub mod region;
 pub mod request;
 pub mod send;
+pub mod shared;
 pub mod srq;
 pub mod sysfs;
 pub mod text;

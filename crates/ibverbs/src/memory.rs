@@ -1,13 +1,15 @@
 //! Memory regions.
 
 use core::ffi::{c_int, c_uint, c_void};
+use std::os::fd::AsFd;
 
-use vrdma_provider::message::{DeregMr, FileRange, RegMr, access};
+use vrdma_provider::message::{DeregMr, RegMr, ReregMr, access};
 
 use crate::abi;
 use crate::errno::{self, Errno, Result};
 use crate::open::OpenDevice;
 use crate::region::{Region, populate};
+use crate::shared::SharedFile;
 
 /// Rights that make the device write.
 const WRITES: u32 = access::LOCAL_WRITE | access::REMOTE_WRITE | access::REMOTE_ATOMIC;
@@ -25,6 +27,12 @@ struct Wanted {
     access: u32,
 }
 
+impl Wanted {
+    fn is_on_demand(&self) -> bool {
+        self.access & access::ON_DEMAND != 0
+    }
+}
+
 /// What the registering functions return a pointer to.
 #[repr(C)]
 pub struct MemoryRegion {
@@ -33,30 +41,50 @@ pub struct MemoryRegion {
     access: u32,
 }
 
-fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<MemoryRegion> {
-    if wanted.access & access::ON_DEMAND == 0 && wanted.length > 0 {
-        populate(wanted.address, wanted.length, wanted.access & WRITES != 0)?;
+/// A region as the daemon is asked for it, with the file behind it if there is one. On-demand memory
+/// is what its addresses are, whatever is there.
+fn request(pd: u32, wanted: &Wanted) -> Result<(RegMr, Option<SharedFile>)> {
+    let (on_demand, writes) = (wanted.is_on_demand(), wanted.access & WRITES != 0);
+    if !on_demand && wanted.length > 0 {
+        populate(wanted.address, wanted.length, writes)?;
     }
-    // SAFETY: a domain of this device.
-    let handle = unsafe { (*pd).handle };
-    let reply = device.call(&RegMr {
+    let file = (!on_demand)
+        .then(|| SharedFile::find(wanted.address, wanted.length, writes))
+        .flatten();
+    let request = RegMr {
         address: wanted.address,
         length: wanted.length,
         iova: wanted.iova,
-        pd: handle,
+        pd,
         access: wanted.access,
-        file: FileRange::default(),
-    })?;
-    // On-demand memory may vanish while it is registered: only the daemon's accesses survive that.
-    if wanted.access & access::ON_DEMAND == 0 {
+        file: file.as_ref().map(SharedFile::range).unwrap_or_default(),
+    };
+    Ok((request, file))
+}
+
+/// Notes what the key names. On-demand memory may vanish while it is registered: only the daemon's
+/// accesses survive that.
+fn remember(device: &OpenDevice, lkey: u32, pd: u32, wanted: &Wanted) {
+    let mut regions = device.regions.write();
+    regions.remove(&lkey);
+    if !wanted.is_on_demand() {
         let region = Region {
             address: wanted.address,
             length: wanted.length,
             iova: wanted.iova,
-            pd: handle,
+            pd,
         };
-        device.regions.write().insert(reply.lkey, region);
+        regions.insert(lkey, region);
     }
+}
+
+fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<MemoryRegion> {
+    // SAFETY: a domain of this device.
+    let handle = unsafe { (*pd).handle };
+    let (request, file) = request(handle, wanted)?;
+    let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+    let reply = device.call_with(&request, &fds)?.body;
+    remember(device, reply.lkey, handle, wanted);
     let abi = abi::Mr {
         context: device.context(),
         pd,
@@ -173,7 +201,7 @@ const CHANGE_DOMAIN: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
 const STILL_GOOD: c_int = -1;
 
-/// `ibv_rereg_mr`: another region under the same pointer, with other keys.
+/// `ibv_rereg_mr`: another region under the same pointer and keys.
 ///
 /// # Safety
 /// `mr` and `pd` came from this library.
@@ -197,7 +225,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         return STILL_GOOD;
     };
     let old = &registered.abi;
-    let (context, handle, lkey) = (old.context, old.handle, old.lkey);
+    let (context, mr, lkey) = (old.context, old.handle, old.lkey);
     let moves = flags & CHANGE_MEMORY != 0;
     let wanted = Wanted {
         address: if moves { addr } else { old.addr } as u64,
@@ -216,10 +244,21 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     };
     // SAFETY: as the caller promises; its context is open as long as it exists.
     let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
-        let new = register(device, pd, &wanted)?;
-        device.call(&DeregMr { mr: handle })?;
-        device.regions.write().remove(&lkey);
-        *registered = new;
+        // SAFETY: a domain of this device.
+        let domain = unsafe { (*pd).handle };
+        let (request, file) = request(domain, &wanted)?;
+        let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+        let request = ReregMr {
+            wanted: request,
+            mr,
+            reserved: 0,
+        };
+        device.call_with(&request, &fds)?;
+        remember(device, lkey, domain, &wanted);
+        let abi = &mut registered.abi;
+        (abi.pd, abi.addr) = (pd, wanted.address as *mut c_void);
+        abi.length = wanted.length as usize;
+        (registered.iova, registered.access) = (wanted.iova, wanted.access);
         Ok(())
     });
     match outcome {

@@ -2,11 +2,28 @@
 
 use core::ffi::c_int;
 
-use vrdma_provider::message::{AttachMcast, DetachMcast};
+use vrdma_provider::message::{AttachMcast, Call, DetachMcast};
 
 use crate::abi;
 use crate::errno;
 use crate::qp::QueuePair;
+
+/// Asks for something that is done with a queue pair and a group.
+///
+/// # Safety
+/// `qp` came from this library, and `gid` points to a GID.
+unsafe fn ask<T: Call>(
+    qp: *mut abi::Qp,
+    gid: *const abi::Gid,
+    request: impl FnOnce(u32, [u8; 16]) -> T,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let (found, gid) = unsafe { (QueuePair::of(qp), (*gid).raw) };
+    errno::number(found.and_then(|(queue_pair, device)| {
+        device.call(&request(queue_pair.handle, gid))?;
+        Ok(())
+    }))
+}
 
 /// `ibv_attach_mcast`.
 ///
@@ -18,17 +35,9 @@ pub unsafe extern "C" fn ibv_attach_mcast(
     gid: *const abi::Gid,
     lid: u16,
 ) -> c_int {
+    let lid = lid.into();
     // SAFETY: as the caller promises.
-    let (found, gid) = unsafe { (QueuePair::of(qp), (*gid).raw) };
-    errno::number(found.and_then(|(queue_pair, device)| {
-        device
-            .call(&AttachMcast {
-                qp: queue_pair.handle,
-                lid: lid.into(),
-                gid,
-            })
-            .map(|_| ())
-    }))
+    unsafe { ask(qp, gid, |qp, gid| AttachMcast { qp, lid, gid }) }
 }
 
 /// `ibv_detach_mcast`.
@@ -41,15 +50,7 @@ pub unsafe extern "C" fn ibv_detach_mcast(
     gid: *const abi::Gid,
     lid: u16,
 ) -> c_int {
+    let lid = lid.into();
     // SAFETY: as the caller promises.
-    let (found, gid) = unsafe { (QueuePair::of(qp), (*gid).raw) };
-    errno::number(found.and_then(|(queue_pair, device)| {
-        device
-            .call(&DetachMcast {
-                qp: queue_pair.handle,
-                lid: lid.into(),
-                gid,
-            })
-            .map(|_| ())
-    }))
+    unsafe { ask(qp, gid, |qp, gid| DetachMcast { qp, lid, gid }) }
 }

@@ -5,10 +5,10 @@ use core::ffi::c_int;
 use vrdma_provider::client::{Full, ReceiveQueue};
 
 use crate::abi;
-use crate::errno::{self, Errno, Result};
+use crate::errno::Errno;
 use crate::open::OpenDevice;
 use crate::qp::{QueuePair, RESET};
-use crate::request::buffers;
+use crate::request::{Posted, buffers, report};
 
 /// Pushes a chain of receives; the first that fails is the second value.
 ///
@@ -17,7 +17,7 @@ use crate::request::buffers;
 pub(crate) unsafe fn push_receives(
     queue: &mut ReceiveQueue,
     first: *mut abi::RecvWr,
-) -> (Result<()>, *mut abi::RecvWr) {
+) -> Posted<abi::RecvWr> {
     let mut next = first;
     // SAFETY: null or the next request of the chain.
     while let Some(request) = unsafe { next.as_ref() } {
@@ -40,7 +40,7 @@ unsafe fn post(
     queue_pair: &QueuePair,
     device: &OpenDevice,
     first: *mut abi::RecvWr,
-) -> (Result<()>, *mut abi::RecvWr) {
+) -> Posted<abi::RecvWr> {
     if queue_pair.state() == RESET {
         return (Err(Errno(libc::EINVAL)), first);
     }
@@ -65,14 +65,11 @@ pub(crate) unsafe extern "C" fn post_recv(
     bad: *mut *mut abi::RecvWr,
 ) -> c_int {
     // SAFETY: the header's wrapper passes a queue pair.
-    let (outcome, failed) = match unsafe { QueuePair::of(qp) } {
+    let posted = match unsafe { QueuePair::of(qp) } {
         // SAFETY: and a chain of requests.
         Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
         Err(error) => (Err(error), first),
     };
-    if outcome.is_err() {
-        // SAFETY: the place is the caller's.
-        unsafe { bad.write(failed) };
-    }
-    errno::number(outcome)
+    // SAFETY: the place is the caller's.
+    unsafe { report(posted, bad) }
 }

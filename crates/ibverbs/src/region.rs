@@ -47,7 +47,7 @@ pub(crate) fn populate(address: u64, length: u64, write: bool) -> Result<()> {
     }
 }
 
-fn page_size() -> u64 {
+pub(crate) fn page_size() -> u64 {
     // SAFETY: reads a constant of the system.
     (unsafe { libc::sysconf(libc::_SC_PAGESIZE) }) as u64
 }

@@ -1,6 +1,6 @@
 //! Work requests of C as slots of a send queue.
 
-use core::ffi::c_uint;
+use core::ffi::{c_int, c_uint};
 
 use vrdma_provider::layout::{Buffer, SendHeader, opcode, send_flag};
 
@@ -9,7 +9,7 @@ pub(crate) use vrdma_provider::message::qp_type::UD;
 
 use crate::abi;
 use crate::address::AddressHandle;
-use crate::errno::{Errno, Result};
+use crate::errno::{self, Errno, Result};
 
 /// `IBV_SEND_INLINE`.
 pub(crate) const INLINE: c_uint = 8;
@@ -122,6 +122,22 @@ pub(crate) unsafe fn bind(header: SendHeader, bind: &abi::BindMw) -> Result<Send
         bind_lkey: region.map_or(0, |region| region.lkey),
         ..header
     })
+}
+
+/// What posting a chain comes to, and the first request of it that failed.
+pub(crate) type Posted<R> = (Result<()>, *mut R);
+
+/// Tells C of it.
+///
+/// # Safety
+/// `bad` is good for a write.
+#[inline]
+pub(crate) unsafe fn report<R>((outcome, failed): Posted<R>, bad: *mut *mut R) -> c_int {
+    if outcome.is_err() {
+        // SAFETY: as promised.
+        unsafe { bad.write(failed) };
+    }
+    errno::number(outcome)
 }
 
 /// The buffers of a request.

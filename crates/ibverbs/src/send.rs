@@ -8,10 +8,10 @@ use vrdma_provider::{BUFFERS_MAX, EAGER_MAX};
 
 use crate::abi;
 use crate::builder::Builder;
-use crate::errno::{self, Errno, Result};
+use crate::errno::{Errno, Result};
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
-use crate::request::{INLINE, buffers, header, sends_payload};
+use crate::request::{INLINE, Posted, buffers, header, report, sends_payload};
 
 /// `IBV_QPS_RTS`: from here on sends may be posted.
 pub(crate) const RTS: c_uint = 3;
@@ -102,7 +102,7 @@ unsafe fn post(
     queue_pair: &QueuePair,
     device: &OpenDevice,
     first: *mut abi::SendWr,
-) -> (Result<()>, *mut abi::SendWr) {
+) -> Posted<abi::SendWr> {
     if queue_pair.state() < RTS {
         return (Err(Errno(libc::EINVAL)), first);
     }
@@ -142,14 +142,11 @@ pub(crate) unsafe extern "C" fn post_send(
     bad: *mut *mut abi::SendWr,
 ) -> c_int {
     // SAFETY: the header's wrapper passes a queue pair.
-    let (outcome, failed) = match unsafe { QueuePair::of(qp) } {
+    let posted = match unsafe { QueuePair::of(qp) } {
         // SAFETY: and a chain of requests.
         Ok((queue_pair, device)) => unsafe { post(queue_pair, device, first) },
         Err(error) => (Err(error), first),
     };
-    if outcome.is_err() {
-        // SAFETY: the place is the caller's.
-        unsafe { bad.write(failed) };
-    }
-    errno::number(outcome)
+    // SAFETY: the place is the caller's.
+    unsafe { report(posted, bad) }
 }

@@ -17,6 +17,7 @@ use crate::lookup::Object;
 use crate::memory::leak;
 use crate::open::OpenDevice;
 use crate::recv::push_receives;
+use crate::request::report;
 
 /// Attributes of `enum ibv_srq_init_attr_mask` that are known: type and domain.
 const KNOWN: u32 = 3;
@@ -221,7 +222,7 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
     bad: *mut *mut abi::RecvWr,
 ) -> c_int {
     // SAFETY: the header's wrapper passes an SRQ.
-    let (outcome, failed) = match unsafe { SharedQueue::of(srq) } {
+    let posted = match unsafe { SharedQueue::of(srq) } {
         Ok((queue, _)) => {
             let mut queue = queue.queue.lock();
             // SAFETY: and a chain of requests.
@@ -232,9 +233,6 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
         }
         Err(error) => (Err(error), first),
     };
-    if outcome.is_err() {
-        // SAFETY: the place is the caller's.
-        unsafe { bad.write(failed) };
-    }
-    errno::number(outcome)
+    // SAFETY: the place is the caller's.
+    unsafe { report(posted, bad) }
 }

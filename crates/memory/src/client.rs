@@ -11,20 +11,20 @@
 //! The descriptor names the memory itself: it dies with it, outlives no `exec`, and no number can be
 //! taken over by another process. Nothing is pinned: what the client unmapped faults.
 
-use std::cell::RefCell;
+mod bulk;
+mod region;
+
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat, fstatfs, readlinkat};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 
-use crate::copy::TAIL;
+use crate::Fault;
 use crate::tenant::{Moved, Tenant};
-use crate::{CopyFault, Fault};
+use bulk::Bulk;
+pub use region::ClientRegion;
 
 /// `f_type` of procfs (linux/magic.h).
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
@@ -34,10 +34,6 @@ const BULK: usize = 16 << 10;
 
 /// Bytes between two clients that are under way at a time: both copies of a piece stay in the cache.
 const BOUNCE: usize = 128 << 10;
-
-thread_local! {
-    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Why a descriptor is not taken for a client's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -57,15 +53,6 @@ pub struct ClientMemory {
     /// Whose thread copies; `None`: the caller's.
     tenant: Option<Arc<Tenant>>,
     bulk: Option<Bulk>,
-}
-
-/// A process that process_vm_* may be used on.
-#[derive(Debug)]
-struct Bulk {
-    pid: Pid,
-    /// Tells whether `pid` is still that process.
-    alive: OwnedFd,
-    refused: AtomicBool,
 }
 
 impl ClientMemory {
@@ -102,14 +89,7 @@ impl ClientMemory {
     /// may; else nothing changes. Only for processes that are trusted not to block us by pages that
     /// never come.
     pub fn trust(&mut self, pid: Pid, address: u64, nonce: u64) {
-        let Ok(alive) = pidfd_open(pid, PidfdFlags::empty()) else {
-            return;
-        };
-        let bulk = Bulk {
-            pid,
-            alive,
-            refused: AtomicBool::new(false),
-        };
+        let Some(bulk) = Bulk::of(pid) else { return };
         let mut found = [0u8; 8];
         let read = bulk.transfer(Direction::Read, address, found.as_mut_ptr(), found.len());
         if read == Some(found.len()) && u64::from_ne_bytes(found) == nonce {
@@ -232,147 +212,11 @@ enum Direction {
     Write,
 }
 
-impl Bulk {
-    /// Bytes moved; `None`: use the descriptor.
-    fn transfer(
-        &self,
-        way: Direction,
-        address: u64,
-        ours: *mut u8,
-        length: usize,
-    ) -> Option<usize> {
-        if self.refused.load(Relaxed) || !self.is_alive() {
-            return None;
-        }
-        let local = libc::iovec {
-            iov_base: ours.cast(),
-            iov_len: length,
-        };
-        let remote = libc::iovec {
-            iov_base: address as *mut c_void,
-            iov_len: length,
-        };
-        let pid = self.pid.as_raw_nonzero().get();
-        // SAFETY: `local` is good for `length` bytes in that direction, as for `by_descriptor`; the
-        // other address is only looked up in the other process.
-        let moved = unsafe {
-            match way {
-                Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
-                Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
-            }
-        };
-        let error = std::io::Error::last_os_error().raw_os_error();
-        if moved < 0 && matches!(error, Some(libc::EPERM | libc::ESRCH | libc::ENOSYS)) {
-            self.refused.store(true, Relaxed);
-        }
-        usize::try_from(moved).ok().filter(|moved| *moved > 0)
-    }
-
-    /// A process descriptor is readable once its process has ended.
-    fn is_alive(&self) -> bool {
-        let mut asked = [PollFd::new(&self.alive, PollFlags::IN)];
-        poll(
-            &mut asked,
-            Some(&Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-        ) == Ok(0)
-    }
-}
-
 /// Whether the kernel calls the file `…/mem`.
 fn is_named_mem(fd: &OwnedFd) -> bool {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let name = readlinkat(rustix::fs::CWD, link, Vec::new());
     name.is_ok_and(|name| name.to_bytes().ends_with(b"/mem"))
-}
-
-/// A registered stretch of a client's memory. One pointer: every unit on its way holds regions.
-#[derive(Clone, Debug)]
-pub struct ClientRegion(Arc<Placed>);
-
-#[derive(Debug)]
-struct Placed {
-    memory: Arc<ClientMemory>,
-    /// Where offset 0 is.
-    start: u64,
-}
-
-impl ClientRegion {
-    /// From `start` on.
-    pub fn new(memory: Arc<ClientMemory>, start: u64) -> Self {
-        Self(Arc::new(Placed { memory, start }))
-    }
-
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0.memory, &other.0.memory) && self.0.start == other.0.start
-    }
-
-    fn at(&self, offset: u64) -> Result<u64, Fault> {
-        self.0.start.checked_add(offset).ok_or(Fault)
-    }
-
-    /// Reads into `to`, which is good for writes of `length` bytes.
-    pub(crate) fn read_raw(&self, offset: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
-        self.0.memory.read(self.at(offset)?, to, length)
-    }
-
-    /// Writes from `from`, which is good for reads of `length` bytes; the tail last.
-    pub(crate) fn write_raw(
-        &self,
-        offset: u64,
-        from: *const u8,
-        length: usize,
-    ) -> Result<(), Fault> {
-        let head = length.saturating_sub(TAIL as usize);
-        let at = self.at(offset)?;
-        self.0.memory.write(at, from, head)?;
-        let behind = at.checked_add(head as u64).ok_or(Fault)?;
-        self.0
-            .memory
-            .write(behind, from.wrapping_add(head), length - head)
-    }
-
-    /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
-    /// against other requests, and not against the client itself.
-    pub(crate) fn update(&self, offset: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
-        let at = self.at(offset)?;
-        at.is_multiple_of(size_of::<u64>() as u64)
-            .then_some(())
-            .ok_or(Fault)?;
-        let mut old = [0; 8];
-        self.0.memory.read(at, old.as_mut_ptr(), old.len())?;
-        let old = u64::from_le_bytes(old);
-        let new = update(old).to_le_bytes();
-        self.0.memory.write(at, new.as_ptr(), new.len())?;
-        Ok(old)
-    }
-
-    /// Copies from one client to another, or inside one.
-    pub(crate) fn copy_from(
-        &self,
-        to: u64,
-        source: &Self,
-        from: u64,
-        length: u64,
-    ) -> Result<(), CopyFault> {
-        PIECE.with_borrow_mut(|piece| {
-            piece.resize(BOUNCE, 0);
-            let mut done = 0;
-            while done < length {
-                let count = (BOUNCE as u64).min(length - done) as usize;
-                let bytes = &mut piece[..count];
-                source
-                    .read_raw(from.saturating_add(done), bytes.as_mut_ptr(), count)
-                    .map_err(|Fault| CopyFault::Source)?;
-                self.write_raw(to.saturating_add(done), bytes.as_ptr(), count)
-                    .map_err(|Fault| CopyFault::Destination)?;
-                done += count as u64;
-            }
-            Ok(())
-        })
-    }
 }
 
 #[cfg(test)]

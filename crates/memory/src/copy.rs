@@ -171,7 +171,10 @@ impl View<'_> {
             let window = to.window().map_err(|Fault| CopyFault::Destination)?;
             let count = step(window.length(), to.left());
             fence(Release);
-            let read = window.write_raw(count, |to| client.read_raw(offset, to, count));
+            let read = window.write_raw(count, |to| {
+                let read = client.read_raw(offset, to, count);
+                read.inspect_err(|Fault| touch(to, count))
+            });
             read.map_err(|Fault| CopyFault::Destination)?
                 .map_err(|Fault| CopyFault::Source)?;
             to.advance(count);
@@ -191,7 +194,10 @@ fn to_client(
     while from.left() > 0 {
         let window = from.window().map_err(|Fault| CopyFault::Source)?;
         let count = window.length();
-        let written = window.read_raw(count, |from| client.write_raw(offset, from, count));
+        let written = window.read_raw(count, |from| {
+            let written = client.write_raw(offset, from, count);
+            written.inspect_err(|Fault| touch(from, count))
+        });
         written
             .map_err(|Fault| CopyFault::Source)?
             .map_err(|Fault| CopyFault::Destination)?;
@@ -199,6 +205,18 @@ fn to_client(
         offset = offset.saturating_add(count as u64);
     }
     Ok(())
+}
+
+/// Looks at every page of a stretch that is mapped here, after the kernel could not copy to or from
+/// it: if this side has shrunk, it is marked as lost now, and the fault is not the other side's.
+fn touch(start: *const u8, length: usize) {
+    for at in (0..length)
+        .step_by(PAGE as usize)
+        .chain(length.checked_sub(1))
+    {
+        // SAFETY: callers have it from a window, which is good for reads of its length meanwhile.
+        unsafe { start.add(at).read_volatile() };
+    }
 }
 
 #[inline]

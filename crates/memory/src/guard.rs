@@ -17,10 +17,10 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
-/// Mappings of the whole process that can be guarded at once. A guest has a few dozen, so this is
-/// some hundred adapters a daemon; the table is 400 KiB of zero pages until used. When it is full
-/// further maps are refused.
-const MAX_GUARDS: usize = 16384;
+/// Mappings of the whole process that can be guarded at once: all that the kernel gives a process by
+/// default. A guest has a few dozen, a queue pair of a process has one. The table is 1.6 MiB of zero
+/// pages until used. When it is full further maps are refused.
+const MAX_GUARDS: usize = 1 << 16;
 
 static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::vacant() }; MAX_GUARDS];
 /// Slots ever used: the handler looks no further.

@@ -29,7 +29,7 @@
 //! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end) |
 //! | [`message::QueryDevice`], [`message::QueryPort`], [`message::QueryGid`] | | |
 //! | [`message::AllocPd`], [`message::DeallocPd`] | | |
-//! | [`message::RegMr`] | optional: the file behind a shared mapping | |
+//! | [`message::RegMr`], [`message::ReregMr`] | optional: the file behind a shared mapping | |
 //! | [`message::DeregMr`], [`message::AllocMw`], [`message::DeallocMw`] | | |
 //! | [`message::CreateChannel`] | | completion pipe (read end) |
 //! | [`message::CreateCq`], [`message::ResizeCq`] | | ring |

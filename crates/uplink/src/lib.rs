@@ -26,7 +26,7 @@
 //! ```
 //! Frames carry no outer tag: on a raw uplink the 802.1Q tag, on a tunnel the VNI, is the
 //! [`Segment`]. What the crate does not know: adapters, port groups, who may send what. No threads,
-//! nothing blocks.
+//! nothing blocks. A [`Tap`] is a port of the host's own IP stack, for one thread.
 
 mod batch;
 mod counters;
@@ -41,6 +41,7 @@ mod raw;
 mod segment;
 mod strays;
 mod sys;
+mod tap;
 mod tunnel;
 mod vxlan;
 
@@ -53,5 +54,6 @@ pub use peers::{Conflict, PeerError};
 pub use port::{Port, Ports};
 pub use raw::Raw;
 pub use segment::{Hop, Received, Segment};
+pub use tap::{Tap, TapError};
 pub use tunnel::{Tunnel, TunnelConfig};
 pub use vxlan::Vni;

@@ -7,6 +7,7 @@ mod address;
 mod interface;
 mod receive;
 mod socket;
+pub(crate) mod tap;
 mod transmit;
 
 pub(crate) use interface::Interface;

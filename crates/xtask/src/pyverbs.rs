@@ -1,4 +1,5 @@
-//! `cargo xtask pyverbs`: rdma-core's own tests on this host, over the library and a daemon.
+//! `cargo xtask pyverbs`: rdma-core's own tests on this host, over the library and a daemon, and ours
+//! in the same frame (`pyverbs/test_vrdma.py`).
 //!
 //! Debian ships the tests as documentation of rdma-core, some of them compressed, and what they
 //! import as python3-pyverbs. `pyverbs/expected.txt` lists the tests that skip or fail, with reasons.
@@ -79,7 +80,7 @@ fn script(folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Copies the tests to where they can be imported.
+/// Copies the tests to where they can be imported, ours beside them.
 fn unpack(folder: &Path) -> Result<()> {
     ensure!(
         Path::new(TESTS).is_dir(),
@@ -97,5 +98,7 @@ fn unpack(folder: &Path) -> Result<()> {
             ensure!(unpacked.success(), "unpacking {} failed", path.display());
         }
     }
+    let ours = include_str!("pyverbs/test_vrdma.py");
+    std::fs::write(folder.join("tests/test_vrdma.py"), ours)?;
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! What programs of this host need.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use vrdma_api::{AdapterKind, Status, paths};
 
-use super::Check;
+use super::{Check, Verdict};
 
 /// The socket, the adapters and the library.
 pub(super) fn checks(status: &Status) -> Vec<Check> {
@@ -37,6 +40,56 @@ pub(super) fn judge_socket(socket: &Path, is_ours: bool, adapters: usize) -> Che
     )
 }
 
+/// What a program of this environment finds, whoever starts it: in a container this may be all there
+/// is of the daemon.
+pub(super) fn of_programs(has_daemon: bool) -> Check {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let named = variable(paths::PROCESS_SOCKET_VARIABLE);
+    let folder = variable("XDG_RUNTIME_DIR");
+    let socket = paths::process_socket(
+        named.as_deref().map(Path::new),
+        folder.as_deref().map(Path::new),
+    );
+    judge_programs(&socket, reach(&socket), has_daemon)
+}
+
+/// Connects as the library does, and hangs up.
+fn reach(socket: &Path) -> Result<(), ErrorKind> {
+    let connect = || {
+        let ours = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+        rustix::net::connect(&ours, &SocketAddrUnix::new(socket)?)
+    };
+    connect().map_err(|error: Errno| std::io::Error::from(error).kind())
+}
+
+pub(super) fn judge_programs(
+    socket: &Path,
+    reached: Result<(), ErrorKind>,
+    has_daemon: bool,
+) -> Check {
+    let (name, shown) = ("programs", socket.display());
+    let variable = paths::PROCESS_SOCKET_VARIABLE;
+    let why = match reached {
+        Ok(()) => {
+            let sentence = format!("with the library preloaded they find vrdmad at {shown}");
+            return Check::ok(name, sentence);
+        }
+        Err(ErrorKind::NotFound) => format!("{shown} does not exist"),
+        Err(ErrorKind::ConnectionRefused) => format!("nobody listens at {shown}"),
+        Err(ErrorKind::PermissionDenied) => format!("you may not open {shown}"),
+        Err(kind) => format!("{shown} cannot be connected to ({kind})"),
+    };
+    let sentence = format!(
+        "they find no devices: {why}; start vrdmad, name its process socket in {variable}, or use `vrdma run`"
+    );
+    let verdict = if has_daemon {
+        Verdict::Warn
+    } else {
+        Verdict::Fail
+    };
+    Check::new(name, verdict, sentence)
+}
+
 pub(super) fn judge_library(found: Result<std::path::PathBuf, String>) -> Check {
     match found {
         Ok(path) => Check::ok(
@@ -50,7 +103,35 @@ pub(super) fn judge_library(found: Result<std::path::PathBuf, String>) -> Check 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Verdict;
+
+    #[test]
+    fn without_a_daemon_the_reason_for_no_devices_is_told() {
+        let socket = Path::new("/nonexistent/process.sock");
+        let check = judge_programs(socket, reach(socket), false);
+        assert_eq!(check.verdict, Verdict::Fail);
+        insta::assert_snapshot!(check.sentence, @"they find no devices: /nonexistent/process.sock does not exist; start vrdmad, name its process socket in VRDMA_SOCKET, or use `vrdma run`");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None);
+        let listener = listener.unwrap();
+        rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        let refused = judge_programs(&path, reach(&path), true);
+        assert!(
+            refused.sentence.contains("nobody listens at"),
+            "{}",
+            refused.sentence
+        );
+        assert_eq!(
+            refused.verdict,
+            Verdict::Warn,
+            "`vrdma run` names the daemon's own"
+        );
+        rustix::net::listen(&listener, 1).unwrap();
+        assert_eq!(
+            judge_programs(&path, reach(&path), true).verdict,
+            Verdict::Ok
+        );
+    }
 
     #[test]
     fn a_socket_of_others_is_a_warning() {

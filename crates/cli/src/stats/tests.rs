@@ -15,6 +15,7 @@ pub(crate) fn busy() -> AdapterStats {
         name: "vm1".parse().unwrap(),
         rdma: RdmaStats {
             guest_connected: true,
+            processes: None,
             state: "active".to_owned(),
             driver_version: Some(20),
             gids: vec![
@@ -54,7 +55,9 @@ pub(crate) fn busy() -> AdapterStats {
 
 #[test]
 fn all_adapters_in_one_table() {
-    insta::assert_snapshot!(all_text(&[busy(), idle()]), @r#"
+    let mut idle = idle();
+    idle.rdma.state = "reset".to_owned();
+    insta::assert_snapshot!(all_text(&[busy(), idle]), @r#"
     ADAPTER  RDMA      QPS  MRS      SENT  RECEIVED  RETRIES  NAKS  DROPS  ETH SENT  ETH RECEIVED  ETH DROPS
     vm1      active      5    3  62.5 MiB      64 B        3     3      8   1.0 KiB        1000 B          2
     vm2      no guest    0    0       0 B       0 B        0     0      0       0 B           0 B          0

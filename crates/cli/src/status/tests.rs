@@ -74,6 +74,39 @@ fn everything_in_one_look() {
 }
 
 #[test]
+fn adapters_of_processes_tell_who_has_them_open() {
+    let with = |processes, contexts| {
+        let mut status = status();
+        status.adapters[1].kind = AdapterKind::Process;
+        let rdma = &mut status.stats[1].rdma;
+        (rdma.processes, rdma.objects.uc) = (Some(processes), contexts);
+        adapters(&status).lines().last().unwrap().to_owned()
+    };
+    assert!(with(0, 0).contains("no process  vrdmad"), "{}", with(0, 0));
+    assert!(
+        with(1, 1).contains("1 process 1 context "),
+        "{}",
+        with(1, 1)
+    );
+    assert!(
+        with(2, 3).contains("2 processes 3 contexts "),
+        "{}",
+        with(2, 3)
+    );
+}
+
+#[test]
+fn a_tap_has_no_device() {
+    let mut status = status();
+    status.adapters[1].kind = AdapterKind::Tap;
+    status.stats[1].ethernet.connected = true;
+    status.stats[1].rdma.state = String::new();
+    let shown = adapters(&status);
+    let line = shown.lines().last().unwrap();
+    assert!(line.contains("-       connected"), "{line}");
+}
+
+#[test]
 fn an_empty_daemon_says_what_to_do_next() {
     let empty = Status {
         config: None,

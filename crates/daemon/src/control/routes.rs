@@ -37,6 +37,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         )
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
         .route(&below(paths::ADAPTERS, "/trace"), post(adapter_trace))
+        .route(&below(paths::ADAPTERS, "/hold"), post(hold_adapter))
         .merge(uplinks::router())
         .fallback(async || {
             Problem::new(
@@ -132,6 +133,15 @@ async fn adapter_stats(
 ) -> Result<Json<AdapterStats>, Problem> {
     let name = parse_name(&name)?;
     control.adapter_stats(&name).await.map(Json)
+}
+
+async fn hold_adapter(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let name = parse_name(&name)?;
+    control.hold(name).await;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 async fn adapter_trace(

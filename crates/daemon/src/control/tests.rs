@@ -137,6 +137,24 @@ fn an_adapter_comes_and_goes_with_its_socket() {
 }
 
 #[test]
+fn a_held_adapter_goes_with_whoever_holds_it() {
+    let daemon = with_blue();
+    let request = json!({ "name": "run-1", "portgroup": "blue", "kind": "process" });
+    assert_eq!(daemon.post("/v1/adapters", &request).0, 201);
+    let mut holder = UnixStream::connect(daemon.path("api")).unwrap();
+    let hold = "POST /v1/adapters/run-1/hold HTTP/1.1\r\nHost: vrdmad\r\nContent-Length: 0\r\n\r\n";
+    holder.write_all(hold.as_bytes()).unwrap();
+    let child = holder.try_clone().unwrap();
+    drop(holder);
+    assert_eq!(daemon.ask("GET", "/v1/adapters/run-1", "").0, 200);
+    drop(child);
+    let begun = Instant::now();
+    while daemon.ask("GET", "/v1/adapters/run-1", "").0 == 200 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
+    }
+}
+
+#[test]
 fn a_port_group_knows_its_adapters() {
     let daemon = with_blue();
     daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));

@@ -135,11 +135,12 @@ impl Exchange {
         let EthernetPort { port: number, .. } = port;
         match port.behind {
             Behind::Guest(socket) => {
-                let link = Link::new(number, port.name, socket);
-                link.register(&self.poller)
-                    .map_err(|error| format!("cannot watch the Ethernet socket: {error}"))?;
-                self.attach(number, port.group, port.mac)?;
-                self.links.insert(number, link);
+                let link = Link::of_guest(number, port.name, socket);
+                self.add_link(link, port.group, port.mac)?;
+            }
+            Behind::Host(tap) => {
+                let link = Link::of_host(number, port.name, tap);
+                self.add_link(link, port.group, port.mac)?;
             }
             Behind::Nobody(addresses) => {
                 self.attach(number, port.group, port.mac)?;
@@ -149,6 +150,14 @@ impl Exchange {
         }
         self.segments.plug(number, port.group, port.segment);
         self.join();
+        Ok(())
+    }
+
+    fn add_link(&mut self, link: Link, group: GroupId, mac: Mac) -> Result<(), String> {
+        link.register(&self.poller)
+            .map_err(|error| format!("cannot watch the Ethernet port: {error}"))?;
+        self.attach(link.port, group, mac)?;
+        self.links.insert(link.port, link);
         Ok(())
     }
 

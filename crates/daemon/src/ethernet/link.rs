@@ -6,10 +6,12 @@ use std::ops::Range;
 
 use vrdma_api::{EthernetStats, Name};
 use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
+use vrdma_uplink::Tap;
 
 use super::client::Client;
 use super::framing::HEADER_BYTES;
 use super::poller::{Poller, Token};
+use super::station::Station;
 use crate::socket::BoundSocket;
 
 /// A port of the switch with a socket.
@@ -17,8 +19,9 @@ use crate::socket::BoundSocket;
 pub(super) struct Link {
     pub(super) port: PortId,
     pub(super) name: Name,
-    socket: BoundSocket,
-    client: Option<Client>,
+    /// Where a guest's QEMU connects.
+    socket: Option<BoundSocket>,
+    client: Option<Station>,
     /// The poller reports room for this client.
     room_watched: bool,
     /// Frames of the read in progress that go to this port.
@@ -28,12 +31,22 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(port: PortId, name: Name, socket: BoundSocket) -> Self {
+    /// For a guest that may come.
+    pub(super) fn of_guest(port: PortId, name: Name, socket: BoundSocket) -> Self {
+        Self::new(port, name, Some(socket), None)
+    }
+
+    /// For the host, which is there.
+    pub(super) fn of_host(port: PortId, name: Name, tap: Tap) -> Self {
+        Self::new(port, name, None, Some(Station::Host(tap)))
+    }
+
+    fn new(port: PortId, name: Name, socket: Option<BoundSocket>, client: Option<Station>) -> Self {
         Self {
             port,
             name,
             socket,
-            client: None,
+            client,
             room_watched: false,
             pending: Vec::new(),
             unconnected: 0,
@@ -42,13 +55,22 @@ impl Link {
 
     /// Starts to listen.
     pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(self.socket.listener(), Token::Listener(self.port))
+        if let Some(socket) = &self.socket {
+            poller.add(socket.listener(), Token::Listener(self.port))?;
+        }
+        match &self.client {
+            Some(station) => poller.add(station, Token::Client(self.port)),
+            None => Ok(()),
+        }
     }
 
     /// Takes the connection that waits, or refuses it while another one is served: a second QEMU on
     /// one socket would be a second station with the first one's address.
     pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
-        let stream = match self.socket.listener().accept() {
+        let Some(socket) = &self.socket else {
+            return Ok(());
+        };
+        let stream = match socket.listener().accept() {
             Ok((stream, _)) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
@@ -57,11 +79,11 @@ impl Link {
             tracing::warn!(
                 "{}: refused a second connection to {}",
                 self.name,
-                self.socket.path().display()
+                socket.path().display()
             );
             return Ok(());
         }
-        let client = Client::new(stream)?;
+        let client = Station::Guest(Client::new(stream)?);
         poller.add(&client, Token::Client(self.port))?;
         tracing::info!("{}: Ethernet connected", self.name);
         self.client = Some(client);

@@ -21,7 +21,8 @@ impl Inventory {
         match (request.kind, request.ip) {
             (AdapterKind::Vm, None) => Ok(None),
             (AdapterKind::Vm, Some(_)) => Err(Refusal::guests_own_address()),
-            (AdapterKind::Process, Some(ip)) => {
+            (AdapterKind::Tap, None) => Ok(None),
+            (AdapterKind::Process | AdapterKind::Tap, Some(ip)) => {
                 if !is_usable(ip) {
                     return Err(Refusal::unusable_address(ip));
                 }

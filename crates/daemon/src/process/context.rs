@@ -4,14 +4,15 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::message::AsyncEvent;
 use vrdma_verbs::object::QpId;
 use zerocopy::IntoBytes;
 
+use super::account::{Account, UserCounts};
 use super::channel::{Channel, Pipe};
-use super::limits::Usage;
 use super::slots::Slots;
 
 /// See the module.
@@ -21,21 +22,31 @@ pub(super) struct Context {
     pub(super) channels: Slots<Channel>,
     /// Which queue pair each bit of the doorbell page means.
     pub(super) bells: Vec<Option<QpId>>,
-    pub(super) usage: Usage,
+    pub(super) account: Account,
+    /// Who it is, if it can be seen from here.
+    pub(super) pid: Option<Pid>,
     events: Pipe,
+}
+
+/// What is known of a client when it opens the adapter.
+pub(super) struct Joining {
+    pub(super) memory: Arc<ClientMemory>,
+    pub(super) counts: UserCounts,
+    pub(super) pid: Option<Pid>,
 }
 
 impl Context {
     /// A context without objects, and the read end of its events for the client.
-    pub(super) fn new(memory: Arc<ClientMemory>) -> Result<(Self, OwnedFd), Errno> {
+    pub(super) fn new(joining: Joining) -> Result<(Self, OwnedFd), Errno> {
         let (events, read) = Pipe::new()?;
         let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
         let context = Self {
-            memory,
+            memory: joining.memory,
             doorbells,
             channels: Slots::new(),
             bells: Vec::new(),
-            usage: Usage::default(),
+            account: Account::new(joining.counts),
+            pid: joining.pid,
             events,
         };
         Ok((context, read))

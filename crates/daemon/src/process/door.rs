@@ -4,8 +4,8 @@
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
 //! ```
 
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -21,14 +21,16 @@ use vrdma_verbs::object::Owner;
 
 use super::Process;
 use super::client::Client;
+use super::context::Joining;
 use super::requests::serve;
 use super::slots::Slots;
+use super::users::{Users, is_ours};
 
 /// Connections of all clients together: each costs some ten descriptors.
 const CONNECTIONS: u32 = 4096;
 
-/// Users that are remembered without a client of theirs.
-const TENANTS_MAX: usize = 256;
+/// Connections of one user: the others shall find room.
+const CONNECTIONS_A_USER: usize = 3072;
 
 /// Requests that one client is served before the others have their turn.
 const REQUESTS_A_TURN: usize = 16;
@@ -54,7 +56,7 @@ pub(crate) enum Visit {
 pub(crate) struct Door {
     listener: OwnedFd,
     clients: Slots<Client>,
-    tenants: Tenants,
+    users: Users,
 }
 
 /// How the door finds adapters of processes, in the order of their names' ports.
@@ -71,7 +73,7 @@ impl Door {
         Self {
             listener,
             clients: Slots::new(),
-            tenants: Tenants::default(),
+            users: Users::default(),
         }
     }
 
@@ -89,6 +91,10 @@ impl Door {
             return Ok(None);
         }
         let peer = daemon::peer(socket.as_fd())?;
+        let of_user = |(_, client): &(u32, &Client)| client.peer.uid == peer.uid;
+        if self.clients.iter().filter(of_user).count() >= CONNECTIONS_A_USER {
+            return Ok(None);
+        }
         self.clients.put(
             number,
             Client {
@@ -105,6 +111,12 @@ impl Door {
         Some(self.clients.get(visitor.0)?.as_fd())
     }
 
+    /// The adapter that the visitor has open.
+    pub(crate) fn opened(&self, visitor: Visitor) -> Option<PortId> {
+        let (port, _) = self.clients.get(visitor.0)?.open?;
+        Some(port)
+    }
+
     /// Serves what the visitor sent.
     pub(crate) fn visit(
         &mut self,
@@ -117,7 +129,7 @@ impl Door {
         };
         let was_open = client.open.is_some();
         for _ in 0..REQUESTS_A_TURN {
-            match converse(client, &mut self.tenants, adapters, now) {
+            match converse(client, &mut self.users, adapters, now) {
                 Ok(Talk::Answered) => {}
                 Ok(Talk::Silence) => break,
                 Ok(Talk::Greeting(greeting)) => return self.hand_on(visitor, greeting),
@@ -174,7 +186,7 @@ enum Talk {
 /// Serves one request.
 fn converse(
     client: &mut Client,
-    tenants: &mut Tenants,
+    users: &mut Users,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Talk, Errno> {
@@ -184,13 +196,13 @@ fn converse(
     if request.code() == Greet::CODE && client.open.is_none() {
         return Ok(Talk::Greeting(Box::new(request)));
     }
-    let answer = answer((client, tenants), &mut request, adapters, now);
+    let answer = answer((client, users), &mut request, adapters, now);
     daemon::send_answer(client.as_fd(), request.code(), answer)?;
     Ok(Talk::Answered)
 }
 
 fn answer(
-    (client, tenants): (&mut Client, &mut Tenants),
+    (client, users): (&mut Client, &mut Users),
     request: &mut Request,
     adapters: &mut impl Adapters,
     now: Time,
@@ -206,7 +218,7 @@ fn answer(
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            let (port, owner, answer) = greet(&client.peer, tenants, request, adapters)?;
+            let (port, owner, answer) = greet(&client.peer, users, request, adapters)?;
             client.open = Some((port, owner));
             Ok(answer)
         }
@@ -223,7 +235,7 @@ fn answer(
 /// Opens an adapter.
 fn greet(
     peer: &Peer,
-    tenants: &mut Tenants,
+    users: &mut Users,
     request: &mut Request,
     adapters: &mut impl Adapters,
 ) -> Result<(PortId, Owner, Answer), Errno> {
@@ -233,9 +245,14 @@ fn greet(
     }
     let port = chosen(&hello, adapters)?;
     let memory = request.take_fds().into_iter().next().ok_or(Errno::INVAL)?;
-    let memory = client_memory(peer, &hello, memory, tenants)?;
+    let user = users.of(peer.uid);
+    let joining = Joining {
+        memory: Arc::new(client_memory(peer, &hello, memory, user.tenant.clone())?),
+        counts: Rc::clone(&user.counts),
+        pid: peer.pid,
+    };
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
-    let (owner, fds) = process.open(Arc::new(memory))?;
+    let (owner, fds) = process.open(joining)?;
     let body = HelloReply {
         version: VERSION,
         page_bytes: PAGE_BYTES as u32,
@@ -266,34 +283,15 @@ fn client_memory(
     peer: &Peer,
     hello: &Hello,
     memory: OwnedFd,
-    tenants: &mut Tenants,
+    tenant: Option<Arc<Tenant>>,
 ) -> Result<ClientMemory, Errno> {
     let said = (hello.nonce_address, hello.nonce);
-    // A process of our own user could stop us anyway; others get a thread to wait for their pages.
-    let is_ours = peer.uid == rustix::process::geteuid().as_raw();
-    let tenant = (!is_ours).then(|| tenants.of(peer.uid));
     let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
         tracing::warn!(uid = peer.uid, "a process was refused: {error}");
         Errno::INVAL
     })?;
-    if let Some(pid) = peer.pid.filter(|_| is_ours) {
+    if let Some(pid) = peer.pid.filter(|_| is_ours(peer.uid)) {
         memory.trust(pid, said.0, said.1);
     }
     Ok(memory)
-}
-
-/// Users other than ours that have had a client, with what they cost.
-#[derive(Default)]
-struct Tenants {
-    by_uid: BTreeMap<u32, Arc<Tenant>>,
-}
-
-impl Tenants {
-    fn of(&mut self, uid: u32) -> Arc<Tenant> {
-        if self.by_uid.len() >= TENANTS_MAX {
-            self.by_uid
-                .retain(|_, tenant| Arc::strong_count(tenant) > 1);
-        }
-        Arc::clone(self.by_uid.entry(uid).or_default())
-    }
 }

@@ -1,8 +1,10 @@
-//! How much an adapter of processes, and one client of it, may take.
+//! How much an adapter of processes, one client and one user may take.
 
 use vrdma_provider::QUEUES_MAX;
 use vrdma_verbs::object::Limits;
 use vrdma_wire::Mtu;
+
+use super::account::Kind;
 
 /// Longest message.
 pub(super) const MESSAGE_BYTES: u32 = 1 << 30;
@@ -44,18 +46,28 @@ pub(super) const QPS: u32 = QUEUES_MAX;
 pub(super) const SRQS: u32 = 1024;
 /// Completion channels of one client: a descriptor of ours each.
 pub(super) const CHANNELS: u32 = 256;
+/// Regions of one client that are mapped files, each a mapping of ours; more are reached by their
+/// addresses, which is slower.
+const FILES: u32 = 1024;
 /// Bytes of ring memory of one client, which is charged to the daemon.
-pub(super) const RING_BYTES: u64 = 1 << 30;
+const RING_BYTES: u64 = 1 << 30;
 
-/// What one client has.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Usage {
-    pub(super) pds: u32,
-    pub(super) mrs: u32,
-    pub(super) cqs: u32,
-    pub(super) qps: u32,
-    pub(super) srqs: u32,
-    pub(super) ring_bytes: u64,
+/// How many clients' worth of objects one user may have. A process has 65530 mappings at most, unless
+/// the machine is told otherwise: two for a queue pair, one each for the other queues and for files.
+const CLIENTS_WORTH: u64 = 4;
+
+/// How much of a kind one client may have, and all clients of its user together.
+pub(super) fn most(kind: Kind) -> (u64, u64) {
+    let client = match kind {
+        Kind::Pd => PDS.into(),
+        Kind::Mr => MRS.into(),
+        Kind::File => FILES.into(),
+        Kind::Cq => CQS.into(),
+        Kind::Qp => QPS.into(),
+        Kind::Srq => SRQS.into(),
+        Kind::RingBytes => RING_BYTES,
+    };
+    (client, client * CLIENTS_WORTH)
 }
 
 /// Whether one more fits.

@@ -13,6 +13,7 @@
 //! A failed ring fails its own objects; a client that breaks the protocol loses its connection, and
 //! with it all its objects.
 
+mod account;
 mod channel;
 mod client;
 pub(crate) mod cm;
@@ -28,10 +29,12 @@ mod sending;
 mod settle;
 mod slots;
 mod socket;
+mod users;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use rustix::process::Pid;
 use vrdma_memory::{Region, Space};
 use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_pvrdma::GidChange;
@@ -140,9 +143,17 @@ impl Process {
         self.hca.set_port_mtu(mtu);
     }
 
-    /// Clients that have it open.
+    /// Contexts of clients that have it open.
     pub(crate) fn clients(&self) -> u32 {
         self.contexts.iter().count() as u32
+    }
+
+    /// Processes that these are of; one that cannot be told from here counts for each of its contexts.
+    pub(crate) fn processes(&self) -> u32 {
+        let pids = || self.contexts.iter().map(|(_, context)| context.pid);
+        let unseen = pids().filter(Option::is_none).count();
+        let seen: BTreeSet<_> = pids().flatten().map(Pid::as_raw_nonzero).collect();
+        (unseen + seen.len()) as u32
     }
 
     /// What a library is told of it.

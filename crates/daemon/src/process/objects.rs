@@ -8,6 +8,8 @@ use vrdma_wire::{Lkey, Qpn};
 /// A memory region.
 pub(super) struct Mr {
     pub(super) owner: Owner,
+    /// A file that is mapped here.
+    pub(super) is_file: bool,
 }
 
 /// A completion queue.

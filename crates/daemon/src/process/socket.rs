@@ -63,5 +63,16 @@ mod tests {
         assert_eq!(paths::PROCESS_SOCKET_FILE, socket::SOCKET_FILE);
         assert_eq!(paths::PROCESS_SOCKET_VARIABLE, socket::SOCKET_VARIABLE);
         assert_eq!(paths::ADAPTER_VARIABLE, socket::ADAPTER_VARIABLE);
+        let folder = tempfile::tempdir().unwrap();
+        let same = |named, xdg| {
+            let path = socket::path(named, xdg);
+            assert_eq!(paths::process_socket(named, xdg), path);
+        };
+        same(None, None);
+        same(Some(folder.path()), None);
+        same(None, Some(folder.path()));
+        std::fs::create_dir(folder.path().join("vrdma")).unwrap();
+        std::fs::write(folder.path().join("vrdma/process.sock"), "").unwrap();
+        same(None, Some(folder.path()));
     }
 }

@@ -69,6 +69,7 @@ impl Shard {
         Ok(match spec.kind {
             AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(spec, self.clock)?)),
             AdapterKind::Process => Adapter::Process(Box::new(Process::new(spec, fresh_seed())?)),
+            AdapterKind::Tap => anyhow::bail!("a TAP has no RDMA device"),
         })
     }
 

@@ -22,6 +22,7 @@ fn process_stats(process: &Process) -> RdmaStats {
     let gids = (0..hca.limits().gids).filter_map(|index| hca.gid(index as u8));
     RdmaStats {
         guest_connected: process.clients() > 0,
+        processes: Some(process.processes()),
         state: "active".to_owned(),
         driver_version: None,
         gids: gids.map(|gid| gid.to_string()).collect(),
@@ -35,6 +36,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
     let device = vm.snapshot();
     RdmaStats {
         guest_connected: vm.connection().is_some(),
+        processes: None,
         state: state_name(device.state).to_owned(),
         driver_version: device.driver_version,
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),

@@ -42,6 +42,11 @@ impl Shard {
     /// Serves what a process asked for.
     pub(super) fn attend(&mut self, visitor: Visitor) {
         let now = self.clock.now();
+        // What was posted before the request is under way before the request is served: a program that
+        // makes its CQ smaller is judged by what it has sent so far.
+        if let Some(port) = self.door.opened(visitor) {
+            self.serve(port.0 as usize, now);
+        }
         match self.door.visit(visitor, &mut self.adapters, now) {
             Visit::Stays => {}
             Visit::Opened(port, owner) => {

@@ -155,9 +155,13 @@ impl Client {
 
     /// A client of the daemon behind a socket.
     pub(crate) fn open_at(socket: &Path, number: u8) -> Self {
+        Self::open_with(socket, hello(number), own_memory(), number)
+    }
+
+    /// With memory that the hello describes.
+    pub(crate) fn open_with(socket: &Path, hello: Hello, memory: OwnedFd, number: u8) -> Self {
         let connection = Connection::open(socket).unwrap();
-        let memory = own_memory();
-        let answer = connection.call(&hello(number), &[memory.as_fd()]).unwrap();
+        let answer = connection.call(&hello, &[memory.as_fd()]).unwrap();
         let [page, wake, events] = <[OwnedFd; 3]>::try_from(answer.fds).unwrap();
         let ringer = Ringer::new(page.as_fd(), wake).unwrap();
         let pd = connection.call(&AllocPd {}, &[]).unwrap().body.pd;

@@ -1,7 +1,10 @@
 //! Processes and the shard: what works, and what a bad client can not do to others.
 
+mod child;
 mod client;
 mod hosts;
+mod memory;
+mod stopped;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -226,50 +229,6 @@ fn scribbled_slots_and_doorbells_fail_nobody_else() {
     (0..4096).for_each(|bit| a.ringer.ring(bit));
     let statuses = [bad.0.wait().status, bad.0.wait().status];
     assert!(statuses.iter().all(|status| *status != 0), "{statuses:?}");
-    assert_works(&a, &b, &mut good);
-}
-
-/// Address space that was mapped and is not any more.
-fn hole() -> u64 {
-    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-    // SAFETY: a fresh mapping, and nothing points into it when it goes.
-    unsafe {
-        let at = mmap_anonymous(
-            std::ptr::null_mut(),
-            1 << 16,
-            ProtFlags::READ,
-            MapFlags::PRIVATE,
-        );
-        let at = at.unwrap();
-        munmap(at, 1 << 16).unwrap();
-        at as u64
-    }
-}
-
-#[test]
-fn memory_that_went_away_fails_the_request_that_needs_it() {
-    let (_host, a, b) = two();
-    let (mut sending, mut writing, mut good) = (pair(&a, &b), pair(&a, &b), pair(&a, &b));
-    let at = hole();
-    let (ours, theirs) = (a.register(at, 1 << 16), b.register(at, 1 << 16));
-    let gone = |lkey| Buffer {
-        addr: at,
-        length: 20_000,
-        lkey,
-    };
-    let to = Memory::new(&b, 0, 20_000);
-    b.post_recv(&mut sending.1, 1, to.buffer());
-    a.post_send(&mut sending.0, send(1), gone(ours.lkey));
-    assert_eq!(sending.0.wait().status, LOC_PROT_ERR);
-    let from = Memory::new(&a, 1, 20_000);
-    let header = SendHeader {
-        remote_addr: at,
-        rkey: theirs.rkey,
-        ..write(1, &to)
-    };
-    a.post_send(&mut writing.0, header, from.buffer());
-    let status = writing.0.wait().status;
-    assert!(matches!(status, REM_ACCESS_ERR | REM_OP_ERR), "{status}");
     assert_works(&a, &b, &mut good);
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::*;
+use crate::CopyFault;
 use crate::{FileRegion, Memory, Region, Space};
 
 fn own_memory() -> OwnedFd {

@@ -77,4 +77,6 @@ codes! {
     AttachMcast = 25,
     /// [`DetachMcast`](super::DetachMcast)
     DetachMcast = 26,
+    /// [`ReregMr`](super::ReregMr)
+    ReregMr = 27,
 }

@@ -103,6 +103,22 @@ pub struct MrReply {
     pub rkey: u32,
 }
 
+/// Replaces all of a region; its keys stay. `EBUSY` while a window is bound to it; else errors as for
+/// [`RegMr`], and with any of them the region is as before.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct ReregMr {
+    /// What it shall be.
+    pub wanted: RegMr,
+    /// Handle.
+    pub mr: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+call!(ReregMr = ReregMr -> MrReply);
+
 /// When the reply is there, nothing reaches the region any more.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

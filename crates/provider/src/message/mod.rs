@@ -17,7 +17,7 @@ pub use code::{CM_CODES, Code};
 pub use device::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
 pub use memory::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, FileRange, MrReply, MwReply, PdReply, RegMr,
-    access,
+    ReregMr, access,
 };
 pub use qp::{
     AttachMcast, CreateQp, DestroyQp, DetachMcast, ModifyQp, QpAttributes, QpCapacity, QpReply,

@@ -60,12 +60,18 @@ impl Interface {
         Ok(kind == libc::ARPHRD_ETHER)
     }
 
-    fn ask(&self, socket: &Socket, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+    /// A structure for requests, with the name filled in.
+    pub(super) fn request(&self) -> libc::ifreq {
         // SAFETY: ifreq is plain numbers, for which zero is a value.
-        let mut question: libc::ifreq = unsafe { zeroed() };
-        for (to, from) in question.ifr_name.iter_mut().zip(self.name.to_bytes()) {
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.to_bytes()) {
             *to = *from as libc::c_char;
         }
+        request
+    }
+
+    fn ask(&self, socket: &Socket, request: libc::c_ulong) -> io::Result<libc::ifreq> {
+        let mut question = self.request();
         // SAFETY: the structure is whole, its name ends in a zero byte, and the requests of this
         // module write nothing but this structure.
         answer(unsafe { libc::ioctl(socket.fd(), request as _, &raw mut question) })?;

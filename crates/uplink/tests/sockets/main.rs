@@ -3,5 +3,6 @@
 mod kernel;
 mod namespace;
 mod raw;
+mod tap;
 mod tunnel;
 mod world;

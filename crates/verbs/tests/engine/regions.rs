@@ -99,6 +99,43 @@ fn both_keys_of_a_region_have_one_value_and_stale_ones_fail() {
 }
 
 #[test]
+fn a_region_gets_other_memory_under_its_keys() {
+    let mut pair = Pair::rc();
+    let mr = pair.b().register(64, ALL);
+    let node = pair.b();
+    let (id, pd) = (mr.keys.id, node.pd);
+    let region = node.memory.add(4096);
+    let again = || MrSpec {
+        access: ALL,
+        ..spec(MrKind::User, Some(region))
+    };
+    let empty = MrSpec {
+        length: 0,
+        ..again()
+    };
+    assert_eq!(
+        node.hca.reregister(id, pd, empty),
+        Err(Error::InvalidAttribute)
+    );
+    let keys = node.hca.reregister(id, pd, again()).unwrap();
+    assert_eq!((keys.lkey, keys.rkey), (mr.keys.lkey, mr.keys.rkey));
+    let target = Remote {
+        addr: again().start,
+        rkey: keys.rkey,
+    };
+    let data = pair.a().holding(&[7; 8]);
+    pair.a().send(1, SendOp::Write(target), &[data.sge()]);
+    pair.run();
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    assert_eq!(pair.b().bytes(&mr)[..8], [0; 8], "the old memory");
+    pair.b().hca.deregister(id).unwrap();
+    assert_eq!(
+        pair.b().hca.reregister(id, pd, again()),
+        Err(Error::InvalidHandle)
+    );
+}
+
+#[test]
 fn peers_never_reach_a_dma_region() {
     let mut pair = Pair::rc();
     let node = pair.b();

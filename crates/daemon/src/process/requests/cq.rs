@@ -13,6 +13,7 @@ use vrdma_provider::message::{
 use vrdma_verbs::object::CqId;
 
 use super::{Asker, Outcome, OutcomeWithFds, errno};
+use crate::process::account::Kind;
 use crate::process::channel::Channel;
 use crate::process::limits::{self, fits};
 use crate::process::objects::Cq;
@@ -55,12 +56,10 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     if request.entries == 0 {
         return Err(Errno::INVAL);
     }
-    fits(asker.usage()?.cqs, limits::CQS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+    asker.afford(Kind::Cq, 1u32)?;
     let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
-    asker.may_take(plan.bytes)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     if let Some(channel) = channel {
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
@@ -79,9 +78,8 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     };
     asker.process.cqs.put(id.0, cq);
     count_user(asker, channel, |users| *users += 1);
-    let usage = asker.usage()?;
-    usage.cqs += 1;
-    usage.ring_bytes += u64::from(plan.bytes);
+    asker.take(Kind::Cq, 1u32)?;
+    asker.take(Kind::RingBytes, plan.bytes)?;
     Ok((
         CqReply {
             cq: id.0,
@@ -108,7 +106,7 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
         return Err(Errno::INVAL);
     }
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
-    asker.may_take(plan.bytes)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
     if waiting > request.entries {
@@ -123,8 +121,8 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     fresh.arm(armed);
     cq.ring = fresh;
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
-    let usage = asker.usage()?;
-    usage.ring_bytes = usage.ring_bytes + u64::from(plan.bytes) - old;
+    asker.take(Kind::RingBytes, plan.bytes)?;
+    asker.give(Kind::RingBytes, old)?;
     Ok((
         CqReply {
             cq: request.cq,
@@ -152,8 +150,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
     if let Some(channel) = channel {
         channel.forget(cq.cookie);
     }
-    let usage = asker.usage()?;
-    usage.cqs -= 1;
-    usage.ring_bytes -= cq.bytes;
+    asker.give(Kind::Cq, 1u32)?;
+    asker.give(Kind::RingBytes, cq.bytes)?;
     Ok(Done {})
 }

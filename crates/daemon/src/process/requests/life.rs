@@ -1,27 +1,25 @@
 //! Opening and closing a context.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_memory::ClientMemory;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use crate::process::context::Context;
+use crate::process::context::{Context, Joining};
 use crate::process::{FIRST_OWNER, Process, limits};
 
 impl Process {
-    /// A context for a client with this memory, and the descriptors of the hello's reply.
+    /// A context for a client, and the descriptors of the hello's reply.
     pub(in crate::process) fn open(
         &mut self,
-        memory: Arc<ClientMemory>,
+        joining: Joining,
     ) -> Result<(Owner, Vec<OwnedFd>), Errno> {
         let number = self.contexts.vacant(FIRST_OWNER);
         if !limits::fits(number - FIRST_OWNER, limits::CLIENTS) {
             return Err(Errno::BUSY);
         }
-        let (context, events) = Context::new(memory)?;
+        let (context, events) = Context::new(joining)?;
         let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|_| Errno::MFILE);
         let fds = vec![
             copy(context.doorbells.page())?,

@@ -8,13 +8,13 @@ use rustix::io::Errno;
 use vrdma_memory::{ClientRegion, FileRegion, PAGE, Region};
 use vrdma_provider::message::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, Done, MrReply, MwReply, PdReply, RegMr,
-    access as bit,
+    ReregMr, access as bit,
 };
 use vrdma_verbs::attr::Access;
-use vrdma_verbs::object::{MrId, MrKind, MrSpec, MwId, PdId, WindowKind};
+use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
 
 use super::{Asker, Outcome, errno};
-use crate::process::limits::{self, fits};
+use crate::process::account::Kind;
 use crate::process::objects::Mr;
 
 /// File systems whose pages are there at once: a mapping of any other file could block the daemon.
@@ -27,11 +27,9 @@ const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
 pub(super) fn alloc_pd(asker: &mut Asker<'_>, _: AllocPd) -> Outcome<AllocPd> {
-    fits(asker.usage()?.pds, limits::PDS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+    asker.afford(Kind::Pd, 1u32)?;
     let pd = asker.process.hca.create_pd(asker.owner).map_err(errno)?;
-    asker.usage()?.pds += 1;
+    asker.take(Kind::Pd, 1u32)?;
     Ok(PdReply { pd: pd.0 })
 }
 
@@ -39,7 +37,7 @@ pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<D
     let pd = PdId(request.pd);
     asker.own(asker.process.hca.owner_of_pd(pd))?;
     asker.process.hca.destroy_pd(pd).map_err(errno)?;
-    asker.usage()?.pds -= 1;
+    asker.give(Kind::Pd, 1u32)?;
     Ok(Done {})
 }
 
@@ -48,21 +46,22 @@ pub(super) fn access(flags: u32) -> Result<Access, Errno> {
     Access::from_bits(flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL)).ok_or(Errno::INVAL)
 }
 
-pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>) -> Outcome<RegMr> {
-    let pd = PdId(request.pd);
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
-    fits(asker.usage()?.mrs, limits::MRS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+/// What the engine is told of a region, and whether it is a file that was mapped for it.
+fn spec(
+    asker: &mut Asker<'_>,
+    request: &RegMr,
+    fds: Vec<OwnedFd>,
+) -> Result<(MrSpec<Region>, bool), Errno> {
     let access = access(request.access)?;
     // Implicit on-demand registration is 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
-    let region = fds
-        .into_iter()
-        .next()
-        .and_then(|fd| file_region(&request, access, &fd))
-        .map_or_else(|| client_region(asker, &request), Ok)?;
+    let may_map = asker.account()?.has_room(Kind::File, 1);
+    let file = fds.into_iter().next().filter(|_| may_map);
+    let region = file
+        .and_then(|fd| file_region(request, access, &fd))
+        .map_or_else(|| client_region(asker, request), Ok)?;
+    let is_file = matches!(region, Region::File(_));
     let spec = MrSpec {
         kind: MrKind::User,
         start: request.iova,
@@ -70,14 +69,49 @@ pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>)
         access,
         region: Some(region),
     };
-    let keys = asker.process.hca.register(pd, spec).map_err(errno)?;
-    asker.process.mrs.put(keys.id.0, Mr { owner: asker.owner });
-    asker.usage()?.mrs += 1;
-    Ok(MrReply {
+    Ok((spec, is_file))
+}
+
+fn reply(keys: MrKeys) -> MrReply {
+    MrReply {
         mr: keys.id.0,
         lkey: keys.lkey.0,
         rkey: keys.rkey.0,
-    })
+    }
+}
+
+pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>) -> Outcome<RegMr> {
+    let pd = PdId(request.pd);
+    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    asker.afford(Kind::Mr, 1u32)?;
+    let (spec, is_file) = spec(asker, &request, fds)?;
+    let keys = asker.process.hca.register(pd, spec).map_err(errno)?;
+    let mr = Mr {
+        owner: asker.owner,
+        is_file,
+    };
+    asker.process.mrs.put(keys.id.0, mr);
+    asker.take(Kind::File, u32::from(is_file))?;
+    asker.take(Kind::Mr, 1u32)?;
+    Ok(reply(keys))
+}
+
+pub(super) fn reregister(
+    asker: &mut Asker<'_>,
+    request: ReregMr,
+    fds: Vec<OwnedFd>,
+) -> Outcome<ReregMr> {
+    let (id, pd) = (MrId(request.mr), PdId(request.wanted.pd));
+    let mr = asker.process.mrs.get(request.mr);
+    asker.own(mr.map(|mr| mr.owner))?;
+    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    let (spec, is_file) = spec(asker, &request.wanted, fds)?;
+    let keys = asker.process.hca.reregister(id, pd, spec).map_err(errno)?;
+    let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
+    let was_file = std::mem::replace(&mut mr.is_file, is_file);
+    asker.take(Kind::File, u32::from(is_file))?;
+    asker.give(Kind::File, u32::from(was_file))?;
+    Ok(reply(keys))
 }
 
 /// The file behind the region, if it is one that can be mapped without harm.
@@ -107,24 +141,23 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
         .hca
         .deregister(MrId(request.mr))
         .map_err(errno)?;
-    let _ = asker.process.mrs.take(request.mr);
-    asker.usage()?.mrs -= 1;
+    let mr = asker.process.mrs.take(request.mr);
+    asker.give(Kind::File, u32::from(mr.is_some_and(|mr| mr.is_file)))?;
+    asker.give(Kind::Mr, 1u32)?;
     Ok(Done {})
 }
 
 pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<AllocMw> {
     let pd = PdId(request.pd);
     asker.own(asker.process.hca.owner_of_pd(pd))?;
-    fits(asker.usage()?.mrs, limits::MRS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+    asker.afford(Kind::Mr, 1u32)?;
     let kind = match request.mw_type {
         1 => WindowKind::One,
         2 => WindowKind::Two,
         _ => return Err(Errno::INVAL),
     };
     let keys = asker.process.hca.alloc_mw(pd, kind).map_err(errno)?;
-    asker.usage()?.mrs += 1;
+    asker.take(Kind::Mr, 1u32)?;
     Ok(MwReply {
         mw: keys.id.0,
         rkey: keys.rkey.0,
@@ -135,6 +168,6 @@ pub(super) fn dealloc_mw(asker: &mut Asker<'_>, request: DeallocMw) -> Outcome<D
     let mw = MwId(request.mw);
     asker.own(asker.process.hca.owner_of_mw(mw))?;
     asker.process.hca.free_mw(mw).map_err(errno)?;
-    asker.usage()?.mrs -= 1;
+    asker.give(Kind::Mr, 1u32)?;
     Ok(Done {})
 }

@@ -17,6 +17,7 @@ use vrdma_verbs::Error;
 use vrdma_verbs::object::Owner;
 
 use super::Process;
+use super::account::{Account, Kind};
 
 /// What a handler answers.
 type Outcome<T> = Result<<T as Call>::Reply, Errno>;
@@ -50,6 +51,12 @@ pub(super) fn serve(
             let fds = request.take_fds();
             plain(asker, request, |asker, body| {
                 memory::register(asker, body, fds)
+            })
+        }
+        Code::ReregMr => {
+            let fds = request.take_fds();
+            plain(asker, request, |asker, body| {
+                memory::reregister(asker, body, fds)
             })
         }
         Code::DeregMr => plain(asker, request, memory::deregister),
@@ -99,17 +106,25 @@ impl Asker<'_> {
             .ok_or(Errno::NOENT)
     }
 
-    /// What the asker has so far.
-    fn usage(&mut self) -> Result<&mut super::limits::Usage, Errno> {
+    fn account(&mut self) -> Result<&mut Account, Errno> {
         let context = self.process.context(self.owner);
-        Ok(&mut context.ok_or(Errno::NOENT)?.usage)
+        Ok(&mut context.ok_or(Errno::NOENT)?.account)
     }
 
-    /// Whether that much more ring memory is allowed.
-    fn may_take(&mut self, bytes: u32) -> Result<(), Errno> {
-        let usage = self.usage()?;
-        let fits = usage.ring_bytes + u64::from(bytes) <= super::limits::RING_BYTES;
+    /// Refuses what is beyond a quota.
+    fn afford(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
+        let fits = self.account()?.has_room(kind, count.into());
         fits.then_some(()).ok_or(Errno::NOMEM)
+    }
+
+    fn take(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
+        self.account()?.take(kind, count.into());
+        Ok(())
+    }
+
+    fn give(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
+        self.account()?.give(kind, count.into());
+        Ok(())
     }
 }
 

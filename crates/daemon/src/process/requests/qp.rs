@@ -16,17 +16,15 @@ use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec
 use vrdma_wire::{Gid, Qpn};
 
 use super::{Asker, Outcome, OutcomeWithFds, errno, qp_attributes};
-use crate::process::limits::{self, fits};
+use crate::process::account::Kind;
 use crate::process::objects::Qp;
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
     asker.own(asker.process.hca.owner_of_pd(spec.pd))?;
-    fits(asker.usage()?.qps, limits::QPS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+    asker.afford(Kind::Qp, 1u32)?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
-    asker.may_take(plan.bytes)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
     let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let data = register_data(asker, spec.pd, &plan, &fd)?;
     let created = asker.process.hca.create_qp(spec).map_err(errno);
@@ -42,8 +40,8 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     asker.process.qps.put(id.0, qp);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let doorbell = context.take_bell(id);
-    context.usage.qps += 1;
-    context.usage.ring_bytes += u64::from(plan.bytes);
+    context.account.take(Kind::Qp, 1);
+    context.account.take(Kind::RingBytes, plan.bytes.into());
     let reply = QpReply {
         qp: id.0,
         qp_num: qpn.get(),
@@ -169,8 +167,8 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     forget_data(asker, qp.data.0);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.drop_bell(id);
-    context.usage.qps -= 1;
-    context.usage.ring_bytes -= qp.bytes;
+    context.account.give(Kind::Qp, 1);
+    context.account.give(Kind::RingBytes, qp.bytes);
     Ok(Done {})
 }
 

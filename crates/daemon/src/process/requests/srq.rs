@@ -11,20 +11,18 @@ use vrdma_provider::message::{
 use vrdma_verbs::object::{PdId, SrqId};
 
 use super::{Asker, Outcome, OutcomeWithFds, errno};
-use crate::process::limits::{self, fits};
+use crate::process::account::Kind;
 use crate::process::objects::Srq;
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
     let pd = PdId(request.pd);
     asker.own(asker.process.hca.owner_of_pd(pd))?;
-    fits(asker.usage()?.srqs, limits::SRQS)
-        .then_some(())
-        .ok_or(Errno::NOMEM)?;
+    asker.afford(Kind::Srq, 1u32)?;
     let plan = SrqPlan::new(request.max_wr, request.max_sge).ok_or(Errno::INVAL)?;
     if request.limit > plan.ring.slots {
         return Err(Errno::INVAL);
     }
-    asker.may_take(plan.bytes)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
     let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let id = asker
         .process
@@ -41,9 +39,8 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
         dead: false,
     };
     asker.process.srqs.put(id.0, srq);
-    let usage = asker.usage()?;
-    usage.srqs += 1;
-    usage.ring_bytes += u64::from(plan.bytes);
+    asker.take(Kind::Srq, 1u32)?;
+    asker.take(Kind::RingBytes, plan.bytes)?;
     let reply = SrqReply {
         srq: id.0,
         bytes: plan.bytes,
@@ -103,8 +100,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
         .srqs
         .take(request.srq)
         .map_or(0, |srq| srq.bytes);
-    let usage = asker.usage()?;
-    usage.srqs -= 1;
-    usage.ring_bytes -= bytes;
+    asker.give(Kind::Srq, 1u32)?;
+    asker.give(Kind::RingBytes, bytes)?;
     Ok(Done {})
 }

@@ -1,0 +1,112 @@
+//! What a client has taken, and all clients of its user together: quotas hold for both.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::limits;
+
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Protection domains.
+    Pd,
+    /// Memory regions and windows.
+    Mr,
+    /// Regions among them that are files which the daemon has mapped.
+    File,
+    /// Completion queues.
+    Cq,
+    /// Queue pairs.
+    Qp,
+    /// Shared receive queues.
+    Srq,
+    /// Bytes of ring memory.
+    RingBytes,
+}
+
+const KINDS: usize = Kind::RingBytes as usize + 1;
+
+/// By [`Kind`].
+type Counts = [u64; KINDS];
+
+/// What all clients of one user have.
+pub(super) type UserCounts = Rc<Cell<Counts>>;
+
+/// What one client has. Its end gives everything back.
+#[derive(Debug)]
+pub(super) struct Account {
+    own: Counts,
+    user: UserCounts,
+}
+
+impl Account {
+    /// Of a client without objects.
+    pub(super) fn new(user: UserCounts) -> Self {
+        Self {
+            own: Counts::default(),
+            user,
+        }
+    }
+
+    /// Whether so much more is allowed.
+    pub(super) fn has_room(&self, kind: Kind, count: u64) -> bool {
+        let (client, user) = limits::most(kind);
+        let fits = |used: &Counts, most: u64| count <= most.saturating_sub(used[kind as usize]);
+        fits(&self.own, client) && fits(&self.user.get(), user)
+    }
+
+    pub(super) fn take(&mut self, kind: Kind, count: u64) {
+        self.own[kind as usize] += count;
+        let mut all = self.user.get();
+        all[kind as usize] += count;
+        self.user.set(all);
+    }
+
+    /// Gives back what was taken before.
+    pub(super) fn give(&mut self, kind: Kind, count: u64) {
+        self.own[kind as usize] -= count;
+        let mut all = self.user.get();
+        all[kind as usize] -= count;
+        self.user.set(all);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut all = self.user.get();
+        all.iter_mut()
+            .zip(self.own)
+            .for_each(|(all, own)| *all -= own);
+        self.user.set(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_less_than_its_clients_could_have() {
+        let user = UserCounts::default();
+        let (each, all) = limits::most(Kind::Pd);
+        let mut clients = Vec::new();
+        let mut taken = 0;
+        while taken < all {
+            let mut client = Account::new(Rc::clone(&user));
+            while client.has_room(Kind::Pd, 1) {
+                client.take(Kind::Pd, 1);
+                taken += 1;
+            }
+            assert!(client.own[Kind::Pd as usize] <= each);
+            clients.push(client);
+        }
+        assert_eq!(taken, all);
+        let mut last = Account::new(user);
+        assert!(!last.has_room(Kind::Pd, 1) && last.has_room(Kind::Qp, 1));
+        clients.pop();
+        assert!(last.has_room(Kind::Pd, 1), "the end of a client gives back");
+        last.take(Kind::RingBytes, 100);
+        last.give(Kind::RingBytes, 60);
+        assert_eq!(last.user.get()[Kind::RingBytes as usize], 40);
+    }
+}

@@ -1,0 +1,134 @@
+//! Another process: this test program once more, in one of the parts below.
+//!
+//! ```text
+//!   test ── starts ──► child ── one line: what the test has to know ──► test
+//!        ── a line, or the end of its input ──► child goes on, or ends
+//! ```
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::stopped;
+
+/// Which part a child plays.
+const PART: &str = "VRDMA_TEST_PART";
+/// Where it finds the daemon.
+const SOCKET: &str = "VRDMA_TEST_SOCKET";
+/// Begins the lines that are meant for the test: its harness writes lines too.
+const MARK: &str = "child: ";
+
+/// Ends with its owner.
+pub(crate) struct Child {
+    process: std::process::Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Child {
+    pub(crate) fn start(part: &str, socket: &Path) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "child::plays_its_part",
+                "--ignored",
+                "--nocapture",
+            ])
+            .env(PART, part)
+            .env(SOCKET, socket)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            input: process.stdin.take(),
+            output: BufReader::new(process.stdout.take().unwrap()),
+            process,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// The next line for the test, as numbers.
+    pub(crate) fn numbers(&mut self) -> Vec<u64> {
+        let mut line = String::new();
+        while !line.contains(MARK) {
+            line.clear();
+            assert_ne!(
+                self.output.read_line(&mut line).unwrap(),
+                0,
+                "the child ended"
+            );
+        }
+        let (_, said) = line.split_once(MARK).unwrap();
+        said.split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect()
+    }
+
+    pub(crate) fn tell(&mut self, number: u64) {
+        writeln!(self.input.as_mut().unwrap(), "{number}").unwrap();
+    }
+
+    /// Returns once it stands still.
+    pub(crate) fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let status = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
+        assert!(status.unwrap().1.stopped(), "it ended instead");
+    }
+
+    pub(crate) fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).unwrap();
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Says something to the test.
+pub(crate) fn say(numbers: &[u64]) {
+    let words: Vec<_> = numbers.iter().map(u64::to_string).collect();
+    println!("\n{MARK}{}", words.join(" "));
+}
+
+/// What the test says next; `None` when it has nothing more to say.
+pub(crate) fn listen() -> Option<u64> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    line.trim().parse().ok()
+}
+
+#[test]
+#[ignore = "a part of other tests, which start it"]
+fn plays_its_part() {
+    let Ok(part) = std::env::var(PART) else {
+        return;
+    };
+    let socket = PathBuf::from(std::env::var_os(SOCKET).unwrap());
+    match part.as_str() {
+        "memory" => lends_its_memory(),
+        "traffic" => stopped::keeps_busy(&socket),
+        other => panic!("no such part: {other}"),
+    }
+}
+
+/// Tells where a number and a buffer are, and waits.
+fn lends_its_memory() {
+    let number = Box::new(0x1234_5678u64);
+    let buffer = vec![7u8; 1 << 16];
+    say(&[
+        (&raw const *number) as u64,
+        *number,
+        buffer.as_ptr() as u64,
+        buffer.len() as u64,
+    ]);
+    assert_eq!(listen(), None);
+}

@@ -1,0 +1,279 @@
+//! Registered memory that is a shared mapping of a file in memory, and a descriptor of that file for
+//! the daemon, which maps it too and then copies without asking the kernel.
+//!
+//! ```text
+//!   pagemap: the first page is of a file ──► maps: one file, shared, without a hole
+//!        │ no                                   │ its device and inode
+//!        ▼                                      ▼
+//!   nothing to send              a descriptor of ours for it, map_files, or its path
+//! ```
+//!
+//! The region then names the file's bytes, as pinned pages do with an adapter: if the program puts
+//! another mapping at its address, peers go on to reach the file. Other memory is reached by its
+//! address, whatever is there by then.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use vrdma_provider::message::FileRange;
+
+use crate::region::page_size;
+
+/// `f_type` of the file systems whose pages are there at once (linux/magic.h); the daemon takes no
+/// others.
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];
+
+/// The page is of a file, or of shared memory without a name (Documentation/admin-guide/mm/pagemap.rst).
+const FILE_PAGE: u64 = 1 << 61;
+
+/// Granularity of [`FileRange`].
+const RANGE_PAGE: u64 = 4096;
+
+/// The file behind a range, and where in it the range's first page is.
+pub(crate) struct SharedFile {
+    fd: OwnedFd,
+    range: FileRange,
+}
+
+impl SharedFile {
+    /// `None` for all other memory, and for files that this process has no way to open again.
+    pub(crate) fn find(address: u64, length: u64, write: bool) -> Option<Self> {
+        if length == 0 || !is_of_file(address)? {
+            return None;
+        }
+        let maps = fs::read_to_string("/proc/self/maps").ok()?;
+        let start = address & !(RANGE_PAGE - 1);
+        let end = address
+            .checked_add(length)?
+            .checked_next_multiple_of(RANGE_PAGE)?;
+        let extent = Extent::find(&maps, start, end)?;
+        let fd = extent.open(write)?;
+        let range = FileRange {
+            offset: extent.offset,
+            length: end - start,
+        };
+        Some(Self { fd, range })
+    }
+
+    pub(crate) fn range(&self) -> FileRange {
+        self.range
+    }
+}
+
+impl AsFd for SharedFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// One read tells most memory from files; the list of mappings may have thousands of lines.
+fn is_of_file(address: u64) -> Option<bool> {
+    let pagemap = File::open("/proc/self/pagemap").ok()?;
+    let mut entry = [0; 8];
+    let at = address / page_size() * size_of::<u64>() as u64;
+    pagemap.read_exact_at(&mut entry, at).ok()?;
+    Some(u64::from_ne_bytes(entry) & FILE_PAGE != 0)
+}
+
+/// A stretch of one file that is mapped shared, perhaps by several mappings side by side.
+#[derive(PartialEq, Eq, Debug)]
+struct Extent<'a> {
+    /// Where the stretch begins in the file.
+    offset: u64,
+    /// Major and minor number, as the list of mappings and [`MetadataExt::dev`] have them.
+    device: (u32, u32),
+    inode: u64,
+    /// The first mapping as `map_files` names it.
+    first: &'a str,
+    path: &'a str,
+}
+
+/// A line of the list of mappings.
+struct Mapping<'a> {
+    range: &'a str,
+    from: u64,
+    to: u64,
+    is_shared: bool,
+    offset: u64,
+    device: (u32, u32),
+    inode: u64,
+    path: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let range = words.next()?;
+        let (from, to) = range.split_once('-')?;
+        let is_shared = words.next()?.as_bytes().get(3) == Some(&b's');
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        let offset = hex(words.next()?)?;
+        let (major, minor) = words.next()?.split_once(':')?;
+        let number = |text| u32::from_str_radix(text, 16).ok();
+        Some(Self {
+            range,
+            from: hex(from)?,
+            to: hex(to)?,
+            is_shared,
+            offset,
+            device: (number(major)?, number(minor)?),
+            inode: words.next()?.parse().ok()?,
+            path: words.next().unwrap_or_default().trim_start(),
+        })
+    }
+}
+
+impl<'a> Extent<'a> {
+    /// The file that mappings (lines in ascending order) have from `start` to `end` without a hole.
+    fn find(maps: &'a str, start: u64, end: u64) -> Option<Self> {
+        let mappings = maps.lines().filter_map(Mapping::parse);
+        let mut mappings = mappings.skip_while(|mapping| mapping.to <= start);
+        let first = mappings.next().filter(|mapping| mapping.from <= start)?;
+        let extent = Self {
+            offset: first.offset.checked_add(start - first.from)?,
+            device: first.device,
+            inode: first.inode,
+            first: first.range,
+            path: first.path,
+        };
+        let mut reached = first.to;
+        if !first.is_shared || first.inode == 0 {
+            return None;
+        }
+        while reached < end {
+            let next = mappings.next()?;
+            let goes_on = next.from == reached
+                && next.is_shared
+                && (next.device, next.inode) == (extent.device, extent.inode)
+                && next.offset == extent.offset.checked_add(reached - start)?;
+            reached = goes_on.then_some(next.to)?;
+        }
+        Some(extent)
+    }
+
+    /// A descriptor of the file, with the right to write it if that is wanted.
+    fn open(&self, write: bool) -> Option<OwnedFd> {
+        let first = format!("/proc/self/map_files/{}", self.first);
+        // The second only for privileged programs; the third for files that have kept their names.
+        let named = [first.as_str(), self.path].into_iter();
+        let opened = named.filter_map(|path| again(path, write));
+        own_descriptors(write)
+            .chain(opened)
+            .find(|fd| self.is(fd))
+            .map(OwnedFd::from)
+    }
+
+    fn is(&self, file: &File) -> bool {
+        let same = |status: fs::Metadata| {
+            let device = (libc::major(status.dev()), libc::minor(status.dev()));
+            device == self.device && status.ino() == self.inode
+        };
+        file.metadata().is_ok_and(same) && is_in_memory(file)
+    }
+}
+
+/// The files of this process: opened again by their links, since the descriptors themselves may be
+/// closed by other threads at any moment.
+fn own_descriptors(write: bool) -> impl Iterator<Item = File> {
+    let entries = fs::read_dir("/proc/self/fd")
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries.filter_map(move |entry| again_if_file(&entry.path(), write))
+}
+
+/// Opens only what a look at the link shows to be a file: opening a pipe or a device does things.
+fn again_if_file(link: &std::path::Path, write: bool) -> Option<File> {
+    let is_file = fs::metadata(link).is_ok_and(|status| status.is_file());
+    is_file.then(|| again(link.to_str()?, write))?
+}
+
+fn again(path: &str, write: bool) -> Option<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(write).open(path).ok()
+}
+
+fn is_in_memory(file: &File) -> bool {
+    use std::os::fd::AsRawFd;
+    // SAFETY: all zero is a valid value of this plain structure.
+    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: an open descriptor and a place for the answer.
+    let failed = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut system) };
+    failed == 0 && IN_MEMORY.contains(&(system.f_type as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsRawFd, FromRawFd};
+
+    use super::*;
+
+    const MAPS: &str = "\
+1000-3000 rw-s 00004000 00:1f 77                         /dev/shm/ring (deleted)
+3000-4000 r--s 00006000 00:1f 77                         /dev/shm/ring (deleted)
+5000-6000 rw-s 00008000 00:1f 77                         /dev/shm/ring (deleted)
+6000-7000 rw-p 00000000 00:00 0 
+7000-8000 rw-s 00000000 00:1f 78                         /dev/shm/other
+8000-9000 rw-s 00003000 00:1f 78                         /dev/shm/other
+";
+
+    #[test]
+    fn mappings_of_one_file_side_by_side_are_one_stretch() {
+        let found = Extent::find(MAPS, 0x2000, 0x4000).unwrap();
+        assert_eq!(
+            (found.offset, found.inode, found.device),
+            (0x5000, 77, (0, 0x1f))
+        );
+        assert_eq!(found.first, "1000-3000");
+        for (start, end) in [
+            (0x3000, 0x5000),
+            (0x0, 0x2000),
+            (0x6000, 0x7000),
+            (0x5000, 0x7000),
+            (0x7000, 0x9000),
+            (0x8000, 0xa000),
+        ] {
+            assert_eq!(Extent::find(MAPS, start, end), None, "{start:#x}");
+        }
+    }
+
+    /// A file in memory, and where it is mapped.
+    fn mapped(flags: i32) -> (File, u64) {
+        // SAFETY: a new descriptor, owned by nobody else, and a fresh mapping of it.
+        unsafe {
+            let file = File::from_raw_fd(libc::memfd_create(c"test".as_ptr(), 0));
+            file.set_len(0x4000).unwrap();
+            let (rights, fd) = (libc::PROT_READ | libc::PROT_WRITE, file.as_raw_fd());
+            let at = libc::mmap(core::ptr::null_mut(), 0x3000, rights, flags, fd, 0x1000);
+            assert_ne!(at, libc::MAP_FAILED);
+            // What registering does before it asks.
+            crate::region::populate(at as u64, 0x3000, true).unwrap();
+            (file, at as u64)
+        }
+    }
+
+    #[test]
+    fn a_shared_file_is_found_with_its_offset() {
+        let (file, at) = mapped(libc::MAP_SHARED);
+        let found = SharedFile::find(at + 0x1010, 0x1000, true).unwrap();
+        let range = found.range();
+        assert_eq!((range.offset, range.length), (0x2000, 0x2000));
+        file.write_all_at(b"here", 0x2010).unwrap();
+        let mut bytes = [0; 4];
+        File::from(found.fd)
+            .read_exact_at(&mut bytes, range.offset + 0x10)
+            .unwrap();
+        assert_eq!(&bytes, b"here");
+    }
+
+    #[test]
+    fn other_memory_has_no_file() {
+        let own = vec![1u8; 100_000];
+        assert!(SharedFile::find(own.as_ptr() as u64, 100_000, true).is_none());
+        let (_file, at) = mapped(libc::MAP_PRIVATE);
+        assert!(SharedFile::find(at, 0x1000, true).is_none());
+        let text = "of the program's file on a disk, or of the heap".as_ptr() as u64;
+        assert!(SharedFile::find(text, 8, false).is_none());
+    }
+}

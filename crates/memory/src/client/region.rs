@@ -1,0 +1,99 @@
+//! A registered stretch of a client's memory.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{BOUNCE, ClientMemory};
+use crate::copy::TAIL;
+use crate::{CopyFault, Fault};
+
+thread_local! {
+    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A registered stretch of a client's memory. One pointer: every unit on its way holds regions.
+#[derive(Clone, Debug)]
+pub struct ClientRegion(Arc<Placed>);
+
+#[derive(Debug)]
+struct Placed {
+    memory: Arc<ClientMemory>,
+    /// Where offset 0 is.
+    start: u64,
+}
+
+impl ClientRegion {
+    /// From `start` on.
+    pub fn new(memory: Arc<ClientMemory>, start: u64) -> Self {
+        Self(Arc::new(Placed { memory, start }))
+    }
+
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.memory, &other.0.memory) && self.0.start == other.0.start
+    }
+
+    fn at(&self, offset: u64) -> Result<u64, Fault> {
+        self.0.start.checked_add(offset).ok_or(Fault)
+    }
+
+    /// Reads into `to`, which is good for writes of `length` bytes.
+    pub(crate) fn read_raw(&self, offset: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
+        self.0.memory.read(self.at(offset)?, to, length)
+    }
+
+    /// Writes from `from`, which is good for reads of `length` bytes; the tail last.
+    pub(crate) fn write_raw(
+        &self,
+        offset: u64,
+        from: *const u8,
+        length: usize,
+    ) -> Result<(), Fault> {
+        let head = length.saturating_sub(TAIL as usize);
+        let at = self.at(offset)?;
+        self.0.memory.write(at, from, head)?;
+        let behind = at.checked_add(head as u64).ok_or(Fault)?;
+        self.0
+            .memory
+            .write(behind, from.wrapping_add(head), length - head)
+    }
+
+    /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
+    /// against other requests, and not against the client itself.
+    pub(crate) fn update(&self, offset: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
+        let at = self.at(offset)?;
+        at.is_multiple_of(size_of::<u64>() as u64)
+            .then_some(())
+            .ok_or(Fault)?;
+        let mut old = [0; 8];
+        self.0.memory.read(at, old.as_mut_ptr(), old.len())?;
+        let old = u64::from_le_bytes(old);
+        let new = update(old).to_le_bytes();
+        self.0.memory.write(at, new.as_ptr(), new.len())?;
+        Ok(old)
+    }
+
+    /// Copies from one client to another, or inside one.
+    pub(crate) fn copy_from(
+        &self,
+        to: u64,
+        source: &Self,
+        from: u64,
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        PIECE.with_borrow_mut(|piece| {
+            piece.resize(BOUNCE, 0);
+            let mut done = 0;
+            while done < length {
+                let count = (BOUNCE as u64).min(length - done) as usize;
+                let bytes = &mut piece[..count];
+                source
+                    .read_raw(from.saturating_add(done), bytes.as_mut_ptr(), count)
+                    .map_err(|Fault| CopyFault::Source)?;
+                self.write_raw(to.saturating_add(done), bytes.as_ptr(), count)
+                    .map_err(|Fault| CopyFault::Destination)?;
+                done += count as u64;
+            }
+            Ok(())
+        })
+    }
+}
