@@ -17,7 +17,7 @@ pub struct Ends {
 pub struct Side {
     /// Its number.
     pub qpn: Qpn,
-    /// First PSN that it will use.
+    /// First PSN that it expects: where the other side's send queue begins.
     pub psn: Psn,
     /// READs and atomics that it will answer at a time.
     pub responder_resources: u8,

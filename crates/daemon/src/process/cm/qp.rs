@@ -87,7 +87,8 @@ fn receive(identifier: &Identifier, remote: &Side) -> QpInit {
     let reliable = mask::DEST_RD_ATOMIC | mask::MIN_RNR;
     QpInit {
         dest_qp_num: remote.qpn.get(),
-        rq_psn: remote.psn.get(),
+        // Each side says where the other shall begin (Linux's server says something else than its client).
+        rq_psn: identifier.local.psn.get(),
         flow_label: identifier.link.flow_label.get(),
         dgid: identifier.route.dgid,
         sgid_index: identifier.route.sgid_index,
@@ -110,7 +111,7 @@ fn receive(identifier: &Identifier, remote: &Side) -> QpInit {
 fn send(identifier: &Identifier, remote: &Side) -> QpInit {
     let reliable = mask::TIMEOUT | mask::RETRIES | mask::RNR_RETRIES | mask::RD_ATOMIC;
     QpInit {
-        sq_psn: identifier.local.psn.get(),
+        sq_psn: remote.psn.get(),
         timeout: identifier.link.ack_timeout.get(),
         retry_count: identifier.link.retry_count.get(),
         rnr_retry: remote.rnr_retry.get(),
@@ -124,5 +125,25 @@ fn if_reliable(identifier: &Identifier, mask: u32) -> u32 {
         0
     } else {
         mask
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vrdma_provider::cm::space;
+    use vrdma_wire::Psn;
+
+    use super::*;
+
+    #[test]
+    fn each_side_begins_where_the_other_said() {
+        let mut identifier = Identifier::new(0, space::TCP, qp_type::RC);
+        identifier.local.psn = Psn::new(1);
+        let remote = Side {
+            psn: Psn::new(2),
+            ..Side::default()
+        };
+        assert_eq!(receive(&identifier, &remote).rq_psn, 1);
+        assert_eq!(send(&identifier, &remote).sq_psn, 2);
     }
 }
