@@ -36,6 +36,9 @@ pub struct RdmaStats {
     pub gids: Vec<String>,
     /// Live objects.
     pub objects: ObjectCounts,
+    /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
+    #[serde(default)]
+    pub listeners: u32,
     /// Traffic.
     pub counters: RdmaCounters,
     /// What is wrong with the guest's set-up: a sentence.

@@ -109,6 +109,7 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     ];
     let mut rows = who;
     rows.extend(more);
+    rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));
     rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
     rows
 }

@@ -31,9 +31,9 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A server that listens by `rdma_cm` gives no sign of it, and on a busy
-    /// host one that starts may sleep as long as one that waits. Its client is
-    /// then told that nobody offers the service: rejected for reason 8.
+    /// Some servers listen more than once before they are ready, and a server
+    /// that shows nothing is only guessed to be. Its client is then told that
+    /// nobody offers the service: rejected for reason 8.
     fn came_too_early(&self) -> bool {
         let words = self.client.stdout_text() + &self.client.stderr_text();
         let reason = words.contains("error 8") || words.contains("error: 8");

@@ -30,6 +30,7 @@ pub(crate) fn busy() -> AdapterStats {
                 qp: 5,
                 srq: 6,
             },
+            listeners: 1,
             counters: RdmaCounters {
                 tx_messages: 1000,
                 tx_bytes: 65_536_000,
@@ -78,6 +79,7 @@ fn one_adapter_in_full() {
     retries             3
     NAKs                1 sent, 2 received
     RDMA drops          malformed 1, unknown-qp 7
+    rdma_cm services    1
     Ethernet connected  yes
     Ethernet sent       12 frames, 1.0 KiB
     Ethernet received   10 frames, 1000 B

@@ -108,6 +108,7 @@ impl Shard {
         let snapshot = |adapter: &Adapter| {
             let port = adapter.spec().port;
             let mut rdma = stats(adapter);
+            rdma.listeners = self.calls.listeners(port);
             rdma.fault = rdma.fault.or_else(|| self.wires.fault(port, now));
             AdapterSnapshot { port, rdma }
         };

@@ -27,6 +27,7 @@ fn process_stats(process: &Process) -> RdmaStats {
         driver_version: None,
         gids: gids.map(|gid| gid.to_string()).collect(),
         objects: object_counts(&hca.counts(), process.clients()),
+        listeners: 0,
         counters: counters(hca.counters()),
         fault: None,
     }
@@ -41,6 +42,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
         driver_version: device.driver_version,
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
         objects: object_counts(&device.counts, device.contexts),
+        listeners: 0,
         counters: counters(&device.counters),
         fault: vm.fault().map(str::to_owned),
     }

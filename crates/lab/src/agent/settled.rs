@@ -1,9 +1,12 @@
 //! Whether a server in the guest is ready for its client.
 //!
-//! A program says nothing when it is ready, so its processes are watched: a
-//! listening TCP socket is the plain sign; a server that listens by rdma_cm has
-//! none, and is ready when all of its processes sleep and have used no more
-//! processor time for a while. A server that is gone needs no more waiting.
+//! A program says nothing when it is ready, so its processes are watched. That
+//! one of them listens, by TCP or by `rdma_cm`, is the plain sign. A server of
+//! which nothing can be seen is taken for ready when all of its processes sleep
+//! and have used no more processor time for a while. A server that is gone needs
+//! no more waiting.
+
+mod rdma;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,9 +16,13 @@ use std::{fs, thread};
 /// Between two looks at the processes.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Looks in a row that must find all processes asleep and unchanged. Longer
-/// than any wait of a starting server for its device or for a name.
-const QUIET_LOOKS: u32 = 10;
+/// Looks in a row that must find all processes of a server asleep and unchanged.
+/// Many times what a starting one waits for its device or for a name: only a
+/// server without any sign is waited for that long.
+const READY_LOOKS: u32 = 60;
+
+/// The same of a server whose client has ended, and which would end at once.
+const FINISHED_LOOKS: u32 = 10;
 
 /// Most looks: one that is busy for so long (20 s) is busy with serving.
 const MAX_LOOKS: u32 = 400;
@@ -23,7 +30,7 @@ const MAX_LOOKS: u32 = 400;
 /// Why a server needs no more waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It has a listening TCP socket.
+    /// It listens.
     Listening,
     /// Its processes sleep.
     Quiet,
@@ -36,17 +43,24 @@ pub enum Settled {
 /// Watches a server's process group until it has settled.
 #[must_use]
 pub fn watch(group: u32) -> Settled {
-    watch_until(group, listens)
+    watch_or(group, || false)
+}
+
+/// The same where a server's listening may show elsewhere too.
+#[must_use]
+pub fn watch_or(group: u32, elsewhere: impl Fn() -> bool) -> Settled {
+    let ready = |processes: &[Process]| listens(processes) || elsewhere();
+    watch_until(group, ready, READY_LOOKS)
 }
 
 /// The same for a server whose client has ended: that it still listens, as
 /// some do until they exit, says nothing.
 #[must_use]
 pub fn watch_end(group: u32) -> Settled {
-    watch_until(group, |_| false)
+    watch_until(group, |_| false, FINISHED_LOOKS)
 }
 
-fn watch_until(group: u32, ready: impl Fn(&[Process]) -> bool) -> Settled {
+fn watch_until(group: u32, ready: impl Fn(&[Process]) -> bool, quiet_looks: u32) -> Settled {
     let mut quiet = QuietCount::default();
     for _ in 0..MAX_LOOKS {
         let processes = processes_of(group);
@@ -56,7 +70,7 @@ fn watch_until(group: u32, ready: impl Fn(&[Process]) -> bool) -> Settled {
         if ready(&processes) {
             return Settled::Listening;
         }
-        if quiet.look(&processes) >= QUIET_LOOKS {
+        if quiet.look(&processes) >= quiet_looks {
             return Settled::Quiet;
         }
         thread::sleep(INTERVAL);
@@ -121,9 +135,16 @@ fn processes_of(group: u32) -> Vec<Process> {
     processes
 }
 
+fn listens(processes: &[Process]) -> bool {
+    listens_by_tcp(processes)
+        || rdma::listeners()
+            .iter()
+            .any(|listener| processes.iter().any(|process| process.pid == *listener))
+}
+
 /// A process may be in another network namespace than this one, so its own
 /// tables are asked.
-fn listens(processes: &[Process]) -> bool {
+fn listens_by_tcp(processes: &[Process]) -> bool {
     processes.iter().any(|process| {
         let folder = Path::new("/proc").join(process.pid.to_string());
         let tables = ["net/tcp", "net/tcp6"].map(|table| fs::read_to_string(folder.join(table)));

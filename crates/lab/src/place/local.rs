@@ -19,6 +19,8 @@ use crate::process::{Lifetime, Supervised};
 pub struct Local {
     /// Makes the command that runs a shell's words there.
     enter: Box<dyn Fn(&str) -> Command>,
+    /// Whether a server here listens, for signs that the kernel does not show.
+    listens: Box<dyn Fn() -> bool>,
     /// Folder of the commands' output.
     folder: PathBuf,
     started: AtomicU32,
@@ -30,9 +32,17 @@ impl Local {
     pub fn new(folder: &Path, enter: impl Fn(&str) -> Command + 'static) -> Self {
         Self {
             enter: Box::new(enter),
+            listens: Box::new(|| false),
             folder: folder.to_owned(),
             started: AtomicU32::new(0),
         }
+    }
+
+    /// The same place, where a server is also ready when this says so.
+    #[must_use]
+    pub fn listening(mut self, listens: impl Fn() -> bool + 'static) -> Self {
+        self.listens = Box::new(listens);
+        self
     }
 }
 
@@ -44,20 +54,22 @@ impl Place for Local {
             .with_context(|| format!("cannot start {command}"))?;
         Ok(Box::new(LocalJob {
             process: RefCell::new(process),
+            listens: &self.listens,
             log,
         }))
     }
 }
 
-struct LocalJob {
+struct LocalJob<'a> {
     process: RefCell<Supervised>,
+    listens: &'a dyn Fn() -> bool,
     log: PathBuf,
 }
 
-impl Job for LocalJob {
+impl Job for LocalJob<'_> {
     fn settle(&self) -> Result<()> {
         // Whichever sign it was, the client may try.
-        let _sign = settled::watch(self.process.borrow().id());
+        let _sign = settled::watch_or(self.process.borrow().id(), self.listens);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use super::Container;
 use crate::daemon::process_socket;
 use crate::image::Image;
 use crate::namespace::Entry;
+use crate::process::copied;
 
 /// Folders inside a container.
 const LIBRARIES: &str = "/run/vrdma-lib";
@@ -34,18 +35,21 @@ impl Preload {
     /// As a process with this host's files.
     #[must_use]
     pub fn process(self) -> Enter {
-        let variables = self.environment(&process_socket(&self.run_dir), &self.library);
         Box::new(move |words| {
-            // The library is for the programs, not for what starts them here.
-            let mut env = Command::new("env");
-            env.args(
-                variables
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}")),
-            );
-            env.args(["sh", "-c", words]);
-            self.host.command(&env)
+            let mut shell = Command::new("sh");
+            shell.args(["-c", words]);
+            self.command(&shell)
         })
+    }
+
+    /// A command as such a process. The library is for the program, not for what starts it here.
+    #[must_use]
+    pub fn command(&self, command: &Command) -> Command {
+        let own = self.environment(&process_socket(&self.run_dir), &self.library);
+        let mut env = Command::new("env");
+        env.args(own.iter().map(|(name, value)| format!("{name}={value}")));
+        env.arg(command.get_program());
+        self.host.command(&copied(env, command))
     }
 
     /// In a container named after the adapter, with the image's files.

@@ -25,6 +25,19 @@ fn clients_start_when_servers_are_ready() {
 }
 
 #[test]
+fn a_server_may_show_elsewhere_that_it_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let mark = folder.path().join("ready");
+    let shown = mark.clone();
+    let here = Local::new(folder.path(), shell).listening(move || shown.exists());
+    // It never sleeps, so nothing else would let the client start soon.
+    let server = format!("sleep 0.3; : > {0}; while :; do :; done", mark.display());
+    let client = format!("ls {}", mark.display());
+    let outcome = run((&here, &server), (&here, &client), LIMIT).unwrap();
+    assert_eq!(outcome.client.status, 0);
+}
+
+#[test]
 fn a_client_that_came_too_early_comes_again_once() {
     let folder = tempfile::tempdir().unwrap();
     let here = Local::new(folder.path(), shell);

@@ -140,6 +140,12 @@ impl Service {
         }
     }
 
+    /// How many services are offered at an adapter.
+    pub(crate) fn listeners(&self, port: PortId) -> u32 {
+        let at = self.owners.listeners.keys().filter(|(at, _)| *at == port);
+        at.count() as u32
+    }
+
     /// A client's socket, to be watched for requests.
     pub(crate) fn socket(&self, client: ClientId) -> Option<BorrowedFd<'_>> {
         self.clients

@@ -30,7 +30,7 @@ fn only_listening_sockets_count() {
 fn this_process_listens_once_it_has_a_socket() {
     let _socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let myself = fs::read_to_string("/proc/self/stat").unwrap();
-    assert!(listens(&[Process::parse(&myself).unwrap()]));
+    assert!(listens_by_tcp(&[Process::parse(&myself).unwrap()]));
 }
 
 #[test]
