@@ -15,6 +15,7 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --loss 5% --short
 	cargo xtask guests --hosts 2 --b rxe --short
 	cargo xtask programs --short
+	cargo xtask programs --short --with guest
 	cargo xtask pyverbs
 
 check: ## formatting, lints and the house plan

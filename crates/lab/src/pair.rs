@@ -11,6 +11,7 @@
 
 mod config;
 mod kept;
+mod mixed;
 mod run_dir;
 
 use std::fs;
@@ -28,6 +29,7 @@ pub use crate::place::Outcome;
 use crate::wire::Wire;
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
+pub use mixed::Mixed;
 use run_dir::RunDir;
 
 /// Two running guests and what is between them.

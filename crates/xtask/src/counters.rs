@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::Pair;
 
@@ -26,12 +26,20 @@ pub(crate) fn all(daemons: &[Daemon], vrdma: &Path) -> Result<Vec<Value>> {
     Ok(adapters?.concat())
 }
 
-/// Live objects of each adapter.
+/// What is alive at each adapter: objects, and services of `rdma_cm`.
 pub(crate) fn objects(adapters: &[Value]) -> Vec<Value> {
-    let objects = adapters
-        .iter()
-        .map(|adapter| adapter["rdma"]["objects"].clone());
-    objects.collect()
+    let alive = adapters.iter().map(|adapter| {
+        let rdma = &adapter["rdma"];
+        json!({ "objects": rdma["objects"], "listeners": rdma["listeners"] })
+    });
+    alive.collect()
+}
+
+/// Whether a program offers a service of `rdma_cm` at an adapter.
+pub(crate) fn listens(socket: &Path, vrdma: &Path, adapter: &str) -> bool {
+    let offers =
+        |stats: &Value| stats["name"] == adapter && stats["rdma"]["listeners"].as_u64() > Some(0);
+    asked_at(socket, vrdma).is_ok_and(|adapters| adapters.iter().any(offers))
 }
 
 /// Sum of one RDMA counter over adapters.
@@ -47,9 +55,13 @@ pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
 /// # Errors
 /// When it does not answer.
 pub(crate) fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
+    asked_at(&daemon.control_socket(), vrdma)
+}
+
+fn asked_at(socket: &Path, vrdma: &Path) -> Result<Vec<Value>> {
     let output = Command::new(vrdma)
         .arg("--socket")
-        .arg(daemon.control_socket())
+        .arg(socket)
         .args(["stats", "--json"])
         .output()
         .context("cannot start vrdma")?;

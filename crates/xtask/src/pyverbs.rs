@@ -1,33 +1,31 @@
-//! `cargo xtask pyverbs`: rdma-core's own tests on this host, over the library and a daemon, and ours
-//! in the same frame (`pyverbs/test_vrdma.py`).
+//! `cargo xtask pyverbs`: rdma-core's own tests, on this host over the library, with ours in the same frame
+//! (`pyverbs/test_vrdma.py`), or in a guest over the device.
 //!
 //! Debian ships the tests as documentation of rdma-core, some of them compressed, and what they
-//! import as python3-pyverbs. `pyverbs/expected.txt` lists the tests that skip or fail, with reasons.
+//! import as python3-pyverbs. `pyverbs/host.txt` and `pyverbs/guest.txt` list the tests that skip or
+//! fail there, with reasons.
 
 mod expected;
+mod guest;
+mod host;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
-use tempfile::TempDir;
 
 use expected::{Expected, Outcome};
 
-/// Where Debian puts the tests.
-const TESTS: &str = "/usr/share/doc/rdma-core/tests";
-
-/// Debian's Python, for which its pyverbs is built.
-const PYTHON: &str = "/usr/bin/python3";
-
-/// Seconds that one test may take.
-const LIMIT: &str = "30";
+/// What runs the tests and reports on each; its arguments are told at its top.
+const SCRIPT: &str = include_str!("pyverbs/run.py");
 
 /// Options of `cargo xtask pyverbs`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Optimised library and daemon
+    /// In a stock guest instead of on this host
+    #[arg(long)]
+    guest: bool,
+    /// Optimised library and daemon; a guest's daemon always is
     #[arg(long)]
     release: bool,
     /// Only tests that match, such as "test_cq.*"
@@ -37,68 +35,22 @@ pub(crate) struct Arguments {
 
 /// Runs the tests and compares what became of them with what is expected.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let expected = Expected::parse(include_str!("pyverbs/expected.txt"))?;
-    let library = crate::library::link(arguments.release)?;
-    let folder = TempDir::with_prefix("vrdma-pyverbs-")?;
-    unpack(folder.path())?;
-    let daemon = crate::process_host::ProcessHost::start(arguments.release, folder.path())?;
-    let report = folder.path().join("report");
-    let mut python = Command::new(PYTHON);
-    python
-        .arg(script(folder.path())?)
-        .arg(folder.path())
-        .arg(&report)
-        .arg(LIMIT)
-        .args(&arguments.only)
-        .stdin(Stdio::null());
-    daemon.environment(&mut python, &library);
-    let status = python
-        .status()
-        .with_context(|| format!("running {PYTHON}"))?;
-    ensure!(
-        status.success(),
-        "the tests ended with {status}:\n{}",
-        daemon.log()
-    );
-    let outcomes = Outcome::read(&std::fs::read_to_string(report)?);
+    let (expected, report) = match arguments.guest {
+        true => (
+            include_str!("pyverbs/guest.txt"),
+            guest::run(&arguments.only)?,
+        ),
+        false => {
+            let report = host::run(arguments.release, &arguments.only)?;
+            (include_str!("pyverbs/host.txt"), report)
+        }
+    };
+    let outcomes = Outcome::read(&report);
     ensure!(!outcomes.is_empty(), "no test matches");
-    let findings = expected.compare(&outcomes, arguments.only.is_empty());
+    let findings = Expected::parse(expected)?.compare(&outcomes, arguments.only.is_empty());
     println!("{}", expected::summary(&outcomes));
     for finding in &findings {
         println!("  {finding}");
     }
-    Ok(if findings.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-fn script(folder: &Path) -> Result<PathBuf> {
-    let path = folder.join("run.py");
-    std::fs::write(&path, include_str!("pyverbs/run.py"))?;
-    Ok(path)
-}
-
-/// Copies the tests to where they can be imported, ours beside them.
-fn unpack(folder: &Path) -> Result<()> {
-    ensure!(
-        Path::new(TESTS).is_dir(),
-        "{TESTS} is not there; install rdma-core and python3-pyverbs"
-    );
-    let copied = Command::new("cp")
-        .args(["-r", TESTS])
-        .arg(folder)
-        .status()?;
-    ensure!(copied.success(), "copying {TESTS} failed");
-    for file in std::fs::read_dir(folder.join("tests"))? {
-        let path = file?.path();
-        if path.extension().is_some_and(|extension| extension == "gz") {
-            let unpacked = Command::new("gzip").arg("-d").arg(&path).status()?;
-            ensure!(unpacked.success(), "unpacking {} failed", path.display());
-        }
-    }
-    let ours = include_str!("pyverbs/test_vrdma.py");
-    std::fs::write(folder.join("tests/test_vrdma.py"), ours)?;
-    Ok(())
+    Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }

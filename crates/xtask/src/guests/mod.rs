@@ -29,7 +29,7 @@ use crate::lab::WireArguments;
 use objects::Objects;
 use rxe::Verdicts;
 pub(crate) use selection::{Setting, rows};
-use table::Row;
+pub(crate) use table::Row;
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(90);

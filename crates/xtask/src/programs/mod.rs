@@ -6,12 +6,19 @@
 //!      | libibverbs.so.1 = ours               |
 //!      `---- process socket ---> vrdmad <-----'
 //!      `---- veth, for the programs' own TCP -'
+//!
+//!   --with guest:  stock guest --vfio-user, ethernet--> vrdmad <--process socket-- program
 //! ```
 //!
 //! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and
 //! programs that meet by `rdma_cm` call their peer by the same name. A container has the guests' root
-//! file system, processes of its own, and of the daemon only the socket.
+//! file system, processes of its own, and of the daemon only the socket. A guest and a program meet by
+//! `rdma_cm` alone.
 
+mod migration;
+mod mixed;
+mod preload;
+mod remains;
 mod stage;
 mod table;
 
@@ -19,14 +26,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use clap::Args;
-use vrdma_lab::pair::Side;
-use vrdma_lab::place;
+use clap::{Args, ValueEnum};
+use vrdma_lab::place::{self, Place};
 
 use crate::known::{self, Known};
-use stage::{Inside, Stage};
-pub(crate) use stage::{library, preload};
-use table::Program;
+use mixed::GuestAndHost;
+pub(crate) use preload::{library, preload};
+pub(crate) use stage::Hosts;
+use table::{Inside, Program};
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.
 const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
@@ -43,24 +50,93 @@ pub(crate) struct Arguments {
     /// Only the rows that CI has time for: one of each kind
     #[arg(long)]
     short: bool,
+    /// With whom programs of this host talk
+    #[arg(long, value_enum, default_value = "host")]
+    with: With,
+}
+
+/// The other side of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum With {
+    /// Programs of another host's addresses, on the same daemon
+    Host,
+    /// Programs in a stock guest
+    Guest,
 }
 
 const KNOWN: &[Known] = &[(
-    "Open MPI over rc_verbs",
+    "container: Open MPI over rc_verbs",
     "ranks of two processes on one adapter do not meet",
 )];
 
-/// Where both sides of a row run.
-const SETTINGS: &[(&str, Inside)] = &[("process", Inside::Host), ("container", Inside::Container)];
+/// Where rows run, and what they must leave as they found it.
+trait Stage {
+    /// Waits until nothing of an ended program is left.
+    fn settles(&self) -> Result<()>;
 
-struct Case {
+    /// What to show of a failure besides the programs' words.
+    fn logs(&self) -> String;
+}
+
+/// Server's and client's.
+type Places<S> = fn(&S) -> [&dyn Place; 2];
+
+type Step<S> = Box<dyn Fn(&S) -> Result<()>>;
+
+struct Case<S> {
     name: String,
-    inside: Inside,
-    program: Program,
+    run: Step<S>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut cases = cases(arguments.short);
+    let short = arguments.short;
+    match arguments.with {
+        With::Host => {
+            let mut cases = cases(
+                "process",
+                Hosts::processes,
+                table::programs(short, Inside::Host),
+            );
+            let boxed = table::programs(short, Inside::Container);
+            cases.extend(self::cases("container", Hosts::containers, boxed));
+            cases.extend(migrations());
+            perform(cases, arguments, Hosts::start)
+        }
+        With::Guest => {
+            let rows = table::by_rdma_cm(short);
+            let mut cases = cases("guest serves", GuestAndHost::guest_serves, rows.clone());
+            let reversed = rows.into_iter().map(Program::reversed).collect();
+            cases.extend(self::cases(
+                "host serves",
+                GuestAndHost::host_serves,
+                reversed,
+            ));
+            perform(cases, arguments, GuestAndHost::start)
+        }
+    }
+}
+
+fn cases<S: 'static>(setting: &str, places: Places<S>, programs: Vec<Program>) -> Vec<Case<S>> {
+    let programs = programs.into_iter();
+    let case = |program: Program| Case {
+        name: format!("{setting}: {}", program.name),
+        run: Box::new(move |stage: &S| check(&program, places(stage))),
+    };
+    programs.map(case).collect()
+}
+
+fn migrations() -> impl Iterator<Item = Case<Hosts>> {
+    migration::ROWS.iter().map(|&(name, memory)| Case {
+        name: format!("process: {name}"),
+        run: Box::new(move |stage| migration::check(stage, memory)),
+    })
+}
+
+fn perform<S: Stage>(
+    mut cases: Vec<Case<S>>,
+    arguments: &Arguments,
+    start: fn() -> Result<S>,
+) -> Result<ExitCode> {
     cases.retain(|case| case.name.contains(&arguments.only));
     ensure!(
         !cases.is_empty(),
@@ -71,27 +147,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         cases.iter().for_each(|case| println!("{}", case.name));
         return Ok(ExitCode::SUCCESS);
     }
-    Ok(report(&cases, &Stage::start()?))
+    Ok(report(&cases, &start()?))
 }
 
-fn cases(short: bool) -> Vec<Case> {
-    let all = SETTINGS.iter().flat_map(|&(place, inside)| {
-        let programs = table::programs(short, inside).into_iter();
-        programs.map(move |program| Case {
-            name: format!("{place}: {}", program.name),
-            inside,
-            program,
-        })
-    });
-    all.collect()
-}
-
-fn report(cases: &[Case], stage: &Stage) -> ExitCode {
+fn report<S: Stage>(cases: &[Case<S>], stage: &S) -> ExitCode {
     let mut failed = 0;
     for (index, case) in cases.iter().enumerate() {
         let start = Instant::now();
-        let outcome = check(case, stage);
-        let known = known::reason(KNOWN, &case.program.name);
+        let outcome = (case.run)(stage).and_then(|()| stage.settles());
+        let known = known::reason(KNOWN, &case.name);
         let word = known::word(outcome.is_ok(), known);
         println!(
             "[{:>3}/{}] {word} {} ({:.1} s)",
@@ -105,7 +169,7 @@ fn report(cases: &[Case], stage: &Stage) -> ExitCode {
             (Err(_), Some(reason)) => println!("{reason}"),
             (Err(error), None) => {
                 failed += 1;
-                println!("{error:#}\n--- daemon\n{}", stage.log_tail());
+                println!("{error:#}\n{}", stage.logs());
             }
         }
     }
@@ -113,22 +177,33 @@ fn report(cases: &[Case], stage: &Stage) -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-fn check(case: &Case, stage: &Stage) -> Result<()> {
-    let [a, b] = [Side::A, Side::B].map(|side| stage.place(side, case.inside));
-    let program = &case.program;
-    let outcome = place::run((a, &program.server), (b, &program.client), PROGRAM_LIMIT)?;
+fn check(program: &Program, [server, client]: [&dyn Place; 2]) -> Result<()> {
+    let outcome = place::run(
+        (server, &program.server),
+        (client, &program.client),
+        PROGRAM_LIMIT,
+    )?;
     let words = outcome.client.stdout_text();
+    let said = || {
+        format!(
+            "{words}{}\nthe server said:\n{}{}",
+            outcome.client.stderr_text(),
+            outcome.server.stdout_text(),
+            outcome.server.stderr_text()
+        )
+    };
+    let status = outcome.client.status;
     ensure!(
-        outcome.client.status == 0,
-        "the client ended with status {}:\n{words}\nthe server said:\n{}",
-        outcome.client.status,
-        outcome.server.stdout_text(),
+        status == 0,
+        "the client ended with status {status}:\n{}",
+        said()
     );
     for expected in &program.expect {
         ensure!(
             words.contains(expected),
-            "{expected:?} is missing in:\n{words}"
+            "{expected:?} is missing in:\n{}",
+            said()
         );
     }
-    stage.settles()
+    Ok(())
 }

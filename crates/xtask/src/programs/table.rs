@@ -1,7 +1,15 @@
 //! What must work as a process: the guests' table and what guests do not have.
 
-use super::stage::Inside;
-use crate::guests::{self, Setting};
+use crate::guests::{self, Row, Setting};
+
+/// Where a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// With this host's files and processes.
+    Host,
+    /// With the image's files and its own processes.
+    Container,
+}
 
 /// One program pair.
 #[derive(Clone, Debug)]
@@ -52,8 +60,27 @@ const OPEN_MPI: Fact = (
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
+/// Programs that meet by `rdma_cm` without any option, with perftest's option for it: a guest and its host
+/// have no other way to meet.
+const BY_RDMA_CM: &[&str] = &["rping", "ucmatose", "udaddy", "rstream"];
+const PERFTEST_BY_RDMA_CM: &str = " -R ";
+
 /// An option of the image's ucx_perftest that older ones of hosts lack; their default is the same.
 const NEWER_UCX: &str = " -P 0";
+
+/// Every row that a guest and its host can have; with `short`, those that CI has time for.
+pub(super) fn by_rdma_cm(short: bool) -> Vec<Program> {
+    let rows = guests::rows(Setting {
+        short,
+        unlike: true,
+        ..Setting::default()
+    });
+    let meets = |row: &Row| {
+        let mut names = BY_RDMA_CM.iter();
+        row.name.contains(PERFTEST_BY_RDMA_CM) || names.any(|name| row.name.starts_with(name))
+    };
+    rows.iter().filter(|row| meets(row)).map(of_row).collect()
+}
 
 /// Every row of a place; with `short`, those that CI has time for.
 pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
@@ -63,9 +90,7 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
     };
     let rows = guests::rows(setting).into_iter();
     let rows = rows.filter(|row| !GUESTS_ONLY.iter().any(|name| row.name.starts_with(name)));
-    let mut programs: Vec<Program> = rows
-        .map(|row| program(row.name, &row.server, &row.client, row.expect))
-        .collect();
+    let mut programs: Vec<Program> = rows.map(|row| of_row(&row)).collect();
     let own =
         |&(name, server, client, expect): &Fact| program(name.to_owned(), server, client, expect);
     match inside {
@@ -80,6 +105,22 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
         Inside::Container => programs.push(own(&OPEN_MPI)),
     }
     programs
+}
+
+impl Program {
+    /// The same for a server at the address that rows call `$B`.
+    pub(super) fn reversed(self) -> Self {
+        let turned = |command: &str| format!("A=$B; {command}");
+        Self {
+            server: turned(&self.server),
+            client: turned(&self.client),
+            ..self
+        }
+    }
+}
+
+fn of_row(row: &Row) -> Program {
+    program(row.name.clone(), &row.server, &row.client, row.expect)
 }
 
 fn program(name: String, server: &str, client: &str, expect: &[&'static str]) -> Program {
@@ -110,6 +151,14 @@ mod tests {
             let names: BTreeSet<_> = all.iter().map(|program| &program.name).collect();
             assert_eq!(names.len(), all.len());
             assert!(short.len() < all.len());
+        }
+    }
+
+    #[test]
+    fn a_guest_and_its_host_need_no_tcp() {
+        for (short, count) in [(false, 12), (true, 6)] {
+            let programs = by_rdma_cm(short);
+            assert_eq!(programs.len(), count, "{programs:?}");
         }
     }
 }

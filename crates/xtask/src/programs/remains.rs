@@ -1,0 +1,65 @@
+//! What programs leave behind at a daemon's adapters: nothing, or the row has failed.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use vrdma_lab::daemon::Daemon;
+
+use crate::counters;
+
+/// How long a guest's kernel or the daemon may take to take away what an ended program had.
+const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// What is alive without a program.
+pub(super) struct Remains {
+    vrdma: PathBuf,
+    idle: Vec<Value>,
+}
+
+impl Remains {
+    /// Of a daemon that nobody uses.
+    pub(super) fn of_idle(daemon: &Daemon) -> Result<Self> {
+        let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
+        let idle = counters::objects(&counters::asked(daemon, &vrdma)?);
+        Ok(Self { vrdma, idle })
+    }
+
+    /// The command line program, by which the daemon is asked.
+    pub(super) fn vrdma(&self) -> PathBuf {
+        self.vrdma.clone()
+    }
+
+    /// What each adapter has counted, for the reader of a failure.
+    pub(super) fn counters(&self, daemon: &Daemon) -> String {
+        let adapters = counters::asked(daemon, &self.vrdma).unwrap_or_default();
+        let lines = adapters.iter().map(|adapter| {
+            format!(
+                "--- adapter {}: {}\n",
+                adapter["name"], adapter["rdma"]["counters"]
+            )
+        });
+        lines.collect()
+    }
+
+    /// Waits until nothing of an ended program is left.
+    pub(super) fn settle(&self, daemon: &Daemon) -> Result<()> {
+        let deadline = Instant::now() + SETTLE_LIMIT;
+        loop {
+            let now = counters::objects(&counters::asked(daemon, &self.vrdma)?);
+            if now == self.idle {
+                return Ok(());
+            }
+            ensure!(
+                Instant::now() < deadline,
+                "objects are left: {now:?} where there were {:?}",
+                self.idle
+            );
+            thread::sleep(POLL);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The tests on this host, over the library and a daemon.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::SCRIPT;
+use crate::process_host::ProcessHost;
+
+/// Where Debian puts the tests.
+const TESTS: &str = "/usr/share/doc/rdma-core/tests";
+
+/// Debian's Python, for which its pyverbs is built.
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Seconds that one test may take.
+const LIMIT: &str = "30";
+
+/// The report on the tests that match.
+pub(super) fn run(release: bool, only: &[String]) -> Result<String> {
+    let library = crate::library::link(release)?;
+    let folder = TempDir::with_prefix("vrdma-pyverbs-")?;
+    unpack(folder.path())?;
+    let daemon = ProcessHost::start(release, folder.path())?;
+    let (script, report) = (folder.path().join("run.py"), folder.path().join("report"));
+    std::fs::write(&script, SCRIPT)?;
+    let mut python = Command::new(PYTHON);
+    python
+        .arg(script)
+        .arg(folder.path())
+        .arg(&report)
+        .arg(LIMIT)
+        .args(only)
+        .stdin(Stdio::null());
+    daemon.environment(&mut python, &library);
+    let status = python
+        .status()
+        .with_context(|| format!("running {PYTHON}"))?;
+    ensure!(
+        status.success(),
+        "the tests ended with {status}:\n{}",
+        daemon.log()
+    );
+    Ok(std::fs::read_to_string(report)?)
+}
+
+/// Copies the tests to where they can be imported, ours beside them.
+fn unpack(folder: &Path) -> Result<()> {
+    ensure!(
+        Path::new(TESTS).is_dir(),
+        "{TESTS} is not there; install rdma-core and python3-pyverbs"
+    );
+    let copied = Command::new("cp")
+        .args(["-r", TESTS])
+        .arg(folder)
+        .status()?;
+    ensure!(copied.success(), "copying {TESTS} failed");
+    for file in std::fs::read_dir(folder.join("tests"))? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "gz") {
+            let unpacked = Command::new("gzip").arg("-d").arg(&path).status()?;
+            ensure!(unpacked.success(), "unpacking {} failed", path.display());
+        }
+    }
+    let ours = include_str!("test_vrdma.py");
+    std::fs::write(folder.join("tests/test_vrdma.py"), ours)?;
+    Ok(())
+}
