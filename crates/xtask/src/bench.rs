@@ -7,6 +7,7 @@
 mod example;
 mod finding;
 mod idle;
+mod process;
 mod processor;
 mod vm_pair;
 mod wire;
@@ -32,7 +33,10 @@ pub(crate) struct Arguments {
     /// List the names
     #[arg(long)]
     list: bool,
-    /// How often each cell of vm-pair and wire is measured
+    /// Print what is written to the file instead of tables
+    #[arg(long)]
+    json: bool,
+    /// How often each cell of vm-pair, wire and process is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
 }
@@ -41,6 +45,8 @@ pub(crate) struct Arguments {
 struct Measured {
     findings: Vec<Finding>,
     details: Value,
+    /// What a person is shown before the findings.
+    table: Option<String>,
 }
 
 struct Benchmark {
@@ -59,6 +65,11 @@ const BENCHMARKS: &[Benchmark] = &[
         name: "wire",
         about: "RDMA between two hosts, clean and lossy, beside rxe and TCP over the same veth pair",
         run: wire::run,
+    },
+    Benchmark {
+        name: "process",
+        about: "RDMA between two processes, beside sockets, UCX over shared memory and plain copies",
+        run: process::run,
     },
     Benchmark {
         name: "engine",
@@ -103,7 +114,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             code = ExitCode::FAILURE;
         }
     }
-    println!("\n{machine}");
+    if !arguments.json {
+        println!("\n{machine}");
+    }
     Ok(code)
 }
 
@@ -130,7 +143,15 @@ fn measure(benchmark: &Benchmark, arguments: &Arguments, machine: &Machine) -> R
         details: measured.details,
     };
     let path = folder()?.join(format!("{}.json", benchmark.name));
-    write(&path, &serde_json::to_vec_pretty(&record)?)?;
+    let text = serde_json::to_string_pretty(&record)?;
+    write(&path, text.as_bytes())?;
+    if arguments.json {
+        println!("{text}");
+        return Ok(());
+    }
+    if let Some(table) = &measured.table {
+        println!("\n{table}");
+    }
     println!(
         "\n{}: {}\n{}",
         benchmark.name,

@@ -63,17 +63,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         repetitions: arguments.repetitions,
         cells: &cells,
     };
-    let failures = show(&cells, arguments.repetitions);
-    println!("\n{machine}");
+    println!("\n{}\n\n{machine}", shown(&cells, arguments.repetitions));
     fs::write(&arguments.json, serde_json::to_vec_pretty(&record)?)
         .with_context(|| format!("cannot write {}", arguments.json.display()))?;
     println!("Every repetition is in {}.", arguments.json.display());
-    Ok(verdict(&failures))
+    Ok(verdict(&failures(&cells)))
 }
 
-/// Prints the table and how to read it; what it cannot show comes back.
-pub(crate) fn show(cells: &[Comparison], repetitions: u32) -> Vec<String> {
-    println!("\n{}\n{}", table::render(cells), table::notes(repetitions));
+/// The table and how to read it.
+pub(crate) fn shown(cells: &[Comparison], repetitions: u32) -> String {
+    format!("{}\n{}", table::render(cells), table::notes(repetitions))
+}
+
+/// What the table cannot show.
+pub(crate) fn failures(cells: &[Comparison]) -> Vec<String> {
     table::failures(cells)
 }
 

@@ -49,6 +49,7 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
     Ok(Measured {
         findings: report.results.into_iter().map(finding).collect(),
         details,
+        table: None,
     })
 }
 

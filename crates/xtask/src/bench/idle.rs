@@ -48,6 +48,7 @@ pub(super) fn run() -> Result<Measured> {
             finding("two guests, a verbs program that waits in each", waiting),
         ],
         details: json!({ "seconds": WATCHED.as_secs(), "program": WAITING_PROGRAM }),
+        table: None,
     })
 }
 

@@ -5,16 +5,17 @@ use vrdma_lab::steps::Steps;
 
 use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
-use crate::demo::{Comparison, compare, show};
+use crate::demo::{Comparison, compare, failures, shown};
 use crate::lab::daemon;
 
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     let rows = compare(&daemon(true)?, arguments.repetitions, &Steps::default());
-    let failures = show(&rows, arguments.repetitions);
+    let failures = failures(&rows);
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(Measured {
         findings: rows.iter().flat_map(findings).collect(),
         details: serde_json::to_value(&rows)?,
+        table: Some(shown(&rows, arguments.repetitions)),
     })
 }
 

@@ -66,11 +66,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         });
         figures.extend(measured);
     }
-    println!("\n{}", table::render(&figures));
-    println!("{}", table::notes(MTU, arguments.repetitions));
+    let notes = table::notes(MTU, arguments.repetitions);
     Ok(Measured {
         findings: findings(&figures),
         details: json!({ "mtu": MTU, "figures": figures }),
+        table: Some(format!("{}\n{notes}", table::render(&figures))),
     })
 }
 

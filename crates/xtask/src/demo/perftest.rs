@@ -15,6 +15,8 @@ use super::samples::Figure;
 /// Typical latency is the median, which a scheduler's tick in a few of a thousand does not move.
 const TYPICAL: usize = 4;
 const MEAN: usize = 5;
+/// Typical, 99 and 99.9 %; the mean and the deviation lie between.
+const PERCENTILES: [usize; 3] = [TYPICAL, 7, 8];
 const AVERAGE_BANDWIDTH: usize = 3;
 /// In millions a second.
 const MESSAGE_RATE: usize = 4;
@@ -26,16 +28,7 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// # Errors
 /// When the output holds no row of figures.
 pub(crate) fn figure(measure: Measure, output: &str) -> Result<Figure> {
-    let row = output
-        .lines()
-        .skip_while(|line| !line.trim_start().starts_with("#bytes"))
-        .nth(1)
-        .context("perftest printed no figures")?;
-    let column = |index: usize| -> Result<f64> {
-        let word = row.split_whitespace().nth(index);
-        word.and_then(|word| word.parse().ok())
-            .with_context(|| format!("perftest printed {row:?} where figures should be"))
-    };
+    let column = |index| column(output, index);
     Ok(match measure {
         Measure::OneWay | Measure::RoundTrip => Figure {
             value: column(TYPICAL)?,
@@ -50,6 +43,27 @@ pub(crate) fn figure(measure: Measure, output: &str) -> Result<Figure> {
             mean: None,
         },
     })
+}
+
+/// Typical latency, and what 99 and 99.9 % of the messages did not exceed, in microseconds.
+///
+/// # Errors
+/// When the output holds no such row of figures.
+pub(crate) fn percentiles(output: &str) -> Result<[f64; 3]> {
+    let [typical, p99, p999] = PERCENTILES.map(|index| column(output, index));
+    Ok([typical?, p99?, p999?])
+}
+
+/// A column of the row of figures.
+fn column(output: &str, index: usize) -> Result<f64> {
+    let row = output
+        .lines()
+        .skip_while(|line| !line.trim_start().starts_with("#bytes"))
+        .nth(1)
+        .context("perftest printed no figures")?;
+    let word = row.split_whitespace().nth(index);
+    word.and_then(|word| word.parse().ok())
+        .with_context(|| format!("perftest printed {row:?} where figures should be"))
 }
 
 #[cfg(test)]
@@ -77,6 +91,13 @@ mod tests {
     fn messages_are_in_thousands() {
         let figure = figure(Measure::Messages, BANDWIDTH).unwrap();
         assert!((figure.value - 98.614).abs() < 1e-6);
+    }
+
+    #[test]
+    fn percentiles_are_the_last_columns() {
+        let output = " #bytes #iterations t_min t_max t_typical t_avg t_stdev 99% 99.9%\n 2 9 1.1 9.9 1.5 1.6 0.1 4.5 8.5\n";
+        assert_eq!(percentiles(output).unwrap(), [1.5, 4.5, 8.5]);
+        assert!(percentiles(LATENCY).is_err());
     }
 
     #[test]

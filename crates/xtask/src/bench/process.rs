@@ -1,0 +1,251 @@
+//! RDMA between two processes of one host, beside the kernel's own ways and what all of them are made of.
+//!
+//! ```text
+//!   each repetition: perftest on two process adapters, UCX over shared memory, floors (crates/memory)
+//! ```
+//!
+//! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
+
+mod table;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use vrdma_lab::place::{self, Place};
+use vrdma_lab::steps::Steps;
+
+use super::finding::{Finding, Target};
+use super::{Arguments, Measured};
+use crate::demo::{Measure, perftest};
+use crate::programs::Hosts;
+use table::Line;
+
+/// Twenty times what the slowest takes.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+
+const LATENCY: &str = "latency, 2 B";
+const SMALL: &str = "bandwidth, 64 KiB";
+const LARGE: &str = "bandwidth, 1 MiB";
+
+const WRITE: &str = "ib_write_lat";
+const ORDINARY: &str = "ib_write_bw";
+const IN_FILE: &str = "ib_write_bw, memory in a file";
+const RING: &str = "bare shared ring";
+const TCP: &str = "TCP loopback";
+const COPIES: &str = "process_vm read and write";
+
+/// Cell, name, perftest with its options.
+const PERFTEST: &[(&str, &str, &str)] = &[
+    (LATENCY, WRITE, "ib_write_lat -n 20000"),
+    (LATENCY, "ib_send_lat", "ib_send_lat -n 20000"),
+    (LATENCY, "ib_send_lat, events", "ib_send_lat -n 5000 -e"),
+    (SMALL, ORDINARY, "ib_write_bw -s 65536 -D 3 -f 1"),
+    (
+        SMALL,
+        IN_FILE,
+        "ib_write_bw -s 65536 -D 3 -f 1 --mmap=$FILE",
+    ),
+    (LARGE, ORDINARY, "ib_write_bw -s 1048576 -D 3 -f 1"),
+    (
+        LARGE,
+        IN_FILE,
+        "ib_write_bw -s 1048576 -D 3 -f 1 --mmap=$FILE",
+    ),
+];
+
+/// A file in memory for each side, as large as perftest's buffers ever are here.
+const WITH_FILE: &str =
+    "FILE=$(mktemp /dev/shm/vrdma-XXXXXX); truncate -s 16M $FILE; trap 'rm -f $FILE' EXIT; ";
+
+/// Cell, ucx_perftest's options.
+const UCX: &[(&str, &str)] = &[
+    (LATENCY, "-t tag_lat -s 2 -n 100000 -w 1000"),
+    (SMALL, "-t tag_bw -s 65536 -n 20000 -w 100"),
+    (LARGE, "-t tag_bw -s 1048576 -n 2000 -w 100"),
+];
+const UCX_SERVER: &str = "UCX_TLS=shm,self ucx_perftest";
+const UCX_NAME: &str = "UCX over shared memory";
+
+/// What one run told.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Told {
+    cell: String,
+    name: String,
+    unit: String,
+    typical: f64,
+    /// Of latencies.
+    p99: Option<f64>,
+    p999: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Floors {
+    results: Vec<Told>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
+    let floors = floors_program()?;
+    let hosts = Hosts::start()?;
+    let steps = Steps::default();
+    let mut told = Vec::new();
+    for repetition in 1..=arguments.repetitions {
+        let step = steps.start(&format!("repetition {repetition}"));
+        for cell in PERFTEST {
+            told.push(perftest(&hosts, cell).with_context(|| cell.2)?);
+        }
+        for cell in UCX {
+            told.push(ucx(&hosts, cell).with_context(|| cell.1)?);
+        }
+        told.extend(floors_told(&floors)?);
+        step.done();
+    }
+    let lines = table::lines(&told);
+    Ok(Measured {
+        findings: findings(&lines),
+        details: json!({ "lines": lines, "runs": told }),
+        table: Some(format!(
+            "{}\nMedians of {} repetitions, of two processes on one host.",
+            table::render(&lines),
+            arguments.repetitions
+        )),
+    })
+}
+
+fn perftest(hosts: &Hosts, &(cell, name, program): &(&str, &str, &str)) -> Result<Told> {
+    let server = format!("{WITH_FILE}{program} -x 1 -F");
+    let text = once(hosts.processes(), &server, &format!("{server} $A"))?;
+    let is_latency = cell == LATENCY;
+    let [typical, p99, p999] = match is_latency {
+        true => perftest::percentiles(&text)?.map(Some),
+        false => [
+            Some(perftest::figure(Measure::Bandwidth, &text)?.value),
+            None,
+            None,
+        ],
+    };
+    Ok(Told {
+        cell: cell.to_owned(),
+        name: name.to_owned(),
+        unit: if is_latency { "us" } else { "MB/s" }.to_owned(),
+        typical: typical.context("perftest printed a figure")?,
+        p99,
+        p999,
+    })
+}
+
+/// Both sides where one network is: UCX takes shared memory only between neighbours.
+fn ucx(hosts: &Hosts, &(cell, options): &(&str, &str)) -> Result<Told> {
+    let [here, _] = hosts.processes();
+    let client = format!("{UCX_SERVER} $A {options}");
+    let text = once([here, here], UCX_SERVER, &client)?;
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("Final:"));
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    // Iterations, three latencies, then bandwidths of the last moment and of all.
+    let is_latency = cell == LATENCY;
+    let column = if is_latency { 2 } else { 6 };
+    let value = words.get(column).and_then(|word| word.parse::<f64>().ok());
+    Ok(Told {
+        cell: cell.to_owned(),
+        name: UCX_NAME.to_owned(),
+        unit: if is_latency { "us" } else { "MB/s" }.to_owned(),
+        typical: value.with_context(|| format!("no figure in:\n{text}"))?,
+        p99: None,
+        p999: None,
+    })
+}
+
+fn once([a, b]: [&dyn Place; 2], server: &str, client: &str) -> Result<String> {
+    let client = place::run((a, server), (b, client), RUN_LIMIT)?.client;
+    let text = client.stdout_text();
+    ensure!(client.status == 0, "status {}:\n{text}", client.status);
+    Ok(text)
+}
+
+fn floors_told(program: &PathBuf) -> Result<Vec<Told>> {
+    let output = Command::new(program)
+        .output()
+        .context("cannot start floors")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "floors: {words}");
+    let floors: Floors = serde_json::from_slice(&output.stdout)?;
+    Ok(floors.results)
+}
+
+/// Built beside this program's folder.
+fn floors_program() -> Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = [
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "vrdma-memory",
+        "--example",
+        "floors",
+    ];
+    let status = Command::new(cargo).args(arguments).status();
+    ensure!(
+        status.context("cannot start cargo")?.success(),
+        "floors does not build"
+    );
+    let path = crate::library::target_folder()?.join("release/examples/floors");
+    fs::metadata(&path).with_context(|| format!("{} is not there", path.display()))?;
+    Ok(path)
+}
+
+/// What the house plan asks of processes.
+fn findings(lines: &[Line]) -> Vec<Finding> {
+    let value = |cell: &str, name: &str| {
+        let line = lines
+            .iter()
+            .find(|line| line.cell == cell && line.name == name);
+        line.map(|line| line.typical.median)
+    };
+    let ratio = |what: &str, over: Option<f64>, under: Option<f64>, target| {
+        Some(Finding::new(
+            what.to_owned(),
+            over? / under?,
+            "times",
+            target,
+        ))
+    };
+    let least = |limit| Some(Target::AtLeast(limit));
+    let write = value(LATENCY, WRITE);
+    [
+        ratio(
+            "TCP's latency beside that of ib_write_lat",
+            value(LATENCY, TCP),
+            write,
+            least(10.0),
+        ),
+        // The target is of a path that the initiator executes; this one goes through the daemon.
+        ratio(
+            "ib_write_lat beside a bare ring",
+            write,
+            value(LATENCY, RING),
+            None,
+        ),
+        ratio(
+            "ib_write_bw, 1 MiB, beside the copies it is made of",
+            value(LARGE, ORDINARY),
+            value(LARGE, COPIES),
+            least(0.9),
+        ),
+        ratio(
+            "ib_write_bw, 1 MiB, memory in a file, beside memcpy",
+            value(LARGE, IN_FILE),
+            value(LARGE, "memcpy"),
+            least(0.8),
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
