@@ -4,28 +4,24 @@
 //! it came with is sorted. A frame that comes is copied behind a length into the exchange's buffer,
 //! and from there on is like one that a guest has sent.
 
-use std::collections::BTreeMap;
+mod leave;
+mod snapshot;
+
 use std::time::{Duration, Instant};
 
-use vrdma_switch::{GroupId, Oversize, UplinkId, Verdict};
-use vrdma_uplink::{Hop, Received};
+use vrdma_switch::{UplinkId, Verdict};
+use vrdma_uplink::Received;
 
 use super::client::FRAMES_MAX;
 use super::exchange::Exchange;
 use super::framing::HEADER_BYTES;
-use super::link::word;
 use super::poller::Token;
-use crate::plane::{UplinkChange, UplinkSnapshot};
-use crate::uplink::{Segments, UplinkEnd, frame_stats};
+use crate::plane::UplinkChange;
+use crate::uplink::UplinkEnd;
+pub(super) use leave::send;
 
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
-
-/// How often the log says that frames are too long.
-const COMPLAINTS_APART: Duration = Duration::from_secs(60);
-
-/// The Ethernet header, which no MTU counts.
-const ETHERNET_BYTES: usize = 14;
 
 /// Batches taken from one uplink before the others have their turn.
 const BATCHES: usize = 4;
@@ -55,41 +51,6 @@ impl Wire {
             strays: 0,
             complained: None,
         }
-    }
-
-    /// Queues a frame, or its pieces; one that is lost because of its length is counted by the port.
-    fn send(&mut self, hop: Hop, frame: &[u8]) -> Option<Vec<u8>> {
-        self.touched = true;
-        let port = &mut self.end.port;
-        let mtu = port.mtu() as usize;
-        if frame.len() <= ETHERNET_BYTES + mtu {
-            port.send(hop, frame);
-            return None;
-        }
-        let outcome = Oversize::of(frame, mtu);
-        if let Oversize::Cut(pieces) = &outcome {
-            pieces.iter().for_each(|piece| port.send(hop, piece));
-            return None;
-        }
-        port.send(hop, frame);
-        self.complain(frame.len());
-        match outcome {
-            Oversize::Tell(answer) => Some(answer),
-            _ => None,
-        }
-    }
-
-    fn complain(&mut self, bytes: usize) {
-        let lately = |at: Instant| at.elapsed() < COMPLAINTS_APART;
-        if self.complained.is_some_and(lately) {
-            return;
-        }
-        self.complained = Some(Instant::now());
-        let (name, mtu) = (&self.end.name, self.end.port.mtu());
-        tracing::warn!(
-            "{name}: packets of {} bytes do not fit its MTU of {mtu}; set {mtu} in the guests (`ip link set DEVICE mtu {mtu}`), or raise the network's",
-            bytes - ETHERNET_BYTES
-        );
     }
 
     /// When it wants a turn without being ready.
@@ -263,27 +224,6 @@ impl Exchange {
         let first = deadlines.min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }
-
-    pub(super) fn uplink_snapshot(&self) -> Vec<UplinkSnapshot> {
-        let wires = self.wires.iter();
-        let snapshot = |(id, wire): (&UplinkId, &Wire)| {
-            let mut frames = frame_stats(wire.end.port.counters());
-            let counts = self.bridge.uplink_counts(*id).unwrap_or_default();
-            let reasons = vrdma_switch::DropReason::ALL.into_iter();
-            let drops = reasons.map(|reason| (word(reason), counts.dropped(reason)));
-            for (reason, count) in drops.chain([("unknown-segment", wire.strays)]) {
-                if count > 0 {
-                    *frames.drops.entry(reason.to_owned()).or_default() += count;
-                }
-            }
-            UplinkSnapshot {
-                id: *id,
-                mtu: wire.end.port.mtu(),
-                frames,
-            }
-        };
-        wires.map(snapshot).collect()
-    }
 }
 
 /// Frames from uplinks that lie in the buffer.
@@ -291,24 +231,4 @@ impl Exchange {
 pub(super) struct Taken {
     bytes: usize,
     frames: usize,
-}
-
-/// Queues a frame at the uplinks that shall carry it. What comes back tells the sender that it was
-/// too long for one of them.
-pub(super) fn send(
-    wires: &mut BTreeMap<UplinkId, Wire>,
-    segments: &Segments,
-    (uplinks, group): (&[UplinkId], GroupId),
-    frame: &[u8],
-) -> Option<Vec<u8>> {
-    let mut told = None;
-    for id in uplinks {
-        let Some(wire) = wires.get_mut(id) else {
-            continue;
-        };
-        if let Some(segment) = segments.of(group, wire.end.is_tunnel) {
-            told = wire.send(Hop::to(segment), frame).or(told);
-        }
-    }
-    told
 }

@@ -65,14 +65,10 @@ fn a_cable_that_stays_away_ends_the_connection() {
     let mut transfer = Transfer::begin(&clients, SHORT);
     transfer.go_on(20);
     pull();
-    let statuses = transfer.statuses();
-    let failed = statuses.iter().position(|&status| status != 0);
-    let (_, bad) = statuses.split_at(failed.unwrap());
-    assert_eq!(bad[0], RETRY_EXC_ERR);
-    assert!(
-        bad[1..].iter().all(|&status| status == WR_FLUSH_ERR),
-        "{bad:?}"
-    );
+    let (status, behind) = transfer.fail();
+    assert_eq!(status, RETRY_EXC_ERR);
+    let flushed = |status: &u32| *status == WR_FLUSH_ERR;
+    assert!(behind.iter().all(flushed), "{behind:?}");
     plug();
     let mut again = Transfer::begin(&clients, LONG);
     again.go_on(20);

@@ -87,10 +87,18 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// How what is under way ends: all statuses.
-    pub(super) fn statuses(mut self) -> Vec<u32> {
-        let left = self.posted - self.done;
-        (0..left).map(|_| self.queues.wait().status).collect()
+    /// Goes on until a write fails; its status, and those of what was under way behind it.
+    pub(super) fn fail(mut self) -> (u32, Vec<u32>) {
+        loop {
+            let entry = self.queues.wait();
+            if entry.status != 0 {
+                let behind = self.posted - self.done - 1;
+                let rest = (0..behind).map(|_| self.queues.wait().status);
+                return (entry.status, rest.collect());
+            }
+            self.finish(&entry);
+            self.post();
+        }
     }
 
     fn post(&mut self) {
