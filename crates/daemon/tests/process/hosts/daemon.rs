@@ -76,8 +76,19 @@ impl Daemon {
 
     /// Plugs an adapter of processes in.
     pub(super) fn add_adapter(&self, name: &str, ip: &str) {
+        self.add_adapter_of("blue", name, ip);
+    }
+
+    /// Plugs an adapter of processes of another tenant in.
+    pub(super) fn add_strange_adapter(&self, name: &str, ip: &str) {
+        let body = serde_json::json!({ "name": "green", "vlan": 5 });
+        self.ask("POST", paths::PORTGROUPS, &body.to_string());
+        self.add_adapter_of("green", name, ip);
+    }
+
+    fn add_adapter_of(&self, group: &str, name: &str, ip: &str) {
         let body = serde_json::json!({
-            "name": name, "portgroup": "blue", "kind": "process", "ip": ip,
+            "name": name, "portgroup": group, "kind": "process", "ip": ip,
         });
         self.ask("POST", paths::ADAPTERS, &body.to_string());
     }

@@ -78,16 +78,25 @@ impl<'a> Member<'a> {
 fn groups_reach_the_other_host(medium: Medium) {
     let world = World::new(medium);
     let [a, b] = world.clients();
+    world.daemons[1].add_strange_adapter("c2", "10.0.0.3");
+    let stranger = Client::open_at(&world.daemons[1].process_socket(), 2);
     let mut speaker = Member::join(&a, OTHER);
     let mut neighbour = Member::join(&a, GROUP);
     let (mut far, mut outsider) = (Member::join(&b, GROUP), Member::join(&b, OTHER));
+    let mut strange = Member::join(&stranger, GROUP);
     for byte in 1..=3 {
         speaker.says(GROUP, byte);
         assert_eq!([neighbour.hears(), far.hears()], [byte, byte]);
     }
     far.says(OTHER, 77);
     assert_eq!([outsider.hears(), speaker.hears()], [77, 77]);
-    let members = [&mut speaker, &mut neighbour, &mut far, &mut outsider];
+    let members = [
+        &mut speaker,
+        &mut neighbour,
+        &mut far,
+        &mut outsider,
+        &mut strange,
+    ];
     assert!(members.into_iter().all(Member::heard_nothing_more));
     let [ours, theirs] = [0, 1].map(|host| world.daemons[host].roce());
     assert_eq!((ours.tx_frames, theirs.tx_frames), (3, 1));
