@@ -78,6 +78,31 @@ fn a_learned_station_is_not_flooded() {
 }
 
 #[test]
+fn a_forged_station_is_counted_named_and_draws_nothing_away() {
+    let mut hub = tunnel("127.0.0.1:0");
+    let mut leaves = [tunnel("127.0.0.1:0"), tunnel("127.0.0.1:0")];
+    for leaf in &mut leaves {
+        hub.add_peer(local(&leaf.rest)).unwrap();
+        leaf.add_peer(local(&hub.rest)).unwrap();
+    }
+    for (number, leaf) in leaves.iter_mut().enumerate() {
+        leaf.rest.send(Hop::to(RED), &plain(1, 9, number as u32));
+        leaf.rest.flush();
+        receive(&mut hub.rest, 1);
+    }
+    assert_eq!(hub.rest.counters().contested, 1);
+    let conflict = hub.rest.take_conflict().unwrap();
+    let [owner, forger] = leaves.each_ref().map(|leaf| local(&leaf.rest));
+    assert_eq!((conflict.peer, conflict.other), (owner, forger));
+    hub.rest.send(Hop::to(RED), &plain(9, 1, 7));
+    // To everybody, so that the forger has something to wait for.
+    hub.rest.send(Hop::to(RED), &plain(9, 5, 8));
+    hub.rest.flush();
+    assert_eq!(receive(&mut leaves[0].rest, 2)[0].1, plain(9, 1, 7));
+    assert_eq!(receive(&mut leaves[1].rest, 1), [(RED, plain(9, 5, 8))]);
+}
+
+#[test]
 fn strangers_and_nonsense_are_counted_and_dropped() {
     let (a, mut b) = pair("127.0.0.1:0");
     let peer = local(&a.rest);
