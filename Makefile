@@ -1,6 +1,6 @@
 # What users and CI type. Everything else is `cargo` and `cargo xtask`.
 
-.PHONY: demo test check bench setup
+.PHONY: demo test check bench study setup
 
 demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
 	cargo build --release --quiet --bins
@@ -26,6 +26,14 @@ check: ## formatting, lints and the house plan
 bench: setup ## the figures of the targets, as JSON
 	cargo build --release --quiet --bins
 	cargo xtask bench
+
+study: ## a short run of the published studies, beside theirs; target/study/report.html
+	@scripts/setup study
+	cargo build --release --quiet --bins
+	cargo xtask library --release
+	cargo run --release --quiet --package vrdma-cli -- study run --short --out target/study
+	cargo run --release --quiet --package vrdma-cli -- study report --out target/study
+	VRDMA_STUDY_RESULTS=$(CURDIR)/target/study/results.json cargo test --quiet --package vrdma-study --test screenshot -- --ignored
 
 setup: ## packages of the host; asks for sudo only to install what is missing
 	@scripts/setup

@@ -1,6 +1,6 @@
 //! `vrdma study`: the published studies on this machine. It needs no daemon; it starts its own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -43,6 +43,9 @@ pub(crate) enum StudyCommand {
         /// Where the report goes; the run's folder if absent
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
+        /// A Markdown file with marks for a few of the ratios, which are written there
+        #[arg(long, value_name = "FILE")]
+        quote: Option<PathBuf>,
     },
     /// Put the medians of two runs side by side
     #[command(after_help = "Example: vrdma study compare before/results.json after/results.json")]
@@ -86,13 +89,8 @@ pub(crate) fn run_command(command: &StudyCommand, json: bool) -> Result<ExitCode
     let report = match command {
         StudyCommand::List { names } => listed(names)?,
         StudyCommand::Run(options) => return measured(options, json),
-        StudyCommand::Report { out, to } => {
-            let written = report::write(out, to.as_deref()).map_err(failed)?;
-            let paths: Vec<String> = written
-                .iter()
-                .map(|path| path.display().to_string())
-                .collect();
-            Report::new(&paths, paths.join("\n"))
+        StudyCommand::Report { out, to, quote } => {
+            reported(out, to.as_deref(), quote.as_deref()).map_err(failed)?
         }
         StudyCommand::Compare { a, b } => {
             let read = |path| Results::read(path).map_err(failed);
@@ -107,6 +105,20 @@ fn listed(names: &[String]) -> Result<Report, Failure> {
     let rows = list(names).map_err(|error| Failure::new(error.to_string()))?;
     let text: Vec<String> = rows.iter().map(ToString::to_string).collect();
     Ok(Report::new(&rows, text.join("\n")))
+}
+
+fn reported(out: &Path, to: Option<&Path>, quote: Option<&Path>) -> anyhow::Result<Report> {
+    let (results, own) = report::read(out)?;
+    let mut written = report::write(&results, to.unwrap_or(&own))?;
+    if let Some(file) = quote {
+        report::quote_into(file, &results)?;
+        written.push(file.to_owned());
+    }
+    let paths: Vec<String> = written
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    Ok(Report::new(&paths, paths.join("\n")))
 }
 
 fn measured(options: &StudyOptions, json: bool) -> Result<ExitCode, Failure> {

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use crate::guest::{Control, Output, Running};
 pub use container::Container;
 pub use local::Local;
-pub use preload::{Enter, Preload};
+pub use preload::{Enter, Preload, SOCKETS};
 
 /// How long a server may take to end, once it looks as if it will not.
 const END_LIMIT: Duration = Duration::from_secs(10);

@@ -204,12 +204,22 @@ impl Folder {
         &self.path
     }
 
+    /// Whether a run has begun here.
+    #[must_use]
+    pub fn begun(&self) -> bool {
+        self.header().is_file()
+    }
+
+    fn header(&self) -> PathBuf {
+        self.path.join("run.json")
+    }
+
     /// Begins a run here, or goes on with one that has begun.
     ///
     /// # Errors
     /// When what is here was measured elsewhere or otherwise.
     pub fn open(&self, header: Header) -> Result<Header> {
-        let path = self.path.join("run.json");
+        let path = self.header();
         let Some(found) = read::<Header>(&path)? else {
             write(&path, &header)?;
             return Ok(header);
@@ -274,13 +284,8 @@ impl Folder {
     /// # Errors
     /// When a file is missing, damaged or cannot be written.
     pub fn gather(&self, order: &[CellKey]) -> Result<Results> {
-        let path = self.path.join("run.json");
-        let missing = || {
-            format!(
-                "{} holds no run: begin one with `vrdma study run`",
-                self.path.display()
-            )
-        };
+        let path = self.header();
+        let missing = || format!("{} holds no run", self.path.display());
         let header: Header = read(&path)?.with_context(missing)?;
         check_format(&path, &header)?;
         let read_cell = |key: &CellKey| read::<CellRecord>(&self.cell_path(key)).transpose();

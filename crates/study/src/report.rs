@@ -11,31 +11,43 @@ mod markdown;
 mod model;
 mod number;
 mod plot;
+mod quote;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
-use crate::key::CellKey;
 use crate::published;
 use crate::record::{Folder, Results, write_bytes};
 use crate::tables;
 pub use model::Page;
+pub use quote::{MARKS, quote, quote_into, quoted};
 
-/// Writes `report.html` and `report.md`; `run` is a run's folder or its `results.json`, `to` another folder for the
-/// report. Returns what was written.
+/// The results in a run's folder, or in its `results.json`, and that folder.
 ///
 /// # Errors
-/// When there are no results, or they are damaged, or the report cannot be written.
-pub fn write(run: &Path, to: Option<&Path>) -> Result<Vec<PathBuf>> {
-    let (results, own) = if run.is_file() {
-        (Results::read(run)?, run.parent().unwrap_or(Path::new(".")))
-    } else {
-        let order: Vec<CellKey> = tables::all().into_iter().map(|cell| cell.key).collect();
-        (Folder::at(run).gather(&order)?, run)
+/// When there are none, or they are damaged.
+pub fn read(run: &Path) -> Result<(Results, PathBuf)> {
+    if run.is_file() {
+        let folder = run.parent().unwrap_or(Path::new("."));
+        return Ok((Results::read(run)?, folder.to_owned()));
+    }
+    let folder = Folder::at(run);
+    let results = match folder.begun() {
+        true => folder.gather(&tables::order())?,
+        false => Results::read(&folder.results()).context(NO_RUN)?,
     };
-    let folder = to.unwrap_or(own);
-    let page = Page::new(&results, &published::all()?);
+    Ok((results, run.to_owned()))
+}
+
+const NO_RUN: &str = "no run is here: begin one with `vrdma study run`";
+
+/// Writes `report.html` and `report.md` into a folder. Returns what was written.
+///
+/// # Errors
+/// When the report cannot be drawn or written.
+pub fn write(results: &Results, folder: &Path) -> Result<Vec<PathBuf>> {
+    let page = Page::new(results, &published::all()?);
     let files = [
         ("report.html", html::page(&page)?),
         ("report.md", markdown::page(&page)),

@@ -20,7 +20,6 @@ use anyhow::Result;
 use crate::cell::{Cell, Setting, Work};
 use crate::derive::derived;
 use crate::hardware::Hardware;
-use crate::key::CellKey;
 use crate::machine;
 use crate::plan::Scale;
 use crate::record::{CellRecord, Folder, Header, Repetition, Results};
@@ -88,8 +87,7 @@ impl Runner<'_> {
             bench.release(&still);
         }
         progress.finish();
-        let order: Vec<CellKey> = tables::all().into_iter().map(|cell| cell.key).collect();
-        Ok((self.folder.gather(&order)?, end))
+        Ok((self.folder.gather(&tables::order())?, end))
     }
 
     /// The cell's record, new or from the folder. Failures of another day are forgotten.

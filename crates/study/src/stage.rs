@@ -23,6 +23,7 @@ use vrdma_lab::place::{self, Place};
 use vrdma_lab::steps::Steps;
 
 use crate::cell::{Endpoint, Placement, Setting, Transport};
+use crate::programs::Own;
 use crate::run::Bench;
 use crate::tool::Commands;
 use crate::tool::Tool;
@@ -49,6 +50,11 @@ enum Needed {
 trait Stage {
     /// The server's and the client's.
     fn places(&self, endpoint: Endpoint) -> [&dyn Place; 2];
+    /// Shell's words before a program of ours: they set `$PROGRAMS`, its folder, and `$DEV`, the device.
+    ///
+    /// # Errors
+    /// When a program does not compile or cannot be put there.
+    fn prepare(&self, endpoint: Endpoint, own: Own) -> Result<String>;
     /// What the daemons and consoles said last.
     fn logs(&self) -> String;
 }
@@ -115,16 +121,27 @@ impl Bench for Stages {
     fn measure(&mut self, setting: Setting, tool: &Tool, commands: &Commands) -> Result<String> {
         self.require(setting, tool.needs())?;
         let stage = self.stage(needed(setting))?;
+        let words = match tool.own() {
+            Some(own) => stage.prepare(setting.endpoint, own)?,
+            None => String::new(),
+        };
+        let server = match commands.server.as_str() {
+            "" => String::new(),
+            server => format!("{words}{server}"),
+        };
+        let client = format!("{words}{}", commands.client);
         let [a, b] = stage.places(setting.endpoint);
         let limit = Duration::from_secs(tool.limit());
-        let outcome = place::run((a, &commands.server), (b, &commands.client), limit)?;
+        let outcome = place::run((a, &server), (b, &client), limit)?;
         let (client, server) = (outcome.client, outcome.server);
         let words = format!("{}{}", client.stdout_text(), client.stderr_text());
+        let last = words.trim().lines().last().unwrap_or("it said nothing");
         ensure!(
             client.status == 0,
-            "{} ended with status {}: {}\nits server said: {}\n{}",
-            commands.client,
+            "{} ended with status {}: {last}\n{}\n{}\nits server said: {}\n{}",
+            tool.needs().0,
             client.status,
+            commands.client,
             words.trim(),
             server.stdout_text().trim(),
             stage.logs()

@@ -1,5 +1,6 @@
 //! The experiments as tables: what every cell of every study runs.
 
+mod own;
 mod s0;
 mod s1;
 mod s2;
@@ -29,6 +30,12 @@ pub fn all() -> Vec<Cell> {
         s4::cells(),
     ]
     .concat()
+}
+
+/// Names of all cells, in that order.
+#[must_use]
+pub fn order() -> Vec<CellKey> {
+    all().into_iter().map(|cell| cell.key).collect()
 }
 
 /// The configuration beside which a measure's others are put: published ratios and ours are to that one.

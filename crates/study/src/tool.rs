@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Unit;
 use crate::plan::Scale;
+use crate::programs::Own;
 pub use perftest::{Column, Perftest};
-pub use plain::Plain;
+pub use plain::{Plain, Reads};
 pub use qperf::Qperf;
 
 /// What one run told of one size.
@@ -70,7 +71,7 @@ impl Tool {
         match self {
             Self::Perftest(tool) => tool.figures(output),
             Self::Qperf(tool) => tool.figures(unit, output),
-            Self::Plain(_) => plain::figures(output),
+            Self::Plain(tool) => tool.reads.figures(output),
         }
     }
 
@@ -81,6 +82,15 @@ impl Tool {
             Self::Perftest(tool) => (tool.program, "perftest"),
             Self::Qperf(_) => ("qperf", "qperf"),
             Self::Plain(tool) => tool.needs,
+        }
+    }
+
+    /// The program of ours that it starts.
+    #[must_use]
+    pub fn own(&self) -> Option<Own> {
+        match self {
+            Self::Plain(tool) => Some(tool.own),
+            Self::Perftest(_) | Self::Qperf(_) => None,
         }
     }
 

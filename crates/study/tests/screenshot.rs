@@ -54,9 +54,9 @@ fn browse(folder: &Path, words: &[&str]) -> Vec<u8> {
 #[ignore = "needs the package chromium: make study runs it"]
 fn the_report_is_drawn_by_a_browser() {
     let results = results();
-    Results::read(Path::new(&results)).unwrap();
+    let results = Results::read(Path::new(&results)).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    report::write(Path::new(&results), Some(folder.path())).unwrap();
+    report::write(&results, folder.path()).unwrap();
 
     let picture = folder.path().join("report.png");
     browse(

@@ -9,9 +9,11 @@ use crate::image::Image;
 use crate::namespace::Entry;
 use crate::process::copied;
 
-/// Folders inside a container.
+/// The library's folder inside a container.
 const LIBRARIES: &str = "/run/vrdma-lib";
-const SOCKETS: &str = "/run/vrdma";
+
+/// The daemon's folder inside a container.
+pub const SOCKETS: &str = "/run/vrdma";
 
 /// What a program needs to find an adapter of processes.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::Unit;
-use crate::key::Study;
+use crate::key::{CellKey, Study};
 use crate::machine::Machine;
 use crate::plan::Scale;
 use crate::record::{CellRecord, Header, Repetition};
@@ -117,9 +117,10 @@ fn a_page_needs_no_network_and_quotes_safely() {
 #[test]
 fn a_report_of_nothing_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
-    let error = write(folder.path(), None).unwrap_err().to_string();
+    let error = read(folder.path()).unwrap_err();
+    let sentence = format!("{error:#}");
     assert!(
-        error.contains("holds no run: begin one with `vrdma study run`"),
-        "{error}"
+        sentence.contains("begin one with `vrdma study run`"),
+        "{sentence}"
     );
 }

@@ -9,20 +9,25 @@ use tempfile::TempDir;
 use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::Side;
-use vrdma_lab::place::{Local, Place, Preload};
+use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
 
 use super::{Programs, Stage};
 use crate::cell::{Endpoint, Placement};
+use crate::programs::Own;
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
+
+/// The device, which no folder of the kernel names here.
+const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
 
 /// Fields are in the order in which they must end.
 pub(super) struct Processes {
     processes: [Local; 2],
     containers: [Local; 2],
     daemons: Vec<Daemon>,
+    run_dirs: [PathBuf; 2],
     _wire: Wire,
     _folder: TempDir,
 }
@@ -48,6 +53,7 @@ impl Processes {
             processes: [place(Side::A, "process")?, place(Side::B, "process")?],
             containers: [place(Side::A, "container")?, place(Side::B, "container")?],
             daemons,
+            run_dirs,
             _wire: wire,
             _folder: folder,
         })
@@ -61,6 +67,19 @@ impl Stage for Processes {
             Endpoint::Process | Endpoint::Vm => &self.processes,
         };
         places.each_ref().map(|place| place as &dyn Place)
+    }
+
+    fn prepare(&self, endpoint: Endpoint, own: Own) -> Result<String> {
+        for folder in &self.run_dirs {
+            if !folder.join(own.name()).exists() {
+                own.build(folder)?;
+            }
+        }
+        let folder = match endpoint {
+            Endpoint::Container => SOCKETS.to_owned(),
+            Endpoint::Process | Endpoint::Vm => self.run_dirs[0].display().to_string(),
+        };
+        Ok(format!("PROGRAMS={folder}; {DEVICE}; "))
     }
 
     fn logs(&self) -> String {

@@ -1,7 +1,8 @@
 //! RDMA in a multi-tenant environment (2015): hosts, containers and VMs, TCP and RDMA.
 
+use super::own::{cp, mpi};
 use super::{CONTAINERS, PROCESSES, VMS, cell, qperf};
-use crate::cell::{Cell, Setting, Transport, Unit};
+use crate::cell::{Cell, Setting, Transport, Unit, Work};
 use crate::key::Study;
 
 /// Measure, test.
@@ -52,5 +53,60 @@ pub(super) fn cells() -> Vec<Cell> {
         .iter()
         .flat_map(|fact| row(fact, "-cm1", Transport::Vrdma));
     let tcp = TCP.iter().flat_map(|fact| row(fact, "", Transport::Tcp));
-    rdma.chain(tcp).collect()
+    transfers().chain(copies()).chain(rdma).chain(tcp).collect()
+}
+
+/// 10^9 bytes in pieces that guests have memory for; a tenth of it in a short run.
+const ONE: [&str; 2] = [
+    "transfer --bytes 1000000000 --piece 64M -n 3",
+    "transfer --bytes 100000000 --piece 64M --name 1GB -n 1",
+];
+const FOUR: [&str; 2] = [
+    "transfer --bytes 1000000000 --piece 16M --pairs 4 -n 3",
+    "transfer --bytes 100000000 --piece 16M --pairs 4 --name 1GB -n 1",
+];
+
+const BYTES: [&str; 2] = ["1000000000", "100000000"];
+
+/// Seconds of one transfer and of four at once, about.
+const TAKES: [u64; 2] = [12, 30];
+
+const EIGHT_GUESTS: &str = "the lab boots two guests; four on each side are not automated yet";
+const EIGHT_CONTAINERS: &str =
+    "four containers on each side with adapters of their own are not automated yet";
+
+fn transfers() -> impl Iterator<Item = Cell> {
+    let carriers = [("rdma", Transport::Vrdma), ("tcp", Transport::Tcp)];
+    let cell =
+        |configuration: &str, work| cell(Study::S1, "mpi-send", configuration, Unit::Seconds, work);
+    let pairs = PLACES.into_iter().flat_map(move |(place, setting)| {
+        carriers.into_iter().flat_map(move |(carrier, transport)| {
+            let setting = Setting {
+                transport,
+                ..setting
+            };
+            let one = mpi(setting, 1, ONE, TAKES[0]);
+            let four = mpi(setting, 4, FOUR, TAKES[1]);
+            [("one", one), ("four", four)]
+                .map(|(count, work)| cell(&format!("{place}-{carrier}-{count}"), work))
+        })
+    });
+    let tenants = [("vms", EIGHT_GUESTS), ("containers", EIGHT_CONTAINERS)];
+    let tenants = tenants.into_iter().flat_map(move |(place, reason)| {
+        carriers.map(|(carrier, _)| cell(&format!("{place}-{carrier}-four"), Work::Never(reason)))
+    });
+    pairs.chain(tenants)
+}
+
+fn copies() -> impl Iterator<Item = Cell> {
+    PLACES.into_iter().map(|(place, setting)| {
+        let configuration = format!("{place}-rdma-one");
+        cell(
+            Study::S1,
+            "cp",
+            &configuration,
+            Unit::Seconds,
+            cp(setting, BYTES),
+        )
+    })
 }

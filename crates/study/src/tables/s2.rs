@@ -1,5 +1,6 @@
 //! SR-IOV on InfiniBand clusters (2013): semantics and ways of waiting, native and virtual.
 
+use super::own::mpi;
 use super::{PROCESSES, VMS, cell, perftest, qperf};
 use crate::cell::{Cell, Setting, Transport, Unit, Work};
 use crate::key::Study;
@@ -44,7 +45,100 @@ pub(super) fn cells() -> Vec<Cell> {
             rate(setting),
         )
     });
-    verbs.chain(ip).chain(rate).collect()
+    let messages = MPI.iter().flat_map(|&(measure, unit, test)| {
+        PLACES.map(|(configuration, setting)| {
+            let work = mpi(setting, 1, test, MPI_TAKES);
+            cell(Study::S2, measure, configuration, unit, work)
+        })
+    });
+    let cells = verbs.chain(ip).chain(rate).chain(messages);
+    cells.chain(collectives()).chain(searches()).collect()
+}
+
+/// Seconds, about.
+const MPI_TAKES: u64 = 15;
+
+/// Measure, unit, test in a full run and in a short one. In the blocking rows the program looks for a while
+/// and then sleeps between looks, as the library of the slides did.
+const MPI: &[(&str, Unit, [&str; 2])] = &[
+    (
+        "mpi-lat-polling",
+        Unit::Microseconds,
+        ["latency -s 1:1", "latency -s 1:1 -n 200"],
+    ),
+    (
+        "mpi-lat-blocking",
+        Unit::Microseconds,
+        ["latency -s 1:1 --nap", "latency -s 1:1 --nap -n 200"],
+    ),
+    (
+        "get-lat",
+        Unit::Microseconds,
+        ["get -s 1:1", "get -s 1:1 -n 200"],
+    ),
+    ("mpi-lat", Unit::Microseconds, ["latency", "latency -n 100"]),
+    ("mpi-bw", Unit::Megabytes, ["bandwidth", "bandwidth -n 20"]),
+    (
+        "mpi-rate",
+        Unit::MegaMessages,
+        ["rate -s 1:1K", "rate -s 1:1K -n 20"],
+    ),
+];
+
+const COLLECTIVES: &[(&str, [&str; 2])] = &[
+    ("mpi-barrier", ["barrier", "barrier -n 100"]),
+    ("mpi-bcast", ["bcast -s 1:64K", "bcast -s 8:8K -n 50"]),
+    (
+        "mpi-allreduce",
+        ["allreduce -s 8:64K", "allreduce -s 8:8K -n 50"],
+    ),
+    (
+        "mpi-allgather",
+        ["allgather -s 1:64K", "allgather -s 8:8K -n 50"],
+    ),
+    (
+        "mpi-alltoall",
+        ["alltoall -s 1:64K", "alltoall -s 8:8K -n 50"],
+    ),
+];
+
+/// A guest has one processor, so a VM per core is one rank in each.
+fn collectives() -> impl Iterator<Item = Cell> {
+    let rows = COLLECTIVES.iter().flat_map(|&(measure, test)| {
+        [("native", PROCESSES), ("vm-core", VMS)].map(|(configuration, setting)| {
+            let work = mpi(setting, 1, test, MPI_TAKES);
+            cell(Study::S2, measure, configuration, Unit::Microseconds, work)
+        })
+    });
+    let placements = ["vm-socket", "vm-node"].map(|configuration| {
+        let work = Work::Never(ONE_PROCESSOR);
+        cell(
+            Study::S2,
+            "mpi-allreduce",
+            configuration,
+            Unit::Microseconds,
+            work,
+        )
+    });
+    rows.chain(placements)
+}
+
+const ONE_PROCESSOR: &str =
+    "the lab's guests have one processor each, so ranks cannot share one by socket or node";
+const TWO_GUESTS: &str = "the lab boots two guests";
+const SEARCH: [&str; 2] = ["bfs", "bfs --scale 12 --roots 4"];
+
+fn searches() -> impl Iterator<Item = Cell> {
+    let run = |setting| mpi(setting, 1, SEARCH, MPI_TAKES);
+    let rows = [
+        ("native", run(PROCESSES)),
+        ("vms-2", run(VMS)),
+        ("vms-1", Work::Never(ONE_PROCESSOR)),
+        ("vms-4", Work::Never(TWO_GUESTS)),
+        ("vms-8", Work::Never(TWO_GUESTS)),
+    ];
+    rows.into_iter()
+        .map(|(configuration, work)| cell(Study::S2, "bfs", configuration, Unit::Seconds, work))
 }
 
 fn rate(setting: Setting) -> Work {

@@ -4,9 +4,20 @@
 //! They check their results themselves and end with another status than 0 when one is wrong.
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 use super::{Commands, Figure};
 use crate::plan::Scale;
+use crate::programs::Own;
+
+/// What a program prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// Lines of figures.
+    Lines,
+    /// A line of JSON with `seconds`, whose figure is called so.
+    Seconds(&'static str),
+}
 
 /// A program of `programs/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +26,10 @@ pub struct Plain {
     pub server: String,
     /// In a full run and in a short one.
     pub client: [String; 2],
+    /// Which.
+    pub own: Own,
+    /// How its output is read.
+    pub reads: Reads,
     /// A program that must be there, and Debian's package of it.
     pub needs: (&'static str, &'static str),
     /// Seconds that it may take.
@@ -30,7 +45,28 @@ impl Plain {
     }
 }
 
-pub(super) fn figures(output: &str) -> Result<Vec<Figure>> {
+impl Reads {
+    pub(super) fn figures(self, output: &str) -> Result<Vec<Figure>> {
+        match self {
+            Self::Lines => figures(output),
+            Self::Seconds(point) => Ok(vec![Figure {
+                size: point.to_owned(),
+                value: seconds(output)?,
+                mean: None,
+            }]),
+        }
+    }
+}
+
+fn seconds(output: &str) -> Result<f64> {
+    let lines = output
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let seconds = lines.filter_map(|line| line["seconds"].as_f64()).next();
+    seconds.context("the program printed no seconds")
+}
+
+fn figures(output: &str) -> Result<Vec<Figure>> {
     let lines = output
         .lines()
         .filter_map(|line| line.trim().strip_prefix("figure "));
@@ -69,6 +105,13 @@ mod tests {
             .map(|figure| (figure.size.as_str(), figure.value, figure.mean))
             .collect();
         assert_eq!(told, [("1", 2.5, Some(3.5)), ("1GB.2", 0.25, None)]);
+    }
+
+    #[test]
+    fn seconds_are_read_from_json() {
+        let read = Reads::Seconds("1GB").figures("hello\n{\"role\":\"sent\",\"seconds\":0.5}\n");
+        assert_eq!((read.unwrap()[0].value), 0.5);
+        assert!(Reads::Seconds("1GB").figures("{\"bytes\":1}").is_err());
     }
 
     #[test]
