@@ -57,6 +57,21 @@ const OPEN_MPI: Fact = (
     &["rc_verbs/", "65536 bytes"],
 );
 
+/// The study's MPI program, which checks every result.
+const MPI_SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../study/programs/mpi");
+
+/// The host's own Open MPI, with all ranks on one adapter.
+fn host_mpi(ranks: u32) -> Program {
+    let client = format!(
+        "dir=$(mktemp -d) && trap 'rm -r $dir' EXIT && mpicc -O2 -o $dir/mpi {MPI_SOURCES}/*.c -lm && \
+         mpirun --allow-run-as-root --oversubscribe -np {ranks} --mca pml ucx --mca btl ^openib \
+         -x UCX_NET_DEVICES=$DEV:1 -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x UCX_LOG_LEVEL=info \
+         $dir/mpi allreduce -s 64:64K -n 20 2>&1"
+    );
+    let name = format!("Open MPI of this host, {ranks} ranks");
+    program(name, "", &client, &["rc_verbs/", "x65536"])
+}
+
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
@@ -96,6 +111,8 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
     match inside {
         Inside::Host => {
             programs.extend(HOST_ONLY.iter().map(own));
+            let ranks: &[u32] = if short { &[2] } else { &[2, 4, 8] };
+            programs.extend(ranks.iter().map(|ranks| host_mpi(*ranks)));
             for program in &mut programs {
                 for command in [&mut program.server, &mut program.client] {
                     *command = command.replace(NEWER_UCX, "");
