@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::mr::{MR_INDEX_LIMIT, Mr};
 use crate::multicast::Groups;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
+use crate::requester::Peer;
 use crate::srq::Srq;
 use crate::table::Table;
 use crate::unit::Route;
@@ -42,6 +43,8 @@ pub(crate) struct Shared<R> {
     /// Bounded by the work that was posted and by one event per state change.
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) counters: Counters,
+    /// A peer behind a wire that answers slowly, or the last one.
+    pub(crate) peer: Option<Peer>,
 }
 
 impl<R> Shared<R> {
@@ -58,6 +61,7 @@ impl<R> Shared<R> {
             groups: Groups::default(),
             outputs: VecDeque::new(),
             counters: Counters::default(),
+            peer: None,
         }
     }
 

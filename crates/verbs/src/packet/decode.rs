@@ -5,8 +5,8 @@
 //! checked with the unit.
 
 use vrdma_wire::{
-    Aeth, AtomicEth, Deth, Extension, NakCode, Operation, Packet, Pkey, Qpn, Reth, Service,
-    Syndrome,
+    Aeth, AtomicEth, Credits, Deth, Extension, NakCode, Operation, Packet, Pkey, Qpn, Reth,
+    Service, Syndrome,
 };
 
 use crate::hca::Hca;
@@ -33,6 +33,7 @@ impl<R: Clone> Hca<R> {
                 content,
                 payload: packet.payload(),
                 marked: packet.met_congestion(),
+                credits: credits(packet),
             }),
             Err(reason) => {
                 let drops = &mut self.shared.counters.drops;
@@ -221,6 +222,18 @@ fn body<R>(packet: &Packet<'_>, aeth: Option<&Aeth>) -> Option<ResponseBody<R>> 
             Syndrome::Nak(code) => Some(ResponseBody::Nak(nak(NakCode::from_bits(code)?))),
             Syndrome::Reserved(_) => None,
         },
+    }
+}
+
+/// What the peer has room for. Whether the first packet of READ data counts the READ is left open, so
+/// only the last one is asked.
+fn credits(packet: &Packet<'_>) -> Option<Credits> {
+    match packet.extension() {
+        Extension::Ack(aeth) | Extension::AtomicAck(aeth, _) => match aeth.syndrome {
+            Syndrome::Ack(credits) if packet.info().position.ends() => Some(credits),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -26,7 +26,7 @@ mod congestion;
 mod decode;
 mod encode;
 
-use vrdma_wire::{BuildError, Mac, Qpn, Vlan};
+use vrdma_wire::{BuildError, Credits, Mac, Qpn, Vlan};
 
 pub use encode::{reply_frame, request_frame};
 
@@ -83,6 +83,8 @@ pub struct Arrival<'p, R> {
     pub payload: &'p [u8],
     /// It met congestion on its way.
     pub marked: bool,
+    /// How many messages the peer has room for, from an answer that says so.
+    pub credits: Option<Credits>,
 }
 
 /// One packet of an answer.
@@ -153,6 +155,9 @@ impl<R: Clone> Hca<R> {
             }
             Content::Response(response) => {
                 self.respond(response, source, memory, now);
+                if let Some(credits) = arrival.credits {
+                    self.take_credits(response, credits);
+                }
                 self.owe_mark(response.destination, arrival.marked, now);
             }
             Content::Congestion(qpn) => self.take_notification(*qpn, now),

@@ -59,6 +59,17 @@ impl<R> Qp<R> {
             && response.psn.since(requester.settled) < outstanding
     }
 
+    /// Whether a positive answer comes from our peer, to the newest that it has answered or later.
+    pub(super) fn hears_credits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
+        let requester = &self.requester;
+        let (from, to) = (response.route.sgid, response.route.dgid);
+        let after = response.psn.plus(1).since(requester.settled);
+        self.sends()
+            && self.qpn == response.destination
+            && self.is_peer(response.source, from, to, shared)
+            && after <= requester.sent.since(requester.settled)
+    }
+
     /// Whether a unit was sent by the other end of this connection to this end.
     #[inline]
     pub(crate) fn is_peer(&self, source: Qpn, from: Gid, to: Gid, shared: &Shared<R>) -> bool {
@@ -94,6 +105,7 @@ impl<R: Clone> Answer<'_, R> {
             ResponseBody::Atomic(old) => self.word(*old, memory),
             ResponseBody::SourceFault => self.fail_at_psn(Status::LocProt),
         }
+        self.qp.note_round_trip(self.now, self.shared);
         if self.qp.sends() {
             self.qp.restart_timer(self.now);
         }

@@ -16,10 +16,15 @@
 mod answer;
 mod awaited;
 mod complete;
+mod credit;
+mod cut;
+mod emit;
+mod on_wire;
 mod post;
 mod rate;
 mod retry;
 mod start;
+mod starving;
 mod transmit;
 mod wire;
 
@@ -30,6 +35,7 @@ use vrdma_wire::Psn;
 
 pub(crate) use awaited::Awaiting;
 pub use post::SEND_WINDOW;
+pub(crate) use starving::Peer;
 pub(crate) use wire::Wire;
 
 use crate::attr::QpState;
@@ -175,11 +181,11 @@ impl<R> Requester<R> {
     /// When something is due without anything else happening.
     #[inline]
     fn wake_at(&self) -> Option<Time> {
-        if self.rnr_until.is_some() {
-            return self.rnr_until;
-        }
-        let wire = self.wire_deadline();
-        self.deadline.into_iter().chain(wire).min()
+        let due = match self.rnr_until {
+            None => self.deadline.into_iter().chain(self.probe_at()).min(),
+            waits => waits,
+        };
+        due.into_iter().chain(self.held_until()).min()
     }
 
     /// No message is under way; posted ones may wait.

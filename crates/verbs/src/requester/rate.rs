@@ -31,6 +31,9 @@ const RECOVERY_STEPS: u32 = 5;
 const ADDITIVE: u64 = 5_000_000;
 const HYPER: u64 = 50_000_000;
 
+/// Where nobody answers and so no window limits a queue pair: that of a link of 10 Gbit/s.
+const LINK: u64 = 1_250_000_000;
+
 /// Slowest rate, 10 Mbit/s: a queue pair never stops.
 const SLOWEST: u64 = 1_250_000;
 
@@ -54,8 +57,10 @@ pub(crate) struct Rate {
     time_steps: u32,
     byte_steps: u32,
     cut_at: Option<Time>,
-    /// The next packet goes then.
-    pub(crate) next_at: Time,
+    /// When all that went would have gone at the rate.
+    next_at: Time,
+    /// It holds without notifications, too.
+    lasts: bool,
 }
 
 impl Rate {
@@ -74,6 +79,15 @@ impl Rate {
             byte_steps: 0,
             cut_at: None,
             next_at: now,
+            lasts: false,
+        }
+    }
+
+    /// A queue pair that nobody answers.
+    pub(crate) fn of_a_link(now: Time) -> Self {
+        Self {
+            lasts: true,
+            ..Self::new(LINK, now)
         }
     }
 
@@ -92,17 +106,21 @@ impl Rate {
         (self.bytes, self.time_steps, self.byte_steps) = (0, 0, 0);
     }
 
-    /// Whether a packet may go now; otherwise see `next_at`.
+    /// Whether a packet may go now; otherwise see [`Rate::opens_at`].
     pub(crate) fn is_open(&mut self, now: Time) -> bool {
         self.catch_up(now);
-        self.next_at <= now
+        self.next_at <= now + BURST
+    }
+
+    /// When the next packet may go.
+    pub(crate) fn opens_at(&self) -> Time {
+        Time(self.next_at.0.saturating_sub(BURST.as_nanos() as u64))
     }
 
     /// A packet goes.
     pub(crate) fn spend(&mut self, bytes: u64, now: Time) {
-        let burst = Time(now.0.saturating_sub(BURST.as_nanos() as u64));
         let cost = bytes.saturating_mul(1_000_000_000) / self.current;
-        self.next_at = self.next_at.max(burst) + Duration::from_nanos(cost);
+        self.next_at = self.next_at.max(now) + Duration::from_nanos(cost);
         self.bytes += bytes;
         if self.bytes >= RAISE_BYTES {
             self.bytes = 0;
@@ -113,7 +131,7 @@ impl Rate {
 
     /// The rate is what it was before the first notification.
     pub(crate) fn is_over(&self) -> bool {
-        self.current >= self.free
+        !self.lasts && self.current >= self.free
     }
 
     fn catch_up(&mut self, now: Time) {

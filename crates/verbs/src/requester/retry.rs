@@ -66,7 +66,10 @@ impl<R> Qp<R> {
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
         if self.requester.deadline.is_none() {
-            self.requester.deadline = ack_timeout(self.attr.timeout).map(|wait| now + wait);
+            let wire = self.requester.wire.as_ref();
+            let wait = ack_timeout(self.attr.timeout);
+            let wait = wait.map(|asked| wire.map_or(asked, |wire| wire.ack_timeout(asked)));
+            self.requester.deadline = wait.map(|wait| now + wait);
         }
     }
 
@@ -123,6 +126,7 @@ impl<R> Qp<R> {
             self.go_back(shared);
         } else if self.requester.takes_probe(now) {
             shared.counters.retries += 1;
+            self.note_silence(now, shared);
             self.probe(now);
         } else if self.requester.deadline.is_none() {
             self.trim();

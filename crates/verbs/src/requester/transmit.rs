@@ -1,23 +1,18 @@
-//! Cutting messages into units.
-
-use vrdma_wire::{Mtu, Psn, Qkey};
+//! Whose turn it is: from the request at the cursor to a unit, or to nothing for now.
 
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
-use crate::path::{Known, Pace, Paths};
+use crate::path::{Known, Paths};
 use crate::qp::Qp;
+use crate::requester::Phase;
+use crate::requester::cut::Cut;
 use crate::requester::start::Start;
-use crate::requester::{Pending, Phase};
 use crate::shared::Shared;
 use crate::time::Time;
 use crate::timers::Schedule;
-use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail};
-use crate::work::{Datagram, Remote, SendOp, SendWr, Status};
-
-/// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
-/// (IBTA 9.7.1) even when the last unit is large.
-const PSN_WINDOW: u32 = 1 << 22;
+use crate::unit::{Payload, Request};
+use crate::work::{Datagram, SendWr, Status};
 
 /// What the request at the cursor leads to.
 enum Step {
@@ -31,26 +26,12 @@ enum Step {
     NoRoute,
 }
 
-/// Where a unit lies in its message.
-#[derive(Clone, Copy)]
-struct Cut {
-    /// Index of the request.
-    index: usize,
-    psn: Psn,
-    offset: u32,
-    length: u32,
-    packets: u32,
-    first: bool,
-    last: bool,
-    ack: bool,
-}
-
 /// What one look at a QP goes by.
-struct Turn<'a, P> {
-    now: Time,
+pub(super) struct Turn<'a, P> {
+    pub(super) now: Time,
     unit_bytes: u32,
     paths: &'a mut P,
-    schedule: &'a mut Schedule,
+    pub(super) schedule: &'a mut Schedule,
 }
 
 impl<R: Clone> Hca<R> {
@@ -181,7 +162,20 @@ impl<R: Clone> Qp<R> {
         let Some(pace) = Known::of(&mut self.requester.known, route, turn.paths) else {
             return Ok(Step::NoRoute);
         };
-        Ok(self.cut(pace, turn).map_or(Step::Idle, Step::Unit))
+        let cut = self.cut(pace, shared, (turn.unit_bytes, turn.now));
+        Ok(cut.map_or(Step::Idle, Step::Unit))
+    }
+
+    /// A request for what was lost of a READ or atomic.
+    #[cold]
+    fn ask_again<P>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
+        let hole = self.requester.awaiting.first_lost()?;
+        if !shared.has_gid(self.attr.address.sgid_index) {
+            return Some(Step::NoRoute);
+        }
+        let cut = self.cut_hole(hole)?;
+        self.start_timer(turn.now);
+        Some(Step::Unit(cut))
     }
 
     /// Where a request goes.
@@ -193,230 +187,10 @@ impl<R: Clone> Qp<R> {
 
     /// The destination of a request that has its own.
     #[inline]
-    fn datagram<'a>(&self, wr: &'a SendWr<R>) -> Option<&'a Datagram> {
+    pub(super) fn datagram<'a>(&self, wr: &'a SendWr<R>) -> Option<&'a Datagram> {
         match self.is_connected() {
             true => None,
             false => wr.datagram.as_ref(),
         }
-    }
-
-    /// The next unit of a connection, if the window has room for it.
-    #[inline]
-    fn cut<P>(&mut self, pace: Pace, turn: &Turn<'_, P>) -> Option<Cut> {
-        let requester = &self.requester;
-        let pending = &requester.queue[requester.cursor];
-        let answered = pending.wr.op.is_read_or_atomic();
-        if answered && requester.awaiting.len() >= usize::from(self.attr.max_rd_atomic) {
-            return None;
-        }
-        let mtu = self.attr.path_mtu;
-        let at = requester.next.since(pending.first);
-        let offset = at * mtu.bytes();
-        let left = pending.length - offset;
-        let longest = match pace {
-            Pace::Local => whole_packets(mtu, turn.unit_bytes),
-            Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
-            Pace::Wire => mtu.bytes(),
-        };
-        let length = left.min(longest);
-        let mut cut = Cut {
-            index: requester.cursor,
-            psn: requester.next,
-            offset,
-            length,
-            packets: mtu.packets(length),
-            first: offset == 0,
-            last: length == left,
-            ack: true,
-        };
-        if requester.next.since(requester.settled) + cut.packets > PSN_WINDOW {
-            return None;
-        }
-        if pace == Pace::Wire {
-            let ack = self.fit_window(cut.packets, cut.last, turn.now)?;
-            cut.ack = ack || answered;
-        }
-        Some(cut)
-    }
-
-    /// A request for what was lost of a READ or atomic.
-    #[cold]
-    fn ask_again<P>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
-        let hole = self.requester.awaiting.first_lost()?;
-        if !shared.has_gid(self.attr.address.sgid_index) {
-            return Some(Step::NoRoute);
-        }
-        let index = self.requester.holding(hole.begin)?;
-        let pending = &self.requester.queue[index];
-        let mtu = self.attr.path_mtu.bytes();
-        let at = hole.begin.since(pending.first);
-        let packets = hole.end.since(hole.begin);
-        let offset = at * mtu;
-        let cut = Cut {
-            index,
-            psn: hole.begin,
-            offset,
-            length: (pending.length - offset).min(packets * mtu),
-            packets,
-            first: at == 0,
-            last: at + packets >= pending.packets,
-            ack: true,
-        };
-        self.start_timer(turn.now);
-        Some(Step::Unit(cut))
-    }
-
-    /// Sends a unit.
-    #[inline]
-    fn unit<P>(
-        &mut self,
-        cut: Cut,
-        shared: &mut Shared<R>,
-        turn: Turn<'_, P>,
-        payload: Payload<R>,
-    ) -> Option<Request<R>> {
-        let Pending { wr, length, .. } = &self.requester.queue[cut.index];
-        let answered = wr.op.is_read_or_atomic();
-        let datagram = self.datagram(wr);
-        let op = match datagram {
-            Some(datagram) => RequestOp::Datagram {
-                qkey: self.effective_qkey(datagram.qkey),
-            },
-            None => request_op(wr, cut, *length),
-        };
-        let destination = datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn);
-        let address = datagram.map_or(&self.attr.address, |datagram| &datagram.address);
-        let route = shared.route(address)?;
-        let tail = if cut.last { tail(&wr.op) } else { None };
-        let solicited = wr.solicited && cut.last && !answered;
-        let ack_request = cut.ack && self.is_reliable();
-        self.note_sent(cut, answered, shared, turn.now);
-        self.reschedule(turn.schedule);
-        Some(Request {
-            route,
-            service: self.spec.qp_type.service(),
-            source: self.qpn,
-            destination,
-            psn: cut.psn,
-            packets: cut.packets,
-            first: cut.first || answered,
-            last: cut.last || answered,
-            op,
-            tail,
-            solicited,
-            ack_request,
-            payload,
-        })
-    }
-
-    /// Puts what a unit carries into an empty payload.
-    #[inline]
-    fn fill(&self, payload: &mut Payload<R>, shared: &Shared<R>, cut: Cut) -> Result<(), Status> {
-        let wr = &self.requester.queue[cut.index].wr;
-        if wr.op.is_read_or_atomic() {
-            return Ok(());
-        }
-        if let Some(inline) = &wr.inline {
-            let part = InlinePart::new(inline, cut.offset, cut.length);
-            *payload = Payload::Inline(part);
-        } else if let Payload::Memory(stretches) = payload {
-            let bytes = (cut.offset, cut.length);
-            let found = shared.gather(self.spec.pd, &wr.sges, bytes, stretches);
-            return found.ok_or(Status::LocProt);
-        }
-        Ok(())
-    }
-
-    /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
-    fn effective_qkey(&self, qkey: Qkey) -> Qkey {
-        if qkey.is_privileged() {
-            self.attr.qkey
-        } else {
-            qkey
-        }
-    }
-
-    /// The cursor moves past a unit. Where nobody answers, it is done with that.
-    #[inline]
-    fn note_sent(&mut self, cut: Cut, answered: bool, shared: &mut Shared<R>, now: Time) {
-        let end = cut.psn.plus(cut.packets);
-        let reliable = self.is_reliable();
-        let requester = &mut self.requester;
-        if cut.psn != requester.next {
-            requester.awaiting.asked_again(cut.psn, requester.next);
-            return;
-        }
-        let pending = &requester.queue[requester.cursor];
-        requester.next = end;
-        requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
-        if answered {
-            requester.awaiting.push(cut.psn, end);
-        }
-        requester.note_on_wire(end, cut.ack && reliable, now);
-        if requester.sent.is_before(end) {
-            requester.sent = end;
-        }
-        if reliable {
-            self.start_timer(now);
-        } else {
-            requester.unacked = end;
-            self.settle(shared);
-        }
-    }
-}
-
-impl Cut {
-    fn whole(length: u32, index: usize, psn: Psn) -> Self {
-        Self {
-            index,
-            psn,
-            offset: 0,
-            length,
-            packets: 1,
-            first: true,
-            last: true,
-            ack: false,
-        }
-    }
-}
-
-/// Units must end on packet borders, or their PSNs would not be those of a wire.
-fn whole_packets(mtu: Mtu, unit_bytes: u32) -> u32 {
-    let packet = mtu.bytes();
-    (unit_bytes - unit_bytes % packet).max(packet)
-}
-
-#[inline]
-fn request_op<R>(wr: &SendWr<R>, cut: Cut, length: u32) -> RequestOp {
-    match wr.op {
-        SendOp::Write(remote) | SendOp::WriteImm(remote, _) => RequestOp::Write {
-            target: cut.first.then_some((remote, length)),
-        },
-        SendOp::Read(remote) => RequestOp::Read {
-            remote: Remote {
-                addr: remote.addr.wrapping_add(u64::from(cut.offset)),
-                ..remote
-            },
-            length: cut.length,
-        },
-        SendOp::CompareSwap {
-            remote,
-            compare,
-            swap,
-        } => RequestOp::CompareSwap {
-            remote,
-            compare,
-            swap,
-        },
-        SendOp::FetchAdd { remote, add } => RequestOp::FetchAdd { remote, add },
-        _ => RequestOp::Send,
-    }
-}
-
-fn tail<R>(op: &SendOp<R>) -> Option<RequestTail> {
-    match op {
-        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => Some(RequestTail::Imm(*imm)),
-        SendOp::SendInvalidate(key) => Some(RequestTail::Invalidate(*key)),
-        _ => None,
     }
 }

@@ -9,6 +9,7 @@
 //!   loss        window and threshold shrink, once each round trip: by a quarter when round trips have
 //!               become long, for a queue is full somewhere, else by a sixteenth; and to twice what
 //!               arrives between two losses, for all behind a lost packet goes again
+//!   queues      of more than 10 ms: window and threshold shrink by a quarter each round trip
 //!   silence     for two round trips: the oldest packet goes again, alone, with an acknowledgement
 //!               asked for; then after twice the time, and so on until the local ACK time-out
 //! ```
@@ -21,28 +22,25 @@ use core::time::Duration;
 
 use vrdma_wire::Psn;
 
-use crate::attr::QpState;
-use crate::qp::Qp;
+use crate::requester::credit::Credit;
 use crate::requester::rate::Rate;
-use crate::requester::{Pending, Phase, Requester};
 use crate::time::Time;
-use crate::work::SendOp;
 
 /// Packets of a fresh connection's window, of the smallest and of the largest one. The smallest keeps
 /// an answer coming back while others are lost; the largest fits a socket's receive buffer.
 const WINDOW_FIRST: u32 = 64;
 const WINDOW_MIN: u32 = 16;
-const WINDOW_MAX: u32 = 1024;
+pub(super) const WINDOW_MAX: u32 = 1024;
 
 /// The same largest window in bytes.
-const WINDOW_BYTES: u32 = 2 << 20;
+pub(super) const WINDOW_BYTES: u32 = 2 << 20;
 
 /// Packets after which an acknowledgement is asked for, whatever they are.
 const ACK_EVERY: u32 = 16;
 
 /// Packets of the answer to one READ request, by how many READs may be outstanding.
-const READ_SLICE_MIN: u32 = 32;
-const READ_SLICE_MAX: u32 = 128;
+pub(super) const READ_SLICE_MIN: u32 = 32;
+pub(super) const READ_SLICE_MAX: u32 = 128;
 
 /// Patience before the first round trip is known, what is always added to round trips because both
 /// ends share their processor with others, and the longest of all.
@@ -53,7 +51,7 @@ const PATIENCE_MAX: Duration = Duration::from_secs(1);
 /// State of a queue pair whose peer is behind a wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
-    window: u32,
+    pub(super) window: u32,
     threshold: u32,
     /// Packets answered towards the next packet of the window.
     grown: u32,
@@ -63,19 +61,30 @@ pub(crate) struct Wire {
     /// A loss before this PSN has shrunk the window already.
     shrunk_until: Option<Psn>,
     /// Packets sent since an acknowledgement was asked for.
-    unasked: u32,
+    pub(super) unasked: u32,
     /// Round trip, smoothed, and its deviation.
-    round_trip: Option<(Duration, Duration)>,
+    pub(super) round_trip: Option<(Duration, Duration)>,
     /// The shortest one seen.
-    shortest: Duration,
+    pub(super) shortest: Duration,
     /// A packet whose answer will tell the round trip.
     sample: Option<(Psn, Time)>,
-    probe_at: Option<Time>,
+    /// An acknowledgement was asked for up to there.
+    asked: Option<Psn>,
+    /// A round trip that was just measured.
+    pub(super) newest: Option<Duration>,
+    pub(super) probe_at: Option<Time>,
     /// Probes since anything came back.
-    probes: u32,
+    pub(super) probes: u32,
+    /// How often patience has been doubled since it was last known to be enough.
+    doubled: u32,
+    /// A packet whose answer should have told the round trip went again as a probe: the answer may be
+    /// to either.
+    ambiguous: bool,
     pub(crate) rate: Option<Rate>,
     /// A packet waits for the rate.
     pub(crate) held: bool,
+    /// What the peer has room for, if it says so.
+    pub(super) credit: Option<Credit>,
 }
 
 impl Default for Wire {
@@ -91,37 +100,66 @@ impl Default for Wire {
             round_trip: None,
             shortest: Duration::MAX,
             sample: None,
+            asked: None,
+            newest: None,
             probe_at: None,
             probes: 0,
+            doubled: 0,
+            ambiguous: false,
             rate: None,
             held: false,
+            credit: None,
         }
     }
 }
 
 impl Wire {
-    /// While nothing comes back, one packet at a time is enough.
-    fn room(&self) -> u32 {
-        if self.probes > 0 { 1 } else { self.window }
+    /// Packets that may be on their way. While nothing comes back, one at a time is enough.
+    pub(super) fn room(&self, holds_back: bool) -> u32 {
+        match (self.probes, holds_back) {
+            (0, false) => self.window,
+            (0, true) => self.window.min(WINDOW_MIN),
+            _ => 1,
+        }
     }
 
-    fn ack_every(&self) -> u32 {
+    /// Whether an answer is due that was asked for.
+    pub(super) fn waits_for_answer(&self, unacked: Psn) -> bool {
+        self.asked.is_some_and(|psn| unacked.is_before(psn))
+    }
+
+    pub(super) fn ack_every(&self) -> u32 {
         (self.window / 4).clamp(1, ACK_EVERY)
     }
 
     /// Two round trips, or one and four deviations (as RFC 6298 2.3), doubled by every probe.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         let base = match self.round_trip {
             Some((mean, deviation)) => mean + mean.max(4 * deviation) + PATIENCE_EXTRA,
             None => PATIENCE_FIRST,
         };
-        (base * (1 << self.probes.min(10))).min(PATIENCE_MAX)
+        (base * (1 << self.doubled.min(10))).min(PATIENCE_MAX)
     }
 
-    fn sent(&mut self, end: Psn, asked: bool, fresh: bool, now: Time) {
-        self.unasked = if asked { 0 } else { self.unasked + 1 };
+    pub(super) fn sent(&mut self, end: Psn, asked: bool, fresh: bool, now: Time) {
+        if asked {
+            self.asked = Some(end);
+            self.unasked = 0;
+        } else {
+            self.unasked += 1;
+        }
         if asked && fresh && self.sample.is_none() {
             self.sample = Some((end, now));
+            self.ambiguous = false;
+        }
+        // Karn's rule.
+        if !fresh
+            && self
+                .sample
+                .take_if(|(psn, _)| !end.is_before(*psn))
+                .is_some()
+        {
+            self.ambiguous = self.probes > 0;
         }
         if self.probe_at.is_none() {
             self.probe_at = Some(now + self.patience());
@@ -129,13 +167,16 @@ impl Wire {
     }
 
     /// So many packets have been answered; `more` are on their way.
-    fn answered(&mut self, packets: u32, unacked: Psn, more: bool, now: Time) {
+    pub(super) fn answered(&mut self, packets: u32, unacked: Psn, more: bool, now: Time) {
         self.probes = 0;
+        if !self.ambiguous {
+            self.doubled = 0;
+        }
         self.run = self.run.saturating_add(packets);
+        self.shrunk_until.take_if(|psn| !unacked.is_before(*psn));
         if let Some((_, begun)) = self.sample.take_if(|(psn, _)| !unacked.is_before(*psn)) {
             self.measured(now.since(begun));
         }
-        self.shrunk_until.take_if(|psn| !unacked.is_before(*psn));
         if self.window < self.threshold {
             self.window += packets;
         } else {
@@ -148,6 +189,7 @@ impl Wire {
 
     /// RFC 6298 2.2 and 2.3.
     fn measured(&mut self, sample: Duration) {
+        self.newest = Some(sample);
         self.shortest = self.shortest.min(sample);
         self.round_trip = Some(match self.round_trip {
             None => (sample, sample / 2),
@@ -158,15 +200,28 @@ impl Wire {
         });
     }
 
+    /// Packets queue somewhere for longer than is of use to anybody.
+    pub(super) fn relieve(&mut self) {
+        self.window = (self.window - self.window / 4).max(WINDOW_MIN);
+        self.threshold = self.window;
+    }
+
+    /// How long the local ACK time-out may last: between one and four times what the connection's
+    /// owner asked for (IBTA 9.7.6.1.3), longer the longer round trips are.
+    pub(super) fn ack_timeout(&self, asked: Duration) -> Duration {
+        let (mean, deviation) = self.round_trip.unwrap_or_default();
+        (2 * mean + 8 * deviation).clamp(asked, 4 * asked)
+    }
+
     /// Data was lost; `sent` is one after the newest packet. Counts once for all that was on its way.
-    fn lost(&mut self, sent: Psn) {
+    pub(super) fn lost(&mut self, sent: Psn) {
         if self.shrunk_until.is_none() {
             self.shrunk_until = Some(sent);
             self.shrink();
         }
     }
 
-    fn shrink(&mut self) {
+    pub(super) fn shrink(&mut self) {
         let share = if self.queues_build_up() { 4 } else { 16 };
         self.usual_run = (3 * self.usual_run + self.run.min(WINDOW_MAX)) / 4;
         self.run = 0;
@@ -181,170 +236,28 @@ impl Wire {
         mean.is_some_and(|mean| mean > 2 * self.shortest + PATIENCE_EXTRA)
     }
 
-    /// What is on its way does not tell the round trip any more (Karn's rule).
-    fn rewound(&mut self) {
-        self.sample = None;
+    /// The oldest packet goes again, and the next time it takes longer.
+    pub(super) fn probe(&mut self) {
+        self.probes += 1;
+        self.doubled += 1;
+    }
+
+    pub(super) fn rewound(&mut self) {
+        self.asked = None;
         self.unasked = 0;
     }
 
     /// The rate before it is limited: a window each round trip.
-    fn free_rate(&self, mtu: u32) -> u64 {
+    pub(super) fn free_rate(&self, mtu: u32) -> u64 {
         let round_trip = self.round_trip.map_or(PATIENCE_FIRST, |(mean, _)| mean);
         let nanoseconds = (round_trip.as_nanos() as u64).max(1000);
         u64::from(self.window) * u64::from(mtu) * 1_000_000_000 / nanoseconds
     }
 }
 
-impl<R> Requester<R> {
-    /// Packets of SENDs and WRITEs were answered, or data came.
-    #[inline]
-    pub(super) fn wire_answered(&mut self, packets: u32, now: Time) {
-        if self.wire.is_none() {
-            return;
-        }
-        let more = !self.is_answered() || self.unacked != self.sent;
-        let unacked = self.unacked;
-        if let Some(wire) = &mut self.wire {
-            wire.answered(packets, unacked, more, now);
-        }
-    }
-
-    /// A unit goes out, up to `end`.
-    #[inline]
-    pub(super) fn note_on_wire(&mut self, end: Psn, asked: bool, now: Time) {
-        if let Some(wire) = &mut self.wire {
-            let fresh = self.sent.is_before(end);
-            wire.sent(end, asked, fresh, now);
-        }
-    }
-
-    pub(super) fn wire_lost(&mut self) {
-        let sent = self.sent;
-        if let Some(wire) = &mut self.wire {
-            wire.lost(sent);
-        }
-    }
-
-    /// A packet was lost and all behind it go again.
-    pub(super) fn wire_gap(&mut self) {
-        if let Some(wire) = &mut self.wire {
-            wire.shrink();
-        }
-    }
-
-    pub(super) fn wire_rewound(&mut self) {
-        if let Some(wire) = &mut self.wire {
-            wire.rewound();
-        }
-    }
-
-    /// When silence has lasted too long, or the rate lets a packet go.
-    #[inline]
-    pub(super) fn wire_deadline(&self) -> Option<Time> {
-        let wire = self.wire.as_deref()?;
-        let rate = wire.rate.as_ref().filter(|_| wire.held);
-        let deadlines = [wire.probe_at, rate.map(|rate| rate.next_at)];
-        deadlines.into_iter().flatten().min()
-    }
-
-    /// Whatever the rate held back tries again now.
-    pub(super) fn wire_released(&mut self) {
-        if let Some(wire) = &mut self.wire {
-            wire.held = false;
-        }
-    }
-
-    /// Whether it is time for a probe; the next one is later then.
-    pub(super) fn takes_probe(&mut self, now: Time) -> bool {
-        let waits = self.rnr_until.is_none();
-        let silent = waits && (self.unacked != self.sent || !self.awaiting.is_empty());
-        let Some(wire) = &mut self.wire else {
-            return false;
-        };
-        if wire.probe_at.is_none_or(|at| at > now) {
-            return false;
-        }
-        if !silent {
-            wire.probe_at = None;
-            return false;
-        }
-        wire.shrink();
-        wire.probes += 1;
-        wire.probe_at = Some(now + wire.patience());
-        true
-    }
-}
-
-impl<R> Qp<R> {
-    /// Packets from a place in a READ to the end of its slice. Slices begin at the same places
-    /// whenever they are asked for: part of one is a repetition that every responder answers, parts
-    /// of two are not.
-    pub(super) fn read_slice(&self, at: u32) -> u32 {
-        let outstanding = u32::from(self.attr.max_rd_atomic).max(1);
-        let slice = (READ_SLICE_MAX / outstanding).clamp(READ_SLICE_MIN, READ_SLICE_MAX);
-        slice - at % slice
-    }
-
-    /// Whether the next unit may go, and whether it asks for an acknowledgement.
-    pub(super) fn fit_window(&mut self, packets: u32, last: bool, now: Time) -> Option<bool> {
-        let follows = last && self.more_follows();
-        let mtu = self.attr.path_mtu.bytes();
-        let Requester {
-            next,
-            unacked,
-            sent,
-            wire,
-            ..
-        } = &mut self.requester;
-        let wire = wire.get_or_insert_default();
-        let outstanding = next.since(*unacked);
-        wire.window = wire.window.min(WINDOW_MAX).min(WINDOW_BYTES / mtu);
-        if outstanding > 0 && outstanding + packets > wire.room() {
-            return None;
-        }
-        if !wire.pays(u64::from(mtu), now) {
-            return None;
-        }
-        let ends = last && !(follows && wire.rate.is_none());
-        let full = outstanding + packets >= wire.room();
-        let again = next == unacked && next != sent;
-        Some(ends || full || again || wire.unasked + 1 >= wire.ack_every())
-    }
-
-    /// Whether another SEND or WRITE goes out right behind, whose acknowledgement covers this one's.
-    fn more_follows(&self) -> bool {
-        let Some(Pending { wr, phase, .. }) = self.requester.queue.get(self.requester.cursor + 1)
-        else {
-            return false;
-        };
-        let plain = matches!(
-            wr.op,
-            SendOp::Send | SendOp::SendImm(_) | SendOp::Write(_) | SendOp::WriteImm(..)
-        );
-        let open = matches!(phase, Phase::Posted | Phase::Started);
-        plain && open && !wr.fence && self.attr.state == QpState::Rts
-    }
-
-    /// The peer's adapter says that our packets meet congestion.
-    pub(crate) fn slow_down(&mut self, now: Time) {
-        let mtu = self.attr.path_mtu.bytes();
-        let wire = self.requester.wire.get_or_insert_default();
-        let free = wire.free_rate(mtu);
-        let rate = wire.rate.get_or_insert_with(|| Rate::new(free, now));
-        rate.notify(now);
-    }
-
-    /// Whether the rate lets READ data of a packet go.
-    pub(crate) fn pays_for_data(&mut self, now: Time) -> bool {
-        let mtu = u64::from(self.attr.path_mtu.bytes());
-        let wire = self.requester.wire.as_mut();
-        wire.is_none_or(|wire| wire.pays(mtu, now))
-    }
-}
-
 impl Wire {
     /// Takes the price of a packet, unless it is too early for one.
-    fn pays(&mut self, bytes: u64, now: Time) -> bool {
+    pub(super) fn pays(&mut self, bytes: u64, now: Time) -> bool {
         let Some(rate) = &mut self.rate else {
             return true;
         };

@@ -1,6 +1,7 @@
 //! The engine from outside: scripts of two adapters.
 
 mod connection;
+mod credits;
 mod datagrams;
 mod golden;
 mod goodput;
@@ -12,10 +13,12 @@ mod named_elsewhere;
 mod objects;
 mod packets;
 mod pair;
+mod patience;
 mod refusal;
 mod regions;
 mod saved;
 mod shared_receives;
+mod slow_peer;
 mod states;
 mod unreliable;
 mod windows;

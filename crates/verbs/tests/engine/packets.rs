@@ -115,7 +115,7 @@ fn a_read_asked_for_again_goes_on_from_there() {
 }
 
 /// The answer of the second node to the first, as a frame.
-fn answer(pair: &Pair, psn: u32, body: ResponseBody<Region>) -> Vec<u8> {
+pub(crate) fn answer(pair: &Pair, psn: u32, body: ResponseBody<Region>) -> Vec<u8> {
     let [a, b] = &pair.nodes;
     let response = Response {
         route: Route {

@@ -1,0 +1,114 @@
+//! Where the next unit of a message begins and ends.
+
+use vrdma_wire::{Mtu, Psn};
+
+use crate::path::Pace;
+use crate::qp::Qp;
+use crate::requester::awaited::Hole;
+use crate::shared::Shared;
+use crate::time::Time;
+
+/// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
+/// (IBTA 9.7.1) even when the last unit is large.
+const PSN_WINDOW: u32 = 1 << 22;
+
+/// Where a unit lies in its message.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Index of the request.
+    pub(super) index: usize,
+    pub(super) psn: Psn,
+    pub(super) offset: u32,
+    pub(super) length: u32,
+    pub(super) packets: u32,
+    pub(super) first: bool,
+    pub(super) last: bool,
+    pub(super) ack: bool,
+}
+
+impl<R> Qp<R> {
+    /// The next unit of a connection, if the window has room for it.
+    #[inline]
+    pub(super) fn cut(
+        &mut self,
+        pace: Pace,
+        shared: &Shared<R>,
+        (unit_bytes, now): (u32, Time),
+    ) -> Option<Cut> {
+        let requester = &self.requester;
+        let pending = &requester.queue[requester.cursor];
+        let answered = pending.wr.op.is_read_or_atomic();
+        if answered && requester.awaiting.len() >= usize::from(self.attr.max_rd_atomic) {
+            return None;
+        }
+        let mtu = self.attr.path_mtu;
+        let at = requester.next.since(pending.first);
+        let offset = at * mtu.bytes();
+        let left = pending.length - offset;
+        let longest = match pace {
+            Pace::Local => whole_packets(mtu, unit_bytes),
+            Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
+            Pace::Wire => mtu.bytes(),
+        };
+        let length = left.min(longest);
+        let mut cut = Cut {
+            index: requester.cursor,
+            psn: requester.next,
+            offset,
+            length,
+            packets: mtu.packets(length),
+            first: offset == 0,
+            last: length == left,
+            ack: true,
+        };
+        if requester.next.since(requester.settled) + cut.packets > PSN_WINDOW {
+            return None;
+        }
+        if pace == Pace::Wire {
+            let ack = self.fit_window(cut.packets, cut.last, shared, now)?;
+            cut.ack = ack || answered;
+        }
+        Some(cut)
+    }
+
+    /// What was lost of a READ or atomic.
+    pub(super) fn cut_hole(&self, hole: Hole) -> Option<Cut> {
+        let index = self.requester.holding(hole.begin)?;
+        let pending = &self.requester.queue[index];
+        let mtu = self.attr.path_mtu.bytes();
+        let at = hole.begin.since(pending.first);
+        let packets = hole.end.since(hole.begin);
+        let offset = at * mtu;
+        Some(Cut {
+            index,
+            psn: hole.begin,
+            offset,
+            length: (pending.length - offset).min(packets * mtu),
+            packets,
+            first: at == 0,
+            last: at + packets >= pending.packets,
+            ack: true,
+        })
+    }
+}
+
+impl Cut {
+    pub(super) fn whole(length: u32, index: usize, psn: Psn) -> Self {
+        Self {
+            index,
+            psn,
+            offset: 0,
+            length,
+            packets: 1,
+            first: true,
+            last: true,
+            ack: false,
+        }
+    }
+}
+
+/// Units must end on packet borders, or their PSNs would not be those of a wire.
+fn whole_packets(mtu: Mtu, unit_bytes: u32) -> u32 {
+    let packet = mtu.bytes();
+    (unit_bytes - unit_bytes % packet).max(packet)
+}

@@ -1,0 +1,152 @@
+//! A unit of what was cut: its headers, what it carries, and what the requester remembers of it.
+
+use vrdma_wire::Qkey;
+
+use crate::qp::Qp;
+use crate::requester::Pending;
+use crate::requester::cut::Cut;
+use crate::requester::transmit::Turn;
+use crate::shared::Shared;
+use crate::time::Time;
+use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail};
+use crate::work::{Remote, SendOp, SendWr, Status};
+
+impl<R: Clone> Qp<R> {
+    /// Sends a unit.
+    #[inline]
+    pub(super) fn unit<P>(
+        &mut self,
+        cut: Cut,
+        shared: &mut Shared<R>,
+        turn: Turn<'_, P>,
+        payload: Payload<R>,
+    ) -> Option<Request<R>> {
+        let Pending { wr, length, .. } = &self.requester.queue[cut.index];
+        let answered = wr.op.is_read_or_atomic();
+        let datagram = self.datagram(wr);
+        let op = match datagram {
+            Some(datagram) => RequestOp::Datagram {
+                qkey: self.effective_qkey(datagram.qkey),
+            },
+            None => request_op(wr, cut, *length),
+        };
+        let destination = datagram.map_or(self.attr.dest_qpn, |datagram| datagram.qpn);
+        let address = datagram.map_or(&self.attr.address, |datagram| &datagram.address);
+        let route = shared.route(address)?;
+        let tail = if cut.last { tail(&wr.op) } else { None };
+        let solicited = wr.solicited && cut.last && !answered;
+        let ack_request = cut.ack && self.is_reliable();
+        self.note_sent(cut, answered, shared, turn.now);
+        self.reschedule(turn.schedule);
+        Some(Request {
+            route,
+            service: self.spec.qp_type.service(),
+            source: self.qpn,
+            destination,
+            psn: cut.psn,
+            packets: cut.packets,
+            first: cut.first || answered,
+            last: cut.last || answered,
+            op,
+            tail,
+            solicited,
+            ack_request,
+            payload,
+        })
+    }
+
+    /// Puts what a unit carries into an empty payload.
+    #[inline]
+    pub(super) fn fill(
+        &self,
+        payload: &mut Payload<R>,
+        shared: &Shared<R>,
+        cut: Cut,
+    ) -> Result<(), Status> {
+        let wr = &self.requester.queue[cut.index].wr;
+        if wr.op.is_read_or_atomic() {
+            return Ok(());
+        }
+        if let Some(inline) = &wr.inline {
+            let part = InlinePart::new(inline, cut.offset, cut.length);
+            *payload = Payload::Inline(part);
+        } else if let Payload::Memory(stretches) = payload {
+            let bytes = (cut.offset, cut.length);
+            let found = shared.gather(self.spec.pd, &wr.sges, bytes, stretches);
+            return found.ok_or(Status::LocProt);
+        }
+        Ok(())
+    }
+
+    /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
+    fn effective_qkey(&self, qkey: Qkey) -> Qkey {
+        if qkey.is_privileged() {
+            self.attr.qkey
+        } else {
+            qkey
+        }
+    }
+
+    /// The cursor moves past a unit. Where nobody answers, it is done with that.
+    #[inline]
+    fn note_sent(&mut self, cut: Cut, answered: bool, shared: &mut Shared<R>, now: Time) {
+        let end = cut.psn.plus(cut.packets);
+        let reliable = self.is_reliable();
+        let requester = &mut self.requester;
+        if cut.psn != requester.next {
+            requester.awaiting.asked_again(cut.psn, requester.next);
+            return;
+        }
+        let pending = &requester.queue[requester.cursor];
+        requester.next = end;
+        requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
+        if answered {
+            requester.awaiting.push(cut.psn, end);
+        }
+        requester.note_on_wire(end, cut.ack && reliable, now);
+        if requester.sent.is_before(end) {
+            requester.sent = end;
+        }
+        if reliable {
+            self.start_timer(now);
+        } else {
+            requester.unacked = end;
+            self.settle(shared);
+        }
+    }
+}
+
+#[inline]
+fn request_op<R>(wr: &SendWr<R>, cut: Cut, length: u32) -> RequestOp {
+    match wr.op {
+        SendOp::Write(remote) | SendOp::WriteImm(remote, _) => RequestOp::Write {
+            target: cut.first.then_some((remote, length)),
+        },
+        SendOp::Read(remote) => RequestOp::Read {
+            remote: Remote {
+                addr: remote.addr.wrapping_add(u64::from(cut.offset)),
+                ..remote
+            },
+            length: cut.length,
+        },
+        SendOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => RequestOp::CompareSwap {
+            remote,
+            compare,
+            swap,
+        },
+        SendOp::FetchAdd { remote, add } => RequestOp::FetchAdd { remote, add },
+        _ => RequestOp::Send,
+    }
+}
+
+fn tail<R>(op: &SendOp<R>) -> Option<RequestTail> {
+    match op {
+        SendOp::SendImm(imm) | SendOp::WriteImm(_, imm) => Some(RequestTail::Imm(*imm)),
+        SendOp::SendInvalidate(key) => Some(RequestTail::Invalidate(*key)),
+        _ => None,
+    }
+}
