@@ -58,6 +58,8 @@ pub enum User {
     Guest(Doorbells),
     /// Processes, which know it by this address.
     Processes(Ipv4Addr),
+    /// The IP stack of the daemon's host, which gets this address in a /24.
+    HostStack(Ipv4Addr),
 }
 
 /// The host of a wire on which a daemon runs.
@@ -91,13 +93,40 @@ impl Daemon {
         host: Option<Host<'_>>,
         lifetime: Lifetime,
     ) -> Result<Self> {
-        let config = run_dir.join("vrdmad.toml");
         let wire = host.map(|host| (host.wire, host.side));
-        fs::write(&config, configuration(run_dir, adapters, wire)?)?;
+        let configuration = configuration(run_dir, adapters, wire)?;
+        let entry = host.map(|host| host.entry);
+        Self::launch(program, run_dir, &configuration, entry, lifetime)
+    }
+
+    /// The same on a host without a wire, whose own IP stack may have an adapter there.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_on(
+        host: &Entry,
+        program: &Path,
+        run_dir: &Path,
+        adapters: &[Adapter],
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let configuration = configuration(run_dir, adapters, None)?;
+        Self::launch(program, run_dir, &configuration, Some(host), lifetime)
+    }
+
+    fn launch(
+        program: &Path,
+        run_dir: &Path,
+        configuration: &str,
+        entry: Option<&Entry>,
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let config = run_dir.join("vrdmad.toml");
+        fs::write(&config, configuration)?;
         let mut command = Command::new(program);
         command.arg("--config").arg(config);
-        let command = match host {
-            Some(host) => host.entry.command(&command),
+        let command = match entry {
+            Some(entry) => entry.command(&command),
             None => command,
         };
         let process = Supervised::spawn(&command, Some(&log(run_dir)), lifetime)

@@ -29,7 +29,7 @@ pub use crate::place::Outcome;
 use crate::wire::Wire;
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
-pub use mixed::Mixed;
+pub use mixed::{HOST_STACK, Mixed};
 use run_dir::RunDir;
 
 /// Two running guests and what is between them.

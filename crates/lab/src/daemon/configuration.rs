@@ -115,6 +115,7 @@ fn adapter(adapter: &Adapter) -> AdapterTable<'_> {
     let (doorbells, kind, ip) = match adapter.user {
         User::Guest(doorbells) => (Some(doorbells), None, None),
         User::Processes(ip) => (None, Some("process"), Some(ip)),
+        User::HostStack(ip) => (None, Some("tap"), Some(ip)),
     };
     AdapterTable {
         name: &adapter.name,
@@ -193,6 +194,20 @@ vni = 100
         let text = configuration(Path::new("/r"), &[adapter], None).unwrap();
         assert!(
             text.ends_with("\nkind = \"process\"\nip = \"192.0.2.1\"\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_hosts_stack_is_a_tap() {
+        let adapter = Adapter {
+            name: "h".to_owned(),
+            mac: "52:54:00:00:00:03".to_owned(),
+            user: User::HostStack(Ipv4Addr::new(192, 0, 2, 3)),
+        };
+        let text = configuration(Path::new("/r"), &[adapter], None).unwrap();
+        assert!(
+            text.ends_with("\nkind = \"tap\"\nip = \"192.0.2.3\"\n"),
             "{text}"
         );
     }

@@ -1,9 +1,11 @@
 //! A pair of which only one is a guest.
 //!
 //! ```text
-//!   guest a --vfio-user, ethernet--> vrdmad <--process socket-- programs of this host, as adapter b
+//!   guest a --vfio-user, ethernet--> vrdmad <--process socket-- programs of a host, as adapter b
+//!                                       ^------ TAP ----------- the host's own TCP
 //! ```
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -15,7 +17,13 @@ use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
 use crate::namespace::{Entry, Namespace};
 
-/// A guest at [`Side::A`]'s address and an adapter of processes at [`Side::B`]'s, in one port group.
+/// The host's own address for TCP; its programs' adapter has another.
+pub const HOST_STACK: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 3);
+
+const HOST_STACK_MAC: &str = "52:54:00:00:00:03";
+
+/// A guest at [`Side::A`]'s address, an adapter of processes at [`Side::B`]'s and the host's own IP stack at
+/// [`HOST_STACK`], in one port group. The host is a network namespace.
 ///
 /// Fields are in the order in which they must end.
 #[derive(Debug)]
@@ -42,13 +50,19 @@ impl Mixed {
             user: User::Processes(Side::B.address()),
             ..config.adapter(Side::B)
         };
-        let adapters = [config.adapter(Side::A), processes];
-        let daemon = Daemon::start(program, run_dir.path(), &adapters, None, config.lifetime)?;
-        let guest = Guest::start(
-            &image,
-            accelerator,
-            &config.guest(Side::A, run_dir.path(), None),
-        )?;
+        let stack = Adapter {
+            name: "h".to_owned(),
+            mac: HOST_STACK_MAC.to_owned(),
+            user: User::HostStack(HOST_STACK),
+        };
+        let adapters = [config.adapter(Side::A), processes, stack];
+        let (folder, lifetime) = (run_dir.path(), config.lifetime);
+        let daemon = Daemon::start_on(host.entry(), program, folder, &adapters, lifetime)?;
+        let mut guest = config.guest(Side::A, folder, None);
+        guest
+            .variables
+            .push(("H".to_owned(), HOST_STACK.to_string()));
+        let guest = Guest::start(&image, accelerator, &guest)?;
         let mixed = Self {
             guest,
             daemon,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::Result;
-use vrdma_lab::pair::{Mixed, Side};
+use vrdma_lab::pair::{HOST_STACK, Mixed, Side};
 use vrdma_lab::place::{Local, Place};
 
 use super::Stage;
@@ -25,7 +25,10 @@ impl GuestAndHost {
         let mixed = Mixed::start(&program)?;
         let remains = Remains::of_idle(mixed.daemon())?;
         let addresses = [Side::A, Side::B].map(Side::address);
-        let preload = preload_at(mixed.host(), Side::B, mixed.run_dir(), &library, addresses);
+        let mut preload = preload_at(mixed.host(), Side::B, mixed.run_dir(), &library, addresses);
+        preload
+            .variables
+            .push(("H".to_owned(), HOST_STACK.to_string()));
         let output = mixed.run_dir().join("host");
         fs::create_dir(&output)?;
         let (socket, vrdma) = (mixed.daemon().control_socket(), remains.vrdma());

@@ -12,8 +12,8 @@
 //!
 //! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and
 //! programs that meet by `rdma_cm` call their peer by the same name. A container has the guests' root
-//! file system, processes of its own, and of the daemon only the socket. A guest and a program meet by
-//! `rdma_cm` alone.
+//! file system, processes of its own, and of the daemon only the socket. A guest and a program of its host
+//! meet by `rdma_cm`, or by TCP through the host's own adapter of the port group.
 
 mod migration;
 mod mixed;
@@ -100,13 +100,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             perform(cases, arguments, Hosts::start)
         }
         With::Guest => {
-            let rows = table::by_rdma_cm(short);
-            let mut cases = cases("guest serves", GuestAndHost::guest_serves, rows.clone());
-            let reversed = rows.into_iter().map(Program::reversed).collect();
+            let (by_cm, by_tcp) = (table::by_rdma_cm(short), table::by_tcp(short));
+            let rows = [by_cm.clone(), by_tcp.clone()].concat();
+            let mut cases = cases("guest serves", GuestAndHost::guest_serves, rows);
+            // The host's TCP has another address than the adapter of its programs.
+            let by_cm = by_cm.into_iter().map(|row| row.at("$B"));
+            let by_tcp = by_tcp.into_iter().map(|row| row.at("$H"));
             cases.extend(self::cases(
                 "host serves",
                 GuestAndHost::host_serves,
-                reversed,
+                by_cm.chain(by_tcp).collect(),
             ));
             perform(cases, arguments, GuestAndHost::start)
         }

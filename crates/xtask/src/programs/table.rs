@@ -75,26 +75,42 @@ fn host_mpi(ranks: u32) -> Program {
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
-/// Programs that meet by `rdma_cm` without any option, with perftest's option for it: a guest and its host
-/// have no other way to meet.
+/// Between a guest and its host: programs that meet by `rdma_cm` without any option, perftest's option for it,
+/// and rows that meet by TCP, for which the host has an address of its own.
 const BY_RDMA_CM: &[&str] = &["rping", "ucmatose", "udaddy", "rstream"];
 const PERFTEST_BY_RDMA_CM: &str = " -R ";
+const BY_TCP: &[&str] = &[
+    "ibv_rc_pingpong -g 1 -c",
+    "ibv_ud_pingpong -g 1 -c",
+    "ib_write_lat -n 200",
+    "ib_send_bw -n 200",
+    "ib_read_bw -n 200",
+    "ib_atomic_bw -n 200",
+];
 
 /// An option of the image's ucx_perftest that older ones of hosts lack; their default is the same.
 const NEWER_UCX: &str = " -P 0";
 
-/// Every row that a guest and its host can have; with `short`, those that CI has time for.
+/// Rows of a guest and its host that meet by `rdma_cm`; with `short`, those that CI has time for.
 pub(super) fn by_rdma_cm(short: bool) -> Vec<Program> {
+    of_unlike(short, |row| {
+        let mut names = BY_RDMA_CM.iter();
+        row.name.contains(PERFTEST_BY_RDMA_CM) || names.any(|name| row.name.starts_with(name))
+    })
+}
+
+/// The same that meet by TCP.
+pub(super) fn by_tcp(short: bool) -> Vec<Program> {
+    of_unlike(short, |row| BY_TCP.contains(&row.name.as_str()))
+}
+
+fn of_unlike(short: bool, wanted: impl Fn(&Row) -> bool) -> Vec<Program> {
     let rows = guests::rows(Setting {
         short,
         unlike: true,
         ..Setting::default()
     });
-    let meets = |row: &Row| {
-        let mut names = BY_RDMA_CM.iter();
-        row.name.contains(PERFTEST_BY_RDMA_CM) || names.any(|name| row.name.starts_with(name))
-    };
-    rows.iter().filter(|row| meets(row)).map(of_row).collect()
+    rows.iter().filter(|row| wanted(row)).map(of_row).collect()
 }
 
 /// Every row of a place; with `short`, those that CI has time for.
@@ -125,9 +141,9 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
 }
 
 impl Program {
-    /// The same for a server at the address that rows call `$B`.
-    pub(super) fn reversed(self) -> Self {
-        let turned = |command: &str| format!("A=$B; {command}");
+    /// The same for a server at another address than `$A`, such as `$B`.
+    pub(super) fn at(self, address: &str) -> Self {
+        let turned = |command: &str| format!("A={address}; {command}");
         Self {
             server: turned(&self.server),
             client: turned(&self.client),
@@ -172,10 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_and_its_host_need_no_tcp() {
-        for (short, count) in [(false, 12), (true, 6)] {
-            let programs = by_rdma_cm(short);
-            assert_eq!(programs.len(), count, "{programs:?}");
-        }
+    fn a_guest_and_its_host_meet_in_two_ways() {
+        assert_eq!([by_rdma_cm(false).len(), by_rdma_cm(true).len()], [12, 6]);
+        assert_eq!(
+            [false, true].map(|short| by_tcp(short).len()),
+            [BY_TCP.len(); 2]
+        );
     }
 }
