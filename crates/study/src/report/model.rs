@@ -22,6 +22,9 @@ const CURVE_SIZES: usize = 4;
 /// More than so many configurations beside each other cannot be read.
 const CURVE_CONFIGURATIONS: usize = 4;
 
+/// Longest note of a row, in characters; the whole reason stands below the tables.
+const NOTE_MAX: usize = 160;
+
 /// Where nothing is.
 pub(super) const NOTHING: &str = "–";
 
@@ -275,7 +278,7 @@ impl<'a> Side<'a> {
         let sizes = self
             .sizes(measure)
             .iter()
-            .filter(|size| size.parse::<u64>().is_ok())
+            .filter(|size| bytes(size).is_some())
             .count();
         sizes >= CURVE_SIZES && self.configurations(measure).len() <= CURVE_CONFIGURATIONS
     }
@@ -417,7 +420,7 @@ impl<'a> Side<'a> {
         let sizes: Vec<String> = self
             .sizes(measure)
             .into_iter()
-            .filter(|size| size.parse::<u64>().is_ok())
+            .filter(|size| bytes(size).is_some())
             .collect();
         Table {
             title: format!("{measure}, {unit}"),
@@ -445,7 +448,7 @@ impl<'a> Side<'a> {
             let cell = CellKey::new(self.study, measure, &configuration);
             let points = |value: &dyn Fn(&Key) -> Option<f64>| -> Vec<(f64, f64)> {
                 let point =
-                    |size: &String| Some((size.parse().ok()?, value(&cell.at(size.as_str()))?));
+                    |size: &String| Some((bytes(size)? as f64, value(&cell.at(size.as_str()))?));
                 self.sizes(measure).iter().filter_map(point).collect()
             };
             let published = points(&|key| self.published(key));
@@ -491,14 +494,25 @@ impl<'a> Side<'a> {
     }
 }
 
+/// The bytes of a size; of a collective's `RANKSxBYTES` those of a rank.
+fn bytes(size: &str) -> Option<u64> {
+    let number = size.rsplit_once('x').map_or(size, |(_, bytes)| bytes);
+    number.parse().ok()
+}
+
 /// Numbers by value, before words.
 fn natural(size: &str) -> (bool, u64, String) {
-    match size.parse() {
-        Ok(number) => (false, number, String::new()),
-        Err(_) => (true, 0, size.to_owned()),
+    match bytes(size) {
+        Some(number) => (false, number, size.to_owned()),
+        None => (true, 0, size.to_owned()),
     }
 }
 
+/// The first line, and of that no more than a table's cell can hold.
 fn first_line(reason: &str) -> String {
-    reason.lines().next().unwrap_or_default().to_owned()
+    let line = reason.lines().next().unwrap_or_default();
+    match line.char_indices().nth(NOTE_MAX) {
+        Some((end, _)) => format!("{} ...", &line[..end]),
+        None => line.to_owned(),
+    }
 }

@@ -71,10 +71,12 @@ fn draw_lines(
     lines: &Lines,
 ) -> Result<()> {
     let points = || lines.series.iter().flat_map(|(_, _, points)| points);
-    let (across, up) = (
+    let (across, mut up) = (
         range(points().map(|point| point.0)),
         range(points().map(|point| point.1)),
     );
+    // Room for the legend above the lines.
+    up.end *= (up.end / up.start).powf(0.35);
     let mut chart = ChartBuilder::on(area)
         .caption(&lines.title, (FONT, 18))
         .margin(12)
@@ -130,7 +132,11 @@ fn draw_lines(
         .map_err(told)
 }
 
+/// Share of its place that a bar takes.
 const BAR: f64 = 0.36;
+
+/// More entries than these have small names.
+const CROWD: usize = 5;
 
 pub(super) fn bars(bars: &Bars) -> Result<String> {
     let mut svg = String::new();
@@ -151,7 +157,7 @@ fn draw_bars(
         .entries
         .iter()
         .flat_map(|(_, values)| values.iter().flatten());
-    let top = values.fold(1.0_f64, |top, value| top.max(*value)) * 1.15;
+    let top = values.fold(1.0_f64, |top, value| top.max(*value)) * 1.4;
     let count = bars.entries.len() as f64;
     let mut chart = ChartBuilder::on(area)
         .caption(&bars.title, (FONT, 18))
@@ -195,9 +201,14 @@ fn draw_bars(
             .draw_series(bars.entries.iter().enumerate().filter_map(label))
             .map_err(told)?;
     }
+    let font = if bars.entries.len() > CROWD { 10 } else { 13 };
     let names = bars.entries.iter().enumerate();
+    // Configuration and size stand below each other.
     let name = |(index, (name, _)): (usize, &(String, [Option<f64>; 2]))| {
-        EmptyElement::at((index as f64 + 0.5, 0.0)) + Text::new(name.clone(), (0, 16), centred(13))
+        let (first, second) = name.split_once(' ').unwrap_or((name, ""));
+        EmptyElement::at((index as f64 + 0.5, 0.0))
+            + Text::new(first.to_owned(), (0, 13), centred(font))
+            + Text::new(second.to_owned(), (0, 27), centred(font))
     };
     chart.draw_series(names.map(name)).map_err(told)?;
     chart
