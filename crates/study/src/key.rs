@@ -21,7 +21,8 @@
 //! | s2 | `verbs-send-lat verbs-write-lat` 2 B, `verbs-lat-polling verbs-lat-blocking mpi-lat-polling mpi-lat-blocking get-lat ip-lat` 1 B (us), `message-rate` (M/s) | `native virtual` | bytes; `-` for the rate |
 //! | s2 | `mpi-lat mpi-bw mpi-rate mpi-multi mpi-bcast mpi-allreduce mpi-alltoall mpi-allgather mpi-barrier` | `native`, `vm-core vm-socket vm-node` | bytes, or ranks and bytes `4x8` |
 //! | s2 | `bfs` (s) | `vms-1 vms-2 vms-4 vms-8`, `native` | `-` |
-//! | s3 | `cavity` (s) | `pvrdma passthrough tcp rxe` | `n2np40 n4np80 n8np160 n1np20`; ours `np1 np2` and so on |
+//! | s3 | `cavity` (s) | `pvrdma passthrough tcp rxe` | `n2np40 n4np80 n8np160 n1np20` |
+//! | s3 | `cavity-small` (s), a mesh that fits small machines | `native-rdma native-tcp` | `np2` |
 //! | s3 | `send-bw` (MB/s) | `pvrdma` | `65536` |
 //! | s4 | `write-lat` (us) | `native A B C D E F` | 2 |
 //! | s4 | `precopy` (pages/s) `destination-cpu source-cpu` (percent) | `tcp rdma` | `-` |

@@ -3,6 +3,7 @@
 //! ```text
 //!  vrdma-cp    programs/cp     copies a file by RDMA          cc, libibverbs, librdmacm
 //!  vrdma-mpi   programs/mpi    what MPI takes, checked        mpicc
+//!  cavity.sh   programs/cavity OpenFOAM's cavity, made, run and timed
 //!  rude        programs/cp/check, with check.sh: an end of vrdma-cp that does not behave
 //! ```
 //!
@@ -38,6 +39,8 @@ const MPI: &[Source] = sources! {
     "mpi/main.c" "mpi/point.c" "mpi/search.c" "mpi/search.h" "mpi/transfer.c" "mpi/validate.c"
 };
 
+const CAVITY: &str = include_str!("../programs/cavity/cavity.sh");
+
 const CHECK: &str = include_str!("../programs/cp/check/check.sh");
 
 /// A program of ours.
@@ -47,13 +50,15 @@ pub enum Own {
     Cp,
     /// `vrdma-mpi`.
     Mpi,
+    /// `cavity.sh`, which is not compiled.
+    Cavity,
     /// `rude`, and beside it `check.sh`.
     Rude,
 }
 
 impl Own {
     /// All.
-    pub const ALL: [Self; 3] = [Self::Cp, Self::Mpi, Self::Rude];
+    pub const ALL: [Self; 4] = [Self::Cp, Self::Mpi, Self::Cavity, Self::Rude];
 
     /// Of its file.
     #[must_use]
@@ -61,6 +66,7 @@ impl Own {
         match self {
             Self::Cp => "vrdma-cp",
             Self::Mpi => "vrdma-mpi",
+            Self::Cavity => "cavity.sh",
             Self::Rude => "rude",
         }
     }
@@ -69,6 +75,7 @@ impl Own {
         match self {
             Self::Cp => CP,
             Self::Mpi => MPI,
+            Self::Cavity => &[],
             Self::Rude => RUDE,
         }
     }
@@ -76,7 +83,7 @@ impl Own {
     /// The compiler, what it links, and Debian's packages of both.
     fn compiler(self) -> (&'static str, &'static [&'static str], &'static str) {
         match self {
-            Self::Cp | Self::Rude => (
+            Self::Cp | Self::Rude | Self::Cavity => (
                 "cc",
                 &["-lrdmacm", "-libverbs"],
                 "gcc libibverbs-dev librdmacm-dev",
@@ -93,6 +100,12 @@ impl Own {
         let work = tempfile::Builder::new()
             .prefix("vrdma-program-")
             .tempdir()?;
+        if self == Self::Cavity {
+            let (script, program) = (work.path().join("script"), folder.join(self.name()));
+            write(&script, CAVITY)?;
+            put(&script, &program)?;
+            return Ok(program);
+        }
         let (compiler, libraries, packages) = self.compiler();
         let mut command = Command::new(compiler);
         command.args(["-std=c99", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra"]);

@@ -6,6 +6,7 @@
 //!
 //! Every tool is somebody else's except the MPI programs and `vrdma-cp` of `programs/`.
 
+pub(crate) mod cavity;
 mod perftest;
 mod plain;
 mod qperf;

@@ -1,7 +1,8 @@
 /*
- * Breadth-first search from several roots of one graph. Two figures: `-` seconds of a search, and `teps` 10^6 edges
- * of the searched part a second. Every tree is validated, outside the time.
+ * Breadth-first search from several roots of one graph. The figure is the seconds of a search; how many edges of the
+ * searched part that is a second comes on a line of its own. Every tree is validated, outside the time.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "search.h"
@@ -64,7 +65,8 @@ void test_bfs(const struct bench *bench)
     }
     double average = mean(times, roots), speed = mean(speeds, roots);
     report(bench, "-", median(times, roots), average, "s");
-    report(bench, "teps", median(speeds, roots), speed, "MTEPS");
+    if (bench->rank == 0)
+        printf("edges a second: %.6g MTEPS mean %.6g\n", median(speeds, roots), speed);
     graph_free(&graph);
     free(times);
     free(speeds);

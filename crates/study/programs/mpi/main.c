@@ -18,7 +18,7 @@ static const char HELP[] =
     "  bcast, allreduce, alltoall, allgather, barrier\n"
     "              collectives over all ranks, us for RANKSxBYTES\n"
     "  transfer    one large message, or several at once, s\n"
-    "  bfs         Graph500-style breadth-first search of a Kronecker graph with validation, s and MTEPS\n"
+    "  bfs         Graph500-style breadth-first search of a Kronecker graph with validation, s\n"
     "\n"
     "  -s, --sizes LEAST:MOST  bytes, each size twice the one before (1:1M; K, M and G are powers of 1024)\n"
     "  -n, --iterations N      of small sizes; large ones have fewer (1000; 3 transfers)\n"

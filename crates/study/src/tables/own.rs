@@ -4,7 +4,9 @@
 //! library in front of theirs, not mpirun. Guests start their far ranks by ssh.
 
 use crate::cell::{Endpoint, Setting, Transport, Work};
+use crate::plan::Scale;
 use crate::programs::Own;
+use crate::tool::cavity::words;
 use crate::tool::{Plain, Reads, Tool};
 
 /// UCX over verbs, and nothing else that would be faster, such as shared memory for one-sided messages.
@@ -50,6 +52,32 @@ fn launch(setting: Setting, half: u32, test: &str) -> String {
             format!("LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {MPIRUN} {transport} {ranks}")
         }
     }
+}
+
+/// OpenFOAM's cavity on two ranks of this host, which has OpenFOAM where guests have not.
+pub(super) fn cavity(transport: Transport) -> Work {
+    let setting = Setting::new(Endpoint::Process, transport);
+    let (adapters, transport) = match transport {
+        Transport::Tcp => ("", TCP),
+        Transport::Vrdma | Transport::Rxe => ("export ADAPTERS='a b'; ", VERBS),
+    };
+    let name = Own::Cavity.name();
+    let run = |scale| {
+        let words = words(2, scale);
+        format!(
+            "export LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {adapters}$PROGRAMS/{name} {words} {MPIRUN} -np 2 \
+             --mca mpi_yield_when_idle 1 {transport}"
+        )
+    };
+    let tool = Plain {
+        own: Own::Cavity,
+        reads: Reads::Cavity("np2"),
+        server: String::new(),
+        client: [Scale::Full, Scale::Short].map(run),
+        needs: ("icoFoam", "openfoam"),
+        limit: 600,
+    };
+    Work::Run(setting, Tool::Plain(tool))
 }
 
 /// A file of a pattern by `vrdma-cp`, so many bytes in a full run and in a short one.

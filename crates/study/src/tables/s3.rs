@@ -1,7 +1,7 @@
 //! Paravirtual RDMA for high-performance computing (2021): OpenFOAM, and a bandwidth as set-up check.
 
-use super::{VMS, cell, perftest};
-use crate::cell::{Cell, Unit, Work};
+use super::{VMS, cell, own, perftest};
+use crate::cell::{Cell, Transport, Unit, Work};
 use crate::key::Study;
 
 /// Configuration, size, ranks.
@@ -33,5 +33,19 @@ pub(super) fn cells() -> Vec<Cell> {
             Work::Ranks(ranks),
         )
     });
-    bandwidth.into_iter().chain(cavity).collect()
+    let small = [
+        ("native-rdma", Transport::Vrdma),
+        ("native-tcp", Transport::Tcp),
+    ]
+    .map(|(configuration, transport)| {
+        let work = own::cavity(transport);
+        cell(
+            Study::S3,
+            "cavity-small",
+            configuration,
+            Unit::Seconds,
+            work,
+        )
+    });
+    bandwidth.into_iter().chain(cavity).chain(small).collect()
 }

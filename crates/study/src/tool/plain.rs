@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Commands, Figure};
+use super::{Commands, Figure, cavity};
 use crate::plan::Scale;
 use crate::programs::Own;
 
@@ -17,6 +17,8 @@ pub enum Reads {
     Lines,
     /// A line of JSON with `seconds`, whose figure is called so.
     Seconds(&'static str),
+    /// icoFoam's log, whose figure is called so.
+    Cavity(&'static str),
 }
 
 /// A program of `programs/`.
@@ -49,12 +51,17 @@ impl Reads {
     pub(super) fn figures(self, output: &str) -> Result<Vec<Figure>> {
         match self {
             Self::Lines => figures(output),
-            Self::Seconds(point) => Ok(vec![Figure {
-                size: point.to_owned(),
-                value: seconds(output)?,
-                mean: None,
-            }]),
+            Self::Seconds(point) => Ok(vec![single(point, seconds(output)?)]),
+            Self::Cavity(point) => Ok(vec![single(point, cavity::seconds(output)?)]),
         }
+    }
+}
+
+fn single(point: &str, value: f64) -> Figure {
+    Figure {
+        size: point.to_owned(),
+        value,
+        mean: None,
     }
 }
 
