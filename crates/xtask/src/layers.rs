@@ -57,7 +57,7 @@ const ROOMS: &[Room] = &[
     room("driver", &["wire", "verbs", "memory", "pvrdma"], false),
     room("sim", &["wire", "verbs", "switch", "uplink"], true),
     room("lab", &["api"], false),
-    room("xtask", &["lab", "api"], true),
+    room("xtask", &["lab", "api", "study"], true),
 ];
 
 /// Checks every package of the workspace; all findings are reported at once.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
@@ -13,6 +13,7 @@ use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Enter, Local, Place};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_study::programs::Own;
 
 use super::Stage;
 use super::preload::{library, preload};
@@ -40,6 +41,7 @@ impl Hosts {
         let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dir = folder.path().join("run");
         fs::create_dir(&run_dir)?;
+        own_programs(&run_dir.join("own"))?;
         let adapters = [Side::A, Side::B].map(adapter);
         let daemon = Daemon::start(&program, &run_dir, &adapters, None, Lifetime::Owned)?;
         let remains = Remains::of_idle(&daemon)?;
@@ -103,6 +105,15 @@ impl Stage for Hosts {
         let counters = self.remains.counters(&self.daemon);
         format!("--- daemon\n{}\n{counters}", self.daemon.log_tail())
     }
+}
+
+/// Our own programs, where containers see them too.
+fn own_programs(folder: &Path) -> Result<()> {
+    fs::create_dir(folder)?;
+    for own in [Own::Cp, Own::Rude] {
+        own.build(folder)?;
+    }
+    Ok(())
 }
 
 fn both<T>(make: impl Fn(Side) -> Result<T>) -> Result<[T; 2]> {

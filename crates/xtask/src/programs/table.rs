@@ -72,6 +72,17 @@ fn host_mpi(ranks: u32) -> Program {
     program(name, "", &client, &["rc_verbs/", "x65536"])
 }
 
+/// The folder of our own programs, which containers see beside the socket too.
+const OWN: &str = "P=$(dirname $VRDMA_SOCKET)/own";
+
+/// Files of many sizes byte by byte, and ends that do not behave.
+const COPIES: Fact = (
+    "vrdma-cp",
+    "rm -rf $P/in && mkdir $P/in && exec $P/vrdma-cp --receive $P/in --port 18601 --timeout 2",
+    "$P/check.sh $P/in $A 2>&1",
+    &["all is well"],
+);
+
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
@@ -137,7 +148,20 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
         }
         Inside::Container => programs.push(own(&OPEN_MPI)),
     }
+    if !short || inside == Inside::Host {
+        programs.push(copies());
+    }
     programs
+}
+
+fn copies() -> Program {
+    let (name, server, client, expect) = COPIES;
+    Program {
+        name: name.to_owned(),
+        server: format!("{OWN}; {server}"),
+        client: format!("{OWN}; {client}"),
+        expect: expect.to_vec(),
+    }
 }
 
 impl Program {
