@@ -7,8 +7,8 @@
 //!   then, with both stopped, every byte of both memories must be the same
 //! ```
 //!
-//! Told besides: how often the daemon's threads went to sleep meanwhile. Less than once a page shows that
-//! pages do not cost a wake-up each.
+//! Told besides: how often the daemon's threads went to sleep meanwhile. Neighbouring pages travel together,
+//! scattered ones one by one, so it is the pages beyond the 65536 of the memory that may cost a wake-up each.
 
 mod boot;
 mod machine;
