@@ -65,6 +65,9 @@ pub const PROCESS_SOCKET_VARIABLE: &str = "VRDMA_SOCKET";
 /// The variable that names the adapter to libibverbs.
 pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
 
+/// The variable that lets libibverbs, when it is `1`, reach others of its user by itself.
+pub const FAST_LOCAL_VARIABLE: &str = "VRDMA_FAST_LOCAL";
+
 /// Where a program's libibverbs looks for the daemon: `named` by the variable, or the first that is
 /// there in a person's run folder and the system's.
 pub fn process_socket(named: Option<&Path>, xdg_runtime_dir: Option<&Path>) -> PathBuf {

@@ -147,6 +147,14 @@ pub(crate) struct RunOptions {
     /// IP address of an adapter of its own; a link-local one if absent
     #[arg(long)]
     pub(crate) ip: Option<IpAddr>,
+    /// Lets the program and others of its user that were started so reach each other's memory
+    ///
+    /// READs and WRITEs between them are then carried out by whoever asks for them, without vrdmad,
+    /// which checks keys and rights once and takes its leave back when they end. A program gets
+    /// descriptors of all the memory of those it is connected to: only for programs that trust each
+    /// other. Such traffic is in no statistics and no trace.
+    #[arg(long)]
+    pub(crate) fast_local: bool,
     /// The library, unless it is beside this program
     #[arg(long, value_name = "PATH")]
     pub(crate) library: Option<PathBuf>,

@@ -104,6 +104,9 @@ fn launch(
         .env("LD_PRELOAD", library::preloads(library))
         .env(paths::PROCESS_SOCKET_VARIABLE, socket)
         .env(paths::ADAPTER_VARIABLE, adapter.as_str());
+    if options.fast_local {
+        command.env(paths::FAST_LOCAL_VARIABLE, "1");
+    }
     let status = runtime.block_on(async {
         // Handlers first: a signal between the two must not leave the adapter behind.
         let signals = Signals::take()?;

@@ -15,11 +15,18 @@ use crate::abi;
 /// spinning threads on one core cost each other a scheduler tick of 4 ms.
 const PATIENCE: u32 = 10;
 
+/// `IBV_WC_RECV`: a bit of what is received.
+const RECV: u32 = 1 << 7;
+
 /// What the lock of a CQ protects.
 pub(crate) struct Ring {
     pub(crate) queue: CompletionQueue,
     /// Taken from the ring when a queue pair went away, older than all in the ring.
     kept: VecDeque<Completion>,
+    /// Of requests that this process carried out, older than all that the daemon may still owe.
+    own: VecDeque<Completion>,
+    /// Completions that the daemon owes for requests of this CQ; counted for `--fast-local` only.
+    owed: u32,
     /// For the `ibv_wc_read_*` functions.
     pub(crate) current: Completion,
     empty_polls: u32,
@@ -30,6 +37,8 @@ impl Ring {
         Self {
             queue,
             kept: VecDeque::new(),
+            own: VecDeque::new(),
+            owed: 0,
             current: Completion::default(),
             empty_polls: 0,
         }
@@ -41,11 +50,39 @@ impl Ring {
     /// The buffers of outstanding requests are there, as verbs demand.
     #[inline]
     pub(crate) unsafe fn next(&mut self) -> Option<Completion> {
-        if let Some(completion) = self.kept.pop_front() {
+        if let Some(completion) = self.own.pop_front() {
             return Some(completion);
         }
+        let kept = self.kept.pop_front();
         // SAFETY: as promised.
-        unsafe { self.queue.poll() }
+        let completion = kept.or_else(|| unsafe { self.queue.poll() })?;
+        self.settle(&completion);
+        Some(completion)
+    }
+
+    /// A signaled request was posted to the daemon.
+    pub(crate) fn owe(&mut self) {
+        self.owed += 1;
+    }
+
+    /// A failed request may not have been signaled: the count then stays, and with it `takes_own`
+    /// false, which is safe.
+    #[inline]
+    fn settle(&mut self, completion: &Completion) {
+        if completion.status == 0 && completion.opcode & RECV == 0 {
+            self.owed = self.owed.saturating_sub(1);
+        }
+    }
+
+    /// Whether a completion of our own may be put here now.
+    pub(crate) fn takes_own(&self, signaled: bool) -> bool {
+        let room = !signaled || self.own.len() < self.queue.entries();
+        self.owed == 0 && room
+    }
+
+    /// Puts one.
+    pub(crate) fn push_own(&mut self, completion: Completion) {
+        self.own.push_back(completion);
     }
 
     /// Drops the completions of a queue pair that the daemon has destroyed.
@@ -53,11 +90,20 @@ impl Ring {
     /// # Safety
     /// The buffers of outstanding requests of other queue pairs are there.
     pub(crate) unsafe fn forget(&mut self, qp_num: u32) {
-        self.kept.retain(|completion| completion.qp_num != qp_num);
+        self.own.retain(|completion| completion.qp_num != qp_num);
+        for completion in std::mem::take(&mut self.kept) {
+            if completion.qp_num == qp_num {
+                self.settle(&completion);
+            } else {
+                self.kept.push_back(completion);
+            }
+        }
         // SAFETY: as promised; nothing is delivered for the one that is gone.
         while let Some((completion, wanted)) = unsafe { self.queue.poll_unless(qp_num) } {
             if wanted {
                 self.kept.push_back(completion);
+            } else {
+                self.settle(&completion);
             }
         }
     }
@@ -146,6 +192,31 @@ mod tests {
         // SAFETY: no entry has payload.
         unsafe { ring.forget(3) };
         assert_eq!(rest(&mut ring), [1, 9]);
+    }
+
+    /// A completion of our own may only be put where it overtakes none of the daemon's.
+    #[test]
+    fn own_completions_wait_until_the_daemon_owes_none() {
+        let (mut ring, _writer) = filled(&[1, 1]);
+        let own = |wr_id| Completion {
+            wr_id,
+            qp_num: 1,
+            ..Completion::default()
+        };
+        ring.owe();
+        ring.owe();
+        assert!(!ring.takes_own(true));
+        // SAFETY: no entry has payload.
+        unsafe { ring.next() };
+        assert!(!ring.takes_own(false), "one is still owed");
+        // SAFETY: no entry has payload.
+        unsafe { ring.next() };
+        for wr_id in 10..18 {
+            assert!(ring.takes_own(true));
+            ring.push_own(own(wr_id));
+        }
+        assert!(!ring.takes_own(true) && ring.takes_own(false), "it is full");
+        assert_eq!(rest(&mut ring), [10, 11, 12, 13, 14, 15, 16, 17]);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod domain;
 pub mod event;
+pub mod fast;
 pub mod fork;
 pub mod lookup;
 pub mod memory;

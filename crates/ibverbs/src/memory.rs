@@ -73,6 +73,7 @@ fn remember(device: &OpenDevice, lkey: u32, pd: u32, wanted: &Wanted) {
             length: wanted.length,
             iova: wanted.iova,
             pd,
+            is_writable: wanted.access & access::LOCAL_WRITE != 0,
         };
         regions.insert(lkey, region);
     }
@@ -174,6 +175,17 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     unsafe { register_in(pd, wanted) }
 }
 
+/// Repeats what the daemon puts off as long as a peer is in the middle of a copy of its own: that is
+/// a second at most.
+fn patiently<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+    loop {
+        match ask() {
+            Err(Errno(libc::EAGAIN)) => std::thread::yield_now(),
+            answer => return answer,
+        }
+    }
+}
+
 /// `ibv_dereg_mr`: when it returns, nothing reaches the memory any more.
 ///
 /// # Safety
@@ -184,7 +196,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
     let (context, handle, lkey) = unsafe { ((*mr).context, (*mr).handle, (*mr).lkey) };
     // SAFETY: its context is open as long as it exists.
     let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
-        device.call(&DeregMr { mr: handle })?;
+        patiently(|| device.call(&DeregMr { mr: handle }))?;
         device.regions.write().remove(&lkey);
         Ok(())
     });
@@ -253,7 +265,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
             mr,
             reserved: 0,
         };
-        device.call_with(&request, &fds)?;
+        patiently(|| device.call_with(&request, &fds))?;
         remember(device, lkey, domain, &wanted);
         let abi = &mut registered.abi;
         (abi.pd, abi.addr) = (pd, wanted.address as *mut c_void);

@@ -11,7 +11,12 @@ use parking_lot::{Mutex, RwLock};
 use vrdma_provider::VERSION;
 use vrdma_provider::client::{Answer, Connection};
 use vrdma_provider::doorbell::Ringer;
-use vrdma_provider::message::{Call, DeviceReply, Hello, PortReply, QueryDevice, QueryPort};
+use vrdma_provider::fast::Page;
+use vrdma_provider::message::{
+    Call, DeviceReply, Hello, PortReply, QueryDevice, QueryPort, hello_flag,
+};
+
+use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 
 use crate::device::{Listed, socket};
 use crate::errno::{self, Errno, Result};
@@ -32,6 +37,8 @@ pub struct OpenDevice {
     /// Registered memory by lkey.
     pub(crate) regions: RwLock<BTreeMap<u32, Region>>,
     pub(crate) limits: DeviceReply,
+    /// Leaves to reach peers, if that is wanted.
+    pub(crate) leaves: Option<Page>,
 }
 
 // SAFETY: the public part does not change after it was made, except for fields that this library
@@ -95,7 +102,7 @@ impl OpenDevice {
     fn open(listed: &'static Listed) -> Result<Box<Self>> {
         fork::watch();
         let connection = Connection::open(&socket())?;
-        let (ringer, events) = hello(&connection, listed)?;
+        let (ringer, events, leaves) = hello(&connection, listed)?;
         let limits = connection
             .call(&QueryDevice {}, &[])
             .map_err(|error| Errno(error.raw_os_error()))?
@@ -111,32 +118,37 @@ impl OpenDevice {
             lookup: Lookup::new(),
             regions: RwLock::new(BTreeMap::new()),
             limits,
+            leaves,
         }))
     }
 }
 
 /// Introduces this process. The daemon reaches its memory by the file that it passes, and tries
 /// with a number in it whether the file is of the process at the other end of the socket.
-fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd)> {
+fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd, Option<Page>)> {
     let memory = OpenOptions::new()
         .read(true)
         .write(true)
         .open("/proc/self/mem")?;
     let nonce = Box::new(nonce());
+    let is_fast = std::env::var_os(FAST_LOCAL_VARIABLE).is_some_and(|value| value == "1");
     let request = Hello {
         version: VERSION,
         adapter: listed.adapter().name,
         nonce_address: (&raw const *nonce) as u64,
         nonce: *nonce,
-        ..Hello::default()
+        flags: if is_fast { hello_flag::FAST_LOCAL } else { 0 },
     };
     let answer = connection
         .call(&request, &[memory.as_fd()])
         .map_err(|error| Errno(error.raw_os_error()))?;
     drop(nonce);
-    let [page, wake, events] =
-        <[OwnedFd; 3]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
-    Ok((Ringer::new(page.as_fd(), wake)?, events))
+    let mut fds = answer.fds.into_iter();
+    let (Some(page), Some(wake), Some(events)) = (fds.next(), fds.next(), fds.next()) else {
+        return Err(Errno(libc::EPROTO));
+    };
+    let leaves = fds.next().map(|fd| Page::map(fd.as_fd())).transpose()?;
+    Ok((Ringer::new(page.as_fd(), wake)?, events, leaves))
 }
 
 /// A number that another process does not guess; 0 if the kernel has none.

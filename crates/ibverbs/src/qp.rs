@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 use vrdma_provider::area::Area;
 use vrdma_provider::client::{ReceiveQueue, SendQueue};
+use vrdma_provider::layout::{SendHeader, send_flag};
 use vrdma_provider::message::{CreateQp, QpCapacity, QpReply};
 
 use crate::abi;
@@ -16,6 +17,7 @@ use crate::builder::Builder;
 use crate::cq::CompletionQueue;
 use crate::errno::{self, Errno, Result};
 use crate::event::{Acknowledged, HandedOut};
+use crate::fast::Peer;
 use crate::lookup::Object;
 use crate::memory::leak;
 use crate::open::OpenDevice;
@@ -84,6 +86,31 @@ impl QueuePair {
         self.public_state().load(Ordering::Relaxed)
     }
 
+    pub(crate) fn number(&self) -> u32 {
+        // SAFETY: a field of a structure that is there, which does not change.
+        unsafe { (*self.ex.get()).qp_base.qp_num }
+    }
+
+    /// Where its sends complete.
+    pub(crate) fn send_cq(&self) -> Option<&CompletionQueue> {
+        // SAFETY: a field that does not change; the program keeps the CQ as long as the queue pair.
+        unsafe {
+            (*self.ex.get())
+                .qp_base
+                .send_cq
+                .cast::<CompletionQueue>()
+                .as_ref()
+        }
+    }
+
+    /// The daemon gets this request: it may owe a completion.
+    pub(crate) fn owe(&self, header: &SendHeader) {
+        let signaled = self.signal_all || header.flags & send_flag::SIGNALED != 0;
+        if let Some(cq) = self.send_cq().filter(|_| signaled) {
+            cq.ring.lock().owe();
+        }
+    }
+
     /// Makes a queue pair.
     ///
     /// # Safety
@@ -108,6 +135,7 @@ impl QueuePair {
             send: Mutex::new(SendSide {
                 queue,
                 builder: Builder::default(),
+                peer: Peer::default(),
             }),
             recv: Mutex::new(recv),
             handle: reply.qp,

@@ -11,6 +11,8 @@ pub(crate) struct Region {
     /// How work requests name the first byte.
     pub(crate) iova: u64,
     pub(crate) pd: u32,
+    /// Work requests may write it.
+    pub(crate) is_writable: bool,
 }
 
 impl Region {
@@ -98,6 +100,7 @@ mod tests {
             length: 16,
             iova: 0x10,
             pd: 0,
+            is_writable: true,
         };
         assert_eq!(region.locate(0x10, 16), Some(0x7000));
         assert_eq!(region.locate(0x1f, 1), Some(0x700f));

@@ -9,6 +9,7 @@ use vrdma_provider::{BUFFERS_MAX, EAGER_MAX};
 use crate::abi;
 use crate::builder::Builder;
 use crate::errno::{Errno, Result};
+use crate::fast::{Peer, carry_out};
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
 use crate::request::{INLINE, Posted, buffers, header, report, sends_payload};
@@ -20,6 +21,8 @@ pub(crate) const RTS: c_uint = 3;
 pub(crate) struct SendSide {
     pub(crate) queue: SendQueue,
     pub(crate) builder: Builder,
+    /// For `--fast-local`.
+    pub(crate) peer: Peer,
 }
 
 /// How the payload of a request travels.
@@ -31,12 +34,39 @@ pub(crate) struct Payload<'a> {
 }
 
 impl SendSide {
-    /// Puts one request into the ring.
+    /// Carries one request out, or puts it into the ring.
     ///
     /// # Safety
     /// Buffers of inline requests are readable, and those of others as long as they are registered.
     #[inline]
     pub(crate) unsafe fn push(
+        &mut self,
+        queue_pair: &QueuePair,
+        device: &OpenDevice,
+        header: SendHeader,
+        payload: Payload<'_>,
+    ) -> Result<()> {
+        let Some(page) = &device.leaves else {
+            // SAFETY: as promised.
+            return unsafe { self.push_to_daemon(queue_pair, device, header, payload) };
+        };
+        let who = (queue_pair, device, page);
+        // SAFETY: as promised.
+        if self.queue.is_idle() && unsafe { carry_out(&mut self.peer, who, &header, payload) } {
+            return Ok(());
+        }
+        // SAFETY: as promised.
+        unsafe { self.push_to_daemon(queue_pair, device, header, payload) }?;
+        queue_pair.owe(&header);
+        Ok(())
+    }
+
+    /// Puts one request into the ring.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push).
+    #[inline]
+    unsafe fn push_to_daemon(
         &mut self,
         queue_pair: &QueuePair,
         device: &OpenDevice,
@@ -127,7 +157,7 @@ unsafe fn post(
         }
         next = request.next;
     }
-    if next != first {
+    if next != first && !side.queue.is_idle() {
         side.queue.publish();
         drop(side);
         device.ringer.ring(queue_pair.doorbell);

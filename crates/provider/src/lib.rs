@@ -26,7 +26,7 @@
 //! | request | fds with it | fds with the reply |
 //! |---|---|---|
 //! | [`message::ListAdapter`] (also before hello) | | |
-//! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end) |
+//! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end), page of leaves if asked for |
 //! | [`message::QueryDevice`], [`message::QueryPort`], [`message::QueryGid`] | | |
 //! | [`message::AllocPd`], [`message::DeallocPd`] | | |
 //! | [`message::RegMr`], [`message::ReregMr`] | optional: the file behind a shared mapping | |
@@ -35,7 +35,10 @@
 //! | [`message::CreateCq`], [`message::ResizeCq`] | | ring |
 //! | [`message::CreateSrq`] | | ring |
 //! | [`message::CreateQp`] | | rings |
+//! | [`message::Reach`] | | the peer's memory, or the file behind its region |
 //! | the rest | | |
+//!
+//! [`fast`] tells how a client reaches a peer of the same user by itself.
 //!
 //! Connections of [`cm`], connection management, begin with a greeting of their own.
 //!
@@ -101,6 +104,7 @@ pub mod client;
 pub mod cm;
 pub mod daemon;
 pub mod doorbell;
+pub mod fast;
 pub mod layout;
 pub mod message;
 pub mod socket;

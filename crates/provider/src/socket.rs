@@ -17,6 +17,9 @@ use crate::message::{FDS_MAX, PACKET_MAX};
 pub const SOCKET_VARIABLE: &str = "VRDMA_SOCKET";
 /// The variable that names the adapter.
 pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
+/// The variable that, when it is `1`, lets this process and peers of its user that say so too reach
+/// each other by themselves ([`crate::fast`]).
+pub const FAST_LOCAL_VARIABLE: &str = "VRDMA_FAST_LOCAL";
 /// File name of the socket in the daemon's run folder.
 pub const SOCKET_FILE: &str = "process.sock";
 /// Where the socket of a daemon of the machine is.

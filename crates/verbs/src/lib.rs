@@ -46,6 +46,7 @@ pub use memory::Source;
 pub use mr::FAST_REGISTER_PAGES_MAX;
 pub use multicast::{ATTACHMENTS_MAX, GROUP_QPS_MAX};
 pub use path::{Pace, Paths};
+pub use register::Registered;
 pub use requester::SEND_WINDOW;
 pub use responder::ReceiveQueue;
 pub use srq::RECEIVE_WINDOW;

@@ -6,8 +6,23 @@ use crate::attr::Access;
 use crate::error::Error;
 use crate::hca::Hca;
 use crate::mr::{FAST_REGISTER_PAGES_MAX, Kind, Mr};
-use crate::object::{MrId, MrKeys, MrKind, MrSpec, Owner, PdId};
+use crate::object::{MrId, MrKeys, MrKind, MrSpec, Owner, PdId, QpId};
 use crate::shared::Shared;
+
+/// What a registration is at the moment.
+#[derive(Debug)]
+pub struct Registered<'a, R> {
+    /// Handle.
+    pub id: MrId,
+    /// Address of the first byte as requests name it.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Rights.
+    pub access: Access,
+    /// What it names.
+    pub region: &'a R,
+}
 
 impl<R: Clone> Hca<R> {
     /// Registers memory.
@@ -67,6 +82,25 @@ impl<R: Clone> Hca<R> {
         self.shared.mrs.remove(id.0);
         self.shared.pd_mut(pd)?.users -= 1;
         Ok(())
+    }
+
+    /// The region of user memory, no window, that peers of a queue pair name by a key.
+    pub fn region_behind(&self, qp: QpId, rkey: Rkey) -> Option<Registered<'_, R>> {
+        let pd = self.qps.get(qp.0)?.spec.pd;
+        let mr = self.shared.mr(pd, rkey.index(), rkey.variant())?;
+        let Kind::Region {
+            kind: MrKind::User, ..
+        } = mr.kind
+        else {
+            return None;
+        };
+        Some(Registered {
+            id: MrId(rkey.index()),
+            start: mr.start,
+            length: mr.length,
+            access: mr.access,
+            region: mr.region.as_ref()?,
+        })
     }
 
     /// The owner of a memory region: that of its protection domain.

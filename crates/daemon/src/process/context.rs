@@ -7,12 +7,14 @@ use rustix::io::Errno;
 use rustix::process::Pid;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::doorbell::Listener;
+use vrdma_provider::fast::Page;
 use vrdma_provider::message::AsyncEvent;
 use vrdma_verbs::object::QpId;
 use zerocopy::IntoBytes;
 
 use super::account::{Account, UserCounts};
 use super::channel::{Channel, Pipe};
+use super::fast::Leaves;
 use super::slots::Slots;
 
 /// See the module.
@@ -23,6 +25,9 @@ pub(super) struct Context {
     /// Which queue pair each bit of the doorbell page means.
     pub(super) bells: Vec<Option<QpId>>,
     pub(super) account: Account,
+    pub(super) uid: u32,
+    /// Its leaves to reach others by itself, if it wants any.
+    pub(super) leaves: Option<Leaves>,
     /// Who it is, if it can be seen from here.
     pub(super) pid: Option<Pid>,
     events: Pipe,
@@ -32,24 +37,32 @@ pub(super) struct Context {
 pub(super) struct Joining {
     pub(super) memory: Arc<ClientMemory>,
     pub(super) counts: UserCounts,
+    pub(super) uid: u32,
     pub(super) pid: Option<Pid>,
+    /// It wants leaves.
+    pub(super) fast: bool,
 }
 
 impl Context {
-    /// A context without objects, and the read end of its events for the client.
-    pub(super) fn new(joining: Joining) -> Result<(Self, OwnedFd), Errno> {
+    /// A context without objects, and what the client gets: the read end of its events, and its page of
+    /// leaves if it wants one.
+    pub(super) fn new(joining: Joining) -> Result<(Self, Vec<OwnedFd>), Errno> {
         let (events, read) = Pipe::new()?;
         let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
+        let page = joining.fast.then(Page::create).transpose();
+        let (page, leaves) = page.map_err(|_| Errno::NOMEM)?.unzip();
         let context = Self {
             memory: joining.memory,
             doorbells,
             channels: Slots::new(),
             bells: Vec::new(),
             account: Account::new(joining.counts),
+            uid: joining.uid,
+            leaves: page.map(Leaves::new),
             pid: joining.pid,
             events,
         };
-        Ok((context, read))
+        Ok((context, [read].into_iter().chain(leaves).collect()))
     }
 
     /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.

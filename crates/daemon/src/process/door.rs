@@ -14,17 +14,17 @@ use vrdma_provider::VERSION;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Peer, Request};
 use vrdma_provider::doorbell::PAGE_BYTES;
-use vrdma_provider::message::{Call, Code, Hello, HelloReply, ListAdapter};
+use vrdma_provider::message::{Call, Code, Hello, HelloReply, ListAdapter, hello_flag};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use super::Process;
 use super::client::Client;
 use super::context::Joining;
 use super::requests::serve;
 use super::slots::Slots;
 use super::users::{Users, is_ours};
+use super::{Process, fast};
 
 /// Connections of all clients together: each costs some ten descriptors.
 const CONNECTIONS: u32 = 4096;
@@ -222,6 +222,10 @@ fn answer(
             client.open = Some((port, owner));
             Ok(answer)
         }
+        (Some(Code::Reach), Some(open)) => {
+            let request = request.parse().ok_or(Errno::INVAL)?;
+            fast::reach(adapters, open, &request)
+        }
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
             let answer = serve(process, owner, code, request);
@@ -249,6 +253,8 @@ fn greet(
     let joining = Joining {
         memory: Arc::new(client_memory(peer, &hello, memory, user.tenant.clone())?),
         counts: Rc::clone(&user.counts),
+        uid: peer.uid,
+        fast: hello.flags & hello_flag::FAST_LOCAL != 0,
         pid: peer.pid,
     };
     let process = adapters.at(port).ok_or(Errno::NODEV)?;

@@ -21,6 +21,7 @@ mod completion;
 mod context;
 mod decode;
 mod door;
+mod fast;
 mod flow;
 mod limits;
 mod objects;
@@ -45,6 +46,7 @@ use vrdma_wire::{Gid, Mtu};
 use crate::plane::AdapterSpec;
 use context::Context;
 pub(crate) use door::{Adapters, Door, Visit, Visitor};
+use fast::Concerned;
 use objects::{Cq, Mr, Qp, Srq};
 use settle::Batch;
 use slots::Slots;
@@ -67,6 +69,7 @@ pub(crate) struct Process {
     cqs: Slots<Cq>,
     qps: Slots<Qp>,
     srqs: Slots<Srq>,
+    concerned: Concerned,
     /// Queue pairs whose rings may hold something to fetch.
     run: VecDeque<QpId>,
     /// Units taken in since the clients were last shown anything.
@@ -104,6 +107,7 @@ impl Process {
             cqs: Slots::new(),
             qps: Slots::new(),
             srqs: Slots::new(),
+            concerned: Concerned::default(),
             run: VecDeque::new(),
             unsettled: 0,
             batch: Batch::default(),

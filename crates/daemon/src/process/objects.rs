@@ -1,5 +1,8 @@
 //! The daemon's half of a client's objects: rings beside what the engine has.
 
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
 use vrdma_provider::daemon::{CompletionRing, RingError, WorkRing};
 use vrdma_provider::message::QpCapacity;
 use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
@@ -10,6 +13,10 @@ pub(super) struct Mr {
     pub(super) owner: Owner,
     /// A file that is mapped here.
     pub(super) is_file: bool,
+    /// That file and where the region begins in it, of clients that others may reach by themselves.
+    pub(super) file: Option<(OwnedFd, u64)>,
+    /// Since when its end waits for others that reach it by themselves.
+    pub(super) leaving: Option<Instant>,
 }
 
 /// A completion queue.

@@ -124,6 +124,7 @@ impl Process {
     /// An error may have stopped the queue pair: what its rings hold has to be flushed.
     pub(super) fn flush_later(&mut self, id: QpId) {
         if let Some(QpState::Err | QpState::Sqe) = self.hca.qp_state(id) {
+            self.concerned.forget_qp(id);
             self.wake(id);
         }
     }
@@ -172,6 +173,7 @@ impl Process {
         };
         qp.dead = true;
         tracing::warn!(adapter = %self.spec.name, qpn = qp.qpn.get(), %error, "a client's queue pair failed");
+        self.concerned.forget_qp(id);
         // Known to both sides by the same number, so this cannot miss.
         let _ = self.hca.fail_qp(id);
     }

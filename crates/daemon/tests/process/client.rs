@@ -14,6 +14,7 @@ use vrdma_daemon::{inventory::Inventory, shard};
 use vrdma_provider::area::Area;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use vrdma_provider::doorbell::Ringer;
+use vrdma_provider::fast::Page;
 use vrdma_provider::layout::{AddressVector, Buffer, Completion, SendHeader, opcode, send_flag};
 use vrdma_provider::message::{
     AllocPd, Call, CreateCq, CreateQp, Hello, ModifyQp, MrReply, NO_CHANNEL, Name, QpAttributes,
@@ -112,6 +113,8 @@ pub(crate) struct Client {
     pub(crate) ringer: Ringer,
     pub(crate) events: OwnedFd,
     pub(crate) pd: u32,
+    /// If the hello asked for them.
+    pub(crate) leaves: Option<Page>,
     number: u8,
 }
 
@@ -162,7 +165,9 @@ impl Client {
     pub(crate) fn open_with(socket: &Path, hello: Hello, memory: OwnedFd, number: u8) -> Self {
         let connection = Connection::open(socket).unwrap();
         let answer = connection.call(&hello, &[memory.as_fd()]).unwrap();
-        let [page, wake, events] = <[OwnedFd; 3]>::try_from(answer.fds).unwrap();
+        let mut fds = answer.fds.into_iter();
+        let [page, wake, events] = [(); 3].map(|()| fds.next().unwrap());
+        let leaves = fds.next().map(|fd| Page::map(fd.as_fd()).unwrap());
         let ringer = Ringer::new(page.as_fd(), wake).unwrap();
         let pd = connection.call(&AllocPd {}, &[]).unwrap().body.pd;
         Self {
@@ -170,6 +175,7 @@ impl Client {
             ringer,
             events,
             pd,
+            leaves,
             number,
         }
     }

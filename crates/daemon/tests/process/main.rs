@@ -2,6 +2,7 @@
 
 mod child;
 mod client;
+mod fast;
 mod hosts;
 mod memory;
 mod stopped;

@@ -1,6 +1,7 @@
 //! A registered stretch of a client's memory.
 
 use std::cell::RefCell;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::{BOUNCE, ClientMemory};
@@ -26,6 +27,11 @@ impl ClientRegion {
     /// From `start` on.
     pub fn new(memory: Arc<ClientMemory>, start: u64) -> Self {
         Self(Arc::new(Placed { memory, start }))
+    }
+
+    /// The client's memory for another process, and where the region begins in it.
+    pub fn lend(&self) -> std::io::Result<(OwnedFd, u64)> {
+        Ok((self.0.memory.memory.try_clone()?, self.0.start))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

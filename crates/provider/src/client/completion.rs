@@ -103,6 +103,11 @@ impl CompletionQueue {
         }
     }
 
+    /// Entries that it holds.
+    pub fn entries(&self) -> usize {
+        self.ring.slots as usize
+    }
+
     /// Whether entries wait.
     pub fn is_empty(&self) -> bool {
         self.consumer == self.word(cq_header::PRODUCER).load(Acquire)

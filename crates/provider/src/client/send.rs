@@ -138,6 +138,12 @@ impl SendQueue {
         self.data.take(length, most)
     }
 
+    /// Whether the daemon has done all that was ever pushed.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.producer == self.word(queue_header::CONSUMER).load(Acquire)
+    }
+
     /// The daemon may take what was pushed: ring afterwards.
     #[inline]
     pub fn publish(&self) {

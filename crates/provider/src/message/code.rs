@@ -79,4 +79,6 @@ codes! {
     DetachMcast = 26,
     /// [`ReregMr`](super::ReregMr)
     ReregMr = 27,
+    /// [`Reach`](super::Reach)
+    Reach = 28,
 }

@@ -103,7 +103,7 @@ pub struct MrReply {
     pub rkey: u32,
 }
 
-/// Replaces all of a region; its keys stay. `EBUSY` while a window is bound to it; else errors as for
+/// Replaces all of a region; its keys stay. `EAGAIN` as for [`DeregMr`]. `EBUSY` while a window is bound to it; else errors as for
 /// [`RegMr`], and with any of them the region is as before.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -119,7 +119,9 @@ pub struct ReregMr {
 }
 call!(ReregMr = ReregMr -> MrReply);
 
-/// When the reply is there, nothing reaches the region any more.
+/// When the reply is there, nothing reaches the region any more. `EAGAIN`: a peer that has leave to
+/// reach it by itself ([`Reach`](super::Reach)) is in the middle of that, and gets no leave again; ask
+/// once more. A peer that stands still for a second is not waited for.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]

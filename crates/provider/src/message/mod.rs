@@ -8,6 +8,7 @@
 
 mod code;
 mod device;
+mod fast;
 mod memory;
 mod qp;
 mod queue;
@@ -15,6 +16,7 @@ mod session;
 
 pub use code::{CM_CODES, Code};
 pub use device::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
+pub use fast::{Reach, Reached, hello_flag};
 pub use memory::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, FileRange, MrReply, MwReply, PdReply, RegMr,
     ReregMr, access,

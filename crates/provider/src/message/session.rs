@@ -84,7 +84,7 @@ pub struct AdapterReply {
 pub struct Hello {
     /// [`crate::VERSION`].
     pub version: u32,
-    /// Zero.
+    /// [`hello_flag`](super::hello_flag).
     pub flags: u32,
     /// Which adapter; empty for the only one.
     pub adapter: Name,

@@ -29,6 +29,12 @@ def mapped(rights, flags, fd=-1, length=PAGE):
     return at
 
 
+def bytes_written():
+    """By system calls of this process."""
+    with open("/proc/self/io") as counters:
+        return int(dict(line.split(": ") for line in counters)["wchar"])
+
+
 class Resources(RCResources):
     """Its region is private memory."""
 
@@ -128,3 +134,12 @@ class OwnMemory(RDMATestCase):
         u.send(self.client, request, e.IBV_WR_RDMA_WRITE)
         u.poll_cq(self.client.cq)
         self.assertEqual(os.pread(server.file, size, PAGE - 100), b"c" * size)
+
+    def test_who_carries_writes_out(self):
+        """The daemon, unless this process was told to reach its peers by itself."""
+        self.create_players(Resources)
+        before = bytes_written()
+        u.rdma_traffic(**self.traffic_args, send_op=e.IBV_WR_RDMA_WRITE)
+        grown = bytes_written() - before
+        own = os.environ.get("VRDMA_FAST_LOCAL") == "1"
+        self.assertEqual(grown >= 2 * self.iters * self.client.msg_size, own)

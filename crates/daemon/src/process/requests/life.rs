@@ -4,7 +4,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use vrdma_verbs::Time;
-use vrdma_verbs::object::Owner;
+use vrdma_verbs::object::{Owner, QpId};
 
 use crate::process::context::{Context, Joining};
 use crate::process::{FIRST_OWNER, Process, limits};
@@ -19,13 +19,13 @@ impl Process {
         if !limits::fits(number - FIRST_OWNER, limits::CLIENTS) {
             return Err(Errno::BUSY);
         }
-        let (context, events) = Context::new(joining)?;
+        let (context, others) = Context::new(joining)?;
         let copy = |fd: BorrowedFd<'_>| fd.try_clone_to_owned().map_err(|_| Errno::MFILE);
-        let fds = vec![
+        let mut fds = vec![
             copy(context.doorbells.page())?,
             copy(context.doorbells.wake())?,
-            events,
         ];
+        fds.extend(others);
         self.contexts.put(number, context);
         Ok((Owner(number), fds))
     }
@@ -40,6 +40,7 @@ impl Process {
         self.settle(now);
         self.hca.destroy_owner(owner);
         self.groups_changed = true;
+        self.end_leaves(owner);
         self.qps.retain(|qp| qp.owner != owner);
         self.run.retain(|id| self.qps.get(id.0).is_some());
         self.srqs.retain(|srq| srq.owner != owner);
@@ -47,6 +48,14 @@ impl Process {
         self.mrs.retain(|mr| mr.owner != owner);
         drop(self.contexts.take(owner.0));
         self.settle(now);
+    }
+
+    /// Nobody reaches the client's memory by itself any more, nor does it others'.
+    fn end_leaves(&mut self, owner: Owner) {
+        let qps = self.qps.iter().filter(|(_, qp)| qp.owner == owner);
+        for (id, _) in qps {
+            self.concerned.forget_qp(QpId(id));
+        }
     }
 
     /// A request may have made the engine say something.

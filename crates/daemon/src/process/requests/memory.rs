@@ -46,22 +46,33 @@ pub(super) fn access(flags: u32) -> Result<Access, Errno> {
     Access::from_bits(flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL)).ok_or(Errno::INVAL)
 }
 
-/// What the engine is told of a region, and whether it is a file that was mapped for it.
+/// What the engine is told of a region, and our half of it.
 fn spec(
     asker: &mut Asker<'_>,
     request: &RegMr,
     fds: Vec<OwnedFd>,
-) -> Result<(MrSpec<Region>, bool), Errno> {
+) -> Result<(MrSpec<Region>, Mr), Errno> {
     let access = access(request.access)?;
     // Implicit on-demand registration is 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
     let may_map = asker.account()?.has_room(Kind::File, 1);
-    let file = fds.into_iter().next().filter(|_| may_map);
-    let region = file
-        .and_then(|fd| file_region(request, access, &fd))
-        .map_or_else(|| client_region(asker, request), Ok)?;
-    let is_file = matches!(region, Region::File(_));
+    let fd = fds.into_iter().next().filter(|_| may_map);
+    let file = fd.and_then(|fd| Some((file_region(request, access, &fd)?, fd)));
+    let (region, fd) = match file {
+        Some((region, fd)) => (region, Some(fd)),
+        None => (client_region(asker, request)?, None),
+    };
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let offset = request.file.offset.wrapping_add(request.address % PAGE);
+    let is_file = fd.is_some();
+    let file = fd.filter(|_| context.leaves.is_some());
+    let mr = Mr {
+        owner: asker.owner,
+        is_file,
+        file: file.map(|fd| (fd, offset)),
+        leaving: None,
+    };
     let spec = MrSpec {
         kind: MrKind::User,
         start: request.iova,
@@ -69,7 +80,7 @@ fn spec(
         access,
         region: Some(region),
     };
-    Ok((spec, is_file))
+    Ok((spec, mr))
 }
 
 fn reply(keys: MrKeys) -> MrReply {
@@ -84,14 +95,10 @@ pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>)
     let pd = PdId(request.pd);
     asker.own(asker.process.hca.owner_of_pd(pd))?;
     asker.afford(Kind::Mr, 1u32)?;
-    let (spec, is_file) = spec(asker, &request, fds)?;
+    let (spec, mr) = spec(asker, &request, fds)?;
     let keys = asker.process.hca.register(pd, spec).map_err(errno)?;
-    let mr = Mr {
-        owner: asker.owner,
-        is_file,
-    };
+    asker.take(Kind::File, u32::from(mr.is_file))?;
     asker.process.mrs.put(keys.id.0, mr);
-    asker.take(Kind::File, u32::from(is_file))?;
     asker.take(Kind::Mr, 1u32)?;
     Ok(reply(keys))
 }
@@ -105,12 +112,15 @@ pub(super) fn reregister(
     let mr = asker.process.mrs.get(request.mr);
     asker.own(mr.map(|mr| mr.owner))?;
     asker.own(asker.process.hca.owner_of_pd(pd))?;
-    let (spec, is_file) = spec(asker, &request.wanted, fds)?;
+    if asker.process.is_in_use(id) {
+        return Err(Errno::AGAIN);
+    }
+    let (spec, new) = spec(asker, &request.wanted, fds)?;
     let keys = asker.process.hca.reregister(id, pd, spec).map_err(errno)?;
+    asker.take(Kind::File, u32::from(new.is_file))?;
     let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
-    let was_file = std::mem::replace(&mut mr.is_file, is_file);
-    asker.take(Kind::File, u32::from(is_file))?;
-    asker.give(Kind::File, u32::from(was_file))?;
+    let old = std::mem::replace(mr, new);
+    asker.give(Kind::File, u32::from(old.is_file))?;
     Ok(reply(keys))
 }
 
@@ -136,6 +146,9 @@ fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno
 pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<DeregMr> {
     let mr = asker.process.mrs.get(request.mr);
     asker.own(mr.map(|mr| mr.owner))?;
+    if asker.process.is_in_use(MrId(request.mr)) {
+        return Err(Errno::AGAIN);
+    }
     asker
         .process
         .hca

@@ -41,7 +41,7 @@ pub(super) fn serve(
     let mut asker = Asker { process, owner };
     let asker = &mut asker;
     match code {
-        Code::ListAdapter | Code::Hello => Err(Errno::OPNOTSUPP),
+        Code::ListAdapter | Code::Hello | Code::Reach => Err(Errno::OPNOTSUPP),
         Code::QueryDevice => plain(asker, request, device::query),
         Code::QueryPort => plain(asker, request, device::query_port),
         Code::QueryGid => plain(asker, request, device::query_gid),

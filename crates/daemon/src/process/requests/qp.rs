@@ -126,6 +126,7 @@ fn forget_data(asker: &mut Asker<'_>, data: MrId) {
 pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<ModifyQp> {
     let id = QpId(request.qp);
     asker.own(asker.process.hca.owner_of_qp(id))?;
+    asker.process.concerned.forget_qp(id);
     let (attr, mask) = qp_attributes::parse(&request)?;
     asker
         .process
@@ -159,6 +160,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     let id = QpId(request.qp);
     asker.own(asker.process.hca.owner_of_qp(id))?;
     asker.process.hca.destroy_qp(id).map_err(errno)?;
+    asker.process.concerned.forget_qp(id);
     asker.process.run.retain(|other| *other != id);
     asker.process.groups_changed = true;
     let Some(qp) = asker.process.qps.take(id.0) else {

@@ -1,0 +1,218 @@
+//! Leave to reach a peer by oneself: who gets it, and when it ends.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use vrdma_provider::client::CallError;
+use vrdma_provider::message::{
+    DeregMr, FileRange, Hello, ModifyQp, QpAttributes, Reach, Reached, RegMr, access, hello_flag,
+};
+
+use crate::client::{Client, Host, Memory, Queues, assert_works, errno, hello, own_memory, pair};
+
+fn open(host: &Host, number: u8) -> Client {
+    let greeting = Hello {
+        flags: hello_flag::FAST_LOCAL,
+        ..hello(number)
+    };
+    Client::open_with(&host.path(), greeting, own_memory(), number)
+}
+
+fn two() -> (Host, Client, Client) {
+    let host = Host::with_adapters(2);
+    let (a, b) = (open(&host, 0), open(&host, 1));
+    (host, a, b)
+}
+
+/// A leave, and the descriptor with it.
+fn reach(client: &Client, queues: &Queues, rkey: u32) -> Result<(Reached, File), CallError> {
+    let qp = queues.reply.qp;
+    let answer = client.connection.call(&Reach { qp, rkey }, &[])?;
+    let [memory] = <[_; 1]>::try_from(answer.fds).unwrap();
+    Ok((answer.body, memory.into()))
+}
+
+fn refusal(client: &Client, queues: &Queues, rkey: u32) -> i32 {
+    errno(reach(client, queues, rkey))
+}
+
+fn enters(client: &Client, reached: &Reached) -> bool {
+    let page = client.leaves.as_ref().unwrap();
+    let entered = page.enter(reached.index, reached.generation);
+    if entered {
+        page.exit(reached.index);
+    }
+    entered
+}
+
+fn access() -> i32 {
+    Errno::ACCESS.raw_os_error()
+}
+
+#[test]
+fn a_leave_leads_to_the_region() {
+    let (_host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    let to = Memory::new(&b, 0, 4096);
+    let (reached, memory) = reach(&a, &queues.0, to.mr.rkey).unwrap();
+    assert_eq!(
+        (reached.start, reached.length),
+        (to.bytes.as_ptr() as u64, 4096)
+    );
+    assert_eq!(reached.access, access::REMOTE_READ | access::REMOTE_WRITE);
+    assert!(enters(&a, &reached));
+    memory.write_all_at(&[9], reached.offset).unwrap();
+    assert_eq!(to.first(), 9);
+    assert_works(&a, &b, &mut queues);
+}
+
+#[test]
+fn a_leave_for_a_file_leads_to_the_file() {
+    let (_host, a, b) = two();
+    let queues = pair(&a, &b);
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 8192).unwrap();
+    let request = RegMr {
+        address: 0x7777_0010,
+        length: 100,
+        iova: 0,
+        pd: b.pd,
+        access: access::LOCAL_WRITE | access::REMOTE_WRITE,
+        file: FileRange {
+            offset: 4096,
+            length: 4096,
+        },
+    };
+    let region = b.connection.call(&request, &[file.as_fd()]).unwrap().body;
+    let (reached, memory) = reach(&a, &queues.0, region.rkey).unwrap();
+    assert_eq!((reached.start, reached.offset), (0, 4096 + 0x10));
+    assert_eq!(reached.access, access::REMOTE_WRITE);
+    memory.write_all_at(&[7], reached.offset).unwrap();
+    let mut first = [0];
+    rustix::io::pread(&file, &mut first, 4096 + 0x10).unwrap();
+    assert_eq!(first, [7]);
+}
+
+#[test]
+fn leave_is_given_only_between_two_that_want_it_and_for_what_the_peer_may_reach() {
+    let (host, a, b) = two();
+    let plain = Client::open(&host, 1);
+    let (to_plain, queues) = (pair(&a, &plain), pair(&a, &b));
+    let (theirs, ours) = (Memory::new(&plain, 0, 64), Memory::new(&b, 0, 64));
+    assert_eq!(refusal(&a, &to_plain.0, theirs.mr.rkey), access());
+    assert_eq!(refusal(&plain, &to_plain.1, ours.mr.rkey), access());
+    assert_eq!(
+        refusal(&a, &queues.0, theirs.mr.rkey),
+        access(),
+        "another domain"
+    );
+    assert_eq!(refusal(&a, &queues.0, ours.mr.rkey ^ 1), access());
+    assert_eq!(
+        refusal(&a, &a.queues(16), ours.mr.rkey),
+        access(),
+        "not connected"
+    );
+    let noent = Errno::NOENT.raw_os_error();
+    assert_eq!(refusal(&open(&host, 0), &queues.0, ours.mr.rkey), noent);
+    let local = RegMr {
+        address: ours.bytes.as_ptr() as u64,
+        length: 64,
+        pd: b.pd,
+        access: access::LOCAL_WRITE,
+        ..RegMr::default()
+    };
+    let local = b.call(&local).unwrap();
+    assert_eq!(refusal(&a, &queues.0, local.rkey), access(), "no right");
+}
+
+#[test]
+fn a_leave_ends_with_region_queue_pair_and_client() {
+    let (host, a, b) = two();
+    let leave = || {
+        let (queues, to) = (pair(&a, &b), Memory::new(&b, 0, 64));
+        let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
+        (queues, to, reached)
+    };
+    let (_queues, to, reached) = leave();
+    b.call(&DeregMr { mr: to.mr.mr }).unwrap();
+    assert!(!enters(&a, &reached), "the region");
+    let error = |client: &Client, queues: &Queues| {
+        let request = ModifyQp {
+            qp: queues.reply.qp,
+            mask: 1,
+            attributes: QpAttributes {
+                state: 6,
+                ..QpAttributes::default()
+            },
+        };
+        client.call(&request).unwrap();
+    };
+    let (queues, _to, reached) = leave();
+    error(&b, &queues.1);
+    assert!(!enters(&a, &reached), "the peer's queue pair");
+    let (queues, _to, reached) = leave();
+    error(&a, &queues.0);
+    assert!(!enters(&a, &reached), "the own queue pair");
+    let third = open(&host, 1);
+    let (queues, to) = (pair(&a, &third), Memory::new(&third, 0, 64));
+    let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
+    drop(third);
+    // The daemon has heard of its end once it answers this.
+    while host.objects(1)[3] > 3 {
+        std::thread::yield_now();
+    }
+    assert!(!enters(&a, &reached), "the peer");
+}
+
+#[test]
+fn the_end_of_a_region_waits_for_a_copy_but_not_for_ever() {
+    let (host, a, b) = two();
+    let again = Errno::AGAIN.raw_os_error();
+    let queues = pair(&a, &b);
+    let page = a.leaves.as_ref().unwrap();
+    let begin = |to: &Memory| {
+        let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
+        assert!(page.enter(reached.index, reached.generation));
+        reached
+    };
+    let to = Memory::new(&b, 0, 64);
+    let end = DeregMr { mr: to.mr.mr };
+    let reached = begin(&to);
+    assert_eq!(errno(b.call(&end)), again);
+    assert_eq!(
+        refusal(&a, &queues.0, to.mr.rkey),
+        access(),
+        "none while it ends"
+    );
+    page.exit(reached.index);
+    b.call(&end).unwrap();
+    // One that never ends its copy, and one that is killed in it.
+    let (never, killed) = (Memory::new(&b, 0, 64), Memory::new(&b, 0, 64));
+    begin(&never);
+    let third = open(&host, 0);
+    let others = pair(&third, &b);
+    let (reached, _) = reach(&third, &others.0, killed.mr.rkey).unwrap();
+    assert!(
+        third
+            .leaves
+            .as_ref()
+            .unwrap()
+            .enter(reached.index, reached.generation)
+    );
+    assert_eq!(errno(b.call(&DeregMr { mr: killed.mr.mr })), again);
+    drop(third);
+    let deregister = |mr| {
+        let mut tries = 0u64;
+        while let Err(error) = b.call(&DeregMr { mr }) {
+            assert_eq!(error.raw_os_error(), again);
+            tries += 1;
+            std::thread::yield_now();
+        }
+        tries
+    };
+    deregister(killed.mr.mr);
+    assert!(deregister(never.mr.mr) > 0);
+}

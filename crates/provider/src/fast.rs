@@ -1,0 +1,138 @@
+//! Leave to reach a peer's memory without the daemon: words that both ends look at.
+//!
+//! ```text
+//!   client (initiator)                     daemon
+//!     busy = 1                               valid = 0        the region goes, or a queue pair changes
+//!     valid is my generation? ── no ─► busy = 0, post it      busy? ── yes ─► not yet
+//!     copy
+//!     busy = 0
+//! ```
+//!
+//! One of the two sees the other's store, so no copy begins after a leave was taken back, and whoever
+//! takes it back sees the copy that is under way. A page holds the leaves of one client, which may
+//! scribble on it: it then deceives itself, or delays the end of a region.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Release, SeqCst};
+
+use crate::area::Area;
+
+/// Leaves of one client at the same time: each costs it a descriptor.
+pub const LEAVES: u32 = 128;
+
+/// Each has a line of the cache.
+const STRIDE: usize = 64;
+const BUSY: usize = 4;
+
+/// Bytes of a page.
+const BYTES: usize = LEAVES as usize * STRIDE;
+
+/// The page of one client.
+#[derive(Clone, Debug)]
+pub struct Page(Arc<Area>);
+
+impl Page {
+    /// Makes one, and its descriptor for the client.
+    pub fn create() -> io::Result<(Self, OwnedFd)> {
+        let (area, fd) = Area::create("vrdma-leaves", BYTES)?;
+        Ok((Self(Arc::new(area)), fd))
+    }
+
+    /// The client's end.
+    pub fn map(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        Ok(Self(Arc::new(Area::map(fd, BYTES)?)))
+    }
+
+    fn valid(&self, index: u32) -> &AtomicU32 {
+        self.0.u32((index % LEAVES) as usize * STRIDE)
+    }
+
+    fn busy(&self, index: u32) -> &AtomicU32 {
+        self.0.u32((index % LEAVES) as usize * STRIDE + BUSY)
+    }
+
+    /// The client begins a copy under a leave; false if it was taken back. One copy of a leave at a
+    /// time.
+    pub fn enter(&self, index: u32, generation: u32) -> bool {
+        self.busy(index).store(1, SeqCst);
+        let entered = self.valid(index).load(SeqCst) == generation;
+        if !entered {
+            self.exit(index);
+        }
+        entered
+    }
+
+    /// The copy is done.
+    pub fn exit(&self, index: u32) {
+        self.busy(index).store(0, Release);
+    }
+
+    /// The daemon gives a leave; `generation` is not 0 and differs from earlier ones of this index.
+    pub fn give(&self, index: u32, generation: u32) {
+        self.valid(index).store(generation, SeqCst);
+    }
+
+    /// The daemon takes it back.
+    pub fn take_back(&self, index: u32) {
+        self.valid(index).store(0, SeqCst);
+    }
+
+    /// Whether the client says that a copy is under way.
+    pub fn is_busy(&self, index: u32) -> bool {
+        self.busy(index).load(SeqCst) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn a_leave_ends_for_one_generation_and_a_copy_under_way_is_seen() {
+        let (daemon, fd) = Page::create().unwrap();
+        let client = Page::map(fd.as_fd()).unwrap();
+        assert!(!client.enter(3, 7));
+        daemon.give(3, 7);
+        assert!(client.enter(3, 7) && daemon.is_busy(3));
+        daemon.take_back(3);
+        assert!(daemon.is_busy(3), "it goes on");
+        client.exit(3);
+        assert!(!daemon.is_busy(3) && !client.enter(3, 7));
+        daemon.give(3, 8);
+        assert!(!client.enter(3, 7) && client.enter(3, 8));
+    }
+
+    /// Nobody copies after the daemon found that nobody does.
+    #[test]
+    fn no_copy_slips_through() {
+        let (daemon, fd) = Page::create().unwrap();
+        let client = Page::map(fd.as_fd()).unwrap();
+        let memory = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for generation in 1..20_000 {
+                    if client.enter(0, generation) {
+                        memory.store(generation, SeqCst);
+                        client.exit(0);
+                    }
+                }
+            });
+            for generation in 1..20_000 {
+                daemon.give(0, generation);
+                daemon.take_back(0);
+                while daemon.is_busy(0) {
+                    std::thread::yield_now();
+                }
+                let then = memory.load(SeqCst);
+                // Generations only grow, so a leave of the past lets nobody in.
+                assert!(then <= generation);
+                assert_eq!(memory.load(SeqCst), then);
+            }
+        });
+    }
+}
