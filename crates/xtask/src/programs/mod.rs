@@ -8,6 +8,7 @@
 //!      `---- veth, for the programs' own TCP -'
 //!
 //!   --with guest:  stock guest --vfio-user, ethernet--> vrdmad <--process socket-- program
+//!   --with peer:   program --process socket--> vrdmad <--tunnel--> vrdmad <--process socket-- program
 //! ```
 //!
 //! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and
@@ -15,6 +16,7 @@
 //! file system, processes of its own, and of the daemon only the socket. A guest and a program of its host
 //! meet by `rdma_cm`, or by TCP through the host's own adapter of the port group.
 
+mod apart;
 mod migration;
 mod mixed;
 mod preload;
@@ -30,6 +32,7 @@ use clap::{Args, ValueEnum};
 use vrdma_lab::place::{self, Place};
 
 use crate::known::{self, Known};
+use apart::Apart;
 use mixed::GuestAndHost;
 pub(crate) use preload::{library, preload};
 pub(crate) use stage::Hosts;
@@ -62,6 +65,8 @@ enum With {
     Host,
     /// Programs in a stock guest
     Guest,
+    /// Programs on a host with a daemon of its own, through a tunnel
+    Peer,
 }
 
 const KNOWN: &[Known] = &[];
@@ -98,6 +103,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             cases.extend(self::cases("container", Hosts::containers, boxed));
             cases.extend(migrations());
             perform(cases, arguments, Hosts::start)
+        }
+        With::Peer => {
+            let rows = table::by_rdma_cm(short);
+            let cases = cases("peer", Apart::processes, rows);
+            perform(cases, arguments, Apart::start)
         }
         With::Guest => {
             let (by_cm, by_tcp) = (table::by_rdma_cm(short), table::by_tcp(short));

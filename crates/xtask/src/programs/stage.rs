@@ -116,11 +116,11 @@ fn own_programs(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn both<T>(make: impl Fn(Side) -> Result<T>) -> Result<[T; 2]> {
+pub(super) fn both<T>(make: impl Fn(Side) -> Result<T>) -> Result<[T; 2]> {
     Ok([make(Side::A)?, make(Side::B)?])
 }
 
-fn adapter(side: Side) -> Adapter {
+pub(super) fn adapter(side: Side) -> Adapter {
     Adapter {
         name: side.name().to_owned(),
         mac: format!("02:00:00:00:00:{:02x}", 1 + u8::from(side == Side::B)),

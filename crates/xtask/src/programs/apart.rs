@@ -1,0 +1,88 @@
+//! Two hosts with a daemon each: programs meet through a tunnel, in which their adapters have the
+//! hosts' addresses.
+
+use std::fs;
+
+use anyhow::Result;
+use tempfile::TempDir;
+use vrdma_lab::daemon::{Daemon, Host};
+use vrdma_lab::pair::Side;
+use vrdma_lab::place::{Local, Place};
+use vrdma_lab::process::Lifetime;
+use vrdma_lab::wire::{Uplink, Wire, WireConfig};
+
+use super::Stage;
+use super::preload::{library, preload};
+use super::remains::Remains;
+use super::stage::{adapter, both};
+use crate::counters;
+
+/// Fields are in the order in which they must end.
+pub(super) struct Apart {
+    processes: [Local; 2],
+    hosts: [(Daemon, Remains); 2],
+    _wire: Wire,
+    _folder: TempDir,
+}
+
+impl Apart {
+    pub(super) fn start() -> Result<Self> {
+        let program = crate::lab::daemon(true)?;
+        let library = library()?;
+        let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
+        let config = WireConfig {
+            uplink: Uplink::Tunnel,
+            ..WireConfig::default()
+        };
+        let wire = Wire::create(&config, folder.path(), Lifetime::Owned)?;
+        let run_dir = |side: Side| folder.path().join(format!("run-{}", side.name()));
+        let hosts = both(|side| {
+            fs::create_dir(run_dir(side))?;
+            let host = Host {
+                entry: wire.host(side),
+                side,
+                wire: &config,
+            };
+            let adapters = [adapter(side)];
+            let run_dir = run_dir(side);
+            let daemon = Daemon::start(&program, &run_dir, &adapters, Some(host), Lifetime::Owned)?;
+            let remains = Remains::of_idle(&daemon)?;
+            Ok((daemon, remains))
+        })?;
+        let processes = both(|side| {
+            let (daemon, remains) = &hosts[usize::from(side == Side::B)];
+            let (socket, vrdma) = (daemon.control_socket(), remains.vrdma());
+            let listens = move || counters::listens(&socket, &vrdma, side.name());
+            let output = folder.path().join(format!("host-{}", side.name()));
+            fs::create_dir(&output)?;
+            let preload = preload(wire.host(side), side, &run_dir(side), &library);
+            Ok(Local::new(&output, preload.process()).listening(listens))
+        })?;
+        Ok(Self {
+            processes,
+            hosts,
+            _wire: wire,
+            _folder: folder,
+        })
+    }
+
+    pub(super) fn processes(&self) -> [&dyn Place; 2] {
+        self.processes.each_ref().map(|place| place as &dyn Place)
+    }
+}
+
+impl Stage for Apart {
+    fn settles(&self) -> Result<()> {
+        let mut hosts = self.hosts.iter();
+        hosts.try_for_each(|(daemon, remains)| remains.settle(daemon))
+    }
+
+    fn logs(&self) -> String {
+        let hosts = self.hosts.iter();
+        let logs = hosts.map(|(daemon, remains)| {
+            let counters = remains.counters(daemon);
+            format!("--- daemon\n{}\n{counters}", daemon.log_tail())
+        });
+        logs.collect()
+    }
+}
