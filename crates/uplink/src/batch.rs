@@ -4,12 +4,14 @@
 //!   data      | head, frame | head, frame | head, frame |      one buffer
 //!   messages   '----- to A, cut at n ----'  '-- to B --'
 //! ```
-//! Frames of one length to one peer stand one behind the other, which is what UDP_SEGMENT wants.
+//! Frames of one length to one peer stand one behind the other, which is what UDP_SEGMENT wants. On
+//! packet sockets RoCEv2 packets of one flow become a message in the same way ([`crate::offload`]).
 
 use std::io;
 use std::net::SocketAddr;
 
 use crate::counters::{Counters, Loss};
+use crate::offload;
 use crate::sys::{MESSAGES_MAX, Outgoing, Socket, send_some};
 
 /// Bytes that may wait. More are sent at once, or lost while the kernel takes none.
@@ -19,7 +21,7 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 const WAITING_MAX: usize = 8 * MESSAGES_MAX;
 
 /// What one message to the kernel may hold (UDP_MAX_SEGMENTS of the kernels that had the fewest, and
-/// what the length fields of IPv4 leave for a payload).
+/// what the length fields of IPv4 leave for a payload). Trains are bounded by [`offload::follows`].
 const SEGMENTS_MAX: usize = 64;
 const JOINED_BYTES_MAX: usize = 65_507;
 
@@ -87,12 +89,14 @@ impl Batch {
             0 => before,
             segment => usize::from(segment),
         };
-        let fits = before + len <= JOINED_BYTES_MAX && before < segment * SEGMENTS_MAX;
+        let bytes_fit = to.is_none() || before + len <= JOINED_BYTES_MAX;
+        let fits = bytes_fit && before < segment * SEGMENTS_MAX;
         if last.range.end != start
             || last.to != to
             || before % segment != 0
             || len > segment
             || !fits
+            || to.is_none() && !is_train(&self.data[last.range.start..], segment, before / segment)
         {
             return false;
         }
@@ -184,6 +188,13 @@ impl Batch {
         self.messages.clear();
         self.gone = 0;
     }
+}
+
+/// Whether the frame behind `number` others of a packet socket's message may be one with them.
+fn is_train(message: &[u8], stride: usize, number: usize) -> bool {
+    let frame = |bytes: &[u8]| offload::HEADER_BYTES..bytes.len();
+    let (first, next) = (&message[..stride], &message[number * stride..]);
+    offload::follows(&first[frame(first)], number, &next[frame(next)])
 }
 
 /// How sending a batch ended.

@@ -11,8 +11,11 @@
 //! ```
 
 mod segmentation;
+mod train;
 
 use vrdma_wire::internet_checksum;
+
+pub(crate) use train::{HEADERS_MAX, follows, head};
 
 /// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 10;
@@ -60,6 +63,9 @@ pub(crate) fn finish(
     let (offload, frame) = Offload::split(bytes)?;
     if offload.segmentation != 0 {
         let (kind, size) = (offload.segmentation, offload.segment_size);
+        if train::cut(kind, size, frame, packet).is_some() {
+            return Some(());
+        }
         return segmentation::cut(kind, size, offload.start, frame, scratch, packet);
     }
     if offload.needs_checksum {

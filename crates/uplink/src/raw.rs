@@ -22,12 +22,8 @@ use crate::open_error::OpenError;
 use crate::segment::{Hop, Received, Segment};
 use crate::sys::{Interface, Slots, Socket, VlanTag};
 
-/// A RoCEv2 frame with the largest path MTU of 4096 and every header, and jumbo frames that only
-/// look like one; longer ones are nobody's.
-const ROCE_SLOT_BYTES: usize = 10 * 1024;
-
-/// The largest segment that a sender's stack leaves to be cut, with its headers.
-const REST_SLOT_BYTES: usize = 68 * 1024;
+/// The largest segment that a sender leaves to be cut, with its headers.
+const SLOT_BYTES: usize = 68 * 1024;
 
 /// Destination, source, type.
 const HEADER_BYTES: usize = 14;
@@ -81,12 +77,9 @@ impl Raw {
             index,
             mtu,
             up,
-            slots: Slots::new(match select {
-                Select::Roce => ROCE_SLOT_BYTES,
-                Select::Rest => REST_SLOT_BYTES,
-            }),
+            slots: Slots::new(SLOT_BYTES),
             scratch: Vec::new(),
-            batch: Batch::new(offload::HEADER_BYTES, false),
+            batch: Batch::new(offload::HEADER_BYTES, true),
             counters: Counters::default(),
         })
     }

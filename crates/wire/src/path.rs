@@ -97,6 +97,16 @@ impl Path {
         self.ethernet_len() + self.addresses.ip_len() + Udp::LEN
     }
 
+    /// The same with an identification, which IPv6 has none of. Packets of one flow whose numbers
+    /// count up can leave as one and be cut by a network card, which numbers them so (USO).
+    #[must_use]
+    pub fn identified(mut self, number: u16) -> Self {
+        if let Addresses::V4 { identification, .. } = &mut self.addresses {
+            *identification = number;
+        }
+        self
+    }
+
     /// Writes the three headers in front of `len` bytes of BTH, payload and ICRC.
     pub(crate) fn emit(&self, len: u16, frame: &mut [u8]) {
         let (ethernet, rest) = frame.split_at_mut(self.ethernet_len());

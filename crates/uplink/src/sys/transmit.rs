@@ -9,12 +9,14 @@ use libc::{c_int, mmsghdr};
 
 use super::address::RawAddress;
 use super::socket::{Socket, answer};
+use crate::offload;
 
 /// Messages of one call.
 pub(crate) const MESSAGES_MAX: usize = 64;
 
 const UDP_SEGMENT: c_int = 103;
 const CONTROL_BYTES: usize = 32;
+const HEAD_BYTES: usize = offload::HEADER_BYTES + offload::HEADERS_MAX;
 
 /// Bytes of a buffer to send as one message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,8 +25,16 @@ pub(crate) struct Outgoing {
     pub(crate) range: Range<usize>,
     /// To whom; none for a bound packet socket.
     pub(crate) to: Option<SocketAddr>,
-    /// For the kernel to cut into datagrams of this length; 0 if it is one.
+    /// For the kernel to cut: datagrams of this length, on packet sockets frames that wait so far
+    /// apart; 0 if it is one.
     pub(crate) segment: u16,
+}
+
+impl Outgoing {
+    /// Packet sockets have no option that cuts: the offload's header says it.
+    fn is_train(&self) -> bool {
+        self.segment != 0 && self.to.is_none()
+    }
 }
 
 #[repr(C, align(8))]
@@ -37,32 +47,70 @@ struct Control([u8; CONTROL_BYTES]);
 /// Why it did not take the first.
 pub(crate) fn send_some(socket: &Socket, data: &[u8], messages: &[Outgoing]) -> io::Result<usize> {
     let count = messages.len().min(MESSAGES_MAX);
+    let pieces = messages[..count].iter().map(pieces).sum();
+    let mut vectors: Vec<libc::iovec> = Vec::with_capacity(pieces);
+    let mut heads = [[0; HEAD_BYTES]; MESSAGES_MAX];
     // SAFETY: plain numbers and pointers, for which zero is a value.
-    let mut vectors: [libc::iovec; MESSAGES_MAX] = unsafe { zeroed() };
-    // SAFETY: as above.
     let mut headers: [mmsghdr; MESSAGES_MAX] = unsafe { zeroed() };
     let mut controls = [Control([0; CONTROL_BYTES]); MESSAGES_MAX];
     let mut addresses = [RawAddress::none(); MESSAGES_MAX];
     for (at, message) in messages[..count].iter().enumerate() {
         let bytes = &data[message.range.clone()];
-        vectors[at].iov_base = bytes.as_ptr().cast_mut().cast();
-        vectors[at].iov_len = bytes.len();
+        let begin = vectors.len();
+        if message.is_train() {
+            add_train(&mut vectors, &mut heads[at], bytes, message.segment.into());
+        } else {
+            vectors.push(vector(bytes));
+        }
         let header = &mut headers[at].msg_hdr;
-        header.msg_iov = &raw mut vectors[at];
-        header.msg_iovlen = 1;
+        // Never moved: there is room for all of them from the start.
+        header.msg_iov = &raw mut vectors[begin];
+        header.msg_iovlen = (vectors.len() - begin) as _;
         if let Some(to) = message.to {
             addresses[at] = RawAddress::new(to);
             header.msg_name = addresses[at].as_ptr().cast_mut().cast();
             header.msg_namelen = addresses[at].len();
         }
-        if message.segment != 0 {
+        if message.segment != 0 && message.to.is_some() {
             ask_segments(header, &mut controls[at], message.segment);
         }
     }
-    // SAFETY: every message points at readable bytes of `data`, its own address and control message,
-    // all alive in this frame; the kernel only reads them.
+    // SAFETY: every message points at vectors of its own, which point at readable bytes of `data` and
+    // `heads`, and at its own address and control message. All of them are alive in this frame and
+    // did not move, `vectors` because it had room for all; the kernel only reads them.
     let sent = unsafe { libc::sendmmsg(socket.fd(), headers.as_mut_ptr(), count as u32, 0) };
     answer(sent).map(|sent| sent as usize)
+}
+
+/// Vectors that a message takes at most.
+fn pieces(message: &Outgoing) -> usize {
+    match usize::from(message.segment) {
+        stride if message.is_train() => 1 + message.range.len().div_ceil(stride),
+        _ => 1,
+    }
+}
+
+/// One header for all packets of a train, then their payloads.
+fn add_train(
+    vectors: &mut Vec<libc::iovec>,
+    place: &mut [u8; HEAD_BYTES],
+    train: &[u8],
+    stride: usize,
+) {
+    let first = &train[..stride.min(train.len())];
+    let Some((head, replaced)) = offload::head(first, train, stride) else {
+        return vectors.push(vector(train));
+    };
+    *place = head;
+    vectors.push(vector(&place[..replaced]));
+    vectors.extend(train.chunks(stride).map(|piece| vector(&piece[replaced..])));
+}
+
+fn vector(bytes: &[u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    }
 }
 
 /// Adds a UDP_SEGMENT control message (udp(7)).

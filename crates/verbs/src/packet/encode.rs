@@ -88,7 +88,8 @@ fn build<'b, M: Memory>(
 ) -> Result<&'b [u8], FrameError> {
     let transport = Transport::new(bth, extension).ok_or(FrameError::NotAPacket)?;
     let length = usize::try_from(content.length()).map_err(|_| FrameError::NotAPacket)?;
-    let mut builder = PacketBuilder::new(path, &transport, length, buffer)?;
+    let path = path.identified(bth.psn.get() as u16);
+    let mut builder = PacketBuilder::new(&path, &transport, length, buffer)?;
     let (stretches, memory) = match content {
         Carried::Stretches(stretches, memory) => (stretches, memory),
         Carried::Bytes(bytes) => {
