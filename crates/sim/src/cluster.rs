@@ -10,8 +10,8 @@
 use std::collections::VecDeque;
 
 use vrdma_switch::{Fabric, GroupId, PortId, Way};
-use vrdma_verbs::packet::{Link, Reply, reply_frame, request_frame};
-use vrdma_verbs::unit::{Request, Route};
+use vrdma_verbs::packet::{Frames, Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::unit::{Request, RequestOp, Route};
 use vrdma_verbs::work::Output;
 use vrdma_verbs::{Hca, Pace, Paths, Source, Time};
 use vrdma_wire::{Gid, MAX_FRAME, Mac, Packet};
@@ -25,6 +25,9 @@ use crate::violation::Violation;
 
 /// Bytes of a unit between two adapters of one host.
 const UNIT_BYTES: u32 = 64 * 1024;
+
+/// Bytes of a unit for a wire, where a unit is more than a packet.
+const TRAIN_BYTES: u32 = 16 * 1024;
 
 /// Turns of the cluster at one instant. More than a thousand messages take at once; without an end
 /// something answers itself for ever.
@@ -75,6 +78,11 @@ impl Paths for View<'_> {
             Ok(Way::Port(_)) => Pace::Local,
             _ => Pace::Wire,
         }
+    }
+
+    /// Half of the adapters send several packets as one unit.
+    fn train_bytes(&self) -> u32 {
+        TRAIN_BYTES * (self.port.0 % 2)
     }
 }
 
@@ -255,11 +263,29 @@ impl Cluster {
     }
 
     fn put_on_wire(&mut self, adapter: usize, unit: &Request<Region>) -> Result<(), Violation> {
+        if unit.packets > 1 && matches!(unit.op, RequestOp::Send | RequestOp::Write { .. }) {
+            return self.put_train_on_wire(adapter, unit);
+        }
         let mut buffer = [0; MAX_FRAME];
         let memory = &self.memories[adapter];
         let frame = request_frame(unit, memory, &self.link(adapter), &mut buffer);
         let frame = frame.map_err(Violation::from_error)?;
         self.send(adapter, unit.route.dgid, frame);
+        Ok(())
+    }
+
+    fn put_train_on_wire(
+        &mut self,
+        adapter: usize,
+        unit: &Request<Region>,
+    ) -> Result<(), Violation> {
+        let (mut buffer, mut payload) = ([0; MAX_FRAME], Vec::new());
+        let memory = &self.memories[adapter];
+        let frames = Frames::new(unit, memory, &self.link(adapter), &mut payload);
+        let mut frames = frames.map_err(Violation::from_error)?;
+        while let Some(length) = frames.next(&mut buffer).map_err(Violation::from_error)? {
+            self.send(adapter, unit.route.dgid, &buffer[..length]);
+        }
         Ok(())
     }
 

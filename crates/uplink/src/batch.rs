@@ -36,6 +36,9 @@ pub(crate) struct Batch {
     head_bytes: usize,
     /// Whether frames to one peer are joined.
     joins: bool,
+    /// Packet sockets: bytes of a frame that the interface takes. The kernel does not look at the
+    /// length of packets that it is to cut.
+    frame_bytes_max: usize,
 }
 
 impl Batch {
@@ -45,6 +48,11 @@ impl Batch {
             joins,
             ..Self::default()
         }
+    }
+
+    /// Tells how long a frame of a packet socket may be. Longer ones are refused one by one.
+    pub(crate) fn set_frame_bytes(&mut self, most: usize) {
+        self.frame_bytes_max = most;
     }
 
     /// Whether a frame of this length fits to so many receivers.
@@ -96,7 +104,9 @@ impl Batch {
             || before % segment != 0
             || len > segment
             || !fits
-            || to.is_none() && !is_train(&self.data[last.range.start..], segment, before / segment)
+            || to.is_none()
+                && (segment - self.head_bytes > self.frame_bytes_max
+                    || !is_train(&self.data[last.range.start..], segment, before / segment))
         {
             return false;
         }

@@ -70,6 +70,8 @@ impl Raw {
         let up = interface.is_up(&socket).map_err(asking())?;
         prepare(&socket, select, index)
             .map_err(OpenError::system(format!("listening on `{name}`")))?;
+        let mut batch = Batch::new(offload::HEADER_BYTES, true);
+        batch.set_frame_bytes(mtu as usize + HEADER_BYTES);
         Ok(Self {
             name: name.to_owned(),
             interface,
@@ -79,7 +81,7 @@ impl Raw {
             up,
             slots: Slots::new(SLOT_BYTES),
             scratch: Vec::new(),
-            batch: Batch::new(offload::HEADER_BYTES, true),
+            batch,
             counters: Counters::default(),
         })
     }
@@ -195,6 +197,8 @@ impl Raw {
         self.counters.set_overrun(self.socket.overruns());
         let up = self.rebind().and_then(|()| {
             self.mtu = self.interface.mtu(&self.socket)?;
+            let frame_bytes = self.mtu as usize + HEADER_BYTES;
+            self.batch.set_frame_bytes(frame_bytes);
             self.interface.is_up(&self.socket)
         });
         self.up = up.unwrap_or(false);

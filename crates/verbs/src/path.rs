@@ -7,7 +7,8 @@ use crate::unit::Route;
 pub enum Pace {
     /// From memory to memory on this host: long units, none is lost.
     Local,
-    /// As packets: one a unit, in a window that adapts to what the path takes.
+    /// As packets: one a unit, or few ([`Paths::train_bytes`]), in a window that adapts to what the
+    /// path takes.
     Wire,
 }
 
@@ -20,6 +21,12 @@ pub trait Paths {
 
     /// How a connection's units travel.
     fn pace(&mut self, route: &Route) -> Pace;
+
+    /// Payload of the longest unit for a wire, if the caller makes [`Frames`](crate::packet::Frames) of
+    /// it; a unit is one packet otherwise.
+    fn train_bytes(&self) -> u32 {
+        0
+    }
 }
 
 impl Paths for Pace {

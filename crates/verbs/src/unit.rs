@@ -1,6 +1,7 @@
 //! Message units: what a requester and a responder say to each other.
 //!
-//! A message is cut into units. On a wire a unit is one packet; between two adapters of one host it
+//! A message is cut into units. On a wire a unit is one packet, or few whose frames the caller makes
+//! and gathers ([`crate::packet`]); between two adapters of one host it
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
 //! would be on a wire and a connection may change its path at any message boundary.
 

@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// How often each cell of vm-pair, wire and process is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
+    /// Of wire only the contenders with this text in their name
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
 }
 
 /// What a benchmark found, and all that it saw.

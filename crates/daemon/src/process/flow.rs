@@ -48,19 +48,56 @@ impl Process {
         self.settle_soon(now);
     }
 
-    /// Takes in a packet from a wire.
+    /// Takes in a packet from a wire. What goes on with the packets before it is kept until the last
+    /// one, or until [`end_train`](Self::end_train).
     pub(crate) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         let Some(arrival) = self.hca.decode(packet) else {
+            return self.end_train(memory, now);
+        };
+        if self.train.joins(&arrival) {
+            if self.train.is_complete() {
+                self.end_train(memory, now);
+            }
+            return;
+        }
+        self.end_train(memory, now);
+        if !self.hca.begins_train(&arrival, &mut self.train) {
+            self.take(&arrival, memory, now);
+        }
+    }
+
+    /// Takes in the packets that were gathered.
+    pub(crate) fn end_train(&mut self, memory: &View<'_>, now: Time) {
+        let Some(unit) = self.train.take() else {
             return;
         };
+        let train = std::mem::take(&mut self.train);
+        let arrival = Arrival {
+            content: Content::Request(unit),
+            payload: train.payload(),
+            marked: false,
+            credits: None,
+        };
+        self.take(&arrival, memory, now);
+        self.train = train;
+    }
+
+    fn take(&mut self, arrival: &Arrival<'_, Region>, memory: &View<'_>, now: Time) {
         match &arrival.content {
             Content::Request(request) if request.destination == Qpn::MULTICAST => {
                 for copy in self.hca.fan_out(request) {
                     let content = Content::Request(copy);
-                    self.take_in(&Arrival { content, ..arrival }, memory, now);
+                    self.take_in(
+                        &Arrival {
+                            content,
+                            ..*arrival
+                        },
+                        memory,
+                        now,
+                    );
                 }
             }
-            _ => self.take_in(&arrival, memory, now),
+            _ => self.take_in(arrival, memory, now),
         }
         self.settle_soon(now);
     }

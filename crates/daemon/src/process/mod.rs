@@ -40,6 +40,7 @@ use vrdma_memory::{Region, Space};
 use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_pvrdma::GidChange;
 use vrdma_verbs::object::{Identity, Owner, QpId};
+use vrdma_verbs::packet::Train;
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
@@ -72,6 +73,8 @@ pub(crate) struct Process {
     concerned: Concerned,
     /// Queue pairs whose rings may hold something to fetch.
     run: VecDeque<QpId>,
+    /// Packets of a message that are coming in.
+    train: Train<Region>,
     /// Units taken in since the clients were last shown anything.
     unsettled: u32,
     batch: Batch,
@@ -109,6 +112,7 @@ impl Process {
             srqs: Slots::new(),
             concerned: Concerned::default(),
             run: VecDeque::new(),
+            train: Train::default(),
             unsettled: 0,
             batch: Batch::default(),
             retry_at: None,

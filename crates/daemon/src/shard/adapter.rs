@@ -92,6 +92,14 @@ impl Adapter {
         }
     }
 
+    /// Takes in what [`receive`](Self::receive) may have kept to take it in with what follows.
+    pub(super) fn end_train(&mut self, now: Time) {
+        if let Self::Process(process) = self {
+            let memory = process.memory();
+            process.end_train(&memory.view(), now);
+        }
+    }
+
     /// The next packet of what is owed to peers behind wires.
     pub(super) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
         match self {

@@ -43,6 +43,10 @@ use wire::Wires;
 /// of the device this bounds a turn to some tens of milliseconds when every message is huge.
 const REQUESTS_A_TURN: u32 = 64;
 
+/// Bytes of frames that one adapter may queue in a turn, but for the last request's: an uplink takes
+/// 1 MiB before it has to hand some to the kernel.
+const WIRE_BYTES_A_TURN: u64 = 256 << 10;
+
 /// A register access waits at most this many busy turns.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
 
@@ -148,8 +152,9 @@ impl Shard {
         let mut worked = adapter.poll(&view, now);
         let number = PortId(port as u32);
         worked |= self.reply(number, &view, now);
+        let most = self.wires.queued_bytes + WIRE_BYTES_A_TURN;
         for _ in 0..REQUESTS_A_TURN {
-            if self.must_wait(number, now) {
+            if self.must_wait(number, now) || self.wires.queued_bytes >= most {
                 break;
             }
             let Some(request) = self.next_request(port, &view, now) else {
@@ -317,6 +322,10 @@ impl Paths for Reach<'_> {
             Ok(Way::Wire) => Pace::Wire,
             _ => Pace::Local,
         }
+    }
+
+    fn train_bytes(&self) -> u32 {
+        wire::TRAIN_BYTES
     }
 }
 

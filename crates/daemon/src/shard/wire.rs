@@ -41,6 +41,9 @@ const REFRESH: Duration = Duration::from_secs(1);
 /// congested wire, so that messages inside of the host go on.
 const FULL_PATIENCE: Duration = Duration::from_millis(10);
 
+/// Payload that is fetched at once: packets that the kernel takes as one message.
+pub(super) const TRAIN_BYTES: u32 = 64 << 10;
+
 /// One uplink.
 pub(super) struct Wire {
     end: UplinkEnd,
@@ -67,6 +70,10 @@ pub(super) struct Wires {
     /// What the Ethernet thread hears.
     heard: Inbox<Heard>,
     buffer: Box<[u8; MAX_FRAME]>,
+    /// Bytes of all frames so far.
+    pub(super) queued_bytes: u64,
+    /// Payload of a unit of several packets, [`TRAIN_BYTES`] at most.
+    payload: Vec<u8>,
 }
 
 impl Wires {
@@ -80,6 +87,8 @@ impl Wires {
             traces: Traces::default(),
             heard,
             buffer: Box::new([0; MAX_FRAME]),
+            queued_bytes: 0,
+            payload: Vec::new(),
         }
     }
 

@@ -99,7 +99,11 @@ impl Headers {
             put(headers, IP_AT + 10, sum);
         }
         put(headers, self.udp + 4, udp);
-        let sum = if sums { self.pseudo_sum(headers, udp) } else { 0 };
+        let sum = if sums {
+            self.pseudo_sum(headers, udp)
+        } else {
+            0
+        };
         put(headers, self.udp + CHECKSUM, sum);
     }
 
@@ -142,7 +146,9 @@ pub(crate) fn head(
     let frame = first.get(HEADER_BYTES..)?;
     let headers = Headers::find(frame)?;
     let replaced = HEADER_BYTES + headers.payload;
-    let payload = train.len().checked_sub(train.len().div_ceil(stride.max(1)) * replaced)?;
+    let payload = train
+        .len()
+        .checked_sub(train.len().div_ceil(stride.max(1)) * replaced)?;
     let mut head = [0; HEADER_BYTES + HEADERS_MAX];
     let (offload, copy) = head.split_at_mut(HEADER_BYTES);
     copy[..headers.payload].copy_from_slice(&frame[..headers.payload]);

@@ -1,8 +1,11 @@
 //! Raw uplinks over veth pairs in namespaces of their own.
 
+use std::time::Instant;
+
 use crate::namespace::{enter, settle, shell, veth};
-use crate::world::{drain, overrun, plain, receive, roce};
+use crate::world::{PATIENCE, drain, overrun, plain, receive, roce};
 use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
+use vrdma_wire::internet_checksum;
 
 #[test]
 fn frames_are_sorted_and_tags_are_segments() {
@@ -30,6 +33,58 @@ fn frames_are_sorted_and_tags_are_segments() {
     drain(&mut a.roce, &mut own);
     drain(&mut a.rest, &mut own);
     assert_eq!(own, []);
+}
+
+/// A packet of a flow whose identifications count up.
+fn numbered(number: u16, len: usize) -> Vec<u8> {
+    let mut frame = roce(1, 2, u32::from(number), len);
+    frame[18..20].copy_from_slice(&number.to_be_bytes());
+    let sum = internet_checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn packets_of_a_flow_travel_together() {
+    if !enter("raw::packets_of_a_flow_travel_together") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    let mut sent: Vec<_> = (0xfff8..=0xffff)
+        .map(|number| numbered(number, 1098))
+        .collect();
+    sent.extend((0..40).map(|number| numbered(number, 1098)));
+    sent.extend([numbered(40, 300), numbered(41, 1098), numbered(7, 1098)]);
+    for frame in &sent {
+        a.roce.send(Hop::to(Segment::Untagged), frame);
+    }
+    assert!(a.roce.flush());
+    let (mut came, mut arrivals, begun) = (Vec::new(), 0, Instant::now());
+    while came.len() < sent.len() {
+        assert!(begun.elapsed() < PATIENCE, "{} came", came.len());
+        arrivals += drain(&mut b.roce, &mut came);
+    }
+    let came: Vec<_> = came.into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(came, sent);
+    assert_eq!(arrivals, 3);
+    assert_eq!(a.roce.counters().sent_frames, sent.len() as u64);
+}
+
+/// The kernel looks at the length of single packets only.
+#[test]
+fn packets_that_are_too_long_do_not_travel_together() {
+    if !enter("raw::packets_that_are_too_long_do_not_travel_together") {
+        return;
+    }
+    veth("up0", "up1");
+    let mut a = Ports::raw("up0").unwrap();
+    for number in 0..4 {
+        a.roce
+            .send(Hop::to(Segment::Untagged), &numbered(number, 1600));
+    }
+    assert!(a.roce.flush());
+    assert_eq!(a.roce.counters().lost(Loss::TooBig), 4);
 }
 
 #[test]

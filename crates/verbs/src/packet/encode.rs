@@ -2,8 +2,8 @@
 
 use vrdma_wire::{
     Addresses, Aeth, AtomicAckEth, AtomicEth, Bth, Carries, Cnp, Credits, Deth, Ecn, Extension,
-    FlowLabel, Ieth, ImmDt, Msn, NakCode, Opcode, Operation, PacketBuilder, Path, Position, Qpn,
-    Reth, RnrTimer, Service, Syndrome, TrafficClass, Transport,
+    FlowLabel, Ieth, ImmDt, Msn, NakCode, Opcode, Operation, PacketBuilder, Path, Position, Psn,
+    Qpn, Reth, RnrTimer, Service, Syndrome, TrafficClass, Transport,
 };
 
 use crate::buffers::Carried;
@@ -33,6 +33,36 @@ pub fn request_frame<'b, M: Memory>(
     let path = path(&request.route, link, ends, request.service != Service::Ud)?;
     let content = Carried::request(&request.payload, Source::Memory(memory));
     build(&path, (bth, extension), content, buffer)
+}
+
+/// One packet of a request of several: its PSN, whether its message begins and ends with it, and
+/// whether the unit does. The length of the frame.
+pub(super) fn packet_frame<R>(
+    request: &Request<R>,
+    (psn, first, last, ends): (Psn, bool, bool, bool),
+    payload: &[u8],
+    link: &Link,
+    buffer: &mut [u8],
+) -> Result<usize, FrameError> {
+    let op = match request.op {
+        RequestOp::Write { target } => RequestOp::Write {
+            target: target.filter(|_| first),
+        },
+        op => op,
+    };
+    let tail = request.tail.filter(|_| last);
+    let (operation, extension) = headers_of(&op, tail, request.source);
+    let position = Position::new(first, last);
+    let opcode = opcode(request.service, operation, position, extension.carries())?;
+    let mut bth = Bth::new(opcode, request.destination, psn);
+    bth.solicited = request.solicited && last;
+    bth.ack_request = request.ack_request && ends;
+    let ends = (request.source, request.destination);
+    let path = path(&request.route, link, ends, true)?.identified(bth.psn.get() as u16);
+    let transport = Transport::new(bth, extension).ok_or(FrameError::NotAPacket)?;
+    let mut builder = PacketBuilder::new(&path, &transport, payload.len(), buffer)?;
+    builder.push(payload);
+    Ok(builder.finish().len())
 }
 
 /// The frame of an answer, as [`request_frame`].
@@ -117,8 +147,11 @@ fn opcode(
 }
 
 fn request_headers<R>(request: &Request<R>) -> (Operation, Extension) {
-    let tail = request.tail;
-    match request.op {
+    headers_of(&request.op, request.tail, request.source)
+}
+
+fn headers_of(op: &RequestOp, tail: Option<RequestTail>, source: Qpn) -> (Operation, Extension) {
+    match *op {
         RequestOp::Send => (Operation::Send, plain(tail)),
         RequestOp::Write { target: None } => (Operation::Write, plain(tail)),
         RequestOp::Write {
@@ -141,10 +174,7 @@ fn request_headers<R>(request: &Request<R>) -> (Operation, Extension) {
         } => (Operation::CompareSwap, atomic(remote, swap, compare)),
         RequestOp::FetchAdd { remote, add } => (Operation::FetchAdd, atomic(remote, add, 0)),
         RequestOp::Datagram { qkey } => {
-            let deth = Deth {
-                qkey,
-                source: request.source,
-            };
+            let deth = Deth { qkey, source };
             let extension = match tail {
                 Some(RequestTail::Imm(imm)) => Extension::DatagramImmediate(deth, ImmDt(imm.0)),
                 _ => Extension::Datagram(deth),

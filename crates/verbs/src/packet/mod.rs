@@ -10,6 +10,9 @@
 //!
 //! * [`Hca::poll_transmit`] is told by its `paths` which peers are behind a wire: a request to one of
 //!   those is exactly one packet ([`Pace::Wire`](crate::Pace)). Datagrams are always one packet.
+//! * A caller that says so ([`Paths::train_bytes`](crate::Paths)) gets several packets of a message as
+//!   one unit and makes its [`Frames`]; one that gathers what arrives in a [`Train`] hands in several
+//!   packets as one unit.
 //! * [`request_frame`] gathers the payload from memory straight into the frame. When that memory is
 //!   gone, [`Request::payload_lost`] makes the answer that tells the requester.
 //! * [`Hca::receive`] answers nothing itself: it queues what is owed inside the queue pair, and
@@ -25,10 +28,12 @@
 mod congestion;
 mod decode;
 mod encode;
+mod train;
 
 use vrdma_wire::{BuildError, Credits, Mac, Qpn, Vlan};
 
 pub use encode::{reply_frame, request_frame};
+pub use train::{Frames, Train};
 
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};

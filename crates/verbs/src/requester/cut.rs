@@ -33,7 +33,7 @@ impl<R> Qp<R> {
         &mut self,
         pace: Pace,
         shared: &Shared<R>,
-        (unit_bytes, now): (u32, Time),
+        ((unit_bytes, train_bytes), now): ((u32, u32), Time),
     ) -> Option<Cut> {
         let requester = &self.requester;
         let pending = &requester.queue[requester.cursor];
@@ -48,7 +48,10 @@ impl<R> Qp<R> {
         let longest = match pace {
             Pace::Local => whole_packets(mtu, unit_bytes),
             Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
-            Pace::Wire => mtu.bytes(),
+            Pace::Wire => {
+                let most = train_bytes / mtu.bytes();
+                mtu.bytes() * self.train(most, shared, now)
+            }
         };
         let length = left.min(longest);
         let mut cut = Cut {

@@ -103,7 +103,7 @@ impl<R: Clone> Qp<R> {
         if answered {
             requester.awaiting.push(cut.psn, end);
         }
-        requester.note_on_wire(end, cut.ack && reliable, now);
+        requester.note_on_wire(end, (cut.packets, cut.ack && reliable), now);
         if requester.sent.is_before(end) {
             requester.sent = end;
         }

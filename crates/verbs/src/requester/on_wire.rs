@@ -25,12 +25,12 @@ impl<R> Requester<R> {
         }
     }
 
-    /// A unit goes out, up to `end`.
+    /// A unit of so many packets goes out, up to `end`, and asks for an acknowledgement or not.
     #[inline]
-    pub(super) fn note_on_wire(&mut self, end: Psn, asked: bool, now: Time) {
+    pub(super) fn note_on_wire(&mut self, end: Psn, unit: (u32, bool), now: Time) {
         if let Some(wire) = &mut self.wire {
             let fresh = self.sent.is_before(end);
-            wire.sent(end, asked, fresh, now);
+            wire.sent(end, unit, fresh, now);
         }
     }
 
@@ -106,6 +106,22 @@ impl<R> Qp<R> {
         slice - at % slice
     }
 
+    /// Packets that may go as one unit, of a connection where nothing is lost, short or slowed down: no
+    /// more than the window has room for, and few enough that answers keep coming.
+    pub(super) fn train(&self, most: u32, shared: &Shared<R>, now: Time) -> u32 {
+        let requester = &self.requester;
+        let Some(wire) = requester.wire.as_ref().filter(|_| most > 1) else {
+            return 1;
+        };
+        let calm = wire.probes == 0 && wire.rate.is_none() && requester.next == requester.sent;
+        if !calm || !self.is_reliable() || requester.is_limited() || self.holds_back(now, shared) {
+            return 1;
+        }
+        let outstanding = requester.next.since(requester.unacked);
+        let room = wire.window.saturating_sub(outstanding);
+        most.min(room).min(wire.window / 4).max(1)
+    }
+
     /// Whether the next unit may go, and whether it asks for an acknowledgement.
     pub(super) fn fit_window(
         &mut self,
@@ -145,7 +161,7 @@ impl<R> Qp<R> {
         let ends = last && !(follows && wire.rate.is_none());
         let full = outstanding + packets >= room;
         let again = next == unacked && next != sent;
-        let asks = ends || full || again || limited || wire.unasked + 1 >= wire.ack_every();
+        let asks = ends || full || again || limited || wire.unasked + packets >= wire.ack_every();
         self.requester.spend_credit();
         Some(asks)
     }

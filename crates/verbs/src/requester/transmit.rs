@@ -162,7 +162,8 @@ impl<R: Clone> Qp<R> {
         let Some(pace) = Known::of(&mut self.requester.known, route, turn.paths) else {
             return Ok(Step::NoRoute);
         };
-        let cut = self.cut(pace, shared, (turn.unit_bytes, turn.now));
+        let unit_bytes = (turn.unit_bytes, turn.paths.train_bytes());
+        let cut = self.cut(pace, shared, (unit_bytes, turn.now));
         Ok(cut.map_or(Step::Idle, Step::Unit))
     }
 

@@ -141,12 +141,12 @@ impl Wire {
         (base * (1 << self.doubled.min(10))).min(PATIENCE_MAX)
     }
 
-    pub(super) fn sent(&mut self, end: Psn, asked: bool, fresh: bool, now: Time) {
+    pub(super) fn sent(&mut self, end: Psn, (packets, asked): (u32, bool), fresh: bool, now: Time) {
         if asked {
             self.asked = Some(end);
             self.unasked = 0;
         } else {
-            self.unasked += 1;
+            self.unasked += packets;
         }
         if asked && fresh && self.sample.is_none() {
             self.sample = Some((end, now));

@@ -1,6 +1,6 @@
 //! The same engine with a wire in between: every unit is a frame.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Nak, RequestOp, Response, ResponseBody, Route};
-use vrdma_verbs::work::{SendOp, Status};
-use vrdma_wire::{Mtu, Operation, Packet, Psn};
+use vrdma_verbs::work::{Imm, SendOp, Status};
+use vrdma_wire::{Bth, Mtu, Operation, Packet, Psn};
 
 use crate::loss::{Ledger, faults, ops};
 use crate::pair::node::ALL;
@@ -31,9 +31,14 @@ proptest! {
         mtu in mtu(),
         psn in prop_oneof![Just(0u32), Just(0xff_fff8), 0..1u32 << 24],
         rd_atomic in 1u8..5,
+        trains in any::<bool>(),
     ) {
         let setup = Setup { mtu, psn, retry_count: 7, rd_atomic, ..Setup::default() };
-        let mut ledger = Ledger::over(Pair::wired(QpType::Rc, setup), 256);
+        let mut pair = Pair::wired(QpType::Rc, setup);
+        if trains {
+            pair.run_trains(16 * 1024);
+        }
+        let mut ledger = Ledger::over(pair, 256);
         for (id, op) in (0..).zip(&ops) {
             ledger.post(id, op);
         }
@@ -82,6 +87,46 @@ fn one_acknowledgement_covers_many_messages() {
     assert_eq!(pair.a().sends().len(), 64);
     assert!((1..=6).contains(&acks.get()), "{}", acks.get());
     assert_eq!(pair.a().hca.counters().retries, 0);
+}
+
+/// Units of several packets look on the wire as single packets do, and are taken in at once.
+#[test]
+fn trains_change_nothing_on_the_wire() {
+    let sent = |bytes: u32| {
+        let mut pair = Pair::wired(QpType::Rc, Setup::default());
+        if bytes > 0 {
+            pair.run_trains(bytes);
+        }
+        let data: Vec<u8> = (0..20_000u32).map(|at| (at / 5) as u8).collect();
+        let (from, to) = (pair.a().holding(&data), pair.b().register(20_000, ALL));
+        let write = SendOp::WriteImm(to.remote(0), Imm([0, 0, 0, 7]));
+        pair.b().receive(9, &[]);
+        pair.a().send(1, write, &[from.sge()]);
+        let frames = Rc::new(RefCell::new(Vec::new()));
+        let kept = Rc::clone(&frames);
+        pair.fates(move |unit| {
+            if let Unit::Frame(frame) = unit
+                && operation(frame) == Operation::Write
+            {
+                let packet = Packet::parse(frame).unwrap();
+                let bth = Bth {
+                    ack_request: false,
+                    ..*packet.bth()
+                };
+                kept.borrow_mut()
+                    .push((bth, *packet.extension(), packet.payload().to_vec()));
+            }
+            Fate::Arrive
+        });
+        pair.run();
+        assert_eq!(pair.b().bytes(&to), data);
+        assert_eq!(pair.b().receives(), [(9, Status::Success)]);
+        assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+        (pair.b().trains, frames.take())
+    };
+    let (single, long) = (sent(0), sent(8 * 1024));
+    assert_eq!(single.1, long.1);
+    assert_eq!((single.0, long.0), (0, 2));
 }
 
 #[test]

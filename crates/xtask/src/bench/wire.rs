@@ -1,10 +1,10 @@
 //! RDMA over a wire between two hosts, beside rxe and TCP over the same wire.
 //!
 //! ```text
-//!  vrdma guests, raw uplinks    -> every cell, TCP of the guests, TCP of the hosts, daemons' time
+//!  vrdma guests, raw uplinks    -> every cell, TCP of the guests, daemons' time
 //!  vrdma guests, tunnel         -> every cell, TCP of the guests, daemons' time
 //!  rxe guests, TAPs on the wire -> every cell, TCP of the guests
-//!  vrdma processes, raw, tunnel -> every cell, daemons' time
+//!  vrdma processes, raw, tunnel -> every cell, daemons' time, TCP of the hosts
 //!  vrdma guests, raw, n % loss  -> write bandwidth and TCP through the same faults
 //! ```
 //!
@@ -39,6 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         program: daemon(true)?,
         vrdma: built("vrdma-cli", "vrdma", true)?,
         repetitions: arguments.repetitions,
+        only: &arguments.only,
         steps: Steps::default(),
     };
     let mut figures = Vec::new();
@@ -47,10 +48,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         ("vrdma, tunnel", Kind::Vrdma, Uplink::Tunnel),
         ("rxe", Kind::Rxe, Uplink::Raw),
     ] {
-        let hosts_too = figures.is_empty();
-        let measured =
-            bench.with_pair(name, kind, uplink, "", |contender| contender.all(hosts_too));
-        figures.extend(measured);
+        figures.extend(bench.with_pair(name, kind, uplink, "", |contender| contender.all()));
     }
     for (name, uplink) in [
         ("vrdma processes, raw", Uplink::Raw),
@@ -74,14 +72,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     })
 }
 
-struct Bench {
+struct Bench<'a> {
+    /// Text in the names of the contenders to measure.
+    only: &'a str,
     program: std::path::PathBuf,
     vrdma: std::path::PathBuf,
     repetitions: u32,
     steps: Steps,
 }
 
-impl Bench {
+impl Bench<'_> {
     /// Figures of one pair; a pair that does not start is a figure that failed.
     fn with_pair(
         &self,
@@ -91,6 +91,9 @@ impl Bench {
         faults: &str,
         measure: impl Fn(&Contender<'_>) -> Vec<Figures>,
     ) -> Vec<Figures> {
+        if !name.contains(self.only) {
+            return Vec::new();
+        }
         let step = self.steps.start(&format!("boot two guests: {name}"));
         let network = Network::Wire {
             program: self.program.clone(),
@@ -117,17 +120,20 @@ impl Bench {
 
     /// Figures of processes of two hosts, each with its daemon.
     fn with_processes(&self, name: &str, uplink: Uplink) -> Vec<Figures> {
+        if !name.contains(self.only) {
+            return Vec::new();
+        }
         match Hosts::start(&self.program, &wire(uplink, "")) {
             Ok(hosts) => Contender {
                 name,
                 places: hosts.places(),
                 daemons: &hosts.daemons,
-                wire: None,
+                wire: Some(&hosts.wire),
                 vrdma: &self.vrdma,
                 repetitions: self.repetitions,
                 steps: &self.steps,
             }
-            .rdma(),
+            .processes(uplink == Uplink::Raw),
             Err(error) => vec![Figures::failed(name, &error)],
         }
     }
@@ -144,23 +150,32 @@ fn wire(uplink: Uplink, faults: &str) -> WireConfig {
 /// What the house plan asks of the wire: bandwidth at least TCP's and three times rxe's, five times rxe's
 /// message rate.
 fn findings(figures: &[Figures]) -> Vec<Finding> {
-    const RATIOS: &[(&str, &str, f64)] = &[
-        ("write bandwidth, 64 KiB", "TCP in vrdma, raw guests", 1.0),
-        ("write bandwidth, 64 KiB", "rxe", 3.0),
-        ("write bandwidth, 1 MiB", "TCP in vrdma, raw guests", 1.0),
-        ("write bandwidth, 1 MiB", "rxe", 3.0),
-        ("message rate, 64 B", "rxe", 5.0),
+    const TCP: &str = "TCP bandwidth";
+    const GUESTS: &str = "vrdma, raw";
+    const PROCESSES: &str = "vrdma processes, raw";
+    const SMALL: &str = "message rate, 64 B";
+    const MIDDLE: &str = "write bandwidth, 64 KiB";
+    const LARGE: &str = "write bandwidth, 1 MiB";
+    /// Contender and cell, beside another's, and the target.
+    type Row = (
+        (&'static str, &'static str),
+        (&'static str, &'static str),
+        f64,
+    );
+    const RATIOS: &[Row] = &[
+        ((GUESTS, MIDDLE), ("TCP in vrdma, raw guests", TCP), 1.0),
+        ((GUESTS, MIDDLE), ("rxe", MIDDLE), 3.0),
+        ((GUESTS, LARGE), ("TCP in vrdma, raw guests", TCP), 1.0),
+        ((GUESTS, LARGE), ("rxe", LARGE), 3.0),
+        ((GUESTS, SMALL), ("rxe", SMALL), 5.0),
+        ((PROCESSES, MIDDLE), ("TCP of the hosts", TCP), 1.0),
+        ((PROCESSES, LARGE), ("TCP of the hosts", TCP), 1.0),
     ];
-    let ratio = |&(cell, other, at_least): &(&'static str, &str, f64)| {
-        let ours = table::median(figures, "vrdma, raw", cell)?;
-        let theirs_cell = if other.starts_with("TCP") {
-            "TCP bandwidth"
-        } else {
-            cell
-        };
-        let theirs = table::median(figures, other, theirs_cell)?;
+    let ratio = |&((who, cell), (other, theirs), at_least): &Row| {
+        let ours = table::median(figures, who, cell)?;
+        let theirs = table::median(figures, other, theirs)?;
         Some(Finding::new(
-            format!("{cell}, beside {other}"),
+            format!("{who}: {cell}, beside {other}"),
             ours / theirs,
             "times as good",
             Some(Target::AtLeast(at_least)),

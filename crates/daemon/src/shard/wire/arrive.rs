@@ -39,6 +39,10 @@ impl Shard {
             worked |= self.receive(&mut wire, now);
             self.wires.wires[slot] = Some(wire);
         }
+        if worked {
+            let adapters = self.adapters.iter_mut().flatten();
+            adapters.for_each(|adapter| adapter.end_train(now));
+        }
         worked
     }
 

@@ -3,8 +3,8 @@
 use vrdma_memory::{Region, View};
 use vrdma_switch::{GroupId, PortId, UplinkId};
 use vrdma_uplink::Hop;
-use vrdma_verbs::packet::{FrameError, Link, Reply, reply_frame, request_frame};
-use vrdma_verbs::unit::{Request, Route};
+use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::unit::{Request, RequestOp, Route};
 use vrdma_verbs::{Source, Time};
 
 use super::misfit::Misfit;
@@ -47,18 +47,54 @@ impl Shard {
         let Some((link, way)) = self.way(from, &request.route, now) else {
             return;
         };
+        if request.packets > 1 && matches!(request.op, RequestOp::Send | RequestOp::Write { .. }) {
+            return self.transmit_train((from, way), memory, (request, link), now);
+        }
         match request_frame(request, memory, &link, &mut self.wires.buffer[..]) {
             Ok(frame) => {
                 let length = frame.len();
                 self.send(from, &request.route, &way, length, now);
             }
-            Err(FrameError::Payload) => {
-                if let Some(Some(adapter)) = self.adapters.get_mut(from.0 as usize) {
-                    let lost = request.payload_lost();
-                    adapter.respond(memory, &lost, Source::Memory(memory), now);
-                }
+            Err(error) => self.fail_request(from, memory, request, (error, now)),
+        }
+    }
+
+    /// Sends the packets of a request that is several.
+    fn transmit_train(
+        &mut self,
+        (from, way): (PortId, Way),
+        memory: &View<'_>,
+        (request, link): (&Request<Region>, Link),
+        now: Time,
+    ) {
+        let mut payload = std::mem::take(&mut self.wires.payload);
+        let frames = Frames::new(request, memory, &link, &mut payload);
+        let sent = frames.and_then(|mut frames| {
+            while let Some(length) = frames.next(&mut self.wires.buffer[..])? {
+                self.send(from, &request.route, &way, length, now);
             }
-            Err(error) => tracing::debug!("a request is no packet: {error}"),
+            Ok(())
+        });
+        self.wires.payload = payload;
+        if let Err(error) = sent {
+            self.fail_request(from, memory, request, (error, now));
+        }
+    }
+
+    /// The requester's memory is gone, which it hears as if its own adapter had noticed.
+    fn fail_request(
+        &mut self,
+        from: PortId,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        (error, now): (FrameError, Time),
+    ) {
+        if error != FrameError::Payload {
+            return tracing::debug!("a request is no packet: {error}");
+        }
+        if let Some(Some(adapter)) = self.adapters.get_mut(from.0 as usize) {
+            let lost = request.payload_lost();
+            adapter.respond(memory, &lost, Source::Memory(memory), now);
         }
     }
 
@@ -131,6 +167,7 @@ impl Wires {
     fn send(&mut self, way: &Way, length: usize, now: Time) -> Option<Misfit> {
         let mut misfit = None;
         let frame = &self.buffer[..length];
+        self.queued_bytes += length as u64;
         for wire in self.wires.iter_mut().flatten() {
             if way.uplink.is_some_and(|uplink| uplink != wire.end.id) {
                 continue;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{QpId, QpType};
-use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Pace, Source, Time};
+use vrdma_verbs::packet::Train;
+use vrdma_verbs::unit::{Request, Response, Route};
+use vrdma_verbs::{Pace, Paths, Source, Time};
 
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup};
@@ -38,6 +39,26 @@ pub(crate) enum Unit {
     Frame(Vec<u8>),
 }
 
+/// The wire, to the engine.
+struct Way {
+    pace: Pace,
+    train_bytes: u32,
+}
+
+impl Paths for Way {
+    fn epoch(&self) -> u64 {
+        self.pace.epoch()
+    }
+
+    fn pace(&mut self, _: &Route) -> Pace {
+        self.pace
+    }
+
+    fn train_bytes(&self) -> u32 {
+        self.train_bytes
+    }
+}
+
 type Fates = Box<dyn FnMut(&Unit) -> Fate>;
 
 pub(crate) struct Pair {
@@ -45,6 +66,8 @@ pub(crate) struct Pair {
     pub(crate) now: Time,
     pub(crate) unit_bytes: u32,
     pub(crate) pace: Pace,
+    /// Payload of the longest unit for the wire.
+    train_bytes: u32,
     wire: VecDeque<(usize, Unit)>,
     fates: Fates,
 }
@@ -65,6 +88,7 @@ impl Pair {
             now: Time(0),
             unit_bytes: 64 * 1024,
             pace: Pace::Local,
+            train_bytes: 0,
             wire: VecDeque::new(),
             fates: Box::new(|_| Fate::Arrive),
         }
@@ -75,6 +99,14 @@ impl Pair {
         let mut pair = Self::with(qp_type, setup);
         pair.pace = Pace::Wire;
         pair
+    }
+
+    /// From now on units are several packets, at both ends.
+    pub(crate) fn run_trains(&mut self, bytes: u32) {
+        self.train_bytes = bytes;
+        for node in &mut self.nodes {
+            node.train = Some(Train::default());
+        }
     }
 
     pub(crate) fn rc() -> Self {
@@ -125,8 +157,19 @@ impl Pair {
     /// Moves one unit, if there is one.
     pub(crate) fn step(&mut self) -> bool {
         self.collect();
-        let unit = self.wire.pop_front();
-        unit.map(|(to, unit)| self.carry(to, unit)).is_some()
+        let Some((to, unit)) = self.wire.pop_front() else {
+            return false;
+        };
+        self.carry(to, unit);
+        // What comes behind it, before anybody sends.
+        while self.nodes[to].train.is_some()
+            && self.wire.front().is_some_and(|(next, _)| *next == to)
+            && let Some((_, unit)) = self.wire.pop_front()
+        {
+            self.carry(to, unit);
+        }
+        self.nodes[to].end_train(self.now);
+        true
     }
 
     /// Moves the clock and everything that moves with it.
@@ -167,7 +210,11 @@ impl Pair {
 
     /// The units that a node would send now, taken off it.
     pub(crate) fn transmit(&mut self, from: usize) -> Vec<Request<Region>> {
-        let (now, unit_bytes, mut pace) = (self.now, self.unit_bytes, self.pace);
+        let (now, unit_bytes) = (self.now, self.unit_bytes);
+        let mut pace = Way {
+            pace: self.pace,
+            train_bytes: self.train_bytes,
+        };
         let hca = &mut self.nodes[from].hca;
         let mut units = Vec::new();
         while let Some(qp) = hca.next_ready() {
@@ -205,7 +252,7 @@ impl Pair {
     pub(crate) fn frames_of(&mut self, from: usize) -> Vec<Vec<u8>> {
         let units = self.transmit(from);
         let node = &mut self.nodes[from];
-        let mut frames: Vec<_> = units.iter().map(|unit| node.request_frame(unit)).collect();
+        let mut frames: Vec<_> = units.iter().flat_map(|unit| node.frames(unit)).collect();
         while let Some(reply) = node.hca.poll_reply(self.now) {
             frames.push(node.reply_frame(&reply));
         }

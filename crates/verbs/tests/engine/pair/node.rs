@@ -6,8 +6,10 @@ use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
 };
-use vrdma_verbs::packet::{Link, Reply, reply_frame, request_frame};
-use vrdma_verbs::unit::Request;
+use vrdma_verbs::packet::{
+    Arrival, Content, Frames, Link, Reply, Train, reply_frame, request_frame,
+};
+use vrdma_verbs::unit::{Request, RequestOp};
 use vrdma_verbs::work::{
     Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge, Status, WcOp,
 };
@@ -104,6 +106,10 @@ pub(crate) struct Node {
     pub(crate) sent: Vec<Option<Completion>>,
     pub(crate) received: Vec<Completion>,
     pub(crate) events: Vec<Event>,
+    /// Gathers packets, if it does.
+    pub(crate) train: Option<Train<Region>>,
+    /// How often it had several.
+    pub(crate) trains: u32,
 }
 
 pub(crate) fn limits() -> Limits {
@@ -157,6 +163,8 @@ impl Node {
             sent: Vec::new(),
             received: Vec::new(),
             events: Vec::new(),
+            train: None,
+            trains: 0,
         }
     }
 
@@ -284,6 +292,22 @@ impl Node {
         frame.unwrap().to_vec()
     }
 
+    /// The frames of a unit of one or several packets.
+    pub(crate) fn frames(&self, request: &Request<Region>) -> Vec<Vec<u8>> {
+        let carries = matches!(request.op, RequestOp::Send | RequestOp::Write { .. });
+        if !carries || request.packets == 1 {
+            return vec![self.request_frame(request)];
+        }
+        let (mut buffer, mut room) = ([0xee; MAX_FRAME], Vec::new());
+        let link = self.link();
+        let mut frames = Frames::new(request, &self.memory, &link, &mut room).unwrap();
+        let mut made = Vec::new();
+        while let Some(length) = frames.next(&mut buffer).unwrap() {
+            made.push(buffer[..length].to_vec());
+        }
+        made
+    }
+
     pub(crate) fn reply_frame(&self, reply: &Reply<Region>) -> Vec<u8> {
         let mut buffer = [0xee; MAX_FRAME];
         let frame = reply_frame(reply, &self.memory, &self.link(), &mut buffer);
@@ -295,10 +319,48 @@ impl Node {
         let Ok(packet) = Packet::parse(frame) else {
             return;
         };
-        if let Some(arrival) = self.hca.decode(&packet) {
+        let Some(arrival) = self.hca.decode(&packet) else {
+            return;
+        };
+        let mut train = self.train.take();
+        if let Some(train) = &mut train {
+            if train.joins(&arrival) {
+                if train.is_complete() {
+                    self.take_train(train, now);
+                }
+            } else {
+                self.take_train(train, now);
+                if !self.hca.begins_train(&arrival, train) {
+                    self.hca.receive(&arrival, &self.memory, now);
+                }
+            }
+        } else {
             self.hca.receive(&arrival, &self.memory, now);
         }
+        self.train = train;
         self.drain_outputs();
+    }
+
+    /// No more frames come for now.
+    pub(crate) fn end_train(&mut self, now: Time) {
+        if let Some(mut train) = self.train.take() {
+            self.take_train(&mut train, now);
+            self.train = Some(train);
+            self.drain_outputs();
+        }
+    }
+
+    fn take_train(&mut self, train: &mut Train<Region>, now: Time) {
+        if let Some(unit) = train.take() {
+            self.trains += u32::from(unit.packets > 1);
+            let arrival = Arrival {
+                content: Content::Request(unit),
+                payload: train.payload(),
+                marked: false,
+                credits: None,
+            };
+            self.hca.receive(&arrival, &self.memory, now);
+        }
     }
 
     pub(crate) fn drain_outputs(&mut self) {

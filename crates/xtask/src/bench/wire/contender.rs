@@ -95,22 +95,22 @@ pub(super) struct Contender<'a> {
 }
 
 impl Contender<'_> {
-    pub(super) fn all(&self, hosts_too: bool) -> Vec<Figures> {
+    pub(super) fn all(&self) -> Vec<Figures> {
         let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
         figures.extend(TCP.iter().map(|tcp| self.tcp(tcp)));
         if !self.daemons.is_empty() {
             figures.push(self.daemons_time());
         }
-        if hosts_too {
-            figures.extend(TCP.iter().map(|tcp| self.host_tcp(tcp)));
-        }
         figures
     }
 
-    /// Without TCP: that of processes is the hosts'.
-    pub(super) fn rdma(&self) -> Vec<Figures> {
+    /// TCP of processes is the hosts', without any guest or daemon.
+    pub(super) fn processes(&self, hosts_too: bool) -> Vec<Figures> {
         let mut figures: Vec<Figures> = CELLS.iter().map(|cell| self.cell(cell)).collect();
         figures.push(self.daemons_time());
+        if hosts_too {
+            figures.extend(TCP.iter().map(|tcp| self.host_tcp(tcp)));
+        }
         figures
     }
 
@@ -159,7 +159,7 @@ impl Contender<'_> {
         Ok((time, counters::rdma_sum(&adapters, "tx_bytes")))
     }
 
-    /// The hosts' own kernels over the same veth pair, without any guest or daemon.
+    /// The hosts' own kernels over the same veth pair.
     fn host_tcp(&self, &(title, measure): &(&str, Measure)) -> Figures {
         self.figures("TCP of the hosts".to_owned(), title, measure.unit(), || {
             Ok(host_qperf(self.wire, qperf::client(measure))?.value)

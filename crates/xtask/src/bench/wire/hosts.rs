@@ -18,7 +18,7 @@ use crate::programs;
 pub(super) struct Hosts {
     places: [Local; 2],
     pub(super) daemons: Vec<Daemon>,
-    _wire: Wire,
+    pub(super) wire: Wire,
     _folder: TempDir,
 }
 
@@ -52,7 +52,7 @@ impl Hosts {
         Ok(Self {
             places,
             daemons: daemons.into_iter().collect::<Result<_>>()?,
-            _wire: wire,
+            wire,
             _folder: folder,
         })
     }
