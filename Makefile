@@ -16,6 +16,7 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --b rxe --short
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
+	cargo xtask programs --short --with peer
 	cargo xtask pyverbs
 
 check: ## formatting, lints and the house plan

@@ -38,16 +38,24 @@ fn a_server_may_show_elsewhere_that_it_listens() {
 }
 
 #[test]
-fn a_client_that_came_too_early_comes_again_once() {
+fn a_client_that_came_too_early_comes_again() {
     let folder = tempfile::tempdir().unwrap();
-    let here = Local::new(folder.path(), shell);
-    let mark = folder.path().join("been");
+    let here = Local::new(folder.path(), shell).listening(|| true);
+    let came = folder.path().join("came");
     let early = "echo 'Event: RDMA_CM_EVENT_REJECTED; error: 8.'; exit 1";
-    let client = format!("test -e {0} && exit 0; : > {0}; {early}", mark.display());
-    let outcome = run((&here, "exec sleep 60"), (&here, &client), LIMIT).unwrap();
-    assert_eq!(outcome.client.status, 0);
-    let outcome = run((&here, "exec sleep 60"), (&here, early), LIMIT).unwrap();
-    assert_eq!(outcome.client.status, 1);
+    let client = |lucky: u32| {
+        let came = came.display();
+        format!("echo >> {came}; test $(wc -l < {came}) = {lucky} && exit 0; {early}")
+    };
+    let come = |client: &str| run((&here, "true"), (&here, client), LIMIT).unwrap();
+    assert_eq!(come(&client(EARLY_LIMIT + 1)).client.status, 0);
+    assert_eq!(
+        come(&client(1)).client.status,
+        1,
+        "it does not come for ever"
+    );
+    let times = fs::read_to_string(&came).unwrap().lines().count();
+    assert_eq!(times as u32, 2 * (EARLY_LIMIT + 1));
 }
 
 #[test]
