@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::Option12;
+use crate::hardware::HardwareOption;
 use crate::key::CellKey;
 use crate::tool::Tool;
 
@@ -188,7 +188,7 @@ pub enum Work {
     /// From figures of other cells, which have to be there first.
     Derived(Derivation),
     /// Hardware decides; what it says is the reason.
-    Hardware(Option12),
+    Hardware(HardwareOption),
     /// OpenFOAM with so many ranks.
     Ranks(u32),
     /// Nothing here can measure it.

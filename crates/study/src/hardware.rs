@@ -5,7 +5,7 @@ use std::{env, fs};
 
 /// An option of the slides of 2012 that hardware decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Option12 {
+pub enum HardwareOption {
     /// A: a whole RDMA adapter in the guest.
     Passthrough,
     /// B: a virtual function of an RDMA adapter.
@@ -41,7 +41,7 @@ impl Hardware {
 
     /// Why the option cannot be measured here, as one sentence.
     #[must_use]
-    pub fn obstacle(&self, option: Option12) -> String {
+    pub fn obstacle(&self, option: HardwareOption) -> String {
         let cards = self.network_cards();
         if cards.is_empty() {
             return "this machine has no network card on PCI that a guest could be given"
@@ -55,12 +55,12 @@ impl Hardware {
         }
         let rdma = names_in(&self.sys.join("class/infiniband"));
         match option {
-            Option12::SoftRocePassthrough => not_automated(&names),
+            HardwareOption::SoftRocePassthrough => not_automated(&names),
             _ if rdma.is_empty() => {
                 format!("no network card of this machine ({names}) is an RDMA adapter")
             }
-            Option12::Passthrough => not_automated(&rdma.join(", ")),
-            Option12::VirtualFunction => match self.with_functions(&cards) {
+            HardwareOption::Passthrough => not_automated(&rdma.join(", ")),
+            HardwareOption::VirtualFunction => match self.with_functions(&cards) {
                 Some(card) => not_automated(&card),
                 None => format!(
                     "no network card of this machine ({names}) offers virtual functions (SR-IOV)"
@@ -150,17 +150,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         let says = |option| Hardware::at(root).obstacle(option);
-        assert!(says(Option12::Passthrough).contains("no network card"));
+        assert!(says(HardwareOption::Passthrough).contains("no network card"));
         file(root, "bus/pci/devices/0000:01:00.0/class", "0x020000\n");
         file(root, "bus/pci/devices/0000:00:00.0/class", "0x060000\n");
-        assert!(says(Option12::Passthrough).contains("no IOMMU"));
+        assert!(says(HardwareOption::Passthrough).contains("no IOMMU"));
         file(root, "kernel/iommu_groups/3/type", "DMA");
-        assert!(says(Option12::Passthrough).contains("RDMA adapter"));
-        assert!(says(Option12::SoftRocePassthrough).contains("0000:01:00.0 would do"));
+        assert!(says(HardwareOption::Passthrough).contains("RDMA adapter"));
+        assert!(says(HardwareOption::SoftRocePassthrough).contains("0000:01:00.0 would do"));
         file(root, "class/infiniband/mlx5_0/node_type", "1: CA");
-        assert!(says(Option12::Passthrough).contains("mlx5_0 would do"));
-        assert!(says(Option12::VirtualFunction).contains("SR-IOV"));
+        assert!(says(HardwareOption::Passthrough).contains("mlx5_0 would do"));
+        assert!(says(HardwareOption::VirtualFunction).contains("SR-IOV"));
         file(root, "bus/pci/devices/0000:01:00.0/sriov_totalvfs", "8");
-        assert!(says(Option12::VirtualFunction).contains("0000:01:00.0 would do"));
+        assert!(says(HardwareOption::VirtualFunction).contains("0000:01:00.0 would do"));
     }
 }

@@ -60,6 +60,7 @@ mod tests {
             (2.0, 1.0, 9.0)
         );
         assert_eq!(samples.spread(), 4.0);
+        assert_eq!(samples.values, [9.0, 1.0, 2.0]);
         assert_eq!(Samples::of(vec![4.0, 1.0]).unwrap().median, 2.5);
         assert_eq!(Samples::of(vec![]), None);
     }

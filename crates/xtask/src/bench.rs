@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     if !arguments.json {
-        println!("\n{machine}");
+        println!("\n{}.", machine.facts);
     }
     Ok(code)
 }

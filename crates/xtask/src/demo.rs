@@ -63,7 +63,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         repetitions: arguments.repetitions,
         cells: &cells,
     };
-    println!("\n{}\n\n{machine}", shown(&cells, arguments.repetitions));
+    println!(
+        "\n{}\n\n{}.",
+        shown(&cells, arguments.repetitions),
+        machine.facts
+    );
     fs::write(&arguments.json, serde_json::to_vec_pretty(&record)?)
         .with_context(|| format!("cannot write {}", arguments.json.display()))?;
     println!("Every repetition is in {}.", arguments.json.display());

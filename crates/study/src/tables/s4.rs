@@ -2,7 +2,7 @@
 
 use super::{PROCESSES, VMS, cell, perftest};
 use crate::cell::{Cell, Endpoint, Setting, Transport, Unit, Work};
-use crate::hardware::Option12;
+use crate::hardware::HardwareOption;
 use crate::key::Study;
 
 const RXE: Setting = Setting::new(Endpoint::Vm, Transport::Rxe);
@@ -17,9 +17,9 @@ pub(super) fn cells() -> Vec<Cell> {
     let run = |setting, iterations| perftest(setting, "ib_write_lat", "", iterations);
     let options = [
         ("native", run(PROCESSES, OURS)),
-        ("A", Work::Hardware(Option12::Passthrough)),
-        ("B", Work::Hardware(Option12::VirtualFunction)),
-        ("C", Work::Hardware(Option12::SoftRocePassthrough)),
+        ("A", Work::Hardware(HardwareOption::Passthrough)),
+        ("B", Work::Hardware(HardwareOption::VirtualFunction)),
+        ("C", Work::Hardware(HardwareOption::SoftRocePassthrough)),
         ("D", run(RXE.between_hosts(), SOFT_ROCE)),
         ("E", run(RXE, SOFT_ROCE)),
         ("F", run(VMS, OURS)),
