@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -30,7 +31,8 @@ pub(crate) enum StudyCommand {
     },
     /// Measure, or go on where the last run in this folder ended
     ///
-    /// Guests are booted from an image that is built once (mmdebstrap); containers need bubblewrap. A
+    /// Guests are booted from an image that is built once (mmdebstrap); containers need bubblewrap. The guests' agent
+    /// is vrdma-lab-agent beside this program, or what VRDMA_LAB_AGENT names; in a checkout it is compiled. A
     /// cell that fails is kept with its reason, and the run goes on. After Ctrl-C the present turn is
     /// ended; another Ctrl-C ends at once. Either way the same command goes on later.
     #[command(after_help = RUN_EXAMPLES)]
@@ -75,6 +77,9 @@ pub(crate) struct StudyOptions {
     /// How often each cell is measured: 5, with --short 2
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: Option<u32>,
+    /// Begin no measurement after so many minutes; cells that were not reached say so, and the same command goes on
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    minutes: Option<u64>,
     /// Folder of the results
     #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
     out: PathBuf,
@@ -130,13 +135,16 @@ fn measured(options: &StudyOptions, json: bool) -> Result<ExitCode, Failure> {
         repetitions: options.repetitions,
         folder: Folder::at(&options.out),
         library,
+        time: options
+            .minutes
+            .map(|minutes| Duration::from_secs(60 * minutes)),
     };
     let outcome = run(&options, &STOP).map_err(|error| Failure::new(format!("{error:#}")))?;
     let path = options.folder.results().display().to_string();
     let value = json!({ "results": path, "cells": outcome.cells, "failed": outcome.failed });
     Report::new(&value, format!("{outcome}\n{path}")).print(json)?;
     Ok(match outcome.end {
-        End::Complete => ExitCode::SUCCESS,
+        End::Complete | End::OutOfTime => ExitCode::SUCCESS,
         End::Interrupted => ExitCode::from(INTERRUPTED),
     })
 }

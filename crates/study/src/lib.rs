@@ -30,6 +30,7 @@ pub mod tool;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Result;
 use serde::Serialize;
@@ -57,6 +58,8 @@ pub struct Options {
     pub folder: Folder,
     /// Our `libibverbs.so.1`.
     pub library: PathBuf,
+    /// After which no turn begins.
+    pub time: Option<Duration>,
 }
 
 /// What came of a run.
@@ -111,6 +114,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
         header: &header,
         hardware: Hardware::default(),
         stop,
+        time: options.time,
     };
     let (results, end) = runner.run(&cells, &mut Stages::new(programs))?;
     let failed = results
@@ -154,8 +158,10 @@ impl fmt::Display for Listed {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.end == End::Interrupted {
-            writeln!(f, "interrupted; the same command goes on from here")?;
+        match self.end {
+            End::Complete => {}
+            End::Interrupted => writeln!(f, "interrupted; the same command goes on from here")?,
+            End::OutOfTime => writeln!(f, "the time is over; the same command goes on from here")?,
         }
         write!(f, "{} cells", self.cells)?;
         if !self.failed.is_empty() {

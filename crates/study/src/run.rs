@@ -2,18 +2,20 @@
 //!
 //! ```text
 //!   for each measure:  warm up every cell
-//!                      for each repetition: for each cell that lacks it: idle check, run, parse, keep
+//!                      for each repetition that the budget allows:
+//!                         for each cell that lacks it: idle check, run, parse, keep
 //!                      computed cells
 //!   end: everything in one file
 //! ```
 //!
 //! A cell that fails is kept with its reason. One that failed twice without ever succeeding is left.
 
+mod budget;
 mod progress;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 
@@ -21,10 +23,10 @@ use crate::cell::{Cell, Setting, Work};
 use crate::derive::derived;
 use crate::hardware::Hardware;
 use crate::machine;
-use crate::plan::Scale;
 use crate::record::{CellRecord, Folder, Header, Repetition, Results};
 use crate::tables;
 use crate::tool::{Commands, Tool};
+use budget::Budget;
 use progress::Progress;
 
 /// Failures after which a cell that never succeeded is left.
@@ -35,11 +37,17 @@ const REASON_MAX: usize = 4000;
 
 /// Runs one turn.
 pub trait Bench {
-    /// The client's output.
+    /// The client's output, which must be there within `limit`.
     ///
     /// # Errors
     /// Why there is none.
-    fn measure(&mut self, setting: Setting, tool: &Tool, commands: &Commands) -> Result<String>;
+    fn measure(
+        &mut self,
+        setting: Setting,
+        tool: &Tool,
+        commands: &Commands,
+        limit: Duration,
+    ) -> Result<String>;
 
     /// Ends what no setting of `still` needs.
     fn release(&mut self, still: &[Setting]);
@@ -52,6 +60,8 @@ pub enum End {
     Complete,
     /// Somebody asked for it.
     Interrupted,
+    /// With the time that was given.
+    OutOfTime,
 }
 
 /// A run at work.
@@ -64,6 +74,8 @@ pub struct Runner<'a> {
     pub hardware: Hardware,
     /// Set to end after the present turn.
     pub stop: &'a AtomicBool,
+    /// After which no turn begins.
+    pub time: Option<Duration>,
 }
 
 impl Runner<'_> {
@@ -77,17 +89,36 @@ impl Runner<'_> {
             records.push(self.begun(cell)?);
         }
         let progress = Progress::new(cells, |index| self.missing(&records[index]));
+        let mut budget = Budget::new(self.time, progress.left(0..cells.len()));
         let mut end = End::Complete;
         for group in groups(cells) {
-            if self.group(cells, &group, &mut records, bench, &progress)? == End::Interrupted {
-                end = End::Interrupted;
+            budget.begin(progress.left(group.clone()));
+            end = self.group(cells, &group, &mut records, bench, &progress, &budget)?;
+            if end != End::Complete {
                 break;
             }
             let still: Vec<Setting> = cells[group.end..].iter().filter_map(setting).collect();
             bench.release(&still);
         }
         progress.finish();
+        if end == End::OutOfTime {
+            self.tell_unreached(&mut records)?;
+        }
         Ok((self.folder.gather(&tables::order())?, end))
+    }
+
+    /// A reader of the report must not think that they failed.
+    fn tell_unreached(&self, records: &mut [CellRecord]) -> Result<()> {
+        let minutes = self.time.unwrap_or_default().as_secs() / 60;
+        for record in records {
+            if record.setting.is_some() && record.repetitions.is_empty() {
+                record.reason = Some(format!(
+                    "not reached in the {minutes} minutes given; the same command goes on"
+                ));
+                self.folder.keep(record)?;
+            }
+        }
+        Ok(())
     }
 
     /// The cell's record, new or from the folder. Failures of another day are forgotten.
@@ -131,9 +162,13 @@ impl Runner<'_> {
         records: &mut [CellRecord],
         bench: &mut dyn Bench,
         progress: &Progress,
+        budget: &Budget,
     ) -> Result<End> {
         let mut warm = BTreeSet::new();
-        for _ in 0..self.header.repetitions {
+        for repetition in 0..self.header.repetitions {
+            if repetition > 0 && budget.share_is_over() {
+                break;
+            }
             for index in group.clone() {
                 let (cell, record) = (&cells[index], &mut records[index]);
                 let Work::Run(setting, tool) = &cell.work else {
@@ -147,9 +182,12 @@ impl Runner<'_> {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(End::Interrupted);
                 }
+                if budget.is_over() {
+                    return Ok(End::OutOfTime);
+                }
                 progress.say(&cell.key);
                 if warm.insert(index) {
-                    warm_up(bench, *setting, tool);
+                    self.warm_up(bench, *setting, tool);
                 }
                 self.turn(cell, *setting, tool, record, bench)?;
                 progress.advance(index);
@@ -170,7 +208,7 @@ impl Runner<'_> {
         let commands = tool.commands(self.header.scale);
         let busy_before = machine::busy_share();
         let (at, since) = (now(), Instant::now());
-        let output = bench.measure(setting, tool, &commands);
+        let output = bench.measure(setting, tool, &commands, self.limit(tool));
         let seconds = since.elapsed().as_secs_f64();
         if let Ok(output) = &output {
             self.folder
@@ -191,6 +229,17 @@ impl Runner<'_> {
         self.folder.keep(record)
     }
 
+    /// A few messages, whatever comes of them: the turn that follows will tell.
+    fn warm_up(&self, bench: &mut dyn Bench, setting: Setting, tool: &Tool) {
+        if let Some(commands) = tool.warm_up() {
+            let _ = bench.measure(setting, tool, &commands, self.limit(tool));
+        }
+    }
+
+    fn limit(&self, tool: &Tool) -> Duration {
+        Duration::from_secs(tool.limit(self.header.scale))
+    }
+
     fn compute(
         &self,
         cells: &[Cell],
@@ -204,13 +253,6 @@ impl Runner<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// The short command once, whatever comes of it: the turn that follows will tell.
-fn warm_up(bench: &mut dyn Bench, setting: Setting, tool: &Tool) {
-    if tool.warms_up() {
-        let _ = bench.measure(setting, tool, &tool.commands(Scale::Short));
     }
 }
 

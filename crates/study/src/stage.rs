@@ -118,7 +118,13 @@ impl Stages {
 }
 
 impl Bench for Stages {
-    fn measure(&mut self, setting: Setting, tool: &Tool, commands: &Commands) -> Result<String> {
+    fn measure(
+        &mut self,
+        setting: Setting,
+        tool: &Tool,
+        commands: &Commands,
+        limit: Duration,
+    ) -> Result<String> {
         self.require(setting, tool.needs())?;
         let stage = self.stage(needed(setting))?;
         let words = match tool.own() {
@@ -131,7 +137,6 @@ impl Bench for Stages {
         };
         let client = format!("{words}{}", commands.client);
         let [a, b] = stage.places(setting.endpoint);
-        let limit = Duration::from_secs(tool.limit());
         let outcome = place::run((a, &server), (b, &client), limit)?;
         let (client, server) = (outcome.client, outcome.server);
         let words = format!("{}{}", client.stdout_text(), client.stderr_text());

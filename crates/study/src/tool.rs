@@ -106,18 +106,28 @@ impl Tool {
         }
     }
 
-    /// Whether a run before the first that counts changes anything; the programs of ours warm up themselves.
+    /// What to run before the first turn that counts, if that changes anything; the programs of ours warm up themselves.
     #[must_use]
-    pub fn warms_up(&self) -> bool {
-        matches!(self, Self::Perftest(_))
+    pub fn warm_up(&self) -> Option<Commands> {
+        match self {
+            Self::Perftest(tool) => Some(tool.warm_up()),
+            Self::Qperf(_) | Self::Plain(_) => None,
+        }
     }
 
     /// How long a run may take on a busy machine, in seconds.
     #[must_use]
-    pub fn limit(&self) -> u64 {
-        match self {
+    pub fn limit(&self, scale: Scale) -> u64 {
+        let full = match self {
             Self::Perftest(_) | Self::Qperf(_) => 180,
             Self::Plain(tool) => tool.limit,
+        };
+        match scale {
+            Scale::Full => full,
+            Scale::Short => full.min(SHORT_LIMIT),
         }
     }
 }
+
+/// One that hangs must not take the others' time; most short runs take five seconds, the longest thirty.
+const SHORT_LIMIT: u64 = 90;

@@ -1,4 +1,4 @@
-//! The agent's binary, compiled for the guest.
+//! The agent's binary: given, beside the running program, or compiled here for the guest.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 /// A ready-made agent instead of compiling one.
 const AGENT_VARIABLE: &str = "VRDMA_LAB_AGENT";
+
+/// What an installation calls it, beside its programs. Cargo's own `lab_agent` lies beside them too, but is not
+/// linked statically.
+const AGENT_NAME: &str = "vrdma-lab-agent";
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -21,23 +25,48 @@ pub(super) fn agent_program() -> Result<&'static Path> {
     if let Some(path) = *compiled {
         return Ok(path);
     }
-    let path: &'static Path = Box::leak(compile()?.into_boxed_path());
+    let path: &'static Path = Box::leak(find()?.into_boxed_path());
     *compiled = Some(path);
     Ok(path)
+}
+
+fn find() -> Result<PathBuf> {
+    let given = std::env::var_os(AGENT_VARIABLE).map(PathBuf::from);
+    if let Some(path) = given {
+        ensure!(
+            path.is_file(),
+            "{AGENT_VARIABLE} names {}, which is no file",
+            path.display()
+        );
+        return Ok(path);
+    }
+    let program = std::env::current_exe().context("cannot name the running program")?;
+    let beside = program.with_file_name(AGENT_NAME);
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    choose(beside, &workspace)
+}
+
+/// The one beside the program; without it the checkout's, if the checkout is still there.
+fn choose(beside: PathBuf, workspace: &Path) -> Result<PathBuf> {
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    ensure!(
+        workspace.join("Cargo.toml").is_file(),
+        "the guests' agent is missing: put {AGENT_NAME} beside this program, or name it by {AGENT_VARIABLE} \
+         (cargo build --release --package vrdma-lab --bin lab_agent makes it, with RUSTFLAGS='-C target-feature=+crt-static')"
+    );
+    compile(workspace)
 }
 
 /// Statically linked, since the guest's C library may be older than the
 /// host's; in a target folder of its own, so that neither these flags nor
 /// another cargo's lock touch the checkout's main one.
-fn compile() -> Result<PathBuf> {
-    if let Some(path) = std::env::var_os(AGENT_VARIABLE) {
-        return Ok(path.into());
-    }
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+fn compile(workspace: &Path) -> Result<PathBuf> {
     let folder = workspace.join("target/lab-agent");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .current_dir(&workspace)
+        .current_dir(workspace)
         .args([
             "build",
             "--release",
@@ -58,4 +87,19 @@ fn compile() -> Result<PathBuf> {
         "the guests' agent does not compile:\n{words}"
     );
     Ok(folder.join(TARGET).join("release/lab_agent"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_checkout_or_agent_it_says_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let beside = folder.path().join(AGENT_NAME);
+        let told = choose(beside.clone(), folder.path()).unwrap_err();
+        assert!(told.to_string().contains(AGENT_VARIABLE), "{told}");
+        std::fs::write(&beside, "").unwrap();
+        assert_eq!(choose(beside.clone(), folder.path()).unwrap(), beside);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, stderr};
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(super) struct Progress {
     bar: ProgressBar,
     /// Seconds that a turn of each cell takes, about.
     weights: Vec<u64>,
+    /// Seconds that are missing of each, about.
+    missing: Vec<u64>,
     told: Mutex<BTreeSet<CellKey>>,
     watched: bool,
 }
@@ -25,11 +28,12 @@ impl Progress {
     /// Of `turns` turns each.
     pub(super) fn new(cells: &[Cell], turns: impl Fn(usize) -> usize) -> Self {
         let weights: Vec<u64> = cells.iter().map(weight).collect();
-        let all = weights
+        let missing: Vec<u64> = weights
             .iter()
             .enumerate()
-            .map(|(index, weight)| weight * turns(index) as u64);
-        let bar = ProgressBar::new(all.sum());
+            .map(|(index, weight)| weight * turns(index) as u64)
+            .collect();
+        let bar = ProgressBar::new(missing.iter().sum());
         if let Ok(style) =
             ProgressStyle::with_template("{wide_bar} {percent:>3} %  {eta} left  {msg}")
         {
@@ -39,9 +43,15 @@ impl Progress {
         Self {
             bar,
             weights,
+            missing,
             told: Mutex::default(),
             watched: stderr().is_terminal(),
         }
+    }
+
+    /// Seconds that some cells needed at the begin, about.
+    pub(super) fn left(&self, cells: Range<usize>) -> u64 {
+        self.missing[cells].iter().sum()
     }
 
     /// What is measured now.

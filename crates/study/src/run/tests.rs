@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::machine::Machine;
-use crate::plan::chosen;
+use crate::plan::{Scale, chosen};
 
 const OUTPUT: &str = " #bytes #iterations t_min t_max t_typical t_avg\n 2 10 1.0 9.0 2.5 3.0\n";
 
@@ -21,7 +21,13 @@ struct Fake<'a> {
 }
 
 impl Bench for Fake<'_> {
-    fn measure(&mut self, setting: Setting, _tool: &Tool, _commands: &Commands) -> Result<String> {
+    fn measure(
+        &mut self,
+        setting: Setting,
+        _tool: &Tool,
+        _commands: &Commands,
+        _limit: Duration,
+    ) -> Result<String> {
         self.asked.borrow_mut().push(setting);
         if let Some((turns, stop)) = self.stop_after {
             stop.store(self.asked.borrow().len() >= turns, Ordering::Relaxed);
@@ -38,6 +44,7 @@ impl Bench for Fake<'_> {
 struct Scene {
     place: TempDir,
     stop: AtomicBool,
+    time: Option<Duration>,
 }
 
 impl Scene {
@@ -45,6 +52,7 @@ impl Scene {
         Self {
             place: tempfile::tempdir().unwrap(),
             stop: AtomicBool::new(false),
+            time: None,
         }
     }
 
@@ -62,6 +70,7 @@ impl Scene {
             header: &header,
             hardware: Hardware::at(self.place.path()),
             stop: &self.stop,
+            time: self.time,
         };
         runner.run(&chosen(&names).unwrap(), bench).unwrap()
     }
@@ -199,4 +208,26 @@ fn a_folder_of_another_machine_or_length_is_refused() {
     );
     let sentence = refused(Header::new(Machine::default(), Scale::Full, 2, 9));
     assert!(sentence.contains("other length"), "{sentence}");
+}
+
+#[test]
+fn what_the_time_does_not_reach_says_so_and_is_measured_later() {
+    let mut scene = Scene::new();
+    scene.time = Some(Duration::ZERO);
+    let mut bench = Fake::default();
+    let (results, end) = scene.run(&["s4/write-lat/F"], &mut bench);
+    assert_eq!((end, bench.asked.borrow().len()), (End::OutOfTime, 0));
+    let reason = results.cells[0].reason.clone().unwrap();
+    assert!(
+        reason.starts_with("not reached in the 0 minutes"),
+        "{reason}"
+    );
+
+    scene.time = None;
+    let (results, end) = scene.run(&["s4/write-lat/F"], &mut bench);
+    assert_eq!(end, End::Complete);
+    assert_eq!(
+        (results.cells[0].successes(), &results.cells[0].reason),
+        (2, &None)
+    );
 }

@@ -8,17 +8,17 @@ use crate::key::Study;
 type Fact = (&'static str, &'static str, &'static str, [u32; 2]);
 
 const LATENCY: &[Fact] = &[
-    ("send-lat-polling", "ib_send_lat", "-a", [1000, 200]),
-    ("read-lat-polling", "ib_read_lat", "-a", [1000, 200]),
-    ("send-lat-events", "ib_send_lat", "-a -e", [1000, 100]),
-    ("read-lat-events", "ib_read_lat", "-a -e", [1000, 100]),
+    ("send-lat-polling", "ib_send_lat", "-a", [1000, 100]),
+    ("read-lat-polling", "ib_read_lat", "-a", [1000, 100]),
+    ("send-lat-events", "ib_send_lat", "-a -e", [1000, 50]),
+    ("read-lat-events", "ib_read_lat", "-a -e", [1000, 50]),
 ];
 
 const BANDWIDTH: &[Fact] = &[
-    ("send-bw-polling", "ib_send_bw", "-a", [2000, 500]),
-    ("read-bw-polling", "ib_read_bw", "-a", [2000, 500]),
-    ("send-bw-events", "ib_send_bw", "-a -e", [2000, 500]),
-    ("read-bw-events", "ib_read_bw", "-a -e", [2000, 500]),
+    ("send-bw-polling", "ib_send_bw", "-a", [2000, 200]),
+    ("read-bw-polling", "ib_read_bw", "-a", [2000, 200]),
+    ("send-bw-events", "ib_send_bw", "-a -e", [2000, 200]),
+    ("read-bw-events", "ib_read_bw", "-a -e", [2000, 200]),
 ];
 
 const DERIVED: &[(&str, Unit, Derivation)] = &[

@@ -21,6 +21,12 @@ const MESSAGE_RATE: usize = 4;
 
 const BYTES_PER_MIB: f64 = 1_048_576.0;
 
+/// Of a short run's messages, to warm up.
+const WARM_UP_PART: u32 = 10;
+
+/// perftest refuses fewer.
+const ITERATIONS_MIN: u32 = 5;
+
 /// Which column is the figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
@@ -48,9 +54,16 @@ pub struct Perftest {
 }
 
 impl Perftest {
-    /// GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
     pub(super) fn commands(&self, scale: Scale) -> Commands {
-        let iterations = self.iterations[usize::from(scale == Scale::Short)];
+        self.messages(self.iterations[usize::from(scale == Scale::Short)])
+    }
+
+    pub(super) fn warm_up(&self) -> Commands {
+        self.messages((self.iterations[1] / WARM_UP_PART).max(ITERATIONS_MIN))
+    }
+
+    /// GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
+    fn messages(&self, iterations: u32) -> Commands {
         let options = match self.options {
             "" => String::new(),
             options => format!(" {options}"),
