@@ -1,5 +1,6 @@
 //! A vrdmad of the lab's own, with one adapter for each of its guests.
 
+mod ask;
 mod configuration;
 
 use std::net::Ipv4Addr;
@@ -12,6 +13,7 @@ use std::{env, fmt, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
+use vrdma_api::{AdapterStats, paths};
 
 use crate::guest::{check_socket_path, log_tail};
 use crate::namespace::Entry;
@@ -22,6 +24,9 @@ use configuration::configuration;
 
 /// Overrides which daemon is started.
 pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
+
+/// Of adapters that all reach each other.
+const PORTGROUP: &str = "lab";
 
 /// How long it may take until it accepts requests.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -62,6 +67,15 @@ pub enum User {
     HostStack(Ipv4Addr),
 }
 
+/// Adapters that reach each other and nobody else's: a port group of that name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tenant {
+    /// The port group's.
+    pub name: String,
+    /// In it.
+    pub adapters: Vec<Adapter>,
+}
+
 /// The host of a wire on which a daemon runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Host<'a> {
@@ -94,7 +108,7 @@ impl Daemon {
         lifetime: Lifetime,
     ) -> Result<Self> {
         let wire = host.map(|host| (host.wire, host.side));
-        let configuration = configuration(run_dir, adapters, wire)?;
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], wire)?;
         let entry = host.map(|host| host.entry);
         Self::launch(program, run_dir, &configuration, entry, lifetime)
     }
@@ -110,8 +124,26 @@ impl Daemon {
         adapters: &[Adapter],
         lifetime: Lifetime,
     ) -> Result<Self> {
-        let configuration = configuration(run_dir, adapters, None)?;
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None)?;
         Self::launch(program, run_dir, &configuration, Some(host), lifetime)
+    }
+
+    /// The same for several tenants, on this host.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_for(
+        tenants: &[Tenant],
+        program: &Path,
+        run_dir: &Path,
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let groups: Vec<(&str, &[Adapter])> = tenants
+            .iter()
+            .map(|tenant| (tenant.name.as_str(), tenant.adapters.as_slice()))
+            .collect();
+        let configuration = configuration(run_dir, &groups, None)?;
+        Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
     fn launch(
@@ -161,6 +193,22 @@ impl Daemon {
     #[must_use]
     pub fn control_socket(&self) -> PathBuf {
         control_socket(&self.run_dir)
+    }
+
+    /// Its adapters.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn adapters(&self) -> Result<Vec<vrdma_api::Adapter>> {
+        ask::get(&self.control_socket(), paths::ADAPTERS)
+    }
+
+    /// What it counts, an entry an adapter.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn stats(&self) -> Result<Vec<AdapterStats>> {
+        ask::get(&self.control_socket(), paths::STATS)
     }
 
     /// The last lines of its log.

@@ -9,6 +9,7 @@
 //! Both know both addresses as `$A` and `$B`. Booting takes seconds, so a test
 //! boots one pair and runs many commands in it.
 
+mod cluster;
 mod config;
 mod kept;
 mod mixed;
@@ -27,6 +28,7 @@ use crate::image::{Accelerator, Image};
 use crate::place;
 pub use crate::place::Outcome;
 use crate::wire::Wire;
+pub use cluster::{Cluster, ClusterConfig, guest_name};
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 pub use mixed::{HOST_STACK, Mixed};

@@ -61,8 +61,23 @@ pub struct Setting {
     pub transport: Transport,
     /// How far apart they are.
     pub placement: Placement,
-    /// Pairs that do the same at the same time, each on adapters of its own.
+    /// Groups that do the same at the same time, each in a port group of its own.
     pub tenants: u8,
+    /// Guests of each tenant, or sides of its processes.
+    #[serde(default = "pair")]
+    pub nodes: u8,
+    /// Of each guest; of processes, those of a side.
+    #[serde(default = "one")]
+    pub processors: u8,
+}
+
+/// In results from before there were more.
+const fn pair() -> u8 {
+    2
+}
+
+const fn one() -> u8 {
+    1
 }
 
 impl Setting {
@@ -74,6 +89,8 @@ impl Setting {
             transport,
             placement: Placement::OneHost,
             tenants: 1,
+            nodes: pair(),
+            processors: one(),
         }
     }
 
@@ -90,6 +107,37 @@ impl Setting {
     #[must_use]
     pub const fn tenants(self, tenants: u8) -> Self {
         Self { tenants, ..self }
+    }
+
+    /// The same spread over so many nodes of so many processors.
+    #[must_use]
+    pub const fn spread(self, nodes: u8, processors: u8) -> Self {
+        Self {
+            nodes,
+            processors,
+            ..self
+        }
+    }
+
+    /// The same over another transport.
+    #[must_use]
+    pub const fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
+    }
+
+    /// Processors that its programs keep busy at the same time.
+    #[must_use]
+    pub fn processors_in_all(self) -> u32 {
+        u32::from(self.tenants) * u32::from(self.nodes) * u32::from(self.processors)
+    }
+
+    /// Virtual machines that run at the same time.
+    #[must_use]
+    pub fn guests_in_all(self) -> u32 {
+        match self.endpoint {
+            Endpoint::Vm => u32::from(self.tenants) * u32::from(self.nodes),
+            Endpoint::Process | Endpoint::Container => 0,
+        }
     }
 }
 
@@ -110,9 +158,12 @@ impl fmt::Display for Setting {
             Placement::TwoHosts => "two hosts",
         };
         write!(f, "{endpoint}, {transport}, {placement}")?;
+        if (self.nodes, self.processors) != (pair(), one()) {
+            write!(f, ", {} x {} ranks", self.nodes, self.processors)?;
+        }
         match self.tenants {
             1 => Ok(()),
-            tenants => write!(f, ", {tenants} pairs"),
+            tenants => write!(f, ", {tenants} tenants"),
         }
     }
 }
@@ -150,6 +201,9 @@ pub enum Unit {
     /// Traversed edges a second, in 10^6 (Graph500).
     #[serde(rename = "MTEPS")]
     MegaEdges,
+    /// Things that were counted.
+    #[serde(rename = "count")]
+    Count,
 }
 
 impl Unit {
@@ -167,6 +221,7 @@ impl Unit {
             Self::Pages => "pages/s",
             Self::Percent => "%",
             Self::MegaEdges => "MTEPS",
+            Self::Count => "count",
         }
     }
 

@@ -78,7 +78,9 @@ impl Hardware {
             return format!("{ranks} ranks need {ranks} cores, and this machine has {cores}");
         }
         if installed {
-            return "OpenFOAM is here, but running it in guests is not automated yet".to_owned();
+            return format!(
+                "OpenFOAM with {ranks} ranks in guests is not automated; `cavity-small` is"
+            );
         }
         "OpenFOAM is missing: install the package openfoam".to_owned()
     }

@@ -19,10 +19,11 @@
 //! | s1 | `cp` (s) | as `mpi-send` | `1GB` |
 //! | s1 | `qperf-rc_bw qperf-rc_rdma_read_bw qperf-rc_rdma_write_bw qperf-rc_bi_bw` (GB/s), `qperf-rc_lat qperf-rc_rdma_read_lat qperf-rc_rdma_write_lat` (us), `qperf-tcp_lat` (us) `qperf-tcp_bw` (GB/s) | `host container vm` | `-` |
 //! | s2 | `verbs-send-lat verbs-write-lat` 2 B, `verbs-lat-polling verbs-lat-blocking mpi-lat-polling mpi-lat-blocking get-lat ip-lat` 1 B (us), `message-rate` (M/s) | `native virtual` | bytes; `-` for the rate |
-//! | s2 | `mpi-lat mpi-bw mpi-rate mpi-multi mpi-bcast mpi-allreduce mpi-alltoall mpi-allgather mpi-barrier` | `native`, `vm-core vm-socket vm-node` | bytes, or ranks and bytes `4x8` |
+//! | s2 | `mpi-lat mpi-bw mpi-rate mpi-multi mpi-bcast mpi-allreduce mpi-alltoall mpi-allgather mpi-barrier` | `native`, `vm-core vm-socket vm-node`, with `-28` for as many ranks | bytes, or ranks and bytes `4x8` |
 //! | s2 | `bfs` (s) | `vms-1 vms-2 vms-4 vms-8`, `native` | `-` |
 //! | s3 | `cavity` (s) | `pvrdma passthrough tcp rxe` | `n2np40 n4np80 n8np160 n1np20` |
-//! | s3 | `cavity-small` (s), a mesh that fits small machines | `native-rdma native-tcp` | `np2` |
+//! | s3 | `cavity-small` (s), a mesh that fits small machines | `pvrdma tcp rxe`, `native-rdma native-tcp` | `np2` |
+//! | s3 | `device` (properties that agree) | `pvrdma` | `-` |
 //! | s3 | `send-bw` (MB/s) | `pvrdma` | `65536` |
 //! | s4 | `write-lat` (us) | `native A B C D E F` | 2 |
 //! | s4 | `precopy` (pages/s) `destination-cpu source-cpu` (percent) | `tcp rdma` | `-` |

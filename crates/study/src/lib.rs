@@ -21,6 +21,7 @@ pub mod programs;
 pub mod published;
 pub mod record;
 pub mod report;
+pub mod room;
 pub mod run;
 pub mod samples;
 pub mod stage;
@@ -42,6 +43,7 @@ use hardware::Hardware;
 use machine::Machine;
 use plan::{Scale, Unknown, chosen};
 use record::{Folder, Header};
+use room::Room;
 use run::{End, Runner};
 use stage::{Programs, Stages};
 
@@ -113,6 +115,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
         folder,
         header: &header,
         hardware: Hardware::default(),
+        room: Room::look(),
         stop,
         time: options.time,
     };

@@ -161,6 +161,18 @@ fn memory_gib() -> u64 {
     kib.unwrap_or(0) >> 20
 }
 
+/// Memory that programs could have without swapping, in MiB.
+#[must_use]
+pub fn available_mib() -> u64 {
+    meminfo_kib(&read("/proc/meminfo"), "MemAvailable:") >> 10
+}
+
+fn meminfo_kib(info: &str, name: &str) -> u64 {
+    let line = info.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.unwrap_or(0)
+}
+
 /// `QEMU emulator version 11.0.0 (Debian ...)`
 fn qemu_version(image: &Image) -> Result<String> {
     let output = qemu(image)
@@ -219,6 +231,13 @@ mod tests {
         assert_eq!(before, (100, 80));
         assert!((share(before, after) - 0.3).abs() < 1e-9);
         assert_eq!(share(after, before), 0.0);
+    }
+
+    #[test]
+    fn memory_is_read_by_its_name() {
+        let info = "MemTotal:  2048 kB\nMemAvailable:  1024 kB\n";
+        assert_eq!(meminfo_kib(info, "MemAvailable:"), 1024);
+        assert_eq!(meminfo_kib("", "MemAvailable:"), 0);
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::derive::derived;
 use crate::hardware::Hardware;
 use crate::machine;
 use crate::record::{CellRecord, Folder, Header, Repetition, Results};
+use crate::room::{self, Room};
 use crate::tables;
 use crate::tool::{Commands, Tool};
 use budget::Budget;
@@ -72,6 +73,8 @@ pub struct Runner<'a> {
     pub header: &'a Header,
     /// Of this machine.
     pub hardware: Hardware,
+    /// For guests and ranks.
+    pub room: Room,
     /// Set to end after the present turn.
     pub stop: &'a AtomicBool,
     /// After which no turn begins.
@@ -130,6 +133,9 @@ impl Runner<'_> {
             .filter(|record| record.successes() > 0);
         let mut record = found.unwrap_or_else(fresh);
         match &cell.work {
+            Work::Run(setting, _) if room::lack(*setting, &self.room).is_some() => {
+                record.reason = room::lack(*setting, &self.room);
+            }
             Work::Run(setting, tool) => {
                 record.setting = Some(*setting);
                 record.commands = Some(tool.commands(self.header.scale));
@@ -141,7 +147,7 @@ impl Runner<'_> {
             Work::Never(reason) => record.reason = Some((*reason).to_owned()),
             Work::Derived(_) => {}
         }
-        if !matches!(cell.work, Work::Run(..)) {
+        if record.setting.is_none() {
             self.folder.keep(&record)?;
         }
         Ok(record)

@@ -5,20 +5,25 @@
 //!   Processes, two hosts:  host-a, vrdmad === veth, raw uplinks === vrdmad, host-b
 //!   Guests, one host:      guest a --> vrdmad <-- guest b         rxe over its Ethernet switch
 //!   Guests, two hosts:     guest a, vrdmad === veth === vrdmad, guest b; rxe guests have TAPs on the wire
+//!   Cluster:               tenants of one or more guests each, all of one vrdmad
 //! ```
 //!
 //! A stage is started when the first cell needs it and stays until the last one had it, so that
 //! repetitions of rivals can take turns. Those that wait are idle.
 
+mod cluster;
 mod guests;
+mod openfoam;
 mod processes;
+mod together;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
-use vrdma_lab::guest::Kind;
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::guest::{Kind, Output};
 use vrdma_lab::place::{self, Place};
 use vrdma_lab::steps::Steps;
 
@@ -27,6 +32,7 @@ use crate::programs::Own;
 use crate::run::Bench;
 use crate::tool::Commands;
 use crate::tool::Tool;
+use cluster::Clustered;
 use guests::Guests;
 use processes::Processes;
 
@@ -43,18 +49,29 @@ pub struct Programs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needed {
     Processes(Placement),
-    Guests { rxe: bool, placement: Placement },
+    Guests {
+        rxe: bool,
+        placement: Placement,
+    },
+    Cluster {
+        tenants: u8,
+        nodes: u8,
+        processors: u8,
+    },
 }
 
-/// A pair of places per endpoint.
+/// A pair of places per endpoint and tenant; tenants are counted from 0.
 trait Stage {
     /// The server's and the client's.
-    fn places(&self, endpoint: Endpoint) -> [&dyn Place; 2];
-    /// Shell's words before a program of ours: they set `$PROGRAMS`, its folder, and `$DEV`, the device.
+    fn places(&self, endpoint: Endpoint, tenant: u8) -> [&dyn Place; 2];
+    /// Shell's words before a program of ours: they set `$PROGRAMS`, its folder, which can be written, and `$DEV`, the
+    /// device; where adapters have names, `$SIDE_A` and `$SIDE_B`.
     ///
     /// # Errors
     /// When a program does not compile or cannot be put there.
-    fn prepare(&self, endpoint: Endpoint, own: Own) -> Result<String>;
+    fn prepare(&self, setting: Setting, tenant: u8, own: Own) -> Result<String>;
+    /// Of the adapters.
+    fn daemons(&self) -> Vec<&Daemon>;
     /// What the daemons and consoles said last.
     fn logs(&self) -> String;
 }
@@ -104,7 +121,7 @@ impl Stages {
         if self.present.contains(&(setting, program)) {
             return Ok(());
         }
-        let [place, _] = self.stage(needed(setting))?.places(setting.endpoint);
+        let [place, _] = self.stage(needed(setting))?.places(setting.endpoint, 0);
         let look = place
             .start(&format!("command -v {program}"))?
             .end(Duration::from_secs(30))?;
@@ -125,31 +142,23 @@ impl Bench for Stages {
         commands: &Commands,
         limit: Duration,
     ) -> Result<String> {
+        // What guests lack is brought along.
+        if let Some(own) = tool.own() {
+            self.stage(needed(setting))?.prepare(setting, 0, own)?;
+        }
         self.require(setting, tool.needs())?;
         let stage = self.stage(needed(setting))?;
-        let words = match tool.own() {
-            Some(own) => stage.prepare(setting.endpoint, own)?,
-            None => String::new(),
+        let before = sent(stage)?;
+        let words = match setting.tenants {
+            1 => alone(stage, setting, tool, commands, limit)?,
+            _ => together::run(stage, setting, tool, commands, limit)?,
         };
-        let server = match commands.server.as_str() {
-            "" => String::new(),
-            server => format!("{words}{server}"),
-        };
-        let client = format!("{words}{}", commands.client);
-        let [a, b] = stage.places(setting.endpoint);
-        let outcome = place::run((a, &server), (b, &client), limit)?;
-        let (client, server) = (outcome.client, outcome.server);
-        let words = format!("{}{}", client.stdout_text(), client.stderr_text());
-        let last = words.trim().lines().last().unwrap_or("it said nothing");
+        let must_send =
+            setting.transport == Transport::Vrdma && setting.nodes > 1 && !tool.asks_daemon();
         ensure!(
-            client.status == 0,
-            "{} ended with status {}: {last}\n{}\n{}\nits server said: {}\n{}",
-            tool.needs().0,
-            client.status,
-            commands.client,
-            words.trim(),
-            server.stdout_text().trim(),
-            stage.logs()
+            !must_send || sent(stage)? > before,
+            "no adapter has sent a message meanwhile: this went another way\n{}",
+            words.trim()
         );
         Ok(words)
     }
@@ -160,13 +169,90 @@ impl Bench for Stages {
     }
 }
 
+/// RDMA messages of all adapters so far.
+fn sent(stage: &dyn Stage) -> Result<u64> {
+    let mut messages = 0;
+    for daemon in stage.daemons() {
+        let adapters = daemon.stats()?;
+        let sent = adapters
+            .iter()
+            .map(|adapter| adapter.rdma.counters.tx_messages);
+        messages += sent.sum::<u64>();
+    }
+    Ok(messages)
+}
+
+/// A server and its client; what both said.
+fn alone(
+    stage: &dyn Stage,
+    setting: Setting,
+    tool: &Tool,
+    commands: &Commands,
+    limit: Duration,
+) -> Result<String> {
+    let words = match tool.own() {
+        Some(own) => stage.prepare(setting, 0, own)?,
+        None => String::new(),
+    };
+    let server = match commands.server.as_str() {
+        "" => String::new(),
+        server => format!("{words}{server}"),
+    };
+    let client = format!("{words}{}", commands.client);
+    let [a, b] = stage.places(setting.endpoint, 0);
+    let outcome = place::run((a, &server), (b, &client), limit)?;
+    if tool.asks_daemon() {
+        let said = said(tool, &commands.client, &outcome.client, &stage.logs())?;
+        return Ok(said + &adapters(stage)?);
+    }
+    let last = format!(
+        "its server said: {}\n{}",
+        outcome.server.stdout_text().trim(),
+        stage.logs()
+    );
+    said(tool, &commands.client, &outcome.client, &last)
+}
+
+/// What `vrdma adapter show` and `vrdma stats` say, a line of JSON an adapter.
+fn adapters(stage: &dyn Stage) -> Result<String> {
+    let mut lines = String::new();
+    for daemon in stage.daemons() {
+        for (adapter, stats) in daemon.adapters()?.iter().zip(daemon.stats()?) {
+            let both = serde_json::json!({ "adapter": adapter, "stats": stats });
+            lines.push_str(&format!("{both}\n"));
+        }
+    }
+    Ok(lines)
+}
+
+/// The client's words, if it ended well.
+fn said(tool: &Tool, command: &str, client: &Output, more: &str) -> Result<String> {
+    let words = format!("{}{}", client.stdout_text(), client.stderr_text());
+    let last = words.trim().lines().last().unwrap_or("it said nothing");
+    ensure!(
+        client.status == 0,
+        "{} ended with status {}: {last}\n{command}\n{}\n{more}",
+        tool.needs().0,
+        client.status,
+        words.trim(),
+    );
+    Ok(words)
+}
+
 fn needed(setting: Setting) -> Needed {
     let placement = setting.placement;
     match setting.endpoint {
         Endpoint::Process | Endpoint::Container => Needed::Processes(placement),
-        Endpoint::Vm => Needed::Guests {
-            rxe: setting.transport == Transport::Rxe,
-            placement,
+        Endpoint::Vm if (setting.tenants, setting.nodes, setting.processors) == (1, 2, 1) => {
+            Needed::Guests {
+                rxe: setting.transport == Transport::Rxe,
+                placement,
+            }
+        }
+        Endpoint::Vm => Needed::Cluster {
+            tenants: setting.tenants,
+            nodes: setting.nodes,
+            processors: setting.processors,
         },
     }
 }
@@ -183,6 +269,13 @@ impl Needed {
                 let kind = if rxe { "rxe" } else { "vrdma" };
                 format!("boot two {kind} guests {}", hosts(placement))
             }
+            Self::Cluster {
+                tenants,
+                nodes,
+                processors,
+            } => format!(
+                "boot {nodes} guests of {processors} processors for each of {tenants} tenants"
+            ),
         }
     }
 }
@@ -194,5 +287,10 @@ fn start(needed: Needed, programs: &Programs) -> Result<Box<dyn Stage>> {
             let kind = if rxe { Kind::Rxe } else { Kind::Vrdma };
             Box::new(Guests::start(kind, placement, programs)?)
         }
+        Needed::Cluster {
+            tenants,
+            nodes,
+            processors,
+        } => Box::new(Clustered::start(tenants, nodes, processors, programs)?),
     })
 }

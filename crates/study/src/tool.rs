@@ -9,6 +9,7 @@
 pub(crate) mod cavity;
 mod perftest;
 mod plain;
+mod properties;
 mod qperf;
 
 use anyhow::Result;
@@ -51,6 +52,8 @@ pub enum Tool {
     Qperf(Qperf),
     /// A program that prints `figure SIZE VALUE` lines.
     Plain(Plain),
+    /// What a guest sees of its adapter beside what the daemon says; `properties` has the words.
+    Properties,
 }
 
 impl Tool {
@@ -61,6 +64,7 @@ impl Tool {
             Self::Perftest(tool) => tool.commands(scale),
             Self::Qperf(tool) => tool.commands(scale),
             Self::Plain(tool) => tool.commands(scale),
+            Self::Properties => properties::commands(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Tool {
             Self::Perftest(tool) => tool.figures(output),
             Self::Qperf(tool) => tool.figures(unit, output),
             Self::Plain(tool) => tool.reads.figures(output),
+            Self::Properties => properties::figures(output),
         }
     }
 
@@ -83,6 +88,7 @@ impl Tool {
             Self::Perftest(tool) => (tool.program, "perftest"),
             Self::Qperf(_) => ("qperf", "qperf"),
             Self::Plain(tool) => tool.needs,
+            Self::Properties => ("ibv_devinfo", "ibverbs-utils"),
         }
     }
 
@@ -91,7 +97,7 @@ impl Tool {
     pub fn own(&self) -> Option<Own> {
         match self {
             Self::Plain(tool) => Some(tool.own),
-            Self::Perftest(_) | Self::Qperf(_) => None,
+            Self::Perftest(_) | Self::Qperf(_) | Self::Properties => None,
         }
     }
 
@@ -103,7 +109,14 @@ impl Tool {
             Self::Perftest(_) => 3,
             Self::Qperf(_) => 5,
             Self::Plain(tool) => tool.limit / 10,
+            Self::Properties => 1,
         }
+    }
+
+    /// Whether its figures need what the daemon says of its adapters, as lines of JSON behind the output.
+    #[must_use]
+    pub fn asks_daemon(&self) -> bool {
+        matches!(self, Self::Properties)
     }
 
     /// What to run before the first turn that counts, if that changes anything; the programs of ours warm up themselves.
@@ -111,7 +124,7 @@ impl Tool {
     pub fn warm_up(&self) -> Option<Commands> {
         match self {
             Self::Perftest(tool) => Some(tool.warm_up()),
-            Self::Qperf(_) | Self::Plain(_) => None,
+            Self::Qperf(_) | Self::Plain(_) | Self::Properties => None,
         }
     }
 
@@ -119,7 +132,7 @@ impl Tool {
     #[must_use]
     pub fn limit(&self, scale: Scale) -> u64 {
         let full = match self {
-            Self::Perftest(_) | Self::Qperf(_) => 180,
+            Self::Perftest(_) | Self::Qperf(_) | Self::Properties => 180,
             Self::Plain(tool) => tool.limit,
         };
         match scale {

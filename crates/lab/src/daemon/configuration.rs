@@ -10,8 +10,6 @@ use super::{Adapter, Doorbells, User, control_socket};
 use crate::pair::Side;
 use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, tunnel_end};
 
-const PORTGROUP: &str = "lab";
-
 /// The uplink's name.
 const UPLINK: &str = "wire";
 
@@ -22,7 +20,7 @@ struct Configuration<'a> {
     uplink: Vec<UplinkTable<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     peer: Vec<PeerTable>,
-    portgroup: [PortGroupTable; 1],
+    portgroup: Vec<PortGroupTable<'a>>,
     adapter: Vec<AdapterTable<'a>>,
 }
 
@@ -51,8 +49,8 @@ struct PeerTable {
 }
 
 #[derive(Serialize)]
-struct PortGroupTable {
-    name: &'static str,
+struct PortGroupTable<'a> {
+    name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vni: Option<u32>,
 }
@@ -60,7 +58,7 @@ struct PortGroupTable {
 #[derive(Serialize)]
 struct AdapterTable<'a> {
     name: &'a str,
-    portgroup: &'static str,
+    portgroup: &'a str,
     mac: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     doorbells: Option<Doorbells>,
@@ -70,10 +68,10 @@ struct AdapterTable<'a> {
     ip: Option<Ipv4Addr>,
 }
 
-/// The file's text, for a daemon of its own (`None`) or on one host of a wire.
+/// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire.
 pub(super) fn configuration(
     run_dir: &Path,
-    adapters: &[Adapter],
+    groups: &[(&str, &[Adapter])],
     wire: Option<(&WireConfig, Side)>,
 ) -> Result<String> {
     let tunnel = wire.filter(|(wire, _)| wire.uplink == Uplink::Tunnel);
@@ -84,11 +82,17 @@ pub(super) fn configuration(
         },
         uplink: wire.into_iter().map(uplink).collect(),
         peer: tunnel.into_iter().map(peer).collect(),
-        portgroup: [PortGroupTable {
-            name: PORTGROUP,
-            vni: tunnel.map(|_| VNI),
-        }],
-        adapter: adapters.iter().map(adapter).collect(),
+        portgroup: groups
+            .iter()
+            .map(|&(name, _)| PortGroupTable {
+                name,
+                vni: tunnel.map(|_| VNI),
+            })
+            .collect(),
+        adapter: groups
+            .iter()
+            .flat_map(|&(name, adapters)| adapters.iter().map(move |adapter| table(name, adapter)))
+            .collect(),
     };
     Ok(toml::to_string(&configuration)?)
 }
@@ -111,7 +115,7 @@ fn peer((_, side): (&WireConfig, Side)) -> PeerTable {
     }
 }
 
-fn adapter(adapter: &Adapter) -> AdapterTable<'_> {
+fn table<'a>(portgroup: &'a str, adapter: &'a Adapter) -> AdapterTable<'a> {
     let (doorbells, kind, ip) = match adapter.user {
         User::Guest(doorbells) => (Some(doorbells), None, None),
         User::Processes(ip) => (None, Some("process"), Some(ip)),
@@ -119,7 +123,7 @@ fn adapter(adapter: &Adapter) -> AdapterTable<'_> {
     };
     AdapterTable {
         name: &adapter.name,
-        portgroup: PORTGROUP,
+        portgroup,
         mac: &adapter.mac,
         doorbells,
         kind,
@@ -137,7 +141,7 @@ mod tests {
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Guest(Doorbells::Trapped),
         };
-        configuration(Path::new("/r"), &[adapter], wire).unwrap()
+        configuration(Path::new("/r"), &[("lab", &[adapter])], wire).unwrap()
     }
 
     #[test]
@@ -191,7 +195,7 @@ vni = 100
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
         };
-        let text = configuration(Path::new("/r"), &[adapter], None).unwrap();
+        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None).unwrap();
         assert!(
             text.ends_with("\nkind = \"process\"\nip = \"192.0.2.1\"\n"),
             "{text}"
@@ -205,9 +209,25 @@ vni = 100
             mac: "52:54:00:00:00:03".to_owned(),
             user: User::HostStack(Ipv4Addr::new(192, 0, 2, 3)),
         };
-        let text = configuration(Path::new("/r"), &[adapter], None).unwrap();
+        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None).unwrap();
         assert!(
             text.ends_with("\nkind = \"tap\"\nip = \"192.0.2.3\"\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn tenants_have_port_groups_of_their_own() {
+        let adapter = |name: &str| Adapter {
+            name: name.to_owned(),
+            mac: "52:54:00:00:00:01".to_owned(),
+            user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
+        };
+        let (one, other) = ([adapter("a1")], [adapter("a2")]);
+        let text = configuration(Path::new("/r"), &[("t1", &one), ("t2", &other)], None).unwrap();
+        assert!(text.contains("[[portgroup]]\nname = \"t1\"\n\n[[portgroup]]\nname = \"t2\"\n"));
+        assert!(
+            text.contains("name = \"a2\"\nportgroup = \"t2\"\n"),
             "{text}"
         );
     }

@@ -5,7 +5,8 @@
 #   cavity.sh X Y STEP STEPS RANKS START...
 #
 # X times Y cells, steps of STEP seconds, and START is what starts the ranks: mpirun with its options. With adapters in
-# $ADAPTERS, one a rank, the ranks have $LIBRARY in front of their libraries. It prints icoFoam's log, and at its end the
+# $ADAPTERS, one a rank, the ranks have $LIBRARY in front of their libraries. Machines in $OTHERS get the decomposed mesh
+# by ssh, and have OpenFOAM in the same place. It prints icoFoam's log, and at its end the
 # seconds that START took by the clock on the wall:
 #
 #   cavity: cells 25600 ranks 2 steps 25 seconds 1.234
@@ -15,7 +16,8 @@ x=$1 y=$2 step=$3 steps=$4 ranks=$5
 shift 5
 export WM_PROJECT_DIR="${WM_PROJECT_DIR:-/usr/share/openfoam}" # where Debian has it
 command -v icoFoam > /dev/null || { echo "icoFoam is missing: install the package openfoam" >&2; exit 1; }
-work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"; for other in ${OTHERS:-}; do ssh "$other" rm -rf "$work"; done' EXIT
 cd "$work"
 mkdir system constant 0.5
 
@@ -94,6 +96,9 @@ if [ -n "${ADAPTERS:-}" ]; then
 fi
 EOF
 echo "exec icoFoam $parallel" >> start
+for other in ${OTHERS:-}; do
+  tar -c . | ssh "$other" "mkdir -p $work && tar -x -C $work"
+done
 begin=$(date +%s.%N)
 "$@" sh "$work/start" < /dev/null
 end=$(date +%s.%N)

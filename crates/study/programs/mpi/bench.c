@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 void fail(const struct bench *bench, const char *format, ...)
 {
@@ -83,6 +84,31 @@ void receive_from(const struct bench *bench, void *bytes, uint64_t count, int ra
     MPI_Request request;
     MPI_Irecv(bytes, (int)count, MPI_BYTE, rank, 0, MPI_COMM_WORLD, &request);
     wait_all(bench, 1, &request);
+}
+
+enum { GATE_LOOK_NS = 1000000, GATE_LOOKS_MAX = 300000 };
+
+void wait_at_gate(const struct bench *bench)
+{
+    if (bench->options.gate == NULL)
+        return;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (bench->rank == bench->ranks - 1) {
+        char path[256];
+        snprintf(path, sizeof path, "%s.ready", bench->options.gate);
+        FILE *ready = fopen(path, "w");
+        if (ready == NULL || fclose(ready) != 0)
+            fail(bench, "cannot create %s", path);
+        snprintf(path, sizeof path, "%s.go", bench->options.gate);
+        const struct timespec look = {.tv_nsec = GATE_LOOK_NS};
+        int looks = 0;
+        while (access(path, F_OK) != 0) {
+            if (++looks > GATE_LOOKS_MAX)
+                fail(bench, "nobody created %s", path);
+            nanosleep(&look, NULL);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static int ascending(const void *a, const void *b)

@@ -18,6 +18,8 @@ struct options {
     uint64_t piece;
     int pairs;
     const char *name;
+    /* transfer: files by which somebody starts several runs at the same time; NULL for none. */
+    const char *gate;
     /* bfs: logarithm of the vertices, edges a vertex, searches. */
     int scale, edge_factor, roots;
 };
@@ -36,6 +38,9 @@ void *memory(const struct bench *bench, size_t bytes);
 void fill(unsigned char *bytes, uint64_t count, uint64_t seed);
 /* Ends all ranks if these are not the words of `seed`. */
 void check(const struct bench *bench, const unsigned char *bytes, uint64_t count, uint64_t seed);
+
+/* Tells that all ranks are ready and waits to be let in, at the last rank, where mpirun is started. */
+void wait_at_gate(const struct bench *bench);
 
 /* Both wait as the options say; any number of requests. */
 void wait_all(const struct bench *bench, int count, MPI_Request *requests);

@@ -27,6 +27,7 @@ static const char HELP[] =
     "      --piece BYTES       transfer: of one message (all)\n"
     "      --pairs N           transfer: at once (1)\n"
     "      --name NAME         transfer: of the figure (1GB)\n"
+    "      --gate PATH         transfer: when connected, create PATH.ready and wait for PATH.go\n"
     "      --scale N           bfs: 2^N vertices (14)\n"
     "      --edge-factor N     bfs: edges a vertex (16)\n"
     "      --roots N           bfs: searches (8)\n"
@@ -44,7 +45,7 @@ static const struct {
     {"transfer", test_transfer},   {"bfs", test_bfs},
 };
 
-enum { NAP = 256, BYTES, PIECE, PAIRS, NAME, SCALE, EDGE_FACTOR, ROOTS, JSON };
+enum { NAP = 256, BYTES, PIECE, PAIRS, NAME, GATE, SCALE, EDGE_FACTOR, ROOTS, JSON };
 
 static const struct option OPTIONS[] = {
     {"sizes", required_argument, NULL, 's'},
@@ -54,6 +55,7 @@ static const struct option OPTIONS[] = {
     {"piece", required_argument, NULL, PIECE},
     {"pairs", required_argument, NULL, PAIRS},
     {"name", required_argument, NULL, NAME},
+    {"gate", required_argument, NULL, GATE},
     {"scale", required_argument, NULL, SCALE},
     {"edge-factor", required_argument, NULL, EDGE_FACTOR},
     {"roots", required_argument, NULL, ROOTS},
@@ -109,6 +111,7 @@ static int take_option(struct options *options, int option, const char *value)
     case BYTES: return whole_number(value, (uint64_t)1 << 40, &options->most);
     case PIECE: return whole_number(value, INT_MAX, &options->piece);
     case PAIRS: return small_number(value, 32, &options->pairs);
+    case GATE: options->gate = value; return strlen(value) < 200;
     case NAME: options->name = value; return strlen(value) < 48;
     case SCALE: return small_number(value, 24, &options->scale);
     case EDGE_FACTOR: return small_number(value, 64, &options->edge_factor);

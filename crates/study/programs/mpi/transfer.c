@@ -63,6 +63,7 @@ void test_transfer(const struct bench *bench)
     int peer = sends ? bench->rank + pairs : bench->rank - pairs;
     /* The receiver's pages must be there before the clock runs, as the sender's are. */
     memset(bytes, 0, piece);
+    wait_at_gate(bench);
     for (int i = 0; i < count; i++) {
         uint64_t seed = (uint64_t)i << 32 | (uint64_t)(sends ? bench->rank : peer);
         if (sends)

@@ -69,6 +69,10 @@ impl Scene {
             folder: &folder,
             header: &header,
             hardware: Hardware::at(self.place.path()),
+            room: Room {
+                cores: 2,
+                available_mib: 8192,
+            },
             stop: &self.stop,
             time: self.time,
         };
@@ -230,4 +234,16 @@ fn what_the_time_does_not_reach_says_so_and_is_measured_later() {
         (results.cells[0].successes(), &results.cells[0].reason),
         (2, &None)
     );
+}
+
+#[test]
+fn what_the_machine_has_no_room_for_is_not_begun() {
+    let scene = Scene::new();
+    let mut bench = Fake::default();
+    let (results, end) = scene.run(&["s2/mpi-allreduce/vm-core-28"], &mut bench);
+    assert_eq!(end, End::Complete);
+    assert!(bench.asked.borrow().is_empty());
+    let reason = results.cells[0].reason.as_deref().unwrap();
+    assert!(reason.contains("28 virtual processors"), "{reason}");
+    assert_eq!(results.cells[0].setting, None);
 }

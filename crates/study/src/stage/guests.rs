@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::fs;
 
 use anyhow::Result;
-use vrdma_lab::guest::Kind;
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::guest::{Guest, Kind};
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::place::Place;
 use vrdma_lab::wire::WireConfig;
 
-use super::{Programs, Stage};
-use crate::cell::{Endpoint, Placement};
+use super::{Programs, Stage, openfoam};
+use crate::cell::{Endpoint, Placement, Setting};
 use crate::programs::Own;
 
 /// Eight MPI ranks with UCX are more than the usual 512 hold.
@@ -18,6 +19,9 @@ const MEMORY_MIB: u32 = 1024;
 
 /// Of the guests.
 const FOLDER: &str = "/root";
+
+/// Before a program of ours in any guest.
+pub(super) const WORDS: &str = "PROGRAMS=/root; DEV=$(ls /sys/class/infiniband); ";
 
 pub(super) struct Guests {
     pair: Pair,
@@ -48,26 +52,38 @@ impl Guests {
 }
 
 impl Stage for Guests {
-    fn places(&self, _endpoint: Endpoint) -> [&dyn Place; 2] {
+    fn places(&self, _endpoint: Endpoint, _tenant: u8) -> [&dyn Place; 2] {
         [Side::A, Side::B].map(|side| self.pair.guest(side).control() as &dyn Place)
     }
 
-    fn prepare(&self, _endpoint: Endpoint, own: Own) -> Result<String> {
+    fn prepare(&self, _setting: Setting, _tenant: u8, own: Own) -> Result<String> {
         if !self.ready.borrow().contains(&own) {
-            let folder = tempfile::tempdir()?;
-            let program = fs::read(own.build(folder.path())?)?;
-            for side in [Side::A, Side::B] {
-                let path = format!("{FOLDER}/{}", own.name());
-                self.pair.guest(side).put(&path, "755", &program)?;
-            }
+            put(own, [Side::A, Side::B].map(|side| self.pair.guest(side)))?;
             self.ready.borrow_mut().push(own);
         }
-        Ok(format!(
-            "PROGRAMS={FOLDER}; DEV=$(ls /sys/class/infiniband); "
-        ))
+        Ok(WORDS.to_owned())
+    }
+
+    fn daemons(&self) -> Vec<&Daemon> {
+        self.pair.daemons().iter().collect()
     }
 
     fn logs(&self) -> String {
         self.pair.logs()
     }
+}
+
+/// Compiles a program of ours and gives it to guests.
+pub(super) fn put<'a>(own: Own, guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let program = fs::read(own.build(folder.path())?)?;
+    let path = format!("{FOLDER}/{}", own.name());
+    let solver = (own == Own::Cavity).then(openfoam::bundle).transpose()?;
+    for guest in guests {
+        guest.put(&path, "755", &program)?;
+        if let Some(solver) = &solver {
+            openfoam::install(guest, solver)?;
+        }
+    }
+    Ok(())
 }

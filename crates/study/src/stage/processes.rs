@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
-use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
+use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
@@ -14,10 +14,13 @@ use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
 
 use super::{Programs, Stage};
-use crate::cell::{Endpoint, Placement};
+use crate::cell::{Endpoint, Placement, Setting};
 use crate::programs::Own;
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
+
+/// Pairs at the same time.
+const TENANTS_MAX: u8 = 4;
 
 /// The device, which no folder of the kernel names here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
@@ -61,7 +64,7 @@ impl Processes {
 }
 
 impl Stage for Processes {
-    fn places(&self, endpoint: Endpoint) -> [&dyn Place; 2] {
+    fn places(&self, endpoint: Endpoint, _tenant: u8) -> [&dyn Place; 2] {
         let places = match endpoint {
             Endpoint::Container => &self.containers,
             Endpoint::Process | Endpoint::Vm => &self.processes,
@@ -69,17 +72,27 @@ impl Stage for Processes {
         places.each_ref().map(|place| place as &dyn Place)
     }
 
-    fn prepare(&self, endpoint: Endpoint, own: Own) -> Result<String> {
+    fn prepare(&self, setting: Setting, tenant: u8, own: Own) -> Result<String> {
         for folder in &self.run_dirs {
             if !folder.join(own.name()).exists() {
                 own.build(folder)?;
             }
         }
-        let folder = match endpoint {
+        let folder = match setting.endpoint {
             Endpoint::Container => SOCKETS.to_owned(),
             Endpoint::Process | Endpoint::Vm => self.run_dirs[0].display().to_string(),
         };
-        Ok(format!("PROGRAMS={folder}; {DEVICE}; "))
+        let [a, b] = SIDES.map(|side| match setting.tenants {
+            1 => side.name().to_owned(),
+            _ => format!("{}{}", side.name(), tenant + 1),
+        });
+        Ok(format!(
+            "PROGRAMS={folder}; SIDE_A={a}; SIDE_B={b}; {DEVICE}; "
+        ))
+    }
+
+    fn daemons(&self) -> Vec<&Daemon> {
+        self.daemons.iter().collect()
     }
 
     fn logs(&self) -> String {
@@ -113,8 +126,7 @@ fn daemons(
     let program = &programs.daemon;
     match placement {
         Placement::OneHost => {
-            let adapters = SIDES.map(|side| adapter(side, wire::address(side)));
-            let daemon = Daemon::start(program, &run_dirs[0], &adapters, None, Lifetime::Owned)?;
+            let daemon = Daemon::start_for(&tenants(), program, &run_dirs[0], Lifetime::Owned)?;
             Ok(vec![daemon])
         }
         Placement::TwoHosts => {
@@ -135,6 +147,31 @@ fn daemons(
             };
             SIDES.into_iter().map(start).collect()
         }
+    }
+}
+
+/// The pair that most cells have to itself, and pairs that do the same at the same time.
+fn tenants() -> Vec<Tenant> {
+    let alone = Tenant {
+        name: "alone".to_owned(),
+        adapters: SIDES
+            .map(|side| adapter(side, wire::address(side)))
+            .to_vec(),
+    };
+    let others = (1..=TENANTS_MAX).map(|number| Tenant {
+        name: format!("t{number}"),
+        adapters: SIDES.map(|side| of_tenant(side, number)).to_vec(),
+    });
+    std::iter::once(alone).chain(others).collect()
+}
+
+fn of_tenant(side: Side, number: u8) -> Adapter {
+    let [a, b, c, d] = wire::address(side).octets();
+    let address = Ipv4Addr::new(a, b, c, d + 10 * number);
+    Adapter {
+        name: format!("{}{number}", side.name()),
+        mac: format!("02:00:00:00:{number:02x}:{:02x}", 1 + index(side)),
+        user: User::Processes(address),
     }
 }
 

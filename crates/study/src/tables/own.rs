@@ -1,7 +1,13 @@
 //! How the programs of ours are started: `vrdma-mpi` by mpirun, `vrdma-cp` as server and client.
 //!
 //! Ranks of processes are all started on side b, the first half on the adapter of side a, and only they have our
-//! library in front of theirs, not mpirun. Guests start their far ranks by ssh.
+//! library in front of theirs, not mpirun. Each finds its adapter itself: mpirun of Open MPI 5 crashes when its command
+//! has two parts. Guests start their far ranks by ssh.
+//!
+//! Between adapters UCX has no other way than verbs. Ranks of one guest share its memory where the cell is about
+//! placing ranks, as MPI does by itself.
+
+use vrdma_lab::pair::guest_name;
 
 use crate::cell::{Endpoint, Setting, Transport, Work};
 use crate::plan::Scale;
@@ -9,64 +15,96 @@ use crate::programs::Own;
 use crate::tool::cavity::words;
 use crate::tool::{Plain, Reads, Tool};
 
-/// UCX over verbs, and nothing else that would be faster, such as shared memory for one-sided messages.
-const VERBS: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib -x UCX_NET_DEVICES=$DEV:1 \
-     -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x UCX_WARN_UNUSED_ENV_VARS=n";
+/// UCX, and nothing of Open MPI's own that would be faster, such as shared memory for one-sided messages.
+const UCX: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib -x UCX_NET_DEVICES=$DEV:1 \
+     -x UCX_WARN_UNUSED_ENV_VARS=n";
+
+const VERBS: &str = "rc_verbs,ud_verbs:aux,self";
+
+/// Ranks of one guest meet in its memory.
+const VERBS_AND_MEMORY: &str = "rc_verbs,ud_verbs:aux,self,posix";
 
 const TCP: &str = "--mca pml ob1 --mca btl tcp,self";
 
-const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe";
+/// With more ranks than processors those that wait must give way.
+const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1";
 
-/// A test of `vrdma-mpi` with `half` ranks on each side; its words in a full run and in a short one.
+/// A test of `vrdma-mpi` with `half` ranks on each of two sides; its words in a full run and in a short one.
 pub(super) fn mpi(setting: Setting, half: u32, test: [&str; 2], seconds: u64) -> Work {
+    let ucx = carrier(setting.transport, VERBS);
+    let client = test.map(|test| launch(setting, half, &ucx, test));
+    program(setting, client, seconds)
+}
+
+/// The same with a rank on every processor of the setting.
+pub(super) fn spread(setting: Setting, test: [&str; 2], seconds: u64) -> Work {
+    let tls = match setting.endpoint {
+        Endpoint::Vm => VERBS_AND_MEMORY,
+        Endpoint::Process | Endpoint::Container => VERBS,
+    };
+    let carrier = carrier(setting.transport, tls);
+    let client = test.map(|test| launch(setting, setting.processors.into(), &carrier, test));
+    program(setting, client, seconds)
+}
+
+fn program(setting: Setting, client: [String; 2], seconds: u64) -> Work {
     let tool = Plain {
         own: Own::Mpi,
         reads: Reads::Lines,
         server: String::new(),
-        client: test.map(|test| launch(setting, half, test)),
+        client,
         needs: ("mpirun", "openmpi-bin"),
         limit: seconds * 10,
     };
     Work::Run(setting, Tool::Plain(tool))
 }
 
-fn launch(setting: Setting, half: u32, test: &str) -> String {
-    let transport = match setting.transport {
-        Transport::Tcp => TCP,
-        Transport::Vrdma | Transport::Rxe => VERBS,
-    };
+/// Words for mpirun.
+fn carrier(transport: Transport, tls: &str) -> String {
+    match transport {
+        Transport::Tcp => TCP.to_owned(),
+        Transport::Vrdma | Transport::Rxe => format!("{UCX} -x UCX_TLS={tls}"),
+    }
+}
+
+fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String {
     let program = format!("$PROGRAMS/{} {test}", Own::Mpi.name());
     match setting.endpoint {
         Endpoint::Vm => {
-            let ranks = 2 * half;
-            format!("{MPIRUN} -np {ranks} -H a:{half},b:{half} {transport} {program}")
+            let nodes = (1..=setting.nodes).map(guest_name);
+            let hosts: Vec<String> = nodes.map(|node| format!("{node}:{on_a_node}")).collect();
+            let (hosts, ranks) = (hosts.join(","), on_a_node * u32::from(setting.nodes));
+            format!("{MPIRUN} -np {ranks} -H {hosts} {carrier} {program}")
         }
         Endpoint::Process | Endpoint::Container => {
             let library = match setting.transport {
                 Transport::Tcp => "",
-                Transport::Vrdma | Transport::Rxe => "-x LD_PRELOAD=$LIBRARY ",
+                Transport::Vrdma | Transport::Rxe => " LD_PRELOAD=$LIBRARY",
             };
-            let side =
-                |name: &str| format!("-np {half} -x VRDMA_ADAPTER={name} {library}{program}");
-            let ranks = format!("{} : {}", side("a"), side("b"));
-            format!("LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {MPIRUN} {transport} {ranks}")
+            let ranks = 2 * on_a_node;
+            format!(
+                "export LIBRARY=$LD_PRELOAD PROGRAMS SIDE_A SIDE_B TENANT GATE; unset LD_PRELOAD; \
+                 {MPIRUN} -np {ranks} {carrier} sh -c '[ $OMPI_COMM_WORLD_RANK -lt {on_a_node} ] && side=$SIDE_A || side=$SIDE_B; \
+                 exec env VRDMA_ADAPTER=$side{library} {program}'"
+            )
         }
     }
 }
 
-/// OpenFOAM's cavity on two ranks of this host, which has OpenFOAM where guests have not.
-pub(super) fn cavity(transport: Transport) -> Work {
-    let setting = Setting::new(Endpoint::Process, transport);
-    let (adapters, transport) = match transport {
-        Transport::Tcp => ("", TCP),
-        Transport::Vrdma | Transport::Rxe => ("export ADAPTERS='a b'; ", VERBS),
+/// OpenFOAM's cavity on two ranks, a node each; guests get this host's OpenFOAM.
+pub(super) fn cavity(setting: Setting) -> Work {
+    let carrier = carrier(setting.transport, VERBS);
+    let (before, hosts) = match (setting.endpoint, setting.transport) {
+        (Endpoint::Vm, _) => ("export OTHERS=a; ", "-H a:1,b:1 -x WM_PROJECT_DIR "),
+        (_, Transport::Tcp) => ("", ""),
+        (_, Transport::Vrdma | Transport::Rxe) => ("export ADAPTERS='a b'; ", ""),
     };
     let name = Own::Cavity.name();
     let run = |scale| {
         let words = words(2, scale);
         format!(
-            "export LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {adapters}$PROGRAMS/{name} {words} {MPIRUN} -np 2 \
-             --mca mpi_yield_when_idle 1 {transport}"
+            "export LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {before}$PROGRAMS/{name} {words} \
+             {MPIRUN} -np 2 {hosts}{carrier}"
         )
     };
     let tool = Plain {
@@ -92,4 +130,53 @@ pub(super) fn cp(setting: Setting, bytes: [&str; 2]) -> Work {
         limit: 180,
     };
     Work::Run(setting, Tool::Plain(tool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VMS: Setting = Setting::new(Endpoint::Vm, Transport::Vrdma);
+    const PROCESSES: Setting = Setting::new(Endpoint::Process, Transport::Vrdma);
+
+    fn client(work: &Work) -> String {
+        match work {
+            Work::Run(_, tool) => tool.commands(Scale::Full).client,
+            _ => String::new(),
+        }
+    }
+
+    #[test]
+    fn ranks_are_spread_over_all_guests_and_share_memory_inside_one() {
+        let words = client(&spread(VMS.spread(4, 2), ["bfs"; 2], 1));
+        assert!(words.contains("-np 8 -H a:2,b:2,c:2,d:2 "), "{words}");
+        assert!(words.contains(",posix "), "{words}");
+    }
+
+    #[test]
+    fn ranks_of_processes_have_nothing_but_verbs() {
+        let words = client(&spread(PROCESSES.spread(2, 4), ["bfs"; 2], 1));
+        assert!(words.contains("-np 8 "), "{words}");
+        assert!(words.contains("RANK -lt 4 ]"), "{words}");
+        for faster in ["posix", "sysv", "cma", "sm", "shm"] {
+            let ways = words.split("UCX_TLS=").nth(1).unwrap();
+            assert!(!ways.split(' ').next().unwrap().contains(faster));
+        }
+    }
+
+    #[test]
+    fn tcp_has_no_library_and_no_ucx() {
+        let words = client(&mpi(PROCESSES.over(Transport::Tcp), 1, ["get"; 2], 1));
+        assert!(!words.contains("UCX"), "{words}");
+        assert!(!words.contains(" LD_PRELOAD=$LIBRARY"), "{words}");
+    }
+
+    #[test]
+    fn far_ranks_of_the_cavity_find_their_mesh() {
+        assert!(
+            client(&cavity(VMS))
+                .starts_with("export LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; export OTHERS=a; ")
+        );
+        assert!(!client(&cavity(PROCESSES)).contains("OTHERS"));
+    }
 }

@@ -1,6 +1,6 @@
 //! SR-IOV on InfiniBand clusters (2013): semantics and ways of waiting, native and virtual.
 
-use super::own::mpi;
+use super::own::{mpi, spread};
 use super::{PROCESSES, VMS, cell, perftest, qperf};
 use crate::cell::{Cell, Setting, Transport, Unit, Work};
 use crate::key::Study;
@@ -28,11 +28,7 @@ pub(super) fn cells() -> Vec<Cell> {
             })
         });
     let ip = PLACES.map(|(configuration, setting)| {
-        let setting = Setting {
-            transport: Transport::Tcp,
-            ..setting
-        };
-        let work = qperf(setting, "tcp_lat", "", "1");
+        let work = qperf(setting.over(Transport::Tcp), "tcp_lat", "", "1");
         cell(Study::S2, "ip-lat", configuration, Unit::Microseconds, work)
     });
     let rate = PLACES.map(|(configuration, setting)| {
@@ -86,59 +82,70 @@ const MPI: &[(&str, Unit, [&str; 2])] = &[
 ];
 
 const COLLECTIVES: &[(&str, [&str; 2])] = &[
-    ("mpi-barrier", ["barrier", "barrier -n 100"]),
-    ("mpi-bcast", ["bcast -s 1:64K", "bcast -s 8:8K -n 50"]),
+    ("mpi-barrier", ["barrier -n 200", "barrier -n 50"]),
+    (
+        "mpi-bcast",
+        ["bcast -s 8:64K -n 200", "bcast -s 8:8K -n 20"],
+    ),
     (
         "mpi-allreduce",
-        ["allreduce -s 8:64K", "allreduce -s 8:8K -n 50"],
+        ["allreduce -s 8:64K -n 200", "allreduce -s 8:8K -n 20"],
     ),
     (
         "mpi-allgather",
-        ["allgather -s 1:64K", "allgather -s 8:8K -n 50"],
+        ["allgather -s 8:64K -n 200", "allgather -s 8:8K -n 20"],
     ),
     (
         "mpi-alltoall",
-        ["alltoall -s 1:64K", "alltoall -s 8:8K -n 50"],
+        ["alltoall -s 8:64K -n 200", "alltoall -s 8:8K -n 20"],
     ),
 ];
 
-/// A guest has one processor, so a VM per core is one rank in each.
+/// Four ranks, a processor each: a guest of one for each of them, of two for every two, of four for all.
+const PLACEMENTS: [(&str, Setting); 4] = [
+    ("native", PROCESSES.spread(2, 2)),
+    ("vm-core", VMS.spread(4, 1)),
+    ("vm-socket", VMS.spread(2, 2)),
+    ("vm-node", VMS.spread(1, 4)),
+];
+
+/// The same as far as they go on a machine that is as large as those of the slides.
+const AS_PUBLISHED: [(&str, Setting); 4] = [
+    ("native-28", PROCESSES.spread(2, 14)),
+    ("vm-core-28", VMS.spread(28, 1)),
+    ("vm-socket-28", VMS.spread(4, 7)),
+    ("vm-node-28", VMS.spread(1, 28)),
+];
+
 fn collectives() -> impl Iterator<Item = Cell> {
-    let rows = COLLECTIVES.iter().flat_map(|&(measure, test)| {
-        [("native", PROCESSES), ("vm-core", VMS)].map(|(configuration, setting)| {
-            let work = mpi(setting, 1, test, MPI_TAKES);
+    COLLECTIVES.iter().flat_map(|&(measure, test)| {
+        let large = (measure == "mpi-allreduce").then_some(AS_PUBLISHED);
+        let settings = PLACEMENTS.into_iter().chain(large.into_iter().flatten());
+        settings.map(move |(configuration, setting)| {
+            let work = spread(setting, test, COLLECTIVE_TAKES);
             cell(Study::S2, measure, configuration, Unit::Microseconds, work)
         })
-    });
-    let placements = ["vm-socket", "vm-node"].map(|configuration| {
-        let work = Work::Never(ONE_PROCESSOR);
-        cell(
-            Study::S2,
-            "mpi-allreduce",
-            configuration,
-            Unit::Microseconds,
-            work,
-        )
-    });
-    rows.chain(placements)
+    })
 }
 
-const ONE_PROCESSOR: &str =
-    "the lab's guests have one processor each, so ranks cannot share one by socket or node";
-const TWO_GUESTS: &str = "the lab boots two guests";
+const COLLECTIVE_TAKES: u64 = 30;
+
+/// Eight ranks and as many processors, in more and more guests.
+const SEARCHED: [(&str, Setting); 5] = [
+    ("native", PROCESSES.spread(2, 4)),
+    ("vms-1", VMS.spread(1, 8)),
+    ("vms-2", VMS.spread(2, 4)),
+    ("vms-4", VMS.spread(4, 2)),
+    ("vms-8", VMS.spread(8, 1)),
+];
+
 const SEARCH: [&str; 2] = ["bfs", "bfs --scale 12 --roots 4"];
 
 fn searches() -> impl Iterator<Item = Cell> {
-    let run = |setting| mpi(setting, 1, SEARCH, MPI_TAKES);
-    let rows = [
-        ("native", run(PROCESSES)),
-        ("vms-2", run(VMS)),
-        ("vms-1", Work::Never(ONE_PROCESSOR)),
-        ("vms-4", Work::Never(TWO_GUESTS)),
-        ("vms-8", Work::Never(TWO_GUESTS)),
-    ];
-    rows.into_iter()
-        .map(|(configuration, work)| cell(Study::S2, "bfs", configuration, Unit::Seconds, work))
+    SEARCHED.into_iter().map(|(configuration, setting)| {
+        let work = spread(setting, SEARCH, COLLECTIVE_TAKES);
+        cell(Study::S2, "bfs", configuration, Unit::Seconds, work)
+    })
 }
 
 fn rate(setting: Setting) -> Work {
@@ -150,4 +157,23 @@ fn rate(setting: Setting) -> Work {
         point: Some("-"),
     };
     Work::Run(setting, Tool::Perftest(tool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Or the guests would not be what differs.
+    #[test]
+    fn rivals_have_as_many_processors() {
+        for (settings, processors) in [
+            (&PLACEMENTS[..], 4),
+            (&AS_PUBLISHED[..], 28),
+            (&SEARCHED[..], 8),
+        ] {
+            for (configuration, setting) in settings {
+                assert_eq!(setting.processors_in_all(), processors, "{configuration}");
+            }
+        }
+    }
 }

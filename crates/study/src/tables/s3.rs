@@ -1,8 +1,9 @@
-//! Paravirtual RDMA for high-performance computing (2021): OpenFOAM, and a bandwidth as set-up check.
+//! Paravirtual RDMA for high-performance computing (2021): OpenFOAM, and as set-up checks the device's properties and a bandwidth.
 
-use super::{VMS, cell, own, perftest};
-use crate::cell::{Cell, Transport, Unit, Work};
+use super::{PROCESSES, VMS, cell, own, perftest};
+use crate::cell::{Cell, Setting, Transport, Unit, Work};
 use crate::key::Study;
+use crate::tool::Tool;
 
 /// Configuration, size, ranks.
 const CAVITY: &[(&str, u32)] = &[
@@ -10,6 +11,15 @@ const CAVITY: &[(&str, u32)] = &[
     ("passthrough", 40),
     ("tcp", 40),
     ("rxe", 40),
+];
+
+/// Two ranks on a mesh that small machines solve in seconds.
+const SMALL: [(&str, Setting); 5] = [
+    ("pvrdma", VMS),
+    ("tcp", VMS.over(Transport::Tcp)),
+    ("rxe", VMS.over(Transport::Rxe)),
+    ("native-rdma", PROCESSES),
+    ("native-tcp", PROCESSES.over(Transport::Tcp)),
 ];
 
 pub(super) fn cells() -> Vec<Cell> {
@@ -33,19 +43,22 @@ pub(super) fn cells() -> Vec<Cell> {
             Work::Ranks(ranks),
         )
     });
-    let small = [
-        ("native-rdma", Transport::Vrdma),
-        ("native-tcp", Transport::Tcp),
-    ]
-    .map(|(configuration, transport)| {
-        let work = own::cavity(transport);
+    let small = SMALL.iter().map(|&(configuration, setting)| {
         cell(
             Study::S3,
             "cavity-small",
             configuration,
             Unit::Seconds,
-            work,
+            own::cavity(setting),
         )
     });
-    bandwidth.into_iter().chain(cavity).chain(small).collect()
+    let properties = cell(
+        Study::S3,
+        "device",
+        "pvrdma",
+        Unit::Count,
+        Work::Run(VMS, Tool::Properties),
+    );
+    let checks = std::iter::once(properties).chain(bandwidth);
+    checks.chain(cavity).chain(small).collect()
 }

@@ -1,0 +1,104 @@
+//! The same by several tenants at the same time.
+//!
+//! ```text
+//!   tenant 1: start, connect, create $GATE.ready, wait ---+              +--> measure --> figures
+//!   tenant 2: start, connect, create $GATE.ready, wait ---+-- all ready -+--> measure --> figures
+//!                                                           touch $GATE.go
+//! ```
+//!
+//! Without the gate mpirun's start would take longer than what is measured, and tenants would come one by one.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use vrdma_lab::guest::Output;
+use vrdma_lab::place::{Job, Place};
+
+use super::{Stage, said};
+use crate::cell::Setting;
+use crate::tool::{Commands, Tool};
+
+/// A command that only touches a file.
+const TOUCH_LIMIT: Duration = Duration::from_secs(60);
+
+/// A tenant's client and where its files are.
+struct Tenant<'a> {
+    place: &'a dyn Place,
+    words: String,
+}
+
+/// What all said; figures are told apart by `$TENANT`.
+pub(super) fn run(
+    stage: &dyn Stage,
+    setting: Setting,
+    tool: &Tool,
+    commands: &Commands,
+    limit: Duration,
+) -> Result<String> {
+    let tenants = tenants(stage, setting, tool)?;
+    let mut jobs = Vec::new();
+    for tenant in &tenants {
+        tenant.finish("rm -f $GATE.ready $GATE.go", TOUCH_LIMIT)?;
+        // Who fails is as ready as it will ever be.
+        let client = format!(
+            "{}{{ {}; }}; status=$?; touch $GATE.ready; exit $status",
+            tenant.words, commands.client
+        );
+        jobs.push(tenant.place.start(&client)?);
+    }
+    for tenant in &tenants {
+        tenant.finish("until [ -e $GATE.ready ]; do sleep 0.05; done", limit)?;
+    }
+    // At once, as far as that goes.
+    let go: Result<Vec<_>> = tenants
+        .iter()
+        .map(|tenant| tenant.start("touch $GATE.go"))
+        .collect();
+    for touch in go? {
+        ended_well("touch", touch.end(TOUCH_LIMIT)?)?;
+    }
+    let ended = jobs.into_iter().map(|job: Box<dyn Job>| {
+        let client = job.end(limit)?;
+        said(tool, &commands.client, &client, &stage.logs())
+    });
+    // All are heard before the first that failed is told, or the others would go on.
+    let ended: Vec<Result<String>> = ended.collect();
+    ended.into_iter().collect()
+}
+
+fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Vec<Tenant<'a>>> {
+    let tenant = |number: u8| {
+        let words = match tool.own() {
+            Some(own) => stage.prepare(setting, number, own)?,
+            None => String::new(),
+        };
+        let [_, place] = stage.places(setting.endpoint, number);
+        let number = number + 1;
+        Ok(Tenant {
+            place,
+            words: format!("{words}TENANT={number}; GATE=$PROGRAMS/gate{number}; "),
+        })
+    };
+    (0..setting.tenants).map(tenant).collect()
+}
+
+impl Tenant<'_> {
+    fn start(&self, command: &str) -> Result<Box<dyn Job + '_>> {
+        self.place.start(&format!("{}{command}", self.words))
+    }
+
+    fn finish(&self, command: &str, limit: Duration) -> Result<()> {
+        ended_well(command, self.start(command)?.end(limit)?)
+    }
+}
+
+fn ended_well(command: &str, output: Output) -> Result<()> {
+    ensure!(
+        output.status == 0,
+        "{command} ended with status {}: {}{}",
+        output.status,
+        output.stdout_text(),
+        output.stderr_text()
+    );
+    Ok(())
+}
