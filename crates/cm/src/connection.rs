@@ -13,7 +13,7 @@ use crate::terms::{Call, Ends, Link, Side};
 /// LIDs of a RoCE path: "permissive", which tells Linux that GIDs decide.
 const NO_LID: u16 = 0xffff;
 
-/// Code of the static rate 10 Gbit/s (IBTA 12.7.11, 15.2.5.16): any that is no "current rate" will do.
+/// Code of the static rate 10 Gbit/s (IBTA 12.7.11, 15.2.5): any that is no "current rate" will do.
 const RATE: Bits<6> = Bits::low(3);
 
 /// How long a side may take to answer, as a timeout code: 1.07 s.

@@ -61,7 +61,7 @@ impl Cm {
     }
 
     /// A message of the peer has arrived at the queue pair, so the peer is ready whatever became of
-    /// its RTU (IBTA 12.9.7.2, "communication established").
+    /// its RTU (IBTA 12.9.7, "communication established").
     ///
     /// # Errors
     /// [`Refused::Unknown`].
@@ -108,7 +108,7 @@ impl Cm {
         }
     }
 
-    /// The peer uses a queue pair anew that this side thinks connected (IBTA 12.9.8.3.1).
+    /// The peer uses a queue pair anew that this side thinks connected (IBTA 12.9.8).
     fn end_stale(&mut self, ends: Ends, req: &Req, now: Duration) {
         let Some(id) = self.store.of_pair(ends.remote, req.qpn) else {
             return;

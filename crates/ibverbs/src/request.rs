@@ -18,7 +18,7 @@ const FLAGS: c_uint = send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICI
 
 const _: () = assert!(size_of::<abi::Sge>() == size_of::<Buffer>());
 
-/// Whether a service has an operation (IBTA 1.8, 9.3.3).
+/// Whether a service has an operation (IBTA 9.4).
 pub(crate) fn allowed(service: c_uint, operation: c_uint) -> bool {
     match operation {
         opcode::SEND | opcode::SEND_WITH_IMM => true,

@@ -259,7 +259,7 @@ pub(crate) fn address(dgid: Gid, sgid_index: usize) -> Address {
     }
 }
 
-/// The attributes that each transition needs (IBTA 11.2.5.2).
+/// The attributes that each transition needs (IBTA 11.2).
 fn mask(kind: QpType, to: QpState) -> u32 {
     match (kind, to) {
         (QpType::Rc, QpState::Rtr) => 0x12_9181,

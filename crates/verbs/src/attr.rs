@@ -105,7 +105,7 @@ impl QpState {
     }
 }
 
-/// State of path migration, with the verbs' codes (IBTA 17.2.8.1). A RoCE port has no alternate
+/// State of path migration, with the verbs' codes (IBTA 17.2.8). A RoCE port has no alternate
 /// path, so it is always the first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]

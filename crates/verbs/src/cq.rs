@@ -36,7 +36,7 @@ impl<R: Clone> Hca<R> {
     }
 
     /// The queue overflowed or its ring is unusable: once, an event, and its QPs go to ERR
-    /// (IBTA 11.6.3.2).
+    /// (IBTA 11.6.3).
     pub fn fail_cq(&mut self, id: CqId) -> Result<(), Error> {
         let cq = self.shared.cq_mut(id)?;
         if core::mem::replace(&mut cq.failed, true) {

@@ -9,7 +9,7 @@ pub enum Error {
     /// A value outside its range, or one that does not go with another.
     #[error("an attribute has a value that is not allowed")]
     InvalidAttribute,
-    /// The attributes named, or the target state, do not go with the QP's state (IBTA 11.2.5.2).
+    /// The attributes named, or the target state, do not go with the QP's state (IBTA 11.2).
     #[error("the queue pair cannot go to that state with those attributes")]
     InvalidTransition,
     /// Work that the QP's state does not take.

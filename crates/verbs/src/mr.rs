@@ -154,7 +154,7 @@ impl<R> Shared<R> {
     }
 
     /// Makes a valid fast-register region or a bound window of type 2 unusable, for its owner or for
-    /// a peer that sent an invalidating message (IBTA 10.6.7.2.3).
+    /// a peer that sent an invalidating message (IBTA 10.6.7).
     pub(crate) fn invalidate(&mut self, qp: &mut Qp<R>, key: Rkey) -> Result<(), Status> {
         let mr = self.mr(qp.spec.pd, key.index(), key.variant());
         let mr = mr.filter(|mr| mr.region.is_some()).ok_or(Status::MwBind)?;
@@ -184,7 +184,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// Fills an invalid fast-register region; only its upper key bits must match (IBTA 10.6.7.2.2).
+    /// Fills an invalid fast-register region; only its upper key bits must match (IBTA 10.6.7).
     pub(crate) fn fast_register(&mut self, pd: PdId, fill: &FastRegister<R>) -> Result<(), Status>
     where
         R: Clone,

@@ -49,7 +49,7 @@ impl<R: Clone> Hca<R> {
     }
 
     /// Gives a region of user memory other memory, rights or protection domain under the keys that it
-    /// has (IBTA 10.6.3.5 lets it). Nothing changes on an error: as for [`register`](Self::register),
+    /// has (IBTA 10.6.3 lets it). Nothing changes on an error: as for [`register`](Self::register),
     /// and `InUse` while a window is bound to it.
     pub fn reregister(&mut self, id: MrId, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
@@ -144,7 +144,7 @@ pub(crate) fn range_is_valid(start: u64, length: u64) -> bool {
 }
 
 /// Peers that may write memory that its owner may not write would be a right from nowhere
-/// (IBTA 10.6.3.1).
+/// (IBTA 10.6.3).
 pub(crate) fn access_is_valid(access: Access) -> bool {
     let remote = access.intersects(Access::REMOTE_WRITE | Access::REMOTE_ATOMIC);
     !remote || access.contains(Access::LOCAL_WRITE)

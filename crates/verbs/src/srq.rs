@@ -71,7 +71,7 @@ impl<R: Clone> Hca<R> {
     }
 
     /// The front end tells how many receives its ring still holds: fewer than an armed limit raises
-    /// the event and disarms it (IBTA 10.2.9.2).
+    /// the event and disarms it (IBTA 10.2.9).
     pub fn srq_available(&mut self, id: SrqId, count: u32) -> Result<(), Error> {
         let srq = self.shared.srq_mut(id)?;
         if count < srq.limit {

@@ -161,13 +161,13 @@ pub struct Request<R> {
     pub tail: Option<RequestTail>,
     /// Ask for a solicited event.
     pub solicited: bool,
-    /// Ask for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5.1.1).
+    /// Ask for an acknowledgement: a good SEND or WRITE has none without it (IBTA 9.7.5).
     pub ack_request: bool,
     /// Bytes.
     pub payload: Payload<R>,
 }
 
-/// Why a responder refuses (IBTA 9.7.5.2.8).
+/// Why a responder refuses (IBTA 9.7.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nak {
     /// A PSN was skipped.

@@ -1,4 +1,4 @@
-//! Acknowledge extended transport header (IBTA 5.2.8, 9.3.5, 9.7.5.1).
+//! Acknowledge extended transport header (IBTA 5.2, 9.7.5.1).
 //!
 //! ```text
 //!   0          1                  syndrome: 000 c  acknowledged, c the credit code
@@ -31,7 +31,7 @@ pub struct Aeth {
     pub msn: Msn,
 }
 
-/// Message sequence number: a count of messages modulo 2^24 (IBTA 9.7.7.1).
+/// Message sequence number: a count of messages modulo 2^24 (IBTA 9.7.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Msn(u32);
 
@@ -53,7 +53,7 @@ impl Msn {
     }
 }
 
-/// The syndrome byte (IBTA 9.7.5.1, table 44).
+/// The syndrome byte (IBTA 9.7.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Syndrome {
     /// Everything up to the PSN arrived.
@@ -93,7 +93,7 @@ impl Syndrome {
     }
 }
 
-/// Why a responder refuses (IBTA 9.7.5.2, table 46).
+/// Why a responder refuses (IBTA 9.7.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum NakCode {
@@ -120,7 +120,7 @@ impl NakCode {
     }
 }
 
-/// How many receives the responder has posted beyond the MSN, as a code (IBTA 9.7.7.2, table 47).
+/// How many receives the responder has posted beyond the MSN, as a code (IBTA 9.7.7.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Credits(pub Bits<5>);
 

@@ -1,4 +1,4 @@
-//! Atomic acknowledge extended transport header (IBTA 5.2.9, 9.5.3).
+//! Atomic acknowledge extended transport header (IBTA 5.2).
 
 use crate::field::{be64, put};
 use crate::format::{Format, Malformed, fixed_format, view};

@@ -1,4 +1,4 @@
-//! Atomic extended transport header (IBTA 5.2.7, 9.3.4).
+//! Atomic extended transport header (IBTA 5.2).
 
 use crate::field::{be32, be64, put};
 use crate::format::{Format, Malformed, fixed_format, view};

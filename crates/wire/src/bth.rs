@@ -16,11 +16,11 @@ view! {
     BthView[12] {
         /// What the packet is.
         opcode(b) -> Opcode { Opcode(b[0]) }
-        /// The receiver shall raise an event (IBTA 9.2.3).
+        /// The receiver shall raise an event (IBTA 9.2).
         solicited(b) -> bool { flag(b, 1, 7) }
-        /// Path migration state (IBTA 9.2.4).
+        /// Path migration state (IBTA 9.2).
         migrated(b) -> bool { flag(b, 1, 6) }
-        /// Bytes added to the payload to fill four (IBTA 9.2.5).
+        /// Bytes added to the payload to fill four (IBTA 9.2).
         pad(b) -> Bits<2> { Bits::low(b[1] >> 4) }
         /// Version of the transport; 0.
         version(b) -> u8 { b[1] & 15 }

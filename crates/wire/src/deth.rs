@@ -1,4 +1,4 @@
-//! Datagram extended transport header (IBTA 5.2.5, 9.3.2).
+//! Datagram extended transport header (IBTA 5.2).
 
 use crate::field::{be24, be32, put, put24};
 use crate::format::{Format, Malformed, fixed_format, view};

@@ -1,4 +1,4 @@
-//! Invariant CRC (IBTA 7.8.1 as changed for IP by annex A17.3): CRC-32 over what no router changes.
+//! Invariant CRC (IBTA 7.8.1 as changed for IP by annex A17.3.3): CRC-32 over what no router changes.
 //!
 //! ```text
 //!   8 bytes of ones | IP header | UDP header | BTH | extensions | payload | padding

@@ -1,4 +1,4 @@
-//! Invalidate extended transport header (IBTA 5.2.11, 9.3.7).
+//! Invalidate extended transport header (IBTA 5.2).
 
 use crate::field::{be32, put};
 use crate::format::{Format, Malformed, fixed_format, view};

@@ -1,4 +1,4 @@
-//! Immediate data (IBTA 5.2.10, 9.3.6): four bytes for the receiver's completion.
+//! Immediate data (IBTA 5.2): four bytes for the receiver's completion.
 
 use crate::field::{get, put};
 use crate::format::{Format, Malformed, fixed_format, view};

@@ -27,7 +27,7 @@ impl FlowLabel {
     }
 
     /// The UDP source port that spreads flows over paths as the label would: in the dynamic range,
-    /// from both ends of the label (annex A17.3.1; the same folding as Linux, so captures compare).
+    /// from both ends of the label (annex A17.3.2.1; the same folding as Linux, so captures compare).
     pub const fn source_port(self) -> u16 {
         0xc000 | ((self.0 ^ self.0 >> 14) & 0x3fff) as u16
     }

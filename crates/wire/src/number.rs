@@ -4,7 +4,7 @@ use core::fmt;
 
 const MASK_24: u32 = 0x00ff_ffff;
 
-/// Packet sequence number: a point on a circle of 2^24 (IBTA 9.2.1). It has an order only relative
+/// Packet sequence number: a point on a circle of 2^24 (IBTA 9.2). It has an order only relative
 /// to a window, so it has [`Psn::is_before`] and deliberately no `Ord`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(u32);
@@ -52,7 +52,7 @@ impl Qpn {
     /// The general services interface: management datagrams of `rdma_cm` go here.
     pub const GSI: Self = Self(1);
 
-    /// Every queue pair that is attached to the multicast group (IBTA 9.2.1.3).
+    /// Every queue pair that is attached to the multicast group (IBTA 9.2.1).
     pub const MULTICAST: Self = Self(0xff_ffff);
 
     /// `None` when the number does not fit 24 bits.
@@ -75,7 +75,7 @@ impl Qpn {
     }
 }
 
-/// Datagram access key. With bit 31 set in a work request the QP's own key is used (IBTA 10.2.5).
+/// Datagram access key. With bit 31 set in a work request the QP's own key is used (IBTA 3.5.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Qkey(pub u32);
 

@@ -1,4 +1,4 @@
-//! The BTH's operation code and the table of what each one means (IBTA 9.2.1, table 38; CNP: annex
+//! The BTH's operation code and the table of what each one means (IBTA 9.2.1; CNP: annex
 //! A17.9.3).
 //!
 //! Which extension headers follow, whether a message starts or ends, which side speaks: code asks

@@ -214,7 +214,7 @@ fn dissect_transport(bytes: &[u8]) -> Result<(Transport, &[u8]), Refusal> {
     Ok((transport, payload))
 }
 
-/// Takes the padding off (IBTA 9.2.5).
+/// Takes the padding off (IBTA 9.2).
 fn unpad<'a>(padded: &'a [u8], bth: &Bth) -> Result<&'a [u8], Refusal> {
     let len = padded.len().checked_sub(usize::from(bth.pad.get()));
     match len {

@@ -37,9 +37,9 @@ refusals! {
     SpoofedSource "spoofed_source" "the source address is no host's";
     /// The UDP length is not what IP announced.
     UdpLength "udp_length" "the UDP length contradicts the IP header";
-    /// Transport version other than 0 (IBTA 9.6.1.1).
+    /// Transport version other than 0 (IBTA 9.6.1).
     BthVersion "bth_version" "the transport version is unknown";
-    /// Not in the table of opcodes (IBTA 9.6.1.2).
+    /// Not in the table of opcodes (IBTA 9.6.1).
     Opcode "opcode" "the opcode is unknown";
     /// Not a multiple of four bytes, or more padding than payload.
     Padding "padding" "the padding contradicts the length";

@@ -1,4 +1,4 @@
-//! RDMA extended transport header (IBTA 5.2.6, 9.3.3): where a WRITE or READ goes.
+//! RDMA extended transport header (IBTA 5.2): where a WRITE or READ goes.
 
 use crate::field::{be32, be64, put};
 use crate::format::{Format, Malformed, fixed_format, view};

@@ -1,4 +1,4 @@
-//! UDP (RFC 768), below RoCEv2 on destination port 4791 (annex A17.3.1).
+//! UDP (RFC 768), below RoCEv2 on destination port 4791 (annex A17.3.2).
 //!
 //! RoCEv2 senders leave the checksum out (zero), also over IPv6; the ICRC covers more than it would.
 

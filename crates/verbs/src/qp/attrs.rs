@@ -6,9 +6,9 @@ use crate::object::{Limits, QpType};
 use crate::qp::state::transition;
 use crate::shared::Shared;
 
-/// Largest time-out exponent: five bits (IBTA 9.9.2.4.1).
+/// Largest time-out exponent: five bits (IBTA 9.7.6.1.3).
 const TIMEOUT_MAX: u8 = 31;
-/// Largest retry counts: three bits, 7 for an unready receiver is for ever (IBTA 9.9.2.4).
+/// Largest retry counts: three bits, 7 for an unready receiver is for ever (IBTA 9.9.2).
 const RETRIES_MAX: u8 = 7;
 /// Largest RNR timer code: five bits (IBTA table 45).
 const RNR_TIMER_MAX: u8 = 31;

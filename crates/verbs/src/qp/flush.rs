@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::work::{Completion, Event, Output, RecvWr, SendWr, Status, WcOp};
 
 impl<R> Qp<R> {
-    /// Goes to ERR and gives back everything posted, sends first (IBTA 10.3.1.5). A QP in RESET has
+    /// Goes to ERR and gives back everything posted, sends first (IBTA 10.3.1). A QP in RESET has
     /// nothing to fail, one in ERR has failed already.
     pub(crate) fn enter_error(&mut self, shared: &mut Shared<R>) {
         if matches!(self.attr.state, QpState::Reset | QpState::Err) {

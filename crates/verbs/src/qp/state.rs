@@ -1,4 +1,4 @@
-//! Which state a queue pair may go to, and with which attributes (IBTA 11.2.5.2, tables 91 to 94).
+//! Which state a queue pair may go to, and with which attributes (IBTA 11.2, "Modify Queue Pair").
 //!
 //! ```text
 //!   RESET ─► INIT ─► RTR ─► RTS ◄─► SQD          any ─► RESET

@@ -275,7 +275,7 @@ fn read_status(fault: MoveError) -> Status {
     }
 }
 
-/// How a refusal completes at the requester (IBTA 9.9.2.4.2, table 56).
+/// How a refusal completes at the requester (IBTA 9.9.2).
 fn nak_status(nak: Nak) -> Status {
     match nak {
         Nak::RemoteAccess => Status::RemAccess,

@@ -10,7 +10,7 @@ use crate::time::Time;
 use crate::work::{Output, SendWr, Status};
 
 impl<R> Requester<R> {
-    /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3.1).
+    /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3).
     #[inline]
     pub(super) fn advance(&mut self, limit: Psn, now: Time) {
         let limit = if self.next.is_before(limit) {
@@ -134,7 +134,7 @@ impl<R> Qp<R> {
     }
 
     /// The oldest request fails and everything behind it is flushed: a reliable connection ends, a
-    /// QP of an unreliable service stops sending (IBTA 10.3.1.7).
+    /// QP of an unreliable service stops sending (IBTA 10.3.1).
     pub(crate) fn fail_oldest(&mut self, status: Status, shared: &mut Shared<R>) {
         if let Some(wr) = self.requester.take_oldest() {
             self.send_failed(shared, &wr, status);

@@ -78,7 +78,7 @@ impl<R: Clone> Qp<R> {
         Ok(())
     }
 
-    /// With bit 31 set the QP's own key is used (IBTA 10.2.5).
+    /// With bit 31 set the QP's own key is used (IBTA 3.5.3).
     fn effective_qkey(&self, qkey: Qkey) -> Qkey {
         if qkey.is_privileged() {
             self.attr.qkey

@@ -217,7 +217,7 @@ impl<R> Qp<R> {
         self.attr.state == QpState::Sqd && !self.requester.is_drained()
     }
 
-    /// Raises the event that SQD promised, once nothing is under way (IBTA 11.6.3.1).
+    /// Raises the event that SQD promised, once nothing is under way (IBTA 11.6.3).
     pub(crate) fn note_drained(&mut self, shared: &mut Shared<R>) {
         let due = self.attr.state == QpState::Sqd && self.requester.drain == Drain::Notify;
         if due && self.requester.is_drained() {

@@ -40,7 +40,7 @@ impl<R> SendOp<R> {
         }
     }
 
-    /// Whether the service offers it (IBTA 10.8.2, table 86; the GSI takes plain SENDs only). No
+    /// Whether the service offers it (IBTA 10.8.2; the GSI takes plain SENDs only). No
     /// packet of an unreliable connection could carry a key to invalidate.
     fn is_offered_by(&self, qp_type: QpType) -> bool {
         match self {
@@ -113,7 +113,7 @@ impl<R: Clone> Qp<R> {
     }
 
     /// A fence waits for READs and atomics; an invalidation for everything older, because a unit
-    /// sent again looks its buffers up again (IBTA 10.8.3.3).
+    /// sent again looks its buffers up again (IBTA 10.8.3).
     fn has_to_wait(&self, wr: &SendWr<R>) -> bool {
         let fenced = wr.fence && !self.requester.awaiting.is_empty();
         let invalidates = matches!(wr.op, SendOp::LocalInvalidate(_));
@@ -179,7 +179,7 @@ impl<R: Clone> Qp<R> {
     }
 }
 
-/// An address vector comes straight from an application (IBTA 11.2.2.1). A group has one number for
+/// An address vector comes straight from an application (IBTA 11.2). A group has one number for
 /// all of its queue pairs.
 fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<(), Status> {
     let Some(Datagram { qpn, address, .. }) = datagram else {

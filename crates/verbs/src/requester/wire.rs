@@ -14,7 +14,7 @@
 //!               asked for; then after twice the time, and so on until the local ACK time-out
 //! ```
 //!
-//! The probe is a repeated request like any other (IBTA 9.7.5.1.2): it finds out about lost tails and
+//! The probe is a repeated request like any other (IBTA 9.7.5): it finds out about lost tails and
 //! lost answers long before the local ACK time-out, which is tens of milliseconds, and does not count
 //! as a retry. The answer to it covers everything that arrived.
 

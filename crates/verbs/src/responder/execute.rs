@@ -31,7 +31,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// The first message tells the owner that the peer is there (IBTA 11.6.3.1).
+    /// The first message tells the owner that the peer is there (IBTA 11.6.3).
     pub(super) fn note_established(&mut self) {
         let seen = core::mem::replace(&mut self.qp.responder.established, true);
         if !seen && self.qp.state() == QpState::Rtr {
@@ -69,7 +69,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// Whoever did not ask for an acknowledgement is told with a later one (IBTA 9.7.5.1.1).
+    /// Whoever did not ask for an acknowledgement is told with a later one (IBTA 9.7.5).
     fn accept(&mut self, body: ResponseBody<R>) -> Option<Response<R>> {
         self.advance();
         if matches!(body, ResponseBody::Ack) && !self.request.ack_request {
@@ -86,7 +86,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Some(self.answer(psn, body))
     }
 
-    /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4.1.5).
+    /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4).
     #[inline]
     pub(super) fn check_shape(&self) -> Result<(), Refusal> {
         let request = self.request;
@@ -132,7 +132,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// A request seen before: its effects stand, its answer may have been lost (IBTA 9.7.5.1.2).
+    /// A request seen before: its effects stand, its answer may have been lost (IBTA 9.7.5).
     /// READs are done again, atomics answered from memory.
     fn repeat(&mut self) -> Option<Response<R>> {
         self.shared.counters.duplicates += 1;
@@ -160,7 +160,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
 
     /// The newest PSN covers everything that the peer may be about to repeat. Where READs or atomics
     /// have been answered since, only the repeated unit is acknowledged: a peer that has gone back
-    /// would take more as the loss of data that it has just asked for again (IBTA 9.7.3.1).
+    /// would take more as the loss of data that it has just asked for again (IBTA 9.7.3).
     fn last_psn_repeated(&self) -> Psn {
         let responder = &self.qp.responder;
         let end = self.request.psn.plus(self.request.packets);
@@ -184,7 +184,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .ok_or(Refusal::Invalid)
     }
 
-    /// Said once; the peer goes back, and until then everything is too early (IBTA 9.7.5.2.8).
+    /// Said once; the peer goes back, and until then everything is too early (IBTA 9.7.5.2).
     fn report_gap(&mut self) -> Option<Response<R>> {
         if core::mem::replace(&mut self.qp.responder.told, true) {
             self.shared.counters.drops.out_of_sequence += 1;

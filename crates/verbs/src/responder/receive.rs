@@ -66,7 +66,7 @@ impl<R: Clone> Hca<R> {
 
 impl<R> Request<R> {
     /// A message takes its receive with the first unit of a SEND and with the last one of a WRITE
-    /// that carries immediate data (IBTA 9.7.5.1.6).
+    /// that carries immediate data (IBTA 9.7.5).
     pub(crate) fn takes_receive(&self) -> bool {
         match self.op {
             RequestOp::Send => self.first,

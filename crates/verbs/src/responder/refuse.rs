@@ -10,7 +10,7 @@
 //! | bad receive   | remote operational   | status   | -                 | ERR  |
 //! | source fault  | (not a wire answer)  | kept     | -                 | waits|
 //!
-//! After IBTA 9.9.3.1, table 58, and 11.6.2.
+//! After IBTA 9.9.3 and 11.6.2.
 
 use crate::memory::Memory;
 use crate::responder::{Delivery, Message};

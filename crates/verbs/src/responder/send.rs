@@ -44,7 +44,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         Ok(())
     }
 
-    /// A key that cannot be invalidated is an access error (IBTA 9.9.3.1.1).
+    /// A key that cannot be invalidated is an access error (IBTA 9.9.3).
     fn end_send(&mut self) -> Result<(), Refusal> {
         if let Some(RequestTail::Invalidate(key)) = self.request.tail {
             let done = self.shared.invalidate(self.qp, key);

@@ -57,7 +57,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     }
 
     /// The whole range is checked before its first byte is written; an empty one names nothing
-    /// (IBTA 9.7.4.1.3).
+    /// (IBTA 9.7.4).
     fn open_window(&self, remote: Remote, length: u32) -> Result<(), Refusal> {
         let allowed = self.qp.attr.access.contains(Access::REMOTE_WRITE);
         if !allowed || length > self.shared.limits.message_bytes {

@@ -29,7 +29,7 @@ fn refusals_have_the_codes_of_the_table() {
     assert_eq!(Syndrome::from_byte(0x80), Syndrome::Reserved(0x80));
 }
 
-/// IBTA table 47.
+/// IBTA 9.7.7.2.
 #[test]
 fn credit_codes_are_those_of_the_table() {
     let table = [
@@ -46,7 +46,7 @@ fn credit_codes_are_those_of_the_table() {
     assert_eq!(Credits::at_most(u32::MAX).messages(), Some(32768));
 }
 
-/// IBTA table 45.
+/// IBTA 9.7.5.2.8, table 45.
 #[test]
 fn timer_codes_are_those_of_the_table() {
     let table_us = [

@@ -5,7 +5,7 @@ use crate::field::{be24, be32, be64, get, put, put24};
 use crate::format::{Format, Malformed, fixed_format, view};
 use crate::number::{Qkey, Qpn};
 
-/// How it went (IBTA 12.11.2.2). Other codes are legal refusals.
+/// How it went (IBTA 12.11.2). Other codes are legal refusals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SidrStatus(pub u8);
 

@@ -188,7 +188,7 @@ fn a_wrong_ip_checksum_is_seen() {
     assert_eq!(frame.refusal(), Some(Refusal::IpChecksum));
 }
 
-/// IBTA 9.2.5: padding fills four bytes and is shorter than the payload it follows.
+/// IBTA 9.2: padding fills four bytes and is shorter than the payload it follows.
 #[test]
 fn padding_must_fit() {
     let more_than_payload = Frame::send(&[]).with(BTH + 1, 0x10);
