@@ -14,15 +14,18 @@ use vrdma_lab::guest::Guest;
 /// Mesh, its decomposition, solver.
 const PROGRAMS: [&str; 3] = ["blockMesh", "decomposePar", "icoFoam"];
 
-/// What every program of OpenFOAM reads at its start.
-const SETTINGS: &str = "/usr/share/openfoam/etc/controlDict";
+/// What they read of OpenFOAM's own folder.
+const SETTINGS: [&str; 2] = [
+    "/usr/share/openfoam/etc/cellModels",
+    "/usr/share/openfoam/etc/controlDict",
+];
 
 /// In libraries of the system, which lie in folders named after the machine.
 const SYSTEM: &str = "-linux-gnu/";
 
 /// A compressed archive of about 27 MB.
 pub(super) fn bundle() -> Result<Vec<u8>> {
-    let mut files = BTreeSet::from([PathBuf::from(SETTINGS)]);
+    let mut files = BTreeSet::from(SETTINGS.map(PathBuf::from));
     for program in PROGRAMS {
         let program = installed(program)?;
         files.extend(own_libraries(&program)?);

@@ -27,7 +27,13 @@ const VERBS_AND_MEMORY: &str = "rc_verbs,ud_verbs:aux,self,posix";
 const TCP: &str = "--mca pml ob1 --mca btl tcp,self";
 
 /// With more ranks than processors those that wait must give way.
-const MPIRUN: &str = "mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1";
+const MPIRUN: &str = "mpirun --allow-run-as-root --mca mpi_yield_when_idle 1";
+
+/// On this host, which may have fewer processors.
+const HERE: &str = "--oversubscribe";
+
+/// As many ranks on each guest as its name is followed by: told to oversubscribe, mpirun would put them anywhere.
+const ON_GUESTS: &str = "--map-by slot --bind-to none";
 
 /// A test of `vrdma-mpi` with `half` ranks on each of two sides; its words in a full run and in a short one.
 pub(super) fn mpi(setting: Setting, half: u32, test: [&str; 2], seconds: u64) -> Work {
@@ -39,8 +45,8 @@ pub(super) fn mpi(setting: Setting, half: u32, test: [&str; 2], seconds: u64) ->
 /// The same with a rank on every processor of the setting.
 pub(super) fn spread(setting: Setting, test: [&str; 2], seconds: u64) -> Work {
     let tls = match setting.endpoint {
-        Endpoint::Vm => VERBS_AND_MEMORY,
-        Endpoint::Process | Endpoint::Container => VERBS,
+        Endpoint::Vm if setting.processors > 1 => VERBS_AND_MEMORY,
+        _ => VERBS,
     };
     let carrier = carrier(setting.transport, tls);
     let client = test.map(|test| launch(setting, setting.processors.into(), &carrier, test));
@@ -74,7 +80,7 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String
             let nodes = (1..=setting.nodes).map(guest_name);
             let hosts: Vec<String> = nodes.map(|node| format!("{node}:{on_a_node}")).collect();
             let (hosts, ranks) = (hosts.join(","), on_a_node * u32::from(setting.nodes));
-            format!("{MPIRUN} -np {ranks} -H {hosts} {carrier} {program}")
+            format!("{MPIRUN} {ON_GUESTS} -np {ranks} -H {hosts} {carrier} {program}")
         }
         Endpoint::Process | Endpoint::Container => {
             let library = match setting.transport {
@@ -84,7 +90,7 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String
             let ranks = 2 * on_a_node;
             format!(
                 "export LIBRARY=$LD_PRELOAD PROGRAMS SIDE_A SIDE_B TENANT GATE; unset LD_PRELOAD; \
-                 {MPIRUN} -np {ranks} {carrier} sh -c '[ $OMPI_COMM_WORLD_RANK -lt {on_a_node} ] && side=$SIDE_A || side=$SIDE_B; \
+                 {MPIRUN} {HERE} -np {ranks} {carrier} sh -c '[ $OMPI_COMM_WORLD_RANK -lt {on_a_node} ] && side=$SIDE_A || side=$SIDE_B; \
                  exec env VRDMA_ADAPTER=$side{library} {program}'"
             )
         }
@@ -95,16 +101,19 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String
 pub(super) fn cavity(setting: Setting) -> Work {
     let carrier = carrier(setting.transport, VERBS);
     let (before, hosts) = match (setting.endpoint, setting.transport) {
-        (Endpoint::Vm, _) => ("export OTHERS=a; ", "-H a:1,b:1 -x WM_PROJECT_DIR "),
-        (_, Transport::Tcp) => ("", ""),
-        (_, Transport::Vrdma | Transport::Rxe) => ("export ADAPTERS='a b'; ", ""),
+        (Endpoint::Vm, _) => (
+            "export OTHERS=a; ",
+            format!("{ON_GUESTS} -H a:1,b:1 -x WM_PROJECT_DIR"),
+        ),
+        (_, Transport::Tcp) => ("", HERE.to_owned()),
+        (_, Transport::Vrdma | Transport::Rxe) => ("export ADAPTERS='a b'; ", HERE.to_owned()),
     };
     let name = Own::Cavity.name();
     let run = |scale| {
         let words = words(2, scale);
         format!(
             "export LIBRARY=$LD_PRELOAD; unset LD_PRELOAD; {before}$PROGRAMS/{name} {words} \
-             {MPIRUN} -np 2 {hosts}{carrier}"
+             {MPIRUN} -np 2 {hosts} {carrier}"
         )
     };
     let tool = Plain {
@@ -155,6 +164,7 @@ mod tests {
 
     #[test]
     fn ranks_of_processes_have_nothing_but_verbs() {
+        assert!(!client(&spread(VMS.spread(4, 1), ["bfs"; 2], 1)).contains("posix"));
         let words = client(&spread(PROCESSES.spread(2, 4), ["bfs"; 2], 1));
         assert!(words.contains("-np 8 "), "{words}");
         assert!(words.contains("RANK -lt 4 ]"), "{words}");
