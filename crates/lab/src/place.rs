@@ -3,6 +3,7 @@
 //! ```text
 //!   run(server's place, client's place)
 //!     server starts --settles--> client runs to its end --> server ends, or is killed
+//!   run_together: the same without settling
 //! ```
 
 mod container;
@@ -99,22 +100,39 @@ pub fn run(
     limit: Duration,
 ) -> Result<Outcome> {
     for _ in 0..EARLY_LIMIT {
-        let outcome = attempt(server, client, limit)?;
+        let outcome = attempt(settled(server)?, client, limit)?;
         if !outcome.came_too_early() {
             return Ok(outcome);
         }
         eprintln!("nobody listened yet, once more: {}", client.1);
     }
-    attempt(server, client, limit)
+    attempt(settled(server)?, client, limit)
+}
+
+/// The same for a client that gives its server time by itself, once, and for a
+/// server that would never look ready because it polls.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_together(
+    (place, server): (&dyn Place, &str),
+    client: (&dyn Place, &str),
+    limit: Duration,
+) -> Result<Outcome> {
+    attempt(place.start(server)?, client, limit)
+}
+
+fn settled<'a>((place, server): (&'a dyn Place, &str)) -> Result<Box<dyn Job + 'a>> {
+    let server = place.start(server)?;
+    server.settle()?;
+    Ok(server)
 }
 
 fn attempt(
-    (server_place, server): (&dyn Place, &str),
+    server: Box<dyn Job + '_>,
     (client_place, client): (&dyn Place, &str),
     limit: Duration,
 ) -> Result<Outcome> {
-    let server = server_place.start(server)?;
-    server.settle()?;
     if server.status().is_some_and(|status| status != 0) {
         let Output {
             status,

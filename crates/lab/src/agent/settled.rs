@@ -57,7 +57,13 @@ pub fn watch_or(group: u32, elsewhere: impl Fn() -> bool) -> Settled {
 /// some do until they exit, says nothing.
 #[must_use]
 pub fn watch_end(group: u32) -> Settled {
-    watch_until(group, |_| false, FINISHED_LOOKS)
+    watch_end_or(group, || false)
+}
+
+/// The same where its end may show elsewhere too.
+#[must_use]
+pub fn watch_end_or(group: u32, gone: impl Fn() -> bool) -> Settled {
+    watch_until(group, |_| gone(), FINISHED_LOOKS)
 }
 
 fn watch_until(group: u32, ready: impl Fn(&[Process]) -> bool, quiet_looks: u32) -> Settled {

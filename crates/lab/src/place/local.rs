@@ -68,8 +68,9 @@ struct LocalJob<'a> {
 
 impl Job for LocalJob<'_> {
     fn settle(&self) -> Result<()> {
+        let process = self.process.borrow().id();
         // Whichever sign it was, the client may try.
-        let _sign = settled::watch_or(self.process.borrow().id(), self.listens);
+        let _sign = settled::watch_or(process, || (self.listens)() || self.status().is_some());
         Ok(())
     }
 
@@ -79,8 +80,9 @@ impl Job for LocalJob<'_> {
     }
 
     fn finished(&self) -> Result<bool> {
-        // Its group still has the watcher, which sleeps.
-        let _sign = settled::watch_end(self.process.borrow().id());
+        let process = self.process.borrow().id();
+        // When it has ended, its group still has the watcher, which sleeps.
+        let _sign = settled::watch_end_or(process, || self.status().is_some());
         Ok(self.status().is_some())
     }
 

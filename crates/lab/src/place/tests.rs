@@ -31,8 +31,10 @@ fn a_server_may_show_elsewhere_that_it_listens() {
     let shown = mark.clone();
     let here = Local::new(folder.path(), shell).listening(move || shown.exists());
     // It never sleeps, so nothing else would let the client start soon.
-    let server = format!("sleep 0.3; : > {0}; while :; do :; done", mark.display());
-    let client = format!("ls {}", mark.display());
+    let came = folder.path().join("came");
+    let (ready, came) = (mark.display(), came.display());
+    let server = format!("sleep 0.3; : > {ready}; until [ -e {came} ]; do :; done");
+    let client = format!("ls {ready} && : > {came}");
     let outcome = run((&here, &server), (&here, &client), LIMIT).unwrap();
     assert_eq!(outcome.client.status, 0);
 }
