@@ -2,41 +2,19 @@
 //! namespace of the test's own.
 
 use std::net::{IpAddr, SocketAddr};
-use std::process::Command;
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket, sockopt,
 };
 use vrdma_daemon::ethernet::{self, Behind, EthernetPort};
 use vrdma_daemon::plane::mailbox;
+use vrdma_lab::namespace::{enter, shell};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
 
-const INSIDE: &str = "VRDMA_TEST_NAMESPACE";
 const HOST: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
 const ADAPTER: Mac = Mac([0x52, 0x54, 0, 0, 0, 2]);
-
-/// Runs the test again as root of a network of its own; `false` outside of it.
-fn enter(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--net", "--"])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output()
-        .expect("unshare (util-linux) starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    false
-}
 
 /// Types of an echo and its answer, and how a received packet begins (ping(8), icmp(7), icmp6(7)).
 struct Ping {
@@ -107,10 +85,7 @@ fn the_host_pings_an_adapter_of_processes() {
     let ip = Gid::from_ipv4("10.9.0.2".parse().unwrap());
     // A network of its own for IPv6: the interface's link-local one, which waits a second for others
     // that may have the same address unless told not to.
-    let status = Command::new("sh")
-        .args(["-ec", "ip -6 address add fd09::1/64 dev vr0 nodad"])
-        .status();
-    assert!(status.unwrap().success());
+    shell("ip -6 address add fd09::1/64 dev vr0 nodad");
     let far = "fd09::2".parse::<std::net::Ipv6Addr>().unwrap();
     let addresses = vec![Gid::link_local(ADAPTER), ip, Gid(far.octets())];
     for port in [

@@ -10,6 +10,8 @@
 //! which ends with its owner however that ends, and takes every link along. An
 //! ordinary user's namespaces lie in one user namespace, in which they are root.
 
+mod rerun;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +24,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::guest::log_tail;
 use crate::process::{Lifetime, POLL, Supervised, copied};
 use crate::requirements::is_root;
+pub use rerun::{carrying, enter, enter_without_network, settle, shell};
 
 /// How long `unshare` may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);

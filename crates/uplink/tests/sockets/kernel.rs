@@ -4,10 +4,11 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::namespace::{enter, settle, shell, veth};
+use crate::namespace::veth;
 use crate::world::{drain, plain, receive, roce};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
+use vrdma_lab::namespace::{enter, settle, shell};
 use vrdma_uplink::{Hop, Loss, Port, Ports, Segment, TunnelConfig};
 use vrdma_wire::internet_checksum;
 

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use crate::namespace::{enter, settle, shell, veth};
+use crate::namespace::veth;
 use crate::world::{PATIENCE, drain, overrun, plain, receive, roce};
+use vrdma_lab::namespace::{enter, enter_without_network, settle, shell};
 use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
 use vrdma_wire::internet_checksum;
 
@@ -190,7 +191,7 @@ fn what_the_kernel_drops_is_counted() {
 /// Without a network namespace of its own a process in a user namespace has no rights on the network.
 #[test]
 fn a_missing_right_is_named() {
-    if !crate::namespace::enter_without_network("raw::a_missing_right_is_named") {
+    if !enter_without_network("raw::a_missing_right_is_named") {
         return;
     }
     let name = crate::namespace::some_interface();

@@ -5,9 +5,8 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use vrdma_lab::namespace::{enter, enter_without_network};
 use vrdma_uplink::{Tap, TapError};
-
-use crate::namespace;
 
 const HOST: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 const PEER: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
@@ -37,7 +36,7 @@ fn frame_of(tap: &Tap, kind: [u8; 2]) -> Vec<u8> {
 
 #[test]
 fn the_host_speaks_into_a_tap_and_hears_from_it() {
-    if !namespace::enter("tap::the_host_speaks_into_a_tap_and_hears_from_it") {
+    if !enter("tap::the_host_speaks_into_a_tap_and_hears_from_it") {
         return;
     }
     let tap = Tap::open("vr0", HOST, Some("10.9.0.1".parse().unwrap())).unwrap();
@@ -72,7 +71,7 @@ fn a_tap_that_cannot_be_made_is_told_in_a_sentence() {
         Tap::open("a/b", HOST, None),
         Err(TapError::Name(_))
     ));
-    if !namespace::enter("tap::a_tap_that_cannot_be_made_is_told_in_a_sentence") {
+    if !enter("tap::a_tap_that_cannot_be_made_is_told_in_a_sentence") {
         return;
     }
     let taken = Tap::open("vr0", HOST, None).unwrap();
@@ -84,8 +83,7 @@ fn a_tap_that_cannot_be_made_is_told_in_a_sentence() {
 
 #[test]
 fn without_the_privilege_the_sentence_says_what_to_do() {
-    if !namespace::enter_without_network("tap::without_the_privilege_the_sentence_says_what_to_do")
-    {
+    if !enter_without_network("tap::without_the_privilege_the_sentence_says_what_to_do") {
         return;
     }
     let error = Tap::open("vr0", HOST, None).unwrap_err();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use vrdma_api::{AdapterStats, FrameStats, Uplink, paths};
 
-use super::namespace::Other;
+use vrdma_lab::namespace::Entry;
 
 /// A busy machine starts a program sooner.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -24,7 +24,7 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Starts one, in another namespace if that is stated, and waits until it is ready.
-    pub(super) fn start(folder: &Path, rest: &str, host: Option<&Other>) -> Self {
+    pub(super) fn start(folder: &Path, rest: &str, host: Option<&Entry>) -> Self {
         fs::create_dir(folder).unwrap();
         let run_dir = folder.join("run");
         let text = format!("[daemon]\nrun_dir = {run_dir:?}\n{rest}");
@@ -33,12 +33,13 @@ impl Daemon {
         let notified = UnixDatagram::bind(folder.join("notify")).unwrap();
         notified.set_read_timeout(Some(PATIENCE)).unwrap();
         let program = env!("CARGO_BIN_EXE_vrdmad");
+        let mut command = Command::new(program);
+        command.arg("--config").arg(file);
+        command.env("NOTIFY_SOCKET", folder.join("notify"));
         let mut command = match host {
-            Some(host) => host.command(program),
-            None => Command::new(program),
+            Some(host) => host.command(&command),
+            None => command,
         };
-        let command = command.arg("--config").arg(file);
-        let command = command.env("NOTIFY_SOCKET", folder.join("notify"));
         let daemon = Self {
             child: command.spawn().unwrap(),
             folder: run_dir,

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use super::namespace::{enter, settle, shell};
+use vrdma_lab::namespace::{enter, settle, shell};
+
 use super::transfer::Transfer;
 use super::{INTERFACE, Medium, World};
 use crate::client::{LONG, SHORT};
@@ -17,7 +18,7 @@ fn pull() {
 
 fn plug() {
     shell(&format!("ip link set {INTERFACE} up"));
-    settle();
+    settle(INTERFACE);
 }
 
 fn lost(world: &World) -> u64 {

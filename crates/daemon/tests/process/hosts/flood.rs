@@ -11,10 +11,10 @@ use vrdma_wire::{
     Rkey, TrafficClass, Transport,
 };
 
-use super::namespace::enter;
 use super::transfer::Transfer;
 use super::{INTERFACE, Medium, World};
 use crate::client::LONG;
+use vrdma_lab::namespace::enter;
 
 const STRANGER: Mac = Mac([0x52, 0x54, 0, 0, 0, 0x66]);
 const STRANGERS_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 66);

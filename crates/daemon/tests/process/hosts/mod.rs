@@ -7,12 +7,12 @@
 //! ```
 //! Sockets in the file system are the same for both hosts, so the test is a client of both daemons.
 
+mod cable;
 mod daemon;
 mod flap;
 mod flood;
 mod moves;
 mod multicast;
-mod namespace;
 mod too_long;
 mod transfer;
 
@@ -20,7 +20,8 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use daemon::Daemon;
-use namespace::{Other, join};
+use vrdma_lab::namespace::Namespace;
+use vrdma_lab::process::Lifetime;
 
 /// The cable's end on each host.
 const INTERFACE: &str = "wire";
@@ -35,19 +36,19 @@ enum Medium {
 /// Both hosts.
 struct World {
     daemons: [Daemon; 2],
-    _other: Other,
+    _other: Namespace,
     _folder: TempDir,
 }
 
 impl World {
     /// To be made inside of a test's own namespace.
     fn new(medium: Medium) -> Self {
-        let other = Other::new();
-        join(&other);
         let folder = tempfile::tempdir().unwrap();
+        let other = Namespace::create("other", folder.path(), Lifetime::Owned).unwrap();
+        cable::join(other.entry());
         let daemons = [0, 1].map(|number: u8| {
             let place = folder.path().join(number.to_string());
-            let host = (number == 1).then_some(&other);
+            let host = (number == 1).then_some(other.entry());
             Daemon::start(&place, &configuration(medium, number), host)
         });
         Self {

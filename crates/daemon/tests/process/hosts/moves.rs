@@ -4,9 +4,9 @@
 //! The control API creates and removes adapters; a new one numbers its queue pairs anew. So the test
 //! makes many queue pairs and as many lives of the adapter as it takes until a number comes again.
 
-use super::namespace::enter;
 use super::{Medium, World};
 use crate::client::{Client, LONG, Memory, Queues, Terms, send};
+use vrdma_lab::namespace::enter;
 
 /// Connections, of which one outlives the move.
 const PAIRS: usize = 64;

@@ -3,9 +3,9 @@
 use vrdma_provider::layout::{AddressVector, SendHeader};
 use vrdma_provider::message::AttachMcast;
 
-use super::namespace::enter;
 use super::{Medium, World};
 use crate::client::{Client, Memory, QKEY, Queues, send};
+use vrdma_lab::namespace::enter;
 
 /// IPv4 addresses inside of GIDs.
 const GROUP: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3];

@@ -7,8 +7,8 @@ use std::time::Duration;
 use vrdma_api::MacAddress;
 use vrdma_wire::internet_checksum;
 
-use super::namespace::enter;
 use super::{Medium, World};
+use vrdma_lab::namespace::enter;
 
 /// 1500 of the cable without Ethernet, IPv4, UDP and VXLAN headers.
 const MTU: u16 = 1450;
