@@ -211,6 +211,12 @@ impl Daemon {
         ask::get(&self.control_socket(), paths::STATS)
     }
 
+    /// Folder of its sockets and its log.
+    #[must_use]
+    pub fn run_dir(&self) -> &Path {
+        &self.run_dir
+    }
+
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self) -> String {

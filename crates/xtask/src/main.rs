@@ -6,13 +6,14 @@ mod bench;
 mod counters;
 mod demo;
 mod guests;
-mod known;
 mod lab;
 mod layers;
 mod library;
+mod named;
 mod process_host;
 mod programs;
 mod pyverbs;
+mod rxe;
 
 use std::process::ExitCode;
 

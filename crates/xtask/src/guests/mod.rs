@@ -9,7 +9,6 @@
 
 mod life;
 mod objects;
-mod rxe;
 mod selection;
 mod table;
 
@@ -20,14 +19,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use clap::Args;
 use vrdma_lab::daemon::Doorbells;
-use vrdma_lab::guest::Kind;
-use vrdma_lab::pair::{Network, Outcome, Pair, PairConfig};
+use vrdma_lab::guest::{Guest, Kind};
+use vrdma_lab::pair::{Network, Outcome, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
 
-use crate::known::{self, Known};
 use crate::lab::WireArguments;
+use crate::named::{self, Known};
+use crate::rxe;
 use objects::Objects;
-use rxe::Verdicts;
 pub(crate) use selection::{Setting, rows};
 pub(crate) use table::Row;
 
@@ -41,9 +40,9 @@ const KNOWN: &[Known] = &[];
 /// kills programs, reboots guests and reloads drivers under traffic.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only what has this text in its name
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Only what has this text in its name, or one of several
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Print the names and exit
     #[arg(long)]
     list: bool,
@@ -78,7 +77,7 @@ impl Bench {
     fn settles(&self) -> Result<()> {
         objects::wait_for(&self.pair, &self.vrdma, &self.idle)?;
         match self.intact {
-            true => rxe::check(&self.pair),
+            true => rxe::check(guests(&self.pair)),
             false => Ok(()),
         }
     }
@@ -94,7 +93,7 @@ struct Case {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let wire = arguments.wire.wire()?;
     let mut cases = cases(arguments, wire.as_ref());
-    cases.retain(|case| case.name.contains(&arguments.only));
+    cases.retain(|case| named::is_meant(&arguments.only, &case.name));
     ensure!(
         !cases.is_empty(),
         "nothing is called like {:?}; see --list",
@@ -123,7 +122,7 @@ fn bench(arguments: &Arguments, wire: Option<WireConfig>) -> Result<Bench> {
     })?;
     let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
     let idle = Objects::of(&pair, &vrdma)?;
-    rxe::watch(&pair)?;
+    rxe::watch(guests(&pair))?;
     Ok(Bench {
         pair,
         vrdma,
@@ -214,8 +213,8 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
     for (index, case) in cases.iter().enumerate() {
         let start = Instant::now();
         let outcome = (case.run)(bench).and_then(|()| bench.settles());
-        let known = known::reason(KNOWN, &case.name);
-        let word = known::word(outcome.is_ok(), known);
+        let known = named::reason(KNOWN, &case.name);
+        let word = named::word(outcome.is_ok(), known);
         let seconds = start.elapsed().as_secs_f64();
         println!(
             "[{:>3}/{}] {word} {} ({seconds:.1} s)",
@@ -233,15 +232,12 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
         }
     }
     println!("{} rows, {failed} failed", cases.len());
-    match rxe::verdicts(&bench.pair) {
-        Ok(Verdicts { right: 0, wrong: 0 }) => {}
-        Ok(Verdicts { right, wrong }) => {
-            println!(
-                "rxe checked the ICRC of {} packets: {wrong} were wrong",
-                right + wrong
-            );
-        }
-        Err(error) => println!("rxe's verdicts are unknown: {error:#}"),
+    if let Some(told) = rxe::told(guests(&bench.pair)) {
+        println!("{told}");
     }
     ExitCode::from(u8::from(failed > 0))
+}
+
+fn guests(pair: &Pair) -> [&Guest; 2] {
+    [Side::A, Side::B].map(|side| pair.guest(side))
 }

@@ -1,18 +1,19 @@
-//! Two hosts with a daemon each: programs meet through a tunnel, in which their adapters have the
-//! hosts' addresses.
+//! Two hosts with a daemon each. Through a tunnel the programs' adapters have the hosts' addresses; on the
+//! cable itself those are taken, so the adapters there have others.
 
 use std::fs;
+use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use vrdma_lab::daemon::{Daemon, Host};
+use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{Uplink, Wire, WireConfig};
+use vrdma_lab::wire::{self, Uplink, Wire, WireConfig};
 
 use super::Stage;
-use super::preload::{library, preload};
+use super::preload::{library, preload_at};
 use super::remains::Remains;
 use super::stage::{adapter, both};
 use crate::counters;
@@ -26,12 +27,12 @@ pub(super) struct Apart {
 }
 
 impl Apart {
-    pub(super) fn start() -> Result<Self> {
+    pub(super) fn start(uplink: Uplink) -> Result<Self> {
         let program = crate::lab::daemon(true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
         let config = WireConfig {
-            uplink: Uplink::Tunnel,
+            uplink,
             ..WireConfig::default()
         };
         let wire = Wire::create(&config, folder.path(), Lifetime::Owned)?;
@@ -43,7 +44,10 @@ impl Apart {
                 side,
                 wire: &config,
             };
-            let adapters = [adapter(side)];
+            let adapters = [Adapter {
+                user: User::Processes(address(uplink, side)),
+                ..adapter(side)
+            }];
             let run_dir = run_dir(side);
             let daemon = Daemon::start(&program, &run_dir, &adapters, Some(host), Lifetime::Owned)?;
             let remains = Remains::of_idle(&daemon)?;
@@ -55,7 +59,11 @@ impl Apart {
             let listens = move || counters::listens(&socket, &vrdma, side.name());
             let output = folder.path().join(format!("host-{}", side.name()));
             fs::create_dir(&output)?;
-            let preload = preload(wire.host(side), side, &run_dir(side), &library);
+            let addresses = [Side::A, Side::B].map(|side| address(uplink, side));
+            let host = wire.host(side);
+            let mut preload = preload_at(host, side, &run_dir(side), &library, addresses);
+            let stack = wire::address(Side::A).to_string();
+            preload.variables.push(("H".to_owned(), stack));
             Ok(Local::new(&output, preload.process()).listening(listens))
         })?;
         Ok(Self {
@@ -68,6 +76,14 @@ impl Apart {
 
     pub(super) fn processes(&self) -> [&dyn Place; 2] {
         self.processes.each_ref().map(|place| place as &dyn Place)
+    }
+}
+
+/// A side's adapter's.
+fn address(uplink: Uplink, side: Side) -> Ipv4Addr {
+    match uplink {
+        Uplink::Raw => side.address(),
+        Uplink::Tunnel => wire::address(side),
     }
 }
 

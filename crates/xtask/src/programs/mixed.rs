@@ -1,42 +1,63 @@
-//! A guest and programs of its host: both are adapters of one port group, and each can be the server.
+//! A guest and programs of its host, or of another: both are adapters of one port group, and each can be
+//! the server.
 
 use std::fs;
 
 use anyhow::Result;
+use vrdma_lab::guest::Kind;
 use vrdma_lab::pair::{HOST_STACK, Mixed, Side};
 use vrdma_lab::place::{Local, Place};
+use vrdma_lab::wire::{Uplink, WireConfig};
 
 use super::Stage;
 use super::preload::{library, preload_at};
 use super::remains::Remains;
-use crate::counters;
+use crate::{counters, rxe};
 
 /// Fields are in the order in which they must end.
 pub(super) struct GuestAndHost {
     host: Local,
     mixed: Mixed,
-    remains: Remains,
+    /// Of each daemon.
+    remains: Vec<Remains>,
 }
 
 impl GuestAndHost {
+    /// Both at one daemon.
     pub(super) fn start() -> Result<Self> {
-        let program = crate::lab::daemon(true)?;
-        let library = library()?;
-        let mixed = Mixed::start(&program)?;
-        let remains = Remains::of_idle(mixed.daemon())?;
+        Self::of(Mixed::start(&crate::lab::daemon(true)?)?)
+    }
+
+    /// Each on a host of its own.
+    pub(super) fn across(kind: Kind, uplink: Uplink) -> Result<Self> {
+        let wire = WireConfig {
+            uplink,
+            ..WireConfig::default()
+        };
+        Self::of(Mixed::across(&crate::lab::daemon(true)?, kind, wire)?)
+    }
+
+    fn of(mixed: Mixed) -> Result<Self> {
+        rxe::watch([mixed.guest()])?;
+        let remains: Result<Vec<_>> = mixed.daemons().iter().map(Remains::of_idle).collect();
         let addresses = [Side::A, Side::B].map(Side::address);
-        let mut preload = preload_at(mixed.host(), Side::B, mixed.run_dir(), &library, addresses);
+        let [daemon, ..] = mixed.daemons() else {
+            anyhow::bail!("programs need a daemon");
+        };
+        let (library, run_dir) = (library()?, daemon.run_dir());
+        let mut preload = preload_at(mixed.host(), Side::B, run_dir, &library, addresses);
         preload
             .variables
             .push(("H".to_owned(), HOST_STACK.to_string()));
         let output = mixed.run_dir().join("host");
         fs::create_dir(&output)?;
-        let (socket, vrdma) = (mixed.daemon().control_socket(), remains.vrdma());
+        let socket = daemon.control_socket();
+        let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
         let listens = move || counters::listens(&socket, &vrdma, Side::B.name());
         Ok(Self {
             host: Local::new(&output, preload.process()).listening(listens),
+            remains: remains?,
             mixed,
-            remains,
         })
     }
 
@@ -53,10 +74,18 @@ impl GuestAndHost {
 
 impl Stage for GuestAndHost {
     fn settles(&self) -> Result<()> {
-        self.remains.settle(self.mixed.daemon())
+        let mut daemons = self.mixed.daemons().iter().zip(&self.remains);
+        daemons.try_for_each(|(daemon, remains)| remains.settle(daemon))?;
+        rxe::check([self.mixed.guest()])
     }
 
     fn logs(&self) -> String {
-        self.mixed.logs() + &self.remains.counters(self.mixed.daemon())
+        let daemons = self.mixed.daemons().iter().zip(&self.remains);
+        let counters = daemons.map(|(daemon, remains)| remains.counters(daemon));
+        self.mixed.logs() + &counters.collect::<String>()
+    }
+
+    fn told(&self) -> Option<String> {
+        rxe::told([self.mixed.guest()])
     }
 }

@@ -8,7 +8,9 @@
 //!      `---- veth, for the programs' own TCP -'
 //!
 //!   --with guest:  stock guest --vfio-user, ethernet--> vrdmad <--process socket-- program
-//!   --with peer:   program --process socket--> vrdmad <--tunnel--> vrdmad <--process socket-- program
+//!   --with peer:   program --process socket--> vrdmad <--raw, tunnel--> vrdmad <--process socket-- program
+//!   --with peer-guest, --with peer-rxe:
+//!                  program --process socket--> vrdmad <--raw, tunnel--> vrdmad, or TAP <--> stock guest
 //! ```
 //!
 //! Each side is an adapter with the address of its namespace, so that programs that meet over TCP and
@@ -29,9 +31,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
+use vrdma_lab::guest::Kind;
 use vrdma_lab::place::{self, Place};
+use vrdma_lab::wire::Uplink;
 
-use crate::known::{self, Known};
+use crate::named::{self, Known};
 use apart::Apart;
 use mixed::GuestAndHost;
 pub(crate) use preload::{library, preload};
@@ -44,9 +48,9 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
 /// Runs perftest, qperf, rdma-core's examples, UCX, libfabric and Open MPI as processes and in containers.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only what has this text in its name
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Only what has this text in its name, or one of several
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Print the names and exit
     #[arg(long)]
     list: bool,
@@ -56,6 +60,9 @@ pub(crate) struct Arguments {
     /// With whom programs of this host talk
     #[arg(long, value_enum, default_value = "host")]
     with: With,
+    /// How peers are reached: raw or tunnel; one after the other without
+    #[arg(long)]
+    uplink: Option<Uplink>,
 }
 
 /// The other side of each row.
@@ -65,8 +72,12 @@ enum With {
     Host,
     /// Programs in a stock guest
     Guest,
-    /// Programs on a host with a daemon of its own, through a tunnel
+    /// Programs on a host with a daemon of its own
     Peer,
+    /// Programs in a stock guest of a host with a daemon of its own
+    PeerGuest,
+    /// Programs in a guest of another host that brings Linux's software RoCE
+    PeerRxe,
 }
 
 const KNOWN: &[Known] = &[];
@@ -78,6 +89,11 @@ trait Stage {
 
     /// What to show of a failure besides the programs' words.
     fn logs(&self) -> String;
+
+    /// What to say at the end, if anything.
+    fn told(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Server's and client's.
@@ -91,39 +107,88 @@ struct Case<S> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let short = arguments.short;
-    match arguments.with {
-        With::Host => {
-            let mut cases = cases(
-                "process",
-                Hosts::processes,
-                table::programs(short, Inside::Host),
-            );
-            let boxed = table::programs(short, Inside::Container);
-            cases.extend(self::cases("container", Hosts::containers, boxed));
-            cases.extend(migrations());
-            perform(cases, arguments, Hosts::start)
-        }
-        With::Peer => {
-            let rows = table::by_rdma_cm(short);
-            let cases = cases("peer", Apart::processes, rows);
-            perform(cases, arguments, Apart::start)
-        }
-        With::Guest => {
-            let (by_cm, by_tcp) = (table::by_rdma_cm(short), table::by_tcp(short));
-            let rows = [by_cm.clone(), by_tcp.clone()].concat();
-            let mut cases = cases("guest serves", GuestAndHost::guest_serves, rows);
-            // The host's TCP has another address than the adapter of its programs.
-            let by_cm = by_cm.into_iter().map(|row| row.at("$B"));
-            let by_tcp = by_tcp.into_iter().map(|row| row.at("$H"));
-            cases.extend(self::cases(
-                "host serves",
-                GuestAndHost::host_serves,
-                by_cm.chain(by_tcp).collect(),
-            ));
-            perform(cases, arguments, GuestAndHost::start)
-        }
+    let peers = matches!(arguments.with, With::Peer | With::PeerGuest | With::PeerRxe);
+    ensure!(
+        peers || arguments.uplink.is_none(),
+        "--uplink leads to a peer: add --with peer, peer-guest or peer-rxe"
+    );
+    let uplinks = match arguments.uplink {
+        Some(uplink) => vec![uplink],
+        None => vec![Uplink::Raw, Uplink::Tunnel],
+    };
+    let to_guest = |kind| {
+        let pass = move |uplink| guest_and_host(arguments, Some((kind, uplink)));
+        uplinks.iter().map(move |uplink| pass(*uplink)).collect()
+    };
+    let passes: Result<Vec<Option<usize>>> = match arguments.with {
+        With::Host => [of_one_host(arguments)].into_iter().collect(),
+        With::Guest => [guest_and_host(arguments, None)].into_iter().collect(),
+        With::Peer => uplinks
+            .iter()
+            .map(|uplink| apart(arguments, *uplink))
+            .collect(),
+        With::PeerGuest => to_guest(Kind::Vrdma),
+        With::PeerRxe => to_guest(Kind::Rxe),
+    };
+    let passes: Vec<usize> = passes?.into_iter().flatten().collect();
+    ensure!(
+        !passes.is_empty(),
+        "nothing is called like {:?}; see --list",
+        arguments.only
+    );
+    let failed = passes.iter().any(|failed| *failed > 0);
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn of_one_host(arguments: &Arguments) -> Result<Option<usize>> {
+    let programs = |inside| table::programs(arguments.short, inside);
+    let mut cases = cases("process", Hosts::processes, programs(Inside::Host));
+    let boxed = programs(Inside::Container);
+    cases.extend(self::cases("container", Hosts::containers, boxed));
+    cases.extend(migrations());
+    perform(cases, arguments, Hosts::start)
+}
+
+/// Raw, the hosts' own TCP has other addresses than their adapters.
+fn apart(arguments: &Arguments, uplink: Uplink) -> Result<Option<usize>> {
+    let mut rows = table::by_rdma_cm(arguments.short);
+    if !arguments.short {
+        rows.extend(table::by_tcp(false).into_iter().map(|row| row.at("$H")));
     }
+    rows.push(table::mckey());
+    let cases = cases(&format!("peer, {uplink}"), Apart::processes, rows);
+    perform(cases, arguments, || Apart::start(uplink))
+}
+
+/// At one daemon, or each on a host of its own.
+fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Result<Option<usize>> {
+    let short = arguments.short;
+    let suffix = apart.map_or(String::new(), |(kind, uplink)| {
+        format!(", {kind}, {uplink}")
+    });
+    let by_cm = table::by_rdma_cm(short);
+    let by_tcp = match apart {
+        // TCP between hosts is the same as on one: the short run has them once.
+        Some(_) if short => Vec::new(),
+        _ => table::by_tcp(short),
+    };
+    let mut rows = [by_cm.clone(), by_tcp.clone()].concat();
+    // Stock vmw_pvrdma attaches nothing to groups. And rxe does, but of ten datagrams it sends one.
+    if let Some((Kind::Rxe, _)) = apart {
+        rows.push(table::mckey());
+    }
+    let setting = format!("guest serves{suffix}");
+    let mut cases = cases(&setting, GuestAndHost::guest_serves, rows);
+    // The host's TCP has another address than the adapter of its programs.
+    let by_cm = by_cm.into_iter().map(Program::reversed);
+    let by_tcp = by_tcp.into_iter().map(|row| row.at("$H"));
+    let setting = format!("host serves{suffix}");
+    let rows = by_cm.chain(by_tcp).collect();
+    cases.extend(self::cases(&setting, GuestAndHost::host_serves, rows));
+    perform(cases, arguments, || match apart {
+        Some((kind, uplink)) => GuestAndHost::across(kind, uplink),
+        None => GuestAndHost::start(),
+    })
 }
 
 fn cases<S: 'static>(setting: &str, places: Places<S>, programs: Vec<Program>) -> Vec<Case<S>> {
@@ -142,31 +207,30 @@ fn migrations() -> impl Iterator<Item = Case<Hosts>> {
     })
 }
 
+/// How many failed, or nothing when no case has the name.
 fn perform<S: Stage>(
     mut cases: Vec<Case<S>>,
     arguments: &Arguments,
-    start: fn() -> Result<S>,
-) -> Result<ExitCode> {
-    cases.retain(|case| case.name.contains(&arguments.only));
-    ensure!(
-        !cases.is_empty(),
-        "nothing is called like {:?}; see --list",
-        arguments.only
-    );
+    start: impl FnOnce() -> Result<S>,
+) -> Result<Option<usize>> {
+    cases.retain(|case| named::is_meant(&arguments.only, &case.name));
+    if cases.is_empty() {
+        return Ok(None);
+    }
     if arguments.list {
         cases.iter().for_each(|case| println!("{}", case.name));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Some(0));
     }
-    Ok(report(&cases, &start()?))
+    Ok(Some(report(&cases, &start()?)))
 }
 
-fn report<S: Stage>(cases: &[Case<S>], stage: &S) -> ExitCode {
+fn report<S: Stage>(cases: &[Case<S>], stage: &S) -> usize {
     let mut failed = 0;
     for (index, case) in cases.iter().enumerate() {
         let start = Instant::now();
         let outcome = (case.run)(stage).and_then(|()| stage.settles());
-        let known = known::reason(KNOWN, &case.name);
-        let word = known::word(outcome.is_ok(), known);
+        let known = named::reason(KNOWN, &case.name);
+        let word = named::word(outcome.is_ok(), known);
         println!(
             "[{:>3}/{}] {word} {} ({:.1} s)",
             index + 1,
@@ -184,11 +248,19 @@ fn report<S: Stage>(cases: &[Case<S>], stage: &S) -> ExitCode {
         }
     }
     println!("{} rows, {failed} failed", cases.len());
-    ExitCode::from(u8::from(failed > 0))
+    if let Some(told) = stage.told() {
+        println!("{told}");
+    }
+    failed
 }
 
 fn check(program: &Program, [server, client]: [&dyn Place; 2]) -> Result<()> {
-    let outcome = place::run(
+    let run = if program.together {
+        place::run_together
+    } else {
+        place::run
+    };
+    let outcome = run(
         (server, &program.server),
         (client, &program.client),
         PROGRAM_LIMIT,
@@ -206,6 +278,12 @@ fn check(program: &Program, [server, client]: [&dyn Place; 2]) -> Result<()> {
     ensure!(
         status == 0,
         "the client ended with status {status}:\n{}",
+        said()
+    );
+    let status = outcome.server.status;
+    ensure!(
+        status == 0 || !program.together,
+        "the server ended with status {status}:\n{}",
         said()
     );
     for expected in &program.expect {

@@ -18,6 +18,8 @@ pub(super) struct Program {
     pub(super) server: String,
     pub(super) client: String,
     pub(super) expect: Vec<&'static str>,
+    /// Both start at once, and the server must end well too: they give each other time by themselves.
+    pub(super) together: bool,
 }
 
 /// The device, which no folder of the kernel names here.
@@ -83,6 +85,20 @@ const COPIES: Fact = (
     &["all is well"],
 );
 
+/// A receiver and a sender of datagrams to a group. Each waits three seconds after it has joined, which is
+/// the receiver's time to join; then the receiver polls until it has them all.
+pub(super) fn mckey() -> Program {
+    let group = "239.192.10.1";
+    let (server, client) = (
+        format!("mckey -m {group} -b $A"),
+        format!("mckey -m {group} -b $B -s"),
+    );
+    Program {
+        together: true,
+        ..program("mckey".to_owned(), &server, &client, &["return status 0"])
+    }
+}
+
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
@@ -140,6 +156,7 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
             programs.extend(HOST_ONLY.iter().map(own));
             let ranks: &[u32] = if short { &[2] } else { &[2, 4, 8] };
             programs.extend(ranks.iter().map(|ranks| host_mpi(*ranks)));
+            programs.push(mckey());
             for program in &mut programs {
                 for command in [&mut program.server, &mut program.client] {
                     *command = command.replace(NEWER_UCX, "");
@@ -161,13 +178,23 @@ fn copies() -> Program {
         server: format!("{OWN}; {server}"),
         client: format!("{OWN}; {client}"),
         expect: expect.to_vec(),
+        together: false,
     }
 }
 
 impl Program {
-    /// The same for a server at another address than `$A`, such as `$B`.
+    /// The same for a server at another address than `$A`, such as `$H`.
     pub(super) fn at(self, address: &str) -> Self {
-        let turned = |command: &str| format!("A={address}; {command}");
+        self.after(&format!("A={address}"))
+    }
+
+    /// The same for a server at `$B` and a client at `$A`.
+    pub(super) fn reversed(self) -> Self {
+        self.after("C=$A; A=$B; B=$C")
+    }
+
+    fn after(self, words: &str) -> Self {
+        let turned = |command: &str| format!("{words}; {command}");
         Self {
             server: turned(&self.server),
             client: turned(&self.client),
@@ -186,6 +213,7 @@ fn program(name: String, server: &str, client: &str, expect: &[&'static str]) ->
         server: with_device(server),
         client: with_device(client),
         expect: expect.to_vec(),
+        together: false,
     }
 }
 

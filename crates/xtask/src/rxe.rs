@@ -5,8 +5,7 @@
 //! right ICRC, a negative number for a wrong one.
 
 use anyhow::{Context, Result, ensure};
-use vrdma_lab::guest::{Control, Kind};
-use vrdma_lab::pair::{Pair, Side};
+use vrdma_lab::guest::{Guest, Kind};
 
 const WATCH: &str = "t=/sys/kernel/tracing; [ -e $t/kprobe_events ] || mount -t tracefs t $t; cd $t && \
      echo 'r:icrc rxe_icrc_check verdict=$retval:s32' > kprobe_events && \
@@ -17,14 +16,14 @@ const LOOK: &str = "cat /sys/kernel/tracing/events/kprobes/icrc/hist";
 
 /// Packets by rxe's verdict on their ICRC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Verdicts {
-    pub(super) right: u64,
-    pub(super) wrong: u64,
+struct Verdicts {
+    right: u64,
+    wrong: u64,
 }
 
 /// Begins to count in every guest that has rxe.
-pub(super) fn watch(pair: &Pair) -> Result<()> {
-    for guest in guests(pair) {
+pub(crate) fn watch<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
+    for guest in with_rxe(guests) {
         guest
             .check(WATCH)
             .with_context(|| format!("cannot watch rxe in guest {}", guest.name()))?;
@@ -32,10 +31,31 @@ pub(super) fn watch(pair: &Pair) -> Result<()> {
     Ok(())
 }
 
+/// Complains about packets refused so far.
+pub(crate) fn check<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<()> {
+    let wrong = verdicts(guests)?.wrong;
+    ensure!(wrong == 0, "rxe found {wrong} packets with a wrong ICRC");
+    Ok(())
+}
+
+/// What to say of the verdicts at the end of a run; nothing where no rxe took part.
+pub(crate) fn told<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Option<String> {
+    match verdicts(guests) {
+        Ok(Verdicts { right: 0, wrong: 0 }) => None,
+        Ok(Verdicts { right, wrong }) => {
+            let all = right + wrong;
+            Some(format!(
+                "rxe checked the ICRC of {all} packets: {wrong} were wrong"
+            ))
+        }
+        Err(error) => Some(format!("rxe's verdicts are unknown: {error:#}")),
+    }
+}
+
 /// What all of them have counted.
-pub(super) fn verdicts(pair: &Pair) -> Result<Verdicts> {
+fn verdicts<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> Result<Verdicts> {
     let mut sum = Verdicts::default();
-    for guest in guests(pair) {
+    for guest in with_rxe(guests) {
         let seen = read(&guest.check(LOOK)?)?;
         sum.right += seen.right;
         sum.wrong += seen.wrong;
@@ -43,19 +63,9 @@ pub(super) fn verdicts(pair: &Pair) -> Result<Verdicts> {
     Ok(sum)
 }
 
-/// Complains about packets refused so far.
-pub(super) fn check(pair: &Pair) -> Result<()> {
-    let wrong = verdicts(pair)?.wrong;
-    ensure!(wrong == 0, "rxe found {wrong} packets with a wrong ICRC");
-    Ok(())
-}
-
-fn guests(pair: &Pair) -> impl Iterator<Item = &Control> {
-    let guests = [Side::A, Side::B].map(|side| pair.guest(side));
-    let rxe = guests
-        .into_iter()
-        .filter(|guest| guest.config().kind == Kind::Rxe);
-    rxe.map(|guest| &**guest)
+fn with_rxe<'a>(guests: impl IntoIterator<Item = &'a Guest>) -> impl Iterator<Item = &'a Guest> {
+    let guests = guests.into_iter();
+    guests.filter(|guest| guest.config().kind == Kind::Rxe)
 }
 
 fn read(histogram: &str) -> Result<Verdicts> {
