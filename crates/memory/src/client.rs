@@ -104,33 +104,21 @@ impl ClientMemory {
 
     /// Reads into `to`, which is good for writes of `length` bytes.
     fn read(&self, address: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
-        self.transfer(Direction::Read, address, to, length)
+        self.reach(length).read(address, to, length)
     }
 
     /// Writes from `from`, which is good for reads of `length` bytes.
     fn write(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
-        self.transfer(Direction::Write, address, from.cast_mut(), length)
+        self.reach(length).write(address, from, length)
     }
 
-    fn transfer(
-        &self,
-        way: Direction,
-        address: u64,
-        ours: *mut u8,
-        length: usize,
-    ) -> Result<(), Fault> {
-        let mut done = 0;
-        while done < length {
-            let (at, left) = (
-                address.checked_add(done as u64).ok_or(Fault)?,
-                length - done,
-            );
-            let ours = ours.wrapping_add(done);
-            let bulk = self.bulk.as_ref().filter(|_| left >= BULK);
-            let moved = bulk.and_then(|bulk| bulk.transfer(way, at, ours, left));
-            done += moved.map_or_else(|| self.step(way, at, ours, left), Ok)?;
+    /// For one copy of `length` bytes, which is soon over.
+    fn reach(&self, length: usize) -> Reach<'_> {
+        let bulk = self.bulk.as_ref();
+        Reach {
+            memory: self,
+            bulk: bulk.filter(|bulk| length >= BULK && bulk.is_alive()),
         }
-        Ok(())
     }
 
     /// Moves some bytes by the descriptor.
@@ -182,6 +170,60 @@ impl ClientMemory {
         }
         tenant.put_back(moved.buffer);
         count.ok_or(Fault)
+    }
+}
+
+/// A client's memory during one copy. Whether its process is still there was asked at the start and not for
+/// each piece: that costs as much as moving 4 KiB.
+struct Reach<'a> {
+    memory: &'a ClientMemory,
+    /// If process_vm_* may be used.
+    bulk: Option<&'a Bulk>,
+}
+
+impl Reach<'_> {
+    /// Reads into `to`, which is good for writes of `length` bytes.
+    fn read(&self, address: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
+        self.transfer(Direction::Read, address, to, length)
+    }
+
+    /// Writes from `from`, which is good for reads of `length` bytes.
+    fn write(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
+        self.transfer(Direction::Write, address, from.cast_mut(), length)
+    }
+
+    /// Writes from where as many bytes are good for reads; the last `tail` bytes after all others.
+    fn write_tail_last(
+        &self,
+        address: u64,
+        (from, length): (*const u8, usize),
+        tail: usize,
+    ) -> Result<(), Fault> {
+        let head = length.saturating_sub(tail);
+        self.write(address, from, head)?;
+        let behind = address.checked_add(head as u64).ok_or(Fault)?;
+        self.write(behind, from.wrapping_add(head), length - head)
+    }
+
+    fn transfer(
+        &self,
+        way: Direction,
+        address: u64,
+        ours: *mut u8,
+        length: usize,
+    ) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < length {
+            let (at, left) = (
+                address.checked_add(done as u64).ok_or(Fault)?,
+                length - done,
+            );
+            let ours = ours.wrapping_add(done);
+            let bulk = self.bulk.filter(|_| left >= BULK);
+            let moved = bulk.and_then(|bulk| bulk.transfer(way, at, ours, left));
+            done += moved.map_or_else(|| self.memory.step(way, at, ours, left), Ok)?;
+        }
+        Ok(())
     }
 }
 

@@ -37,7 +37,7 @@ impl Bulk {
         ours: *mut u8,
         length: usize,
     ) -> Option<usize> {
-        if self.refused.load(Relaxed) || !self.is_alive() {
+        if self.refused.load(Relaxed) {
             return None;
         }
         let local = libc::iovec {
@@ -64,8 +64,8 @@ impl Bulk {
         usize::try_from(moved).ok().filter(|moved| *moved > 0)
     }
 
-    /// A process descriptor is readable once its process has ended.
-    fn is_alive(&self) -> bool {
+    /// Ask before each copy. A process descriptor is readable once its process has ended.
+    pub(super) fn is_alive(&self) -> bool {
         let mut asked = [PollFd::new(&self.alive, PollFlags::IN)];
         poll(
             &mut asked,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::{BOUNCE, ClientMemory};
+use super::{BOUNCE, ClientMemory, Reach};
 use crate::copy::TAIL;
 use crate::{CopyFault, Fault};
 
@@ -54,13 +54,8 @@ impl ClientRegion {
         from: *const u8,
         length: usize,
     ) -> Result<(), Fault> {
-        let head = length.saturating_sub(TAIL as usize);
-        let at = self.at(offset)?;
-        self.0.memory.write(at, from, head)?;
-        let behind = at.checked_add(head as u64).ok_or(Fault)?;
-        self.0
-            .memory
-            .write(behind, from.wrapping_add(head), length - head)
+        let reach = self.0.memory.reach(length);
+        reach.write_tail_last(self.at(offset)?, (from, length), TAIL as usize)
     }
 
     /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
@@ -78,7 +73,7 @@ impl ClientRegion {
         Ok(old)
     }
 
-    /// Copies from one client to another, or inside one.
+    /// Copies from one client to another, or inside one; the tail last.
     pub(crate) fn copy_from(
         &self,
         to: u64,
@@ -86,20 +81,26 @@ impl ClientRegion {
         from: u64,
         length: u64,
     ) -> Result<(), CopyFault> {
+        let (readable, writable) = (source.reach(length), self.reach(length));
         PIECE.with_borrow_mut(|piece| {
             piece.resize(BOUNCE, 0);
             let mut done = 0;
             while done < length {
                 let count = (BOUNCE as u64).min(length - done) as usize;
-                let bytes = &mut piece[..count];
-                source
-                    .read_raw(from.saturating_add(done), bytes.as_mut_ptr(), count)
+                let read = source.at(from.saturating_add(done));
+                read.and_then(|at| readable.read(at, piece.as_mut_ptr(), count))
                     .map_err(|Fault| CopyFault::Source)?;
-                self.write_raw(to.saturating_add(done), bytes.as_ptr(), count)
-                    .map_err(|Fault| CopyFault::Destination)?;
+                let at = self.at(to.saturating_add(done));
                 done += count as u64;
+                let tail = if done == length { TAIL as usize } else { 0 };
+                at.and_then(|at| writable.write_tail_last(at, (piece.as_ptr(), count), tail))
+                    .map_err(|Fault| CopyFault::Destination)?;
             }
             Ok(())
         })
+    }
+
+    fn reach(&self, length: u64) -> Reach<'_> {
+        self.0.memory.reach(length as usize)
     }
 }
