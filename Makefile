@@ -17,7 +17,7 @@ test: setup check ## every test, guests included
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
 	cargo xtask programs --short --with peer
-	cargo xtask programs --short --with peer-guest --uplink tunnel
+	cargo xtask programs --short --with peer-guest --uplink raw
 	cargo xtask programs --short --with peer-rxe --uplink raw
 	cargo xtask pyverbs
 
