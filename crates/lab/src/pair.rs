@@ -217,7 +217,7 @@ fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Re
                 .flatten()
                 .collect())
         }
-        (Network::Direct | Network::Wire { .. }, _) => Ok(Vec::new()),
+        (Network::Direct | Network::Lent(_) | Network::Wire { .. }, _) => Ok(Vec::new()),
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hardware::HardwareOption;
 use crate::key::CellKey;
 use crate::tool::Tool;
 
@@ -30,6 +29,14 @@ pub enum Transport {
     Rxe,
     /// The kernels' TCP.
     Tcp,
+    /// A whole RDMA adapter of the host's in each guest.
+    Passthrough,
+    /// A virtual function of an RDMA adapter in each guest.
+    Sriov,
+    /// Software RoCE over an Ethernet function of the host's in each guest.
+    RxeSriov,
+    /// The host's own RDMA adapter.
+    Hca,
 }
 
 /// How far apart they are.
@@ -152,6 +159,10 @@ impl fmt::Display for Setting {
             Transport::Vrdma => "vrdma",
             Transport::Rxe => "rxe",
             Transport::Tcp => "TCP",
+            Transport::Passthrough => "an adapter each",
+            Transport::Sriov => "a virtual function each",
+            Transport::RxeSriov => "rxe over an Ethernet function each",
+            Transport::Hca => "the host's adapter",
         };
         let placement = match self.placement {
             Placement::OneHost => "one host",
@@ -242,8 +253,6 @@ pub enum Work {
     Run(Setting, Tool),
     /// From figures of other cells, which have to be there first.
     Derived(Derivation),
-    /// Hardware decides; what it says is the reason.
-    Hardware(HardwareOption),
     /// OpenFOAM with so many ranks.
     Ranks(u32),
     /// Nothing here can measure it.

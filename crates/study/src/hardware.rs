@@ -1,21 +1,29 @@
-//! What this machine's hardware allows of the options that need an adapter or an IOMMU.
+//! What this machine's hardware allows of the transports that need an adapter or an IOMMU, and how guests get it.
+//!
+//! ```text
+//!   offer(transport) --a sentence--> the cell's reason
+//!                    --Offer--> lend: virtual functions, vfio-pci --> guests --dropped--> as it was before
+//! ```
+//!
+//! Nothing is taken that the host's network hangs on, and nothing that shares an IOMMU group with something else.
+//! Whether the two functions reach each other is the installer's: virtual functions of one card do.
 
-use std::path::{Path, PathBuf};
+mod card;
+mod loan;
+mod offer;
+mod tree;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::{env, fs};
 
-/// An option of the slides of 2012 that hardware decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HardwareOption {
-    /// A: a whole RDMA adapter in the guest.
-    Passthrough,
-    /// B: a virtual function of an RDMA adapter.
-    VirtualFunction,
-    /// C: software RoCE over an Ethernet card that is the guest's own.
-    SoftRocePassthrough,
-}
+use anyhow::{Result, anyhow, bail};
 
-/// PCI class 02 is network, 0207 InfiniBand; RDMA adapters of Ethernet are 0200 too.
-const NETWORK_CLASS: &str = "0x02";
+use crate::cell::Transport;
+use card::{Card, cards};
+use loan::LENDER;
+pub use offer::{Lease, Offer};
+pub use tree::{Kernel, PciAddress, Running, Tree};
 
 /// Its solver of the cavity.
 const OPENFOAM: &str = "icoFoam";
@@ -23,50 +31,117 @@ const OPENFOAM: &str = "icoFoam";
 /// Where Linux tells.
 #[derive(Debug, Clone)]
 pub struct Hardware {
-    sys: PathBuf,
+    tree: Tree,
+    is_root: bool,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self::at("/sys")
+        let own = fs::metadata("/proc/self");
+        Self::at(Tree::new("/", Running), own.is_ok_and(|own| own.uid() == 0))
     }
 }
 
 impl Hardware {
-    /// A sysfs elsewhere.
+    /// A machine elsewhere, asked by root or by somebody else.
     #[must_use]
-    pub fn at(sys: impl Into<PathBuf>) -> Self {
-        Self { sys: sys.into() }
+    pub fn at(tree: Tree, is_root: bool) -> Self {
+        Self { tree, is_root }
     }
 
-    /// Why the option cannot be measured here, as one sentence.
+    /// Why the transport cannot be measured here, as one sentence; `None` when it can.
     #[must_use]
-    pub fn obstacle(&self, option: HardwareOption) -> String {
-        let cards = self.network_cards();
-        if cards.is_empty() {
-            return "this machine has no network card on PCI that a guest could be given"
-                .to_owned();
+    pub fn obstacle(&self, transport: Transport) -> Option<String> {
+        match transport {
+            Transport::Vrdma | Transport::Rxe | Transport::Tcp => None,
+            Transport::Hca => self.rdma_device().err(),
+            Transport::Passthrough | Transport::Sriov | Transport::RxeSriov => {
+                self.offer(transport).err()
+            }
         }
-        let names = cards.join(", ");
-        if names_in(&self.sys.join("kernel/iommu_groups")).is_empty() {
-            return format!(
-                "this machine has no IOMMU switched on, without which {names} cannot be given to a guest (intel_iommu=on or amd_iommu=on)"
+    }
+
+    /// The host's own RDMA adapter of hardware: rxe and its like belong to no PCI function.
+    fn rdma_device(&self) -> Result<String, String> {
+        let folder = self.tree.path("sys/class/infiniband");
+        let names = self.tree.names(&folder);
+        let found = names
+            .into_iter()
+            .find(|name| self.tree.link(&folder.join(name).join("device")).is_some());
+        found.ok_or_else(|| "this machine has no RDMA adapter".to_owned())
+    }
+
+    /// What could be lent to two guests, or why nothing.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn offer(&self, transport: Transport) -> Result<Offer, String> {
+        let tree = &self.tree;
+        let all = cards(tree);
+        if all.is_empty() {
+            return Err(
+                "this machine has no network card on PCI that a guest could be given".to_owned(),
             );
         }
-        let rdma = names_in(&self.sys.join("class/infiniband"));
-        match option {
-            HardwareOption::SoftRocePassthrough => not_automated(&names),
-            _ if rdma.is_empty() => {
-                format!("no network card of this machine ({names}) is an RDMA adapter")
-            }
-            HardwareOption::Passthrough => not_automated(&rdma.join(", ")),
-            HardwareOption::VirtualFunction => match self.with_functions(&cards) {
-                Some(card) => not_automated(&card),
-                None => format!(
-                    "no network card of this machine ({names}) offers virtual functions (SR-IOV)"
-                ),
-            },
+        let names = listed(&all);
+        if tree.names(&tree.path("sys/kernel/iommu_groups")).is_empty() {
+            return Err(format!(
+                "this machine has no IOMMU switched on, without which {names} cannot be given to a guest (intel_iommu=on or amd_iommu=on)"
+            ));
         }
+        let rdma: Vec<Card> = all.iter().filter(|card| card.is_rdma).cloned().collect();
+        let needs_rdma = transport != Transport::RxeSriov;
+        if needs_rdma && rdma.is_empty() {
+            return Err(format!(
+                "no network card of this machine ({names}) is an RDMA adapter"
+            ));
+        }
+        let offer = match transport {
+            Transport::Passthrough => Offer::whole(tree, &rdma)?,
+            Transport::Sriov => Offer::functions(tree, &rdma)?,
+            _ => Offer::functions(tree, &all).or_else(|functions| {
+                Offer::whole(tree, &all).map_err(|whole| format!("{functions}; {whole}"))
+            })?,
+        };
+        self.allowed(offer)
+    }
+
+    fn allowed(&self, offer: Offer) -> Result<Offer, String> {
+        if !self.is_root {
+            return Err("only root may give a network card to a guest".to_owned());
+        }
+        let driver = self.tree.path("sys/bus/pci/drivers").join(LENDER);
+        if !driver.is_dir() {
+            return Err(format!(
+                "the driver {LENDER} is not loaded (modprobe {LENDER})"
+            ));
+        }
+        Ok(offer)
+    }
+
+    /// Gives two guests what the offer names; the host has it back when the lease is dropped.
+    ///
+    /// # Errors
+    /// When there is nothing, or the kernel refuses.
+    pub fn lend(&self, transport: Transport) -> Result<Lease> {
+        let offer = self.offer(transport).map_err(|reason| anyhow!(reason))?;
+        offer.take(&self.tree)
+    }
+
+    /// Checks that guests whose modules lie in a folder have a driver for a function.
+    ///
+    /// # Errors
+    /// When they have none.
+    pub fn guests_drive(&self, address: &PciAddress, modules: &Path) -> Result<()> {
+        let alias = self.tree.read(&self.tree.function(address, "modalias"));
+        let list = self.tree.read(&modules.join("modules.alias"));
+        let mut patterns = list
+            .lines()
+            .filter_map(|line| line.strip_prefix("alias ")?.split_whitespace().next());
+        if patterns.any(|pattern| matches(pattern, &alias)) {
+            return Ok(());
+        }
+        bail!("the guests' kernel has no driver for {address} ({alias})")
     }
 
     /// Why OpenFOAM with so many ranks cannot run here, as one sentence.
@@ -84,85 +159,30 @@ impl Hardware {
         }
         "OpenFOAM is missing: install the package openfoam".to_owned()
     }
+}
 
-    fn network_cards(&self) -> Vec<String> {
-        let devices = self.sys.join("bus/pci/devices");
-        let is_card =
-            |name: &String| read(&devices.join(name).join("class")).starts_with(NETWORK_CLASS);
-        names_in(&devices).into_iter().filter(is_card).collect()
-    }
+fn listed(cards: &[Card]) -> String {
+    let names: Vec<String> = cards.iter().map(|card| card.address.to_string()).collect();
+    names.join(", ")
+}
 
-    fn with_functions(&self, cards: &[String]) -> Option<String> {
-        let total = |card: &String| {
-            read(
-                &self
-                    .sys
-                    .join("bus/pci/devices")
-                    .join(card)
-                    .join("sriov_totalvfs"),
-            )
+/// A module's pattern, whose stars stand for anything.
+fn matches(pattern: &str, alias: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = alias.strip_prefix(first) else {
+        return false;
+    };
+    let mut last = None;
+    for part in parts {
+        let Some(at) = rest.find(part) else {
+            return false;
         };
-        let found = cards
-            .iter()
-            .find(|card| total(card).parse::<u32>().is_ok_and(|total| total > 0));
-        found.cloned()
+        rest = &rest[at + part.len()..];
+        last = Some(part);
     }
-}
-
-fn not_automated(device: &str) -> String {
-    format!("{device} would do, but binding it to a guest is not automated yet")
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path)
-        .unwrap_or_default()
-        .trim()
-        .to_owned()
+    rest.is_empty() || last == Some("")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_machine_that_is_too_small_says_how_small_it_is() {
-        let hardware = Hardware::at("/nonexistent");
-        let sentence = hardware.too_small(40, 2);
-        assert_eq!(sentence, "40 ranks need 40 cores, and this machine has 2");
-        assert!(hardware.too_small(2, 2).contains("OpenFOAM"));
-    }
-
-    fn file(root: &Path, path: &str, contents: &str) {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, contents).unwrap();
-    }
-
-    #[test]
-    fn each_obstacle_is_named_in_its_turn() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path();
-        let says = |option| Hardware::at(root).obstacle(option);
-        assert!(says(HardwareOption::Passthrough).contains("no network card"));
-        file(root, "bus/pci/devices/0000:01:00.0/class", "0x020000\n");
-        file(root, "bus/pci/devices/0000:00:00.0/class", "0x060000\n");
-        assert!(says(HardwareOption::Passthrough).contains("no IOMMU"));
-        file(root, "kernel/iommu_groups/3/type", "DMA");
-        assert!(says(HardwareOption::Passthrough).contains("RDMA adapter"));
-        assert!(says(HardwareOption::SoftRocePassthrough).contains("0000:01:00.0 would do"));
-        file(root, "class/infiniband/mlx5_0/node_type", "1: CA");
-        assert!(says(HardwareOption::Passthrough).contains("mlx5_0 would do"));
-        assert!(says(HardwareOption::VirtualFunction).contains("SR-IOV"));
-        file(root, "bus/pci/devices/0000:01:00.0/sriov_totalvfs", "8");
-        assert!(says(HardwareOption::VirtualFunction).contains("0000:01:00.0 would do"));
-    }
-}
+mod tests;

@@ -18,6 +18,8 @@
 //! | s1 | `mpi-send` (s) | `{host,vm,container}-{rdma,tcp}-{one,four}`, `{vms,containers}-{rdma,tcp}-four` | `1GB`; of four `1GB.1` to `1GB.4` |
 //! | s1 | `cp` (s) | as `mpi-send` | `1GB` |
 //! | s1 | `qperf-rc_bw qperf-rc_rdma_read_bw qperf-rc_rdma_write_bw qperf-rc_bi_bw` (GB/s), `qperf-rc_lat qperf-rc_rdma_read_lat qperf-rc_rdma_write_lat` (us), `qperf-tcp_lat` (us) `qperf-tcp_bw` (GB/s) | `host container vm` | `-` |
+//! | s1 | `netpipe-bw` (MB/s) | `{host,vm}-{rdma,tcp}-one` | 1 to 4194304 |
+//! | s2 | `netpipe-lat` (us) | `native virtual` | 1 to 4194304 |
 //! | s2 | `verbs-send-lat verbs-write-lat` 2 B, `verbs-lat-polling verbs-lat-blocking mpi-lat-polling mpi-lat-blocking get-lat ip-lat` 1 B (us), `message-rate` (M/s) | `native virtual` | bytes; `-` for the rate |
 //! | s2 | `mpi-lat mpi-bw mpi-rate mpi-multi mpi-bcast mpi-allreduce mpi-alltoall mpi-allgather mpi-barrier` | `native`, `vm-core vm-socket vm-node`, with `-28` for as many ranks | bytes, or ranks and bytes `4x8` |
 //! | s2 | `bfs` (s) | `vms-1 vms-2 vms-4 vms-8`, `native` | `-` |
@@ -25,7 +27,7 @@
 //! | s3 | `cavity-small` (s), a mesh that fits small machines | `pvrdma tcp rxe`, `native-rdma native-tcp` | `np2` |
 //! | s3 | `device` (properties that agree) | `pvrdma` | `-` |
 //! | s3 | `send-bw` (MB/s) | `pvrdma` | `65536` |
-//! | s4 | `write-lat` (us) | `native A B C D E F` | 2 |
+//! | s4 | `write-lat` (us) | `native A B C D E F`; `native-hca`, the host's own adapter | 2 |
 //! | s4 | `precopy` (pages/s) `destination-cpu source-cpu` (percent) | `tcp rdma` | `-` |
 
 use std::fmt;

@@ -147,7 +147,6 @@ fn how(cell: &Cell) -> String {
     match &cell.work {
         Work::Run(setting, tool) => format!("{setting}: {}", tool.commands(Scale::Full).client),
         Work::Derived(_) => "computed from other cells".to_owned(),
-        Work::Hardware(_) => "as the hardware allows".to_owned(),
         Work::Ranks(ranks) => format!("OpenFOAM with {ranks} ranks"),
         Work::Never(reason) => format!("not run: {reason}"),
     }

@@ -95,7 +95,7 @@ pub fn sources(cell: &Cell) -> Vec<CellKey> {
         Work::Derived(Derivation::Overhead(measure)) => {
             vec![of(measure, "virtual"), of(measure, "native")]
         }
-        Work::Run(..) | Work::Hardware(_) | Work::Ranks(_) | Work::Never(_) => Vec::new(),
+        Work::Run(..) | Work::Ranks(_) | Work::Never(_) => Vec::new(),
     }
 }
 

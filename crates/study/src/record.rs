@@ -9,13 +9,13 @@
 //!
 //! Files are written beside their place and renamed, so that none is ever half there.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+mod files;
+mod folder;
 
-use anyhow::{Context, Result, bail, ensure};
-use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{Setting, Unit};
@@ -24,6 +24,9 @@ use crate::machine::Machine;
 use crate::plan::Scale;
 use crate::samples::Samples;
 use crate::tool::{Commands, Figure};
+use files::read;
+pub(crate) use files::write_bytes;
+pub use folder::Folder;
 
 /// Of all files here; others are refused by their number.
 const FORMAT: u32 = 1;
@@ -179,136 +182,6 @@ impl Results {
     }
 }
 
-/// The folder of a run.
-#[derive(Debug, Clone)]
-pub struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    /// The folder, which need not exist yet.
-    #[must_use]
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
-    }
-
-    /// The file of everything.
-    #[must_use]
-    pub fn results(&self) -> PathBuf {
-        self.path.join("results.json")
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether a run has begun here.
-    #[must_use]
-    pub fn begun(&self) -> bool {
-        self.header().is_file()
-    }
-
-    fn header(&self) -> PathBuf {
-        self.path.join("run.json")
-    }
-
-    /// Begins a run here, or goes on with one that has begun.
-    ///
-    /// # Errors
-    /// When what is here was measured elsewhere or otherwise.
-    pub fn open(&self, header: Header) -> Result<Header> {
-        let path = self.header();
-        let Some(found) = read::<Header>(&path)? else {
-            write(&path, &header)?;
-            return Ok(header);
-        };
-        check_format(&path, &found)?;
-        let place = self.path.display();
-        if let Some(difference) = found.machine.difference(&header.machine) {
-            bail!(
-                "{place} holds results of another machine ({difference}); name another folder with --out"
-            );
-        }
-        ensure!(
-            found.scale == header.scale && found.repetitions == header.repetitions,
-            "{place} holds a run of other length or repetitions; go on with the same options, or name another folder with --out"
-        );
-        Ok(found)
-    }
-
-    /// A cell that has been begun. A damaged file is put aside, told, and measured again.
-    ///
-    /// # Errors
-    /// When the folder cannot be used.
-    pub fn cell(&self, key: &CellKey) -> Result<Option<CellRecord>> {
-        let path = self.cell_path(key);
-        match read(&path) {
-            Ok(record) => Ok(record),
-            Err(error) => {
-                let aside = path.with_extension("damaged");
-                fs::rename(&path, &aside)
-                    .with_context(|| format!("cannot put {} aside", path.display()))?;
-                eprintln!(
-                    "{error:#}; it is now {}, and the cell is measured again",
-                    aside.display()
-                );
-                Ok(None)
-            }
-        }
-    }
-
-    /// Keeps a cell.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn keep(&self, record: &CellRecord) -> Result<()> {
-        write(&self.cell_path(&record.key), record)
-    }
-
-    /// Keeps what a tool printed.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn keep_raw(&self, key: &CellKey, turn: usize, text: &str) -> Result<()> {
-        let path = self
-            .path
-            .join("raw")
-            .join(format!("{}.{turn}.txt", file_name(key)));
-        write_bytes(&path, text.as_bytes())
-    }
-
-    /// Puts everything into one file, cells in the order of `order`.
-    ///
-    /// # Errors
-    /// When a file is missing, damaged or cannot be written.
-    pub fn gather(&self, order: &[CellKey]) -> Result<Results> {
-        let path = self.header();
-        let missing = || format!("{} holds no run", self.path.display());
-        let header: Header = read(&path)?.with_context(missing)?;
-        check_format(&path, &header)?;
-        let read_cell = |key: &CellKey| read::<CellRecord>(&self.cell_path(key)).transpose();
-        let cells = order
-            .iter()
-            .filter_map(read_cell)
-            .collect::<Result<Vec<_>>>()?;
-        let results = Results { header, cells };
-        write(&self.results(), &results)?;
-        Ok(results)
-    }
-
-    fn cell_path(&self, key: &CellKey) -> PathBuf {
-        self.path
-            .join("cells")
-            .join(format!("{}.json", file_name(key)))
-    }
-}
-
-fn file_name(key: &CellKey) -> String {
-    key.to_string().replace('/', "+")
-}
-
 fn check_format(path: &Path, header: &Header) -> Result<()> {
     ensure!(
         header.format == FORMAT,
@@ -317,31 +190,4 @@ fn check_format(path: &Path, header: &Header) -> Result<()> {
         header.format
     );
     Ok(())
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let text = match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let value = serde_json::from_slice(&text);
-    value
-        .map(Some)
-        .with_context(|| format!("{} is damaged or no file of a study", path.display()))
-}
-
-fn write(path: &Path, value: &impl Serialize) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(value)?;
-    text.push(b'\n');
-    write_bytes(path, &text)
-}
-
-/// Written whole or not at all.
-pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
-    let partial = path.with_extension("partial");
-    let folder = path.parent().context("a file has a folder")?;
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&partial, bytes))
-        .and_then(|()| fs::rename(&partial, path))
-        .with_context(|| format!("cannot write {}", path.display()))
 }

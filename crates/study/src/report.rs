@@ -1,17 +1,20 @@
 //! One page: published numbers, ours, and the ratios that carry over.
 //!
 //! ```text
-//!   Results + published::all() --model--> Page --html--> report.html (one file, no network)
+//!   Results + published::all() --side, rows, drawings--> model::Page --html--> report.html (one file, no network)
 //!                                          |----markdown--> report.md
 //!                                          `----plot--> SVG inside the page
 //! ```
 
+mod drawings;
 mod html;
 mod markdown;
 mod model;
 mod number;
 mod plot;
 mod quote;
+mod rows;
+mod side;
 
 use std::path::{Path, PathBuf};
 

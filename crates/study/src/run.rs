@@ -136,11 +136,13 @@ impl Runner<'_> {
             Work::Run(setting, _) if room::lack(*setting, &self.room).is_some() => {
                 record.reason = room::lack(*setting, &self.room);
             }
+            Work::Run(setting, _) if self.hardware.obstacle(setting.transport).is_some() => {
+                record.reason = self.hardware.obstacle(setting.transport);
+            }
             Work::Run(setting, tool) => {
                 record.setting = Some(*setting);
                 record.commands = Some(tool.commands(self.header.scale));
             }
-            Work::Hardware(option) => record.reason = Some(self.hardware.obstacle(*option)),
             Work::Ranks(ranks) => {
                 record.reason = Some(self.hardware.too_small(*ranks, machine::cores()));
             }
@@ -265,7 +267,7 @@ impl Runner<'_> {
 fn setting(cell: &Cell) -> Option<Setting> {
     match &cell.work {
         Work::Run(setting, _) => Some(*setting),
-        Work::Derived(_) | Work::Hardware(_) | Work::Ranks(_) | Work::Never(_) => None,
+        Work::Derived(_) | Work::Ranks(_) | Work::Never(_) => None,
     }
 }
 

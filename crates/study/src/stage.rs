@@ -4,6 +4,8 @@
 //!   Processes, one host:   host-a (namespace) --process socket--> vrdmad <-- host-b     veth for the programs' TCP
 //!   Processes, two hosts:  host-a, vrdmad === veth, raw uplinks === vrdmad, host-b
 //!   Guests, one host:      guest a --> vrdmad <-- guest b         rxe over its Ethernet switch
+//!   Lent:                  guest a, a function of the host's <--card or cable--> another one, guest b
+//!   Host:                  two programs on the host as it is
 //!   Guests, two hosts:     guest a, vrdmad === veth === vrdmad, guest b; rxe guests have TAPs on the wire
 //!   Cluster:               tenants of one or more guests each, all of one vrdmad
 //! ```
@@ -13,6 +15,7 @@
 
 mod cluster;
 mod guests;
+mod host;
 mod openfoam;
 mod processes;
 mod together;
@@ -35,6 +38,7 @@ use crate::tool::Commands;
 use crate::tool::Tool;
 use cluster::Clustered;
 use guests::Guests;
+use host::Host;
 use processes::Processes;
 
 /// The programs of ours that stages start.
@@ -50,6 +54,8 @@ pub struct Programs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needed {
     Processes(Placement),
+    Host,
+    Lent(Transport),
     Guests {
         rxe: bool,
         placement: Placement,
@@ -267,6 +273,13 @@ fn said(tool: &Tool, command: &str, client: &Output, more: &str) -> Result<Strin
 
 fn needed(setting: Setting) -> Needed {
     let placement = setting.placement;
+    match setting.transport {
+        Transport::Hca => return Needed::Host,
+        lent @ (Transport::Passthrough | Transport::Sriov | Transport::RxeSriov) => {
+            return Needed::Lent(lent);
+        }
+        Transport::Vrdma | Transport::Rxe | Transport::Tcp => {}
+    }
     match setting.endpoint {
         Endpoint::Process | Endpoint::Container => Needed::Processes(placement),
         Endpoint::Vm if (setting.tenants, setting.nodes, setting.processors) == (1, 2, 1) => {
@@ -291,6 +304,8 @@ impl Needed {
         };
         match self {
             Self::Processes(placement) => format!("start processes' adapters {}", hosts(placement)),
+            Self::Host => "use the host's adapter".to_owned(),
+            Self::Lent(_) => "boot two guests with network cards of this host".to_owned(),
             Self::Guests { rxe, placement } => {
                 let kind = if rxe { "rxe" } else { "vrdma" };
                 format!("boot two {kind} guests {}", hosts(placement))
@@ -309,6 +324,8 @@ impl Needed {
 fn start(needed: Needed, programs: &Programs) -> Result<Box<dyn Stage>> {
     Ok(match needed {
         Needed::Processes(placement) => Box::new(Processes::start(placement, programs)?),
+        Needed::Host => Box::new(Host::start()?),
+        Needed::Lent(transport) => Box::new(Guests::lent(transport)?),
         Needed::Guests { rxe, placement } => {
             let kind = if rxe { Kind::Rxe } else { Kind::Vrdma };
             Box::new(Guests::start(kind, placement, programs)?)

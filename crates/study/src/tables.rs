@@ -43,7 +43,7 @@ pub fn order() -> Vec<CellKey> {
 pub fn baseline(study: Study, measure: &str) -> &'static str {
     match (study, measure) {
         (Study::S0 | Study::S2 | Study::S4, _) => "native",
-        (Study::S1, "mpi-send" | "cp") => "host-rdma-one",
+        (Study::S1, "mpi-send" | "cp" | "netpipe-bw") => "host-rdma-one",
         (Study::S1, _) => "host",
         (Study::S3, _) => "pvrdma",
     }

@@ -7,6 +7,7 @@
 //! Every tool is somebody else's except the MPI programs and `vrdma-cp` of `programs/`.
 
 pub(crate) mod cavity;
+mod netpipe;
 mod perftest;
 mod plain;
 mod properties;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::Unit;
 use crate::plan::Scale;
 use crate::programs::Own;
+pub use netpipe::NetPipe;
 pub use perftest::{Column, Perftest};
 pub use plain::{Plain, Reads};
 pub use qperf::Qperf;

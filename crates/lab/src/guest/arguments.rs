@@ -102,7 +102,11 @@ fn sockets(arguments: &mut Arguments, config: &GuestConfig) {
 }
 
 fn adapter(arguments: &mut Arguments, config: &GuestConfig) {
-    arguments.option("-netdev", network(&config.ethernet));
+    let Some(network) = network(&config.ethernet) else {
+        arguments.option("-device", card(&config.ethernet));
+        return;
+    };
+    arguments.option("-netdev", network);
     arguments.option(
         "-device",
         format!(
@@ -124,11 +128,14 @@ fn card(ethernet: &Ethernet) -> String {
         Ethernet::Tap { offloads: true, .. } => "virtio-net-pci".to_owned(),
         Ethernet::Tap { .. } => format!("virtio-net-pci,{}", OFFLOADS.join("=off,") + "=off"),
         Ethernet::Switch(_) | Ethernet::Peer { .. } => "vmxnet3".to_owned(),
+        Ethernet::Lent(address) => format!("vfio-pci,host={address},addr=5.0"),
     }
 }
 
-fn network(ethernet: &Ethernet) -> String {
-    match ethernet {
+/// What QEMU's card is plugged into; `None` without a card of QEMU's.
+fn network(ethernet: &Ethernet) -> Option<String> {
+    Some(match ethernet {
+        Ethernet::Lent(_) => return None,
         Ethernet::Switch(path) => {
             format!(
                 "stream,id=network,server=off,addr.type=unix,addr.path={}",
@@ -143,7 +150,7 @@ fn network(ethernet: &Ethernet) -> String {
         Ethernet::Tap { interface, .. } => {
             format!("tap,id=network,ifname={interface},script=no,downscript=no")
         }
-    }
+    })
 }
 
 /// QEMU splits most option values at commas; a doubled one is a comma.

@@ -23,6 +23,8 @@ pub enum Kind {
     Rxe,
     /// Not at all.
     Tcp,
+    /// Hardware's, by a function of the host's that is lent to the guest.
+    Hca,
 }
 
 impl fmt::Display for Kind {
@@ -31,6 +33,7 @@ impl fmt::Display for Kind {
             Self::Vrdma => "vrdma",
             Self::Rxe => "rxe",
             Self::Tcp => "tcp",
+            Self::Hca => "hca",
         })
     }
 }
@@ -39,10 +42,10 @@ impl FromStr for Kind {
     type Err = anyhow::Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let kinds = [Self::Vrdma, Self::Rxe, Self::Tcp];
+        let kinds = [Self::Vrdma, Self::Rxe, Self::Tcp, Self::Hca];
         match kinds.into_iter().find(|kind| kind.to_string() == name) {
             Some(kind) => Ok(kind),
-            None => bail!("no such kind of guest: {name}; it may be vrdma, rxe or tcp"),
+            None => bail!("no such kind of guest: {name}; it may be vrdma, rxe, tcp or hca"),
         }
     }
 }
@@ -67,6 +70,8 @@ pub enum Ethernet {
         /// the other end, which only another kernel takes.
         offloads: bool,
     },
+    /// It is no card of QEMU's but a function of the host's, bound to vfio-pci: its PCI address.
+    Lent(String),
 }
 
 /// A guest to start.
@@ -114,11 +119,17 @@ impl GuestConfig {
         let network = match &self.ethernet {
             Ethernet::Switch(path) => vec![path],
             Ethernet::Peer { own, other } => vec![own, other],
-            Ethernet::Tap { .. } => Vec::new(),
+            Ethernet::Tap { .. } | Ethernet::Lent(_) => Vec::new(),
         };
         for path in ours.iter().chain(network).chain(&self.vfio_user) {
             check_socket_path(path)?;
         }
+        let is_lent = matches!(self.ethernet, Ethernet::Lent(_));
+        ensure!(
+            !is_lent || self.vfio_user.is_none(),
+            "guest {}: a card of the host's takes the place of the PVRDMA adapter",
+            self.name
+        );
         ensure!(
             (self.kind == Kind::Vrdma) == self.vfio_user.is_some(),
             "guest {}: a vfio-user socket goes with kind vrdma and with no other",

@@ -66,6 +66,9 @@ pub enum Network {
     Daemon(PathBuf),
     /// Each other's network card; not for [`Kind::Vrdma`].
     Direct,
+    /// Functions of the host's, bound to vfio-pci, which reach each other: the PCI address of each guest's. Not for
+    /// [`Kind::Vrdma`].
+    Lent([String; 2]),
     /// A wire between two hosts. Guests of [`Kind::Vrdma`] have a daemon of
     /// their own on their host, others a TAP on the wire.
     Wire {
@@ -115,7 +118,7 @@ impl PairConfig {
     pub fn wire(&self) -> Option<&WireConfig> {
         match &self.network {
             Network::Wire { wire, .. } => Some(wire),
-            Network::Daemon(_) | Network::Direct => None,
+            Network::Daemon(_) | Network::Direct | Network::Lent(_) => None,
         }
     }
 
@@ -128,7 +131,7 @@ impl PairConfig {
     pub(super) fn daemon_dir(&self, side: Side, run_dir: &Path) -> PathBuf {
         match self.network {
             Network::Wire { .. } => run_dir.join(side.name()),
-            Network::Daemon(_) | Network::Direct => run_dir.to_owned(),
+            Network::Daemon(_) | Network::Direct | Network::Lent(_) => run_dir.to_owned(),
         }
     }
 
@@ -136,6 +139,7 @@ impl PairConfig {
         let socket = || ethernet_socket(&self.daemon_dir(side, run_dir), side.name());
         match (&self.network, side) {
             (Network::Daemon(_), _) => Ethernet::Switch(socket()),
+            (Network::Lent(addresses), side) => Ethernet::Lent(addresses[side.index()].clone()),
             (Network::Direct, Side::A) => peer(run_dir, "a", "b"),
             (Network::Direct, Side::B) => peer(run_dir, "b", "a"),
             (Network::Wire { .. }, _) if self.has_tap(side) => Ethernet::Tap {

@@ -22,13 +22,39 @@ const COLOURS: [RGBColor; 5] = [
 /// Name, whether it is ours, points.
 pub(super) type Series = (String, bool, Vec<(f64, f64)>);
 
-/// Figures over sizes, both axes logarithmic.
+/// Figures over sizes or ranks, both axes logarithmic.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) title: String,
+    pub(super) across: Across,
     pub(super) unit: &'static str,
     /// Ours and published of a configuration follow each other.
     pub(super) series: Vec<Series>,
+}
+
+/// What stands below the lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Across {
+    /// Bytes of a message.
+    Sizes,
+    /// Ranks, each with as much to do.
+    Ranks,
+}
+
+impl Across {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Sizes => "message size",
+            Self::Ranks => "ranks, each with as much to do",
+        }
+    }
+
+    fn label(self, value: f64) -> String {
+        match self {
+            Self::Sizes => size(&format!("{value:.0}")),
+            Self::Ranks => format!("{value:.0}"),
+        }
+    }
 }
 
 /// Published and our ratio of each entry.
@@ -90,9 +116,9 @@ fn draw_lines(
         .bold_line_style(RGBColor(225, 229, 235))
         .x_labels(12)
         .y_labels(8)
-        .x_desc("message size")
+        .x_desc(lines.across.title())
         .y_desc(lines.unit)
-        .x_label_formatter(&|bytes| size(&format!("{bytes:.0}")))
+        .x_label_formatter(&|value| lines.across.label(*value))
         .y_label_formatter(&|value| three_digits(*value))
         .label_style((FONT, 13))
         .draw()

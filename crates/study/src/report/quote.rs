@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::model::NOTHING;
+use super::model::{NOTHING, noise};
 use super::number::three_digits;
 use crate::key::Key;
+use crate::plan::Scale;
 use crate::published::{self, Publication};
 use crate::record::Results;
 use crate::tables;
@@ -88,8 +89,33 @@ pub fn quote(results: &Results, publications: &[Publication]) -> String {
             key.cell.study
         ));
     }
-    text.push_str(&format!("\n{}.\n", results.header.machine));
+    text.push_str(&format!(
+        "\n{}. {}",
+        results.header.machine,
+        extent(results)
+    ));
+    if let Some(noise) = noise(results) {
+        text.push_str(&format!(
+            " {noise} Such figures show that things work, and little about speed."
+        ));
+    }
+    text.push('\n');
     text
+}
+
+/// How much of everything the run has.
+fn extent(results: &Results) -> String {
+    let all = results.cells.len();
+    let measured = results.cells.iter().filter(|cell| !cell.figures.is_empty());
+    let length = match results.header.scale {
+        Scale::Full => "A full run",
+        Scale::Short => "A short run",
+    };
+    format!(
+        "{length} of {} repetitions: {} of {all} cells have figures, the others a reason.",
+        results.header.repetitions,
+        measured.count()
+    )
 }
 
 /// Ratio of the medians, and the least and the most that the repetitions allow.
@@ -158,7 +184,7 @@ mod tests {
         let results = Results {
             header: crate::record::Header::new(
                 crate::machine::Machine::default(),
-                crate::plan::Scale::Short,
+                Scale::Short,
                 1,
                 0,
             ),

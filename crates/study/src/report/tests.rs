@@ -124,3 +124,35 @@ fn a_report_of_nothing_says_what_to_do() {
         "{sentence}"
     );
 }
+
+#[test]
+fn weak_scaling_is_drawn_over_the_ranks() {
+    let page = page();
+    let drawn = &page.studies[3].lines;
+    let cavity = drawn
+        .iter()
+        .find(|lines| lines.title == "s3 cavity")
+        .unwrap();
+    let line = |name: &str| {
+        let found = cavity.series.iter().find(|(title, ..)| title == name);
+        found
+            .unwrap()
+            .2
+            .iter()
+            .map(|point| point.0)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line("tcp, published"), [40.0, 80.0, 160.0]);
+    let others = &page.studies[4].lines;
+    assert!(
+        others.iter().all(|lines| lines.title != "s4 write-lat"),
+        "it has no ranks"
+    );
+}
+
+#[test]
+fn a_noisy_run_says_so_where_it_is_quoted() {
+    let text = quote(&results(), &published::all().unwrap());
+    assert!(text.contains("2 of 3 "), "{text}");
+    assert!(text.contains("noisy: before 3 of 3 turns"), "{text}");
+}

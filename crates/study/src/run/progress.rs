@@ -79,6 +79,6 @@ impl Progress {
 fn weight(cell: &Cell) -> u64 {
     match &cell.work {
         Work::Run(_, tool) => tool.seconds(),
-        Work::Derived(_) | Work::Hardware(_) | Work::Ranks(_) | Work::Never(_) => 0,
+        Work::Derived(_) | Work::Ranks(_) | Work::Never(_) => 0,
     }
 }

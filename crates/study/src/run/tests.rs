@@ -7,6 +7,7 @@ use anyhow::bail;
 use tempfile::TempDir;
 
 use super::*;
+use crate::hardware::{Running, Tree};
 use crate::machine::Machine;
 use crate::plan::{Scale, chosen};
 
@@ -68,7 +69,7 @@ impl Scene {
         let runner = Runner {
             folder: &folder,
             header: &header,
-            hardware: Hardware::at(self.place.path()),
+            hardware: Hardware::at(Tree::new(self.place.path(), Running), false),
             room: Room {
                 cores: 2,
                 available_mib: 8192,

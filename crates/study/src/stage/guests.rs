@@ -2,16 +2,19 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::guest::{Guest, Kind};
+use vrdma_lab::image::Image;
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::place::Place;
 use vrdma_lab::wire::WireConfig;
 
 use super::{Programs, Stage, openfoam};
-use crate::cell::{Endpoint, Placement, Setting};
+use crate::cell::{Endpoint, Placement, Setting, Transport};
+use crate::hardware::{Hardware, Lease};
 use crate::programs::Own;
 
 /// Eight MPI ranks with UCX are more than the usual 512 hold.
@@ -27,6 +30,8 @@ pub(super) struct Guests {
     pair: Pair,
     /// Programs of ours that both have.
     ready: RefCell<Vec<Own>>,
+    /// Ends after the guests.
+    _lease: Option<Lease>,
 }
 
 impl Guests {
@@ -47,8 +52,43 @@ impl Guests {
         Ok(Self {
             pair: Pair::start(&config)?,
             ready: RefCell::default(),
+            _lease: None,
         })
     }
+
+    /// With functions of the host's, which has them back afterwards.
+    pub(super) fn lent(transport: Transport) -> Result<Self> {
+        let hardware = Hardware::default();
+        let image = Image::ensure()?;
+        let lease = hardware.lend(transport)?;
+        for address in lease.addresses() {
+            hardware.guests_drive(address, &modules(&image)?)?;
+        }
+        let kind = match transport {
+            Transport::RxeSriov => Kind::Rxe,
+            _ => Kind::Hca,
+        };
+        let addresses = lease.addresses().map(ToString::to_string);
+        let config = PairConfig {
+            kinds: [kind; 2],
+            ..PairConfig::new(Network::Lent(addresses))
+        };
+        Ok(Self {
+            pair: Pair::start(&config)?,
+            ready: RefCell::default(),
+            _lease: Some(lease),
+        })
+    }
+}
+
+/// Of the guests' one kernel.
+fn modules(image: &Image) -> Result<PathBuf> {
+    let kernels = fs::read_dir(image.root("lib/modules"))?;
+    let kernel = kernels
+        .flatten()
+        .next()
+        .context("the guests' image has no modules")?;
+    Ok(kernel.path())
 }
 
 impl Stage for Guests {

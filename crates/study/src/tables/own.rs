@@ -13,7 +13,7 @@ use crate::cell::{Endpoint, Setting, Transport, Work};
 use crate::plan::Scale;
 use crate::programs::Own;
 use crate::tool::cavity::words;
-use crate::tool::{Plain, Reads, Tool};
+use crate::tool::{NetPipe, Plain, Reads, Tool};
 
 /// UCX, and nothing of Open MPI's own that would be faster, such as shared memory for one-sided messages.
 const UCX: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib -x UCX_NET_DEVICES=$DEV:1 \
@@ -38,7 +38,7 @@ const ON_GUESTS: &str = "--map-by slot --bind-to none";
 /// A test of `vrdma-mpi` with `half` ranks on each of two sides; its words in a full run and in a short one.
 pub(super) fn mpi(setting: Setting, half: u32, test: [&str; 2], seconds: u64) -> Work {
     let ucx = carrier(setting.transport, VERBS);
-    let client = test.map(|test| launch(setting, half, &ucx, test));
+    let client = test.map(|test| launch(setting, half, &ucx, &of_ours(test)));
     program(setting, client, seconds)
 }
 
@@ -49,7 +49,8 @@ pub(super) fn spread(setting: Setting, test: [&str; 2], seconds: u64) -> Work {
         _ => VERBS,
     };
     let carrier = carrier(setting.transport, tls);
-    let client = test.map(|test| launch(setting, setting.processors.into(), &carrier, test));
+    let client =
+        test.map(|test| launch(setting, setting.processors.into(), &carrier, &of_ours(test)));
     program(setting, client, seconds)
 }
 
@@ -69,12 +70,15 @@ fn program(setting: Setting, client: [String; 2], seconds: u64) -> Work {
 fn carrier(transport: Transport, tls: &str) -> String {
     match transport {
         Transport::Tcp => TCP.to_owned(),
-        Transport::Vrdma | Transport::Rxe => format!("{UCX} -x UCX_TLS={tls}"),
+        _ => format!("{UCX} -x UCX_TLS={tls}"),
     }
 }
 
-fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String {
-    let program = format!("$PROGRAMS/{} {test}", Own::Mpi.name());
+fn of_ours(test: &str) -> String {
+    format!("$PROGRAMS/{} {test}", Own::Mpi.name())
+}
+
+fn launch(setting: Setting, on_a_node: u32, carrier: &str, program: &str) -> String {
     match setting.endpoint {
         Endpoint::Vm => {
             let nodes = (1..=setting.nodes).map(guest_name);
@@ -85,7 +89,7 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String
         Endpoint::Process | Endpoint::Container => {
             let library = match setting.transport {
                 Transport::Tcp => "",
-                Transport::Vrdma | Transport::Rxe => " LD_PRELOAD=$LIBRARY",
+                _ => " LD_PRELOAD=$LIBRARY",
             };
             let ranks = 2 * on_a_node;
             format!(
@@ -97,6 +101,24 @@ fn launch(setting: Setting, on_a_node: u32, carrier: &str, test: &str) -> String
     }
 }
 
+/// NetPIPE between two ranks, up to a size and so often each, without the odd sizes around those of two's powers.
+pub(super) fn netpipe(setting: Setting, what: NetPipe) -> Work {
+    let carrier = carrier(setting.transport, VERBS);
+    let run = |(upto, times)| {
+        let program = format!("NPopenmpi -p 0 -u {upto} -n {times} -o /dev/null");
+        launch(setting, 1, &carrier, &program)
+    };
+    let tool = Plain {
+        own: Own::Mpi,
+        reads: Reads::NetPipe(what),
+        server: String::new(),
+        client: [(1 << 22, 100), (1 << 20, 20)].map(run),
+        needs: ("NPopenmpi", "netpipe-openmpi"),
+        limit: 150,
+    };
+    Work::Run(setting, Tool::Plain(tool))
+}
+
 /// OpenFOAM's cavity on two ranks, a node each; guests get this host's OpenFOAM.
 pub(super) fn cavity(setting: Setting) -> Work {
     let carrier = carrier(setting.transport, VERBS);
@@ -106,7 +128,7 @@ pub(super) fn cavity(setting: Setting) -> Work {
             format!("{ON_GUESTS} -H a:1,b:1 -x WM_PROJECT_DIR"),
         ),
         (_, Transport::Tcp) => ("", HERE.to_owned()),
-        (_, Transport::Vrdma | Transport::Rxe) => ("export ADAPTERS='a b'; ", HERE.to_owned()),
+        _ => ("export ADAPTERS='a b'; ", HERE.to_owned()),
     };
     let name = Own::Cavity.name();
     let run = |scale| {

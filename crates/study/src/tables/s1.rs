@@ -1,9 +1,10 @@
 //! RDMA in a multi-tenant environment (2015): hosts, containers and VMs, TCP and RDMA.
 
-use super::own::{cp, mpi};
+use super::own::{cp, mpi, netpipe};
 use super::{CONTAINERS, PROCESSES, VMS, cell, qperf};
 use crate::cell::{Cell, Setting, Transport, Unit};
 use crate::key::Study;
+use crate::tool::NetPipe;
 
 /// Measure, test.
 type Fact = (&'static str, &'static str, Unit);
@@ -49,7 +50,28 @@ pub(super) fn cells() -> Vec<Cell> {
         .iter()
         .flat_map(|fact| row(fact, "-cm1", Transport::Vrdma));
     let tcp = TCP.iter().flat_map(|fact| row(fact, "", Transport::Tcp));
-    transfers().chain(copies()).chain(rdma).chain(tcp).collect()
+    let sizes = rdma.chain(tcp).chain(netpipes());
+    transfers().chain(copies()).chain(sizes).collect()
+}
+
+/// What the transfers come to at smaller sizes.
+fn netpipes() -> impl Iterator<Item = Cell> {
+    let carriers = [("rdma", Transport::Vrdma), ("tcp", Transport::Tcp)];
+    [("host", PROCESSES), ("vm", VMS)]
+        .into_iter()
+        .flat_map(move |(place, setting)| {
+            carriers.map(|(carrier, transport)| {
+                let work = netpipe(setting.over(transport), NetPipe::Bandwidth);
+                let configuration = format!("{place}-{carrier}-one");
+                cell(
+                    Study::S1,
+                    "netpipe-bw",
+                    &configuration,
+                    Unit::Megabytes,
+                    work,
+                )
+            })
+        })
 }
 
 /// 10^9 bytes in pieces that guests have memory for; a tenth of it in a short run.

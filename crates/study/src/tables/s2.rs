@@ -1,10 +1,10 @@
 //! SR-IOV on InfiniBand clusters (2013): semantics and ways of waiting, native and virtual.
 
-use super::own::{mpi, spread};
+use super::own::{mpi, netpipe, spread};
 use super::{PROCESSES, VMS, cell, perftest, qperf};
 use crate::cell::{Cell, Setting, Transport, Unit, Work};
 use crate::key::Study;
-use crate::tool::{Column, Perftest, Tool};
+use crate::tool::{Column, NetPipe, Perftest, Tool};
 
 /// Measure, program, options, messages in a full run and in a short one.
 type Fact = (&'static str, &'static str, &'static str, [u32; 2]);
@@ -47,7 +47,12 @@ pub(super) fn cells() -> Vec<Cell> {
             cell(Study::S2, measure, configuration, unit, work)
         })
     });
-    let cells = verbs.chain(ip).chain(rate).chain(messages);
+    let pipes = PLACES.map(|(configuration, setting)| {
+        let work = netpipe(setting, NetPipe::Latency);
+        let unit = Unit::Microseconds;
+        cell(Study::S2, "netpipe-lat", configuration, unit, work)
+    });
+    let cells = verbs.chain(ip).chain(rate).chain(messages).chain(pipes);
     cells.chain(collectives()).chain(searches()).collect()
 }
 

@@ -2,10 +2,17 @@
 
 use super::{PROCESSES, VMS, cell, perftest};
 use crate::cell::{Cell, Endpoint, Setting, Transport, Unit, Work};
-use crate::hardware::HardwareOption;
 use crate::key::Study;
 
 const RXE: Setting = Setting::new(Endpoint::Vm, Transport::Rxe);
+
+/// As the slides' native row: no guest, and hardware.
+const HCA: Setting = Setting::new(Endpoint::Process, Transport::Hca);
+
+/// Guests with hardware of their own.
+const fn lent(transport: Transport) -> Setting {
+    Setting::new(Endpoint::Vm, transport)
+}
 
 const OURS: [u32; 2] = [5000, 1000];
 /// A message takes ten times as long.
@@ -17,9 +24,10 @@ pub(super) fn cells() -> Vec<Cell> {
     let run = |setting, iterations| perftest(setting, "ib_write_lat", "", iterations);
     let options = [
         ("native", run(PROCESSES, OURS)),
-        ("A", Work::Hardware(HardwareOption::Passthrough)),
-        ("B", Work::Hardware(HardwareOption::VirtualFunction)),
-        ("C", Work::Hardware(HardwareOption::SoftRocePassthrough)),
+        ("native-hca", run(HCA, OURS)),
+        ("A", run(lent(Transport::Passthrough), OURS)),
+        ("B", run(lent(Transport::Sriov), OURS)),
+        ("C", run(lent(Transport::RxeSriov), SOFT_ROCE)),
         ("D", run(RXE.between_hosts(), SOFT_ROCE)),
         ("E", run(RXE, SOFT_ROCE)),
         ("F", run(VMS, OURS)),

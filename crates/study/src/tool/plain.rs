@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Commands, Figure, cavity};
+use super::{Commands, Figure, NetPipe, cavity};
 use crate::plan::Scale;
 use crate::programs::Own;
 
@@ -19,6 +19,8 @@ pub enum Reads {
     Seconds(&'static str),
     /// icoFoam's log, whose figure is called so.
     Cavity(&'static str),
+    /// NetPIPE's table.
+    NetPipe(NetPipe),
 }
 
 /// A program of `programs/`.
@@ -52,6 +54,7 @@ impl Reads {
         match self {
             Self::Lines => figures(output),
             Self::Seconds(point) => Ok(vec![single(point, seconds(output)?)]),
+            Self::NetPipe(what) => what.figures(output),
             Self::Cavity(point) => Ok(vec![single(point, cavity::seconds(output)?)]),
         }
     }

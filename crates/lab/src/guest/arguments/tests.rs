@@ -102,6 +102,26 @@ fn a_card_on_a_tap_is_virtio() {
 }
 
 #[test]
+fn a_lent_card_takes_the_place_of_qemus() {
+    let lent = GuestConfig {
+        kind: Kind::Hca,
+        vfio_user: None,
+        ethernet: Ethernet::Lent("0000:01:10.0".to_owned()),
+        ..config()
+    };
+    let line = line(&lent);
+    assert!(line.contains("-device vfio-pci,host=0000:01:10.0,addr=5.0"));
+    assert!(!line.contains("-netdev"));
+    assert!(lent.check().is_ok());
+    let both = GuestConfig {
+        kind: Kind::Vrdma,
+        vfio_user: config().vfio_user,
+        ..lent
+    };
+    assert!(both.check().is_err());
+}
+
+#[test]
 fn long_socket_paths_are_refused_with_their_length() {
     let path = |length: usize| PathBuf::from(format!("/{}", "x".repeat(length - 1)));
     assert!(check_socket_path(&path(MAX_SOCKET_PATH)).is_ok());
