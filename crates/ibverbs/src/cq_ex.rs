@@ -98,19 +98,25 @@ unsafe extern "C" fn start_poll(cq: *mut abi::CqEx, attr: *mut abi::PollCqAttr) 
     if attr.is_some_and(|attr| attr.comp_mask != 0) {
         return libc::EINVAL;
     }
+    let (outcome, give_way) = begin(queue);
+    if !give_way {
+        return outcome;
+    }
+    std::thread::yield_now();
+    // A second look, for the same reason as in `poll_cq`.
+    begin(queue).0
+}
+
+/// Takes a completion, and the lock until `end_poll` with it; without one, whether others should have
+/// the processor now.
+fn begin(queue: &CompletionQueue) -> (c_int, bool) {
     let mut ring = queue.ring.lock();
     let outcome = take(queue, &mut ring);
     let give_way = ring.should_yield((outcome == 0).into());
     if outcome == 0 {
-        // Locked until end_poll.
         MutexGuard::leak(ring);
-        return 0;
     }
-    drop(ring);
-    if give_way {
-        std::thread::yield_now();
-    }
-    outcome
+    (outcome, give_way)
 }
 
 /// The ring of a CQ between start and end of a poll.

@@ -9,7 +9,7 @@ use vrdma_provider::cm::{
 use super::abi;
 use super::event::complete;
 use super::identifier::{Identifier, MOST};
-use super::qp;
+use super::qp_state;
 use super::session;
 use crate::errno::{self, Errno, Result};
 
@@ -147,14 +147,14 @@ pub unsafe extern "C" fn rdma_accept(id: *mut abi::Id, how: *mut abi::ConnParam)
             parameters(identifier, how)?
         };
         let (resources, depth) = (parameters.responder_resources, parameters.initiator_depth);
-        qp::connect(identifier, resources, depth)?;
+        qp_state::connect(identifier, resources, depth)?;
         let accepted = session::call(&Accept {
             id: identifier.number,
             parameters,
         });
         if let Err(error) = accepted {
             // The first error is the one to tell.
-            let _flushed = qp::fail(identifier);
+            let _flushed = qp_state::fail(identifier);
             return Err(error);
         }
         if identifier.is_datagram() {
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn rdma_reject_ece(
 pub unsafe extern "C" fn rdma_disconnect(id: *mut abi::Id) -> c_int {
     // SAFETY: as the caller promises.
     errno::minus_one(unsafe { Identifier::of(id) }.and_then(|identifier| {
-        qp::fail(identifier)?;
+        qp_state::fail(identifier)?;
         session::call(&Disconnect {
             id: identifier.number,
         })?;

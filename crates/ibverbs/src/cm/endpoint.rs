@@ -9,9 +9,10 @@ use super::addrinfo::PASSIVE;
 use super::channel::Channel;
 use super::event::{next, rdma_ack_cm_event};
 use super::identifier::{Identifier, Kind, Template, rdma_destroy_id};
-use super::qp::{create_plain, rdma_destroy_qp, rdma_destroy_srq};
+use super::qp::{create_plain, rdma_destroy_qp};
 use super::resolve::{rdma_bind_addr, rdma_resolve_addr, rdma_resolve_route};
 use super::session;
+use super::srq::rdma_destroy_srq;
 use crate::abi::{Pd, QpInitAttr};
 use crate::errno::{self, Errno, Result};
 

@@ -10,7 +10,7 @@ use super::connect;
 use super::endpoint;
 use super::identifier::{Identifier, Kind};
 use super::multicast;
-use super::qp;
+use super::qp_state;
 use super::session;
 use crate::abi::{AhAttr, Gid, GlobalRoute};
 use crate::errno::{self, Errno, Result};
@@ -107,7 +107,7 @@ impl Fetched {
                     return Ok(Verdict::Hide);
                 }
                 // The queue pair may be gone, which is as good as flushed.
-                let _flushed = qp::fail(identifier);
+                let _flushed = qp_state::fail(identifier);
             }
             EventKind::Disconnected if identifier.own.lock().failed => return Ok(Verdict::Hide),
             EventKind::MulticastJoin => {
@@ -188,12 +188,12 @@ fn answered(identifier: &Identifier, event: &messages::Event) -> Verdict {
     let parameters = &event.parameters;
     let resources = own.0.min(parameters.responder_resources);
     let depth = own.1.min(parameters.initiator_depth);
-    let connected = qp::connect(identifier, resources, depth);
+    let connected = qp_state::connect(identifier, resources, depth);
     match connected.and_then(|()| connect::ready(identifier)) {
         Ok(()) => Verdict::Tell(EventKind::Established as u32, event.status),
         Err(Errno(error)) => {
             // The first error is the one to tell.
-            let _flushed = qp::fail(identifier);
+            let _flushed = qp_state::fail(identifier);
             identifier.own.lock().failed = true;
             Verdict::Tell(EventKind::ConnectError as u32, -error)
         }

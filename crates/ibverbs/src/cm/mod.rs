@@ -3,7 +3,7 @@
 //! ```text
 //!   rdma_cm_id ── Identifier ─┬─ session: one connection to the daemon, which does the IB protocol
 //!                             ├─ device:  the context and domain of its adapter
-//!                             └─ qp:      moves the queue pair as the daemon says
+//!                             └─ qp, qp_state: make the queue pair, and move it as the daemon says
 //!   rdma_event_channel ── a pipe of the daemon: a byte for each event that waits there
 //! ```
 //! Identifiers of the synchronous kind have a channel of their own, whose next event their calls wait
@@ -22,7 +22,9 @@ pub mod multicast;
 pub mod names;
 pub mod option;
 pub mod qp;
+pub mod qp_state;
 pub mod resolve;
 pub mod session;
 pub mod socket_address;
 pub mod sockets;
+pub mod srq;

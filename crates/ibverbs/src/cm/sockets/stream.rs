@@ -1,5 +1,9 @@
 //! One end of a stream: what may be sent, what has come, and how the peer learns of room.
 
+mod mapped;
+mod receiving;
+mod sending;
+
 use core::ffi::c_int;
 use std::collections::VecDeque;
 
@@ -7,26 +11,15 @@ use super::memory::{Buffer, LOCAL_WRITE, REMOTE_WRITE};
 use super::wire::{
     Control, Introduction, MAPPED_BYTES, Message, PLACE_BYTES, PLACES, Place, entries, scale,
 };
-use crate::abi::{CompChannel, Cq, Kind, Pd, Qp, Rdma, RecvWr, SendWr, Sge, Wc};
+use crate::abi::{CompChannel, Cq, Pd, Qp, Wc};
 use crate::channel::{ibv_ack_cq_events, ibv_destroy_comp_channel, ibv_get_cq_event};
 use crate::cq::{ibv_destroy_cq, poll_cq, req_notify_cq};
 use crate::errno::{Errno, Result};
-use crate::recv::post_recv;
-use crate::send::post_send;
 
 /// Control messages that may be under way, besides those that carry data.
 const CONTROLS: u32 = 4;
-/// Work of control messages, beyond that of data, whose work names its bytes.
-const CONTROL_WORK: u64 = 1 << 32;
 /// Completions taken at a time.
 const BATCH: usize = 16;
-/// Most bytes of one message.
-const LONGEST: usize = 1 << 16;
-
-const OPCODE_WRITE: u32 = 0;
-const OPCODE_WRITE_IMM: u32 = 1;
-const SIGNALED: u32 = 2;
-const INLINE: u32 = 8;
 /// `IBV_WC_RECV` and everything that uses up a receive.
 const RECEIVED: u32 = 1 << 7;
 
@@ -46,6 +39,9 @@ pub(super) struct Completions {
     pub(super) channel: *mut CompChannel,
     pub(super) cq: *mut Cq,
 }
+
+/// Work of control messages, beyond that of data, whose work names its bytes.
+const CONTROL_WORK: u64 = 1 << 32;
 
 /// One end.
 pub(super) struct Stream {
@@ -181,189 +177,6 @@ impl Stream {
         }
     }
 
-    fn post_receive(&mut self) -> Result<()> {
-        let mut request = RecvWr {
-            wr_id: 0,
-            next: core::ptr::null_mut(),
-            sg_list: core::ptr::null_mut(),
-            num_sge: 0,
-        };
-        let mut bad = core::ptr::null_mut();
-        // SAFETY: one request without buffers, for a queue pair that is there.
-        match unsafe { post_recv(self.qp, &raw mut request, &raw mut bad) } {
-            0 => Ok(()),
-            error => Err(Errno(error)),
-        }
-    }
-
-    fn post(
-        &self,
-        work: u64,
-        opcode: u32,
-        flags: u32,
-        to: (u64, u32),
-        sge: Option<Sge>,
-        immediate: u32,
-    ) -> Result<()> {
-        let mut sge = sge;
-        // SAFETY: numbers, pointers and unions of them, for which zero is nothing.
-        let mut request: SendWr = unsafe { core::mem::zeroed() };
-        (request.wr_id, request.opcode) = (work, opcode);
-        request.send_flags = SIGNALED | flags;
-        request.imm_data = immediate.to_be();
-        request.wr = Kind {
-            rdma: Rdma {
-                remote_addr: to.0,
-                rkey: to.1,
-            },
-        };
-        if let Some(sge) = &mut sge {
-            (request.sg_list, request.num_sge) = (sge, 1);
-        }
-        let mut bad = core::ptr::null_mut();
-        // SAFETY: one request whose buffer lies in ours, for a queue pair that is there.
-        match unsafe { post_send(self.qp, &raw mut request, &raw mut bad) } {
-            0 => Ok(()),
-            error => Err(Errno(error)),
-        }
-    }
-
-    /// Whether a byte can be sent now.
-    pub(super) fn can_send(&self) -> bool {
-        self.send_slots > 0
-            && self.send_room > 0
-            && self.sent != self.may_send
-            && self.place(self.target).length > 0
-    }
-
-    /// Whether nothing that was sent is still under way.
-    pub(super) fn all_sent(&self) -> bool {
-        self.send_slots == self.sizes.sends - CONTROLS && self.controls == CONTROLS
-    }
-
-    pub(super) fn has_data(&self) -> bool {
-        !self.messages.is_empty()
-    }
-
-    /// Sends the front of some bytes; how many went.
-    ///
-    /// # Safety
-    /// `data` has `length` bytes.
-    pub(super) unsafe fn send(&mut self, data: *const u8, length: usize) -> Result<usize> {
-        if !self.can_send() {
-            return Ok(0);
-        }
-        let mut place = self.place(self.target);
-        let to_end = self.sizes.send_bytes - self.send_at;
-        let most = to_end.min(self.send_room).min(place.length as usize);
-        let count = length.min(most).min(LONGEST);
-        // SAFETY: as promised; the ring has that much room there.
-        unsafe { self.send.write(self.send_at, data, count) };
-        let sge = self.send.sge(self.send_at, count);
-        let said = Message::Data(count as u32).to_immediate();
-        let to = (place.address, place.key);
-        place.address += count as u64;
-        place.length -= count as u32;
-        // Before the message: once it is out, the peer may write a new place there at any time.
-        self.set_place(self.target, place);
-        self.post(count as u64, OPCODE_WRITE_IMM, 0, to, Some(sge), said)?;
-        self.send_slots -= 1;
-        self.send_room -= count;
-        self.send_at = (self.send_at + count) % self.sizes.send_bytes;
-        self.sent = self.sent.wrapping_add(1);
-        if place.length == 0 {
-            self.target = (self.target + 1) % PLACES;
-        }
-        Ok(count)
-    }
-
-    /// Takes bytes that have come; how many there were. With `peek` they stay.
-    ///
-    /// # Safety
-    /// `to` has room for `length` bytes.
-    pub(super) unsafe fn receive(&mut self, to: *mut u8, length: usize, peek: bool) -> usize {
-        let (mut done, mut at, mut index) = (0, self.read_at, 0);
-        while done < length {
-            let Some(message) = self.messages.get(index).map(|bytes| *bytes as usize) else {
-                break;
-            };
-            // A message does not cross the end of the buffer, unless the peer says so.
-            let to_end = self.sizes.receive_bytes - at;
-            let count = message.min(length - done).min(to_end);
-            // SAFETY: as promised.
-            unsafe { self.receive.read(at, to.add(done), count) };
-            (done, at) = (done + count, (at + count) % self.sizes.receive_bytes);
-            if peek {
-                index += 1;
-            } else if count == message {
-                self.messages.pop_front();
-            } else if let Some(first) = self.messages.front_mut() {
-                *first -= count as u32;
-            }
-        }
-        if !peek {
-            self.read_at = at;
-            self.free_bytes += done;
-        }
-        done
-    }
-
-    /// Says a control message.
-    pub(super) fn control(&mut self, control: Control) -> Result<()> {
-        if self.controls == 0 {
-            return Err(Errno(libc::EAGAIN));
-        }
-        self.say(Message::Control(control), None)
-    }
-
-    fn say(&mut self, message: Message, place: Option<(Place, [u8; PLACE_BYTES])>) -> Result<()> {
-        let said = message.to_immediate();
-        match place {
-            None => self.post(CONTROL_WORK, OPCODE_WRITE_IMM, 0, (0, 0), None, said)?,
-            Some((to, bytes)) => {
-                let sge = Sge {
-                    addr: bytes.as_ptr() as u64,
-                    length: PLACE_BYTES as u32,
-                    lkey: 0,
-                };
-                let to = (to.address, to.key);
-                self.post(CONTROL_WORK, OPCODE_WRITE_IMM, INLINE, to, Some(sge), said)?;
-            }
-        }
-        self.controls -= 1;
-        Ok(())
-    }
-
-    /// Tells the peer of room, if there is much of it or it may soon send no more messages.
-    fn give_credits(&mut self) -> Result<()> {
-        let half = self.sizes.receive_bytes / 2;
-        let has_room = self.free_bytes >= half;
-        let is_time = self.received.wrapping_sub(self.tell_at) as i16 >= 0;
-        if !self.connected || self.controls == 0 || !(has_room || is_time) {
-            return Ok(());
-        }
-        self.tell_at = self.received.wrapping_add((self.sizes.receives / 2) as u16);
-        let credits = self.received.wrapping_add(self.sizes.receives as u16);
-        let message = Message::Credits(credits);
-        if !has_room {
-            return self.say(message, None);
-        }
-        let room = Place {
-            address: self.receive.address(self.free_at),
-            key: self.receive.rkey(),
-            length: half as u32,
-        };
-        let to = Place {
-            address: self.remote_targets.address + u64::from(self.next_told) * PLACE_BYTES as u64,
-            ..self.remote_targets
-        };
-        self.say(message, Some((to, room.to_memory())))?;
-        self.free_bytes -= half;
-        self.free_at = (self.free_at + half) % self.sizes.receive_bytes;
-        self.next_told = (self.next_told + 1) % self.remote_targets.length.max(1);
-        Ok(())
-    }
-
     /// Takes completions; an error is the stream's end.
     pub(super) fn process(&mut self) -> Result<()> {
         let mut batch = [Wc::default(); BATCH];
@@ -445,82 +258,6 @@ impl Stream {
         {
             self.unacknowledged += 1;
         }
-    }
-
-    /// Writes into the peer's mapped memory; how many bytes went.
-    ///
-    /// # Safety
-    /// `data` has `length` bytes.
-    pub(super) unsafe fn write_mapped(
-        &mut self,
-        data: *const u8,
-        length: usize,
-        offset: u64,
-    ) -> Result<usize> {
-        let Some(place) = self.mapped(offset) else {
-            return Err(Errno(libc::EINVAL));
-        };
-        if self.send_slots == 0 || self.send_room == 0 {
-            return Ok(0);
-        }
-        let to_end = self.sizes.send_bytes - self.send_at;
-        let most = to_end.min(self.send_room).min(place.length as usize);
-        let count = length.min(most).min(LONGEST);
-        // SAFETY: as promised; the ring has that much room there.
-        unsafe { self.send.write(self.send_at, data, count) };
-        let sge = self.send.sge(self.send_at, count);
-        let to = (place.address, place.key);
-        self.post(count as u64, OPCODE_WRITE, 0, to, Some(sge), 0)?;
-        self.send_slots -= 1;
-        self.send_room -= count;
-        self.send_at = (self.send_at + count) % self.sizes.send_bytes;
-        Ok(count)
-    }
-
-    /// The rest of the peer's mapped memory from an offset on.
-    fn mapped(&self, offset: u64) -> Option<Place> {
-        (0..entries(scale(self.sizes.map))).find_map(|index| {
-            let at = PLACES * PLACE_BYTES + index * MAPPED_BYTES;
-            let start = u64::from_ne_bytes(self.targets.get(at));
-            let place = Place::from_memory(self.targets.get(at + 8));
-            let inside = offset.checked_sub(start)?;
-            let left = u64::from(place.length).checked_sub(inside)?;
-            (left > 0).then_some(Place {
-                address: place.address + inside,
-                key: place.key,
-                length: left as u32,
-            })
-        })
-    }
-
-    /// Tells the peer of memory that it may write at an offset.
-    pub(super) fn map(&mut self, index: usize, offset: u64, place: Place) -> Result<()> {
-        if index >= self.remote_map {
-            return Err(Errno(libc::ENOBUFS));
-        }
-        if self.controls == 0 {
-            return Err(Errno(libc::EAGAIN));
-        }
-        let mut entry = [0; MAPPED_BYTES];
-        entry[..8].copy_from_slice(&offset.to_ne_bytes());
-        entry[8..].copy_from_slice(&place.to_memory());
-        let list = u64::from(self.remote_targets.length) * PLACE_BYTES as u64;
-        let to = self.remote_targets.address + list + (index * MAPPED_BYTES) as u64;
-        let sge = Sge {
-            addr: entry.as_ptr() as u64,
-            length: MAPPED_BYTES as u32,
-            lkey: 0,
-        };
-        let said = Message::Mapped(index as u16).to_immediate();
-        let to = (to, self.remote_targets.key);
-        self.post(CONTROL_WORK, OPCODE_WRITE_IMM, INLINE, to, Some(sge), said)?;
-        self.controls -= 1;
-        Ok(())
-    }
-
-    /// Entries of the peer's map that are free for ours.
-    pub(super) fn map_entries(&self) -> usize {
-        self.remote_map
     }
 
     /// Frees what belongs to completions; the queue pair must be gone.
