@@ -175,7 +175,7 @@ impl End {
                 frames += 1;
             }
         }
-        while let Some(reply) = self.hca.poll_reply(now) {
+        while let Some(reply) = self.hca.poll_reply(0, now) {
             let frame = reply_frame(&reply, &self.memory, &link, &mut buffer);
             peer.receive(frame.expect("a packet"), now);
             frames += 1;
@@ -248,7 +248,7 @@ fn measure(mtu: Mtu, bytes: u32, read: bool) -> (f64, f64) {
     let seconds = cpu_seconds() - cpu;
     let retries = a.hca.counters().retries;
     if retries > 0 {
-        println!("went back {retries} times");
+        eprintln!("went back {retries} times");
     }
     (a.completed as f64 / seconds, frames as f64 / seconds)
 }

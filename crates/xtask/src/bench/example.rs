@@ -41,7 +41,7 @@ struct Row {
 }
 
 pub(super) fn run(example: &Example) -> Result<Measured> {
-    let details: Value = serde_json::from_slice(&output(example.name)?)
+    let details: Value = serde_json::from_slice(&output("vrdma-driver", example.name)?)
         .with_context(|| format!("{} printed something else than its report", example.name))?;
     let report = Report::deserialize(&details)?;
     let target = (example.target)(report.target);
@@ -53,14 +53,15 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
     })
 }
 
-fn output(example: &str) -> Result<Vec<u8>> {
+/// What an example of a room prints.
+pub(super) fn output(room: &str, example: &str) -> Result<Vec<u8>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = [
         "run",
         "--quiet",
         "--release",
         "--package",
-        "vrdma-driver",
+        room,
         "--example",
         example,
     ];

@@ -6,11 +6,13 @@
 //!  rxe guests, TAPs on the wire -> every cell, TCP of the guests
 //!  vrdma processes, raw, tunnel -> every cell, daemons' time, TCP of the hosts
 //!  vrdma guests, raw, n % loss  -> write bandwidth and TCP through the same faults
+//!  the engine alone, no wire    -> packets a second of one core
 //! ```
 //!
 //! One pair at a time, so that each has the machine for itself.
 
 mod contender;
+mod engine;
 mod hosts;
 mod table;
 
@@ -65,8 +67,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         figures.extend(measured);
     }
     let notes = table::notes(MTU, arguments.repetitions);
+    let mut findings = findings(&figures);
+    if engine::NAME.contains(&arguments.only) {
+        findings.extend(engine::findings(&bench.steps)?);
+    }
     Ok(Measured {
-        findings: findings(&figures),
+        findings,
         details: json!({ "mtu": MTU, "figures": figures }),
         table: Some(format!("{}\n{notes}", table::render(&figures))),
     })
@@ -153,6 +159,7 @@ fn findings(figures: &[Figures]) -> Vec<Finding> {
     const TCP: &str = "TCP bandwidth";
     const GUESTS: &str = "vrdma, raw";
     const PROCESSES: &str = "vrdma processes, raw";
+    const TUNNELLED: &str = "vrdma processes, tunnel";
     const SMALL: &str = "message rate, 64 B";
     const MIDDLE: &str = "write bandwidth, 64 KiB";
     const LARGE: &str = "write bandwidth, 1 MiB";
@@ -170,6 +177,8 @@ fn findings(figures: &[Figures]) -> Vec<Finding> {
         ((GUESTS, SMALL), ("rxe", SMALL), 5.0),
         ((PROCESSES, MIDDLE), ("TCP of the hosts", TCP), 1.0),
         ((PROCESSES, LARGE), ("TCP of the hosts", TCP), 1.0),
+        ((TUNNELLED, MIDDLE), ("TCP of the hosts", TCP), 1.0),
+        ((TUNNELLED, LARGE), ("TCP of the hosts", TCP), 1.0),
     ];
     let ratio = |&((who, cell), (other, theirs), at_least): &Row| {
         let ours = table::median(figures, who, cell)?;
@@ -181,5 +190,13 @@ fn findings(figures: &[Figures]) -> Vec<Finding> {
             Some(Target::AtLeast(at_least)),
         ))
     };
-    RATIOS.iter().filter_map(ratio).collect()
+    let cost = |name: &str| {
+        let cell = format!("both daemons, {MIDDLE}");
+        let seconds = table::median(figures, name, &cell)?;
+        let what = format!("{name}: both daemons, {MIDDLE}");
+        Some(Finding::new(what, seconds, "s of processor a GiB", None))
+    };
+    let costs = [GUESTS, "vrdma, tunnel", PROCESSES, TUNNELLED];
+    let ratios = RATIOS.iter().filter_map(ratio);
+    ratios.chain(costs.into_iter().filter_map(cost)).collect()
 }
