@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::shortened;
-use crate::{Name, Origin};
+use crate::{MacAddress, Name, Origin};
 
 /// UDP port of VXLAN (RFC 7348 section 8).
 const VXLAN_PORT: u16 = 4789;
@@ -244,6 +244,9 @@ pub struct PeerRequest {
     pub uplink: Name,
     /// Where the peer listens.
     pub address: Endpoint,
+    /// All stations that may be behind it; any, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stations: Vec<MacAddress>,
 }
 
 /// A peer.
@@ -253,6 +256,9 @@ pub struct Peer {
     pub uplink: Name,
     /// Where the peer listens.
     pub address: Endpoint,
+    /// All stations that may be behind it; any, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stations: Vec<MacAddress>,
     /// Whether it outlives the daemon.
     pub origin: Origin,
 }

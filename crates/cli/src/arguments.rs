@@ -254,6 +254,10 @@ pub(crate) enum PeerCommand {
         /// The tunnel
         #[arg(long)]
         uplink: Name,
+        /// A station that may be behind it; may be repeated. With it no other is heard from there, and
+        /// it is heard from nowhere else, so that nobody can draw its frames away
+        #[arg(long = "station", value_name = "MAC")]
+        stations: Vec<MacAddress>,
     },
     /// List the peers of all tunnels
     List,

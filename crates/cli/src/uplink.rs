@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use vrdma_api::{
-    Endpoint, FrameStats, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest, paths,
+    Endpoint, FrameStats, MacAddress, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest,
+    paths,
 };
 
 use crate::arguments::{PeerCommand, UplinkCommand, UplinkOptions};
@@ -27,7 +28,11 @@ pub(crate) fn run(client: &Client, command: &UplinkCommand) -> Result<Report, Fa
 
 pub(crate) fn run_peer(client: &Client, command: &PeerCommand) -> Result<Report, Failure> {
     match command {
-        PeerCommand::Add { address, uplink } => add_peer(client, *address, uplink),
+        PeerCommand::Add {
+            address,
+            uplink,
+            stations,
+        } => add_peer(client, (*address, uplink), stations),
         PeerCommand::List => list_peers(client),
         PeerCommand::Remove { address, uplink } => remove_peer(client, *address, uplink),
     }
@@ -68,10 +73,15 @@ fn remove(client: &Client, name: &Name) -> Result<Report, Failure> {
     ))
 }
 
-fn add_peer(client: &Client, address: Endpoint, uplink: &Name) -> Result<Report, Failure> {
+fn add_peer(
+    client: &Client,
+    (address, uplink): (Endpoint, &Name),
+    stations: &[MacAddress],
+) -> Result<Report, Failure> {
     let request = PeerRequest {
         uplink: uplink.clone(),
         address,
+        stations: stations.to_vec(),
     };
     let added: Peer = client.post(paths::PEERS, &request)?;
     let text = format!("peer {address} of {uplink} added until the daemon stops");
@@ -82,6 +92,7 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
     const COLUMNS: &[Column] = &[
         Column::Text("PEER"),
         Column::Text("UPLINK"),
+        Column::Text("STATIONS"),
         Column::Text("FROM"),
     ];
     let peers: Vec<Peer> = client.get(paths::PEERS)?;
@@ -89,12 +100,22 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
         vec![
             peer.address.to_string(),
             peer.uplink.to_string(),
+            behind(&peer.stations),
             origin(peer.origin).to_owned(),
         ]
     });
     let none = "no peers; add one with `vrdma peer add IP --uplink TUNNEL`";
     let text = table(COLUMNS, rows.collect(), none);
     Ok(Report::new(&peers, text))
+}
+
+/// Which stations may be behind a peer.
+fn behind(stations: &[MacAddress]) -> String {
+    if stations.is_empty() {
+        return "any".to_owned();
+    }
+    let stations: Vec<_> = stations.iter().map(MacAddress::to_string).collect();
+    stations.join(" ")
 }
 
 fn remove_peer(client: &Client, address: Endpoint, uplink: &Name) -> Result<Report, Failure> {

@@ -18,6 +18,7 @@
 //! [[peer]]
 //! uplink = "up0"
 //! address = "192.0.2.2:4789"
+//! stations = ["52:54:00:00:00:02"]   # all that may be behind it; any without this
 //!
 //! [[adapter]]
 //! name = "vm1"
@@ -213,10 +214,11 @@ fn add_peer(
     let added = inventory.add_peer(&table.request(), Origin::Config);
     added.map(drop).map_err(|refusal| {
         let span = match refusal.field {
-            Field::Address => table.address.span(),
-            _ => table.uplink.span(),
+            Field::Address => Some(table.address.span()),
+            Field::Stations => table.stations.as_ref().map(Spanned::span),
+            _ => None,
         };
-        source.at(span, &refusal.to_string())
+        source.at(span.unwrap_or(table.uplink.span()), &refusal.to_string())
     })
 }
 

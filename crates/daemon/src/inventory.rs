@@ -20,7 +20,8 @@ use vrdma_wire::Mac;
 
 pub use refusal::{Field, Kind, Refusal};
 use uplinks::Linked;
-pub use uplinks::{PEERS_MAX, UPLINKS_MAX};
+pub(crate) use uplinks::stations_of;
+pub use uplinks::{PEERS_MAX, STATIONS_MAX, UPLINKS_MAX};
 
 use crate::plane::{AdapterSpec, Segment};
 use crate::socket;

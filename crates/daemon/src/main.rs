@@ -59,6 +59,7 @@ Example configuration:
   [[peer]]                            # the other end of a tunnel
   uplink = \"up0\"
   address = \"192.0.2.2:4789\"
+  stations = [\"52:54:00:00:00:02\"]    # optional: all that may be behind it; frames of others are dropped
 
   [[adapter]]
   name = \"vm1\"

@@ -131,22 +131,32 @@ pub enum UplinkChange {
     Add(Box<UplinkEnd>),
     /// Close it and forget what was learned behind it. Unknown numbers are fine.
     Remove(UplinkId),
-    /// Add the other end of a tunnel.
-    AddPeer(UplinkId, SocketAddr),
+    /// Add the other end of a tunnel, with all stations that may be behind it, or none for any.
+    AddPeer(UplinkId, SocketAddr, Vec<Mac>),
     /// Forget the other end of a tunnel.
     RemovePeer(UplinkId, SocketAddr),
 }
 
-/// Where an address of another host is, as it said itself: from the Ethernet thread to the shard,
-/// for groups with adapters that have no kernel to ask.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// Port group.
-    pub group: GroupId,
-    /// Address.
-    pub gid: Gid,
-    /// Station and uplink.
-    pub neighbour: Neighbour,
+/// What the Ethernet thread hears and the shard has to know, for groups with adapters that have no
+/// kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// Where an address of another host is, as it said itself.
+    Address {
+        /// Port group.
+        group: GroupId,
+        /// Address.
+        gid: Gid,
+        /// Station and uplink.
+        neighbour: Neighbour,
+    },
+    /// A switch or router asks who listens to multicast.
+    Query {
+        /// Port group.
+        group: GroupId,
+        /// The question.
+        frame: Box<[u8]>,
+    },
 }
 
 /// What the control plane asks of a shard. The shard takes them in order.

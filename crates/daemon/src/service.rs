@@ -15,6 +15,7 @@ use rustix::fs::Mode;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use vrdma_switch::UplinkId;
+use vrdma_wire::Mac;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
@@ -94,7 +95,7 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
 /// What is there from the beginning.
 struct Start {
     uplinks: Vec<UplinkSpec>,
-    peers: Vec<(UplinkId, SocketAddr)>,
+    peers: Vec<(UplinkId, SocketAddr, Vec<Mac>)>,
     adapters: Vec<AdapterSpec>,
 }
 
@@ -119,9 +120,9 @@ fn serve(
                 .await
                 .map_err(ServiceError::Refused)?;
         }
-        for (uplink, peer) in peers {
+        for (uplink, peer, stations) in peers {
             control
-                .plug_peer(uplink, peer)
+                .plug_peer(uplink, peer, &stations)
                 .await
                 .map_err(ServiceError::Refused)?;
         }

@@ -107,6 +107,21 @@ impl ClientMemory {
         self.reach(length).read(address, to, length)
     }
 
+    /// Reads into one part after the other, by one call if they are long together.
+    fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let bulk = self.bulk.as_ref().filter(|_| length >= BULK);
+        if bulk.is_some_and(|bulk| bulk.read_parts(address, parts)) {
+            return Ok(());
+        }
+        let mut at = address;
+        for part in parts {
+            self.read(at, part.as_mut_ptr(), part.len())?;
+            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
+        }
+        Ok(())
+    }
+
     /// Writes from `from`, which is good for reads of `length` bytes.
     fn write(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
         self.reach(length).write(address, from, length)

@@ -28,6 +28,23 @@ impl Memory for View<'_> {
         }
     }
 
+    fn read_parts(
+        &self,
+        region: &Region,
+        offset: u64,
+        parts: &mut [&mut [u8]],
+    ) -> Result<(), Fault> {
+        if let Region::Client(client) = region {
+            return client.read_parts(offset, parts);
+        }
+        let mut at = offset;
+        for part in parts {
+            Memory::read(self, region, at, part)?;
+            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
+        }
+        Ok(())
+    }
+
     // As for reading.
     #[inline(always)]
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {

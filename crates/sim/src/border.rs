@@ -216,6 +216,7 @@ fn acknowledge(request: &Request<Region>) -> Reply<Region> {
     };
     Reply::Response {
         response,
+        packets: 1,
         first: true,
         last: true,
     }

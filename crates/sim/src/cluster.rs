@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use vrdma_switch::{Fabric, GroupId, PortId, Way};
-use vrdma_verbs::packet::{Frames, Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
 use vrdma_verbs::unit::{Request, RequestOp, Route};
 use vrdma_verbs::work::Output;
 use vrdma_verbs::{Hca, Pace, Paths, Source, Time};
@@ -279,19 +279,28 @@ impl Cluster {
         adapter: usize,
         unit: &Request<Region>,
     ) -> Result<(), Violation> {
-        let (mut buffer, mut payload) = ([0; MAX_FRAME], Vec::new());
-        let memory = &self.memories[adapter];
-        let frames = Frames::new(unit, memory, &self.link(adapter), &mut payload);
-        let mut frames = frames.map_err(Violation::from_error)?;
-        while let Some(length) = frames.next(&mut buffer).map_err(Violation::from_error)? {
-            self.send(adapter, unit.route.dgid, &buffer[..length]);
+        let frames = Frames::of_request(unit, &self.link(adapter));
+        self.put_frames_on_wire(adapter, unit.route.dgid, frames)
+    }
+
+    fn put_frames_on_wire(
+        &mut self,
+        adapter: usize,
+        to: Gid,
+        frames: Result<Frames<'_, Region>, FrameError>,
+    ) -> Result<(), Violation> {
+        let frames = frames.and_then(|frames| frames.to_vecs(&self.memories[adapter]));
+        for frame in frames.map_err(Violation::from_error)? {
+            self.send(adapter, to, &frame);
         }
         Ok(())
     }
 
     fn answer(&mut self, adapter: usize) -> Result<bool, Violation> {
         for sent in 0..BURST {
-            let Some(reply) = self.hcas[adapter].poll_reply(self.now) else {
+            let Some(reply) =
+                self.hcas[adapter].poll_reply(TRAIN_BYTES * (adapter as u32 % 2), self.now)
+            else {
                 return Ok(sent > 0);
             };
             self.put_reply_on_wire(adapter, &reply)?;
@@ -304,6 +313,11 @@ impl Cluster {
         adapter: usize,
         reply: &Reply<Region>,
     ) -> Result<(), Violation> {
+        let link = self.link(adapter);
+        let frames = Frames::of_reply(reply, &link).map_err(Violation::from_error)?;
+        if let Some(frames) = frames {
+            return self.put_frames_on_wire(adapter, reply.route().dgid, Ok(frames));
+        }
         let mut buffer = [0; MAX_FRAME];
         let memory = &self.memories[adapter];
         let frame = reply_frame(reply, memory, &self.link(adapter), &mut buffer);

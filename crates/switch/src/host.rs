@@ -195,7 +195,7 @@ impl Discovery {
 }
 
 /// Over the pseudo header too (RFC 8200 8.1).
-fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
+pub(crate) fn checksum(source: Ipv6Addr, destination: Ipv6Addr, message: &[u8]) -> u16 {
     let mut bytes = Vec::with_capacity(40 + message.len());
     bytes.extend(source.octets());
     bytes.extend(destination.octets());

@@ -27,6 +27,7 @@ mod host;
 mod membership;
 mod neighbours;
 mod oversize;
+mod reports;
 mod stations;
 mod traffic;
 
@@ -40,5 +41,6 @@ pub use host::{Host, question};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};
 pub use oversize::Oversize;
+pub use reports::{Listener, Reports};
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

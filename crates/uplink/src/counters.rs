@@ -9,6 +9,9 @@ pub enum Loss {
     Malformed,
     /// Received: from an address that is nobody's.
     UnknownPeer,
+    /// Received: from a station that is stated to be behind another peer, or behind a peer of which
+    /// others are stated.
+    ForeignStation,
     /// Received: an offload that the kernel announced and nobody can undo.
     Offload,
     /// Received: the kernel's buffer was full.
@@ -33,10 +36,11 @@ pub enum Loss {
 
 impl Loss {
     /// Every reason with its name, in the order of the counters.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::Truncated, "truncated"),
         (Self::Malformed, "malformed"),
         (Self::UnknownPeer, "unknown_peer"),
+        (Self::ForeignStation, "foreign_station"),
         (Self::Offload, "offload"),
         (Self::Overrun, "overrun"),
         (Self::Stray, "stray"),

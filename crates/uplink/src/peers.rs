@@ -1,6 +1,7 @@
 //! The other ends of a tunnel, and which station is behind which.
 //!
-//! Peers are stated by the owner; stations are learned from the inner source addresses of frames
+//! Peers are stated by the owner, and so may be the stations behind one: then nobody else is heard
+//! from behind it, and they from behind nobody else. Other stations are learned from the inner source addresses of frames
 //! that came from a stated peer (RFC 7348 section 4.1). A table of [`STATIONS_MAX`] stations is
 //! bounded memory: when it is full, nothing is learned until stations age, and frames to unknown
 //! stations are flooded.
@@ -19,6 +20,9 @@ pub(crate) const PEERS_MAX: usize = 256;
 
 /// Stations behind all peers; 64 bytes each.
 const STATIONS_MAX: usize = 16_384;
+
+/// Stations that owners state, of all peers of a tunnel together.
+const STATED_MAX: usize = 16_384;
 
 /// A station that was silent for so long is forgotten (the default of IEEE 802.1D bridges).
 const STATION_AGE: Duration = Duration::from_secs(300);
@@ -39,6 +43,9 @@ pub(crate) enum Lesson {
     Moved,
     /// The station spoke from behind another peer just before. It stays there.
     Contested,
+    /// The station is stated to be behind another peer, or others are behind this one. The frame is
+    /// nobody's.
+    Foreign,
 }
 
 /// A station that two peers claim: two machines have one address, or somebody forges it.
@@ -88,6 +95,16 @@ pub enum PeerError {
     /// It is there already.
     #[error("{0} is a peer already")]
     Duplicate(SocketAddr),
+    /// A station is stated for another peer, or is none.
+    #[error(
+        "the station {station} cannot be behind {peer}: it is behind another peer, or not the address of one adapter"
+    )]
+    Station {
+        /// The station.
+        station: Mac,
+        /// The peer.
+        peer: SocketAddr,
+    },
     /// The table is full.
     #[error("a tunnel has at most {PEERS_MAX} peers; remove one first")]
     Full,
@@ -99,6 +116,10 @@ pub(crate) struct Peers {
     local: SocketAddr,
     peers: Vec<SocketAddr>,
     stations: HashMap<(Vni, Mac), Station>,
+    /// Stations that the owner has stated, of every network.
+    stated: HashMap<Mac, SocketAddr>,
+    /// The peers that those are behind.
+    closed: Vec<SocketAddr>,
     /// The last lesson: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
     conflict: Option<Box<Conflict>>,
@@ -117,13 +138,22 @@ impl Peers {
             local,
             peers: Vec::new(),
             stations: HashMap::new(),
+            stated: HashMap::new(),
+            closed: Vec::new(),
             latest: None,
             conflict: None,
             told: None,
         }
     }
 
+    /// Adds a peer behind which any station may be.
+    #[cfg(test)]
     pub(crate) fn add(&mut self, peer: SocketAddr) -> Result<(), PeerError> {
+        self.add_with(peer, &[])
+    }
+
+    /// Adds a peer, with all stations that may be behind it unless there are none.
+    pub(crate) fn add_with(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), PeerError> {
         let local = self.local;
         if peer.is_ipv4() != local.is_ipv4() {
             return Err(PeerError::Family { peer, local });
@@ -134,10 +164,17 @@ impl Peers {
         if self.peers.contains(&peer) {
             return Err(PeerError::Duplicate(peer));
         }
-        if self.peers.len() == PEERS_MAX {
+        if self.peers.len() == PEERS_MAX || self.stated.len() + stations.len() > STATED_MAX {
             return Err(PeerError::Full);
         }
+        let taken = |mac: &&Mac| is_nobody(**mac) || self.stated.contains_key(*mac);
+        if let Some(&station) = stations.iter().find(taken) {
+            return Err(PeerError::Station { station, peer });
+        }
         self.peers.push(peer);
+        self.closed.extend((!stations.is_empty()).then_some(peer));
+        self.stated.extend(stations.iter().map(|mac| (*mac, peer)));
+        self.latest = None;
         Ok(())
     }
 
@@ -146,6 +183,8 @@ impl Peers {
         let before = self.peers.len();
         self.peers.retain(|&other| other != peer);
         self.stations.retain(|_, station| station.peer != peer);
+        self.stated.retain(|_, owner| *owner != peer);
+        self.closed.retain(|&other| other != peer);
         self.latest = None;
         self.peers.len() < before
     }
@@ -169,11 +208,20 @@ impl Peers {
 
     /// Notes that a station spoke from behind a peer.
     pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Lesson {
-        if mac.is_group() || mac == Mac::default() {
-            return Lesson::Plain;
-        }
         let latest = Some((vni, mac, peer, now));
         if self.latest == latest {
+            return Lesson::Plain;
+        }
+        match self.stated.get(&mac) {
+            Some(owner) if *owner == peer => {
+                self.latest = latest;
+                return Lesson::Plain;
+            }
+            Some(_) => return Lesson::Foreign,
+            None if self.closed.contains(&peer) => return Lesson::Foreign,
+            None => {}
+        }
+        if is_nobody(mac) {
             return Lesson::Plain;
         }
         let full = self.stations.len() >= STATIONS_MAX;
@@ -219,7 +267,8 @@ impl Peers {
 
     /// The peer that a station is behind.
     pub(crate) fn behind(&self, vni: Vni, mac: Mac) -> Option<SocketAddr> {
-        self.stations.get(&(vni, mac)).map(|station| station.peer)
+        let learned = || self.stations.get(&(vni, mac)).map(|station| station.peer);
+        self.stated.get(&mac).copied().or_else(learned)
     }
 
     /// Forgets stations that were silent for [`STATION_AGE`].
@@ -235,6 +284,10 @@ impl Station {
         let since = other.seen.saturating_duration_since(self.seen);
         self.peer != other.peer && since < STATION_STAYS
     }
+}
+
+fn is_nobody(mac: Mac) -> bool {
+    mac.is_group() || mac == Mac::default()
 }
 
 fn is_host(ip: IpAddr) -> bool {

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use vrdma_wire::Mac;
+
 use crate::counters::Counters;
 use crate::faults::{FaultSpec, Faults};
 use crate::filter::Select;
@@ -30,8 +32,8 @@ impl Ports {
     /// See [`OpenError`]; each is a sentence for whoever configured it.
     pub fn raw(interface: &str) -> Result<Self, OpenError> {
         Ok(Self {
-            roce: Port::new(Link::Raw(Raw::open(interface, Select::Roce)?)),
-            rest: Port::new(Link::Raw(Raw::open(interface, Select::Rest)?)),
+            roce: Port::new(Link::Raw(Box::new(Raw::open(interface, Select::Roce)?))),
+            rest: Port::new(Link::Raw(Box::new(Raw::open(interface, Select::Rest)?))),
         })
     }
 
@@ -42,8 +44,8 @@ impl Ports {
     pub fn tunnel(config: &TunnelConfig) -> Result<Self, OpenError> {
         let (roce, rest) = Tunnel::open_both(config)?;
         Ok(Self {
-            roce: Port::new(Link::Tunnel(roce)),
-            rest: Port::new(Link::Tunnel(rest)),
+            roce: Port::new(Link::Tunnel(Box::new(roce))),
+            rest: Port::new(Link::Tunnel(Box::new(rest))),
         })
     }
 
@@ -74,8 +76,8 @@ pub struct Port {
 
 #[derive(Debug)]
 enum Link {
-    Raw(Raw),
-    Tunnel(Tunnel),
+    Raw(Box<Raw>),
+    Tunnel(Box<Tunnel>),
 }
 
 /// The same call on either kind.
@@ -115,6 +117,29 @@ impl Port {
             None => link.send(hop, frame),
             Some(faults) => faults.send(now, hop, frame, &mut |hop, frame| link.send(hop, frame)),
         }
+    }
+
+    /// Queues frames of one station that `fill` writes in place, each to the front of its room:
+    /// several packets of one message without a copy. `false` if these frames have to be sent one by
+    /// one by [`Port::send`], or if `fill` said so; nothing is queued then.
+    pub fn send_in_place(
+        &mut self,
+        (hop, to): (Hop, Mac),
+        lengths: &[usize],
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        if self.faults.is_some() {
+            return false;
+        }
+        match &mut self.link {
+            Link::Raw(raw) => raw.send_in_place(hop, lengths, fill),
+            Link::Tunnel(tunnel) => tunnel.send_in_place((hop, to), lengths, fill),
+        }
+    }
+
+    /// Bytes of frames that wait for a flush.
+    pub fn waiting(&self) -> usize {
+        link!(&self.link, port => port.waiting())
     }
 
     /// Hands what is queued to the kernel. `false` if it has no room now; then flush again when the
@@ -167,14 +192,23 @@ impl Port {
         }
     }
 
-    /// Adds a tunnel's peer.
+    /// Adds a tunnel's peer, behind which any station may be.
     ///
     /// # Errors
     /// A raw uplink, or see [`PeerError`](crate::PeerError).
     pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
+        self.add_peer_of(peer, &[])
+    }
+
+    /// Adds a tunnel's peer, and unless there are none all stations that may be behind it: frames of
+    /// others from there, and theirs from elsewhere, are dropped.
+    ///
+    /// # Errors
+    /// A raw uplink, or see [`PeerError`](crate::PeerError).
+    pub fn add_peer_of(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), OpenError> {
         match &mut self.link {
             Link::Raw(_) => Err(OpenError::NoPeersHere),
-            Link::Tunnel(tunnel) => tunnel.add_peer(peer),
+            Link::Tunnel(tunnel) => tunnel.add_peer(peer, stations),
         }
     }
 

@@ -153,6 +153,26 @@ impl Raw {
         }
     }
 
+    /// Queues frames without a tag that `fill` writes in place; `false` if they must come one by one,
+    /// or if `fill` said so.
+    pub fn send_in_place(
+        &mut self,
+        hop: Hop,
+        lengths: &[usize],
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        let bytes = lengths.iter().map(|length| length + HEADER_BYTES).sum();
+        let frame_bytes = self.mtu as usize + HEADER_BYTES;
+        if hop.segment != Segment::Untagged
+            || lengths.iter().any(|&length| length > frame_bytes)
+            || !self.batch.has_room(bytes, lengths.len())
+        {
+            return false;
+        }
+        let frames = (&offload::NOTHING[..], lengths);
+        self.batch.push_in_place(frames, None, fill)
+    }
+
     fn queue(&mut self, segment: Segment, frame: &[u8]) -> Result<(), Loss> {
         if frame.len() < HEADER_BYTES {
             return Err(Loss::Runt);
@@ -184,6 +204,11 @@ impl Raw {
             self.up = false;
         }
         !flushed.waits
+    }
+
+    /// Bytes that wait for a flush.
+    pub fn waiting(&self) -> usize {
+        self.batch.waiting()
     }
 
     /// Whether frames wait for a flush.

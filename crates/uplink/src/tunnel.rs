@@ -18,6 +18,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use vrdma_wire::Mac;
+
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
 use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
@@ -118,12 +120,13 @@ impl Tunnel {
         self.mtu
     }
 
-    /// Adds another end.
+    /// Adds another end; with stations, nobody else is heard from behind it, and they from behind
+    /// nobody else.
     ///
     /// # Errors
     /// See [`PeerError`](crate::PeerError).
-    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
-        self.peers.add(peer)?;
+    pub fn add_peer(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), OpenError> {
+        self.peers.add_with(peer, stations)?;
         self.measure();
         Ok(())
     }
@@ -198,6 +201,29 @@ impl Tunnel {
         }
     }
 
+    /// Queues frames for the station `to` that `fill` writes in place; `false` if they must come one
+    /// by one, or if `fill` said so.
+    pub fn send_in_place(
+        &mut self,
+        (hop, to): (Hop, Mac),
+        lengths: &[usize],
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        let Segment::Vni(number) = hop.segment else {
+            return false;
+        };
+        let peer = |vni| self.peers.behind(vni, to);
+        let way = Vni::new(number).and_then(|vni| Some((vni, peer(vni)?)));
+        let bytes = lengths.iter().map(|length| length + vxlan::LEN).sum();
+        let Some((vni, peer)) =
+            way.filter(|_| hop.peer.is_none() && self.batch.has_room(bytes, lengths.len()))
+        else {
+            return false;
+        };
+        let frames = (&vxlan::header(vni)[..], lengths);
+        self.batch.push_in_place(frames, Some(peer), fill)
+    }
+
     fn queue(&mut self, hop: Hop, frame: &[u8]) -> Result<(), Loss> {
         let vni = match hop.segment {
             Segment::Vni(number) => Vni::new(number).ok_or(Loss::Segment)?,
@@ -239,6 +265,11 @@ impl Tunnel {
         }
         self.strays.watch_room(self.socket.as_fd(), flushed.waits);
         !flushed.waits
+    }
+
+    /// Bytes that wait for a flush.
+    pub fn waiting(&self) -> usize {
+        self.batch.waiting()
     }
 
     /// Whether frames wait for a flush.

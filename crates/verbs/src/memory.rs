@@ -30,6 +30,21 @@ pub trait Memory {
     /// Reads `out.len()` bytes.
     fn read(&self, region: &Self::Region, offset: u64, out: &mut [u8]) -> Result<(), Fault>;
 
+    /// Reads what lies behind `offset` into one part after the other.
+    fn read_parts(
+        &self,
+        region: &Self::Region,
+        offset: u64,
+        parts: &mut [&mut [u8]],
+    ) -> Result<(), Fault> {
+        let mut at = offset;
+        for part in parts {
+            self.read(region, at, part)?;
+            at += part.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Writes `data`.
     fn write(&self, region: &Self::Region, offset: u64, data: &[u8]) -> Result<(), Fault>;
 

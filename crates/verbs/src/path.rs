@@ -22,6 +22,12 @@ pub trait Paths {
     /// How a connection's units travel.
     fn pace(&mut self, route: &Route) -> Pace;
 
+    /// Whether wires take no more for now. Queue pairs that have units for one wait until
+    /// [`Hca::wire_has_room`](crate::Hca::wire_has_room); all others go on.
+    fn is_full(&self) -> bool {
+        false
+    }
+
     /// Payload of the longest unit for a wire, if the caller makes [`Frames`](crate::packet::Frames) of
     /// it; a unit is one packet otherwise.
     fn train_bytes(&self) -> u32 {

@@ -5,6 +5,7 @@
 //! be early; what is due is asked of the QP.
 
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
 use crate::object::QpId;
 use crate::time::Time;
@@ -16,6 +17,8 @@ pub(crate) struct Scheduled {
     pub(crate) ready: bool,
     /// It is in the queue of those that owe answers.
     pub(crate) answering: bool,
+    /// It waits for room on the wire.
+    pub(crate) held_up: bool,
     /// Its entry among the timers.
     pub(crate) timer: Option<Time>,
 }
@@ -25,6 +28,7 @@ pub(crate) struct Scheduled {
 pub(crate) struct Schedule {
     ready: VecDeque<QpId>,
     answering: VecDeque<QpId>,
+    held_up: Vec<QpId>,
     timers: BTreeSet<(Time, QpId)>,
 }
 
@@ -51,6 +55,18 @@ impl Schedule {
     /// The caller clears the QP's `answering`.
     pub(crate) fn pop_answering(&mut self) -> Option<QpId> {
         self.answering.pop_front()
+    }
+
+    /// A QP has units for a wire that takes no more.
+    pub(crate) fn hold_up(&mut self, qp: QpId, entry: &mut Scheduled) {
+        if !core::mem::replace(&mut entry.held_up, true) {
+            self.held_up.push(qp);
+        }
+    }
+
+    /// All that wait for room. The caller clears the QPs' `held_up`.
+    pub(crate) fn take_held_up(&mut self) -> Vec<QpId> {
+        core::mem::take(&mut self.held_up)
     }
 
     /// Makes sure that the QP is looked at by `deadline`.
@@ -84,6 +100,9 @@ impl Schedule {
         }
         if entry.answering {
             self.answering.retain(|queued| *queued != qp);
+        }
+        if entry.held_up {
+            self.held_up.retain(|queued| *queued != qp);
         }
         if let Some(at) = entry.timer {
             self.timers.remove(&(at, qp));

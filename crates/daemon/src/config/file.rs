@@ -77,6 +77,7 @@ impl UplinkTable {
 pub(super) struct PeerTable {
     pub(super) uplink: Spanned<Name>,
     pub(super) address: Spanned<Endpoint>,
+    pub(super) stations: Option<Spanned<Vec<MacAddress>>>,
 }
 
 impl PeerTable {
@@ -84,6 +85,10 @@ impl PeerTable {
         PeerRequest {
             uplink: self.uplink.get_ref().clone(),
             address: *self.address.get_ref(),
+            stations: self
+                .stations
+                .as_ref()
+                .map_or_else(Vec::new, |stations| stations.get_ref().clone()),
         }
     }
 }

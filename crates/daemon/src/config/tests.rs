@@ -113,6 +113,10 @@ const WRONG: &[(&str, &str)] = &[
         "line 7, key address: 192.0.2.1:4789 is no other host; name the address that the peer listens at",
     ),
     (
+        "[[uplink]]\nname = \"up0\"\nkind = \"tunnel\"\nlisten = \"192.0.2.1\"\n[[peer]]\nuplink = \"up0\"\naddress = \"192.0.2.2\"\nstations = [\"02:00:00:00:00:01\", \"02:00:00:00:00:01\"]",
+        "line 8, key stations: the station 02:00:00:00:00:01 is named twice; name it once",
+    ),
+    (
         "[[peer]]\nuplink = \"up0\"\naddress = \"192.0.2.1\"",
         "line 2, key uplink: there is no uplink \"up0\"; there is none yet, so add it first",
     ),

@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use vrdma_switch::UplinkId;
+use vrdma_wire::Mac;
 
 use super::Control;
 use super::answer::Problem;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, stations_of};
 use crate::plane::{UplinkChange, UplinkSnapshot, UplinkSpec};
 use crate::uplink::{self, UplinkEnds};
 
@@ -37,13 +38,15 @@ impl Control {
     }
 
     /// Tells the data path of the other end of a tunnel; both threads or none.
-    pub async fn plug_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), String> {
-        let add = UplinkChange::AddPeer(id, peer);
-        self.ethernet.change_uplink(add).await?;
-        let added = self
-            .shard
-            .change_uplink(UplinkChange::AddPeer(id, peer))
-            .await;
+    pub async fn plug_peer(
+        &self,
+        id: UplinkId,
+        peer: SocketAddr,
+        stations: &[Mac],
+    ) -> Result<(), String> {
+        let add = || UplinkChange::AddPeer(id, peer, stations.to_vec());
+        self.ethernet.change_uplink(add()).await?;
+        let added = self.shard.change_uplink(add()).await;
         if added.is_err() {
             let take_back = UplinkChange::RemovePeer(id, peer);
             self.ethernet.change_uplink(take_back).await?;
@@ -126,13 +129,15 @@ impl Control {
         let mut inventory = self.inventory.lock().await;
         let id = inventory.add_peer(request, Origin::Runtime)?;
         let address = request.address;
-        if let Err(sentence) = self.plug_peer(id, address.get()).await {
+        let stations = stations_of(&request.stations);
+        if let Err(sentence) = self.plug_peer(id, address.get(), &stations).await {
             inventory.remove_peer(&request.uplink, address)?;
             return Err(Problem::conflict(sentence));
         }
         Ok(Peer {
             uplink: request.uplink.clone(),
             address,
+            stations: request.stations.clone(),
             origin: Origin::Runtime,
         })
     }

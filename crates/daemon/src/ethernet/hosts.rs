@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use vrdma_switch::{GroupId, Host, Neighbour, PortId, UplinkId, sender};
+use vrdma_switch::{GroupId, Host, Neighbour, PortId, Reports, UplinkId, sender};
 
 use super::exchange::{Exchange, framed};
 use crate::plane::{Heard, Outbox};
@@ -46,18 +46,25 @@ impl Hosts {
             .extend(answer.filter(|_| room).map(|answer| (port, answer)));
     }
 
-    /// Tells the shard where the sender of a frame from an uplink is, if somebody may want to know.
-    /// The shard asks again for what it was not told because it was busy.
+    /// Tells the shard where the sender of a frame from an uplink is, or that it asks who listens to
+    /// multicast, if somebody may want to know. The shard asks again for what it was not told because
+    /// it was busy, as those do who ask it.
     pub(super) fn hear(&self, group: GroupId, uplink: UplinkId, frame: &[u8]) {
-        let Some((gid, mac)) = sender(frame) else {
+        let heard = if let Some((gid, mac)) = sender(frame) {
+            let neighbour = Neighbour { mac, uplink };
+            Heard::Address {
+                group,
+                gid,
+                neighbour,
+            }
+        } else if Reports::is_query(frame) {
+            let frame = frame.into();
+            Heard::Query { group, frame }
+        } else {
             return;
         };
         if self.hosts.values().any(|(of, _)| *of == group) {
-            let _ = self.says.send(Heard {
-                group,
-                gid,
-                neighbour: Neighbour { mac, uplink },
-            });
+            let _ = self.says.send(heard);
         }
     }
 }

@@ -72,11 +72,11 @@ impl Exchange {
                 self.bridge.detach_uplink(id);
                 Ok(())
             }
-            UplinkChange::AddPeer(id, peer) => match self.wires.get_mut(&id) {
+            UplinkChange::AddPeer(id, peer, stations) => match self.wires.get_mut(&id) {
                 Some(wire) => wire
                     .end
                     .port
-                    .add_peer(peer)
+                    .add_peer_of(peer, &stations)
                     .map_err(|error| error.to_string()),
                 None => Ok(()),
             },

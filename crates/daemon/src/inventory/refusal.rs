@@ -45,6 +45,8 @@ pub enum Field {
     Uplink,
     /// `address`
     Address,
+    /// `stations`
+    Stations,
 }
 
 /// A refused change.

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use vrdma_api::{
-    Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest, UplinkStats, Vlan,
+    Endpoint, MacAddress, Name, Origin, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest,
+    UplinkStats, Vlan,
 };
 use vrdma_switch::UplinkId;
 use vrdma_uplink::{FaultSpec, SpecError};
+use vrdma_wire::Mac;
 
 use super::refusal::{Field, Refusal};
 use super::{Inventory, lowest_free};
@@ -17,6 +19,8 @@ use crate::plane::{Medium, UplinkSpec};
 pub const UPLINKS_MAX: usize = 16;
 /// Peers of one tunnel: a frame for an unknown station goes to each of them.
 pub const PEERS_MAX: usize = 256;
+/// Stations that are stated for all peers of one tunnel.
+pub const STATIONS_MAX: usize = 16_384;
 
 #[derive(Clone, Debug)]
 pub(super) struct Linked {
@@ -25,7 +29,19 @@ pub(super) struct Linked {
     medium: Medium,
     faults: Option<FaultSpec>,
     origin: Origin,
-    peers: BTreeMap<Endpoint, Origin>,
+    peers: BTreeMap<Endpoint, Other>,
+}
+
+/// The other end of a tunnel.
+#[derive(Clone, Debug)]
+struct Other {
+    stations: Vec<MacAddress>,
+    origin: Origin,
+}
+
+/// Stations as the data path knows them.
+pub(crate) fn stations_of(stations: &[MacAddress]) -> Vec<Mac> {
+    stations.iter().map(|mac| Mac(mac.octets())).collect()
 }
 
 impl Inventory {
@@ -127,7 +143,9 @@ impl Inventory {
         check_peer(linked, request)?;
         let id = linked.id;
         if let Some(linked) = self.uplinks.get_mut(&request.uplink) {
-            linked.peers.insert(request.address, origin);
+            let stations = request.stations.clone();
+            let other = Other { stations, origin };
+            linked.peers.insert(request.address, other);
         }
         Ok(id)
     }
@@ -143,11 +161,13 @@ impl Inventory {
     }
 
     /// All peers as the data path needs them.
-    pub fn peer_addresses(&self) -> Vec<(UplinkId, SocketAddr)> {
+    pub fn peer_addresses(&self) -> Vec<(UplinkId, SocketAddr, Vec<Mac>)> {
         let of_uplink = |linked: &Linked| {
             let id = linked.id;
-            let peers = linked.peers.keys();
-            peers.map(|peer| (id, peer.get())).collect::<Vec<_>>()
+            let peers = linked.peers.iter();
+            let peer =
+                |(peer, other): (&Endpoint, &Other)| (id, peer.get(), stations_of(&other.stations));
+            peers.map(peer).collect::<Vec<_>>()
         };
         self.uplinks.values().flat_map(of_uplink).collect()
     }
@@ -156,10 +176,11 @@ impl Inventory {
     pub fn peers(&self) -> Vec<Peer> {
         let of_uplink = |linked: &Linked| {
             let uplink = linked.request.name.clone();
-            let peer = move |(address, origin): (&Endpoint, &Origin)| Peer {
+            let peer = move |(address, other): (&Endpoint, &Other)| Peer {
                 uplink: uplink.clone(),
                 address: *address,
-                origin: *origin,
+                stations: other.stations.clone(),
+                origin: other.origin,
             };
             linked.peers.iter().map(peer).collect::<Vec<_>>()
         };
@@ -187,7 +208,11 @@ fn faults(request: &UplinkRequest) -> Result<Option<FaultSpec>, Refusal> {
 }
 
 fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
-    let PeerRequest { uplink, address } = request;
+    let PeerRequest {
+        uplink,
+        address,
+        stations,
+    } = request;
     let Medium::Tunnel { listen } = linked.medium else {
         return Err(Refusal::raw_has_no_peers(uplink));
     };
@@ -203,8 +228,32 @@ fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
             uplink.as_str()
         )))
     } else {
-        Ok(())
+        check_stations(linked, *address, stations)
     }
+}
+
+/// A station is behind one peer.
+fn check_stations(
+    linked: &Linked,
+    address: Endpoint,
+    stations: &[MacAddress],
+) -> Result<(), Refusal> {
+    let stated = linked.peers.values().map(|other| other.stations.len());
+    if stated.sum::<usize>() + stations.len() > STATIONS_MAX {
+        return Err(Refusal::full(format!(
+            "the peers of a tunnel have at most {STATIONS_MAX} stations"
+        )));
+    }
+    let mut all = BTreeMap::new();
+    for (peer, other) in &linked.peers {
+        all.extend(other.stations.iter().map(|mac| (*mac, *peer)));
+    }
+    for mac in stations {
+        if let Some(peer) = all.insert(*mac, address) {
+            return Err(Refusal::station_taken(*mac, peer, address));
+        }
+    }
+    Ok(())
 }
 
 fn describe(linked: &Linked) -> Uplink {

@@ -68,17 +68,13 @@ impl Process {
 
     /// Takes in the packets that were gathered.
     pub(crate) fn end_train(&mut self, memory: &View<'_>, now: Time) {
-        let Some(unit) = self.train.take() else {
+        if self.train.is_empty() {
             return;
-        };
-        let train = std::mem::take(&mut self.train);
-        let arrival = Arrival {
-            content: Content::Request(unit),
-            payload: train.payload(),
-            marked: false,
-            credits: None,
-        };
-        self.take(&arrival, memory, now);
+        }
+        let mut train = std::mem::take(&mut self.train);
+        if let Some(arrival) = train.take() {
+            self.take(&arrival, memory, now);
+        }
         self.train = train;
     }
 
@@ -111,9 +107,14 @@ impl Process {
         self.hca.receive(arrival, memory, now);
     }
 
-    /// The next packet owed to a peer behind a wire.
-    pub(crate) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
-        self.hca.poll_reply(now)
+    /// Wires take packets again.
+    pub(crate) fn wire_has_room(&mut self) {
+        self.hca.wire_has_room();
+    }
+
+    /// What is owed next to a peer behind a wire, READ data of up to `train_bytes`.
+    pub(crate) fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+        self.hca.poll_reply(train_bytes, now)
     }
 
     fn stage(&mut self, queue: ReceiveQueue) {

@@ -100,11 +100,19 @@ impl Adapter {
         }
     }
 
-    /// The next packet of what is owed to peers behind wires.
-    pub(super) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
+    /// Wires take packets again.
+    pub(super) fn wire_has_room(&mut self) {
         match self {
-            Self::Vm(vm) => vm.device().next_reply(now),
-            Self::Process(process) => process.next_reply(now),
+            Self::Vm(vm) => vm.device().wire_has_room(),
+            Self::Process(process) => process.wire_has_room(),
+        }
+    }
+
+    /// What is owed next to peers behind wires: one packet, or READ data of up to `train_bytes`.
+    pub(super) fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().next_reply(train_bytes, now),
+            Self::Process(process) => process.next_reply(train_bytes, now),
         }
     }
 

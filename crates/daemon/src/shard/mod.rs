@@ -43,8 +43,7 @@ use wire::Wires;
 /// of the device this bounds a turn to some tens of milliseconds when every message is huge.
 const REQUESTS_A_TURN: u32 = 64;
 
-/// Bytes of frames that one adapter may queue in a turn, but for the last request's: an uplink takes
-/// 1 MiB before it has to hand some to the kernel.
+/// Bytes of frames that one adapter may queue in a turn, but for the last unit's.
 const WIRE_BYTES_A_TURN: u64 = 256 << 10;
 
 /// A register access waits at most this many busy turns.
@@ -138,7 +137,7 @@ impl Shard {
             worked |= self.serve(port, now);
         }
         worked |= self.tend_calls(now);
-        self.tend_wires(now);
+        worked |= self.tend_wires(now);
         worked
     }
 
@@ -154,7 +153,7 @@ impl Shard {
         worked |= self.reply(number, &view, now);
         let most = self.wires.queued_bytes + WIRE_BYTES_A_TURN;
         for _ in 0..REQUESTS_A_TURN {
-            if self.must_wait(number, now) || self.wires.queued_bytes >= most {
+            if self.wires.queued_bytes >= most {
                 break;
             }
             let Some(request) = self.next_request(port, &view, now) else {
@@ -178,6 +177,7 @@ impl Shard {
         let mut paths = Reach {
             fabric: &self.fabric,
             from: PortId(port as u32),
+            full: self.wires.holds_up(now),
         };
         self.adapters[port]
             .as_mut()?
@@ -310,6 +310,8 @@ impl Shard {
 struct Reach<'a> {
     fabric: &'a Fabric,
     from: PortId,
+    /// A wire takes no more for now.
+    full: bool,
 }
 
 impl Paths for Reach<'_> {
@@ -322,6 +324,10 @@ impl Paths for Reach<'_> {
             Ok(Way::Wire) => Pace::Wire,
             _ => Pace::Local,
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.full
     }
 
     fn train_bytes(&self) -> u32 {

@@ -40,7 +40,10 @@ impl Shard {
                 .adapters
                 .at(port)
                 .and_then(|process| process.take_groups());
-            let told = groups.map(|groups| self.fabric.listen(port, groups));
+            let told = groups.map(|groups| {
+                self.tell_groups(port, &groups);
+                self.fabric.listen(port, groups)
+            });
             if let Some(Err(error)) = told {
                 tracing::warn!("multicast does not reach an adapter: {error}");
             }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Request, Reply ──► frame in `buffer` ──► the uplink's batch ──► kernel, once a turn
-//!                                                 └ full: adapters that reach wires rest meanwhile
+//!                                                 └ full: queue pairs with peers behind wires wait
 //!
 //!   frame ─► segment: whose group? ─► Packet::parse ─► Fabric::arrive: whose GID? ─► his MAC? ─► adapter
 //!               └──────────────────────────┴─ dropped, counted by reason ──────────────┘
@@ -13,17 +13,19 @@ mod arrive;
 mod counts;
 mod leave;
 mod misfit;
+mod reports;
 mod trace;
 mod waiting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, UplinkId};
+use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, Reports, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_wire::{Gid, MAX_FRAME};
 
 use super::Shard;
+use super::adapter::Adapter;
 use super::clock::Clock;
 use super::poller::Key;
 use crate::plane::{Heard, Inbox, UplinkChange};
@@ -37,9 +39,12 @@ use waiting::Unresolved;
 /// How often interfaces are looked at: MTU, up or down.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// How long adapters wait for an uplink that is full. After that, what does not fit is lost as on a
-/// congested wire, so that messages inside of the host go on.
-const FULL_PATIENCE: Duration = Duration::from_millis(10);
+/// How long queue pairs wait for an uplink of which the kernel takes nothing at all. After that, what
+/// does not fit is lost as on a wire that is cut, and the queue pairs' own timers tell their owners.
+const FULL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that wait for the end of the turn before queue pairs wait, too. An uplink keeps twice as many.
+const WAITING_MAX: usize = 512 << 10;
 
 /// Payload that is fetched at once: packets that the kernel takes as one message.
 pub(super) const TRAIN_BYTES: u32 = 64 << 10;
@@ -50,8 +55,8 @@ pub(super) struct Wire {
     counts: Counts,
     /// Frames were queued since the last flush.
     touched: bool,
-    /// The kernel takes no more since then; the poller reports room.
-    full_since: Option<Time>,
+    /// The kernel takes no more since then; the poller reports room. With the frames sent by then.
+    full_since: Option<(Time, u64)>,
     refresh_at: Time,
     /// The sender of the last packet, which need not be noted again.
     last: Option<(GroupId, Gid, Neighbour)>,
@@ -66,14 +71,15 @@ pub(super) struct Wires {
     /// Who sends packets that fit no uplink: the last of them.
     misfits: BTreeMap<PortId, Misfit>,
     unresolved: Unresolved,
+    reports: Reports,
     pub(super) traces: Traces,
     /// What the Ethernet thread hears.
     heard: Inbox<Heard>,
     buffer: Box<[u8; MAX_FRAME]>,
     /// Bytes of all frames so far.
     pub(super) queued_bytes: u64,
-    /// Payload of a unit of several packets, [`TRAIN_BYTES`] at most.
-    payload: Vec<u8>,
+    /// Somebody waits for room.
+    awaited: bool,
 }
 
 impl Wires {
@@ -84,11 +90,12 @@ impl Wires {
             neighbours: Neighbours::new(),
             misfits: BTreeMap::new(),
             unresolved: Unresolved::default(),
+            reports: Reports::default(),
             traces: Traces::default(),
             heard,
             buffer: Box::new([0; MAX_FRAME]),
             queued_bytes: 0,
-            payload: Vec::new(),
+            awaited: false,
         }
     }
 
@@ -100,17 +107,23 @@ impl Wires {
     pub(super) fn forget(&mut self, port: PortId) {
         self.segments.unplug(port);
         self.misfits.remove(&port);
+        self.reports.forget(port);
         self.traces.remove(port);
     }
 
-    /// Whether an uplink takes no more for now, and not for long yet.
+    /// Whether an uplink takes no more for now. Who asks waits until it does.
+    pub(super) fn holds_up(&mut self, now: Time) -> bool {
+        let full = self.is_full(now);
+        self.awaited |= full;
+        full
+    }
+
     fn is_full(&self, now: Time) -> bool {
-        let mut since = self
-            .wires
-            .iter()
-            .flatten()
-            .filter_map(|wire| wire.full_since);
-        since.any(|since| now < since + FULL_PATIENCE)
+        let mut wires = self.wires.iter().flatten();
+        wires.any(|wire| match wire.full_since {
+            Some((since, _)) => now < since + FULL_PATIENCE,
+            None => wire.end.port.waiting() >= WAITING_MAX,
+        })
     }
 
     /// Whether frames of a group can leave.
@@ -132,9 +145,13 @@ impl Wires {
         let deadlines = wires.map(|wire| {
             let delayed = wire.end.port.next_deadline();
             let delayed = delayed.map(|due| clock.at(due));
-            delayed.map_or(wire.refresh_at, |due| due.min(wire.refresh_at))
+            let patience = wire.full_since.filter(|_| self.awaited);
+            let patience = patience.map(|(since, _)| since + FULL_PATIENCE);
+            let others = delayed.into_iter().chain(patience);
+            others.fold(wire.refresh_at, Time::min)
         });
-        deadlines.min()
+        let reports = self.reports.next_deadline().map(Time);
+        deadlines.chain(reports).min()
     }
 }
 
@@ -148,9 +165,9 @@ impl Shard {
                 }
                 self.rewire();
             }
-            UplinkChange::AddPeer(id, peer) => {
+            UplinkChange::AddPeer(id, peer, stations) => {
                 if let Some(wire) = self.wires.get(id) {
-                    let added = wire.end.port.add_peer(peer);
+                    let added = wire.end.port.add_peer_of(peer, &stations);
                     added.map_err(|error| error.to_string())?;
                     self.measure();
                 }
@@ -179,6 +196,7 @@ impl Shard {
             refresh_at: now + REFRESH,
             last: None,
         }));
+        self.wires.reports.tell_again(now.0);
         self.rewire();
     }
 
@@ -192,7 +210,9 @@ impl Shard {
     }
 
     /// Hands queued frames to the kernel, lets go delayed ones, and looks at interfaces now and then.
-    pub(super) fn tend_wires(&mut self, now: Time) {
+    /// `true` if those who waited for room can go on.
+    pub(super) fn tend_wires(&mut self, now: Time) -> bool {
+        self.send_reports(now);
         let mut resized = false;
         let wires = self.wires.wires.iter_mut().flatten();
         for wire in wires {
@@ -219,12 +239,21 @@ impl Shard {
             let full = !port.flush();
             if full != wire.full_since.is_some() {
                 self.poller.rewatch(&*port, Key::Wire(wire.end.id), full);
-                wire.full_since = full.then_some(now);
             }
+            let sent = port.counters().sent_frames;
+            let before = wire.full_since.filter(|(_, before)| *before == sent);
+            wire.full_since = full.then(|| before.unwrap_or((now, sent)));
         }
         if resized {
             self.measure();
         }
+        let room = self.wires.awaited && !self.wires.is_full(now);
+        if room {
+            self.wires.awaited = false;
+            let adapters = self.adapters.iter_mut().flatten();
+            adapters.for_each(Adapter::wire_has_room);
+        }
+        room
     }
 
     /// An uplink is ready. One that was full may have room again: a tunnel says so by being readable.

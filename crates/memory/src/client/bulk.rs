@@ -10,6 +10,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::Direction;
 
+/// Vectors that one call takes (UIO_MAXIOV).
+const PARTS_MAX: usize = 1024;
+
 /// A process that process_vm_* may be used on.
 #[derive(Debug)]
 pub(super) struct Bulk {
@@ -62,6 +65,34 @@ impl Bulk {
             self.refused.store(true, Relaxed);
         }
         usize::try_from(moved).ok().filter(|moved| *moved > 0)
+    }
+
+    /// Reads what lies at `address` into one part after the other; whether all of it could be had.
+    pub(super) fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> bool {
+        if self.refused.load(Relaxed) || !self.is_alive() {
+            return false;
+        }
+        let mut wanted = 0;
+        let local = parts.iter_mut().map(|part| {
+            wanted += part.len();
+            libc::iovec {
+                iov_base: part.as_mut_ptr().cast(),
+                iov_len: part.len(),
+            }
+        });
+        let local: Vec<_> = local.take(PARTS_MAX).collect();
+        let remote = libc::iovec {
+            iov_base: address as *mut c_void,
+            iov_len: wanted,
+        };
+        let (pid, count) = (
+            self.pid.as_raw_nonzero().get(),
+            local.len() as libc::c_ulong,
+        );
+        // SAFETY: every vector is a part that is ours to write for the length of the call; the other
+        // address is only looked up in the other process.
+        let read = unsafe { libc::process_vm_readv(pid, local.as_ptr(), count, &remote, 1, 0) };
+        local.len() == parts.len() && usize::try_from(read) == Ok(wanted)
     }
 
     /// Ask before each copy. A process descriptor is readable once its process has ended.

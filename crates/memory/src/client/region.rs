@@ -47,6 +47,11 @@ impl ClientRegion {
         self.0.memory.read(self.at(offset)?, to, length)
     }
 
+    /// Reads into one part after the other.
+    pub(crate) fn read_parts(&self, offset: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
+        self.0.memory.read_parts(self.at(offset)?, parts)
+    }
+
     /// Writes from `from`, which is good for reads of `length` bytes; the tail last.
     pub(crate) fn write_raw(
         &self,

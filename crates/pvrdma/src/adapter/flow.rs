@@ -60,9 +60,14 @@ impl Adapter {
         self.settle_soon(turn);
     }
 
-    /// The next packet owed to a peer behind a wire.
-    pub(crate) fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
-        self.hca.poll_reply(now)
+    /// Wires take packets again.
+    pub(crate) fn wire_has_room(&mut self) {
+        self.hca.wire_has_room();
+    }
+
+    /// What is owed next to a peer behind a wire, READ data of up to `train_bytes`.
+    pub(crate) fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+        self.hca.poll_reply(train_bytes, now)
     }
 
     fn stage(&mut self, turn: Turn<'_, '_>, queue: ReceiveQueue) {

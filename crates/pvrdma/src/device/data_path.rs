@@ -78,10 +78,17 @@ impl Device {
         }
     }
 
+    /// Wires take packets again: queue pairs that waited for that go on.
+    pub fn wire_has_room(&mut self) {
+        if let Some(adapter) = self.working() {
+            adapter.wire_has_room();
+        }
+    }
+
     /// The next packet of what is owed to peers behind a wire: ask after every batch of packets
     /// received and after [`poll`](Self::poll), until there is none or the wire is full.
-    pub fn next_reply(&mut self, now: Time) -> Option<Reply<Region>> {
-        self.working()?.next_reply(now)
+    pub fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+        self.working()?.next_reply(train_bytes, now)
     }
 
     /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is,

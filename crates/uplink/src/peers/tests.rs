@@ -116,3 +116,36 @@ fn groups_are_not_learned_and_the_table_ends() {
     }
     assert_eq!(peers.stations.len(), STATIONS_MAX);
 }
+
+#[test]
+fn stated_stations_are_behind_their_peer_alone() {
+    let (named, other) = (address("192.0.2.2:4789"), address("192.0.2.3:4789"));
+    let mut peers = tunnel(&["192.0.2.3:4789"]);
+    peers.add_with(named, &[station(1), station(2)]).unwrap();
+    let (now, long) = (Instant::now(), Duration::from_secs(1000));
+    assert_eq!(
+        peers.behind(VNI, station(1)),
+        Some(named),
+        "before it speaks"
+    );
+    assert_eq!(peers.learn(VNI, station(1), named, now), Lesson::Plain);
+    for at in [now, now + long] {
+        assert_eq!(peers.learn(VNI, station(1), other, at), Lesson::Foreign);
+        assert_eq!(peers.learn(VNI, station(3), named, at), Lesson::Foreign);
+        assert_eq!(peers.learn(VNI, Mac([1; 6]), named, at), Lesson::Foreign);
+        assert_eq!(peers.learn(VNI, station(3), other, at), Lesson::Plain);
+        peers.age(at);
+    }
+    assert_eq!(peers.behind(VNI, station(1)), Some(named));
+    let third = address("192.0.2.4:4789");
+    for bad in [station(2), Mac::default(), Mac::BROADCAST] {
+        let refused = Err(PeerError::Station {
+            station: bad,
+            peer: third,
+        });
+        assert_eq!(peers.add_with(third, &[station(9), bad]), refused);
+    }
+    assert!(peers.remove(named));
+    assert_eq!(peers.learn(VNI, station(1), other, now), Lesson::Plain);
+    peers.add_with(third, &[station(9)]).unwrap();
+}

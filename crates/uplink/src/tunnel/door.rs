@@ -58,6 +58,10 @@ impl Door<'_> {
                 Lesson::Plain => {}
                 Lesson::Moved => self.counters.moved += 1,
                 Lesson::Contested => self.counters.contested += 1,
+                Lesson::Foreign => {
+                    self.counters.lose(Loss::ForeignStation);
+                    continue;
+                }
             }
             let received = Received {
                 frame,

@@ -57,9 +57,9 @@ fn each_port_gets_its_own_without_a_selector() {
     }];
     let (mut roce, mut rest) = Tunnel::open_sorted(&config, &all_to_rest).unwrap();
     let (mut sender, _other) = Tunnel::open_both(&config).unwrap();
-    sender.add_peer(roce.local()).unwrap();
+    sender.add_peer(roce.local(), &[]).unwrap();
     for port in [&mut roce, &mut rest] {
-        port.add_peer(sender.local()).unwrap();
+        port.add_peer(sender.local(), &[]).unwrap();
     }
     for number in 0..20 {
         sender.send(Hop::to(Segment::Vni(1)), &frame(number % 2 == 0, number));

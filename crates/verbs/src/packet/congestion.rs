@@ -35,7 +35,12 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    pub(super) fn next_reply(&mut self, shared: &mut Shared<R>, now: Time) -> Option<Reply<R>> {
+    pub(super) fn next_reply(
+        &mut self,
+        shared: &mut Shared<R>,
+        train_bytes: u32,
+        now: Time,
+    ) -> Option<Reply<R>> {
         if core::mem::take(&mut self.responder.replies.congestion) {
             shared.counters.congestion_sent += 1;
             return Some(Reply::Congestion {
@@ -47,9 +52,11 @@ impl<R: Clone> Qp<R> {
         if self.responder.replies.begins_with_data() && !self.pays_for_data(now) {
             return None;
         }
-        let piece = self.next_piece(shared)?;
+        let most = self.answer_packets(train_bytes);
+        let piece = self.next_piece(shared, most)?;
         Some(Reply::Response {
             response: piece.response,
+            packets: piece.packets,
             first: piece.first,
             last: piece.last,
         })

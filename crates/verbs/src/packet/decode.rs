@@ -34,6 +34,7 @@ impl<R: Clone> Hca<R> {
                 payload: packet.payload(),
                 marked: packet.met_congestion(),
                 credits: credits(packet),
+                ends: packet.info().position.ends(),
             }),
             Err(reason) => {
                 let drops = &mut self.shared.counters.drops;
@@ -47,7 +48,7 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// The only partition is the default one (IBTA 9.6.1.1.1).
+    /// The only partition is the default one (IBTA 9.6.1).
     fn content(&self, packet: &Packet<'_>) -> Result<Content<R>, Nothing> {
         let (bth, info) = (packet.bth(), packet.info());
         if !Pkey::DEFAULT.matches(bth.pkey) {
@@ -206,7 +207,7 @@ fn word(atomic: &AtomicEth) -> Remote {
 }
 
 /// What a response says; `None` for a syndrome that has no meaning, or not with that opcode (IBTA
-/// 9.7.5.1, table 44).
+/// 9.7.5.1).
 fn body<R>(packet: &Packet<'_>, aeth: Option<&Aeth>) -> Option<ResponseBody<R>> {
     let positive = aeth.is_none_or(|aeth| matches!(aeth.syndrome, Syndrome::Ack(_)));
     match (packet.info().operation, packet.extension()) {

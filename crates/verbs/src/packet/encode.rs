@@ -2,8 +2,8 @@
 
 use vrdma_wire::{
     Addresses, Aeth, AtomicAckEth, AtomicEth, Bth, Carries, Cnp, Credits, Deth, Ecn, Extension,
-    FlowLabel, Ieth, ImmDt, Msn, NakCode, Opcode, Operation, PacketBuilder, Path, Position, Psn,
-    Qpn, Reth, RnrTimer, Service, Syndrome, TrafficClass, Transport,
+    FlowLabel, Ieth, ImmDt, Msn, NakCode, Opcode, Operation, PacketBuilder, Path, Position, Qpn,
+    Reth, RnrTimer, Service, Syndrome, TrafficClass, Transport,
 };
 
 use crate::buffers::Carried;
@@ -35,34 +35,70 @@ pub fn request_frame<'b, M: Memory>(
     build(&path, (bth, extension), content, buffer)
 }
 
-/// One packet of a request of several: its PSN, whether its message begins and ends with it, and
-/// whether the unit does. The length of the frame.
-pub(super) fn packet_frame<R>(
+/// Where a packet stands in a unit of several.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// PSNs behind the unit's first.
+    pub(super) number: u32,
+    /// Its message begins with it.
+    pub(super) first: bool,
+    /// Its message ends with it.
+    pub(super) last: bool,
+    /// The unit ends with it.
+    pub(super) ends: bool,
+}
+
+/// Headers of one packet of a request of several.
+pub(super) fn request_headers_at<R>(
     request: &Request<R>,
-    (psn, first, last, ends): (Psn, bool, bool, bool),
-    payload: &[u8],
+    place: Place,
     link: &Link,
-    buffer: &mut [u8],
-) -> Result<usize, FrameError> {
+) -> Result<(Path, Transport), FrameError> {
     let op = match request.op {
         RequestOp::Write { target } => RequestOp::Write {
-            target: target.filter(|_| first),
+            target: target.filter(|_| place.first),
         },
         op => op,
     };
-    let tail = request.tail.filter(|_| last);
+    let tail = request.tail.filter(|_| place.last);
     let (operation, extension) = headers_of(&op, tail, request.source);
-    let position = Position::new(first, last);
+    let position = Position::new(place.first, place.last);
     let opcode = opcode(request.service, operation, position, extension.carries())?;
+    let psn = request.psn.plus(place.number);
     let mut bth = Bth::new(opcode, request.destination, psn);
-    bth.solicited = request.solicited && last;
-    bth.ack_request = request.ack_request && ends;
+    bth.solicited = request.solicited && place.last;
+    bth.ack_request = request.ack_request && place.ends;
     let ends = (request.source, request.destination);
-    let path = path(&request.route, link, ends, true)?.identified(bth.psn.get() as u16);
+    headers(&request.route, link, (ends, true), (bth, extension))
+}
+
+/// Headers of one packet of READ data.
+pub(super) fn reply_headers<R>(
+    response: &Response<R>,
+    place: Place,
+    link: &Link,
+) -> Result<(Path, Transport), FrameError> {
+    let (operation, extension) = response_headers(response, place.first || place.last);
+    let position = Position::new(place.first, place.last);
+    let opcode = opcode(Service::Rc, operation, position, extension.carries())?;
+    let bth = Bth::new(
+        opcode,
+        response.destination,
+        response.psn.plus(place.number),
+    );
+    let ends = (response.source, response.destination);
+    headers(&response.route, link, (ends, true), (bth, extension))
+}
+
+fn headers(
+    route: &Route,
+    link: &Link,
+    (ends, capable): ((Qpn, Qpn), bool),
+    (bth, extension): (Bth, Extension),
+) -> Result<(Path, Transport), FrameError> {
+    let path = path(route, link, ends, capable)?.identified(bth.psn.get() as u16);
     let transport = Transport::new(bth, extension).ok_or(FrameError::NotAPacket)?;
-    let mut builder = PacketBuilder::new(&path, &transport, payload.len(), buffer)?;
-    builder.push(payload);
-    Ok(builder.finish().len())
+    Ok((path, transport))
 }
 
 /// The frame of an answer, as [`request_frame`].
@@ -78,6 +114,7 @@ pub fn reply_frame<'b, M: Memory>(
     match reply {
         Reply::Response {
             response,
+            packets: _,
             first,
             last,
         } => {
@@ -269,7 +306,7 @@ fn path(route: &Route, link: &Link, ends: (Qpn, Qpn), capable: bool) -> Result<P
 }
 
 /// The label that chooses the UDP port, by which routers tell flows apart: that of the owner, or one
-/// made of the two numbers (annex A17.3.1; the folding is that of `rdma_calc_flow_label`).
+/// made of the two numbers (annex A17.3.2.1; the folding is that of `rdma_calc_flow_label`).
 fn flow(flow_label: u32, (source, destination): (Qpn, Qpn)) -> FlowLabel {
     if flow_label != 0 {
         return FlowLabel::new(flow_label);

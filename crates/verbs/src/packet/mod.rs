@@ -28,12 +28,14 @@
 mod congestion;
 mod decode;
 mod encode;
+mod frames;
 mod train;
 
 use vrdma_wire::{BuildError, Credits, Mac, Qpn, Vlan};
 
 pub use encode::{reply_frame, request_frame};
-pub use train::{Frames, Train};
+pub use frames::Frames;
+pub use train::Train;
 
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};
@@ -90,15 +92,19 @@ pub struct Arrival<'p, R> {
     pub marked: bool,
     /// How many messages the peer has room for, from an answer that says so.
     pub credits: Option<Credits>,
+    /// It is the last packet of its message or answer.
+    pub ends: bool,
 }
 
-/// One packet of an answer.
+/// One packet of an answer, or several of READ data.
 #[derive(Clone, Debug)]
 pub enum Reply<R> {
     /// An acknowledgement, a refusal, or READ data that fits one packet.
     Response {
-        /// The answer; READ data is that of this packet alone.
+        /// The answer; READ data is that of these packets alone.
         response: Response<R>,
+        /// Packets: several of READ data alone.
+        packets: u32,
         /// First packet of READ data.
         first: bool,
         /// Last packet of READ data.
@@ -187,14 +193,15 @@ impl<R: Clone> Hca<R> {
         self.owe_mark(request.destination, marked, now);
     }
 
-    /// The next packet of the answers owed to peers behind a wire.
-    pub fn poll_reply(&mut self, now: Time) -> Option<Reply<R>> {
+    /// What comes next of the answers owed to peers behind a wire: one packet, or READ data of up to
+    /// `train_bytes` of which the caller makes [`Frames`].
+    pub fn poll_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<R>> {
         while let Some(id) = self.schedule.pop_answering() {
             let Some(qp) = self.qps.get_mut(id.0) else {
                 continue;
             };
             qp.scheduled.answering = false;
-            let reply = qp.next_reply(&mut self.shared, now);
+            let reply = qp.next_reply(&mut self.shared, train_bytes, now);
             if reply.is_none() {
                 qp.reschedule_timer(&mut self.schedule);
                 continue;

@@ -1,119 +1,50 @@
-//! Units of several packets, at both ends of a wire: one look at memory and one at the queue pair for
-//! many packets of one message.
+//! Units of several packets on their way in: one look at the queue pair and one at memory for many
+//! packets of one message.
 //!
 //! ```text
-//!   out   unit of n packets ─► payload fetched at once ─► n frames
-//!   in    n packets in order ─► payload gathered ─► unit of n packets ─► written at once
+//!   n packets in order ─► payload gathered ─► unit of n packets ─► written at once
 //! ```
 //! On the wire nothing tells such units from single packets.
 
 use alloc::vec::Vec;
 
-use vrdma_wire::{Mtu, Psn};
+use vrdma_wire::{Mtu, Psn, Qpn};
 
 use crate::hca::Hca;
-use crate::memory::Memory;
 use crate::object::QpType;
-use crate::packet::encode::packet_frame;
-use crate::packet::{Arrival, Content, FrameError, Link};
-use crate::unit::{Payload, Request, RequestOp};
+use crate::packet::{Arrival, Content};
+use crate::unit::{Request, RequestOp, Response, ResponseBody, Route};
 
 /// Payload that a unit takes in. What one message to or from the kernel carries.
 const BYTES_MAX: usize = 64 << 10;
 
-/// The frames of a request.
-#[derive(Debug)]
-pub struct Frames<'a, R> {
-    request: &'a Request<R>,
-    link: Link,
-    payload: &'a [u8],
-    mtu: usize,
-    made: u32,
-}
-
-impl<'a, R> Frames<'a, R> {
-    /// Fetches the payload of a SEND or WRITE into `room`, whose contents are lost.
-    ///
-    /// # Errors
-    /// See [`FrameError`]; with `Payload` tell the requester by [`Request::payload_lost`].
-    pub fn new<M: Memory<Region = R>>(
-        request: &'a Request<R>,
-        memory: &M,
-        link: &Link,
-        room: &'a mut Vec<u8>,
-    ) -> Result<Self, FrameError> {
-        let payload = match &request.payload {
-            Payload::Inline(inline) => inline.bytes(),
-            Payload::Memory(stretches) => {
-                let length = request.payload.length() as usize;
-                room.resize(length.max(room.len()), 0);
-                let mut at = 0;
-                for part in stretches {
-                    let to = &mut room[at..at + part.length as usize];
-                    let read = memory.read(&part.region, part.offset, to);
-                    read.map_err(|_| FrameError::Payload)?;
-                    at += to.len();
-                }
-                &room[..length]
-            }
-        };
-        Ok(Self {
-            request,
-            link: *link,
-            payload,
-            mtu: packet_bytes(payload.len() as u32, request.packets)?,
-            made: 0,
-        })
-    }
-
-    /// Writes the next frame to the front of `buffer`; its length, or `None` after the last.
-    ///
-    /// # Errors
-    /// See [`FrameError`]; there is no sense in going on.
-    pub fn next(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        let Request {
-            packets,
-            first,
-            last,
-            psn,
-            ..
-        } = *self.request;
-        if self.made == packets {
-            return Ok(None);
-        }
-        let (begins, ends) = (self.made == 0, self.made + 1 == packets);
-        let start = self.made as usize * self.mtu;
-        let end = self.payload.len().min(start + self.mtu);
-        let payload = &self.payload[start..end];
-        let place = (psn.plus(self.made), first && begins, last && ends, ends);
-        self.made += 1;
-        packet_frame(self.request, place, payload, &self.link, buffer).map(Some)
-    }
-}
-
-/// The path MTU of a unit: the only one by which so many bytes are so many packets, for each is half
-/// of the next.
-fn packet_bytes(length: u32, packets: u32) -> Result<usize, FrameError> {
-    let mut sizes = (1..=5).rev().filter_map(Mtu::from_code);
-    let found = sizes.find(|mtu| mtu.packets(length) == packets);
-    found
-        .map(|mtu| mtu.bytes() as usize)
-        .ok_or(FrameError::NotAPacket)
-}
-
-/// Packets of one message that have come one behind the other.
+/// Packets of one message or of one answer that have come one behind the other.
 #[derive(Debug)]
 pub struct Train<R> {
-    unit: Option<Request<R>>,
+    unit: Option<Content<R>>,
+    packets: u32,
+    /// Packets that it may have: for READ data those that are missing there.
+    most: u32,
     mtu: usize,
+    /// What the last packet said.
+    last: Last,
     payload: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    credits: Option<vrdma_wire::Credits>,
+    ends: bool,
 }
 
 impl<R> Default for Train<R> {
     fn default() -> Self {
         Self {
             unit: None,
+            packets: 0,
+            most: 0,
             mtu: 0,
+            last: Last::default(),
             payload: Vec::new(),
         }
     }
@@ -123,48 +54,108 @@ impl<R: Clone> Train<R> {
     /// Whether the packet is the next one of the unit. It is part of it then, and
     /// [`Train::is_complete`] may have become true.
     pub fn joins(&mut self, arrival: &Arrival<'_, R>) -> bool {
-        let Some(unit) = &mut self.unit else {
-            return false;
-        };
-        let Content::Request(next) = &arrival.content else {
-            return false;
-        };
-        let whole = arrival.payload.len() == self.mtu;
-        let follows = next.psn == unit.psn.plus(unit.packets)
-            && (unit.destination, unit.route) == (next.destination, next.route)
-            && unit.service == next.service
-            && continues(&unit.op, &next.op)
-            && !next.first
-            && !arrival.marked
-            && (whole
-                || next.last && !arrival.payload.is_empty() && arrival.payload.len() < self.mtu);
+        let bytes = arrival.payload.len();
+        let fills = bytes == self.mtu || arrival.ends && (1..self.mtu).contains(&bytes);
+        let follows = fills && !arrival.marked && self.follows(&arrival.content);
         if follows {
-            unit.packets += 1;
-            unit.last = next.last;
-            unit.tail = next.tail;
-            unit.solicited = next.solicited;
-            unit.ack_request = next.ack_request;
+            self.packets += 1;
+            self.last = Last {
+                credits: arrival.credits,
+                ends: arrival.ends,
+            };
             self.payload.extend_from_slice(arrival.payload);
         }
         follows
     }
 
+    fn follows(&mut self, next: &Content<R>) -> bool {
+        let packets = self.packets;
+        match (&mut self.unit, next) {
+            (Some(Content::Request(unit)), Content::Request(next)) => {
+                let follows = unit.precedes(next, packets);
+                if follows {
+                    unit.packets += 1;
+                    unit.last = next.last;
+                    unit.tail = next.tail;
+                    unit.solicited = next.solicited;
+                    unit.ack_request = next.ack_request;
+                }
+                follows
+            }
+            (Some(Content::Response(unit)), Content::Response(next)) => {
+                let data = matches!(next.body, ResponseBody::Read(_));
+                data && are_neighbours(&unit.place(), &next.place(), packets)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the unit is to be taken in now: its message is over, its sender waits for an answer, or
     /// there is no room.
     pub fn is_complete(&self) -> bool {
-        let full = self.payload.len() + self.mtu > BYTES_MAX;
-        let unit = self.unit.as_ref();
-        unit.is_some_and(|unit| unit.last || unit.ack_request || full)
+        let asks = matches!(&self.unit, Some(Content::Request(unit)) if unit.ack_request);
+        let full = self.payload.len() + self.mtu > BYTES_MAX || self.packets == self.most;
+        self.unit.is_some() && (self.last.ends || asks || full)
     }
 
-    /// The unit, if there is one; its payload is [`Train::payload`] until the next one begins.
-    pub fn take(&mut self) -> Option<Request<R>> {
-        self.unit.take()
+    /// Whether packets have been gathered.
+    pub fn is_empty(&self) -> bool {
+        self.unit.is_none()
     }
 
-    /// Bytes of the unit that was taken.
-    pub fn payload(&self) -> &[u8] {
-        &self.payload
+    /// How many.
+    pub fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    /// The packets as one, if there are any.
+    pub fn take(&mut self) -> Option<Arrival<'_, R>> {
+        self.packets = 0;
+        Some(Arrival {
+            content: self.unit.take()?,
+            payload: &self.payload,
+            marked: false,
+            credits: self.last.credits,
+            ends: self.last.ends,
+        })
+    }
+
+    fn begin(&mut self, arrival: &Arrival<'_, R>, (most, mtu): (u32, usize)) {
+        (self.packets, self.most, self.mtu) = (1, most, mtu);
+        self.last = Last {
+            credits: arrival.credits,
+            ends: arrival.ends,
+        };
+        self.payload.clear();
+        self.payload.extend_from_slice(arrival.payload);
+        self.unit = Some(arrival.content.clone());
+    }
+}
+
+/// Where a packet stands: its PSN, its receiver and its way.
+type Position<'a> = (Psn, Qpn, &'a Route);
+
+/// Whether a packet is `packets` behind the first one of a unit.
+fn are_neighbours(unit: &Position<'_>, next: &Position<'_>, packets: u32) -> bool {
+    next.0 == unit.0.plus(packets) && (unit.1, unit.2) == (next.1, next.2)
+}
+
+impl<R> Request<R> {
+    fn precedes(&self, next: &Self, packets: u32) -> bool {
+        let (ours, theirs) = (
+            (self.psn, self.destination, &self.route),
+            (next.psn, next.destination, &next.route),
+        );
+        are_neighbours(&ours, &theirs, packets)
+            && self.service == next.service
+            && continues(&self.op, &next.op)
+            && !next.first
+    }
+}
+
+impl<R> Response<R> {
+    fn place(&self) -> Position<'_> {
+        (self.psn, self.destination, &self.route)
     }
 }
 
@@ -182,28 +173,39 @@ impl<R: Clone> Hca<R> {
     /// and not the last of its message. Everything that decides about a packet decides about the unit
     /// when it is taken in.
     pub fn begins_train(&self, arrival: &Arrival<'_, R>, train: &mut Train<R>) -> bool {
-        let Content::Request(request) = &arrival.content else {
-            return false;
-        };
-        let plain = matches!(request.op, RequestOp::Send | RequestOp::Write { .. })
-            && !(request.last || request.ack_request || arrival.marked);
-        let Some((expected, mtu)) = self.awaits(request).filter(|_| plain) else {
-            return false;
-        };
-        if request.psn != expected || arrival.payload.len() != mtu.bytes() as usize {
+        if arrival.ends || arrival.marked {
             return false;
         }
-        train.mtu = mtu.bytes() as usize;
-        train.payload.clear();
-        train.payload.extend_from_slice(arrival.payload);
-        train.unit = Some(request.clone());
-        true
+        let room = match &arrival.content {
+            Content::Request(request) => self.awaits_request(request),
+            Content::Response(response) => self.awaits_data(response),
+            Content::Congestion(_) => None,
+        };
+        let room = room.filter(|(_, mtu)| arrival.payload.len() == mtu.bytes() as usize);
+        if let Some((most, mtu)) = room {
+            train.begin(arrival, (most, mtu.bytes() as usize));
+        }
+        room.is_some()
     }
 
-    /// The next packet of a reliable connection.
-    fn awaits(&self, request: &Request<R>) -> Option<(Psn, Mtu)> {
+    /// Packets from the next one of a reliable connection on, if it is that.
+    fn awaits_request(&self, request: &Request<R>) -> Option<(u32, Mtu)> {
+        let plain = matches!(request.op, RequestOp::Send | RequestOp::Write { .. });
         let qp = self.qps.get(self.slot_of(request.destination)?.0)?;
-        let connected = qp.qpn == request.destination && qp.spec.qp_type == QpType::Rc;
-        connected.then_some((qp.responder.expected, qp.attr.path_mtu))
+        let next = qp.qpn == request.destination
+            && qp.spec.qp_type == QpType::Rc
+            && qp.responder.expected == request.psn;
+        (plain && next && !request.ack_request).then_some((u32::MAX, qp.attr.path_mtu))
+    }
+
+    /// Packets that are missing from the first missing one of READ data on, if it is that.
+    fn awaits_data(&self, response: &Response<R>) -> Option<(u32, Mtu)> {
+        if !matches!(response.body, ResponseBody::Read(_)) {
+            return None;
+        }
+        let qp = self.qps.get(self.slot_of(response.destination)?.0)?;
+        let hole = qp.requester.awaiting.first_hole()?;
+        let next = qp.qpn == response.destination && hole.0 == response.psn;
+        next.then_some((hole.1.since(hole.0), qp.attr.path_mtu))
     }
 }

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Data may come out of order: what is missing before it was lost, or has been overtaken, and is asked
-//! for again alone, as a repeated request for part of the first one (IBTA 9.7.5.1.2). An answer to
+//! for again alone, as a repeated request for part of the first one (IBTA 9.4.4). An answer to
 //! anything sent after a request for the same PSNs shows that they were lost, too: responders answer
-//! in order (IBTA 9.7.3.1, "implied NAK").
+//! in order (IBTA 9.7.3, "implied NAK").
 
 use alloc::collections::VecDeque;
 
@@ -88,6 +88,12 @@ impl Awaiting {
     pub(crate) fn first_missing(&self) -> Option<Psn> {
         let oldest = self.requests.front()?;
         oldest.missing.first().map(|hole| hole.begin)
+    }
+
+    /// Where data is missing first, and where from there on it is not.
+    pub(crate) fn first_hole(&self) -> Option<(Psn, Psn)> {
+        let oldest = self.requests.front()?;
+        oldest.missing.first().map(|hole| (hole.begin, hole.end))
     }
 
     /// The hole that holds a PSN: mostly the first one begins there.

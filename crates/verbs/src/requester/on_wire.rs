@@ -190,6 +190,15 @@ impl<R> Qp<R> {
         rate.notify(now);
     }
 
+    /// Packets of READ data that may go as one unit: one while a rate holds the queue pair.
+    pub(crate) fn answer_packets(&self, train_bytes: u32) -> u32 {
+        let wire = self.requester.wire.as_deref();
+        match wire.is_some_and(|wire| wire.rate.is_some()) {
+            true => 1,
+            false => train_bytes / self.attr.path_mtu.bytes(),
+        }
+    }
+
     /// Whether the rate lets READ data of a packet go.
     pub(crate) fn pays_for_data(&mut self, now: Time) -> bool {
         let mtu = u64::from(self.attr.path_mtu.bytes());

@@ -3,7 +3,7 @@
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
-use crate::path::{Known, Paths};
+use crate::path::{Known, Pace, Paths};
 use crate::qp::Qp;
 use crate::requester::Phase;
 use crate::requester::cut::Cut;
@@ -44,6 +44,16 @@ impl<R: Clone> Hca<R> {
             qp.scheduled.ready = false;
         }
         Some(id)
+    }
+
+    /// Wires take packets again: the QPs that wait for that may have units to send.
+    pub fn wire_has_room(&mut self) {
+        for id in self.schedule.take_held_up() {
+            if let Some(qp) = self.qps.get_mut(id.0) {
+                qp.scheduled.held_up = false;
+                self.schedule.make_ready(id, &mut qp.scheduled);
+            }
+        }
     }
 
     /// The next unit of a QP. `paths` tells where the peer of a connection is, see [`Paths`]: for
@@ -135,7 +145,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// SQD lets messages end but none begin (IBTA 10.3.1.6).
+    /// SQD lets messages end but none begin (IBTA 10.3.1).
     #[inline]
     fn start_posted(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
         match self.attr.state {
@@ -154,6 +164,10 @@ impl<R: Clone> Qp<R> {
         if !shared.has_gid(self.address_of(index).sgid_index) {
             return Ok(Step::NoRoute);
         }
+        if turn.paths.is_full() && self.leaves_by_wire(index, shared, turn.paths) {
+            turn.schedule.hold_up(self.id, &mut self.scheduled);
+            return Ok(Step::Idle);
+        }
         if !self.is_connected() {
             let length = self.requester.queue[index].length;
             return Ok(Step::Unit(Cut::whole(length, index, self.requester.next)));
@@ -165,6 +179,12 @@ impl<R: Clone> Qp<R> {
         let unit_bytes = (turn.unit_bytes, turn.paths.train_bytes());
         let cut = self.cut(pace, shared, (unit_bytes, turn.now));
         Ok(cut.map_or(Step::Idle, Step::Unit))
+    }
+
+    #[cold]
+    fn leaves_by_wire(&self, index: usize, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
+        let route = shared.route(self.address_of(index));
+        route.is_some_and(|route| paths.pace(&route) == Pace::Wire)
     }
 
     /// A request for what was lost of a READ or atomic.

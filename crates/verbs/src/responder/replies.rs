@@ -1,5 +1,5 @@
 //! Answers to packets, waiting for their turn on the wire: in order within a queue pair, one packet
-//! at a time, so that a long READ holds up nobody.
+//! or few at a time, so that a long READ holds up nobody.
 //!
 //! ```text
 //!   oldest ─► [ READ data: 5 of 64 packets sent ][ atomic ][ READ data ][ ACK: moves on in place ]
@@ -58,9 +58,10 @@ pub(crate) struct Replies {
     told: Option<Time>,
 }
 
-/// One packet of an answer.
+/// One packet of an answer, or several of READ data.
 pub(crate) struct Piece<R> {
     pub(crate) response: Response<R>,
+    pub(crate) packets: u32,
     pub(crate) first: bool,
     pub(crate) last: bool,
 }
@@ -106,7 +107,7 @@ impl Replies {
     }
 
     /// A READ asked for again from some PSN on replaces what is still to come of it: the peer has
-    /// gone back to there (IBTA 9.7.5.1.2). It goes before what follows it.
+    /// gone back to there (IBTA 9.4.4). It goes before what follows it.
     fn push_read(&mut self, read: Due, mtu: Mtu) {
         let (begin, end) = (read.psn, read.end(mtu));
         self.due.retain(|due| {
@@ -169,9 +170,9 @@ impl<R> Qp<R> {
 }
 
 impl<R: Clone> Qp<R> {
-    /// The next packet of what is owed, in ERR too: the peer has yet to hear what was done before,
-    /// and why it ended.
-    pub(crate) fn next_piece(&mut self, shared: &mut Shared<R>) -> Option<Piece<R>> {
+    /// The next packet of what is owed, or up to `most` of READ data, in ERR too: the peer has yet to
+    /// hear what was done before, and why it ended.
+    pub(crate) fn next_piece(&mut self, shared: &mut Shared<R>, most: u32) -> Option<Piece<R>> {
         let due = *self.responder.replies.due.front()?;
         let Some(route) = shared.route(&self.attr.address) else {
             self.responder.replies.due.clear();
@@ -186,7 +187,8 @@ impl<R: Clone> Qp<R> {
             self.responder.replies.due.pop_front();
             return Some(self.whole(&due, route));
         };
-        let length = left.min(self.attr.path_mtu.bytes());
+        let mtu = self.attr.path_mtu;
+        let length = left.min(mtu.bytes().saturating_mul(most.max(1)));
         let Some(data) = self.read_piece(shared, remote, length) else {
             return Some(self.refuse_read(shared, &due, route));
         };
@@ -194,6 +196,7 @@ impl<R: Clone> Qp<R> {
         let body = ResponseBody::Read(data);
         Some(Piece {
             response: self.response(&due, route, body),
+            packets: mtu.packets(length),
             first: !begun,
             last: length == left,
         })
@@ -209,13 +212,14 @@ impl<R: Clone> Qp<R> {
         Some(data)
     }
 
-    /// The oldest READ goes on behind the packet just made.
+    /// The oldest READ goes on behind the packets just made.
     fn advance_read(&mut self, remote: Remote, length: u32, left: u32) {
+        let mtu = self.attr.path_mtu;
         let due = &mut self.responder.replies.due;
         if length == left {
             due.pop_front();
         } else if let Some(read) = due.front_mut() {
-            read.psn = read.psn.plus(1);
+            read.psn = read.psn.plus(mtu.packets(length));
             read.what = What::Read {
                 remote: Remote {
                     addr: remote.addr.wrapping_add(u64::from(length)),
@@ -227,7 +231,7 @@ impl<R: Clone> Qp<R> {
         }
     }
 
-    /// The region went while it was read (IBTA 9.7.4.1.4).
+    /// The region went while it was read (IBTA 9.7.4).
     fn refuse_read(&mut self, shared: &mut Shared<R>, due: &Due, route: Route) -> Piece<R> {
         shared.counters.naks_sent += 1;
         shared.event(Event::QpAccessError(self.id));
@@ -248,6 +252,7 @@ impl<R: Clone> Qp<R> {
         };
         Piece {
             response: self.response(due, route, body),
+            packets: 1,
             first: true,
             last: true,
         }

@@ -179,6 +179,7 @@ fn check(frame: &[u8]) {
             let position = packet.info().position;
             let reply = Reply::Response {
                 response,
+                packets: 1,
                 first: position.starts(),
                 last: position.ends(),
             };

@@ -129,6 +129,66 @@ fn trains_change_nothing_on_the_wire() {
     assert_eq!((single.0, long.0), (0, 2));
 }
 
+/// READ data of several packets looks on the wire as single packets do, and is taken in at once.
+#[test]
+fn trains_of_read_data_change_nothing_on_the_wire() {
+    let sent = |bytes: u32| {
+        let mut pair = Pair::wired(QpType::Rc, Setup::default());
+        if bytes > 0 {
+            pair.run_trains(bytes);
+        }
+        let data: Vec<u8> = (0..20_000u32).map(|at| (at / 3) as u8).collect();
+        let (from, to) = (pair.b().holding(&data), pair.a().register(20_000, ALL));
+        pair.a().send(1, SendOp::Read(from.remote(0)), &[to.sge()]);
+        let frames = Rc::new(RefCell::new(Vec::new()));
+        let kept = Rc::clone(&frames);
+        pair.fates(move |unit| {
+            if let Unit::Frame(frame) = unit
+                && operation(frame) == Operation::ReadResponse
+            {
+                kept.borrow_mut().push(frame.clone());
+            }
+            Fate::Arrive
+        });
+        pair.run();
+        assert_eq!(pair.a().bytes(&to), data);
+        assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+        (pair.a().trains, frames.take())
+    };
+    let (single, long) = (sent(0), sent(8 * 1024));
+    assert_eq!(single.1.len(), 20);
+    assert_eq!(single.1, long.1);
+    assert_eq!(single.0, 0);
+    assert!((1..=3).contains(&long.0), "{}", long.0);
+}
+
+/// A full wire holds up its own queue pairs, unreliable ones too, and nothing is lost.
+#[test]
+fn queue_pairs_wait_while_the_wire_is_full() {
+    for qp_type in [QpType::Rc, QpType::Uc] {
+        let mut pair = Pair::wired(qp_type, Setup::default());
+        let (from, to) = (pair.a().holding(&[7; 3000]), pair.b().register(3000, ALL));
+        pair.a().send(1, SendOp::Write(to.remote(0)), &[from.sge()]);
+        pair.full = true;
+        assert!(pair.transmit(0).is_empty());
+        assert!(pair.transmit(0).is_empty());
+        pair.full = false;
+        assert!(
+            pair.transmit(0).is_empty(),
+            "nobody has said that there is room"
+        );
+        pair.a().hca.wire_has_room();
+        pair.run();
+        assert_eq!(pair.b().bytes(&to), [7; 3000]);
+        assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    }
+    let mut pair = Pair::new(QpType::Rc);
+    let (from, to) = (pair.a().holding(&[7; 3000]), pair.b().register(3000, ALL));
+    pair.a().send(1, SendOp::Write(to.remote(0)), &[from.sge()]);
+    pair.full = true;
+    assert_eq!(pair.transmit(0).len(), 1, "local ones go on");
+}
+
 #[test]
 fn a_read_asked_for_again_goes_on_from_there() {
     let setup = Setup {
@@ -143,7 +203,7 @@ fn a_read_asked_for_again_goes_on_from_there() {
     let now = pair.now;
     let frame = pair.nodes[0].request_frame(&read);
     pair.b().receive_frame(&frame, now);
-    let first = pair.b().hca.poll_reply(now).unwrap();
+    let first = pair.b().hca.poll_reply(0, now).unwrap();
     let frame = pair.nodes[1].reply_frame(&first);
     assert_eq!(psns(&[frame]), [100]);
     let RequestOp::Read { remote, length } = &mut read.op else {
@@ -177,6 +237,7 @@ pub(crate) fn answer(pair: &Pair, psn: u32, body: ResponseBody<Region>) -> Vec<u
     };
     b.reply_frame(&Reply::Response {
         response,
+        packets: 1,
         first: true,
         last: true,
     })

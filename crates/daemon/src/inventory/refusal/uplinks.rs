@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use vrdma_api::{Endpoint, Name, Vni};
+use vrdma_api::{Endpoint, MacAddress, Name, Vni};
 use vrdma_uplink::SpecError;
 
 use super::{Field, Kind, Refusal, known_groups};
@@ -108,6 +108,21 @@ impl Refusal {
             uplink.as_str()
         );
         Self::new(Kind::Missing, Field::Address, sentence)
+    }
+
+    pub(in crate::inventory) fn station_taken(
+        station: MacAddress,
+        peer: Endpoint,
+        address: Endpoint,
+    ) -> Self {
+        let sentence = if peer == address {
+            format!("the station {station} is named twice; name it once")
+        } else {
+            format!(
+                "the station {station} is behind the peer {peer} already; name it for one peer only"
+            )
+        };
+        Self::new(Kind::Conflict, Field::Stations, sentence)
     }
 
     pub(in crate::inventory) fn peer_is_nobody(address: Endpoint) -> Self {

@@ -31,7 +31,31 @@ fn peer(uplink: &str, address: &str) -> PeerRequest {
     PeerRequest {
         uplink: name(uplink),
         address: address.parse().unwrap(),
+        stations: Vec::new(),
     }
+}
+
+#[test]
+fn a_station_is_behind_one_peer() {
+    let mut inventory = with_tunnel();
+    let with = |address: &str, macs: &[&str]| PeerRequest {
+        stations: macs.iter().map(|mac| mac.parse().unwrap()).collect(),
+        ..peer("up0", address)
+    };
+    let (a, b) = ("02:00:00:00:00:0a", "02:00:00:00:00:0b");
+    let twice = inventory.add_peer(&with("192.0.2.2", &[a, a]), Origin::Runtime);
+    assert!(sentence(twice).contains("named twice"));
+    inventory
+        .add_peer(&with("192.0.2.2", &[a]), Origin::Runtime)
+        .unwrap();
+    let taken = inventory.add_peer(&with("192.0.2.3", &[b, a]), Origin::Runtime);
+    assert_eq!(
+        sentence(taken),
+        "the station 02:00:00:00:00:0a is behind the peer 192.0.2.2:4789 already; name it for one peer only"
+    );
+    assert_eq!(inventory.peers().len(), 1);
+    let (_, _, stations) = &inventory.peer_addresses()[0];
+    assert_eq!(stations, &[Mac([2, 0, 0, 0, 0, 10])]);
 }
 
 fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {

@@ -1,5 +1,6 @@
 //! Packets that leave.
 
+use smallvec::SmallVec;
 use vrdma_memory::{Region, View};
 use vrdma_switch::{GroupId, PortId, UplinkId};
 use vrdma_uplink::Hop;
@@ -7,11 +8,17 @@ use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_
 use vrdma_verbs::unit::{Request, RequestOp, Route};
 use vrdma_verbs::{Source, Time};
 
-use super::misfit::Misfit;
-use super::{Shard, Wires};
+use vrdma_wire::Mac;
 
-/// Packets of answers that one adapter may send in a turn before the next one has its turn.
+use super::misfit::Misfit;
+use super::{Shard, TRAIN_BYTES, Wires};
+use crate::shard::WIRE_BYTES_A_TURN;
+
+/// Answers that one adapter may send in a turn before the next one has its turn.
 const REPLIES_A_TURN: u32 = 64;
+
+/// Packets of [`TRAIN_BYTES`] at the largest path MTU.
+const TRAIN: usize = 16;
 
 /// Bytes of the Ethernet header, which no MTU counts.
 const ETHERNET_BYTES: usize = 14;
@@ -26,16 +33,6 @@ struct Way {
 }
 
 impl Shard {
-    /// Whether an adapter's next request may have to wait for a wire. Its messages inside the host
-    /// wait with it: the kernel has room again in no time, or they do not wait for it any longer.
-    pub(in crate::shard) fn must_wait(&self, port: PortId, now: Time) -> bool {
-        self.wires.is_full(now)
-            && self
-                .fabric
-                .group(port)
-                .is_some_and(|group| self.wires.carries(group))
-    }
-
     /// Sends a request to an adapter of another host.
     pub(in crate::shard) fn transmit(
         &mut self,
@@ -67,18 +64,42 @@ impl Shard {
         (request, link): (&Request<Region>, Link),
         now: Time,
     ) {
-        let mut payload = std::mem::take(&mut self.wires.payload);
-        let frames = Frames::new(request, memory, &link, &mut payload);
-        let sent = frames.and_then(|mut frames| {
-            while let Some(length) = frames.next(&mut self.wires.buffer[..])? {
-                self.send(from, &request.route, &way, length, now);
-            }
-            Ok(())
+        let sent = Frames::of_request(request, &link).and_then(|frames| {
+            let to = (from, &request.route, way, link.destination);
+            self.send_train(to, &frames, memory, now)
         });
-        self.wires.payload = payload;
         if let Err(error) = sent {
             self.fail_request(from, memory, request, (error, now));
         }
+    }
+
+    /// Sends frames of one message: written where the uplink sends them from, or one by one.
+    fn send_train(
+        &mut self,
+        (from, route, way, to): (PortId, &Route, Way, Mac),
+        frames: &Frames<'_, Region>,
+        memory: &View<'_>,
+        now: Time,
+    ) -> Result<(), FrameError> {
+        if way.resolved && !self.wires.traces.has(from) {
+            let lengths: SmallVec<[usize; TRAIN]> = frames.lengths().collect();
+            let mut written = Ok(());
+            let sent = self
+                .wires
+                .send_in_place((&way, to), &lengths, &mut |rooms| {
+                    written = frames.write(memory, rooms);
+                    written.is_ok()
+                });
+            written?;
+            if sent {
+                return Ok(());
+            }
+        }
+        for frame in frames.to_vecs(memory)? {
+            self.wires.buffer[..frame.len()].copy_from_slice(&frame);
+            self.send(from, route, &way, frame.len(), now);
+        }
+        Ok(())
     }
 
     /// The requester's memory is gone, which it hears as if its own adapter had noticed.
@@ -100,14 +121,15 @@ impl Shard {
 
     /// Sends what an adapter owes peers behind wires; `true` if there was any.
     pub(in crate::shard) fn reply(&mut self, from: PortId, memory: &View<'_>, now: Time) -> bool {
+        let most = self.wires.queued_bytes + WIRE_BYTES_A_TURN;
         for sent in 0..REPLIES_A_TURN {
-            if self.wires.is_full(now) {
+            if self.wires.queued_bytes >= most || self.wires.holds_up(now) {
                 return sent > 0;
             }
             let adapter = self.adapters.get_mut(from.0 as usize);
             let reply = adapter
                 .and_then(Option::as_mut)
-                .and_then(|adapter| adapter.next_reply(now));
+                .and_then(|adapter| adapter.next_reply(TRAIN_BYTES, now));
             let Some(reply) = reply else {
                 return sent > 0;
             };
@@ -120,13 +142,24 @@ impl Shard {
         let Some((link, way)) = self.way(from, reply.route(), now) else {
             return;
         };
-        match reply_frame(reply, memory, &link, &mut self.wires.buffer[..]) {
-            Ok(frame) => {
-                let length = frame.len();
-                self.send(from, reply.route(), &way, length, now);
+        let sent = match Frames::of_reply(reply, &link) {
+            Ok(Some(frames)) => {
+                let to = (from, reply.route(), way, link.destination);
+                self.send_train(to, &frames, memory, now)
             }
-            // The peer asks again and is told then that the memory is gone.
-            Err(error) => tracing::debug!("an answer is no packet: {error}"),
+            Ok(None) => match reply_frame(reply, memory, &link, &mut self.wires.buffer[..]) {
+                Ok(frame) => {
+                    let length = frame.len();
+                    self.send(from, reply.route(), &way, length, now);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        // The peer asks again and is told then that the memory is gone.
+        if let Err(error) = sent {
+            tracing::debug!("an answer is no packet: {error}");
         }
     }
 
@@ -163,6 +196,35 @@ impl Shard {
 }
 
 impl Wires {
+    /// Sends frames that `fill` writes; `false` if they have to go one by one, or it said so.
+    fn send_in_place(
+        &mut self,
+        (way, to): (&Way, Mac),
+        lengths: &[usize],
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        let segments = &self.segments;
+        let mut wires = self.wires.iter_mut().flatten().filter_map(|wire| {
+            let right = way.uplink.is_none_or(|uplink| uplink == wire.end.id);
+            let segment = segments.of(way.group, wire.end.is_tunnel)?;
+            right.then_some((wire, segment))
+        });
+        let (Some((wire, segment)), None) = (wires.next(), wires.next()) else {
+            return false;
+        };
+        let mtu = wire.end.port.mtu() as usize;
+        if lengths.iter().any(|length| length - ETHERNET_BYTES > mtu) {
+            return false;
+        }
+        let hop = (Hop::to(segment), to);
+        let sent = wire.end.port.send_in_place(hop, lengths, fill);
+        if sent {
+            self.queued_bytes += lengths.iter().sum::<usize>() as u64;
+            wire.touched = true;
+        }
+        sent
+    }
+
     /// Sends the front of the buffer.
     fn send(&mut self, way: &Way, length: usize, now: Time) -> Option<Misfit> {
         let mut misfit = None;

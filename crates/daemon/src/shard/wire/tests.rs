@@ -282,8 +282,11 @@ fn a_flood_of_anything_leaves_the_shard_as_it_was() {
 fn nobody_waits_long_for_a_full_uplink() {
     let mut world = World::new();
     let now = world.shard.clock.now();
-    assert!(!world.shard.must_wait(PORT, now));
-    world.shard.wires.wires[0].as_mut().unwrap().full_since = Some(now);
-    assert!(world.shard.must_wait(PORT, now));
-    assert!(!world.shard.must_wait(PORT, now + FULL_PATIENCE));
+    let wires = &mut world.shard.wires;
+    assert!(!wires.holds_up(now) && !wires.awaited);
+    wires.wires[0].as_mut().unwrap().full_since = Some((now, 0));
+    assert!(wires.holds_up(now) && wires.awaited);
+    assert!(!wires.holds_up(now + FULL_PATIENCE));
+    assert!(world.shard.tend_wires(now + FULL_PATIENCE), "they go on");
+    assert!(!world.shard.wires.awaited);
 }

@@ -57,6 +57,11 @@ impl Trace {
 pub(in crate::shard) struct Traces(BTreeMap<PortId, Trace>);
 
 impl Traces {
+    /// Whether somebody traces an adapter.
+    pub(super) fn has(&self, port: PortId) -> bool {
+        self.0.contains_key(&port)
+    }
+
     /// Begins an adapter's trace, or goes on with it; what it has got since the last time.
     pub(in crate::shard) fn fetch(&mut self, port: PortId, now: Time) -> Vec<u8> {
         let trace = self.0.entry(port).or_insert_with(|| Trace::new(now));

@@ -117,16 +117,20 @@ impl Shard {
     pub(in crate::shard) fn listen(&mut self) {
         self.wires.heard.clear();
         let now = self.clock.now();
-        while let Some(Heard {
-            group,
-            gid,
-            neighbour,
-        }) = self.wires.heard.take()
-        {
-            let wires = &mut self.wires;
-            wires.neighbours.hear(group, gid, neighbour, now.0);
-            for waiting in wires.unresolved.take(group, gid) {
-                wires.send_late(waiting, neighbour);
+        while let Some(heard) = self.wires.heard.take() {
+            match heard {
+                Heard::Address {
+                    group,
+                    gid,
+                    neighbour,
+                } => {
+                    let wires = &mut self.wires;
+                    wires.neighbours.hear(group, gid, neighbour, now.0);
+                    for waiting in wires.unresolved.take(group, gid) {
+                        wires.send_late(waiting, neighbour);
+                    }
+                }
+                Heard::Query { group, frame } => self.hear_query(group, &frame),
             }
         }
     }

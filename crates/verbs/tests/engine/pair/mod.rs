@@ -43,6 +43,7 @@ pub(crate) enum Unit {
 struct Way {
     pace: Pace,
     train_bytes: u32,
+    full: bool,
 }
 
 impl Paths for Way {
@@ -52,6 +53,10 @@ impl Paths for Way {
 
     fn pace(&mut self, _: &Route) -> Pace {
         self.pace
+    }
+
+    fn is_full(&self) -> bool {
+        self.full
     }
 
     fn train_bytes(&self) -> u32 {
@@ -67,6 +72,8 @@ pub(crate) struct Pair {
     pub(crate) unit_bytes: u32,
     pub(crate) pace: Pace,
     /// Payload of the longest unit for the wire.
+    /// The wire takes no more.
+    pub(crate) full: bool,
     train_bytes: u32,
     wire: VecDeque<(usize, Unit)>,
     fates: Fates,
@@ -88,6 +95,7 @@ impl Pair {
             now: Time(0),
             unit_bytes: 64 * 1024,
             pace: Pace::Local,
+            full: false,
             train_bytes: 0,
             wire: VecDeque::new(),
             fates: Box::new(|_| Fate::Arrive),
@@ -214,6 +222,7 @@ impl Pair {
         let mut pace = Way {
             pace: self.pace,
             train_bytes: self.train_bytes,
+            full: self.full,
         };
         let hca = &mut self.nodes[from].hca;
         let mut units = Vec::new();
@@ -253,8 +262,8 @@ impl Pair {
         let units = self.transmit(from);
         let node = &mut self.nodes[from];
         let mut frames: Vec<_> = units.iter().flat_map(|unit| node.frames(unit)).collect();
-        while let Some(reply) = node.hca.poll_reply(self.now) {
-            frames.push(node.reply_frame(&reply));
+        while let Some(reply) = node.hca.poll_reply(self.train_bytes, self.now) {
+            frames.extend(node.reply_frames(&reply));
         }
         frames
     }

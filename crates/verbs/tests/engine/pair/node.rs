@@ -6,9 +6,7 @@ use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
 };
-use vrdma_verbs::packet::{
-    Arrival, Content, Frames, Link, Reply, Train, reply_frame, request_frame,
-};
+use vrdma_verbs::packet::{Frames, Link, Reply, Train, reply_frame, request_frame};
 use vrdma_verbs::unit::{Request, RequestOp};
 use vrdma_verbs::work::{
     Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge, Status, WcOp,
@@ -298,14 +296,16 @@ impl Node {
         if !carries || request.packets == 1 {
             return vec![self.request_frame(request)];
         }
-        let (mut buffer, mut room) = ([0xee; MAX_FRAME], Vec::new());
-        let link = self.link();
-        let mut frames = Frames::new(request, &self.memory, &link, &mut room).unwrap();
-        let mut made = Vec::new();
-        while let Some(length) = frames.next(&mut buffer).unwrap() {
-            made.push(buffer[..length].to_vec());
+        let frames = Frames::of_request(request, &self.link()).unwrap();
+        frames.to_vecs(&self.memory).unwrap()
+    }
+
+    /// The frames of an answer of one or several packets.
+    pub(crate) fn reply_frames(&self, reply: &Reply<Region>) -> Vec<Vec<u8>> {
+        match Frames::of_reply(reply, &self.link()).unwrap() {
+            Some(frames) => frames.to_vecs(&self.memory).unwrap(),
+            None => vec![self.reply_frame(reply)],
         }
-        made
     }
 
     pub(crate) fn reply_frame(&self, reply: &Reply<Region>) -> Vec<u8> {
@@ -351,14 +351,8 @@ impl Node {
     }
 
     fn take_train(&mut self, train: &mut Train<Region>, now: Time) {
-        if let Some(unit) = train.take() {
-            self.trains += u32::from(unit.packets > 1);
-            let arrival = Arrival {
-                content: Content::Request(unit),
-                payload: train.payload(),
-                marked: false,
-                credits: None,
-            };
+        self.trains += u32::from(train.packets() > 1);
+        if let Some(arrival) = train.take() {
             self.hca.receive(&arrival, &self.memory, now);
         }
     }
