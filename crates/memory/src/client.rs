@@ -5,29 +5,32 @@
 //!   shared mapping (`FileRegion`)  the client gave the file behind it: plain copies, true atomics
 //!   process_vm_*                   BULK bytes and more, a process of our own user that was verified
 //!   `/proc/PID/mem` descriptor     else; the client opened it, so no right of ours is needed
-//!   the same in a thread           a process of another user, whose pages may never come
+//!   the same in a thread           pages that may never come: of a process of another user, or of a
+//!                                  file (`Places`), or of a process that kept such a thread waiting
 //! ```
 //!
 //! The descriptor names the memory itself: it dies with it, outlives no `exec`, and no number can be
 //! taken over by another process. Nothing is pinned: what the client unmapped faults.
 
 mod bulk;
+mod check;
+mod places;
 mod region;
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
-use rustix::fs::{FileType, fstat, fstatfs, readlinkat};
 use rustix::process::Pid;
 
 use crate::Fault;
 use crate::tenant::{Moved, Tenant};
 use bulk::Bulk;
+pub use check::is_in_memory;
+use places::Places;
 pub use region::ClientRegion;
-
-/// `f_type` of procfs (linux/magic.h).
-const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 
 /// From here on process_vm_* is faster than the descriptor, which copies by single pages.
 const BULK: usize = 16 << 10;
@@ -44,51 +47,49 @@ pub enum NotMemory {
     /// It does not show what the client says is there.
     #[error("the descriptor is not the client's own memory")]
     WrongContents,
+    /// Looking at it took too long, or the tenant was refused before.
+    #[error("the descriptor could not be looked at in time")]
+    TooSlow,
 }
 
 /// All memory of one client.
 #[derive(Debug)]
 pub struct ClientMemory {
     memory: Arc<OwnedFd>,
-    /// Whose thread copies; `None`: the caller's.
-    tenant: Option<Arc<Tenant>>,
+    /// Whose thread copies where the caller's must not.
+    tenant: Arc<Tenant>,
+    /// Tells which regions the caller may reach by itself; none without it.
+    places: Option<Places>,
     bulk: Option<Bulk>,
+    /// It kept the tenant's thread waiting. The kernel may hold a lock of the whole address space
+    /// meanwhile, so from then on that thread does all its copies.
+    stalled: AtomicBool,
 }
 
 impl ClientMemory {
     /// Over an open `/proc/PID/mem`. At `address` the client has put `nonce`, so that a descriptor of
-    /// anything else is found out. With a `tenant` its thread does the copies: for clients that are
-    /// not trusted to have their pages at hand.
+    /// anything else is found out. The `tenant`'s thread looks at it, and does the copies unless the
+    /// client is trusted.
     pub fn new(
         memory: OwnedFd,
         (address, nonce): (u64, u64),
-        tenant: Option<Arc<Tenant>>,
+        tenant: Arc<Tenant>,
     ) -> Result<Self, NotMemory> {
-        let is_procfs =
-            fstatfs(&memory).is_ok_and(|system| system.f_type as u64 == PROC_SUPER_MAGIC);
-        let is_file = fstat(&memory)
-            .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::RegularFile);
-        // Other files of procfs may block a reader.
-        if !is_procfs || !is_file || !is_named_mem(&memory) {
-            return Err(NotMemory::WrongFile);
-        }
-        let client = Self {
+        let memory = check::memory(memory, (address, nonce), &tenant)?;
+        Ok(Self {
             memory: Arc::new(memory),
             tenant,
+            places: None,
             bulk: None,
-        };
-        let mut found = [0; 8];
-        let read = client.read(address, found.as_mut_ptr(), found.len());
-        match read {
-            Ok(()) if u64::from_ne_bytes(found) == nonce => Ok(client),
-            _ => Err(NotMemory::WrongContents),
-        }
+            stalled: AtomicBool::new(false),
+        })
     }
 
-    /// Lets long copies go through process_vm_* if `pid` is the process whose memory this is and we
-    /// may; else nothing changes. Only for processes that are trusted not to block us by pages that
-    /// never come.
+    /// Lets the caller's thread reach what cannot stall it, and lets long copies go through
+    /// process_vm_* if `pid` is the process whose memory this is and we may; else nothing changes. Only
+    /// for processes of our own user, which are trusted to leave registered memory mapped.
     pub fn trust(&mut self, pid: Pid, address: u64, nonce: u64) {
+        self.places = Places::of(pid);
         let Some(bulk) = Bulk::of(pid) else { return };
         let mut found = [0u8; 8];
         let read = bulk.transfer(Direction::Read, address, found.as_mut_ptr(), found.len());
@@ -102,42 +103,27 @@ impl ClientMemory {
         self.bulk.is_some()
     }
 
-    /// Reads into `to`, which is good for writes of `length` bytes.
-    fn read(&self, address: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
-        self.reach(length).read(address, to, length)
+    /// Whether the caller's own thread may reach all of these bytes, by what is mapped there now.
+    fn is_at_hand(&self, start: u64, length: u64) -> bool {
+        let places = self.places.as_ref();
+        !self.stalled.load(Relaxed)
+            && places.is_some_and(|places| places.cannot_stall(start, length))
     }
 
-    /// Reads into one part after the other, by one call if they are long together.
-    fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        let bulk = self.bulk.as_ref().filter(|_| length >= BULK);
-        if bulk.is_some_and(|bulk| bulk.read_parts(address, parts)) {
-            return Ok(());
-        }
-        let mut at = address;
-        for part in parts {
-            self.read(at, part.as_mut_ptr(), part.len())?;
-            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
-        }
-        Ok(())
-    }
-
-    /// Writes from `from`, which is good for reads of `length` bytes.
-    fn write(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
-        self.reach(length).write(address, from, length)
-    }
-
-    /// For one copy of `length` bytes, which is soon over.
-    fn reach(&self, length: usize) -> Reach<'_> {
+    /// For one copy of `length` bytes, which is soon over. `at_hand`: as [`Self::is_at_hand`] said of the
+    /// region.
+    fn reach(&self, at_hand: bool, length: usize) -> Reach<'_> {
+        let at_hand = at_hand && !self.stalled.load(Relaxed);
         let bulk = self.bulk.as_ref();
         Reach {
             memory: self,
-            bulk: bulk.filter(|bulk| length >= BULK && bulk.is_alive()),
+            at_hand,
+            bulk: bulk.filter(|bulk| at_hand && length >= BULK && bulk.is_alive()),
         }
     }
 
     /// Moves some bytes by the descriptor.
-    fn step(
+    fn by_caller(
         &self,
         way: Direction,
         address: u64,
@@ -145,45 +131,41 @@ impl ClientMemory {
         length: usize,
     ) -> Result<usize, Fault> {
         let offset = i64::try_from(address).map_err(|_| Fault)?;
-        match &self.tenant {
-            Some(tenant) => self.by_tenant(tenant, (way, offset), ours, length.min(BOUNCE)),
-            None => {
-                // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the
-                // callers of `transfer` hold a buffer, or a window of foreign memory, for as long as
-                // the call lasts.
-                let moved = unsafe { by_descriptor(&self.memory, (way, offset), ours, length) };
-                moved.ok_or(Fault)
-            }
-        }
+        // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the callers of
+        // `transfer` hold a buffer, or a window of foreign memory, for as long as the call lasts.
+        let moved = unsafe { by_descriptor(&self.memory, (way, offset), ours, length) };
+        moved.ok_or(Fault)
     }
 
     /// The same through a buffer that the tenant's thread may keep if it hangs.
     fn by_tenant(
         &self,
-        tenant: &Tenant,
-        (way, offset): (Direction, i64),
+        way: Direction,
+        address: u64,
         ours: *mut u8,
         length: usize,
     ) -> Result<usize, Fault> {
-        let mut buffer = tenant.buffer();
+        let offset = i64::try_from(address).map_err(|_| Fault)?;
+        let mut buffer = self.tenant.buffer();
         buffer.resize(length, 0);
         if way == Direction::Write {
-            // SAFETY: `ours` is good for reads of `length` bytes, see `step`; the buffer is as long.
+            // SAFETY: `ours` is good for reads of `length` bytes, see `by_caller`; the buffer is as long.
             unsafe { std::ptr::copy(ours, buffer.as_mut_ptr(), length) };
         }
         let memory = Arc::clone(&self.memory);
-        let moved = tenant.run(move || {
+        let moved = self.tenant.run(move || {
             let start = buffer.as_mut_ptr();
             // SAFETY: the buffer has `length` bytes, and is this closure's own.
             let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
             Moved { buffer, count }
-        })?;
+        });
+        let moved = moved.inspect_err(|Fault| self.stalled.store(true, Relaxed))?;
         let count = moved.count.filter(|count| *count <= length);
         if let (Direction::Read, Some(count)) = (way, count) {
-            // SAFETY: `ours` is good for writes of `length` bytes, see `step`; the buffer has as many.
+            // SAFETY: `ours` is good for writes of `length` bytes, see `by_caller`; the buffer has as many.
             unsafe { std::ptr::copy(moved.buffer.as_ptr(), ours, count) };
         }
-        tenant.put_back(moved.buffer);
+        self.tenant.put_back(moved.buffer);
         count.ok_or(Fault)
     }
 }
@@ -192,7 +174,9 @@ impl ClientMemory {
 /// each piece: that costs as much as moving 4 KiB.
 struct Reach<'a> {
     memory: &'a ClientMemory,
-    /// If process_vm_* may be used.
+    /// Whether the caller's own thread may copy; else the tenant's does.
+    at_hand: bool,
+    /// If process_vm_* may be used: by the caller's own thread, so never on what is not at hand.
     bulk: Option<&'a Bulk>,
 }
 
@@ -200,6 +184,22 @@ impl Reach<'_> {
     /// Reads into `to`, which is good for writes of `length` bytes.
     fn read(&self, address: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
         self.transfer(Direction::Read, address, to, length)
+    }
+
+    /// Reads into one part after the other, by one call if that may be.
+    fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
+        if self
+            .bulk
+            .is_some_and(|bulk| bulk.read_parts(address, parts))
+        {
+            return Ok(());
+        }
+        let mut at = address;
+        for part in parts {
+            self.read(at, part.as_mut_ptr(), part.len())?;
+            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
+        }
+        Ok(())
     }
 
     /// Writes from `from`, which is good for reads of `length` bytes.
@@ -234,11 +234,26 @@ impl Reach<'_> {
                 length - done,
             );
             let ours = ours.wrapping_add(done);
-            let bulk = self.bulk.filter(|_| left >= BULK);
-            let moved = bulk.and_then(|bulk| bulk.transfer(way, at, ours, left));
-            done += moved.map_or_else(|| self.memory.step(way, at, ours, left), Ok)?;
+            done += self.step(way, at, ours, left)?;
         }
         Ok(())
+    }
+
+    /// Moves some bytes.
+    fn step(
+        &self,
+        way: Direction,
+        address: u64,
+        ours: *mut u8,
+        length: usize,
+    ) -> Result<usize, Fault> {
+        if !self.at_hand {
+            let length = length.min(BOUNCE);
+            return self.memory.by_tenant(way, address, ours, length);
+        }
+        let bulk = self.bulk.filter(|_| length >= BULK);
+        let moved = bulk.and_then(|bulk| bulk.transfer(way, address, ours, length));
+        moved.map_or_else(|| self.memory.by_caller(way, address, ours, length), Ok)
     }
 }
 
@@ -267,13 +282,6 @@ unsafe fn by_descriptor(
 enum Direction {
     Read,
     Write,
-}
-
-/// Whether the kernel calls the file `…/mem`.
-fn is_named_mem(fd: &OwnedFd) -> bool {
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let name = readlinkat(rustix::fs::CWD, link, Vec::new());
-    name.is_ok_and(|name| name.to_bytes().ends_with(b"/mem"))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ mod tenant;
 mod view;
 mod word;
 
-pub use client::{ClientMemory, ClientRegion, NotMemory};
+pub use client::{ClientMemory, ClientRegion, NotMemory, is_in_memory};
 pub use dirty::{DirtyLog, DirtyRun};
 pub use file::FileRegion;
 pub use map::{Protection, Right};

@@ -6,10 +6,13 @@
 //!              └─ too long: the thread is given up, and the tenant refused for PENALTY
 //! ```
 //!
-//! A page may be backed by a file system in the client's hands, and a read of it then takes as long as
-//! the client likes; no call of the kernel gives up by itself. So such a read happens in a thread of
-//! the tenant, and what it can cost the others is PATIENCE in every PENALTY.
+//! A page may be backed by a file system in the client's hands (FUSE), and a read of it then takes as
+//! long as the client likes; no call of the kernel gives up by itself. So such a read happens in a
+//! thread of the tenant, and what it can cost the others is PATIENCE in every PENALTY. Descriptors of
+//! files on such a file system are as bad: even `close` waits for an answer.
 
+use std::mem::ManuallyDrop;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -21,11 +24,12 @@ use parking_lot::Mutex;
 
 use crate::Fault;
 
-/// How long the data path waits for one copy: a page from a slow disk is there by then.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// How long the data path waits for one copy: a page from a slow disk is there by then, and a thread
+/// gets its turn on a busy machine.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long a tenant that kept the data path waiting is refused: what it costs the others stays
-/// below 1 %.
+/// at 1 %.
 const PENALTY: Duration = Duration::from_secs(5);
 
 /// Threads of one tenant that may hang at the same time; with more it is refused.
@@ -58,6 +62,20 @@ pub struct Tenant {
     abandoned: Arc<AtomicU32>,
 }
 
+/// What only the tenant's thread may drop. Where no thread can be had it is never dropped.
+pub(crate) struct Kept<T>(ManuallyDrop<T>);
+
+impl<T> Kept<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(ManuallyDrop::new(value))
+    }
+
+    /// For the tenant's thread.
+    pub(crate) fn take(self) -> T {
+        ManuallyDrop::into_inner(self.0)
+    }
+}
+
 impl std::fmt::Debug for Tenant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tenant").finish_non_exhaustive()
@@ -70,6 +88,27 @@ impl Tenant {
         Self::default()
     }
 
+    /// Whether it kept somebody waiting lately: nothing is done for it.
+    pub fn is_refused(&self) -> bool {
+        self.is_serving(&mut self.state.lock())
+    }
+
+    /// Closes descriptors of files that may make a `close` wait. Nothing comes back: what hangs is
+    /// given up.
+    pub fn close(&self, files: Vec<OwnedFd>) {
+        if files.is_empty() {
+            return;
+        }
+        let files = Kept::new(files);
+        let _in_time = self.run(move || {
+            drop(files.take());
+            Moved {
+                buffer: Vec::new(),
+                count: None,
+            }
+        });
+    }
+
     /// A buffer for a job: take it, and give it back in [`Moved`].
     pub(crate) fn buffer(&self) -> Vec<u8> {
         std::mem::take(&mut self.state.lock().buffer)
@@ -78,7 +117,7 @@ impl Tenant {
     /// Has the job done. A fault: it took too long, now or lately.
     pub(crate) fn run(&self, job: impl FnOnce() -> Moved + Send + 'static) -> Result<Moved, Fault> {
         let mut state = self.state.lock();
-        if self.is_refused(&mut state) {
+        if self.is_serving(&mut state) {
             return Err(Fault);
         }
         let worker = match state.worker.take() {
@@ -104,7 +143,7 @@ impl Tenant {
         self.state.lock().buffer = buffer;
     }
 
-    fn is_refused(&self, state: &mut State) -> bool {
+    fn is_serving(&self, state: &mut State) -> bool {
         let serving = state
             .refused_until
             .is_some_and(|until| Instant::now() < until);

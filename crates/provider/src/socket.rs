@@ -79,27 +79,42 @@ pub fn send(
     }
 }
 
+/// What becomes of descriptors that come with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Descriptors {
+    /// They are the receiver's.
+    Taken,
+    /// They never arrive. To close one may take as long as its sender likes, if it is a file of a file
+    /// system that the sender serves.
+    Left,
+}
+
 /// Receives one packet. `Ok(None)`: the peer hung up. A packet that is too long, or brings more than
-/// [`FDS_MAX`] descriptors, is `EMSGSIZE`.
-pub fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Packet>, Errno> {
+/// [`FDS_MAX`] descriptors where they are taken, is `EMSGSIZE`.
+pub fn receive(
+    socket: BorrowedFd<'_>,
+    flags: RecvFlags,
+    fds: Descriptors,
+) -> Result<Option<Packet>, Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
+    let (space, flaws) = match fds {
+        Descriptors::Taken => (&mut space[..], ReturnFlags::TRUNC | ReturnFlags::CTRUNC),
+        Descriptors::Left => (&mut [][..], ReturnFlags::TRUNC),
+    };
     let mut packet = Packet {
         bytes: [0; PACKET_MAX],
         length: 0,
         fds: Vec::new(),
     };
     let received = retry_on_intr(|| {
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut control = RecvAncillaryBuffer::new(space);
         let into = &mut [IoSliceMut::new(&mut packet.bytes)];
         let received = recvmsg(socket, into, &mut control, flags | RecvFlags::CMSG_CLOEXEC)?;
         packet.fds = descriptors(&mut control);
         Ok::<_, Errno>(received)
     })?;
     packet.length = received.bytes;
-    if received
-        .flags
-        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC)
-    {
+    if received.flags.intersects(flaws) {
         return Err(Errno::MSGSIZE);
     }
     Ok((received.bytes > 0).then_some(packet))

@@ -12,6 +12,7 @@ use crate::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQu
 use crate::daemon::{self, Answer, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
 use crate::layout::{Buffer, Completion, RecvHeader, SendHeader, armed, queue_header, send_flag};
 use crate::message::{AllocPd, Call, DeallocPd, PdReply, QpCapacity};
+use crate::socket::Descriptors;
 
 struct Pair {
     area: Arc<Area>,
@@ -223,7 +224,7 @@ fn calls_are_answered_or_refused() {
         )
         .is_ok()
         {
-            let Ok(Some(request)) = daemon::take(theirs.as_fd()) else {
+            let Ok(Some(request)) = daemon::take(theirs.as_fd(), Descriptors::Taken) else {
                 return;
             };
             let answer = match request.parse::<AllocPd>() {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_memory::{ClientMemory, Tenant};
+use vrdma_memory::{ClientMemory, NotMemory, Tenant};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Peer, Request};
@@ -21,6 +21,7 @@ use vrdma_verbs::object::Owner;
 
 use super::client::Client;
 use super::context::Joining;
+use super::hearing::{Strange, hear};
 use super::requests::serve;
 use super::slots::Slots;
 use super::users::{Users, is_ours};
@@ -190,20 +191,21 @@ fn converse(
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Talk, Errno> {
-    let Some(mut request) = daemon::take(client.as_fd())? else {
+    let tenant = &users.of(client.peer.uid).tenant;
+    let Some((mut request, strange)) = hear(client.as_fd(), tenant)? else {
         return Ok(Talk::Silence);
     };
     if request.code() == Greet::CODE && client.open.is_none() {
         return Ok(Talk::Greeting(Box::new(request)));
     }
-    let answer = answer((client, users), &mut request, adapters, now);
+    let answer = answer((client, users), (&mut request, strange), adapters, now);
     daemon::send_answer(client.as_fd(), request.code(), answer)?;
     Ok(Talk::Answered)
 }
 
 fn answer(
     (client, users): (&mut Client, &mut Users),
-    request: &mut Request,
+    (request, strange): (&mut Request, Option<Strange>),
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Answer, Errno> {
@@ -218,7 +220,7 @@ fn answer(
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            let (port, owner, answer) = greet(&client.peer, users, request, adapters)?;
+            let (port, owner, answer) = greet(&client.peer, users, (request, strange), adapters)?;
             client.open = Some((port, owner));
             Ok(answer)
         }
@@ -240,7 +242,7 @@ fn answer(
 fn greet(
     peer: &Peer,
     users: &mut Users,
-    request: &mut Request,
+    (request, strange): (&Request, Option<Strange>),
     adapters: &mut impl Adapters,
 ) -> Result<(PortId, Owner, Answer), Errno> {
     let hello: Hello = request.parse().ok_or(Errno::INVAL)?;
@@ -248,10 +250,15 @@ fn greet(
         return Err(Errno::PROTONOSUPPORT);
     }
     let port = chosen(&hello, adapters)?;
-    let memory = request.take_fds().into_iter().next().ok_or(Errno::INVAL)?;
     let user = users.of(peer.uid);
+    let memory = strange.and_then(Strange::take).ok_or(Errno::INVAL)?;
     let joining = Joining {
-        memory: Arc::new(client_memory(peer, &hello, memory, user.tenant.clone())?),
+        memory: Arc::new(client_memory(
+            peer,
+            &hello,
+            memory,
+            Arc::clone(&user.tenant),
+        )?),
         counts: Rc::clone(&user.counts),
         uid: peer.uid,
         fast: hello.flags & hello_flag::FAST_LOCAL != 0,
@@ -289,12 +296,15 @@ fn client_memory(
     peer: &Peer,
     hello: &Hello,
     memory: OwnedFd,
-    tenant: Option<Arc<Tenant>>,
+    tenant: Arc<Tenant>,
 ) -> Result<ClientMemory, Errno> {
     let said = (hello.nonce_address, hello.nonce);
     let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
         tracing::warn!(uid = peer.uid, "a process was refused: {error}");
-        Errno::INVAL
+        match error {
+            NotMemory::TooSlow => Errno::AGAIN,
+            NotMemory::WrongFile | NotMemory::WrongContents => Errno::INVAL,
+        }
     })?;
     if let Some(pid) = peer.pid.filter(|_| is_ours(peer.uid)) {
         memory.trust(pid, said.0, said.1);

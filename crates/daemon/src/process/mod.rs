@@ -23,6 +23,7 @@ mod decode;
 mod door;
 mod fast;
 mod flow;
+mod hearing;
 mod limits;
 mod objects;
 mod requests;

@@ -13,8 +13,8 @@ const USERS_MAX: usize = 256;
 
 /// One user.
 pub(super) struct User {
-    /// Who waits for its pages; `None` for our own user, whose processes could stop us anyway.
-    pub(super) tenant: Option<Arc<Tenant>>,
+    /// Who waits for its pages and files.
+    pub(super) tenant: Arc<Tenant>,
     pub(super) counts: UserCounts,
 }
 
@@ -31,7 +31,7 @@ impl Users {
                 .retain(|_, user| Rc::strong_count(&user.counts) > 1);
         }
         self.by_uid.entry(uid).or_insert_with(|| User {
-            tenant: (!is_ours(uid)).then(Arc::default),
+            tenant: Arc::default(),
             counts: UserCounts::default(),
         })
     }

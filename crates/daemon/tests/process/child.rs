@@ -11,7 +11,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::stopped;
+use crate::{quotas, stalling, stopped};
 
 /// Which part a child plays.
 const PART: &str = "VRDMA_TEST_PART";
@@ -29,7 +29,19 @@ pub(crate) struct Child {
 
 impl Child {
     pub(crate) fn start(part: &str, socket: &Path) -> Self {
-        let mut process = Command::new(std::env::current_exe().unwrap())
+        Self::begin(Command::new(std::env::current_exe().unwrap()), part, socket)
+    }
+
+    /// In a user and a mount namespace of its own, where it is root.
+    pub(crate) fn start_apart(part: &str, socket: &Path) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "--"]);
+        command.arg(std::env::current_exe().unwrap());
+        Self::begin(command, part, socket)
+    }
+
+    fn begin(mut command: Command, part: &str, socket: &Path) -> Self {
+        let mut process = command
             .args([
                 "--exact",
                 "child::plays_its_part",
@@ -112,8 +124,12 @@ fn plays_its_part() {
     let Ok(part) = std::env::var(PART) else {
         return;
     };
+    // The test may be killed while a thread of it waits for this process.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let socket = PathBuf::from(std::env::var_os(SOCKET).unwrap());
     match part.as_str() {
+        "file" => stalling::serves_a_file(&socket),
+        "greedy" => quotas::takes_all(&socket),
         "memory" => lends_its_memory(),
         "traffic" => stopped::keeps_busy(&socket),
         other => panic!("no such part: {other}"),

@@ -1,12 +1,15 @@
 //! A client of the process socket, as libibverbs would be one, and a shard to serve it.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 use vrdma_daemon::plane::{AdapterSpec, ShardHandle, mailbox};
 use vrdma_daemon::process::ProcessSocket;
@@ -163,7 +166,25 @@ impl Client {
 
     /// With memory that the hello describes.
     pub(crate) fn open_with(socket: &Path, hello: Hello, memory: OwnedFd, number: u8) -> Self {
-        let connection = Connection::open(socket).unwrap();
+        Self::over(Connection::open(socket).unwrap(), hello, memory, number)
+    }
+
+    /// As another user. Only root can do that.
+    pub(crate) fn open_as(host: &Host, number: u8, uid: u32) -> Self {
+        let path = host.path();
+        let open = Permissions::from_mode(0o755);
+        std::fs::set_permissions(path.parent().unwrap(), open).unwrap();
+        // A thread has a user of its own, which the kernel looks at when it connects.
+        let connect = move || {
+            let (uid, root) = (Uid::from_raw(uid), Uid::ROOT);
+            set_thread_res_uid(uid, uid, root).unwrap();
+            Connection::open(&path).unwrap()
+        };
+        let connection = std::thread::spawn(connect).join().unwrap();
+        Self::over(connection, hello(number), own_memory(), number)
+    }
+
+    fn over(connection: Connection, hello: Hello, memory: OwnedFd, number: u8) -> Self {
         let answer = connection.call(&hello, &[memory.as_fd()]).unwrap();
         let mut fds = answer.fds.into_iter();
         let [page, wake, events] = [(); 3].map(|()| fds.next().unwrap());
@@ -290,6 +311,15 @@ impl Client {
             1 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 1 << 16,
             rts,
         );
+    }
+
+    /// Into the error state.
+    pub(crate) fn fail(&self, queues: &Queues) {
+        let attributes = QpAttributes {
+            state: 6,
+            ..QpAttributes::default()
+        };
+        self.step(queues, 1, attributes);
     }
 
     /// A datagram queue pair in RTS.

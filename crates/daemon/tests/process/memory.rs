@@ -13,7 +13,7 @@ use vrdma_provider::message::{FileRange, Hello, MrReply, RegMr, ReregMr, access}
 
 use crate::child::Child;
 use crate::client::{
-    ALL_RIGHTS, Client, Host, Memory, assert_works, errno, hello, pair, send, write,
+    ALL_RIGHTS, Client, Host, Memory, Queues, assert_works, errno, hello, pair, send, write,
 };
 use crate::{LOC_PROT_ERR, REM_ACCESS_ERR, REM_OP_ERR, two};
 use rustix::io::Errno;
@@ -23,7 +23,8 @@ const LENGTH: u32 = 20_000;
 const MAPPED: usize = 1 << 16;
 
 /// `bad`'s memory at `at` cannot be reached: sending from it and writing to it fail, the rest works.
-fn assert_fails_alone(bad: &Client, good: &Client, at: u64) {
+/// Gives back the queues, so that whoever must not unmap them yet need not.
+pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queues, Queues); 2] {
     let (mut sending, mut writing) = (pair(bad, good), pair(good, bad));
     let region = bad.register(at, MAPPED as u64);
     let gone = Buffer {
@@ -36,13 +37,10 @@ fn assert_fails_alone(bad: &Client, good: &Client, at: u64) {
     bad.post_send(&mut sending.0, send(1), gone);
     assert_eq!(sending.0.wait().status, LOC_PROT_ERR);
     assert_cannot_be_written(good, &mut writing.0, (at, region.rkey));
+    [sending, writing]
 }
 
-fn assert_cannot_be_written(
-    client: &Client,
-    queues: &mut crate::client::Queues,
-    (at, rkey): (u64, u32),
-) {
+fn assert_cannot_be_written(client: &Client, queues: &mut Queues, (at, rkey): (u64, u32)) {
     let from = Memory::new(client, 1, LENGTH as usize);
     let header = SendHeader {
         remote_addr: at,

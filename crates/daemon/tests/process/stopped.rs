@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(40);
 const SLICES: u32 = 6;
 
 /// A pair that always has writes under way.
-struct Busy<'a> {
+pub(crate) struct Busy<'a> {
     client: &'a Client,
     queues: (Queues, Queues),
     from: Memory,
@@ -28,7 +28,7 @@ struct Busy<'a> {
 }
 
 impl<'a> Busy<'a> {
-    fn new(client: &'a Client, peer: &Client) -> Self {
+    pub(crate) fn new(client: &'a Client, peer: &Client) -> Self {
         let mut busy = Self {
             client,
             queues: pair(client, peer),
@@ -44,7 +44,7 @@ impl<'a> Busy<'a> {
         self.client.post_send(&mut self.queues.0, header, buffer);
     }
 
-    fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         assert_eq!(self.queues.0.wait().status, 0);
         self.post();
     }

@@ -69,7 +69,7 @@ impl Bulk {
 
     /// Reads what lies at `address` into one part after the other; whether all of it could be had.
     pub(super) fn read_parts(&self, address: u64, parts: &mut [&mut [u8]]) -> bool {
-        if self.refused.load(Relaxed) || !self.is_alive() {
+        if self.refused.load(Relaxed) {
             return false;
         }
         let mut wanted = 0;

@@ -21,12 +21,19 @@ struct Placed {
     memory: Arc<ClientMemory>,
     /// Where offset 0 is.
     start: u64,
+    /// Whether the caller's own thread may reach it.
+    at_hand: bool,
 }
 
 impl ClientRegion {
-    /// From `start` on.
-    pub fn new(memory: Arc<ClientMemory>, start: u64) -> Self {
-        Self(Arc::new(Placed { memory, start }))
+    /// `length` bytes from `start` on. The engine checks all accesses against that length.
+    pub fn new(memory: Arc<ClientMemory>, start: u64, length: u64) -> Self {
+        let at_hand = memory.is_at_hand(start, length);
+        Self(Arc::new(Placed {
+            memory,
+            start,
+            at_hand,
+        }))
     }
 
     /// The client's memory for another process, and where the region begins in it.
@@ -44,12 +51,13 @@ impl ClientRegion {
 
     /// Reads into `to`, which is good for writes of `length` bytes.
     pub(crate) fn read_raw(&self, offset: u64, to: *mut u8, length: usize) -> Result<(), Fault> {
-        self.0.memory.read(self.at(offset)?, to, length)
+        self.reach(length).read(self.at(offset)?, to, length)
     }
 
     /// Reads into one part after the other.
     pub(crate) fn read_parts(&self, offset: u64, parts: &mut [&mut [u8]]) -> Result<(), Fault> {
-        self.0.memory.read_parts(self.at(offset)?, parts)
+        let length = parts.iter().map(|part| part.len()).sum();
+        self.reach(length).read_parts(self.at(offset)?, parts)
     }
 
     /// Writes from `from`, which is good for reads of `length` bytes; the tail last.
@@ -59,7 +67,7 @@ impl ClientRegion {
         from: *const u8,
         length: usize,
     ) -> Result<(), Fault> {
-        let reach = self.0.memory.reach(length);
+        let reach = self.reach(length);
         reach.write_tail_last(self.at(offset)?, (from, length), TAIL as usize)
     }
 
@@ -71,10 +79,10 @@ impl ClientRegion {
             .then_some(())
             .ok_or(Fault)?;
         let mut old = [0; 8];
-        self.0.memory.read(at, old.as_mut_ptr(), old.len())?;
+        self.read_raw(offset, old.as_mut_ptr(), old.len())?;
         let old = u64::from_le_bytes(old);
         let new = update(old).to_le_bytes();
-        self.0.memory.write(at, new.as_ptr(), new.len())?;
+        self.reach(new.len()).write(at, new.as_ptr(), new.len())?;
         Ok(old)
     }
 
@@ -86,7 +94,7 @@ impl ClientRegion {
         from: u64,
         length: u64,
     ) -> Result<(), CopyFault> {
-        let (readable, writable) = (source.reach(length), self.reach(length));
+        let (readable, writable) = (source.reach(length as usize), self.reach(length as usize));
         PIECE.with_borrow_mut(|piece| {
             piece.resize(BOUNCE, 0);
             let mut done = 0;
@@ -105,7 +113,7 @@ impl ClientRegion {
         })
     }
 
-    fn reach(&self, length: u64) -> Reach<'_> {
-        self.0.memory.reach(length as usize)
+    fn reach(&self, length: usize) -> Reach<'_> {
+        self.0.memory.reach(self.0.at_hand, length)
     }
 }

@@ -20,13 +20,21 @@ fn own_memory() -> OwnedFd {
 
 fn client() -> Arc<ClientMemory> {
     let nonce = 0x1234_5678_9abc_def0u64;
-    Arc::new(ClientMemory::new(own_memory(), (&raw const nonce as u64, nonce), None).unwrap())
+    let said = (&raw const nonce as u64, nonce);
+    let mut memory = ClientMemory::new(own_memory(), said, Arc::default()).unwrap();
+    memory.trust(rustix::process::getpid(), said.0, nonce + 1);
+    Arc::new(memory)
+}
+
+fn region_at(client: &Arc<ClientMemory>, start: u64) -> Region {
+    Region::Client(ClientRegion::new(Arc::clone(client), start, 64))
 }
 
 fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
     Region::Client(ClientRegion::new(
         Arc::clone(client),
         bytes.as_mut_ptr() as u64,
+        bytes.len() as u64,
     ))
 }
 
@@ -34,14 +42,14 @@ fn region(client: &Arc<ClientMemory>, bytes: &mut [u8]) -> Region {
 fn only_the_client_s_own_memory_is_taken() {
     let nonce = 7u64;
     let at = &raw const nonce as u64;
-    let wrong = ClientMemory::new(own_memory(), (at, 8), None);
+    let wrong = ClientMemory::new(own_memory(), (at, 8), Arc::default());
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
-    let wrong = ClientMemory::new(own_memory(), (16, 8), None);
+    let wrong = ClientMemory::new(own_memory(), (16, 8), Arc::default());
     assert_eq!(wrong.err(), Some(NotMemory::WrongContents));
     for other in ["/proc/self/maps", "/dev/zero", "/etc/passwd"] {
         let file = File::open(other).unwrap().into();
         assert_eq!(
-            ClientMemory::new(file, (at, 7), None).err(),
+            ClientMemory::new(file, (at, 7), Arc::default()).err(),
             Some(NotMemory::WrongFile),
             "{other}"
         );
@@ -59,7 +67,7 @@ fn bytes_go_between_two_regions_and_atomics_return_the_old_word() {
     assert_eq!((b[0], b[1], b[299_999]), (0, 1, 1));
     let mut words = [5u64, 6];
     let start = words.as_mut_ptr() as u64;
-    let words_region = Region::Client(ClientRegion::new(Arc::clone(&client), start));
+    let words_region = region_at(&client, start);
     assert_eq!(view.fetch_update(&words_region, 8, &|old| old + 10), Ok(6));
     assert_eq!(view.fetch_update(&words_region, 4, &|old| old), Err(Fault));
     let mut now = [0; 16];
@@ -72,8 +80,8 @@ fn what_is_not_mapped_faults_on_its_side() {
     let client = client();
     let mut bytes = [0u8; 16];
     let good = region(&client, &mut bytes);
-    let bad = Region::Client(ClientRegion::new(Arc::clone(&client), 4096));
-    let wraps = Region::Client(ClientRegion::new(Arc::clone(&client), u64::MAX - 4));
+    let bad = region_at(&client, 4096);
+    let wraps = region_at(&client, u64::MAX - 4);
     let space = Space::new();
     let view = space.view();
     assert_eq!(
@@ -90,8 +98,12 @@ fn what_is_not_mapped_faults_on_its_side() {
 #[test]
 fn a_trusted_process_is_reached_both_ways() {
     let nonce = 99u64;
-    let mut memory =
-        ClientMemory::new(own_memory(), (&raw const nonce as u64, nonce), None).unwrap();
+    let mut memory = ClientMemory::new(
+        own_memory(),
+        (&raw const nonce as u64, nonce),
+        Arc::default(),
+    )
+    .unwrap();
     memory.trust(
         rustix::process::getpid(),
         &raw const nonce as u64,
@@ -148,12 +160,11 @@ fn a_file_that_may_only_be_read_is_not_written() {
 #[test]
 fn a_tenant_s_thread_copies_as_well() {
     let nonce = 5u64;
-    let tenant = Some(Arc::new(crate::Tenant::new()));
     let at = &raw const nonce as u64;
-    let client = Arc::new(ClientMemory::new(own_memory(), (at, nonce), tenant).unwrap());
+    let client = Arc::new(ClientMemory::new(own_memory(), (at, nonce), Arc::default()).unwrap());
     let (mut a, mut b) = (vec![7u8; 300_000], vec![0u8; 300_000]);
     let (from, to) = (region(&client, &mut a), region(&client, &mut b));
-    let bad = Region::Client(ClientRegion::new(Arc::clone(&client), 4096));
+    let bad = region_at(&client, 4096);
     let space = Space::new();
     let view = space.view();
     view.copy((&to, 0), &view, (&from, 0), 300_000).unwrap();

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
-use crate::socket::{Packet, borrowed, receive, send};
+use crate::socket::{Descriptors, Packet, borrowed, receive, send};
 
 /// Clients that may wait for being accepted.
 const BACKLOG: i32 = 64;
@@ -43,6 +43,13 @@ impl Request {
     /// The body, when it has the size that its code asks for.
     pub fn parse<T: Body>(&self) -> Option<T> {
         split(self.packet.bytes()).and_then(|(_, body)| parse(body))
+    }
+
+    /// The descriptors that came with it and are not `wanted`.
+    pub fn sift_fds(&mut self, wanted: impl Fn(&OwnedFd) -> bool) -> Vec<OwnedFd> {
+        let (kept, sifted) = self.take_fds().into_iter().partition(wanted);
+        self.packet.fds = kept;
+        sifted
     }
 
     /// The descriptors that came with it; once.
@@ -101,8 +108,8 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
 
 /// The next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the
 /// client's fault and ends the connection.
-pub fn take(socket: BorrowedFd<'_>) -> Result<Option<Request>, Errno> {
-    let packet = match receive(socket, RecvFlags::DONTWAIT) {
+pub fn take(socket: BorrowedFd<'_>, fds: Descriptors) -> Result<Option<Request>, Errno> {
+    let packet = match receive(socket, RecvFlags::DONTWAIT, fds) {
         Ok(packet) => packet.ok_or(Errno::PIPE)?,
         Err(Errno::AGAIN) => return Ok(None),
         Err(errno) => return Err(errno),

@@ -26,6 +26,7 @@ mod qp;
 mod resolving;
 mod search;
 mod service;
+mod serving;
 #[cfg(test)]
 mod tests;
 

@@ -3,9 +3,8 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::fstatfs;
 use rustix::io::Errno;
-use vrdma_memory::{ClientRegion, FileRegion, PAGE, Region};
+use vrdma_memory::{ClientRegion, FileRegion, PAGE, Region, is_in_memory};
 use vrdma_provider::message::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, Done, MrReply, MwReply, PdReply, RegMr,
     ReregMr, access as bit,
@@ -16,10 +15,6 @@ use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
 use super::{Asker, Outcome, errno};
 use crate::process::account::Kind;
 use crate::process::objects::Mr;
-
-/// File systems whose pages are there at once: a mapping of any other file could block the daemon.
-const TMPFS_MAGIC: u64 = 0x0102_1994;
-const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
 /// Known, and without a meaning here.
 const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
@@ -126,8 +121,7 @@ pub(super) fn reregister(
 
 /// The file behind the region, if it is one that can be mapped without harm.
 fn file_region(request: &RegMr, access: Access, fd: &OwnedFd) -> Option<Region> {
-    let system = fstatfs(fd).ok()?.f_type as u64;
-    let in_memory = matches!(system, TMPFS_MAGIC | HUGETLBFS_MAGIC);
+    let in_memory = is_in_memory(fd);
     let lead = request.address % PAGE;
     let covers = lead.checked_add(request.length)? <= request.file.length;
     let range = (request.file.offset, request.file.length);
@@ -139,7 +133,8 @@ fn file_region(request: &RegMr, access: Access, fd: &OwnedFd) -> Option<Region> 
 fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno> {
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let memory = Arc::clone(&context.memory);
-    Ok(Region::Client(ClientRegion::new(memory, request.address)))
+    let region = ClientRegion::new(memory, request.address, request.length);
+    Ok(Region::Client(region))
 }
 
 /// Copies are never under way while requests are served, so none goes on afterwards.

@@ -1,0 +1,143 @@
+//! Clients that take all they get.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::io::Errno;
+use vrdma_provider::client::Connection;
+use vrdma_provider::message::{
+    AllocPd, Call, CreateCq, CreateQp, NO_CHANNEL, QpCapacity, RegMr, qp_type,
+};
+
+use crate::child::{self, Child};
+use crate::client::{Client, Host, assert_works, errno, hello, own_memory, pair};
+
+/// Quotas of one client: protection domains, regions, queue pairs, CQs.
+const CLIENT: [u64; 4] = [1024, 1 << 17, 4096, 4096];
+
+/// Clients whose protection domains are all that one user may have.
+const CLIENTS_WORTH: u64 = 4;
+
+/// Sends of its neighbours while it asks for more.
+const LOOKS: u64 = 1000;
+
+/// Asks until it is refused: how many it got, and why no more.
+fn take_all<T: Call>(client: &Client, request: &T) -> [u64; 2] {
+    let mut got = 0;
+    loop {
+        match client.connection.call(request, &[]) {
+            Ok(_) => got += 1,
+            Err(error) => return [got, error.raw_os_error() as u64],
+        }
+    }
+}
+
+fn region(client: &Client) -> RegMr {
+    RegMr {
+        pd: client.pd,
+        address: 4096,
+        length: 4096,
+        ..RegMr::default()
+    }
+}
+
+const CQ: CreateCq = CreateCq {
+    cookie: 1,
+    entries: 1,
+    channel: NO_CHANNEL,
+};
+
+fn queue_pair(client: &Client, cq: u32) -> CreateQp {
+    let capacity = QpCapacity {
+        max_send_wr: 1,
+        max_recv_wr: 1,
+        max_send_sge: 1,
+        max_recv_sge: 1,
+        max_inline: 0,
+    };
+    CreateQp {
+        cookie: 1,
+        pd: client.pd,
+        qp_type: qp_type::RC,
+        send_cq: cq,
+        recv_cq: cq,
+        capacity,
+        ..CreateQp::default()
+    }
+}
+
+/// The child: takes all of the protection domains; then, if it is told so, all of the rest, and keeps
+/// asking for more.
+pub(crate) fn takes_all(socket: &Path) {
+    let client = Client::open_at(socket, 0);
+    let cq = client.connection.call(&CQ, &[]).unwrap().body.cq;
+    let (region, queue_pair) = (region(&client), queue_pair(&client, cq));
+    child::say(&take_all(&client, &AllocPd {}));
+    if child::listen().is_none() {
+        return;
+    }
+    child::say(&take_all(&client, &region));
+    child::say(&take_all(&client, &queue_pair));
+    child::say(&take_all(&client, &CQ));
+    loop {
+        let nomem = Errno::NOMEM.raw_os_error();
+        assert_eq!(errno(client.connection.call(&region, &[])), nomem);
+        assert_eq!(errno(client.connection.call(&CQ, &[])), nomem);
+        assert_eq!(errno(client.connection.call(&queue_pair, &[])), nomem);
+    }
+}
+
+#[test]
+fn a_process_gets_its_quotas_and_its_neighbours_work_on() {
+    let host = Host::with_adapters(2);
+    let mut greedy = Child::start("greedy", &host.path());
+    let nomem = Errno::NOMEM.raw_os_error() as u64;
+    // Its own before: one protection domain, one CQ.
+    assert_eq!(greedy.numbers(), [CLIENT[0] - 1, nomem]);
+    greedy.tell(1);
+    assert_eq!(greedy.numbers(), [CLIENT[1], nomem]);
+    assert_eq!(greedy.numbers(), [CLIENT[2], nomem]);
+    // Of these the memory of the rings may come to its end first.
+    let [cqs, errno] = greedy.numbers()[..] else {
+        panic!("two numbers");
+    };
+    assert!(cqs < CLIENT[3] && errno == nomem, "{cqs} {errno}");
+    let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
+    let mut queues = pair(&a, &b);
+    for _ in 0..LOOKS {
+        assert_works(&a, &b, &mut queues);
+    }
+    drop(greedy);
+    assert_works(&a, &b, &mut pair(&a, &b));
+}
+
+#[test]
+fn a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
+    let host = Host::with_adapters(2);
+    let mut greedy: Vec<Child> = Vec::new();
+    for _ in 0..CLIENTS_WORTH {
+        let mut child = Child::start("greedy", &host.path());
+        assert_eq!(child.numbers()[0], CLIENT[0] - 1);
+        greedy.push(child);
+    }
+    let last = Connection::open(&host.path()).unwrap();
+    last.call(&hello(0), &[own_memory().as_fd()]).unwrap();
+    let nomem = Errno::NOMEM.raw_os_error();
+    assert_eq!(errno(last.call(&AllocPd {}, &[])), nomem);
+    if rustix::process::geteuid().is_root() {
+        let (a, b) = (
+            Client::open_as(&host, 0, NOBODY),
+            Client::open_as(&host, 1, NOBODY),
+        );
+        assert_works(&a, &b, &mut pair(&a, &b));
+    } else {
+        println!("not tested: only root can be another user");
+    }
+    drop(greedy.pop());
+    while last.call(&AllocPd {}, &[]).is_err() {
+        std::thread::yield_now();
+    }
+}
+
+/// Some other user.
+const NOBODY: u32 = 65534;

@@ -1,0 +1,154 @@
+//! Files whose bytes never come and whose `close` never ends: a client may serve its own file system.
+//!
+//! The shard must not touch such a file, whoever's it is. Each test has a daemon and a client process of
+//! the daemon's own user, which serves that file in namespaces of its own, and a pair beside it.
+
+mod server;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::net::{RecvFlags, SendFlags};
+use vrdma_provider::client::Connection;
+use vrdma_provider::message::{Call, FileRange, PACKET_MAX, RegMr, encode, split};
+use vrdma_provider::socket;
+
+use crate::child::{self, Child};
+use crate::client::{ALL_RIGHTS, Client, Host, assert_works, hello, pair};
+use crate::memory::assert_fails_alone;
+use server::Server;
+
+/// The child gives up then, while it can still close its file; its file's server lets go.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 20,
+    tv_nsec: 0,
+};
+
+/// What the child does with its file.
+#[derive(Clone, Copy)]
+enum Use {
+    /// Registers a mapping of it, sends from there and is written to.
+    Memory = 1,
+    /// Passes it off as its memory.
+    Greeting,
+    /// Says that registered memory is mapped from it.
+    Region,
+}
+
+/// The child.
+pub(crate) fn serves_a_file(socket: &Path) {
+    let place = tempfile::NamedTempFile::new().unwrap();
+    let server = server::mount_over(place.path());
+    let file = File::options().read(true).write(true).open(place.path());
+    let file = file.unwrap();
+    // Its status, with its length, is asked for now.
+    assert_eq!(file.metadata().unwrap().len(), server::LENGTH);
+    child::say(&[]);
+    let told = child::listen();
+    let uses = [Use::Memory, Use::Greeting, Use::Region];
+    let found = uses.into_iter().find(|way| Some(*way as u64) == told);
+    match found.unwrap() {
+        Use::Memory => is_memory(socket, file, &server),
+        Use::Greeting => is_a_greeting(socket, file),
+        Use::Region => is_a_region(socket, file),
+    }
+    child::say(&[1]);
+    assert_eq!(child::listen(), None);
+}
+
+fn is_memory(socket: &Path, file: File, server: &Server) {
+    let (bad, good) = (Client::open_at(socket, 0), Client::open_at(socket, 1));
+    let (rights, place) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+    let length = server::LENGTH as usize;
+    // SAFETY: a fresh mapping, which this process never touches.
+    let at = unsafe { mmap(place, length, rights, MapFlags::PRIVATE, &file, 0) };
+    drop(file);
+    // The kernel holds a lock of this address space while the read waits: nothing can be unmapped.
+    let _mapped = assert_fails_alone(&bad, &good, at.unwrap() as u64);
+    server.let_go();
+}
+
+/// The status of the answer to a request with the file.
+fn ask<T: Call>(connection: &Connection, request: &T, file: &File) -> u32 {
+    let mut buffer = [0; PACKET_MAX];
+    let packet = encode(T::CODE, 0, request, &mut buffer);
+    let fds = [file.as_fd()];
+    socket::send(connection.as_fd(), packet, &fds, SendFlags::empty()).unwrap();
+    let mut answered = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::IN)];
+    let count = poll(&mut answered, Some(&PATIENCE)).unwrap();
+    assert_eq!(count, 1, "the shard does not answer");
+    let flags = RecvFlags::empty();
+    let answer = socket::receive(connection.as_fd(), flags, socket::Descriptors::Taken);
+    let answer = answer.unwrap().expect("an answer");
+    split(answer.bytes()).unwrap().0.errno
+}
+
+fn is_a_greeting(path: &Path, file: File) {
+    let connection = Connection::open(path).unwrap();
+    assert_eq!(
+        ask(&connection, &hello(0), &file),
+        Errno::AGAIN.raw_os_error() as u32
+    );
+    let refused = ask(&connection, &hello(0), &file);
+    assert_eq!(
+        refused,
+        Errno::INVAL.raw_os_error() as u32,
+        "none is taken now"
+    );
+}
+
+fn is_a_region(path: &Path, file: File) {
+    let client = Client::open_at(path, 0);
+    let bytes = [0u8; 64];
+    let request = RegMr {
+        address: bytes.as_ptr() as u64,
+        length: bytes.len() as u64,
+        iova: bytes.as_ptr() as u64,
+        pd: client.pd,
+        access: ALL_RIGHTS,
+        file: FileRange {
+            offset: 0,
+            length: server::LENGTH,
+        },
+    };
+    for _ in 0..8 {
+        assert_eq!(ask(&client.connection, &request, &file), 0);
+    }
+}
+
+fn assert_stalls_nobody(way: Use) {
+    assert!(
+        Path::new("/dev/fuse").exists(),
+        "this test serves a file: it needs /dev/fuse (modprobe fuse)"
+    );
+    let host = Host::with_adapters(2);
+    let mut child = Child::start_apart("file", &host.path());
+    let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
+    let mut queues = pair(&a, &b);
+    assert!(child.numbers().is_empty(), "it serves");
+    assert_works(&a, &b, &mut queues);
+    child.tell(way as u64);
+    assert_eq!(child.numbers(), [1], "it was answered");
+    assert_works(&a, &b, &mut queues);
+    drop(child);
+    assert_works(&a, &b, &mut queues);
+}
+
+#[test]
+fn registered_memory_of_a_file_that_never_answers_fails_alone() {
+    assert_stalls_nobody(Use::Memory);
+}
+
+#[test]
+fn a_greeting_with_a_file_that_never_answers_is_refused() {
+    assert_stalls_nobody(Use::Greeting);
+}
+
+#[test]
+fn a_region_of_a_file_that_never_answers_is_not_taken_for_memory() {
+    assert_stalls_nobody(Use::Region);
+}

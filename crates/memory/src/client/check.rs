@@ -1,0 +1,80 @@
+//! Descriptors that a client sends: what they are, found out without waiting for the client.
+//!
+//! A file may lie on a file system that the client serves itself. Nothing may be asked of such a file,
+//! neither its status nor its end, but by the tenant's thread.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{FileType, fcntl_get_seals, fstat, fstatfs, readlinkat};
+
+use super::{Direction, NotMemory, by_descriptor};
+use crate::tenant::{Kept, Moved, Tenant};
+
+/// `f_type` of procfs (linux/magic.h).
+const PROC_SUPER_MAGIC: u64 = 0x9fa0;
+
+/// Whether a file's pages are memory of the kernel's own file systems, tmpfs and hugetlbfs: mapping,
+/// using and closing it never waits. Only these have seals, and asking for them asks no file system.
+pub fn is_in_memory(fd: impl AsFd) -> bool {
+    fcntl_get_seals(fd).is_ok()
+}
+
+/// The descriptor, if it is a process's memory and shows `nonce` at `address`. Another one is closed
+/// where it cannot do harm.
+pub(super) fn memory(
+    fd: OwnedFd,
+    (address, nonce): (u64, u64),
+    tenant: &Tenant,
+) -> Result<OwnedFd, NotMemory> {
+    let offset = i64::try_from(address);
+    let (fd, found) = (Kept::new(fd), Arc::new(OnceLock::new()));
+    let told = Arc::clone(&found);
+    let look = move || {
+        let fd = fd.take();
+        let shown = is_memory(&fd)
+            .then(|| offset.ok().and_then(|offset| word(&fd, offset)))
+            .ok_or(NotMemory::WrongFile);
+        let judged = match shown {
+            Ok(Some(shown)) if shown == nonce => Ok(fd),
+            Ok(_) => Err(NotMemory::WrongContents),
+            Err(error) => Err(error),
+        };
+        // Nobody else writes it.
+        let _new = told.set(judged);
+        Moved {
+            buffer: Vec::new(),
+            count: None,
+        }
+    };
+    tenant.run(look).map_err(|_| NotMemory::TooSlow)?;
+    // The thread has let go of its half only if it has ended the job.
+    let judged = Arc::into_inner(found).and_then(OnceLock::into_inner);
+    judged.unwrap_or(Err(NotMemory::TooSlow))
+}
+
+/// The word there.
+fn word(fd: &OwnedFd, offset: i64) -> Option<u64> {
+    let mut word = [0; 8];
+    let length = word.len();
+    // SAFETY: the array has as many bytes.
+    let read = unsafe { by_descriptor(fd, (Direction::Read, offset), word.as_mut_ptr(), length) };
+    (read == Some(length)).then_some(u64::from_ne_bytes(word))
+}
+
+/// Other files of procfs may block a reader.
+fn is_memory(fd: &OwnedFd) -> bool {
+    let is_procfs = || fstatfs(fd).is_ok_and(|system| system.f_type as u64 == PROC_SUPER_MAGIC);
+    let is_file = || {
+        fstat(fd)
+            .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::RegularFile)
+    };
+    is_named_mem(fd) && is_procfs() && is_file()
+}
+
+/// Whether the kernel calls the file `…/mem`.
+fn is_named_mem(fd: &OwnedFd) -> bool {
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let name = readlinkat(rustix::fs::CWD, link, Vec::new());
+    name.is_ok_and(|name| name.to_bytes().ends_with(b"/mem"))
+}

@@ -1,0 +1,201 @@
+//! What is mapped in a client's memory: which of it can keep a copy waiting.
+//!
+//! ```text
+//!   anonymous, nothing at all, a file in memory   pages come, or fault, at once
+//!   a file of a block device                      pages come; who mounts one is root
+//!   any other file: FUSE, network, overlay        nobody knows: the tenant's thread
+//! ```
+//!
+//! Asked once for a region: what is mapped later is not seen. The owner of registered memory who
+//! replaces it by such a file can keep the caller waiting; so only processes of our own user are asked.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{Dev, MemfdFlags, fstat, major, makedev, memfd_create};
+use rustix::io::Errno;
+use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
+use rustix::process::Pid;
+
+/// Mappings of files in one region that are looked at; a region with more goes to the tenant's thread.
+const LOOKS: usize = 64;
+
+/// Bytes of the list that are read where the kernel answers no single question (before Linux 6.11).
+const LIST_BYTES: u64 = 256 << 10;
+
+/// The list of a process's mappings. It names that memory: it dies with it.
+#[derive(Debug)]
+pub(super) struct Places {
+    maps: File,
+    /// Devices of files in memory without a name.
+    memory: Vec<Dev>,
+}
+
+impl Places {
+    /// Of `pid`, if we may look.
+    pub(super) fn of(pid: Pid) -> Option<Self> {
+        let maps = File::open(format!("/proc/{}/maps", pid.as_raw_nonzero())).ok()?;
+        let kinds = [
+            MemfdFlags::CLOEXEC,
+            MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB,
+        ];
+        let device = |flags| {
+            Some(
+                fstat(memfd_create("vrdma-device", flags).ok()?)
+                    .ok()?
+                    .st_dev,
+            )
+        };
+        Some(Self {
+            maps,
+            memory: kinds.into_iter().filter_map(device).collect(),
+        })
+    }
+
+    /// Whether no byte there can keep a copy waiting.
+    pub(super) fn cannot_stall(&self, start: u64, length: u64) -> bool {
+        let end = start.saturating_add(length);
+        match self.asked(start, end) {
+            Err(Errno::NOTTY | Errno::INVAL) => self.listed(start, end),
+            answer => answer.unwrap_or(false),
+        }
+    }
+
+    fn is_harmless(&self, device: Dev) -> bool {
+        major(device) != 0 || self.memory.contains(&device)
+    }
+
+    /// By asking for one mapping of a file after the other.
+    fn asked(&self, start: u64, end: u64) -> Result<bool, Errno> {
+        let mut at = start;
+        for _ in 0..LOOKS {
+            let found = match next_file(&self.maps, at) {
+                Ok(found) => found,
+                Err(Errno::NOENT) => return Ok(true),
+                Err(errno) => return Err(errno),
+            };
+            if found.start >= end {
+                return Ok(true);
+            }
+            if !self.is_harmless(makedev(found.device_major, found.device_minor)) {
+                return Ok(false);
+            }
+            at = found.end;
+        }
+        Ok(false)
+    }
+
+    /// By the list.
+    fn listed(&self, start: u64, end: u64) -> bool {
+        let mut text = String::new();
+        let from_start = FromStart {
+            file: &self.maps,
+            at: 0,
+        };
+        if from_start
+            .take(LIST_BYTES)
+            .read_to_string(&mut text)
+            .is_err()
+        {
+            return false;
+        }
+        for line in text.lines() {
+            let Some(mapping) = Mapping::parse(line) else {
+                return false;
+            };
+            if mapping.start >= end {
+                return true;
+            }
+            let harmless = mapping.device == NO_FILE || self.is_harmless(mapping.device);
+            if mapping.end > start && !harmless {
+                return false;
+            }
+        }
+        (text.len() as u64) < LIST_BYTES
+    }
+}
+
+/// Reads a shared descriptor from its beginning.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FromStart<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read_at(to, self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// What the list says of memory without a file.
+const NO_FILE: Dev = 0;
+
+/// One line of `/proc/PID/maps` (proc_pid_maps(5)).
+#[derive(PartialEq, Eq, Debug)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    device: Dev,
+}
+
+impl Mapping {
+    fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split_ascii_whitespace();
+        let (start, end) = words.next()?.split_once('-')?;
+        let (major, minor) = words.nth(2)?.split_once(':')?;
+        let hex = |word| u64::from_str_radix(word, 16).ok();
+        let number = |word| u32::from_str_radix(word, 16).ok();
+        Some(Self {
+            start: hex(start)?,
+            end: hex(end)?,
+            device: makedev(number(major)?, number(minor)?),
+        })
+    }
+}
+
+/// `struct procmap_query` (linux/fs.h).
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    flags: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    vma_flags: u64,
+    page_bytes: u64,
+    offset: u64,
+    inode: u64,
+    device_major: u32,
+    device_minor: u32,
+    name_bytes: u32,
+    build_id_bytes: u32,
+    name: u64,
+    build_id: u64,
+}
+
+/// `PROCMAP_QUERY`.
+const ASK: Opcode = opcode::read_write::<Query>(b'f', 17);
+/// `PROCMAP_QUERY_COVERING_OR_NEXT_VMA | PROCMAP_QUERY_FILE_BACKED_VMA`.
+const NEXT_FILE: u64 = 0x10 | 0x20;
+
+/// The mapping of a file that covers `address`, or else the next one. `ENOENT`: none is left.
+fn next_file(maps: impl AsFd, address: u64) -> Result<Query, Errno> {
+    let mut query = Query {
+        size: size_of::<Query>() as u64,
+        flags: NEXT_FILE,
+        address,
+        ..Query::default()
+    };
+    // SAFETY: the request reads and writes one structure of that size, which says so itself, and
+    // follows none of its pointers, whose lengths are 0.
+    unsafe { ioctl(maps, Updater::<ASK, _>::new(&mut query)) }?;
+    Ok(query)
+}
+
+#[cfg(test)]
+mod tests;
