@@ -3,11 +3,11 @@
 //! ```text
 //!   work found ──► nap 20 us ──► nap 100 us ──► ... ──► nap 4 ms
 //!        │ no doorbell memory to watch
-//!        └──► block until a socket or a timer
+//!        └──► look on for some microseconds (`looking`) ──► block until a socket or a timer
 //! ```
 //!
 //! Doorbells in mapped memory wake nobody, so as long as a guest's program holds some the shard must
-//! look again by itself. It naps and never spins: guests that poll occupy the other cores, and a shard
+//! look again by itself. It then naps and never spins: guests that poll occupy the other cores, and a shard
 //! that uses up its share of one waits a scheduler tick (4 ms) for each message, while one that has
 //! mostly slept is put before the guests the moment it wakes. On two cores with two polling guests
 //! naps of 5 us cost 3 ms a message, naps of 20 us nothing but themselves.

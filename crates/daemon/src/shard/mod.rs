@@ -12,6 +12,7 @@ mod backoff;
 pub(crate) mod clock;
 mod control;
 mod gsi;
+mod looking;
 mod multicast;
 mod path_mtu;
 mod poller;
@@ -36,6 +37,7 @@ use crate::process::cm::Service as Calls;
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
+use looking::Looking;
 use poller::{Key, Poller, Ready};
 use wire::Wires;
 
@@ -60,6 +62,7 @@ struct Shard {
     door: Door,
     calls: Calls,
     last_work: Time,
+    looking: Looking,
     turns: u32,
     stopping: bool,
 }
@@ -106,6 +109,7 @@ impl Shard {
             door,
             calls: Calls::new(),
             last_work: Time(0),
+            looking: Looking::default(),
             turns: 0,
             stopping: false,
         }
@@ -115,7 +119,9 @@ impl Shard {
     fn run(mut self) {
         while !self.stopping {
             if self.turn() {
-                self.last_work = self.clock.now();
+                let now = self.clock.now();
+                self.looking.found(now, self.last_work);
+                self.last_work = now;
                 self.turns = self.turns.wrapping_add(1);
                 if self.turns.is_multiple_of(TURNS_BETWEEN_SOCKETS) {
                     self.serve_sockets(Some(Duration::ZERO));
@@ -230,8 +236,13 @@ impl Shard {
 
     fn rest(&mut self) {
         let now = self.clock.now();
+        let watching = self.watching();
+        if self.looking.goes_on(now, self.last_work, watching) {
+            self.serve_sockets(Some(Duration::ZERO));
+            return thread::yield_now();
+        }
         let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
-        let rest = backoff::rest(idle, self.watching(), self.until_timer(now));
+        let rest = backoff::rest(idle, watching, self.until_timer(now));
         // Who rings from here on wakes us; who has rung before is served at once.
         let rest = if self.fall_asleep() {
             rest

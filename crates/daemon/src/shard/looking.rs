@@ -1,0 +1,179 @@
+//! Whether a shard without work goes on looking for a moment before it sleeps.
+//!
+//! ```text
+//!   asleep ◄── a long silence ── looks on, giving its core away after each look
+//!      │                             ▲        │ a look came 1 ms after the one before
+//!      └── messages that follow ─────┘        ▼
+//!          each other closely               barred: sleeps at once, for twice as long each time
+//! ```
+//!
+//! A process that rings wakes a sleeper, and that costs more than its message: 20 us where the sleeper's
+//! core had halted. So a shard whose messages follow each other closely looks on meanwhile.
+//!
+//! That pays only while the core comes back at once. Programs that poll memory do not give their core
+//! away: a shard that shares one with them gets it back at the next tick, while a sleeper that is woken
+//! is put before them. So a shard that had to wait once believes that it would again.
+
+use std::time::Duration;
+
+use vrdma_verbs::Time;
+
+/// Silences up to this are looked through, longer ones slept through: about what falling asleep and
+/// being woken costs, several times over, and less than 1 % of a core where ten messages a second come.
+const MOMENT: Duration = Duration::from_micros(60);
+
+/// Silences of a moment that say that the next one will be such too.
+const ENOUGH: u32 = 4;
+
+/// More of them do not count, so that a few long silences end the looking.
+const MOST: u32 = 16;
+
+/// Less than a scheduler tick, more than what programs do between two polls.
+const CROWDED: Duration = Duration::from_millis(1);
+
+/// For how long a shard does not look on after it had to wait for its core, at first and at last.
+const FIRST_BAR: Duration = Duration::from_millis(20);
+const LONGEST_BAR: Duration = Duration::from_secs(5);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Looking {
+    /// Short silences lately; a long one takes half of them.
+    short: u32,
+    /// The look after which the core was given away.
+    last: Option<Time>,
+    barred_until: Time,
+    /// The next one, unless the last was long ago.
+    bar: Duration,
+}
+
+impl Default for Looking {
+    fn default() -> Self {
+        Self {
+            short: 0,
+            last: None,
+            barred_until: Time(0),
+            bar: FIRST_BAR,
+        }
+    }
+}
+
+impl Looking {
+    /// There was work, for the first time since `last_work`.
+    pub(super) fn found(&mut self, now: Time, last_work: Time) {
+        self.came_back(now);
+        self.short = if now <= last_work + MOMENT {
+            (self.short + 1).min(MOST)
+        } else {
+            self.short / 2
+        };
+    }
+
+    /// There was none; whether to look again at once. `watching` says that guests' doorbells make the
+    /// shard look again by itself, in naps.
+    pub(super) fn goes_on(&mut self, now: Time, last_work: Time, watching: bool) -> bool {
+        self.came_back(now);
+        let expects = self.short >= ENOUGH && now < last_work + MOMENT;
+        let goes_on = expects && !watching && now >= self.barred_until;
+        self.last = goes_on.then_some(now);
+        goes_on
+    }
+
+    /// The core was given away and is back.
+    fn came_back(&mut self, now: Time) {
+        let Some(last) = self.last.take() else {
+            return;
+        };
+        if now < last + CROWDED {
+            return;
+        }
+        if now >= self.barred_until + LONGEST_BAR {
+            self.bar = FIRST_BAR;
+        }
+        self.barred_until = now + self.bar;
+        self.bar = (self.bar * 2).min(LONGEST_BAR);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// A second after the start, with work just now and messages that came closely.
+    fn busy() -> (Looking, Time) {
+        let mut looking = Looking::default();
+        let mut now = Time(1_000_000_000);
+        for _ in 0..ENOUGH {
+            looking.found(now + US * 20, now);
+            now = now + US * 20;
+        }
+        (looking, now)
+    }
+
+    #[test]
+    fn who_hears_seldom_sleeps_at_once() {
+        let mut looking = Looking::default();
+        let now = Time(1_000_000_000);
+        assert!(!looking.goes_on(now, now, false));
+        for _ in 0..100 {
+            looking.found(now + MOMENT * 2, now);
+            assert!(!looking.goes_on(now, now, false));
+        }
+    }
+
+    #[test]
+    fn who_hears_often_looks_on_for_a_moment() {
+        let (mut looking, now) = busy();
+        assert!(looking.goes_on(now + US, now, false));
+        assert!(looking.goes_on(now + US * 59, now, false));
+        assert!(!looking.goes_on(now + MOMENT, now, false));
+    }
+
+    #[test]
+    fn doorbells_of_guests_are_napped_for() {
+        let (mut looking, now) = busy();
+        assert!(!looking.goes_on(now + US, now, true));
+    }
+
+    #[test]
+    fn long_silences_end_the_looking() {
+        let (mut looking, now) = busy();
+        looking.found(now + MOMENT * 10, now);
+        let now = now + MOMENT * 10;
+        assert!(!looking.goes_on(now, now, false));
+    }
+
+    #[test]
+    fn who_waited_for_its_core_sleeps_for_longer_each_time() {
+        let (mut looking, mut now) = busy();
+        let mut bars = Vec::new();
+        for _ in 0..10 {
+            assert!(looking.goes_on(now, now, false));
+            now = now + CROWDED * 4;
+            looking.found(now, now);
+            let barred = now;
+            while !looking.goes_on(now, now, false) {
+                now = now + Duration::from_millis(20);
+            }
+            bars.push((now.0 - barred.0) / 1_000_000);
+        }
+        assert_eq!(bars, [20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000]);
+    }
+
+    #[test]
+    fn a_bar_long_ago_is_forgotten() {
+        let (mut looking, now) = busy();
+        for pause in [0, 20, 60] {
+            let now = now + Duration::from_secs(pause);
+            assert!(looking.goes_on(now, now, false));
+            let back = now + CROWDED;
+            looking.found(back, back);
+            assert!(!looking.goes_on(back, back, false));
+            let freed = back + FIRST_BAR;
+            assert!(looking.goes_on(freed, freed, false));
+            looking.found(freed, freed);
+        }
+    }
+}
