@@ -220,13 +220,14 @@ impl Running {
 
     fn explain(&self, error: anyhow::Error) -> anyhow::Error {
         let (stdout, stderr) = self.printed();
-        error.context(format!(
-            "guest {}\nthe command printed:\n{}{}\nthe console ends with:\n{}",
+        // What happened stands in the first line, for those who show no more.
+        anyhow!(
+            "guest {}: {error:#}\nthe command printed:\n{}{}\nthe console ends with:\n{}",
             self.guest,
             String::from_utf8_lossy(&stdout),
             String::from_utf8_lossy(&stderr),
             self.console.tail()
-        ))
+        )
     }
 }
 
