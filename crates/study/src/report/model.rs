@@ -87,7 +87,10 @@ fn notes(results: &Results) -> Vec<String> {
     notes
 }
 
-/// A sentence, if other programs disturbed the run.
+/// One in so many noisy turns spoils a run.
+const NOISY_PART: usize = 4;
+
+/// How much other programs disturbed the run, if they did, and what its figures are worth then.
 pub(super) fn noise(results: &Results) -> Option<String> {
     let turns: Vec<f64> = results
         .cells
@@ -96,9 +99,13 @@ pub(super) fn noise(results: &Results) -> Option<String> {
         .map(|turn| turn.busy_before)
         .collect();
     let noisy = turns.iter().filter(|&&busy| busy > BUSY_SHARE).count();
+    let verdict = match noisy * NOISY_PART > turns.len() {
+        true => " Such figures show that things work, and little about speed.",
+        false => "",
+    };
     (noisy > 0).then(|| {
         format!(
-            "The machine was noisy: before {noisy} of {} turns other programs kept more than {:.0} % of it busy.",
+            "Before {noisy} of {} turns other programs kept more than {:.0} % of the machine busy.{verdict}",
             turns.len(),
             BUSY_SHARE * 100.0
         )

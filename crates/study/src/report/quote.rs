@@ -79,11 +79,11 @@ pub fn quote(results: &Results, publications: &[Publication]) -> String {
         let shown = |ratio: Option<f64>| ratio.map_or_else(|| NOTHING.to_owned(), three_digits);
         let published = shown(published::ratio(publications, &key, &beside));
         let ours = ours(results, &key, &beside);
-        let spread = ours.map_or_else(
+        let spread = ours.and_then(|(_, spread)| spread).map_or_else(
             || NOTHING.to_owned(),
-            |(_, low, high)| format!("{} to {}", three_digits(low), three_digits(high)),
+            |(low, high)| format!("{} to {}", three_digits(low), three_digits(high)),
         );
-        let ours = shown(ours.map(|(median, ..)| median));
+        let ours = shown(ours.map(|(median, _)| median));
         text.push_str(&format!(
             "| {} | {title} | {published} | {ours} | {spread} |\n",
             key.cell.study
@@ -95,9 +95,7 @@ pub fn quote(results: &Results, publications: &[Publication]) -> String {
         extent(results)
     ));
     if let Some(noise) = noise(results) {
-        text.push_str(&format!(
-            " {noise} Such figures show that things work, and little about speed."
-        ));
+        text.push_str(&format!(" {noise}"));
     }
     text.push('\n');
     text
@@ -112,21 +110,19 @@ fn extent(results: &Results) -> String {
         Scale::Short => "A short run",
     };
     format!(
-        "{length} of {} repetitions: {} of {all} cells have figures, the others a reason.",
+        "{length} of at most {} repetitions: {} of {all} cells have figures, the others a reason.",
         results.header.repetitions,
         measured.count()
     )
 }
 
-/// Ratio of the medians, and the least and the most that the repetitions allow.
-fn ours(results: &Results, key: &Key, beside: &Key) -> Option<(f64, f64, f64)> {
+/// Ratio of the medians, and the least and the most that the repetitions allow if there are several.
+fn ours(results: &Results, key: &Key, beside: &Key) -> Option<(f64, Option<(f64, f64)>)> {
     let samples = |key: &Key| results.cell(&key.cell)?.figures.get(&key.size);
     let (own, other) = (samples(key)?, samples(beside)?);
-    Some((
-        own.median / other.median,
-        own.minimum / other.maximum,
-        own.maximum / other.minimum,
-    ))
+    let several = own.values.len() > 1 && other.values.len() > 1;
+    let spread = (own.minimum / other.maximum, own.maximum / other.minimum);
+    Some((own.median / other.median, several.then_some(spread)))
 }
 
 /// Writes them between the [`MARKS`] of a file.

@@ -111,7 +111,7 @@ fn a_page_needs_no_network_and_quotes_safely() {
         assert!(!text.contains(word), "{word}");
     }
     assert!(text.contains("<svg"));
-    assert!(text.contains("The machine was noisy: before 3 of 3 turns"));
+    assert!(text.contains("Before 3 of 3 turns other programs"));
 }
 
 #[test]
@@ -151,8 +151,49 @@ fn weak_scaling_is_drawn_over_the_ranks() {
 }
 
 #[test]
-fn a_noisy_run_says_so_where_it_is_quoted() {
-    let text = quote(&results(), &published::all().unwrap());
-    assert!(text.contains("2 of 3 "), "{text}");
-    assert!(text.contains("noisy: before 3 of 3 turns"), "{text}");
+fn a_quote_says_what_its_figures_are_worth() {
+    let noisy = quote(&results(), &published::all().unwrap());
+    assert!(noisy.contains("2 of 3 "), "{noisy}");
+    assert!(
+        noisy.contains("Before 3 of 3 turns") && noisy.contains("little about speed"),
+        "{noisy}"
+    );
+
+    let mut calm = results();
+    let native = calm.cells[0].repetitions[0].clone();
+    calm.cells[0].repetitions.extend(vec![native; 5]);
+    for turn in calm.cells.iter_mut().flat_map(|cell| &mut cell.repetitions) {
+        turn.busy_before = 0.0;
+    }
+    calm.cells[0].repetitions[0].busy_before = 0.9;
+    let calm = quote(&calm, &published::all().unwrap());
+    assert!(
+        calm.contains("Before 1 of 8 turns") && !calm.contains("little about speed"),
+        "{calm}"
+    );
+}
+
+#[test]
+fn one_turn_has_no_spread() {
+    let row = |results: &Results| {
+        let text = quote(results, &published::all().unwrap());
+        let row = text.lines().find(|line| line.contains("paravirtual"));
+        row.unwrap().to_owned()
+    };
+    let mut results = results();
+    assert!(row(&results).ends_with("| 5.00 | – |"), "{}", row(&results));
+    let again = Repetition {
+        figures: vec![Figure {
+            size: "2".to_owned(),
+            value: 30.0,
+            mean: None,
+        }],
+        ..results.cells[1].repetitions[0].clone()
+    };
+    results.cells[1].push(again);
+    assert!(
+        row(&results).ends_with("| 4.00 to 10.0 |"),
+        "{}",
+        row(&results)
+    );
 }
