@@ -2,7 +2,8 @@
 # Compiles the stock vmw_pvrdma against Debian's kernel and leaves in $1/kernel.tar:
 #   boot/vmlinuz               the kernel
 #   boot/early/                a busybox and the modules that mount the root, as 00-NAME.ko
-#   usr/lib/modules/VERSION/   the modules a guest can use, with their index
+#   usr/lib/modules/VERSION/   the modules a guest can use, with their index: those of its own devices and of
+#                              the cards that hosts lend
 # Runs as mmdebstrap's extract hook: nothing in $1 is configured, so what
 # maintainer scripts would do is done here where needed.
 set -eu
@@ -21,6 +22,14 @@ strip --strip-debug /build/$driver/vmw_pvrdma.ko
 "
 
 modules=$root/usr/lib/modules/$version
+# What drives a card of the host's that is lent to a guest, and what it is built on.
+lent="igb igbvf iavf mlx4_en mlx4_ib mlx5_ib"
+chroot "$root" depmod "$version"
+spared=$(for name in $lent; do
+    chroot "$root" modprobe -S "$version" --show-depends "$name" | sed -n 's/^insmod //p'
+done | sort -u)
+(cd "$root" && tar -cf build/spared.tar $(printf '.%s ' $spared))
+
 for unused in sound drivers/gpu drivers/media drivers/staging drivers/iio drivers/hid \
     drivers/input drivers/usb drivers/hwmon drivers/mtd drivers/platform drivers/mfd \
     drivers/net/wireless drivers/net/ethernet drivers/net/can drivers/net/usb \
@@ -30,6 +39,7 @@ for unused in sound drivers/gpu drivers/media drivers/staging drivers/iio driver
     net/mac80211 net/wireless net/bluetooth net/nfc net/can net/ieee802154 net/mac802154; do
     rm -rf "$modules/kernel/$unused"
 done
+tar -C "$root" -xf "$root/build/spared.tar"
 mkdir -p "$modules/updates"
 cp "$root/build/$driver/vmw_pvrdma.ko" "$modules/updates/"
 rm -f "$modules/build" "$modules/source"
