@@ -44,7 +44,7 @@ use machine::Machine;
 use plan::{Scale, Unknown, chosen};
 use record::{Folder, Header};
 use room::Room;
-use run::{End, Runner};
+use run::{End, Runner, Watch};
 use stage::{Programs, Stages};
 
 /// What to measure.
@@ -118,6 +118,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
         room: Room::look(),
         stop,
         time: options.time,
+        clock: &Watch::start(),
     };
     let (results, end) = runner.run(&cells, &mut Stages::new(programs))?;
     let failed = results

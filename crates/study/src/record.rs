@@ -146,6 +146,12 @@ impl CellRecord {
             .count()
     }
 
+    /// Whether it could have been measured, and no turn was begun.
+    #[must_use]
+    pub fn is_unreached(&self) -> bool {
+        self.setting.is_some() && self.repetitions.is_empty()
+    }
+
     /// Turns that did not.
     #[must_use]
     pub fn failures(&self) -> usize {

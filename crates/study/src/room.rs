@@ -32,6 +32,13 @@ impl Room {
             available_mib: machine::available_mib(),
         }
     }
+
+    /// Processors of a setting that share one of this machine's.
+    #[must_use]
+    pub fn crowd(&self, setting: Setting) -> u64 {
+        let shares = (setting.processors_in_all() as usize).div_ceil(self.cores.max(1));
+        shares as u64
+    }
 }
 
 /// Memory of a guest of so many processors.

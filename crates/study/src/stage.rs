@@ -16,6 +16,7 @@
 mod cluster;
 mod guests;
 mod host;
+mod needed;
 mod openfoam;
 mod processes;
 mod together;
@@ -30,7 +31,7 @@ use vrdma_lab::guest::{Kind, Output};
 use vrdma_lab::place::{self, Place};
 use vrdma_lab::steps::Steps;
 
-use crate::cell::{Endpoint, Placement, Setting, Transport};
+use crate::cell::{Endpoint, Setting, Transport};
 use crate::programs::Own;
 use crate::room::{self, Room};
 use crate::run::Bench;
@@ -39,6 +40,8 @@ use crate::tool::Tool;
 use cluster::Clustered;
 use guests::Guests;
 use host::Host;
+use needed::Needed;
+pub(crate) use needed::needed;
 use processes::Processes;
 
 /// The programs of ours that stages start.
@@ -48,23 +51,6 @@ pub struct Programs {
     pub daemon: PathBuf,
     /// `libibverbs.so.1`.
     pub library: PathBuf,
-}
-
-/// What has to be started for a setting; several settings share one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Needed {
-    Processes(Placement),
-    Host,
-    Lent(Transport),
-    Guests {
-        rxe: bool,
-        placement: Placement,
-    },
-    Cluster {
-        tenants: u8,
-        nodes: u8,
-        processors: u8,
-    },
 }
 
 /// A pair of places per endpoint and tenant; tenants are counted from 0.
@@ -151,6 +137,15 @@ impl Stages {
 }
 
 impl Bench for Stages {
+    fn begin(&mut self, setting: Setting, tool: &Tool) -> Result<()> {
+        self.make_room(setting);
+        // What guests lack is brought along.
+        if let Some(own) = tool.own() {
+            self.stage(needed(setting))?.prepare(setting, 0, own)?;
+        }
+        self.require(setting, tool.needs())
+    }
+
     fn measure(
         &mut self,
         setting: Setting,
@@ -158,12 +153,6 @@ impl Bench for Stages {
         commands: &Commands,
         limit: Duration,
     ) -> Result<String> {
-        self.make_room(setting);
-        // What guests lack is brought along.
-        if let Some(own) = tool.own() {
-            self.stage(needed(setting))?.prepare(setting, 0, own)?;
-        }
-        self.require(setting, tool.needs())?;
         let stage = self.stage(needed(setting))?;
         let before = sent(stage)?;
         let words = match setting.tenants {
@@ -269,56 +258,6 @@ fn said(tool: &Tool, command: &str, client: &Output, more: &str) -> Result<Strin
         words.trim(),
     );
     Ok(words)
-}
-
-fn needed(setting: Setting) -> Needed {
-    let placement = setting.placement;
-    match setting.transport {
-        Transport::Hca => return Needed::Host,
-        lent @ (Transport::Passthrough | Transport::Sriov | Transport::RxeSriov) => {
-            return Needed::Lent(lent);
-        }
-        Transport::Vrdma | Transport::Rxe | Transport::Tcp => {}
-    }
-    match setting.endpoint {
-        Endpoint::Process | Endpoint::Container => Needed::Processes(placement),
-        Endpoint::Vm if (setting.tenants, setting.nodes, setting.processors) == (1, 2, 1) => {
-            Needed::Guests {
-                rxe: setting.transport == Transport::Rxe,
-                placement,
-            }
-        }
-        Endpoint::Vm => Needed::Cluster {
-            tenants: setting.tenants,
-            nodes: setting.nodes,
-            processors: setting.processors,
-        },
-    }
-}
-
-impl Needed {
-    fn title(self) -> String {
-        let hosts = |placement| match placement {
-            Placement::OneHost => "of one host",
-            Placement::TwoHosts => "of two hosts",
-        };
-        match self {
-            Self::Processes(placement) => format!("start processes' adapters {}", hosts(placement)),
-            Self::Host => "use the host's adapter".to_owned(),
-            Self::Lent(_) => "boot two guests with network cards of this host".to_owned(),
-            Self::Guests { rxe, placement } => {
-                let kind = if rxe { "rxe" } else { "vrdma" };
-                format!("boot two {kind} guests {}", hosts(placement))
-            }
-            Self::Cluster {
-                tenants,
-                nodes,
-                processors,
-            } => format!(
-                "boot {nodes} guests of {processors} processors for each of {tenants} tenants"
-            ),
-        }
-    }
 }
 
 fn start(needed: Needed, programs: &Programs) -> Result<Box<dyn Stage>> {

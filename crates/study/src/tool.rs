@@ -16,7 +16,7 @@ mod qperf;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::cell::Unit;
+use crate::cell::{Setting, Unit};
 use crate::plan::Scale;
 use crate::programs::Own;
 pub use netpipe::NetPipe;
@@ -103,15 +103,13 @@ impl Tool {
         }
     }
 
-    /// How long a run takes, about, in seconds.
+    /// How long a turn takes, about, in seconds.
     #[must_use]
-    pub fn seconds(&self) -> u64 {
+    pub fn seconds(&self, setting: Setting) -> u64 {
         match self {
-            Self::Perftest(tool) if tool.options.contains("-a") => 8,
-            Self::Perftest(_) => 3,
-            Self::Qperf(_) => 5,
-            Self::Plain(tool) => tool.limit / 10,
-            Self::Properties => 1,
+            Self::Perftest(tool) => tool.seconds(),
+            Self::Plain(tool) => tool.seconds(setting),
+            Self::Qperf(_) | Self::Properties => 2,
         }
     }
 

@@ -97,6 +97,15 @@ impl Folder {
         write(&self.cell_path(&record.key), record)
     }
 
+    /// Takes a cell out, so that it is no part of the run.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn forget(&self, key: &CellKey) -> Result<()> {
+        let path = self.cell_path(key);
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+    }
+
     /// Keeps what a tool printed.
     ///
     /// # Errors

@@ -1,47 +1,135 @@
 //! How the time that a run was given is divided.
 //!
 //! ```text
-//!   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s4 --|   each group by its weight beside those to come;
-//!   |  A B   A B          |  A B (A B)          |                |   what one leaves over is the next ones'
+//!   share:   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s4 --|   each group by its weight beside those
+//!            |  A B A B            |  A B .              |                |   to come; what one leaves over is the
+//!                                                                             next ones', what it takes too much too
+//!   begin:   what had no turn yet, as long as it fits into what is left
+//!   repeat:  further turns, A B A B, as long as they fit
 //! ```
 //!
-//! The first turn of a cell is begun as long as there is any time, further ones only inside the group's share: a slow
-//! machine measures everything once before it measures anything twice.
+//! In the first pass a turn begins only inside its group's share, so that a group that is slow, or whose cells fail at
+//! their limits, costs the others one turn at most. A share may be shorter than a turn: the first two cells of a group,
+//! whose ratio is what a study is about, have a turn each as long as there is any time, if they are quick.
 
 use std::time::{Duration, Instant};
 
-/// Of a run; without a limit nothing is ever over.
-pub(super) struct Budget {
-    end: Option<Instant>,
-    /// Of the groups that have not begun.
-    weight: u64,
-    share_end: Option<Instant>,
+/// Tells the time.
+pub trait Clock {
+    /// Since some moment.
+    fn now(&self) -> Duration;
 }
 
-impl Budget {
-    /// `weight` is what all groups need, in seconds, about.
-    pub(super) fn new(time: Option<Duration>, weight: u64) -> Self {
+/// The clock of a run.
+#[derive(Debug)]
+pub struct Watch(Instant);
+
+impl Watch {
+    /// Starts it.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for Watch {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Rivals of a group that have a first turn whatever its share, and what that may take, about.
+const RIVALS: usize = 2;
+const QUICK: u64 = 20;
+
+/// A way through all groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// Each group has its share.
+    Share,
+    /// What had no turn has one.
+    Begin,
+    /// All turns.
+    Repeat,
+}
+
+impl Pass {
+    /// Those of a run.
+    pub(super) fn of(time: Option<Duration>) -> &'static [Self] {
+        match time {
+            None => &[Self::Share],
+            Some(_) => &[Self::Share, Self::Begin, Self::Repeat],
+        }
+    }
+}
+
+/// One that could begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// Whether its cell had none yet.
+    pub(super) is_first: bool,
+    /// Of its cell in the group.
+    pub(super) place: usize,
+    /// What it takes, about.
+    pub(super) seconds: u64,
+}
+
+/// Of a run; without a limit everything is allowed.
+pub(super) struct Budget<'a> {
+    clock: &'a dyn Clock,
+    end: Option<Duration>,
+    pass: Pass,
+    share_end: Duration,
+    has_refused: bool,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) fn new(clock: &'a dyn Clock, time: Option<Duration>) -> Self {
         Self {
-            end: time.map(|time| Instant::now() + time),
-            weight,
-            share_end: None,
+            clock,
+            end: time.map(|time| clock.now() + time),
+            pass: Pass::Share,
+            share_end: Duration::ZERO,
+            has_refused: false,
         }
     }
 
-    /// A group of this weight begins.
-    pub(super) fn begin(&mut self, weight: u64) {
-        let now = Instant::now();
-        let left = self.end.map(|end| end.saturating_duration_since(now));
-        self.share_end = left.map(|left| now + share(left, weight, self.weight));
-        self.weight = self.weight.saturating_sub(weight);
+    pub(super) fn begin_pass(&mut self, pass: Pass) {
+        self.pass = pass;
+        self.has_refused = false;
     }
 
-    pub(super) fn share_is_over(&self) -> bool {
-        self.share_end.is_some_and(|end| Instant::now() >= end)
+    /// A group begins that needs so many seconds of those that it and all later ones need, about.
+    pub(super) fn begin(&mut self, seconds: u64, of_all: u64) {
+        self.share_end = self.clock.now() + share(self.left(), seconds, of_all);
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.end.is_some_and(|end| Instant::now() >= end)
+    pub(super) fn allows(&mut self, turn: Turn) -> bool {
+        let is_allowed = self.end.is_none() || self.has_time_for(turn);
+        self.has_refused |= !is_allowed;
+        is_allowed
+    }
+
+    /// Whether anything was refused in this pass.
+    pub(super) fn has_refused(&self) -> bool {
+        self.has_refused
+    }
+
+    fn has_time_for(&self, turn: Turn) -> bool {
+        let left = self.left();
+        let fits = Duration::from_secs(turn.seconds) <= left;
+        let is_rival = turn.is_first && turn.place < RIVALS && turn.seconds <= QUICK;
+        match self.pass {
+            Pass::Share => self.clock.now() < self.share_end || is_rival && left > Duration::ZERO,
+            Pass::Begin => turn.is_first && fits,
+            Pass::Repeat => fits,
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.end
+            .unwrap_or_default()
+            .saturating_sub(self.clock.now())
     }
 }
 
@@ -57,29 +145,74 @@ fn share(left: Duration, weight: u64, of_all: u64) -> Duration {
 mod tests {
     use super::*;
 
+    struct Stopped;
+
+    impl Clock for Stopped {
+        fn now(&self) -> Duration {
+            Duration::from_secs(1000)
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn turn(place: usize, seconds: u64) -> Turn {
+        Turn {
+            is_first: true,
+            place,
+            seconds,
+        }
+    }
+
     #[test]
     fn what_a_group_leaves_over_is_the_next_ones() {
-        let minute = Duration::from_secs(60);
-        assert_eq!(share(minute, 10, 30), Duration::from_secs(20));
-        assert_eq!(share(minute, 10, 20), Duration::from_secs(30));
-        assert_eq!(share(minute, 10, 10), minute);
-        assert_eq!(share(minute, 1, 0), minute);
+        assert_eq!(share(MINUTE, 10, 30), Duration::from_secs(20));
+        assert_eq!(share(MINUTE, 10, 20), Duration::from_secs(30));
+        assert_eq!(share(MINUTE, 10, 10), MINUTE);
+        assert_eq!(share(MINUTE, 1, 0), MINUTE);
     }
 
     #[test]
-    fn without_a_limit_nothing_is_over() {
-        let mut budget = Budget::new(None, 10);
-        budget.begin(10);
-        assert!(!budget.is_over() && !budget.share_is_over());
-        let mut budget = Budget::new(Some(Duration::ZERO), 10);
-        budget.begin(10);
-        assert!(budget.is_over() && budget.share_is_over());
+    fn without_a_limit_everything_is_allowed() {
+        let mut budget = Budget::new(&Stopped, None);
+        budget.begin(10, 10);
+        assert!(budget.allows(turn(9, 1000)) && !budget.has_refused());
     }
 
     #[test]
-    fn a_group_without_weight_has_no_share() {
-        let mut budget = Budget::new(Some(Duration::from_secs(3600)), 10);
-        budget.begin(0);
-        assert!(budget.share_is_over() && !budget.is_over());
+    fn no_time_is_time_for_nothing() {
+        let mut budget = Budget::new(&Stopped, Some(Duration::ZERO));
+        for &pass in Pass::of(Some(Duration::ZERO)) {
+            budget.begin_pass(pass);
+            budget.begin(10, 10);
+            assert!(!budget.allows(turn(0, 1)) && budget.has_refused());
+        }
+    }
+
+    #[test]
+    fn without_a_share_only_quick_rivals_begin() {
+        let mut budget = Budget::new(&Stopped, Some(MINUTE));
+        budget.begin(0, 10);
+        assert!(budget.allows(turn(1, QUICK)));
+        assert!(!budget.allows(turn(2, 1)) && !budget.allows(turn(0, QUICK + 1)));
+        let again = Turn {
+            is_first: false,
+            ..turn(0, 1)
+        };
+        assert!(!budget.allows(again));
+    }
+
+    #[test]
+    fn later_passes_take_what_fits() {
+        let mut budget = Budget::new(&Stopped, Some(MINUTE));
+        let again = |seconds| Turn {
+            is_first: false,
+            ..turn(7, seconds)
+        };
+        budget.begin_pass(Pass::Begin);
+        assert!(budget.allows(turn(7, 60)) && !budget.allows(turn(7, 61)));
+        assert!(!budget.allows(again(1)));
+        budget.begin_pass(Pass::Repeat);
+        assert!(budget.allows(again(60)) && !budget.has_refused());
+        assert!(!budget.allows(again(61)) && budget.has_refused());
     }
 }

@@ -1,6 +1,6 @@
 //! Turns, failures and resumption, with a bench that measures nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell as Now, RefCell};
 use std::fs;
 
 use anyhow::bail;
@@ -11,41 +11,74 @@ use crate::hardware::{Running, Tree};
 use crate::machine::Machine;
 use crate::plan::{Scale, chosen};
 
+mod time;
+
 const OUTPUT: &str = " #bytes #iterations t_min t_max t_typical t_avg\n 2 10 1.0 9.0 2.5 3.0\n";
 
-/// Says what it was asked; `fails` decides what fails, `stop_after` sets the flag.
+/// A clock that only turns move.
+#[derive(Default)]
+struct Slow(Now<Duration>);
+
+impl Clock for Slow {
+    fn now(&self) -> Duration {
+        self.0.get()
+    }
+}
+
+/// Seconds that a turn of a setting takes.
+type Pace = fn(Setting) -> u64;
+
+/// Says what it was asked; `fails` decides what fails, `stop_after` sets the flag, `pace` moves the clock.
 #[derive(Default)]
 struct Fake<'a> {
     asked: RefCell<Vec<Setting>>,
     fails: Option<Setting>,
     stop_after: Option<(usize, &'a AtomicBool)>,
+    pace: Option<(&'a Slow, Pace)>,
 }
 
 impl Bench for Fake<'_> {
+    fn begin(&mut self, _setting: Setting, _tool: &Tool) -> Result<()> {
+        Ok(())
+    }
+
     fn measure(
         &mut self,
         setting: Setting,
-        _tool: &Tool,
+        tool: &Tool,
         _commands: &Commands,
         _limit: Duration,
     ) -> Result<String> {
         self.asked.borrow_mut().push(setting);
+        if let Some((clock, pace)) = self.pace {
+            let seconds = Duration::from_secs(pace(setting));
+            clock.0.set(clock.0.get() + seconds);
+        }
         if let Some((turns, stop)) = self.stop_after {
             stop.store(self.asked.borrow().len() >= turns, Ordering::Relaxed);
         }
         if self.fails == Some(setting) {
             bail!("the adapter is on fire");
         }
-        Ok(OUTPUT.to_owned())
+        Ok(match tool {
+            Tool::Perftest(_) => OUTPUT.to_owned(),
+            _ => "figure 1 2.5 us\n".to_owned(),
+        })
     }
 
     fn release(&mut self, _still: &[Setting]) {}
 }
 
+const ROOM: Room = Room {
+    cores: 2,
+    available_mib: 8192,
+};
+
 struct Scene {
     place: TempDir,
     stop: AtomicBool,
     time: Option<Duration>,
+    clock: Slow,
 }
 
 impl Scene {
@@ -54,6 +87,7 @@ impl Scene {
             place: tempfile::tempdir().unwrap(),
             stop: AtomicBool::new(false),
             time: None,
+            clock: Slow::default(),
         }
     }
 
@@ -62,6 +96,10 @@ impl Scene {
     }
 
     fn run(&self, names: &[&str], bench: &mut Fake) -> (Results, End) {
+        self.run_in(ROOM, names, bench)
+    }
+
+    fn run_in(&self, room: Room, names: &[&str], bench: &mut Fake) -> (Results, End) {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let header = Header::new(Machine::default(), Scale::Short, 2, 7);
         let folder = self.folder();
@@ -70,12 +108,10 @@ impl Scene {
             folder: &folder,
             header: &header,
             hardware: Hardware::at(Tree::new(self.place.path(), Running), false),
-            room: Room {
-                cores: 2,
-                available_mib: 8192,
-            },
+            room,
             stop: &self.stop,
             time: self.time,
+            clock: &self.clock,
         };
         runner.run(&chosen(&names).unwrap(), bench).unwrap()
     }
@@ -213,28 +249,6 @@ fn a_folder_of_another_machine_or_length_is_refused() {
     );
     let sentence = refused(Header::new(Machine::default(), Scale::Full, 2, 9));
     assert!(sentence.contains("other length"), "{sentence}");
-}
-
-#[test]
-fn what_the_time_does_not_reach_says_so_and_is_measured_later() {
-    let mut scene = Scene::new();
-    scene.time = Some(Duration::ZERO);
-    let mut bench = Fake::default();
-    let (results, end) = scene.run(&["s4/write-lat/F"], &mut bench);
-    assert_eq!((end, bench.asked.borrow().len()), (End::OutOfTime, 0));
-    let reason = results.cells[0].reason.clone().unwrap();
-    assert!(
-        reason.starts_with("not reached in the 0 minutes"),
-        "{reason}"
-    );
-
-    scene.time = None;
-    let (results, end) = scene.run(&["s4/write-lat/F"], &mut bench);
-    assert_eq!(end, End::Complete);
-    assert_eq!(
-        (results.cells[0].successes(), &results.cells[0].reason),
-        (2, &None)
-    );
 }
 
 #[test]

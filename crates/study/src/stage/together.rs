@@ -6,11 +6,12 @@
 //!                                                           touch $GATE.go
 //! ```
 //!
-//! Without the gate mpirun's start would take longer than what is measured, and tenants would come one by one.
+//! Without the gate mpirun's start would take longer than what is measured, and tenants would come one by one. Who
+//! waits there naps: the others still need the processors.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use vrdma_lab::guest::Output;
 use vrdma_lab::place::{Job, Place};
 
@@ -21,8 +22,12 @@ use crate::tool::{Commands, Tool};
 /// A command that only touches a file.
 const TOUCH_LIMIT: Duration = Duration::from_secs(60);
 
+/// Seldom enough to take nothing from those that still come.
+const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.2; done";
+
 /// A tenant's client and where its files are.
 struct Tenant<'a> {
+    number: u8,
     place: &'a dyn Place,
     words: String,
 }
@@ -36,6 +41,8 @@ pub(super) fn run(
     limit: Duration,
 ) -> Result<String> {
     let tenants = tenants(stage, setting, tool)?;
+    let end = Instant::now() + limit;
+    let left = || end.saturating_duration_since(Instant::now());
     let mut jobs = Vec::new();
     for tenant in &tenants {
         tenant.finish("rm -f $GATE.ready $GATE.go", TOUCH_LIMIT)?;
@@ -47,7 +54,8 @@ pub(super) fn run(
         jobs.push(tenant.place.start(&client)?);
     }
     for tenant in &tenants {
-        tenant.finish("until [ -e $GATE.ready ]; do sleep 0.05; done", limit)?;
+        let ready = tenant.finish(LOOK, left());
+        ready.with_context(|| format!("tenant {} has not started and connected", tenant.number))?;
     }
     // At once, as far as that goes.
     let go: Result<Vec<_>> = tenants
@@ -58,7 +66,7 @@ pub(super) fn run(
         ended_well("touch", touch.end(TOUCH_LIMIT)?)?;
     }
     let ended = jobs.into_iter().map(|job: Box<dyn Job>| {
-        let client = job.end(limit)?;
+        let client = job.end(left())?;
         said(tool, &commands.client, &client, &stage.logs())
     });
     // All are heard before the first that failed is told, or the others would go on.
@@ -75,6 +83,7 @@ fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Ve
         let [_, place] = stage.places(setting.endpoint, number);
         let number = number + 1;
         Ok(Tenant {
+            number,
             place,
             words: format!("{words}TENANT={number}; GATE=$PROGRAMS/gate{number}; "),
         })

@@ -61,6 +61,7 @@ fn program(setting: Setting, client: [String; 2], seconds: u64) -> Work {
         server: String::new(),
         client,
         needs: ("mpirun", "openmpi-bin"),
+        seconds: 3,
         limit: seconds * 10,
     };
     Work::Run(setting, Tool::Plain(tool))
@@ -114,6 +115,7 @@ pub(super) fn netpipe(setting: Setting, what: NetPipe) -> Work {
         server: String::new(),
         client: [(1 << 22, 100), (1 << 20, 20)].map(run),
         needs: ("NPopenmpi", "netpipe-openmpi"),
+        seconds: 3,
         limit: 150,
     };
     Work::Run(setting, Tool::Plain(tool))
@@ -144,6 +146,7 @@ pub(super) fn cavity(setting: Setting) -> Work {
         server: String::new(),
         client: [Scale::Full, Scale::Short].map(run),
         needs: ("icoFoam", "openfoam"),
+        seconds: 10,
         limit: 600,
     };
     Work::Run(setting, Tool::Plain(tool))
@@ -158,6 +161,7 @@ pub(super) fn cp(setting: Setting, bytes: [&str; 2]) -> Work {
         server: format!("$PROGRAMS/{name} --discard --once"),
         client: bytes.map(|bytes| format!("$PROGRAMS/{name} --pattern {bytes} --json $A")),
         needs: ("sh", "dash"),
+        seconds: 3,
         limit: 180,
     };
     Work::Run(setting, Tool::Plain(tool))

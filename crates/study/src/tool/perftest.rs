@@ -62,6 +62,15 @@ impl Perftest {
         self.messages((self.iterations[1] / WARM_UP_PART).max(ITERATIONS_MIN))
     }
 
+    /// Of a turn, about: all sizes take their time, a single one does not.
+    pub(super) fn seconds(&self) -> u64 {
+        match (self.options.contains("-a"), self.column) {
+            (true, Column::Latency) => 14,
+            (true, Column::Bandwidth | Column::Messages) => 8,
+            (false, _) => 2,
+        }
+    }
+
     /// GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
     fn messages(&self, iterations: u32) -> Commands {
         let options = match self.options {

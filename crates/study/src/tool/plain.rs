@@ -7,8 +7,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{Commands, Figure, NetPipe, cavity};
+use crate::cell::Setting;
 use crate::plan::Scale;
 use crate::programs::Own;
+
+/// Seconds of an emulated processor.
+const START_IN_GUEST: u64 = 5;
 
 /// What a program prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub struct Plain {
     pub reads: Reads,
     /// A program that must be there, and Debian's package of it.
     pub needs: (&'static str, &'static str),
+    /// Seconds that it takes between processes, about.
+    pub seconds: u64,
     /// Seconds that it may take.
     pub limit: u64,
 }
@@ -46,6 +52,11 @@ impl Plain {
             server: self.server.clone(),
             client: self.client[usize::from(scale == Scale::Short)].clone(),
         }
+    }
+
+    /// Of a turn, about: beside what is measured, mpirun's start in each guest.
+    pub(super) fn seconds(&self, setting: Setting) -> u64 {
+        self.seconds + START_IN_GUEST * u64::from(setting.guests_in_all())
     }
 }
 
