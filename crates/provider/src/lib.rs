@@ -136,3 +136,7 @@ pub const BUFFERS_MAX: u32 = 32;
 
 /// `IBV_SEND_INLINE` payload at most.
 pub const INLINE_MAX: u32 = 1024;
+
+/// Of those that nobody asked for: adapters have some room for them in their slots, and programs such as
+/// `rdma_xclient` count on it.
+pub const INLINE_MIN: u32 = 64;

@@ -10,7 +10,7 @@ use crate::layout::{
     COMPLETION_BYTES, Completion, queue_header, recv_stride, send_data_bytes, send_stride,
 };
 use crate::message::{QpCapacity, QueueGeometry};
-use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, EAGER_MAX, INLINE_MAX, SLOTS_MAX};
+use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, EAGER_MAX, INLINE_MAX, INLINE_MIN, SLOTS_MAX};
 
 const PAGE: u32 = 4096;
 
@@ -41,7 +41,8 @@ impl QpPlan {
             slots(wanted.max_recv_wr)?
         };
         let (send_sges, recv_sges) = (buffers(wanted.max_send_sge)?, buffers(wanted.max_recv_sge)?);
-        let inline = (wanted.max_inline <= INLINE_MAX).then_some(wanted.max_inline)?;
+        let inline =
+            (wanted.max_inline <= INLINE_MAX).then_some(wanted.max_inline.max(INLINE_MIN))?;
         let (send_stride, recv_stride) = (send_stride(send_sges), recv_stride(recv_sges));
         let recv_at = PAGE + (sends * send_stride).next_multiple_of(PAGE);
         let data_at = recv_at + (recvs * recv_stride).next_multiple_of(PAGE);
@@ -172,6 +173,12 @@ mod tests {
         assert_eq!(plan.recv.slots_at, 4096 + 128 * 192);
         assert_eq!(plan.send.data_at, plan.recv.slots_at + 4096);
         assert_eq!(plan.bytes, plan.send.data_at + plan.send.data_bytes);
+    }
+
+    #[test]
+    fn a_short_message_goes_inline_even_if_nobody_asked() {
+        let plan = QpPlan::new(&QpCapacity::default(), false).unwrap();
+        assert_eq!(plan.capacity.max_inline, INLINE_MIN);
     }
 
     #[test]

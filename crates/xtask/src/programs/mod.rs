@@ -22,6 +22,7 @@ mod apart;
 mod migration;
 mod mixed;
 mod preload;
+mod rdmacm;
 mod remains;
 mod stage;
 mod table;

@@ -1,5 +1,6 @@
 //! What must work as a process: the guests' table and what guests do not have.
 
+use super::rdmacm::{self, Fact};
 use crate::guests::{self, Row, Setting};
 
 /// Where a program runs.
@@ -24,14 +25,6 @@ pub(super) struct Program {
 
 /// The device, which no folder of the kernel names here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
-
-/// Name, server, client, words.
-type Fact = (
-    &'static str,
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-);
 
 /// libfabric is not in the image.
 const HOST_ONLY: &[Fact] = &[
@@ -153,7 +146,7 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
         |&(name, server, client, expect): &Fact| program(name.to_owned(), server, client, expect);
     match inside {
         Inside::Host => {
-            programs.extend(HOST_ONLY.iter().map(own));
+            programs.extend(HOST_ONLY.iter().chain(rdmacm::PROGRAMS).map(own));
             let ranks: &[u32] = if short { &[2] } else { &[2, 4, 8] };
             programs.extend(ranks.iter().map(|ranks| host_mpi(*ranks)));
             programs.push(mckey());
