@@ -32,7 +32,7 @@ pub use cluster::{Cluster, ClusterConfig, guest_name};
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 pub use mixed::{HOST_STACK, Mixed};
-use run_dir::RunDir;
+pub use run_dir::RunDir;
 
 /// Two running guests and what is between them.
 ///

@@ -2,7 +2,7 @@
 //!
 //! A child leads a process group. Beside it runs a watcher, a few words of
 //! shell that read a pipe from the owner: when the owner dies, however it dies,
-//! the pipe ends and the watcher kills the child. A child that is to be kept
+//! the pipe ends and the watcher kills the child and its group. A child that is to be kept
 //! has no watcher and is left alone when dropped.
 
 use std::fs::File;
@@ -18,10 +18,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Between two looks at something that cannot be waited for with a limit.
 pub(crate) const POLL: Duration = Duration::from_millis(10);
 
-/// `$$` is this shell, which becomes the child by `exec`. The pipe is moved to
+/// `$$` is this shell, which becomes the child by `exec` and leads the group; the watcher goes with it. The pipe is moved to
 /// 3 because a shell takes standard input away from what it runs beside itself.
 const WATCHED: &str =
-    "exec 3<&0; (read -r _ <&3; kill -KILL $$) >/dev/null 2>&1 & exec \"$@\" 3<&- </dev/null";
+    "exec 3<&0; (read -r _ <&3; kill -s KILL -- -$$) >/dev/null 2>&1 & exec \"$@\" 3<&- </dev/null";
 
 /// When a child ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,6 +144,7 @@ pub(crate) fn signal_group(group: u32, signal: Signal) {
 fn watched(command: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell
+        .process_group(0)
         .args(["-c", WATCHED, "sh"])
         .arg(command.get_program())
         .args(command.get_args());

@@ -1,8 +1,8 @@
-//! The folder of a pair's sockets and logs.
+//! The folder of a pair's sockets and logs, or of processes' adapters.
 //!
 //! It goes with the pair; a pair whose process was killed leaves it behind,
 //! with tens of megabytes in what may be memory, so its name tells the process
-//! and the next pair sweeps up.
+//! and the next one sweeps up.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, process};
@@ -18,13 +18,19 @@ const KEPT_PREFIX: &str = "vrdma-kept-";
 
 /// A folder that goes with the pair, or stays with a kept one.
 #[derive(Debug)]
-pub(super) enum RunDir {
+pub enum RunDir {
+    /// Goes when dropped.
     Owned(TempDir),
+    /// Stays.
     Kept(PathBuf),
 }
 
 impl RunDir {
-    pub(super) fn create(lifetime: Lifetime) -> Result<Self> {
+    /// Makes one, and sweeps up what killed processes left.
+    ///
+    /// # Errors
+    /// When the folder for temporary files cannot be used.
+    pub fn create(lifetime: Lifetime) -> Result<Self> {
         let parent = parent();
         sweep(&parent);
         let prefix = match lifetime {
@@ -39,7 +45,9 @@ impl RunDir {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         match self {
             Self::Owned(folder) => folder.path(),
             Self::Kept(path) => path,

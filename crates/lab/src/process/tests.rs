@@ -55,16 +55,18 @@ fn dropping_kills_the_group() {
 }
 
 #[test]
-fn a_child_dies_with_its_owner() {
-    let child = watched(&shell("exec sleep 1000")).spawn().map(|mut child| {
-        let pipe = child.stdin.take();
-        (child, pipe)
-    });
-    let (mut child, pipe) = child.unwrap();
+fn a_child_and_its_own_die_with_their_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let grandchild = || std::fs::read_to_string(&log).ok()?.trim().parse().ok();
+    let mut watched = watched(&shell("sleep 1000 & echo $!; wait"));
+    let mut child = watched.stdout(File::create(&log).unwrap()).spawn().unwrap();
+    wait_until(|| grandchild().is_some());
     assert!(child.try_wait().unwrap().is_none());
     // The end of the owner, as the watcher sees it.
-    drop(pipe);
+    drop(child.stdin.take());
     assert!(!child.wait().unwrap().success());
+    wait_until(|| !exists(grandchild().unwrap()));
 }
 
 #[test]
