@@ -15,6 +15,7 @@ mod plot;
 mod quote;
 mod rows;
 mod side;
+mod worse;
 
 use std::path::{Path, PathBuf};
 

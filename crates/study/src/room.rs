@@ -95,6 +95,14 @@ mod tests {
     }
 
     #[test]
+    fn processors_that_share_a_core_are_a_crowd() {
+        let crowd = |setting| ROOM.crowd(setting);
+        let pair = Setting::new(Endpoint::Vm, Transport::Vrdma);
+        assert_eq!([crowd(pair), crowd(pair.tenants(4))], [1, 4]);
+        assert_eq!([crowd(pair.spread(1, 1)), crowd(pair.spread(3, 1))], [1, 2]);
+    }
+
+    #[test]
     fn who_does_not_fit_is_told_what_it_takes() {
         assert_eq!(
             lacks(Endpoint::Vm, 1, 28, 1).unwrap(),

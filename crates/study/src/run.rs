@@ -1,7 +1,7 @@
 //! Measures cells turn by turn: A B A B, so that what disturbs the machine for a while disturbs all rivals.
 //!
 //! ```text
-//!   for each pass (one, or three where the time is limited: see `budget`):
+//!   for each pass (one, or several where the time is limited: see `budget`):
 //!      for each measure:
 //!         for each repetition:
 //!            for each cell that lacks it, if the budget allows it: start what it needs, idle check, run, parse, keep

@@ -128,7 +128,7 @@ impl Tool {
         }
     }
 
-    /// How long a run may take on a busy machine, in seconds.
+    /// How long a run may take on a busy machine, in seconds, where all its processors have a core of their own.
     #[must_use]
     pub fn limit(&self, scale: Scale) -> u64 {
         let full = match self {

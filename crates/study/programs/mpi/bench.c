@@ -86,40 +86,48 @@ void receive_from(const struct bench *bench, void *bytes, uint64_t count, int ra
     wait_all(bench, 1, &request);
 }
 
-/* Naps while others, who may share the processor, still come. */
-static void gather_at_gate(long nap_ns)
+/* Often enough to begin together, and seldom enough to leave the processors to those that still come: a millisecond
+ * would keep an emulated processor busy. */
+enum { GATE_NAP_NS = 20000000, GATE_NAPS_MAX = 30000 };
+
+static void nap_at_gate(void)
 {
-    const struct timespec nap = {.tv_nsec = nap_ns};
+    const struct timespec nap = {.tv_nsec = GATE_NAP_NS};
+    nanosleep(&nap, NULL);
+}
+
+static void gather_at_gate(void)
+{
     MPI_Request request;
     int done = 0;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); !done; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
-        nanosleep(&nap, NULL);
+        nap_at_gate();
 }
 
-enum { GATE_NAP_NS = 10000000, GATE_LOOK_NS = 1000000, GATE_LOOKS_MAX = 600000 };
+static void wait_for_go(const struct bench *bench)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s.ready", bench->options.gate);
+    FILE *ready = fopen(path, "w");
+    if (ready == NULL || fclose(ready) != 0)
+        fail(bench, "cannot create %s", path);
+    snprintf(path, sizeof path, "%s.go", bench->options.gate);
+    for (int naps = 0; access(path, F_OK) != 0; naps++) {
+        if (naps > GATE_NAPS_MAX)
+            fail(bench, "nobody created %s", path);
+        nap_at_gate();
+    }
+}
 
 void wait_at_gate(const struct bench *bench)
 {
     if (bench->options.gate == NULL)
         return;
-    gather_at_gate(GATE_NAP_NS);
-    if (bench->rank == bench->ranks - 1) {
-        char path[256];
-        snprintf(path, sizeof path, "%s.ready", bench->options.gate);
-        FILE *ready = fopen(path, "w");
-        if (ready == NULL || fclose(ready) != 0)
-            fail(bench, "cannot create %s", path);
-        snprintf(path, sizeof path, "%s.go", bench->options.gate);
-        const struct timespec look = {.tv_nsec = GATE_LOOK_NS};
-        int looks = 0;
-        while (access(path, F_OK) != 0) {
-            if (++looks > GATE_LOOKS_MAX)
-                fail(bench, "nobody created %s", path);
-            nanosleep(&look, NULL);
-        }
-    }
-    gather_at_gate(GATE_LOOK_NS);
+    gather_at_gate();
+    if (bench->rank == bench->ranks - 1)
+        wait_for_go(bench);
+    gather_at_gate();
 }
 
 static int ascending(const void *a, const void *b)

@@ -56,6 +56,7 @@ fn study(section: &Section) -> Result<String> {
             escaped(&curve.title)
         ));
     }
+    text.push_str(&worse(section));
     text.push_str(&not_run(section));
     text.push_str("</section>\n");
     Ok(text)
@@ -63,6 +64,17 @@ fn study(section: &Section) -> Result<String> {
 
 fn figure(svg: &str) -> String {
     format!("<figure>{svg}</figure>\n")
+}
+
+fn worse(section: &Section) -> String {
+    if section.worse.is_empty() {
+        return String::new();
+    }
+    let items = section.worse.iter();
+    let items: String = items
+        .map(|sentence| format!("<li>{}</li>\n", escaped(sentence)))
+        .collect();
+    format!("<h3>Ratios that are worse than published</h3>\n<ul>\n{items}</ul>\n")
 }
 
 fn not_run(section: &Section) -> String {

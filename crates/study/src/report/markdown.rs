@@ -22,6 +22,12 @@ fn study(section: &Section) -> String {
     for curve in &section.curves {
         text.push_str(&table(curve));
     }
+    if !section.worse.is_empty() {
+        text.push_str("\n### Ratios that are worse than published\n\n");
+    }
+    for sentence in &section.worse {
+        text.push_str(&format!("* {sentence}\n"));
+    }
     if !section.not_run.is_empty() {
         text.push_str("\n### Not run, and why\n\n");
     }

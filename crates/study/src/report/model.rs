@@ -31,6 +31,8 @@ pub struct Section {
     pub setting: String,
     /// What it says in words.
     pub claims: Vec<String>,
+    /// Where our ratios are worse than those published.
+    pub worse: Vec<String>,
     /// Single figures.
     pub list: Table,
     /// Measures of many sizes.
@@ -151,6 +153,7 @@ fn section(results: &Results, publication: &Publication) -> Section {
         ),
         setting: publication.setting.clone(),
         claims: publication.claims.clone(),
+        worse: side.worse(),
         list,
         curves: curves.iter().map(|measure| side.curve(measure)).collect(),
         not_run: side.not_run(),

@@ -70,6 +70,18 @@ fn published_and_ours_stand_beside_each_other_with_their_ratios() {
 }
 
 #[test]
+fn ratios_that_are_worse_than_published_are_told_in_words() {
+    assert_eq!(
+        page().studies[4].worse,
+        ["write-lat, F: 5.00 × native here and 4.17 × published."]
+    );
+    let mut better = results();
+    better.cells[1].figures.clear();
+    let better = Page::new(&better, &published::all().unwrap());
+    assert!(better.studies[4].worse.is_empty());
+}
+
+#[test]
 fn what_has_no_figure_has_a_reason() {
     assert_eq!(row("A")[6..8], ["–", ""]);
     assert!(row("A")[8].ends_with("; ours: no <card>"), "{:?}", row("A"));

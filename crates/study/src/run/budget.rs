@@ -4,7 +4,7 @@
 //!   share:   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s4 --|   each group by its weight beside those
 //!            |  A B A B            |  A B .              |                |   to come; what one leaves over is the
 //!                                                                             next ones', what it takes too much too
-//!   begin:   what had no turn yet, as long as it fits into what is left
+//!   begin:   what had no turn yet, as long as it fits into what is left; first what is quick
 //!   repeat:  further turns, A B A B, as long as they fit
 //! ```
 //!
@@ -47,6 +47,8 @@ const QUICK: u64 = 20;
 pub(super) enum Pass {
     /// Each group has its share.
     Share,
+    /// What had no turn has one, if it is quick.
+    BeginQuick,
     /// What had no turn has one.
     Begin,
     /// All turns.
@@ -58,7 +60,7 @@ impl Pass {
     pub(super) fn of(time: Option<Duration>) -> &'static [Self] {
         match time {
             None => &[Self::Share],
-            Some(_) => &[Self::Share, Self::Begin, Self::Repeat],
+            Some(_) => &[Self::Share, Self::BeginQuick, Self::Begin, Self::Repeat],
         }
     }
 }
@@ -121,6 +123,7 @@ impl<'a> Budget<'a> {
         let is_rival = turn.is_first && turn.place < RIVALS && turn.seconds <= QUICK;
         match self.pass {
             Pass::Share => self.clock.now() < self.share_end || is_rival && left > Duration::ZERO,
+            Pass::BeginQuick => turn.is_first && fits && turn.seconds <= QUICK,
             Pass::Begin => turn.is_first && fits,
             Pass::Repeat => fits,
         }
@@ -208,6 +211,8 @@ mod tests {
             is_first: false,
             ..turn(7, seconds)
         };
+        budget.begin_pass(Pass::BeginQuick);
+        assert!(budget.allows(turn(7, QUICK)) && !budget.allows(turn(7, QUICK + 1)));
         budget.begin_pass(Pass::Begin);
         assert!(budget.allows(turn(7, 60)) && !budget.allows(turn(7, 61)));
         assert!(!budget.allows(again(1)));

@@ -3,9 +3,10 @@
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use tempfile::TempDir;
 use vrdma_lab::daemon::Daemon;
+use vrdma_lab::pair::RunDir;
 use vrdma_lab::place::{Local, Place};
+use vrdma_lab::process::Lifetime;
 
 use super::Stage;
 use crate::cell::{Endpoint, Setting};
@@ -13,12 +14,12 @@ use crate::programs::Own;
 
 pub(super) struct Host {
     place: Local,
-    _folder: TempDir,
+    _folder: RunDir,
 }
 
 impl Host {
     pub(super) fn start() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("vrdma-study-").tempdir()?;
+        let folder = RunDir::create(Lifetime::Owned)?;
         let place = Local::new(folder.path(), |words| {
             let mut shell = Command::new("sh");
             shell.args(["-c", words]).env("A", "127.0.0.1");

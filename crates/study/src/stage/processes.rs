@@ -5,10 +5,9 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use tempfile::TempDir;
 use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User};
 use vrdma_lab::image::Image;
-use vrdma_lab::pair::Side;
+use vrdma_lab::pair::{RunDir, Side};
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
@@ -32,13 +31,13 @@ pub(super) struct Processes {
     daemons: Vec<Daemon>,
     run_dirs: [PathBuf; 2],
     _wire: Wire,
-    _folder: TempDir,
+    _folder: RunDir,
 }
 
 impl Processes {
     pub(super) fn start(placement: Placement, programs: &Programs) -> Result<Self> {
         let image = Image::ensure()?;
-        let folder = tempfile::Builder::new().prefix("vrdma-study-").tempdir()?;
+        let folder = RunDir::create(Lifetime::Owned)?;
         let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dirs = run_dirs(placement, folder.path())?;
         let daemons = daemons(placement, programs, &wire, &run_dirs)?;

@@ -23,7 +23,7 @@ use crate::tool::{Commands, Tool};
 const TOUCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Seldom enough to take nothing from those that still come.
-const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.2; done";
+const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.5; done";
 
 /// A tenant's client and where its files are.
 struct Tenant<'a> {

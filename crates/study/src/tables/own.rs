@@ -201,6 +201,16 @@ mod tests {
     }
 
     #[test]
+    fn turns_in_many_guests_weigh_more() {
+        let seconds = |setting| match mpi(setting, 1, ["transfer"; 2], 1) {
+            Work::Run(setting, tool) => tool.seconds(setting),
+            _ => 0,
+        };
+        assert!(seconds(PROCESSES) < seconds(VMS));
+        assert!(seconds(VMS) < seconds(VMS.tenants(4)));
+    }
+
+    #[test]
     fn tcp_has_no_library_and_no_ucx() {
         let words = client(&mpi(PROCESSES.over(Transport::Tcp), 1, ["get"; 2], 1));
         assert!(!words.contains("UCX"), "{words}");
