@@ -22,6 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::image::{Accelerator, Image, Initramfs, qemu};
+use crate::patience::patient;
 use crate::process::Supervised;
 use agent_program::agent_program;
 use channel::Channel;
@@ -31,7 +32,8 @@ pub(crate) use console::tail as log_tail;
 pub use control::Control;
 pub use running::{Output, Running};
 
-/// How long a guest may take from power to its agent, under TCG on a busy host.
+/// How long a guest may take from power to its agent, under TCG on a busy host. Both limits are those of a usual machine
+/// (see [`crate::patience`]).
 pub const BOOT_LIMIT: Duration = Duration::from_secs(90);
 
 /// How long a command may take unless told otherwise.
@@ -91,8 +93,8 @@ impl Guest {
     pub fn wait_ready(&self) -> Result<String> {
         self.control
             .channel
-            .wait_for_boot(BOOT_LIMIT)
-            .map_err(|error| self.control.explain(error))?;
+            .wait_for_boot(patient(BOOT_LIMIT)?)
+            .map_err(|error| self.control.explain(&error))?;
         let GuestConfig {
             kind, address, mtu, ..
         } = &self.config;
@@ -123,7 +125,7 @@ impl Guest {
     /// When it does not end.
     pub fn power_off(mut self) -> Result<()> {
         let _lost = self.control.spawn("echo o > /proc/sysrq-trigger")?;
-        match self.process.wait_for_exit(COMMAND_LIMIT)? {
+        match self.process.wait_for_exit(patient(COMMAND_LIMIT)?)? {
             Some(_) => Ok(()),
             None => bail!("guest {} does not power off", self.config.name),
         }

@@ -28,11 +28,15 @@ pub mod guest;
 #[cfg(feature = "host")]
 pub mod image;
 #[cfg(feature = "host")]
+pub mod linked;
+#[cfg(feature = "host")]
 pub mod mirror;
 #[cfg(feature = "host")]
 pub mod namespace;
 #[cfg(feature = "host")]
 pub mod pair;
+#[cfg(feature = "host")]
+pub mod patience;
 #[cfg(feature = "host")]
 pub mod place;
 #[cfg(feature = "host")]

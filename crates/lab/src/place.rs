@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::guest::{Control, Output, Running};
+use crate::patience::patient;
 pub use container::Container;
 pub use local::Local;
 pub use preload::{Enter, Preload, SOCKETS};
@@ -185,7 +186,7 @@ impl Job for GuestJob<'_> {
     }
 
     fn end(self: Box<Self>, limit: Duration) -> Result<Output> {
-        self.running.wait(limit)
+        self.running.wait(patient(limit)?)
     }
 }
 

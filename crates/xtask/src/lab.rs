@@ -1,6 +1,7 @@
 //! `cargo xtask lab`: the lab's image, and guests made from it.
 
 mod guest;
+mod nested;
 mod pair;
 mod shell;
 mod wire;
@@ -25,6 +26,13 @@ pub(crate) enum Lab {
     Stop,
     /// Boot a single guest against a device that is already being served
     Guest(guest::Arguments),
+    /// Run a cell of the studies in a guest that lends virtual functions to guests of its own
+    ///
+    /// The guest has an IOMMU and an igb card, both QEMU's, and does what `vrdma study run` does on a machine with such
+    /// hardware: it makes virtual functions, binds them to vfio-pci, boots two guests with one each, measures, and takes
+    /// everything back. It needs 4 GiB of memory. Without KVM it takes five minutes on two cores that others use too,
+    /// besides compiling; its figures say that the way works, and nothing about hardware. It is no part of make test.
+    Nested(nested::Arguments),
 }
 
 impl Lab {
@@ -35,6 +43,7 @@ impl Lab {
             Self::Shell(arguments) => shell::run(&arguments),
             Self::Stop => shell::stop(),
             Self::Guest(arguments) => guest::run(&arguments),
+            Self::Nested(arguments) => nested::run(&arguments),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The agent's binary: given, beside the running program, or compiled here for the guest.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::linked::{Profile, link, workspace};
 
 /// A ready-made agent instead of compiling one.
 const AGENT_VARIABLE: &str = "VRDMA_LAB_AGENT";
@@ -12,8 +13,6 @@ const AGENT_VARIABLE: &str = "VRDMA_LAB_AGENT";
 /// What an installation calls it, beside its programs. Cargo's own `lab_agent` lies beside them too, but is not
 /// linked statically.
 const AGENT_NAME: &str = "vrdma-lab-agent";
-
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Compiled once a process; the lock makes simultaneous guests wait for the first.
 static COMPILED: Mutex<Option<&'static Path>> = Mutex::new(None);
@@ -42,8 +41,7 @@ fn find() -> Result<PathBuf> {
     }
     let program = std::env::current_exe().context("cannot name the running program")?;
     let beside = program.with_file_name(AGENT_NAME);
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    choose(beside, &workspace)
+    choose(beside, &workspace())
 }
 
 /// The one beside the program; without it the checkout's, if the checkout is still there.
@@ -56,37 +54,12 @@ fn choose(beside: PathBuf, workspace: &Path) -> Result<PathBuf> {
         "the guests' agent is missing: put {AGENT_NAME} beside this program, or name it by {AGENT_VARIABLE} \
          (cargo build --release --package vrdma-lab --bin lab_agent makes it, with RUSTFLAGS='-C target-feature=+crt-static')"
     );
-    compile(workspace)
-}
-
-/// Statically linked, since the guest's C library may be older than the
-/// host's; in a target folder of its own, so that neither these flags nor
-/// another cargo's lock touch the checkout's main one.
-fn compile(workspace: &Path) -> Result<PathBuf> {
-    let folder = workspace.join("target/lab-agent");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .current_dir(workspace)
-        .args([
-            "build",
-            "--release",
-            "--quiet",
-            "--package",
-            "vrdma-lab",
-            "--bin",
-            "lab_agent",
-        ])
-        .args(["--no-default-features", "--target", TARGET, "--target-dir"])
-        .arg(&folder)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
-        .output()
-        .context("cannot start cargo to compile the guests' agent")?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "the guests' agent does not compile:\n{words}"
-    );
-    Ok(folder.join(TARGET).join("release/lab_agent"))
+    link(
+        "vrdma-lab",
+        "lab_agent",
+        Profile::Release,
+        &["--no-default-features"],
+    )
 }
 
 #[cfg(test)]

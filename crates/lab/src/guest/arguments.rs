@@ -17,6 +17,12 @@ use crate::image::{Accelerator, Image};
 const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet rdinit=/init mitigations=off audit=0 \
      random.trust_cpu=on no_timer_check";
 
+/// Of a guest that lends functions: it translates their addresses, and their interrupts. With KVM the interrupts are
+/// QEMU's then.
+const LENDING: &str = "intel_iommu=on";
+const LENDING_MACHINE: &str = "kernel-irqchip=split";
+const IOMMU: &str = "intel-iommu,intremap=on,caching-mode=on";
+
 /// Of virtio-net in both directions: without them every frame is complete and
 /// fits the MTU.
 const OFFLOADS: &[&str] = &[
@@ -42,13 +48,8 @@ pub(super) fn arguments(
     config: &GuestConfig,
 ) -> Vec<OsString> {
     let mut arguments = Arguments::default();
-    arguments.words(&[
-        "-M",
-        "q35,memory-backend=ram",
-        "-nodefaults",
-        "-display",
-        "none",
-    ]);
+    arguments.option("-M", machine(&config.ethernet));
+    arguments.words(&["-nodefaults", "-display", "none"]);
     arguments.words(&accelerator.arguments());
     arguments.option("-smp", config.processors.to_string());
     arguments.option("-m", format!("{}M", config.memory_mib));
@@ -68,7 +69,7 @@ pub(super) fn arguments(
 fn boot(arguments: &mut Arguments, image: &Image, config: &GuestConfig) {
     arguments.option("-kernel", image.kernel());
     arguments.option("-initrd", config.file("initramfs"));
-    arguments.option("-append", KERNEL_ARGUMENTS);
+    arguments.option("-append", kernel_arguments(&config.ethernet));
     arguments.option(
         "-serial",
         format!("file:{}", escaped(&config.file("console"))),
@@ -79,6 +80,21 @@ fn boot(arguments: &mut Arguments, image: &Image, config: &GuestConfig) {
         format!("file={disk},if=none,id=disk,format=raw,readonly=on,cache=unsafe"),
     );
     arguments.words(&["-device", "virtio-blk-pci,drive=disk"]);
+}
+
+fn machine(ethernet: &Ethernet) -> String {
+    let usual = "q35,memory-backend=ram";
+    match ethernet {
+        Ethernet::Functions => format!("{usual},{LENDING_MACHINE}"),
+        _ => usual.to_owned(),
+    }
+}
+
+fn kernel_arguments(ethernet: &Ethernet) -> String {
+    match ethernet {
+        Ethernet::Functions => format!("{KERNEL_ARGUMENTS} {LENDING}"),
+        _ => KERNEL_ARGUMENTS.to_owned(),
+    }
 }
 
 fn sockets(arguments: &mut Arguments, config: &GuestConfig) {
@@ -102,6 +118,9 @@ fn sockets(arguments: &mut Arguments, config: &GuestConfig) {
 }
 
 fn adapter(arguments: &mut Arguments, config: &GuestConfig) {
+    if config.ethernet == Ethernet::Functions {
+        arguments.words(&["-device", IOMMU]);
+    }
     let Some(network) = network(&config.ethernet) else {
         arguments.option("-device", card(&config.ethernet));
         return;
@@ -129,13 +148,14 @@ fn card(ethernet: &Ethernet) -> String {
         Ethernet::Tap { .. } => format!("virtio-net-pci,{}", OFFLOADS.join("=off,") + "=off"),
         Ethernet::Switch(_) | Ethernet::Peer { .. } => "vmxnet3".to_owned(),
         Ethernet::Lent(address) => format!("vfio-pci,host={address},addr=5.0"),
+        Ethernet::Functions => "igb,addr=5.0,romfile=".to_owned(),
     }
 }
 
 /// What QEMU's card is plugged into; `None` without a card of QEMU's.
 fn network(ethernet: &Ethernet) -> Option<String> {
     Some(match ethernet {
-        Ethernet::Lent(_) => return None,
+        Ethernet::Lent(_) | Ethernet::Functions => return None,
         Ethernet::Switch(path) => {
             format!(
                 "stream,id=network,server=off,addr.type=unix,addr.path={}",

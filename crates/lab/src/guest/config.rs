@@ -72,6 +72,8 @@ pub enum Ethernet {
     },
     /// It is no card of QEMU's but a function of the host's, bound to vfio-pci: its PCI address.
     Lent(String),
+    /// A card with virtual functions behind an IOMMU, plugged into nothing: the guest can lend them to guests of its own.
+    Functions,
 }
 
 /// A guest to start.
@@ -119,15 +121,15 @@ impl GuestConfig {
         let network = match &self.ethernet {
             Ethernet::Switch(path) => vec![path],
             Ethernet::Peer { own, other } => vec![own, other],
-            Ethernet::Tap { .. } | Ethernet::Lent(_) => Vec::new(),
+            Ethernet::Tap { .. } | Ethernet::Lent(_) | Ethernet::Functions => Vec::new(),
         };
         for path in ours.iter().chain(network).chain(&self.vfio_user) {
             check_socket_path(path)?;
         }
-        let is_lent = matches!(self.ethernet, Ethernet::Lent(_));
+        let is_alone = matches!(self.ethernet, Ethernet::Lent(_) | Ethernet::Functions);
         ensure!(
-            !is_lent || self.vfio_user.is_none(),
-            "guest {}: a card of the host's takes the place of the PVRDMA adapter",
+            !is_alone || self.vfio_user.is_none(),
+            "guest {}: a card of the host's, or one with virtual functions, takes the place of the PVRDMA adapter",
             self.name
         );
         ensure!(

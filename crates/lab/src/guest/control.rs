@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 
 use super::channel::Channel;
 use super::console::Console;
 use super::running::{Output, Running};
 use super::{BOOT_LIMIT, COMMAND_LIMIT, config};
+use crate::patience::patient;
 
 /// What can be done with a guest without owning its process.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ impl Control {
         let channel =
             Channel::connect(&file("agent"), || Ok(false)).context("the guest is gone")?;
         channel.greet()?;
-        channel.wait_for_boot(BOOT_LIMIT)?;
+        channel.wait_for_boot(patient(BOOT_LIMIT)?)?;
         Ok(Self {
             name: name.to_owned(),
             channel,
@@ -41,7 +42,7 @@ impl Control {
     /// # Errors
     /// When the guest dies or the limit passes; not when the command fails.
     pub fn run(&self, command: &str) -> Result<Output> {
-        self.run_for(command, COMMAND_LIMIT)
+        self.run_for(command, patient(COMMAND_LIMIT)?)
     }
 
     /// Runs a shell command to its end, within a limit.
@@ -94,7 +95,7 @@ impl Control {
         let running = self.spawn_with_input(&command)?;
         running.write(contents)?;
         running.close_input()?;
-        let output = running.wait(COMMAND_LIMIT)?;
+        let output = running.wait(patient(COMMAND_LIMIT)?)?;
         ensure!(
             output.status == 0,
             "guest {}: {path}: {}",
@@ -110,7 +111,7 @@ impl Control {
     /// # Errors
     /// When the guest is gone.
     pub fn wait_settled(&self, server: &Running) -> Result<String> {
-        let group = server.wait_started(COMMAND_LIMIT)?;
+        let group = server.wait_started(patient(COMMAND_LIMIT)?)?;
         Ok(self
             .check(&format!("/lab/agent settled {group}"))?
             .trim()
@@ -123,7 +124,7 @@ impl Control {
     /// # Errors
     /// When the guest is gone.
     pub fn wait_finished(&self, server: &Running) -> Result<bool> {
-        let group = server.wait_started(COMMAND_LIMIT)?;
+        let group = server.wait_started(patient(COMMAND_LIMIT)?)?;
         Ok(self.check(&format!("/lab/agent finished {group}"))?.trim() == "Gone")
     }
 
@@ -143,7 +144,7 @@ impl Control {
         let shared = self
             .channel
             .start(command, input)
-            .map_err(|error| self.explain(error))?;
+            .map_err(|error| self.explain(&error))?;
         Ok(Running::new(
             self.channel.clone(),
             shared,
@@ -152,11 +153,12 @@ impl Control {
         ))
     }
 
-    pub(super) fn explain(&self, error: anyhow::Error) -> anyhow::Error {
-        error.context(format!(
-            "guest {}; its console ends with:\n{}",
+    pub(super) fn explain(&self, error: &anyhow::Error) -> anyhow::Error {
+        // What happened stands in the first line, for those who show no more.
+        anyhow!(
+            "guest {}: {error:#}\nits console ends with:\n{}",
             self.name,
             self.console.tail()
-        ))
+        )
     }
 }

@@ -78,7 +78,7 @@ fn pass_keys(to: &Running) {
     }
 }
 
-fn follow(running: &Running) -> Result<ExitCode> {
+pub(super) fn follow(running: &Running) -> Result<ExitCode> {
     let mut seen = 0;
     while let Some(news) = running.next_output(seen)? {
         seen += news.len();

@@ -122,6 +122,30 @@ fn a_lent_card_takes_the_place_of_qemus() {
 }
 
 #[test]
+fn a_guest_that_lends_functions_has_an_iommu() {
+    let lender = GuestConfig {
+        kind: Kind::Tcp,
+        vfio_user: None,
+        ethernet: Ethernet::Functions,
+        ..config()
+    };
+    assert!(lender.check().is_ok());
+    let line = line(&lender);
+    let places = [
+        "kernel-irqchip=split",
+        " intel_iommu=on",
+        "-device intel-iommu,",
+        "-device igb,addr=5.0",
+    ]
+    .map(|words| {
+        line.find(words)
+            .unwrap_or_else(|| panic!("{words}: {line}"))
+    });
+    assert!(places.is_sorted(), "{line}");
+    assert!(!line.contains("-netdev"));
+}
+
+#[test]
 fn long_socket_paths_are_refused_with_their_length() {
     let path = |length: usize| PathBuf::from(format!("/{}", "x".repeat(length - 1)));
     assert!(check_socket_path(&path(MAX_SOCKET_PATH)).is_ok());
