@@ -154,11 +154,12 @@ impl Runner<'_> {
                     is_first: entry.is_untried(),
                     place,
                     seconds: entry.turn_seconds(),
+                    start: entry.start,
                 };
                 if entry.lacks_turns() && course.budget.allows(turn) {
                     course.progress.say(&entry.cell.key);
                     self.turn(entry, course.bench)?;
-                    course.progress.advance(turn.seconds);
+                    course.progress.advance(turn.start + turn.seconds);
                 }
             }
         }

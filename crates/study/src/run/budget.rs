@@ -72,8 +72,10 @@ pub(super) struct Turn {
     pub(super) is_first: bool,
     /// Of its cell in the group.
     pub(super) place: usize,
-    /// What it takes, about.
+    /// What it takes, about, without what is started for it and serves others too.
     pub(super) seconds: u64,
+    /// For what is started.
+    pub(super) start: u64,
 }
 
 /// Of a run; without a limit everything is allowed.
@@ -119,7 +121,7 @@ impl<'a> Budget<'a> {
 
     fn has_time_for(&self, turn: Turn) -> bool {
         let left = self.left();
-        let fits = Duration::from_secs(turn.seconds) <= left;
+        let fits = Duration::from_secs(turn.start + turn.seconds) <= left;
         let is_rival = turn.is_first && turn.place < RIVALS && turn.seconds <= QUICK;
         match self.pass {
             Pass::Share => self.clock.now() < self.share_end || is_rival && left > Duration::ZERO,
@@ -163,6 +165,7 @@ mod tests {
             is_first: true,
             place,
             seconds,
+            start: 0,
         }
     }
 
@@ -196,6 +199,12 @@ mod tests {
         let mut budget = Budget::new(&Stopped, Some(MINUTE));
         budget.begin(0, 10);
         assert!(budget.allows(turn(1, QUICK)));
+        // Guests have to boot for somebody.
+        let boots = Turn {
+            start: QUICK,
+            ..turn(1, QUICK)
+        };
+        assert!(budget.allows(boots));
         assert!(!budget.allows(turn(2, 1)) && !budget.allows(turn(0, QUICK + 1)));
         let again = Turn {
             is_first: false,

@@ -26,7 +26,7 @@ pub(super) struct Entry<'a> {
     /// Turns that it should have.
     wanted: usize,
     /// Seconds for what is started at its next turn, about.
-    start: u64,
+    pub(super) start: u64,
 }
 
 impl Runner<'_> {
@@ -82,22 +82,17 @@ impl Entry<'_> {
         self.record.repetitions.is_empty()
     }
 
-    /// What its next turn takes, about.
-    pub(super) fn turn_seconds(&self) -> u64 {
-        self.start + self.seconds_alone()
-    }
-
     /// What all turns that it lacks take, about.
     pub(super) fn seconds(&self) -> u64 {
         if !self.lacks_turns() {
             return 0;
         }
         let turns = self.wanted - self.record.successes();
-        self.start + self.seconds_alone() * turns as u64
+        self.start + self.turn_seconds() * turns as u64
     }
 
-    /// As much as the last turn.
-    fn seconds_alone(&self) -> u64 {
+    /// What its next turn takes, about: as much as the last one.
+    pub(super) fn turn_seconds(&self) -> u64 {
         let known = self.record.repetitions.last();
         let known = known.map(|turn| turn.seconds.ceil() as u64);
         let guessed = || self.runs.map_or(0, |(setting, tool)| tool.seconds(setting));
