@@ -136,6 +136,11 @@ fn headers(bytes: &[u8; 40]) -> Headers {
     }
 }
 
+/// The GID that a datagram came from, by the 40 bytes in front of it.
+pub(crate) fn source(bytes: &[u8; 40]) -> [u8; 16] {
+    headers(bytes).source
+}
+
 /// How to answer a datagram.
 fn answer(device: &OpenDevice, wc: &abi::Wc, grh: &[u8; 40]) -> Result<abi::AhAttr> {
     let headers = headers(grh);

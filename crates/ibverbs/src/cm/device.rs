@@ -79,16 +79,20 @@ fn open(device: *mut abi::Device) -> Result<Opened> {
     })
 }
 
+/// The devices of all adapters.
+pub(super) fn all() -> Result<Vec<Opened>> {
+    let listed = devices()?.into_iter();
+    listed.map(|listed| of_device(listed.pointer())).collect()
+}
+
 /// `rdma_get_devices`: the contexts that identifiers are bound to, and a null pointer behind them.
 ///
 /// # Safety
 /// `count` is null or points to an `int`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rdma_get_devices(count: *mut c_int) -> *mut *mut abi::Context {
-    let contexts = devices().and_then(|listed| {
-        let opened = listed.iter().map(|listed| of_device(listed.pointer()));
-        let contexts: Result<Vec<_>> = opened.map(|one| Ok(one?.context)).collect();
-        let contexts = contexts?;
+    let contexts = all().and_then(|opened| {
+        let contexts: Vec<_> = opened.iter().map(|one| one.context).collect();
         if contexts.is_empty() {
             return Err(Errno(libc::ENODEV));
         }

@@ -2,6 +2,8 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::message::Name;
+
 /// Bytes of private data at most, those of an RTU.
 pub const PRIVATE_MAX: usize = 224;
 
@@ -94,6 +96,24 @@ pub struct Accept {
     pub id: u64,
     /// What is said; for a caller only the private data counts.
     pub parameters: ConnectionParameters,
+}
+
+/// Answers every question for a datagram service at one adapter with this queue pair, without its
+/// program: whoever may be asked at any time has no thread that answers. Before it listens; questions at
+/// other adapters are answered with no. `ENODEV`: it is not bound there.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Offer {
+    /// Which.
+    pub id: u64,
+    /// Queue pair.
+    pub qp_num: u32,
+    /// Its key; 0 for that of the port space.
+    pub qkey: u32,
+    /// The adapter.
+    pub adapter: Name,
 }
 
 /// Answers with no.

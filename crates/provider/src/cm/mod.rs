@@ -22,7 +22,7 @@ mod id;
 mod multicast;
 
 pub use connect::{
-    Accept, Connect, ConnectionParameters, Disconnect, Established, InitQp, PRIVATE_MAX,
+    Accept, Connect, ConnectionParameters, Disconnect, Established, InitQp, Offer, PRIVATE_MAX,
     PrivateData, QpInit, Reject,
 };
 pub use event::{DatagramPeer, Event, EventKind, GetEvent};
@@ -74,6 +74,7 @@ cm_calls! {
     17 Join => JoinReply;
     18 Leave => crate::message::Done;
     19 SetOption => crate::message::Done;
+    20 Offer => crate::message::Done;
 }
 
 /// First request. Errors: `EPROTONOSUPPORT` (version), `ENODEV` (no such adapter, or none at all),

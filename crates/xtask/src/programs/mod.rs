@@ -157,6 +157,7 @@ fn apart(arguments: &Arguments, uplink: Uplink) -> Result<Option<usize>> {
         rows.extend(table::by_tcp(false).into_iter().map(|row| row.at("$H")));
     }
     rows.push(table::mckey());
+    rows.extend(table::datagram_sockets());
     let cases = cases(&format!("peer, {uplink}"), Apart::processes, rows);
     perform(cases, arguments, || Apart::start(uplink))
 }

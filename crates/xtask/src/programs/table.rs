@@ -92,6 +92,40 @@ pub(super) fn mckey() -> Program {
     }
 }
 
+/// Datagrams of sockets. The stream is as fast as its sender, and the server tells how many came. The echo
+/// is checked: each answer must be that of the last datagram. Its client repeats what was not answered in a
+/// millisecond, and waits for ever when both answers come (it sends the number that it has received last):
+/// a machine with more to do than processors meets that, so it is tried again. A server without an address
+/// is bound to the loopback address.
+const DATAGRAM_SOCKETS: &[Fact] = &[
+    (
+        "udpong stream",
+        "exec udpong -b $A -T b",
+        "udpong -s $A -T b -C 20000 -S 1000",
+        &["custom    1000"],
+    ),
+    (
+        "udpong poll",
+        "exec udpong -b $A -T a",
+        "udpong -s $A -T a -C 20000 -S 64",
+        &["custom    64"],
+    ),
+    (
+        "udpong echo",
+        "exec udpong -b $A -T b",
+        "until timeout 5 udpong -s $A -T b -T e -C 100 -S 1000; do :; done",
+        &["custom    1000    200"],
+    ),
+];
+
+pub(super) fn datagram_sockets() -> impl Iterator<Item = Program> {
+    DATAGRAM_SOCKETS.iter().map(fact)
+}
+
+fn fact(&(name, server, client, expect): &Fact) -> Program {
+    program(name.to_owned(), server, client, expect)
+}
+
 /// Rows of guests that are about guests: their MPI starts the far rank by ssh.
 const GUESTS_ONLY: &[&str] = &["Open MPI"];
 
@@ -142,11 +176,10 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
     let rows = guests::rows(setting).into_iter();
     let rows = rows.filter(|row| !GUESTS_ONLY.iter().any(|name| row.name.starts_with(name)));
     let mut programs: Vec<Program> = rows.map(|row| of_row(&row)).collect();
-    let own =
-        |&(name, server, client, expect): &Fact| program(name.to_owned(), server, client, expect);
+    programs.extend(datagram_sockets());
     match inside {
         Inside::Host => {
-            programs.extend(HOST_ONLY.iter().chain(rdmacm::PROGRAMS).map(own));
+            programs.extend(HOST_ONLY.iter().chain(rdmacm::PROGRAMS).map(fact));
             let ranks: &[u32] = if short { &[2] } else { &[2, 4, 8] };
             programs.extend(ranks.iter().map(|ranks| host_mpi(*ranks)));
             programs.push(mckey());
@@ -156,7 +189,7 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
                 }
             }
         }
-        Inside::Container => programs.push(own(&OPEN_MPI)),
+        Inside::Container => programs.push(fact(&OPEN_MPI)),
     }
     if !short || inside == Inside::Host {
         programs.push(copies());

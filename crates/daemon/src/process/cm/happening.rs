@@ -135,6 +135,9 @@ impl Desk<'_> {
     }
 
     fn asked(&mut self, listener: u64, connection: Connection, asked: &ResolveRequest) {
+        if self.answer_with_offer(listener, connection) {
+            return;
+        }
         let private = &asked.private.as_bytes()[..RESOLVE_DATA];
         let event = event(0, EventKind::ConnectRequest, 0, private);
         match self.child(listener, connection, &asked.ends, asked.caller) {
@@ -190,7 +193,7 @@ impl Desk<'_> {
     }
 
     /// No room for a call: as if the user had said no.
-    fn refuse(&mut self, (port, name): Connection) {
+    pub(super) fn refuse(&mut self, (port, name): Connection) {
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(&port) {
             adapter.cm.release(name, now);

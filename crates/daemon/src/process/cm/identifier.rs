@@ -1,11 +1,14 @@
 //! An identifier: what `struct rdma_cm_id` is to the daemon.
 
+use std::collections::BTreeMap;
+
 use vrdma_cm::{ConnectionType, Ends, Link, Listen, PortSpace, ServiceId, Side};
 use vrdma_provider::cm::{Endpoint, Route, qp_type, space};
 use vrdma_switch::PortId;
 use vrdma_wire::{Bits, Gid, Mtu};
 
 use super::adapter::{Connection, Listening};
+use super::offering::Offered;
 
 /// Timeout code of acknowledgements unless the user wants another: 0.27 s, the four-fold of what a
 /// busy host may take.
@@ -68,6 +71,8 @@ pub(super) struct Identifier {
     /// For what it listens, and how many calls may wait.
     pub(super) listens: Option<(Listen, u32)>,
     pub(super) listeners: Vec<Listening>,
+    /// Its queue pairs, for questions that are answered without its program.
+    pub(super) offers: BTreeMap<PortId, Offered>,
     pub(super) connection: Option<Connection>,
     pub(super) link: Link,
     /// Of its own queue pair.
@@ -97,6 +102,7 @@ impl Identifier {
             holds: Vec::new(),
             listens: None,
             listeners: Vec::new(),
+            offers: BTreeMap::new(),
             connection: None,
             link: Link::default(),
             local: Side::default(),

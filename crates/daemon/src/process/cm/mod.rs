@@ -21,6 +21,7 @@ mod desk;
 mod happening;
 mod identifier;
 mod multicast;
+mod offering;
 mod ports;
 mod qp;
 mod resolving;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use vrdma_provider::cm::{
     Accept, Bind, Connect, CreateChannel, CreateId, DestroyChannel, DestroyId, Disconnect,
-    Established, EventKind, GetEvent, IdReply, InitQp, Join, Leave, Listen, Migrate, Reject,
+    Established, EventKind, GetEvent, IdReply, InitQp, Join, Leave, Listen, Migrate, Offer, Reject,
     ResolveAddress, ResolveRoute, SetOption,
 };
 use vrdma_provider::daemon::{Answer, Request, send_answer};
@@ -48,6 +48,7 @@ impl Desk<'_> {
             Join::CODE => self.work(request, Self::join),
             Leave::CODE => self.work(request, |d, it| d.leave(it).map(done)),
             SetOption::CODE => self.work(request, |d, it| d.set_option(it).map(done)),
+            Offer::CODE => self.work(request, |d, it| d.offer(it).map(done)),
             _ => Err(Errno::NOSYS),
         }
     }
@@ -81,6 +82,7 @@ impl Desk<'_> {
         for (id, identifier) in &mut self.client.identifiers {
             identifier.holds.retain(|held| *held != port);
             identifier.listeners.retain(|(at, _)| *at != port);
+            identifier.offers.remove(&port);
             if identifier.adapter == Some(port) {
                 identifier.connection = None;
                 hit.push(*id);

@@ -1,17 +1,19 @@
-//! Sockets come and go: made, bound, listening, connected, closed; and memory that peers may write.
+//! Sockets come and go: made, bound, listening, connected, closed.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
+use std::sync::Arc;
 
+use super::datagram::Datagrams;
+use super::messages;
 use super::options::{Options, copy};
 use super::poll::wait;
-use super::table::{self, Mapped, Stage, State, find};
-use super::wire::{Control, Place};
+use super::table::{self, Socket, Stage, State, find};
+use super::wire::Control;
 use crate::cm::abi;
 use crate::cm::channel::Channel;
 use crate::cm::identifier::{Identifier, Kind};
 use crate::cm::resolve::{rdma_bind_addr, rdma_listen};
 use crate::errno::{self, Errno, Result};
-use crate::memory::{ibv_dereg_mr, ibv_reg_mr};
 use vrdma_provider::cm::space;
 
 fn number(outcome: Result<c_int>) -> c_int {
@@ -29,15 +31,16 @@ fn check(outcome: c_int) -> Result<()> {
     }
 }
 
-fn make(kind: c_int, protocol: c_int) -> Result<c_int> {
+fn make(domain: c_int, kind: c_int, protocol: c_int) -> Result<c_int> {
     let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    if kind & !flags != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
-        return Err(Errno(libc::ENOTSUP));
-    }
+    let (is_datagram, space) = match (kind & !flags, protocol) {
+        (libc::SOCK_STREAM, 0 | libc::IPPROTO_TCP) => (false, space::TCP),
+        (libc::SOCK_DGRAM, 0 | libc::IPPROTO_UDP) => (true, space::UDP),
+        _ => return Err(Errno(libc::ENOTSUP)),
+    };
     let channel = Channel::create()?;
     // SAFETY: a new channel.
-    let made =
-        unsafe { Identifier::create(channel, core::ptr::null_mut(), Kind::of_space(space::TCP)) };
+    let made = unsafe { Identifier::create(channel, core::ptr::null_mut(), Kind::of_space(space)) };
     let id = made.inspect_err(|_| {
         // SAFETY: just made, and nobody has seen it.
         unsafe { Channel::destroy(channel) }
@@ -46,22 +49,38 @@ fn make(kind: c_int, protocol: c_int) -> Result<c_int> {
         non_blocking: kind & libc::SOCK_NONBLOCK != 0,
         ..Options::default()
     };
+    let stage = if is_datagram {
+        // SAFETY: the socket's own channel, which goes after them.
+        let datagrams = unsafe { Datagrams::new(domain == libc::AF_INET, channel) };
+        Stage::Datagram(Box::new(datagrams))
+    } else {
+        Stage::New
+    };
     Ok(table::insert(State {
         id: id.cast::<abi::Id>(),
         channel,
-        stage: Stage::New,
+        stage,
         options,
         mapped: Vec::new(),
     }))
 }
 
-/// `rsocket`: streams only.
+/// The same socket, if it is one of a stream.
+pub(super) fn of_stream(socket: Arc<Socket>) -> Result<Arc<Socket>> {
+    if socket.is_datagram {
+        Err(Errno(libc::EOPNOTSUPP))
+    } else {
+        Ok(socket)
+    }
+}
+
+/// `rsocket`: streams and datagrams.
 #[unsafe(no_mangle)]
 pub extern "C" fn rsocket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     if !matches!(domain, libc::AF_INET | libc::AF_INET6) {
         return number(Err(Errno(libc::ENOTSUP)));
     }
-    number(make(kind, protocol))
+    number(make(domain, kind, protocol))
 }
 
 /// `rbind`.
@@ -75,6 +94,10 @@ pub unsafe extern "C" fn rbind(
     _length: libc::socklen_t,
 ) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
+        if socket.is_datagram {
+            // SAFETY: as the caller promises.
+            return unsafe { messages::bind(&socket, address) };
+        }
         let state = socket.state.lock();
         // SAFETY: as the caller promises.
         check(unsafe { rdma_bind_addr(state.id, address.cast_mut()) })
@@ -85,6 +108,7 @@ pub unsafe extern "C" fn rbind(
 #[unsafe(no_mangle)]
 pub extern "C" fn rlisten(fd: c_int, backlog: c_int) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
+        let socket = of_stream(socket)?;
         let mut state = socket.state.lock();
         // SAFETY: the socket's own identifier.
         check(unsafe { rdma_listen(state.id, backlog) })?;
@@ -104,6 +128,7 @@ pub unsafe extern "C" fn raccept(
     room: *mut libc::socklen_t,
 ) -> c_int {
     number(find(fd).and_then(|socket| {
+        let socket = of_stream(socket)?;
         let may_wait = !socket.state.lock().options.non_blocking;
         let called = wait(&socket, may_wait, |state| match state.stage {
             Stage::Listening if state.has_event() => state.answer().map(Some),
@@ -127,6 +152,10 @@ pub unsafe extern "C" fn rconnect(
     _length: libc::socklen_t,
 ) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
+        if socket.is_datagram {
+            // SAFETY: as the caller promises.
+            return unsafe { messages::connect(&socket, address) };
+        }
         let may_wait = {
             let mut state = socket.state.lock();
             match state.stage {
@@ -135,7 +164,7 @@ pub unsafe extern "C" fn rconnect(
                 Stage::Waiting(_) => {}
                 Stage::Failed(error) => return Err(Errno(error)),
                 Stage::Connected(_) => return Err(Errno(libc::EISCONN)),
-                Stage::Listening => return Err(Errno(libc::EINVAL)),
+                Stage::Listening | Stage::Datagram(_) => return Err(Errno(libc::EINVAL)),
             }
             !state.options.non_blocking
         };
@@ -154,6 +183,11 @@ pub unsafe extern "C" fn rconnect(
 #[unsafe(no_mangle)]
 pub extern "C" fn rshutdown(fd: c_int, how: c_int) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
+        if socket.is_datagram {
+            // There is nobody to be told.
+            messages::finish(&socket);
+            return Ok(());
+        }
         wait(&socket, true, |state| say_farewell(state, how))?;
         finish(&socket)
     }))
@@ -214,107 +248,12 @@ fn finish(socket: &table::Socket) -> Result<()> {
 pub extern "C" fn rclose(fd: c_int) -> c_int {
     errno::minus_one(find(fd).and_then(|socket| {
         // A stream that is not there any more needs no farewell.
-        if wait(&socket, true, |state| say_farewell(state, libc::SHUT_RDWR)).is_ok() {
+        if socket.is_datagram {
+            messages::finish(&socket);
+        } else if wait(&socket, true, |state| say_farewell(state, libc::SHUT_RDWR)).is_ok() {
             let _finished = finish(&socket);
         }
         drop(socket);
         table::remove(fd).map(drop)
-    }))
-}
-
-/// `riomap`: lets the peer write to memory, at an offset that it names.
-///
-/// # Safety
-/// `start` has `length` bytes, which stay until they are unmapped.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn riomap(
-    fd: c_int,
-    start: *mut c_void,
-    length: usize,
-    protection: c_int,
-    _flags: c_int,
-    offset: libc::off_t,
-) -> libc::off_t {
-    // SAFETY: as the caller promises.
-    let mapped = unsafe { map(fd, start, length, protection, offset) };
-    mapped.unwrap_or_else(|Errno(value)| {
-        errno::set(value);
-        -1
-    })
-}
-
-/// # Safety
-/// As [`riomap`].
-unsafe fn map(
-    fd: c_int,
-    start: *mut c_void,
-    length: usize,
-    protection: c_int,
-    offset: libc::off_t,
-) -> Result<libc::off_t> {
-    /// `IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE`.
-    const WRITE: c_int = 3;
-    if protection & libc::PROT_WRITE == 0 || u32::try_from(length).is_err() {
-        return Err(Errno(libc::EINVAL));
-    }
-    let offset = if offset == -1 {
-        start as libc::off_t
-    } else {
-        offset
-    };
-    let socket = find(fd)?;
-    wait(&socket, true, |state| {
-        if matches!(state.stage, Stage::Waiting(_)) {
-            return Ok(None);
-        }
-        let used: Vec<usize> = state.mapped.iter().map(|mapped| mapped.index).collect();
-        let id = state.id;
-        let stream = state.stream()?;
-        stream.process()?;
-        let free = (0..stream.map_entries()).find(|index| !used.contains(index));
-        let index = free.ok_or(Errno(libc::ENOBUFS))?;
-        // SAFETY: the socket's domain, and as the caller promises.
-        let mr = unsafe { ibv_reg_mr((*id).pd, start, length, WRITE) };
-        if mr.is_null() {
-            return Err(Errno::last());
-        }
-        let place = Place {
-            address: start as u64,
-            // SAFETY: just registered.
-            key: unsafe { (*mr).rkey },
-            length: length as u32,
-        };
-        match stream.map(index, offset as u64, place) {
-            Ok(()) => {
-                let address = start as usize;
-                state.mapped.push(Mapped { index, address, mr });
-                Ok(Some(offset))
-            }
-            Err(error) => {
-                // SAFETY: just registered, and the peer was not told.
-                unsafe { ibv_dereg_mr(mr) };
-                if error == Errno(libc::EAGAIN) {
-                    Ok(None)
-                } else {
-                    Err(error)
-                }
-            }
-        }
-    })
-}
-
-/// `riounmap`.
-#[unsafe(no_mangle)]
-pub extern "C" fn riounmap(fd: c_int, start: *mut c_void, _length: usize) -> c_int {
-    errno::minus_one(find(fd).and_then(|socket| {
-        let mut state = socket.state.lock();
-        let at = state
-            .mapped
-            .iter()
-            .position(|mapped| mapped.address == start as usize);
-        let mapped = state.mapped.remove(at.ok_or(Errno(libc::EINVAL))?);
-        // SAFETY: registered by `map`, and no longer in the list.
-        unsafe { ibv_dereg_mr(mapped.mr) };
-        Ok(())
     }))
 }

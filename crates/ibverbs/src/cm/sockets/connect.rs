@@ -2,11 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::stream::{Completions, Stream};
+use super::completions::Completions;
+use super::stream::Stream;
 use super::table::{Stage, State};
 use super::wire::{INTRODUCTION_BYTES, Introduction};
 use crate::abi::{QpCap, QpInitAttr};
-use crate::channel::ibv_create_comp_channel;
 use crate::cm::abi;
 use crate::cm::channel::Channel;
 use crate::cm::connect::{rdma_accept, rdma_connect, rdma_reject};
@@ -15,7 +15,6 @@ use crate::cm::event::{next, rdma_ack_cm_event};
 use crate::cm::identifier::{Identifier, rdma_destroy_id};
 use crate::cm::qp::create_plain;
 use crate::cm::resolve::{rdma_resolve_addr, rdma_resolve_route};
-use crate::cq::ibv_create_cq;
 use crate::errno::{Errno, Result};
 use vrdma_provider::cm::EventKind;
 
@@ -84,19 +83,11 @@ impl State {
         // the socket.
         unsafe {
             let context = (*id).verbs;
-            let channel = ibv_create_comp_channel(context);
-            if channel.is_null() {
-                return Err(Errno::last());
-            }
-            let entries = (sends + receives) as c_int;
-            let cq = ibv_create_cq(context, entries, core::ptr::null_mut(), channel, 0);
-            if cq.is_null() {
-                return Err(Errno::last());
-            }
+            let completions = Completions::new(context, sends + receives)?;
             let mut attr = QpInitAttr {
                 qp_context: core::ptr::null_mut(),
-                send_cq: cq,
-                recv_cq: cq,
+                send_cq: completions.cq,
+                recv_cq: completions.cq,
                 srq: core::ptr::null_mut(),
                 cap: QpCap {
                     max_send_wr: sends,
@@ -109,7 +100,7 @@ impl State {
                 sq_sig_all: 0,
             };
             create_plain(Identifier::of(id)?, core::ptr::null_mut(), &mut attr)?;
-            Stream::new((*id).pd, (*id).qp, Completions { channel, cq }, sizes)
+            Stream::new((*id).pd, (*id).qp, completions, sizes)
         }
     }
 
@@ -153,9 +144,10 @@ impl State {
         unsafe { libc::poll(&raw mut entry, 1, 0) > 0 }
     }
 
-    /// Takes the events that wait.
+    /// Takes the events that wait; those of datagrams are taken with the datagrams.
     pub(super) fn advance(&mut self) {
-        while !matches!(self.stage, Stage::Listening) && self.has_event() {
+        let others = |stage: &Stage| matches!(stage, Stage::Listening | Stage::Datagram(_));
+        while !others(&self.stage) && self.has_event() {
             let Ok(heard) = self.hear() else {
                 return;
             };

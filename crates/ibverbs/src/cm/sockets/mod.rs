@@ -6,13 +6,18 @@
 //!   half of `receive` read ─► WRITE of its address into the peer's `target` list: room for more
 //! ```
 //! What goes over the wire is what librdmacm's rsockets say, so that either end may be either's. A
-//! socket's number is the descriptor of its event channel. Datagram sockets are not offered.
+//! socket's number is the descriptor of its event channel. Sockets for datagrams are another matter: see [`datagram`].
 
 pub mod calls;
+mod completions;
 pub mod connect;
+mod datagram;
+pub mod mapping;
 pub mod memory;
+mod messages;
 pub mod options;
 pub mod poll;
+pub mod select;
 pub mod stream;
 pub mod table;
 pub mod transfer;

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_long, c_void};
 use super::stream::Sizes;
 use super::table::{Stage, find};
 use crate::cm::option::rdma_set_option;
-use crate::cm::socket_address::length;
+use crate::cm::socket_address::{length, to_c};
 use crate::errno::{self, Errno, Result};
 
 /// `SOL_RDMA` and its options (rsocket.h).
@@ -119,16 +119,15 @@ fn get(fd: c_int, level: c_int, name: c_int) -> Result<c_int> {
     let mut state = socket.state.lock();
     let (options, sizes) = (state.options, state.options.sizes);
     Ok(match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_ERROR) => match state.stage {
-            Stage::Failed(error) => {
-                state.stage = Stage::Failed(0);
-                error
-            }
+        (libc::SOL_SOCKET, libc::SO_ERROR) => match &mut state.stage {
+            Stage::Failed(error) => std::mem::take(error),
+            Stage::Datagram(datagrams) => datagrams.take_error().map_or(0, |error| error.0),
             _ => 0,
         },
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => options.reuse,
         (libc::SOL_SOCKET, libc::SO_RCVBUF) => sizes.receive_bytes as c_int,
         (libc::SOL_SOCKET, libc::SO_SNDBUF) => sizes.send_bytes as c_int,
+        (libc::SOL_SOCKET, libc::SO_TYPE) if socket.is_datagram => libc::SOCK_DGRAM,
         (libc::SOL_SOCKET, libc::SO_TYPE) => libc::SOCK_STREAM,
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => options.no_delay,
         (SOL_RDMA, SQ_SIZE) => sizes.sends as c_int,
@@ -205,6 +204,16 @@ unsafe fn tell(
 ) -> Result<()> {
     let socket = find(fd)?;
     let state = socket.state.lock();
+    if let Stage::Datagram(datagrams) = &state.stage {
+        let told = if is_peer {
+            datagrams.peer_name().ok_or(Errno(libc::ENOTCONN))?
+        } else {
+            datagrams.name()
+        };
+        // SAFETY: as promised.
+        unsafe { copy(&to_c(&told), to, room) };
+        return Ok(());
+    }
     // SAFETY: the socket's own identifier, and as promised.
     unsafe {
         let address = &(*state.id).route.addr;

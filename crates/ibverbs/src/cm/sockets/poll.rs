@@ -1,4 +1,4 @@
-//! Waiting: `rpoll`, `rselect`, and what blocking calls do.
+//! Waiting: `rpoll`, and what blocking calls do.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -20,6 +20,22 @@ fn ready(state: &mut State, wanted: i16) -> i16 {
         Stage::Listening if called => libc::POLLIN & wanted,
         Stage::Listening => 0,
         Stage::Failed(_) => libc::POLLERR | libc::POLLHUP | both,
+        Stage::Datagram(datagrams) => {
+            datagrams.process();
+            let mut found = 0;
+            if datagrams.has_data() {
+                found |= libc::POLLIN;
+            }
+            if datagrams.can_send() {
+                found |= libc::POLLOUT;
+            }
+            let wrong = if datagrams.has_error() {
+                libc::POLLERR
+            } else {
+                0
+            };
+            found & wanted | wrong
+        }
         Stage::Connected(stream) => {
             if stream.process().is_err() {
                 stream.hang_up();
@@ -42,9 +58,13 @@ fn descriptors(state: &mut State) -> Vec<c_int> {
     // SAFETY: the socket's own channels.
     unsafe {
         let mut fds = vec![(*state.channel).fd];
-        if let Stage::Connected(stream) = &mut state.stage {
-            stream.arm();
-            fds.push((*stream.completions.channel).fd);
+        match &state.stage {
+            Stage::Connected(stream) => {
+                stream.completions.arm();
+                fds.push(stream.completions.fd());
+            }
+            Stage::Datagram(datagrams) => fds.extend(datagrams.arm()),
+            _ => {}
         }
         fds
     }
@@ -52,10 +72,32 @@ fn descriptors(state: &mut State) -> Vec<c_int> {
 
 /// Takes the notification of a descriptor that became readable.
 fn woken(state: &mut State, fd: c_int) {
-    if let Stage::Connected(stream) = &mut state.stage {
-        // SAFETY: the stream's own channel.
-        if unsafe { (*stream.completions.channel).fd } == fd {
-            stream.notified();
+    match &mut state.stage {
+        Stage::Connected(stream) if stream.completions.fd() == fd => stream.completions.notified(),
+        Stage::Datagram(datagrams) => datagrams.woken(fd),
+        _ => {}
+    }
+}
+
+/// How long a call waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    Until(Instant),
+    Endless,
+}
+
+impl Patience {
+    /// Milliseconds for `poll`.
+    fn millis(self) -> c_int {
+        match self {
+            Self::None => 0,
+            Self::Until(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                // Rounded up, so that the time is over when the milliseconds are.
+                c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX)
+            }
+            Self::Endless => -1,
         }
     }
 }
@@ -64,6 +106,20 @@ fn woken(state: &mut State, fd: c_int) {
 pub(super) fn wait<R>(
     socket: &Socket,
     may_wait: bool,
+    done: impl FnMut(&mut State) -> Result<Option<R>>,
+) -> Result<R> {
+    let patience = if may_wait {
+        Patience::Endless
+    } else {
+        Patience::None
+    };
+    wait_for(socket, patience, done)
+}
+
+/// Waits until `done` gives something; `EAGAIN` if it does not in time.
+pub(super) fn wait_for<R>(
+    socket: &Socket,
+    patience: Patience,
     mut done: impl FnMut(&mut State) -> Result<Option<R>>,
 ) -> Result<R> {
     loop {
@@ -73,7 +129,7 @@ pub(super) fn wait<R>(
             if let Some(result) = done(&mut state)? {
                 return Ok(result);
             }
-            if !may_wait {
+            if patience.millis() == 0 {
                 return Err(Errno(libc::EAGAIN));
             }
             drop(state);
@@ -88,14 +144,21 @@ pub(super) fn wait<R>(
             return Ok(result);
         }
         drop(state);
-        sleep(socket, &fds)?;
+        sleep(socket, &fds, patience)?;
     }
 }
 
-fn sleep(socket: &Socket, fds: &[c_int]) -> Result<()> {
+fn sleep(socket: &Socket, fds: &[c_int], patience: Patience) -> Result<()> {
     let mut entries: Vec<libc::pollfd> = fds.iter().map(|fd| entry(*fd, libc::POLLIN)).collect();
     // SAFETY: as many entries as said, which are ours.
-    if unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as u64, -1) } < 0 {
+    if unsafe {
+        libc::poll(
+            entries.as_mut_ptr(),
+            entries.len() as u64,
+            patience.millis(),
+        )
+    } < 0
+    {
         return Err(Errno::last());
     }
     let mut state = socket.state.lock();
@@ -105,7 +168,7 @@ fn sleep(socket: &Socket, fds: &[c_int]) -> Result<()> {
     Ok(())
 }
 
-const fn entry(fd: c_int, events: i16) -> libc::pollfd {
+pub(super) const fn entry(fd: c_int, events: i16) -> libc::pollfd {
     libc::pollfd {
         fd,
         events,
@@ -134,10 +197,11 @@ fn look(asked: &mut [Asked<'_>]) -> c_int {
     count
 }
 
-fn poll(fds: &mut [libc::pollfd], timeout: c_int) -> Result<c_int> {
-    let deadline = u64::try_from(timeout)
-        .ok()
-        .map(|limit| Instant::now() + Duration::from_millis(limit));
+pub(super) fn poll(fds: &mut [libc::pollfd], timeout: c_int) -> Result<c_int> {
+    let patience = match u64::try_from(timeout) {
+        Ok(limit) => Patience::Until(Instant::now() + Duration::from_millis(limit)),
+        Err(_) => Patience::Endless,
+    };
     let mut asked: Vec<Asked<'_>> = fds
         .iter_mut()
         .map(|fd| {
@@ -155,14 +219,14 @@ fn poll(fds: &mut [libc::pollfd], timeout: c_int) -> Result<c_int> {
                 std::thread::yield_now();
             }
         }
-        if !doze(&mut asked, deadline)? {
+        if !doze(&mut asked, patience)? {
             return Ok(look(&mut asked));
         }
     }
 }
 
 /// Sleeps until something may have changed; `false` at the deadline.
-fn doze(asked: &mut [Asked<'_>], deadline: Option<Instant>) -> Result<bool> {
+fn doze(asked: &mut [Asked<'_>], patience: Patience) -> Result<bool> {
     let mut entries = Vec::new();
     let mut owners: Vec<Option<Arc<Socket>>> = Vec::new();
     for (asked, socket) in asked.iter() {
@@ -179,10 +243,14 @@ fn doze(asked: &mut [Asked<'_>], deadline: Option<Instant>) -> Result<bool> {
     if look(asked) > 0 {
         return Ok(true);
     }
-    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let left = left.map_or(-1, |left| left.as_millis().min(i32::MAX as u128) as c_int);
     // SAFETY: as many entries as said, which are ours.
-    let count = unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as u64, left) };
+    let count = unsafe {
+        libc::poll(
+            entries.as_mut_ptr(),
+            entries.len() as u64,
+            patience.millis(),
+        )
+    };
     if count < 0 {
         return Err(Errno::last());
     }
@@ -215,69 +283,16 @@ pub unsafe extern "C" fn rpoll(
     })
 }
 
-/// Which events of `poll` stand for the three sets of `select`.
-const SETS: [(i16, i16); 3] = [
-    (libc::POLLIN, libc::POLLIN | libc::POLLHUP | libc::POLLERR),
-    (libc::POLLOUT, libc::POLLOUT | libc::POLLERR),
-    (libc::POLLPRI, libc::POLLPRI),
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// # Safety
-/// The sets are null or sets.
-unsafe fn select(count: c_int, sets: [*mut libc::fd_set; 3], timeout: c_int) -> Result<c_int> {
-    let mut entries = Vec::new();
-    for fd in 0..count {
-        let mut wanted = 0;
-        for (set, (asked, _)) in sets.iter().zip(SETS) {
-            // SAFETY: as promised.
-            if !set.is_null() && unsafe { libc::FD_ISSET(fd, *set) } {
-                wanted |= asked;
-            }
-        }
-        if wanted != 0 {
-            entries.push(entry(fd, wanted));
-        }
+    #[test]
+    fn a_time_limit_is_waited_out() {
+        let start = Instant::now();
+        assert_eq!(poll(&mut [], 1), Ok(0));
+        assert!(start.elapsed() >= Duration::from_millis(1));
+        let over = Patience::Until(start);
+        assert_eq!([over.millis(), Patience::Endless.millis()], [0, -1]);
     }
-    poll(&mut entries, timeout)?;
-    let mut bits = 0;
-    for (set, (asked, found)) in sets.iter().zip(SETS) {
-        if set.is_null() {
-            continue;
-        }
-        // SAFETY: as promised.
-        unsafe { libc::FD_ZERO(*set) };
-        for entry in &entries {
-            if entry.events & asked != 0 && entry.revents & found != 0 {
-                // SAFETY: as promised.
-                unsafe { libc::FD_SET(entry.fd, *set) };
-                bits += 1;
-            }
-        }
-    }
-    Ok(bits)
-}
-
-/// `rselect`.
-///
-/// # Safety
-/// The sets and the timeout are null or what their types say.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rselect(
-    count: c_int,
-    reads: *mut libc::fd_set,
-    writes: *mut libc::fd_set,
-    exceptions: *mut libc::fd_set,
-    timeout: *mut libc::timeval,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    let limit = unsafe { timeout.as_ref() }.map_or(-1, |limit| {
-        let millis = limit.tv_sec.saturating_mul(1000) + limit.tv_usec / 1000;
-        millis.clamp(0, i64::from(i32::MAX)) as c_int
-    });
-    // SAFETY: as the caller promises.
-    let found = unsafe { select(count, [reads, writes, exceptions], limit) };
-    found.unwrap_or_else(|Errno(value)| {
-        crate::errno::set(value);
-        -1
-    })
 }

@@ -4,22 +4,18 @@ mod mapped;
 mod receiving;
 mod sending;
 
-use core::ffi::c_int;
 use std::collections::VecDeque;
 
+use super::completions::{BATCH, Completions};
 use super::memory::{Buffer, LOCAL_WRITE, REMOTE_WRITE};
 use super::wire::{
     Control, Introduction, MAPPED_BYTES, Message, PLACE_BYTES, PLACES, Place, entries, scale,
 };
-use crate::abi::{CompChannel, Cq, Pd, Qp, Wc};
-use crate::channel::{ibv_ack_cq_events, ibv_destroy_comp_channel, ibv_get_cq_event};
-use crate::cq::{ibv_destroy_cq, poll_cq, req_notify_cq};
-use crate::errno::{Errno, Result};
+use crate::abi::{Pd, Qp, Wc};
+use crate::errno::Result;
 
 /// Control messages that may be under way, besides those that carry data.
 const CONTROLS: u32 = 4;
-/// Completions taken at a time.
-const BATCH: usize = 16;
 /// `IBV_WC_RECV` and everything that uses up a receive.
 const RECEIVED: u32 = 1 << 7;
 
@@ -31,13 +27,6 @@ pub(super) struct Sizes {
     pub(super) sends: u32,
     pub(super) receives: u32,
     pub(super) map: usize,
-}
-
-/// Where completions come and how they are waited for.
-#[derive(Clone, Copy)]
-pub(super) struct Completions {
-    pub(super) channel: *mut CompChannel,
-    pub(super) cq: *mut Cq,
 }
 
 /// Work of control messages, beyond that of data, whose work names its bytes.
@@ -73,7 +62,6 @@ pub(super) struct Stream {
     pub(super) readable: bool,
     pub(super) writable: bool,
     pub(super) connected: bool,
-    unacknowledged: u32,
 }
 
 // SAFETY: queue pairs and queues may be used from any thread.
@@ -124,7 +112,6 @@ impl Stream {
             readable: true,
             writable: true,
             connected: false,
-            unacknowledged: 0,
         };
         for _ in 0..sizes.receives + CONTROLS {
             stream.post_receive()?;
@@ -181,12 +168,8 @@ impl Stream {
     pub(super) fn process(&mut self) -> Result<()> {
         let mut batch = [Wc::default(); BATCH];
         loop {
-            // SAFETY: room for that many, from a queue that is there.
-            let count = unsafe { poll_cq(self.completions.cq, BATCH as c_int, batch.as_mut_ptr()) };
-            if count < 0 {
-                return Err(Errno(libc::EIO));
-            }
-            for completion in &batch[..count as usize] {
+            let count = self.completions.poll(&mut batch)?;
+            for completion in &batch[..count] {
                 self.complete(completion)?;
             }
             if count == 0 {
@@ -244,29 +227,8 @@ impl Stream {
         (self.connected, self.readable, self.writable) = (false, false, false);
     }
 
-    /// Asks for a notification of the next completion.
-    pub(super) fn arm(&mut self) {
-        // SAFETY: a queue that is there.
-        unsafe { req_notify_cq(self.completions.cq, 0) };
-    }
-
-    /// Takes a notification, which must have come.
-    pub(super) fn notified(&mut self) {
-        let (mut cq, mut context) = (core::ptr::null_mut(), core::ptr::null_mut());
-        // SAFETY: the channel has an event, and the places are ours.
-        if unsafe { ibv_get_cq_event(self.completions.channel, &raw mut cq, &raw mut context) } == 0
-        {
-            self.unacknowledged += 1;
-        }
-    }
-
     /// Frees what belongs to completions; the queue pair must be gone.
     pub(super) fn release(self) {
-        // SAFETY: made for this stream, and its queue pair is gone.
-        unsafe {
-            ibv_ack_cq_events(self.completions.cq, self.unacknowledged);
-            ibv_destroy_cq(self.completions.cq);
-            ibv_destroy_comp_channel(self.completions.channel);
-        }
+        self.completions.release();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
+use super::datagram::Datagrams;
 use super::options::Options;
 use super::stream::Stream;
 use crate::cm::abi;
@@ -26,6 +27,8 @@ pub(super) enum Stage {
     Connected(Box<Stream>),
     /// The attempt to connect failed with this error.
     Failed(c_int),
+    /// A datagram socket, whatever it does.
+    Datagram(Box<Datagrams>),
 }
 
 /// Memory that the peer may write.
@@ -52,6 +55,7 @@ unsafe impl Send for State {}
 
 /// A socket.
 pub(super) struct Socket {
+    pub(super) is_datagram: bool,
     pub(super) state: Mutex<State>,
 }
 
@@ -73,9 +77,11 @@ impl Drop for State {
             for mapped in self.mapped.drain(..) {
                 crate::memory::ibv_dereg_mr(mapped.mr);
             }
-            let stage = std::mem::replace(&mut self.stage, Stage::New);
-            if let Stage::Connected(stream) | Stage::Waiting(stream) = stage {
-                stream.release();
+            match std::mem::replace(&mut self.stage, Stage::New) {
+                Stage::Connected(stream) | Stage::Waiting(stream) => stream.release(),
+                // Their questions are identifiers of the channel.
+                Stage::Datagram(datagrams) => drop(datagrams),
+                Stage::New | Stage::Listening | Stage::Failed(_) => {}
             }
             rdma_destroy_id(self.id);
             rdma_destroy_event_channel(self.channel);
@@ -95,6 +101,7 @@ pub(super) fn insert(state: State) -> c_int {
     // SAFETY: the socket's own channel.
     let fd = unsafe { (*state.channel).fd };
     let socket = Socket {
+        is_datagram: matches!(state.stage, Stage::Datagram(_)),
         state: Mutex::new(state),
     };
     SOCKETS.lock().insert(fd, Arc::new(socket));

@@ -2,11 +2,13 @@
 
 use core::ffi::{c_int, c_void};
 
+use super::datagram::Pieces;
+use super::messages;
 use super::poll::wait;
-use super::table::{Stage, State, find};
+use super::table::{Socket, Stage, State, find};
 use crate::errno::{self, Errno, Result};
 
-fn size(outcome: Result<usize>) -> isize {
+pub(super) fn size(outcome: Result<usize>) -> isize {
     match outcome {
         Ok(count) => count as isize,
         Err(Errno(value)) => {
@@ -17,7 +19,7 @@ fn size(outcome: Result<usize>) -> isize {
 }
 
 /// Takes what the queue pair has done; an error is the end of the stream.
-fn process(state: &mut State) -> Result<()> {
+pub(super) fn process(state: &mut State) -> Result<()> {
     if let Stage::Connected(stream) = &mut state.stage
         && stream.process().is_err()
     {
@@ -27,17 +29,21 @@ fn process(state: &mut State) -> Result<()> {
 }
 
 /// Whether a connection is still to come.
-fn is_coming(state: &State) -> bool {
+pub(super) fn is_coming(state: &State) -> bool {
     matches!(state.stage, Stage::Waiting(_))
 }
 
 /// # Safety
 /// `data` has `length` bytes.
-unsafe fn send(fd: c_int, data: *const u8, length: usize, flags: c_int) -> Result<usize> {
-    let socket = find(fd)?;
+unsafe fn send_stream(
+    socket: &Socket,
+    data: *const u8,
+    length: usize,
+    flags: c_int,
+) -> Result<usize> {
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !socket.state.lock().options.non_blocking;
     let mut done = 0;
-    let outcome = wait(&socket, may_wait, |state| {
+    let outcome = wait(socket, may_wait, |state| {
         if is_coming(state) {
             return Ok(None);
         }
@@ -63,13 +69,17 @@ unsafe fn send(fd: c_int, data: *const u8, length: usize, flags: c_int) -> Resul
 
 /// # Safety
 /// `to` has room for `length` bytes.
-unsafe fn receive(fd: c_int, to: *mut u8, length: usize, flags: c_int) -> Result<usize> {
-    let socket = find(fd)?;
+unsafe fn receive_stream(
+    socket: &Socket,
+    to: *mut u8,
+    length: usize,
+    flags: c_int,
+) -> Result<usize> {
     let may_wait = flags & libc::MSG_DONTWAIT == 0 && !socket.state.lock().options.non_blocking;
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
     let mut done = 0;
-    let outcome = wait(&socket, may_wait, |state| {
+    let outcome = wait(socket, may_wait, |state| {
         if is_coming(state) {
             return Ok(None);
         }
@@ -125,35 +135,98 @@ unsafe fn each(
 }
 
 /// # Safety
-/// `pieces` points to that many pieces of the program.
-unsafe fn send_pieces(fd: c_int, pieces: *const libc::iovec, count: c_int, flags: c_int) -> isize {
+/// `data` has `length` bytes; `to` is null or points to a socket address, of which streams have no need.
+unsafe fn send(
+    fd: c_int,
+    data: *const c_void,
+    length: usize,
+    flags: c_int,
+    to: *const libc::sockaddr,
+) -> Result<usize> {
+    let socket = find(fd)?;
     // SAFETY: as promised.
-    size(unsafe {
-        each(pieces, count, |piece, _| {
-            send(fd, piece.iov_base.cast::<u8>(), piece.iov_len, flags)
-        })
-    })
+    unsafe {
+        if socket.is_datagram {
+            let whole = [piece(data, length)];
+            return messages::send(&socket, Pieces::new(&whole), flags, to);
+        }
+        send_stream(&socket, data.cast(), length, flags)
+    }
 }
 
 /// # Safety
-/// `pieces` points to that many pieces of the program.
-unsafe fn receive_pieces(
+/// `to` has room for `length` bytes; `from` has as much as `room` says, or one of them is null.
+unsafe fn receive(
     fd: c_int,
-    pieces: *const libc::iovec,
-    count: c_int,
+    to: *mut c_void,
+    length: usize,
     flags: c_int,
-) -> isize {
-    // SAFETY: as promised; only the first piece is waited for.
-    size(unsafe {
-        each(pieces, count, |piece, is_first| {
-            let flags = if is_first {
-                flags
-            } else {
-                flags | libc::MSG_DONTWAIT
-            };
-            receive(fd, piece.iov_base.cast::<u8>(), piece.iov_len, flags)
-        })
-    })
+    from: *mut libc::sockaddr,
+    room: *mut libc::socklen_t,
+) -> Result<usize> {
+    let socket = find(fd)?;
+    // SAFETY: as promised.
+    unsafe {
+        if socket.is_datagram {
+            let whole = [piece(to, length)];
+            let taken = messages::receive(&socket, Pieces::new(&whole), flags)?;
+            messages::tell_sender(&taken, from, room);
+            return Ok(messages::size(&taken, flags));
+        }
+        receive_stream(&socket, to.cast(), length, flags)
+    }
+}
+
+fn piece(start: *const c_void, length: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: start.cast_mut(),
+        iov_len: length,
+    }
+}
+
+/// # Safety
+/// The message is one of the program.
+unsafe fn send_message(fd: c_int, message: *const libc::msghdr, flags: c_int) -> Result<usize> {
+    let socket = find(fd)?;
+    // SAFETY: as promised.
+    unsafe {
+        if socket.is_datagram {
+            return messages::send_message(&socket, message, flags);
+        }
+        each(
+            (*message).msg_iov,
+            (*message).msg_iovlen as c_int,
+            |piece, _| send_stream(&socket, piece.iov_base.cast(), piece.iov_len, flags),
+        )
+    }
+}
+
+/// # Safety
+/// The message is one of the program.
+unsafe fn receive_message(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> Result<usize> {
+    let socket = find(fd)?;
+    // SAFETY: as promised; only the first piece of a stream is waited for.
+    unsafe {
+        if socket.is_datagram {
+            return messages::receive_message(&socket, message, flags);
+        }
+        each(
+            (*message).msg_iov,
+            (*message).msg_iovlen as c_int,
+            |piece, is_first| {
+                let wait = if is_first { 0 } else { libc::MSG_DONTWAIT };
+                receive_stream(&socket, piece.iov_base.cast(), piece.iov_len, flags | wait)
+            },
+        )
+    }
+}
+
+/// A message of these pieces.
+fn message(pieces: *const libc::iovec, count: c_int) -> libc::msghdr {
+    // SAFETY: numbers and pointers, for which zero is none.
+    let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (pieces.cast_mut(), count.max(0) as usize);
+    message
 }
 
 macro_rules! entry_points {
@@ -173,76 +246,34 @@ macro_rules! entry_points {
 entry_points! {
     /// `rsend`.
     rsend(fd: c_int, data: *const c_void, length: usize, flags: c_int) =>
-        size(send(fd, data.cast(), length, flags));
-    /// `rsendto`: of a stream, whose peer is known.
+        size(send(fd, data, length, flags, core::ptr::null()));
+    /// `rsendto`: a stream's peer is known.
     rsendto(fd: c_int, data: *const c_void, length: usize, flags: c_int,
-        _to: *const libc::sockaddr, _room: libc::socklen_t) =>
-        size(send(fd, data.cast(), length, flags));
+        to: *const libc::sockaddr, _room: libc::socklen_t) =>
+        size(send(fd, data, length, flags, to));
     /// `rwrite`.
     rwrite(fd: c_int, data: *const c_void, length: usize) =>
-        size(send(fd, data.cast(), length, 0));
+        size(send(fd, data, length, 0, core::ptr::null()));
     /// `rwritev`.
     rwritev(fd: c_int, pieces: *const libc::iovec, count: c_int) =>
-        send_pieces(fd, pieces, count, 0);
+        size(send_message(fd, &message(pieces, count), 0));
     /// `rsendmsg`.
     rsendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) =>
-        send_pieces(fd, (*message).msg_iov, (*message).msg_iovlen as c_int, flags);
+        size(send_message(fd, message, flags));
     /// `rrecv`.
     rrecv(fd: c_int, to: *mut c_void, length: usize, flags: c_int) =>
-        size(receive(fd, to.cast(), length, flags));
-    /// `rrecvfrom`: of a stream, whose peer is known.
+        size(receive(fd, to, length, flags, core::ptr::null_mut(), core::ptr::null_mut()));
+    /// `rrecvfrom`: a stream's peer is known.
     rrecvfrom(fd: c_int, to: *mut c_void, length: usize, flags: c_int,
-        _from: *mut libc::sockaddr, _room: *mut libc::socklen_t) =>
-        size(receive(fd, to.cast(), length, flags));
+        from: *mut libc::sockaddr, room: *mut libc::socklen_t) =>
+        size(receive(fd, to, length, flags, from, room));
     /// `rread`.
     rread(fd: c_int, to: *mut c_void, length: usize) =>
-        size(receive(fd, to.cast(), length, 0));
+        size(receive(fd, to, length, 0, core::ptr::null_mut(), core::ptr::null_mut()));
     /// `rreadv`.
     rreadv(fd: c_int, pieces: *const libc::iovec, count: c_int) =>
-        receive_pieces(fd, pieces, count, 0);
+        size(receive_message(fd, &mut message(pieces, count), 0));
     /// `rrecvmsg`.
     rrecvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) =>
-        receive_pieces(fd, (*message).msg_iov, (*message).msg_iovlen as c_int, flags);
-}
-
-/// `riowrite`: into memory that the peer has mapped. The number of bytes, or -1.
-///
-/// # Safety
-/// `data` has `length` bytes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn riowrite(
-    fd: c_int,
-    data: *const c_void,
-    length: usize,
-    offset: libc::off_t,
-    flags: c_int,
-) -> isize {
-    let data = data.cast::<u8>();
-    let mut done = 0;
-    let outcome = find(fd).and_then(|socket| {
-        let may_wait = flags & libc::MSG_DONTWAIT == 0 && !socket.state.lock().options.non_blocking;
-        wait(&socket, may_wait, |state| {
-            if is_coming(state) {
-                return Ok(None);
-            }
-            process(state)?;
-            let stream = state.stream()?;
-            if !stream.writable {
-                return Err(Errno(libc::EPIPE));
-            }
-            while done < length {
-                let at = offset as u64 + done as u64;
-                // SAFETY: as the caller promises.
-                match unsafe { stream.write_mapped(data.add(done), length - done, at)? } {
-                    0 => break,
-                    count => done += count,
-                }
-            }
-            Ok((done == length).then_some(done))
-        })
-    });
-    size(match outcome {
-        Err(_) if done > 0 => Ok(done),
-        other => other,
-    })
+        size(receive_message(fd, message, flags));
 }

@@ -87,6 +87,54 @@ fn datagram_services_are_resolved() {
 }
 
 #[test]
+fn an_offered_queue_pair_is_told_without_its_process() {
+    let mut world = World::new();
+    let (a, b) = (world.process("a"), world.process(""));
+    let (space, qp_type) = (space::UDP, qp_type::UD);
+    let id = world.id(&b, space, qp_type);
+    let offer = Offer {
+        id,
+        qp_num: 0x33,
+        qkey: 0,
+        adapter: Name::new("b").unwrap(),
+    };
+    assert_eq!(world.ask(&b, &offer), Err(Errno::INVAL), "not bound");
+    let local = at(Ipv4Addr::UNSPECIFIED, 7174);
+    world.ask(&b, &Bind { id, local }).unwrap();
+    let nowhere = Offer {
+        adapter: Name::new("c").unwrap(),
+        ..offer
+    };
+    assert_eq!(world.ask(&b, &nowhere), Err(Errno::NODEV));
+    let wide = Offer {
+        qp_num: 1 << 24,
+        ..offer
+    };
+    assert_eq!(world.ask(&b, &wide), Err(Errno::INVAL));
+    world.ask(&b, &offer).unwrap();
+    let listen = Listen {
+        id,
+        ..Listen::default()
+    };
+    world.ask(&b, &listen).unwrap();
+    // More often than calls may wait for an answer.
+    for _ in 0..vrdma_cm::MAX_BACKLOG + 1 {
+        let asking = world.resolved(&a, at(ip(2), 7174), space, qp_type);
+        world.connect(&a, asking);
+        let found = world.expect(&a, asking, EventKind::Established);
+        let told = (found.parameters.qp_num, found.parameters.qkey);
+        assert_eq!(told, (0x33, 0x0123_4567));
+        world.ask(&a, &DestroyId { id: asking }).unwrap();
+    }
+    // Nothing is offered at the other adapter.
+    let asking = world.resolved(&a, at(ip(1), 7174), space, qp_type);
+    world.connect(&a, asking);
+    let no = world.expect(&a, asking, EventKind::Unreachable);
+    assert_eq!(no.status, 2);
+    world.silent(&b);
+}
+
+#[test]
 fn nobody_listens_and_nobody_answers() {
     let mut world = World::new();
     let a = world.process("a");
