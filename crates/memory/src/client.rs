@@ -20,12 +20,11 @@ mod region;
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::process::Pid;
 
 use crate::Fault;
+use crate::stalled::Stalled;
 use crate::tenant::{Moved, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;
@@ -61,9 +60,9 @@ pub struct ClientMemory {
     /// Tells which regions the caller may reach by itself; none without it.
     places: Option<Places>,
     bulk: Option<Bulk>,
-    /// It kept the tenant's thread waiting. The kernel may hold a lock of the whole address space
-    /// meanwhile, so from then on that thread does all its copies.
-    stalled: AtomicBool,
+    /// Its process kept the tenant's thread waiting, by this connection or another. From then on that
+    /// thread does all its copies.
+    stalled: Stalled,
 }
 
 impl ClientMemory {
@@ -81,20 +80,23 @@ impl ClientMemory {
             tenant,
             places: None,
             bulk: None,
-            stalled: AtomicBool::new(false),
+            stalled: Stalled::default(),
         })
     }
 
     /// Lets the caller's thread reach what cannot stall it, and lets long copies go through
     /// process_vm_* if `pid` is the process whose memory this is and we may; else nothing changes. Only
-    /// for processes of our own user, which are trusted to leave registered memory mapped.
+    /// for processes of our own user, which are trusted to leave registered memory mapped. The nonce may
+    /// have been replaced since [`Self::new`] saw it, by a page that never comes: the tenant's thread looks.
     pub fn trust(&mut self, pid: Pid, address: u64, nonce: u64) {
-        self.places = Places::of(pid);
-        let Some(bulk) = Bulk::of(pid) else { return };
-        let mut found = [0u8; 8];
-        let read = bulk.transfer(Direction::Read, address, found.as_mut_ptr(), found.len());
-        if read == Some(found.len()) && u64::from_ne_bytes(found) == nonce {
-            self.bulk = Some(bulk);
+        self.stalled = self.tenant.mark_of(pid);
+        let found = self.tenant.ask(move || {
+            let bulk = Bulk::of(pid).filter(|bulk| bulk.shows(address, nonce));
+            (Places::of(pid), bulk)
+        });
+        match found {
+            Ok((places, bulk)) => (self.places, self.bulk) = (places, bulk),
+            Err(Fault) => self.stalled.set(),
         }
     }
 
@@ -106,14 +108,13 @@ impl ClientMemory {
     /// Whether the caller's own thread may reach all of these bytes, by what is mapped there now.
     fn is_at_hand(&self, start: u64, length: u64) -> bool {
         let places = self.places.as_ref();
-        !self.stalled.load(Relaxed)
-            && places.is_some_and(|places| places.cannot_stall(start, length))
+        !self.stalled.is_set() && places.is_some_and(|places| places.cannot_stall(start, length))
     }
 
     /// For one copy of `length` bytes, which is soon over. `at_hand`: as [`Self::is_at_hand`] said of the
     /// region.
     fn reach(&self, at_hand: bool, length: usize) -> Reach<'_> {
-        let at_hand = at_hand && !self.stalled.load(Relaxed);
+        let at_hand = at_hand && !self.stalled.is_set();
         let bulk = self.bulk.as_ref();
         Reach {
             memory: self,
@@ -159,7 +160,7 @@ impl ClientMemory {
             let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
             Moved { buffer, count }
         });
-        let moved = moved.inspect_err(|Fault| self.stalled.store(true, Relaxed))?;
+        let moved = moved.inspect_err(|Fault| self.stalled.set())?;
         let count = moved.count.filter(|count| *count <= length);
         if let (Direction::Read, Some(count)) = (way, count) {
             // SAFETY: `ours` is good for writes of `length` bytes, see `by_caller`; the buffer has as many.

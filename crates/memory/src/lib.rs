@@ -31,6 +31,7 @@ mod page_list;
 mod region;
 mod shared;
 mod space;
+mod stalled;
 mod tenant;
 mod view;
 mod word;

@@ -13,16 +13,19 @@
 
 use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use rustix::process::Pid;
+
 use crate::Fault;
+use crate::stalled::{Marks, Stalled};
 
 /// How long the data path waits for one copy: a page from a slow disk is there by then, and a thread
 /// gets its turn on a busy machine.
@@ -60,6 +63,7 @@ struct State {
 pub struct Tenant {
     state: Mutex<State>,
     abandoned: Arc<AtomicU32>,
+    marks: Mutex<Marks>,
 }
 
 /// What only the tenant's thread may drop. Where no thread can be had it is never dropped.
@@ -112,6 +116,32 @@ impl Tenant {
     /// A buffer for a job: take it, and give it back in [`Moved`].
     pub(crate) fn buffer(&self) -> Vec<u8> {
         std::mem::take(&mut self.state.lock().buffer)
+    }
+
+    /// The mark of one of its processes.
+    pub(crate) fn mark_of(&self, pid: Pid) -> Stalled {
+        self.marks.lock().of(pid)
+    }
+
+    /// Has something found out. A fault: it took too long, now or lately.
+    pub(crate) fn ask<T: Send + Sync + 'static>(
+        &self,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let found = Arc::new(OnceLock::new());
+        let told = Arc::clone(&found);
+        self.run(move || {
+            // Nobody else writes it.
+            let _new = told.set(question());
+            drop(told);
+            Moved {
+                buffer: Vec::new(),
+                count: None,
+            }
+        })?;
+        // The thread let go of its half before it told that the job was done.
+        let answer = Arc::into_inner(found).and_then(OnceLock::into_inner);
+        answer.ok_or(Fault)
     }
 
     /// Has the job done. A fault: it took too long, now or lately.

@@ -26,6 +26,18 @@ const MAPPED: usize = 1 << 16;
 /// Gives back the queues, so that whoever must not unmap them yet need not.
 pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queues, Queues); 2] {
     let (mut sending, mut writing) = (pair(bad, good), pair(good, bad));
+    let rkey = assert_cannot_be_sent(bad, good, &mut sending, at);
+    assert_cannot_be_written(good, &mut writing.0, (at, rkey));
+    [sending, writing]
+}
+
+/// The key by which nobody can write there.
+pub(crate) fn assert_cannot_be_sent(
+    bad: &Client,
+    good: &Client,
+    queues: &mut (Queues, Queues),
+    at: u64,
+) -> u32 {
     let region = bad.register(at, MAPPED as u64);
     let gone = Buffer {
         addr: at,
@@ -33,11 +45,10 @@ pub(crate) fn assert_fails_alone(bad: &Client, good: &Client, at: u64) -> [(Queu
         lkey: region.lkey,
     };
     let to = Memory::new(good, 0, LENGTH as usize);
-    good.post_recv(&mut sending.1, 1, to.buffer());
-    bad.post_send(&mut sending.0, send(1), gone);
-    assert_eq!(sending.0.wait().status, LOC_PROT_ERR);
-    assert_cannot_be_written(good, &mut writing.0, (at, region.rkey));
-    [sending, writing]
+    good.post_recv(&mut queues.1, 1, to.buffer());
+    bad.post_send(&mut queues.0, send(1), gone);
+    assert_eq!(queues.0.wait().status, LOC_PROT_ERR);
+    region.rkey
 }
 
 fn assert_cannot_be_written(client: &Client, queues: &mut Queues, (at, rkey): (u64, u32)) {

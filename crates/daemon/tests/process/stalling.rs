@@ -8,18 +8,21 @@ mod server;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use rustix::net::{RecvFlags, SendFlags};
+use vrdma_memory::ClientMemory;
 use vrdma_provider::client::Connection;
 use vrdma_provider::message::{Call, FileRange, PACKET_MAX, RegMr, encode, split};
 use vrdma_provider::socket;
 
 use crate::child::{self, Child};
 use crate::client::{ALL_RIGHTS, Client, Host, assert_works, hello, pair};
-use crate::memory::assert_fails_alone;
+use crate::memory::assert_cannot_be_sent;
 use server::Server;
 
 /// The child gives up then, while it can still close its file; its file's server lets go.
@@ -31,12 +34,14 @@ const PATIENCE: Timespec = Timespec {
 /// What the child does with its file.
 #[derive(Clone, Copy)]
 enum Use {
-    /// Registers a mapping of it, sends from there and is written to.
+    /// Registers a mapping of it and sends from there; then it sends other memory by another connection.
     Memory = 1,
     /// Passes it off as its memory.
     Greeting,
     /// Says that registered memory is mapped from it.
     Region,
+    /// Maps it over what it has shown at the greeting.
+    Nonce,
 }
 
 /// The child.
@@ -49,27 +54,67 @@ pub(crate) fn serves_a_file(socket: &Path) {
     assert_eq!(file.metadata().unwrap().len(), server::LENGTH);
     child::say(&[]);
     let told = child::listen();
-    let uses = [Use::Memory, Use::Greeting, Use::Region];
+    let uses = [Use::Memory, Use::Greeting, Use::Region, Use::Nonce];
     let found = uses.into_iter().find(|way| Some(*way as u64) == told);
     match found.unwrap() {
         Use::Memory => is_memory(socket, file, &server),
         Use::Greeting => is_a_greeting(socket, file),
         Use::Region => is_a_region(socket, file),
+        Use::Nonce => hides_the_nonce(file, &server),
     }
     child::say(&[1]);
     assert_eq!(child::listen(), None);
 }
 
 fn is_memory(socket: &Path, file: File, server: &Server) {
-    let (bad, good) = (Client::open_at(socket, 0), Client::open_at(socket, 1));
+    let (one, other) = (Client::open_at(socket, 0), Client::open_at(socket, 1));
+    let (mut queues, mut others) = (pair(&one, &other), pair(&other, &one));
     let (rights, place) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
     let length = server::LENGTH as usize;
+    let plain = vec![7u8; length];
     // SAFETY: a fresh mapping, which this process never touches.
     let at = unsafe { mmap(place, length, rights, MapFlags::PRIVATE, &file, 0) };
     drop(file);
-    // The kernel holds a lock of this address space while the read waits: nothing can be unmapped.
-    let _mapped = assert_fails_alone(&bad, &good, at.unwrap() as u64);
+    assert_cannot_be_sent(&one, &other, &mut queues, at.unwrap() as u64);
+    // The kernel may hold a lock of this address space while the read waits. Whoever reaches into it by
+    // another connection would wait too, so that one is not served any more either.
+    assert_cannot_be_sent(&other, &one, &mut others, plain.as_ptr() as u64);
     server.let_go();
+}
+
+fn hides_the_nonce(file: File, server: &Server) {
+    let (rights, place) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+    let length = server::LENGTH as usize;
+    // SAFETY: a fresh mapping.
+    let at = unsafe { mmap_anonymous(place, length, rights, MapFlags::PRIVATE) }.unwrap();
+    let address = at as u64;
+    // SAFETY: it begins with room for a word.
+    unsafe { at.cast::<u64>().write(7) };
+    let mut options = File::options();
+    let own = options.read(true).write(true).open("/proc/self/mem");
+    let memory = ClientMemory::new(own.unwrap().into(), (address, 7), Arc::default());
+    let mut memory = memory.unwrap();
+    // SAFETY: over the mapping, which this process does not touch any more.
+    unsafe {
+        mmap(
+            at,
+            length,
+            rights,
+            MapFlags::PRIVATE | MapFlags::FIXED,
+            &file,
+            0,
+        )
+    }
+    .unwrap();
+    drop(file);
+    let (told, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        memory.trust(rustix::process::getpid(), address, 7);
+        told.send(memory.is_trusted())
+    });
+    let trusted = heard.recv_timeout(Duration::from_secs(PATIENCE.tv_sec as u64));
+    server.let_go();
+    assert_eq!(trusted, Ok(false));
 }
 
 /// The status of the answer to a request with the file.
@@ -146,6 +191,11 @@ fn registered_memory_of_a_file_that_never_answers_fails_alone() {
 #[test]
 fn a_greeting_with_a_file_that_never_answers_is_refused() {
     assert_stalls_nobody(Use::Greeting);
+}
+
+#[test]
+fn a_nonce_that_never_comes_again_trusts_nobody() {
+    assert_stalls_nobody(Use::Nonce);
 }
 
 #[test]

@@ -32,6 +32,13 @@ impl Bulk {
         })
     }
 
+    /// Whether a word there is this one.
+    pub(super) fn shows(&self, address: u64, word: u64) -> bool {
+        let mut found = [0u8; 8];
+        let read = self.transfer(Direction::Read, address, found.as_mut_ptr(), found.len());
+        read == Some(found.len()) && u64::from_ne_bytes(found) == word
+    }
+
     /// Bytes moved; `None`: use the descriptor. `ours` is good for `length` bytes in that direction.
     pub(super) fn transfer(
         &self,

@@ -4,12 +4,11 @@
 //! neither its status nor its end, but by the tenant's thread.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{FileType, fcntl_get_seals, fstat, fstatfs, readlinkat};
 
 use super::{Direction, NotMemory, by_descriptor};
-use crate::tenant::{Kept, Moved, Tenant};
+use crate::tenant::{Kept, Tenant};
 
 /// `f_type` of procfs (linux/magic.h).
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
@@ -28,28 +27,18 @@ pub(super) fn memory(
     tenant: &Tenant,
 ) -> Result<OwnedFd, NotMemory> {
     let offset = i64::try_from(address);
-    let (fd, found) = (Kept::new(fd), Arc::new(OnceLock::new()));
-    let told = Arc::clone(&found);
-    let look = move || {
+    let fd = Kept::new(fd);
+    let judged = tenant.ask(move || {
         let fd = fd.take();
         let shown = is_memory(&fd)
             .then(|| offset.ok().and_then(|offset| word(&fd, offset)))
             .ok_or(NotMemory::WrongFile);
-        let judged = match shown {
+        match shown {
             Ok(Some(shown)) if shown == nonce => Ok(fd),
             Ok(_) => Err(NotMemory::WrongContents),
             Err(error) => Err(error),
-        };
-        // Nobody else writes it.
-        let _new = told.set(judged);
-        Moved {
-            buffer: Vec::new(),
-            count: None,
         }
-    };
-    tenant.run(look).map_err(|_| NotMemory::TooSlow)?;
-    // The thread has let go of its half only if it has ended the job.
-    let judged = Arc::into_inner(found).and_then(OnceLock::into_inner);
+    });
     judged.unwrap_or(Err(NotMemory::TooSlow))
 }
 

@@ -174,3 +174,21 @@ fn a_tenant_s_thread_copies_as_well() {
         Err(CopyFault::Source)
     );
 }
+
+#[test]
+fn all_connections_of_a_process_that_stalled_are_marked() {
+    let tenant = Arc::new(Tenant::new());
+    let nonce = 5u64;
+    let (pid, at) = (rustix::process::getpid(), &raw const nonce as u64);
+    let connect = || {
+        let mut memory = ClientMemory::new(own_memory(), (at, nonce), Arc::clone(&tenant)).unwrap();
+        memory.trust(pid, at, nonce);
+        memory
+    };
+    let (one, other) = (connect(), connect());
+    assert!(one.is_at_hand(at, 8) && other.is_at_hand(at, 8));
+    one.stalled.set();
+    assert!(!other.is_at_hand(at, 8));
+    drop((one, other));
+    assert!(!connect().is_at_hand(at, 8), "it is the same process still");
+}
