@@ -2,12 +2,15 @@
 //!
 //! ```text
 //!   anonymous, nothing at all, a file in memory   pages come, or fault, at once
+//!   (of no file system or a tmpfs; `mounts`)
 //!   a file of a block device                      pages come; who mounts one is root
 //!   any other file: FUSE, network, overlay        nobody knows: the tenant's thread
 //! ```
 //!
 //! Asked once for a region: what is mapped later is not seen. The owner of registered memory who
 //! replaces it by such a file can keep the caller waiting; so only processes of our own user are asked.
+
+mod mounts;
 
 use std::fs::File;
 use std::io::Read;
@@ -18,6 +21,8 @@ use rustix::fs::{Dev, MemfdFlags, fstat, major, makedev, memfd_create};
 use rustix::io::Errno;
 use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
 use rustix::process::Pid;
+
+use mounts::Mounts;
 
 /// Mappings of files in one region that are looked at; a region with more goes to the tenant's thread.
 const LOOKS: usize = 64;
@@ -31,6 +36,8 @@ pub(super) struct Places {
     maps: File,
     /// Devices of files in memory without a name.
     memory: Vec<Dev>,
+    /// Those of files with one.
+    mounts: Option<Mounts>,
 }
 
 impl Places {
@@ -51,6 +58,7 @@ impl Places {
         Some(Self {
             maps,
             memory: kinds.into_iter().filter_map(device).collect(),
+            mounts: Mounts::of(pid),
         })
     }
 
@@ -64,7 +72,11 @@ impl Places {
     }
 
     fn is_harmless(&self, device: Dev) -> bool {
-        major(device) != 0 || self.memory.contains(&device)
+        let in_memory = || {
+            let mounts = self.mounts.as_ref();
+            mounts.is_some_and(|mounts| mounts.are_in_memory(device))
+        };
+        major(device) != 0 || self.memory.contains(&device) || in_memory()
     }
 
     /// By asking for one mapping of a file after the other.
@@ -90,15 +102,7 @@ impl Places {
     /// By the list.
     fn listed(&self, start: u64, end: u64) -> bool {
         let mut text = String::new();
-        let from_start = FromStart {
-            file: &self.maps,
-            at: 0,
-        };
-        if from_start
-            .take(LIST_BYTES)
-            .read_to_string(&mut text)
-            .is_err()
-        {
+        if FromStart::of(&self.maps).read_to_string(&mut text).is_err() {
             return false;
         }
         for line in text.lines() {
@@ -117,10 +121,16 @@ impl Places {
     }
 }
 
-/// Reads a shared descriptor from its beginning.
+/// Reads a shared descriptor from its beginning, and no more than [`LIST_BYTES`].
 struct FromStart<'a> {
     file: &'a File,
     at: u64,
+}
+
+impl<'a> FromStart<'a> {
+    fn of(file: &'a File) -> std::io::Take<Self> {
+        Self { file, at: 0 }.take(LIST_BYTES)
+    }
 }
 
 impl Read for FromStart<'_> {

@@ -1,0 +1,103 @@
+//! Which of a client's file systems keep their files in memory: `/proc/PID/mountinfo`.
+//!
+//! A mapped file holds its file system, so the number of its device is nobody else's meanwhile; and what
+//! is mounted is the kernel's word, not the client's.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use rustix::fs::{Dev, makedev};
+use rustix::process::Pid;
+
+use super::FromStart;
+
+/// File systems whose pages come, or fault, at once.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "hugetlbfs"];
+
+/// In containers a tmpfs there holds devices, whose pages are their drivers' business.
+const DEVICES: &str = "/dev";
+
+/// The mounts that a client sees.
+#[derive(Debug)]
+pub(super) struct Mounts(File);
+
+impl Mounts {
+    /// Of `pid`, if we may look.
+    pub(super) fn of(pid: Pid) -> Option<Self> {
+        let path = format!("/proc/{}/mountinfo", pid.as_raw_nonzero());
+        File::open(path).ok().map(Self)
+    }
+
+    /// Whether a device's files are in memory, and nothing but files.
+    pub(super) fn are_in_memory(&self, device: Dev) -> bool {
+        let lines = BufReader::new(FromStart::of(&self.0)).lines();
+        let mut found = false;
+        for line in lines.map_while(Result::ok) {
+            let Some(mount) = Mount::parse(&line).filter(|mount| mount.device == device) else {
+                continue;
+            };
+            if mount.place == DEVICES || !IN_MEMORY.contains(&mount.kind) {
+                return false;
+            }
+            found = true;
+        }
+        found
+    }
+}
+
+/// One line (proc_pid_mountinfo(5)).
+#[derive(PartialEq, Eq, Debug)]
+struct Mount<'a> {
+    device: Dev,
+    place: &'a str,
+    kind: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        // Between the two halves are any number of fields; spaces in names are escaped.
+        let (head, tail) = line.split_once(" - ")?;
+        let mut words = head.split(' ');
+        let (major, minor) = words.nth(2)?.split_once(':')?;
+        Some(Self {
+            device: makedev(major.parse().ok()?, minor.parse().ok()?),
+            place: words.nth(1)?,
+            kind: tail.split(' ').next()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::fstat;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_read() {
+        let line = "30 25 0:27 /a /dev/shm rw,relatime shared:5 master:1 - tmpfs shm rw,size=9k";
+        let mount = Mount {
+            device: makedev(0, 27),
+            place: "/dev/shm",
+            kind: "tmpfs",
+        };
+        assert_eq!(Mount::parse(line), Some(mount));
+        assert_eq!(Mount::parse("30 25 027 /a /dev/shm rw - tmpfs"), None);
+        assert_eq!(Mount::parse("30 25 0:27 /a /dev/shm rw tmpfs"), None);
+    }
+
+    fn device(path: &str) -> Dev {
+        fstat(File::open(path).unwrap().as_fd()).unwrap().st_dev
+    }
+
+    #[test]
+    fn only_file_systems_in_memory_are() {
+        let mounts = Mounts::of(rustix::process::getpid()).unwrap();
+        assert!(mounts.are_in_memory(device("/dev/shm")));
+        assert!(!mounts.are_in_memory(device("/proc/self")));
+        assert!(!mounts.are_in_memory(device("/dev/zero")));
+        assert!(!mounts.are_in_memory(makedev(0, 0)));
+    }
+}
