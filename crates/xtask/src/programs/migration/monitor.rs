@@ -58,8 +58,13 @@ impl Monitor {
         }
     }
 
-    /// Waits until a migration that was begun is complete on this side.
-    pub(super) fn wait_for_migration(&mut self, limit: Duration) -> Result<()> {
+    /// Waits until a migration that was begun is complete on this side; `passed` hears of each pass over
+    /// the memory that begins meanwhile.
+    pub(super) fn wait_for_migration(
+        &mut self,
+        limit: Duration,
+        mut passed: impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         let deadline = Instant::now() + limit;
         loop {
             let event = match self.events.pop_front() {
@@ -75,6 +80,9 @@ impl Monitor {
                     event.context("waiting for the end of the migration")?
                 }
             };
+            if let Some(pass) = event["data"]["pass"].as_u64() {
+                passed(pass)?;
+            }
             match event["data"]["status"].as_str() {
                 Some("completed") if event["event"] == "MIGRATION" => return Ok(()),
                 Some("failed") => {
