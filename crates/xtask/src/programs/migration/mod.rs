@@ -111,6 +111,10 @@ pub(super) fn check(stage: &Hosts, memory: Memory) -> Result<()> {
         first - before,
         after - first
     );
+    ensure!(
+        after - first < scattered,
+        "scattered pages have cost a wake-up each"
+    );
     same(&source.dump()?, &destination.dump()?)
 }
 
