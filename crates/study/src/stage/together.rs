@@ -19,15 +19,16 @@ use super::{Stage, said};
 use crate::cell::Setting;
 use crate::tool::{Commands, Tool};
 
-/// A command that only touches a file.
+/// A command that only touches a file, or that is killed.
 const TOUCH_LIMIT: Duration = Duration::from_secs(60);
 
 /// Seldom enough to take nothing from those that still come.
 const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.5; done";
 
-/// A tenant's client and where its files are.
+/// A tenant's two sides and where its files are.
 struct Tenant<'a> {
     number: u8,
+    server: &'a dyn Place,
     place: &'a dyn Place,
     words: String,
 }
@@ -43,6 +44,8 @@ pub(super) fn run(
     let tenants = tenants(stage, setting, tool)?;
     let end = Instant::now() + limit;
     let left = || end.saturating_duration_since(Instant::now());
+    let servers = tenants.iter().map(|tenant| tenant.serve(&commands.server));
+    let servers: Vec<_> = servers.collect::<Result<_>>()?;
     let mut jobs = Vec::new();
     for tenant in &tenants {
         tenant.finish("rm -f $GATE.ready $GATE.go", TOUCH_LIMIT)?;
@@ -71,6 +74,12 @@ pub(super) fn run(
     });
     // All are heard before the first that failed is told, or the others would go on.
     let ended: Vec<Result<String>> = ended.collect();
+    for server in servers.into_iter().flatten() {
+        if !server.finished()? {
+            server.kill()?;
+        }
+        server.end(TOUCH_LIMIT)?;
+    }
     ended.into_iter().collect()
 }
 
@@ -80,10 +89,11 @@ fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Ve
             Some(own) => stage.prepare(setting, number, own)?,
             None => String::new(),
         };
-        let [_, place] = stage.places(setting.endpoint, number);
+        let [server, place] = stage.places(setting.endpoint, number);
         let number = number + 1;
         Ok(Tenant {
             number,
+            server,
             place,
             words: format!("{words}TENANT={number}; GATE=$PROGRAMS/gate{number}; "),
         })
@@ -91,7 +101,17 @@ fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Ve
     (0..setting.tenants).map(tenant).collect()
 }
 
-impl Tenant<'_> {
+impl<'a> Tenant<'a> {
+    /// Its server at work, where the tool has one.
+    fn serve(&self, command: &str) -> Result<Option<Box<dyn Job + 'a>>> {
+        if command.is_empty() {
+            return Ok(None);
+        }
+        let server = self.server.start(&format!("{}{command}", self.words))?;
+        server.settle()?;
+        Ok(Some(server))
+    }
+
     fn start(&self, command: &str) -> Result<Box<dyn Job + '_>> {
         self.place.start(&format!("{}{command}", self.words))
     }

@@ -167,6 +167,28 @@ pub(super) fn cp(setting: Setting, bytes: [&str; 2]) -> Work {
     Work::Run(setting, Tool::Plain(tool))
 }
 
+/// The same by each of several tenants, all at once.
+pub(super) fn cp_together(setting: Setting, bytes: [&str; 2]) -> Work {
+    let name = Own::Cp.name();
+    let figure = r#"sed -n 's/.*"seconds":\([0-9.]*\).*/figure 1GB.'$TENANT' \1 s/p'"#;
+    let client = bytes.map(|bytes| {
+        format!(
+            "touch $GATE.ready; until [ -e $GATE.go ]; do sleep 0.05; done; \
+             $PROGRAMS/{name} --pattern {bytes} --json $A | {figure}"
+        )
+    });
+    let tool = Plain {
+        own: Own::Cp,
+        reads: Reads::Lines,
+        server: format!("$PROGRAMS/{name} --discard --once"),
+        client,
+        needs: ("sh", "dash"),
+        seconds: 10,
+        limit: 180,
+    };
+    Work::Run(setting, Tool::Plain(tool))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! RDMA in a multi-tenant environment (2015): hosts, containers and VMs, TCP and RDMA.
 
-use super::own::{cp, mpi, netpipe};
+use super::own::{cp, cp_together, mpi, netpipe};
 use super::{CONTAINERS, PROCESSES, VMS, cell, qperf};
 use crate::cell::{Cell, Setting, Transport, Unit};
 use crate::key::Study;
@@ -122,14 +122,12 @@ fn transfers() -> impl Iterator<Item = Cell> {
 }
 
 fn copies() -> impl Iterator<Item = Cell> {
-    PLACES.into_iter().map(|(place, setting)| {
-        let configuration = format!("{place}-rdma-one");
-        cell(
-            Study::S1,
-            "cp",
-            &configuration,
-            Unit::Seconds,
-            cp(setting, BYTES),
-        )
-    })
+    let cell =
+        |configuration: &str, work| cell(Study::S1, "cp", configuration, Unit::Seconds, work);
+    let one = PLACES.map(|(place, setting)| cell(&format!("{place}-rdma-one"), cp(setting, BYTES)));
+    let four = [("vms", VMS), ("containers", CONTAINERS)].map(|(place, setting)| {
+        let work = cp_together(setting.tenants(TENANTS), BYTES);
+        cell(&format!("{place}-rdma-four"), work)
+    });
+    one.into_iter().chain(four)
 }
