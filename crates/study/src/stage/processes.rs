@@ -81,12 +81,17 @@ impl Stage for Processes {
             Endpoint::Container => SOCKETS.to_owned(),
             Endpoint::Process | Endpoint::Vm => self.run_dirs[0].display().to_string(),
         };
-        let [a, b] = SIDES.map(|side| match setting.tenants {
-            1 => side.name().to_owned(),
-            _ => format!("{}{}", side.name(), tenant + 1),
-        });
+        let sides = match setting.tenants {
+            1 => SIDES.map(|side| side.name().to_owned()),
+            _ => SIDES.map(|side| of_tenant(side, tenant + 1).name),
+        };
+        let address = match setting.tenants {
+            1 => String::new(),
+            _ => format!("A={}; ", address_of_tenant(Side::A, tenant + 1)),
+        };
+        let [a, b] = sides;
         Ok(format!(
-            "PROGRAMS={folder}; SIDE_A={a}; SIDE_B={b}; {DEVICE}; "
+            "PROGRAMS={folder}; SIDE_A={a}; SIDE_B={b}; {address}{DEVICE}; "
         ))
     }
 
@@ -164,13 +169,16 @@ fn tenants() -> Vec<Tenant> {
     std::iter::once(alone).chain(others).collect()
 }
 
-fn of_tenant(side: Side, number: u8) -> Adapter {
+fn address_of_tenant(side: Side, number: u8) -> Ipv4Addr {
     let [a, b, c, d] = wire::address(side).octets();
-    let address = Ipv4Addr::new(a, b, c, d + 10 * number);
+    Ipv4Addr::new(a, b, c, d + 10 * number)
+}
+
+fn of_tenant(side: Side, number: u8) -> Adapter {
     Adapter {
         name: format!("{}{number}", side.name()),
         mac: format!("02:00:00:00:{number:02x}:{:02x}", 1 + index(side)),
-        user: User::Processes(address),
+        user: User::Processes(address_of_tenant(side, number)),
     }
 }
 

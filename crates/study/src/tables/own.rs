@@ -173,14 +173,14 @@ pub(super) fn cp_together(setting: Setting, bytes: [&str; 2]) -> Work {
     let figure = r#"sed -n 's/.*"seconds":\([0-9.]*\).*/figure 1GB.'$TENANT' \1 s/p'"#;
     let client = bytes.map(|bytes| {
         format!(
-            "touch $GATE.ready; until [ -e $GATE.go ]; do sleep 0.05; done; \
-             $PROGRAMS/{name} --pattern {bytes} --json $A | {figure}"
+            "export VRDMA_ADAPTER=$SIDE_B; touch $GATE.ready; until [ -e $GATE.go ]; do sleep 0.05; done; \
+             said=$($PROGRAMS/{name} --pattern {bytes} --json $A) && echo \"$said\" | {figure}"
         )
     });
     let tool = Plain {
         own: Own::Cp,
         reads: Reads::Lines,
-        server: format!("$PROGRAMS/{name} --discard --once"),
+        server: format!("export VRDMA_ADAPTER=$SIDE_A; exec $PROGRAMS/{name} --discard --once"),
         client,
         needs: ("sh", "dash"),
         seconds: 10,
