@@ -41,7 +41,7 @@ use vrdma_lab::image::Image;
 use cell::{Cell, Work};
 use hardware::Hardware;
 use machine::Machine;
-use plan::{Scale, Unknown, chosen};
+use plan::{Scale, Unknown, chosen, in_running_order};
 use record::{Folder, Header};
 use room::Room;
 use run::{End, Runner, Watch};
@@ -90,7 +90,7 @@ pub struct Listed {
 /// For an unknown name, a folder that cannot be used, a guest image that does not build. A cell that fails is
 /// no error.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<Outcome> {
-    let cells = chosen(&options.names)?;
+    let cells = in_running_order(chosen(&options.names)?);
     let scale = if options.short {
         Scale::Short
     } else {
