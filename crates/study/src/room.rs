@@ -7,10 +7,6 @@ use crate::machine;
 /// guests lose their watchdogs.
 const SHARES_MAX: u32 = 4;
 
-/// Guests of several tenants whose ranks poll and that share a processor: of four on each, mpirun's start alone did
-/// not end in six minutes.
-const CROWD_MAX: u32 = 2;
-
 /// What the host keeps for itself, QEMUs and daemon, in MiB.
 const HOST_MIB: u64 = 1024;
 
@@ -49,20 +45,6 @@ impl Room {
 #[must_use]
 pub fn guest_mib(processors: u8) -> u32 {
     GUEST_MIB + PROCESSOR_MIB * u32::from(processors)
-}
-
-/// Why MPI programs of several tenants in guests have no room, as one sentence.
-#[must_use]
-pub fn lack_for_ranks(setting: Setting, room: &Room) -> Option<String> {
-    let (guests, cores) = (setting.guests_in_all(), room.cores);
-    let crowd = setting.tenants > 1 && u64::from(guests) > cores as u64 * u64::from(CROWD_MAX);
-    crowd.then(|| {
-        format!(
-            "{guests} guests whose ranks poll need {} cores at least, and this machine has {cores}: mpirun does not get \
-             to its end in them",
-            guests.div_ceil(CROWD_MAX)
-        )
-    })
 }
 
 /// Why a setting has no room, as one sentence.
@@ -118,18 +100,6 @@ mod tests {
         let pair = Setting::new(Endpoint::Vm, Transport::Vrdma);
         assert_eq!([crowd(pair), crowd(pair.tenants(4))], [1, 4]);
         assert_eq!([crowd(pair.spread(1, 1)), crowd(pair.spread(3, 1))], [1, 2]);
-    }
-
-    #[test]
-    fn many_guests_hold_tenants_but_not_their_ranks() {
-        let setting = |tenants| Setting::new(Endpoint::Vm, Transport::Vrdma).tenants(tenants);
-        let lacks = |tenants| lack_for_ranks(setting(tenants).spread(2, 1), &ROOM);
-        assert_eq!(lacks(2), None);
-        assert_eq!(
-            lacks(4).unwrap(),
-            "8 guests whose ranks poll need 4 cores at least, and this machine has 2: mpirun does not get to its end in \
-             them"
-        );
     }
 
     #[test]

@@ -125,7 +125,8 @@ void wait_at_gate(const struct bench *bench)
     if (bench->options.gate == NULL)
         return;
     gather_at_gate();
-    if (bench->rank == bench->ranks - 1)
+    /* It is where mpirun is, and the gate's files are. */
+    if (bench->rank == 0)
         wait_for_go(bench);
     gather_at_gate();
 }

@@ -7,7 +7,6 @@ use anyhow::Result;
 use super::Runner;
 use crate::cell::{Cell, Setting, Work};
 use crate::machine;
-use crate::programs::Own;
 use crate::record::CellRecord;
 use crate::room;
 use crate::stage::needed;
@@ -61,11 +60,7 @@ impl Runner<'_> {
     /// Why it cannot run here.
     fn obstacle(&self, cell: &Cell) -> Option<String> {
         match &cell.work {
-            Work::Run(setting, tool) => room::lack(*setting, &self.room)
-                .or_else(|| match tool.own() {
-                    Some(Own::Mpi) => room::lack_for_ranks(*setting, &self.room),
-                    _ => None,
-                })
+            Work::Run(setting, _) => room::lack(*setting, &self.room)
                 .or_else(|| self.hardware.obstacle(setting.transport)),
             Work::Ranks(ranks) => Some(self.hardware.too_small(*ranks, machine::cores())),
             Work::Never(reason) => Some((*reason).to_owned()),

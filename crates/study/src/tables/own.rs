@@ -82,7 +82,8 @@ fn of_ours(test: &str) -> String {
 fn launch(setting: Setting, on_a_node: u32, carrier: &str, program: &str) -> String {
     match setting.endpoint {
         Endpoint::Vm => {
-            let nodes = (1..=setting.nodes).map(guest_name);
+            // mpirun is on the last guest, and takes its own for the first whatever is said.
+            let nodes = (1..=setting.nodes).rev().map(guest_name);
             let hosts: Vec<String> = nodes.map(|node| format!("{node}:{on_a_node}")).collect();
             let (hosts, ranks) = (hosts.join(","), on_a_node * u32::from(setting.nodes));
             format!("{MPIRUN} {ON_GUESTS} -np {ranks} -H {hosts} {carrier} {program}")
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn ranks_are_spread_over_all_guests_and_share_memory_inside_one() {
         let words = client(&spread(VMS.spread(4, 2), ["bfs"; 2], 1));
-        assert!(words.contains("-np 8 -H a:2,b:2,c:2,d:2 "), "{words}");
+        assert!(words.contains("-np 8 -H d:2,c:2,b:2,a:2 "), "{words}");
         assert!(words.contains(",posix "), "{words}");
     }
 
