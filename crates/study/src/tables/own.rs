@@ -16,10 +16,13 @@ use crate::tool::cavity::words;
 use crate::tool::{NetPipe, Plain, Reads, Tool};
 
 /// UCX, and nothing of Open MPI's own that would be faster, such as shared memory for one-sided messages.
-const UCX: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib -x UCX_NET_DEVICES=$DEV:1 \
+const UCX: &str = "--mca pml ucx --mca osc ucx --mca btl ^openib \
      -x UCX_WARN_UNUSED_ENV_VARS=n";
 
 const VERBS: &str = "rc_verbs,ud_verbs:aux,self";
+
+/// Over rxe UCX's datagrams are never acknowledged, so its ranks meet by TCP.
+const VERBS_AFTER_TCP: &str = "rc_verbs,tcp:aux,self";
 
 /// Ranks of one guest meet in its memory.
 const VERBS_AND_MEMORY: &str = "rc_verbs,ud_verbs:aux,self,posix";
@@ -71,7 +74,8 @@ fn program(setting: Setting, client: [String; 2], seconds: u64) -> Work {
 fn carrier(transport: Transport, tls: &str) -> String {
     match transport {
         Transport::Tcp => TCP.to_owned(),
-        _ => format!("{UCX} -x UCX_TLS={tls}"),
+        Transport::Rxe => format!("{UCX} -x UCX_TLS={VERBS_AFTER_TCP}"),
+        _ => format!("{UCX} -x UCX_NET_DEVICES=$DEV:1 -x UCX_TLS={tls}"),
     }
 }
 
