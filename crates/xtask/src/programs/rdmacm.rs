@@ -1,7 +1,8 @@
 //! What else comes with librdmacm: programs that meet by it without any option, and its sockets.
 //!
-//! All but the first two check what they get: `rcopy` and the web server by comparing files, `riostream` by
-//! itself, the others by their status. Both ends of a copy need one file system, so hosts alone run these.
+//! `rcopy` and the web server are checked by comparing files, `riostream` checks what it gets by itself, and the others
+//! say by their status and last words that they came to their end. Both ends of a copy need one file system, so hosts
+//! alone run these.
 
 /// Name, server, client, words.
 pub(super) type Fact = (
