@@ -1,9 +1,10 @@
 //! How the time that a run was given is divided.
 //!
 //! ```text
-//!   share:   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s4 --|   each group by its weight beside those
+//!   share:   |-- s0 send latency --|-- s0 read latency --|- ... -|-- s2 --|   each group by its weight beside those
 //!            |  A B A B            |  A B .              |                |   to come; what one leaves over is the
 //!                                                                             next ones', what it takes too much too
+//!            a sixth of the time is not shared out: it is for the cells that shares do not reach
 //!   begin:   what had no turn yet, as long as it fits into what is left; first what is quick
 //!   repeat:  further turns, A B A B, as long as they fit
 //! ```
@@ -41,6 +42,9 @@ impl Clock for Watch {
 /// Rivals of a group that have a first turn whatever its share, and what that may take, about.
 const RIVALS: usize = 2;
 const QUICK: u64 = 20;
+
+/// Of the time, for cells that their group's share did not reach.
+const KEPT: u32 = 6;
 
 /// A way through all groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +86,8 @@ pub(super) struct Turn {
 pub(super) struct Budget<'a> {
     clock: &'a dyn Clock,
     end: Option<Duration>,
+    /// Not shared out.
+    kept: Duration,
     pass: Pass,
     share_end: Duration,
     has_refused: bool,
@@ -92,6 +98,7 @@ impl<'a> Budget<'a> {
         Self {
             clock,
             end: time.map(|time| clock.now() + time),
+            kept: time.unwrap_or_default() / KEPT,
             pass: Pass::Share,
             share_end: Duration::ZERO,
             has_refused: false,
@@ -105,7 +112,8 @@ impl<'a> Budget<'a> {
 
     /// A group begins that needs so many seconds of those that it and all later ones need, about.
     pub(super) fn begin(&mut self, seconds: u64, of_all: u64) {
-        self.share_end = self.clock.now() + share(self.left(), seconds, of_all);
+        let shared = self.left().saturating_sub(self.kept);
+        self.share_end = self.clock.now() + share(shared, seconds, of_all);
     }
 
     pub(super) fn allows(&mut self, turn: Turn) -> bool {
@@ -175,6 +183,28 @@ mod tests {
         assert_eq!(share(MINUTE, 10, 20), Duration::from_secs(30));
         assert_eq!(share(MINUTE, 10, 10), MINUTE);
         assert_eq!(share(MINUTE, 1, 0), MINUTE);
+    }
+
+    /// Time that passes as it is told to.
+    struct Told(std::cell::Cell<u64>);
+
+    impl Clock for Told {
+        fn now(&self) -> Duration {
+            Duration::from_secs(self.0.get())
+        }
+    }
+
+    #[test]
+    fn a_part_is_kept_for_what_shares_do_not_reach() {
+        let clock = Told(std::cell::Cell::new(0));
+        let mut budget = Budget::new(&clock, Some(MINUTE));
+        budget.begin(10, 10);
+        clock.0.set(49);
+        assert!(budget.allows(turn(9, 1)));
+        clock.0.set(50);
+        assert!(!budget.allows(turn(9, 1)));
+        budget.begin_pass(Pass::BeginQuick);
+        assert!(budget.allows(turn(9, 10)) && !budget.allows(turn(9, 11)));
     }
 
     #[test]

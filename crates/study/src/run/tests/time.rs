@@ -50,7 +50,7 @@ fn tenants_are_slow(setting: Setting) -> u64 {
 
 #[test]
 fn a_slow_group_costs_the_later_ones_one_turn() {
-    let scene = Scene::of_minutes(12);
+    let scene = Scene::of_minutes(16);
     let mut bench = Fake {
         pace: Some((&scene.clock, tenants_are_slow)),
         ..Fake::default()
@@ -71,7 +71,7 @@ fn a_slow_group_costs_the_later_ones_one_turn() {
         assert_eq!(turns(&results, later), 2, "{later}");
     }
     let last = reason(&results, "s1/mpi-send/containers-tcp-four");
-    assert!(last.starts_with("not reached in the 12 minutes"), "{last}");
+    assert!(last.starts_with("not reached in the 16 minutes"), "{last}");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn every_measure_has_its_first_rivals_before_any_has_more() {
             assert!(turns(&results, &key) >= 1, "{key}");
         }
     }
-    assert_eq!(bench.asked.borrow().len(), 60_usize.div_ceil(7));
+    assert_eq!(bench.asked.borrow().len(), 60 / 7);
 }
 
 #[test]
