@@ -41,11 +41,13 @@ impl Outcome {
     /// connection that it measures, while its client resolves and connects:
     /// who is first is chance (perftest would try again, but crashes there).
     /// Such a client is told that nobody offers the service: rejected for
-    /// reason 8.
+    /// reason 8. And a program of UCX may listen for UCX itself before it
+    /// listens for its client, which TCP refuses.
     fn came_too_early(&self) -> bool {
         let words = self.client.stdout_text() + &self.client.stderr_text();
         let reason = words.contains("error 8") || words.contains("error: 8");
-        self.client.status != 0 && reason && words.contains("RDMA_CM_EVENT_REJECTED")
+        let rejected = reason && words.contains("RDMA_CM_EVENT_REJECTED");
+        self.client.status != 0 && (rejected || words.contains("Connection refused"))
     }
 }
 
