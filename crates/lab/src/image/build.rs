@@ -103,7 +103,7 @@ fn make_guest(folder: &Path, recipe: &Recipe, mirror: &str, steps: &Steps) -> Re
 }
 
 fn mmdebstrap(packages: &[&str]) -> Result<Command> {
-    let mut command = Command::new("mmdebstrap");
+    let mut command = privately_mounting("mmdebstrap");
     command
         .arg("--mode=auto")
         .arg(format!("--include={}", packages.join(",")));
@@ -114,6 +114,17 @@ fn mmdebstrap(packages: &[&str]) -> Result<Command> {
     }
     command.env("TMPDIR", SCRATCH);
     Ok(command)
+}
+
+/// What root's mmdebstrap mounts (/proc, /sys and this machine's /dev/shm) would outlive one that is killed, and who
+/// tidies up after it would empty them. In a mount namespace of its own they go with it. An ordinary user's has one.
+fn privately_mounting(program: &str) -> Command {
+    if !requirements::is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation=private", program]);
+    command
 }
 
 /// A proxy of the host's apt configuration, which mmdebstrap does not read.
@@ -242,6 +253,23 @@ mod tests {
         let hook = download_hook("/k", Path::new("/a b/k.tar")).unwrap();
         assert_eq!(hook, "--extract-hook=download /k '/a b/k.tar'");
         assert!(download_hook("/k", Path::new("/it's")).is_err());
+    }
+
+    #[test]
+    fn what_root_mounts_is_seen_by_nobody_else() {
+        if !requirements::is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().to_str().unwrap();
+        let mut command = privately_mounting("sh");
+        command.args([
+            "-c",
+            "mount -t tmpfs none \"$0\" && touch \"$0/file\"",
+            folder,
+        ]);
+        expect_success(&mut command).unwrap();
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
     }
 
     #[test]
