@@ -253,6 +253,16 @@ pub fn process_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("process.sock")
 }
 
+/// How many services of `rdma_cm` programs offer at some adapters of the daemon with that folder; none where it does
+/// not answer.
+#[must_use]
+pub fn services(run_dir: &Path, at: impl Fn(&str) -> bool) -> u32 {
+    let stats: Result<Vec<AdapterStats>> = ask::get(&control_socket(run_dir), paths::STATS);
+    let adapters = stats.unwrap_or_default();
+    let chosen = adapters.iter().filter(|adapter| at(adapter.name.as_str()));
+    chosen.map(|adapter| adapter.rdma.listeners).sum()
+}
+
 /// The daemon beside the running program: in its folder, or in the one above
 /// for a test, which cargo puts one deeper.
 ///

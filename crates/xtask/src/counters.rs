@@ -35,13 +35,6 @@ pub(crate) fn objects(adapters: &[Value]) -> Vec<Value> {
     alive.collect()
 }
 
-/// Whether a program offers a service of `rdma_cm` at an adapter.
-pub(crate) fn listens(socket: &Path, vrdma: &Path, adapter: &str) -> bool {
-    let offers =
-        |stats: &Value| stats["name"] == adapter && stats["rdma"]["listeners"].as_u64() > Some(0);
-    asked_at(socket, vrdma).is_ok_and(|adapters| adapters.iter().any(offers))
-}
-
 /// Sum of one RDMA counter over adapters.
 pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
     let counts = adapters
@@ -55,13 +48,9 @@ pub(crate) fn rdma_sum(adapters: &[Value], counter: &str) -> u64 {
 /// # Errors
 /// When it does not answer.
 pub(crate) fn asked(daemon: &Daemon, vrdma: &Path) -> Result<Vec<Value>> {
-    asked_at(&daemon.control_socket(), vrdma)
-}
-
-fn asked_at(socket: &Path, vrdma: &Path) -> Result<Vec<Value>> {
     let output = Command::new(vrdma)
         .arg("--socket")
-        .arg(socket)
+        .arg(daemon.control_socket())
         .args(["stats", "--json"])
         .output()
         .context("cannot start vrdma")?;

@@ -19,8 +19,8 @@ use crate::process::{Lifetime, Supervised};
 pub struct Local {
     /// Makes the command that runs a shell's words there.
     enter: Box<dyn Fn(&str) -> Command>,
-    /// Whether a server here listens, for signs that the kernel does not show.
-    listens: Box<dyn Fn() -> bool>,
+    /// Services that servers here offer, where the kernel does not show them.
+    services: Box<dyn Fn() -> u32>,
     /// Folder of the commands' output.
     folder: PathBuf,
     started: AtomicU32,
@@ -32,16 +32,16 @@ impl Local {
     pub fn new(folder: &Path, enter: impl Fn(&str) -> Command + 'static) -> Self {
         Self {
             enter: Box::new(enter),
-            listens: Box::new(|| false),
+            services: Box::new(|| 0),
             folder: folder.to_owned(),
             started: AtomicU32::new(0),
         }
     }
 
-    /// The same place, where a server is also ready when this says so.
+    /// The same place, where a server is also ready when more services are offered than before it.
     #[must_use]
-    pub fn listening(mut self, listens: impl Fn() -> bool + 'static) -> Self {
-        self.listens = Box::new(listens);
+    pub fn offering(mut self, services: impl Fn() -> u32 + 'static) -> Self {
+        self.services = Box::new(services);
         self
     }
 }
@@ -50,11 +50,13 @@ impl Place for Local {
     fn start(&self, command: &str) -> Result<Box<dyn Job + '_>> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let log = self.folder.join(format!("{number}.output"));
+        let before = (self.services)();
         let process = Supervised::spawn(&(self.enter)(command), Some(&log), Lifetime::Owned)
             .with_context(|| format!("cannot start {command}"))?;
         Ok(Box::new(LocalJob {
             process: RefCell::new(process),
-            listens: &self.listens,
+            services: &self.services,
+            before,
             log,
         }))
     }
@@ -62,7 +64,9 @@ impl Place for Local {
 
 struct LocalJob<'a> {
     process: RefCell<Supervised>,
-    listens: &'a dyn Fn() -> bool,
+    services: &'a dyn Fn() -> u32,
+    /// Services at its start.
+    before: u32,
     log: PathBuf,
 }
 
@@ -70,7 +74,9 @@ impl Job for LocalJob<'_> {
     fn settle(&self) -> Result<()> {
         let process = self.process.borrow().id();
         // Whichever sign it was, the client may try.
-        let _sign = settled::watch_or(process, || (self.listens)() || self.status().is_some());
+        let _sign = settled::watch_or(process, || {
+            (self.services)() > self.before || self.status().is_some()
+        });
         Ok(())
     }
 

@@ -29,7 +29,8 @@ fn a_server_may_show_elsewhere_that_it_listens() {
     let folder = tempfile::tempdir().unwrap();
     let mark = folder.path().join("ready");
     let shown = mark.clone();
-    let here = Local::new(folder.path(), shell).listening(move || shown.exists());
+    // Another one offers its service all the time.
+    let here = Local::new(folder.path(), shell).offering(move || 1 + u32::from(shown.exists()));
     // It never sleeps, so nothing else would let the client start soon.
     let came = folder.path().join("came");
     let (ready, came) = (mark.display(), came.display());
@@ -51,7 +52,7 @@ fn a_client_that_came_too_early_comes_again() {
 
 fn comes_again(said: &str) {
     let folder = tempfile::tempdir().unwrap();
-    let here = Local::new(folder.path(), shell).listening(|| true);
+    let here = Local::new(folder.path(), shell);
     let came = folder.path().join("came");
     let client = |lucky: u32| {
         let came = came.display();

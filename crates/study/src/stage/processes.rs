@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User};
+use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User, services};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::{RunDir, Side};
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
@@ -49,7 +49,9 @@ impl Processes {
                 "container" => preload.container(&image),
                 _ => preload.process(),
             };
-            Ok(Local::new(&output, enter))
+            let run_dir = run_dirs[index(side)].clone();
+            let services = move || services(&run_dir, |adapter| adapter.starts_with(side.name()));
+            Ok(Local::new(&output, enter).offering(services))
         };
         Ok(Self {
             processes: [place(Side::A, "process")?, place(Side::B, "process")?],

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
+use vrdma_lab::daemon::{Adapter, Daemon, Host, User, services};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
@@ -16,7 +16,6 @@ use super::Stage;
 use super::preload::{library, preload_at};
 use super::remains::Remains;
 use super::stage::{adapter, both};
-use crate::counters;
 
 /// Fields are in the order in which they must end.
 pub(super) struct Apart {
@@ -54,9 +53,8 @@ impl Apart {
             Ok((daemon, remains))
         })?;
         let processes = both(|side| {
-            let (daemon, remains) = &hosts[usize::from(side == Side::B)];
-            let (socket, vrdma) = (daemon.control_socket(), remains.vrdma());
-            let listens = move || counters::listens(&socket, &vrdma, side.name());
+            let offered_in = run_dir(side);
+            let services = move || services(&offered_in, |adapter| adapter == side.name());
             let output = folder.path().join(format!("host-{}", side.name()));
             fs::create_dir(&output)?;
             let addresses = [Side::A, Side::B].map(|side| address(uplink, side));
@@ -64,7 +62,7 @@ impl Apart {
             let mut preload = preload_at(host, side, &run_dir(side), &library, addresses);
             let stack = wire::address(Side::A).to_string();
             preload.variables.push(("H".to_owned(), stack));
-            Ok(Local::new(&output, preload.process()).listening(listens))
+            Ok(Local::new(&output, preload.process()).offering(services))
         })?;
         Ok(Self {
             processes,

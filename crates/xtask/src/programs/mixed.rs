@@ -4,6 +4,7 @@
 use std::fs;
 
 use anyhow::Result;
+use vrdma_lab::daemon::services;
 use vrdma_lab::guest::Kind;
 use vrdma_lab::pair::{HOST_STACK, Mixed, Side};
 use vrdma_lab::place::{Local, Place};
@@ -12,7 +13,7 @@ use vrdma_lab::wire::{Uplink, WireConfig};
 use super::Stage;
 use super::preload::{library, preload_at};
 use super::remains::Remains;
-use crate::{counters, rxe};
+use crate::rxe;
 
 /// Fields are in the order in which they must end.
 pub(super) struct GuestAndHost {
@@ -51,11 +52,10 @@ impl GuestAndHost {
             .push(("H".to_owned(), HOST_STACK.to_string()));
         let output = mixed.run_dir().join("host");
         fs::create_dir(&output)?;
-        let socket = daemon.control_socket();
-        let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
-        let listens = move || counters::listens(&socket, &vrdma, Side::B.name());
+        let offered_in = run_dir.to_owned();
+        let services = move || services(&offered_in, |adapter| adapter == Side::B.name());
         Ok(Self {
-            host: Local::new(&output, preload.process()).listening(listens),
+            host: Local::new(&output, preload.process()).offering(services),
             remains: remains?,
             mixed,
         })

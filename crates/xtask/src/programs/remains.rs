@@ -29,11 +29,6 @@ impl Remains {
         Ok(Self { vrdma, idle })
     }
 
-    /// The command line program, by which the daemon is asked.
-    pub(super) fn vrdma(&self) -> PathBuf {
-        self.vrdma.clone()
-    }
-
     /// What each adapter has counted, for the reader of a failure.
     pub(super) fn counters(&self, daemon: &Daemon) -> String {
         let adapters = counters::asked(daemon, &self.vrdma).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use tempfile::TempDir;
-use vrdma_lab::daemon::{Adapter, Daemon, User};
+use vrdma_lab::daemon::{Adapter, Daemon, User, services};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Enter, Local, Place};
@@ -18,7 +18,6 @@ use vrdma_study::programs::Own;
 use super::Stage;
 use super::preload::{library, preload};
 use super::remains::Remains;
-use crate::counters;
 
 /// Everything that rows share. Fields are in the order in which they must end.
 pub(crate) struct Hosts {
@@ -48,9 +47,9 @@ impl Hosts {
         let place = |name: &str, side: Side, enter: Enter| {
             let output = folder.path().join(format!("{name}-{}", side.name()));
             fs::create_dir(&output)?;
-            let (socket, vrdma) = (daemon.control_socket(), remains.vrdma());
-            let listens = move || counters::listens(&socket, &vrdma, side.name());
-            anyhow::Ok(Local::new(&output, enter).listening(listens))
+            let run_dir = run_dir.clone();
+            let services = move || services(&run_dir, |adapter| adapter == side.name());
+            anyhow::Ok(Local::new(&output, enter).offering(services))
         };
         let processes = both(|side| {
             let preload = preload(wire.host(side), side, &run_dir, &library);

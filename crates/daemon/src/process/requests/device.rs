@@ -22,9 +22,10 @@ const ACTIVE: u32 = 4;
 const MTU_4096: u32 = 5;
 /// Link up.
 const LINK_UP: u8 = 5;
-/// 4 lanes at 25 Gb/s: a number for programs that ask for one.
+/// 4 lanes at 50 Gb/s: what a copy in memory comes to. UCX weighs its ways by this number: told less than a copy of its
+/// own takes, it cuts large messages into pieces of 8 KiB instead of letting the other side READ them.
 const WIDTH_4X: u8 = 2;
-const SPEED_EDR: u8 = 32;
+const SPEED_HDR: u8 = 64;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
 const PORT_CAPABILITIES: u32 = 1 << 16 | 1 << 26;
 
@@ -71,7 +72,7 @@ pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPo
         max_msg_size: limits::MESSAGE_BYTES,
         capabilities: PORT_CAPABILITIES,
         active_width: WIDTH_4X,
-        active_speed: SPEED_EDR,
+        active_speed: SPEED_HDR,
         phys_state: LINK_UP,
         reserved: 0,
     })
