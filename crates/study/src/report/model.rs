@@ -80,7 +80,7 @@ fn notes(results: &Results) -> Vec<String> {
     let mut notes = vec![
         format!("{}.", header.machine),
         format!(
-            "{length} of {} repetitions that take turns (A B A B); medians, in brackets the least and the most. Latency is the typical message, half the round trip for send and write, the whole for read.",
+            "{length} of at most {} repetitions that take turns (A B A B); medians, in brackets the least and the most. Latency is the typical message, half the round trip for send and write, the whole for read.",
             header.repetitions
         ),
         "A microsecond of an adapter of 2012 says nothing about a software device: compare the ratios.".to_owned(),

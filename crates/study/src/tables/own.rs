@@ -122,7 +122,7 @@ pub(super) fn netpipe(setting: Setting, what: NetPipe) -> Work {
         client: [(1 << 22, 100), (1 << 20, 20)].map(run),
         needs: ("NPopenmpi", "netpipe-openmpi"),
         seconds: 3,
-        limit: 150,
+        limit: 600,
     };
     Work::Run(setting, Tool::Plain(tool))
 }

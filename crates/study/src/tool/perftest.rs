@@ -24,6 +24,8 @@ const BYTES_PER_MIB: f64 = 1_048_576.0;
 /// Of a short run's messages, to warm up.
 const WARM_UP_PART: u32 = 10;
 
+const ALL_SIZES: &str = "-a";
+
 /// perftest refuses fewer.
 const ITERATIONS_MIN: u32 = 5;
 
@@ -55,16 +57,20 @@ pub struct Perftest {
 
 impl Perftest {
     pub(super) fn commands(&self, scale: Scale) -> Commands {
-        self.messages(self.iterations[usize::from(scale == Scale::Short)])
+        let iterations = self.iterations[usize::from(scale == Scale::Short)];
+        self.messages(self.options, iterations)
     }
 
+    /// Of one size: perftest spends half a second on each, most of it on the processor's clock.
     pub(super) fn warm_up(&self) -> Commands {
-        self.messages((self.iterations[1] / WARM_UP_PART).max(ITERATIONS_MIN))
+        let iterations = (self.iterations[1] / WARM_UP_PART).max(ITERATIONS_MIN);
+        let others = self.options.strip_prefix(ALL_SIZES);
+        self.messages(others.unwrap_or(self.options).trim(), iterations)
     }
 
     /// Of a turn, about: all sizes take their time, a single one does not.
     pub(super) fn seconds(&self) -> u64 {
-        match (self.options.contains("-a"), self.column) {
+        match (self.options.contains(ALL_SIZES), self.column) {
             (true, Column::Latency) => 14,
             (true, Column::Bandwidth | Column::Messages) => 8,
             (false, _) => 2,
@@ -72,8 +78,8 @@ impl Perftest {
     }
 
     /// GID index 1 is the IPv4 address; `-F` accepts that the processor's clock is not what perftest thinks.
-    fn messages(&self, iterations: u32) -> Commands {
-        let options = match self.options {
+    fn messages(&self, options: &str, iterations: u32) -> Commands {
+        let options = match options {
             "" => String::new(),
             options => format!(" {options}"),
         };
@@ -198,6 +204,11 @@ mod tests {
         assert_eq!(
             tool.commands(Scale::Short).server,
             "ib_send_lat -x 1 -F -a -e -n 200"
+        );
+        assert_eq!(
+            tool.warm_up().client,
+            "ib_send_lat -x 1 -F -e -n 20 $A",
+            "one size is enough to warm up"
         );
     }
 }
