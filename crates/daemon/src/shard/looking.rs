@@ -35,8 +35,8 @@ const MOST: u32 = 16;
 /// Less than a scheduler tick, more than what programs do between two polls.
 const CROWDED: Duration = Duration::from_millis(1);
 
-/// For how long a shard does not look on after it had to wait for its core, at first and at last: waiting
-/// for a tick (4 ms) so often costs 1 % at most, and programs come and go within a second.
+/// For how long a shard does not look on after it had to wait for its core, at first and at last: to wait
+/// for a tick (4 ms) as often as that costs about 1 % in the end, and programs come and go within a second.
 const FIRST_BAR: Duration = Duration::from_millis(20);
 const LONGEST_BAR: Duration = Duration::from_millis(320);
 

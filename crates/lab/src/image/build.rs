@@ -258,6 +258,7 @@ mod tests {
     #[test]
     fn what_root_mounts_is_seen_by_nobody_else() {
         if !requirements::is_root() {
+            assert_eq!(privately_mounting("sh").get_program(), "sh");
             return;
         }
         let place = tempfile::tempdir().unwrap();

@@ -22,8 +22,8 @@ const ACTIVE: u32 = 4;
 const MTU_4096: u32 = 5;
 /// Link up.
 const LINK_UP: u8 = 5;
-/// 4 lanes at 50 Gb/s: what a copy in memory comes to. UCX weighs its ways by this number: told less than a copy of its
-/// own takes, it cuts large messages into pieces of 8 KiB instead of letting the other side READ them.
+/// 4 lanes at 50 Gb/s: a number for programs that ask for one, such as UCX, which weighs its ways by it. It must be more
+/// than what UCX takes its own copies for, or large messages are cut into pieces of 8 KiB where one READ would do.
 const WIDTH_4X: u8 = 2;
 const SPEED_HDR: u8 = 64;
 /// `IBV_PORT_CM_SUP`, `IBV_PORT_IP_BASED_GIDS`.
