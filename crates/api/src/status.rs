@@ -20,6 +20,9 @@ pub struct Status {
     pub config: Option<PathBuf>,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
+    /// The core that the data path has for itself, if it was given one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<u32>,
     /// By name.
     pub portgroups: Vec<PortGroup>,
     /// By name.

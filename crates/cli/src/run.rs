@@ -8,6 +8,7 @@
 //! Signals that would end this process end the program first, so that the adapter is removed. If this
 //! process is killed, the daemon removes the adapter when the program and its children are gone too.
 
+mod cores;
 mod library;
 
 use std::os::unix::process::ExitStatusExt;
@@ -32,6 +33,9 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
     let library = library::find(options.library.as_deref()).map_err(Failure::new)?;
     let status: Status = client.get(paths::STATUS)?;
     let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
+    if let Some(core) = status.core {
+        cores::keep_off(core);
+    }
     if let Some(name) = &options.adapter {
         usable(&status, name)?;
         return launch(options, &library, &socket, name);

@@ -29,7 +29,7 @@ fn daemon(status: &Status) -> String {
         .config
         .as_ref()
         .map_or("none".to_owned(), |path| path.display().to_string());
-    facts(vec![
+    let mut known = vec![
         (
             "daemon",
             format!("vrdmad {}, process {}", status.version, status.pid),
@@ -37,7 +37,11 @@ fn daemon(status: &Status) -> String {
         ("up", uptime(Duration::from_secs(status.uptime_seconds))),
         ("configuration", config),
         ("run folder", status.run_dir.display().to_string()),
-    ])
+    ];
+    if let Some(core) = status.core {
+        known.push(("data path", format!("has core {core} for itself")));
+    }
+    facts(known)
 }
 
 fn uptime(time: Duration) -> String {

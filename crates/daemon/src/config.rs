@@ -49,7 +49,7 @@ pub use error::ConfigError;
 
 use crate::inventory::{Field, Inventory};
 use crate::plane::{AdapterSpec, UplinkSpec};
-use crate::socket;
+use crate::{shard, socket};
 use error::Source;
 use file::{AdapterTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
@@ -65,6 +65,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
+    /// The core that the shard has for itself.
+    pub core: Option<u32>,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -92,6 +94,8 @@ impl Config {
         let tables: Tables = toml::from_str(text).map_err(|error| source.toml(&error))?;
         let run_dir = folder(&source, tables.daemon.run_dir.as_ref(), run_dir)?;
         let socket = control_socket(&source, tables.daemon.socket.as_ref(), &run_dir)?;
+        let core = tables.daemon.core.as_ref();
+        let core = core.map(|core| own_core(&source, core)).transpose()?;
         let mut inventory = Inventory::new(&run_dir);
         for table in &tables.portgroup {
             add_portgroup(&source, &mut inventory, table)?;
@@ -113,6 +117,7 @@ impl Config {
             file: Some(path.to_owned()),
             socket,
             run_dir,
+            core,
             inventory,
             uplinks,
             adapters,
@@ -169,6 +174,11 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
         given.span(),
         &format!("{path:?} is not an absolute path; begin it with a slash"),
     ))
+}
+
+fn own_core(source: &Source<'_>, given: &Spanned<i64>) -> Result<u32, ConfigError> {
+    let core = shard::own_core::usable(*given.get_ref());
+    core.map_err(|sentence| source.at(given.span(), &sentence))
 }
 
 fn add_portgroup(

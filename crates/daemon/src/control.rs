@@ -41,15 +41,17 @@ const ADAPTER_MODE: u32 = 0o660;
 pub struct Facts {
     config: Option<PathBuf>,
     run_dir: PathBuf,
+    core: Option<u32>,
     started: Instant,
 }
 
 impl Facts {
     /// As of now.
-    pub fn new(config: Option<PathBuf>, run_dir: PathBuf) -> Self {
+    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, core: Option<u32>) -> Self {
         Self {
             config,
             run_dir,
+            core,
             started: Instant::now(),
         }
     }
@@ -199,6 +201,7 @@ impl Control {
             uptime_seconds: self.facts.started.elapsed().as_secs(),
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),
+            core: self.facts.core,
             portgroups: inventory.portgroups(),
             uplinks: self.all_uplinks(&inventory).await?,
             adapters: inventory.adapters(),

@@ -46,6 +46,9 @@ Example configuration:
   socket = \"/run/vrdma/vrdmad.sock\"   # control API, mode 0600
   run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
 
+  core = 1                            # optional: the data path has it for itself, and programs that
+                                      # `vrdma run` starts stay off it
+
   [[portgroup]]
   name = \"blue\"
   vlan = 10                           # optional: the tag on raw uplinks; no tag without it

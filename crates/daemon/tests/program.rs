@@ -119,6 +119,35 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
     }
 }
 
+/// The cores that the thread of that name may run on, as the kernel writes them.
+fn cores(daemon: &Running, name: &str) -> String {
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
+    let mut tasks = tasks.map(|task| task.unwrap().path());
+    let named = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap().trim_end() == name;
+    let status = fs::read_to_string(tasks.find(named).unwrap().join("status")).unwrap();
+    let mut lines = status.lines();
+    let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+    list.unwrap().to_owned()
+}
+
+#[test]
+fn the_shard_has_a_core_for_itself_if_it_is_given_one() {
+    // Once it serves an adapter it has settled.
+    let all = cores(&Running::start(&Place::new(ADAPTERS)), "shard");
+    let last = all.rsplit([',', '-']).next().unwrap();
+    let daemon = Running::start(&Place::new(&format!("core = {last}\n{ADAPTERS}")));
+    assert_eq!(cores(&daemon, "shard"), last);
+    assert_eq!(cores(&daemon, "vrdmad"), all);
+}
+
+#[test]
+fn a_core_that_is_not_there_is_refused() {
+    let output = Place::new("core = 99999\n").command().output().unwrap();
+    let sentence = refusal(&output);
+    let said = "vrdmad.toml, line 3, key core: the daemon may not use core 99999; choose one of ";
+    assert!(sentence.contains(said), "{sentence}");
+}
+
 #[test]
 fn a_killed_daemon_is_succeeded() {
     let place = Place::new(ADAPTERS);

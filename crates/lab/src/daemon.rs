@@ -108,7 +108,7 @@ impl Daemon {
         lifetime: Lifetime,
     ) -> Result<Self> {
         let wire = host.map(|host| (host.wire, host.side));
-        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], wire)?;
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], wire, None)?;
         let entry = host.map(|host| host.entry);
         Self::launch(program, run_dir, &configuration, entry, lifetime)
     }
@@ -124,8 +124,23 @@ impl Daemon {
         adapters: &[Adapter],
         lifetime: Lifetime,
     ) -> Result<Self> {
-        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None)?;
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None, None)?;
         Self::launch(program, run_dir, &configuration, Some(host), lifetime)
+    }
+
+    /// The same on this host, with a core for its data path.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_with_core(
+        core: u32,
+        program: &Path,
+        run_dir: &Path,
+        adapters: &[Adapter],
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None, Some(core))?;
+        Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
     /// The same for several tenants, on this host.
@@ -142,7 +157,7 @@ impl Daemon {
             .iter()
             .map(|tenant| (tenant.name.as_str(), tenant.adapters.as_slice()))
             .collect();
-        let configuration = configuration(run_dir, &groups, None)?;
+        let configuration = configuration(run_dir, &groups, None, None)?;
         Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 

@@ -33,6 +33,7 @@ fn status() -> Status {
         uptime_seconds: 4000,
         config: Some("/etc/vrdma/vrdmad.toml".into()),
         run_dir: "/run/vrdma".into(),
+        core: None,
         portgroups: vec![
             PortGroup {
                 name: "blue".parse().unwrap(),
@@ -71,6 +72,15 @@ fn everything_in_one_look() {
     vm1      blue        52:54:00:00:00:01  active    connected    0
     vm2      blue        52:54:00:00:00:01  no guest  no guest     0
     "#);
+}
+
+#[test]
+fn a_core_of_its_own_is_told() {
+    let status = Status {
+        core: Some(1),
+        ..status()
+    };
+    assert!(daemon(&status).ends_with("\ndata path      has core 1 for itself"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) struct Tables {
 pub(super) struct DaemonTable {
     pub(super) socket: Option<Spanned<PathBuf>>,
     pub(super) run_dir: Option<Spanned<PathBuf>>,
+    pub(super) core: Option<Spanned<i64>>,
 }
 
 #[derive(Debug, Deserialize)]

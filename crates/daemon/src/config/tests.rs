@@ -14,7 +14,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
-        "line 2, key socked: unknown field `socked`, expected `socket` or `run_dir`; correct the spelling or remove the line",
+        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `core`; correct the spelling or remove the line",
     ),
     (
         "daemon = 5",
@@ -63,6 +63,10 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[portgroup]]\nname = \"blue\"\nvlan = 9\n[[portgroup]]\nname = \"red\"\nvlan = 9",
         "line 6, key vlan: VLAN 9 belongs to the port group \"blue\" already; choose another VLAN or plug the adapters into that group",
+    ),
+    (
+        "[daemon]\ncore = \"1\"",
+        "line 2, key core: invalid type: string \"1\", expected i64; write the value as the example in `vrdmad --help` does",
     ),
     (
         "[[portgroup]]\nname = \"blue\"\nname = \"red\"",

@@ -14,6 +14,7 @@ mod control;
 mod gsi;
 mod looking;
 mod multicast;
+pub(crate) mod own_core;
 mod path_mtu;
 mod poller;
 mod stats;
@@ -67,7 +68,8 @@ struct Shard {
     stopping: bool,
 }
 
-/// Starts the thread. `processes` is the listening socket of [`crate::process`].
+/// Starts the thread, on one core alone if that is given. `processes` is the listening socket of
+/// [`crate::process`].
 ///
 /// # Errors
 /// The system is out of threads or descriptors.
@@ -75,12 +77,16 @@ pub fn start(
     inbox: Inbox<ShardCommand>,
     heard: Inbox<Heard>,
     processes: OwnedFd,
+    core: Option<u32>,
 ) -> std::io::Result<JoinHandle<()>> {
     let epoll = Poller::open()?;
     thread::Builder::new()
         .name("shard".to_owned())
         .spawn(move || {
             precise_naps();
+            if let Some(core) = core {
+                own_core::settle(core);
+            }
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
             poller.watch(&heard, Key::Heard);

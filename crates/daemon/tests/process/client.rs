@@ -50,7 +50,7 @@ impl Host {
         let socket = ProcessSocket::bind(folder.path()).unwrap();
         let (handle, inbox) = ShardHandle::new().unwrap();
         let (_, heard) = mailbox().unwrap();
-        let thread = shard::start(inbox, heard, socket.listener().unwrap()).unwrap();
+        let thread = shard::start(inbox, heard, socket.listener().unwrap(), None).unwrap();
         for spec in specs(count) {
             block_on(handle.add_adapter(spec)).unwrap();
         }

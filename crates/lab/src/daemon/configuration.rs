@@ -28,6 +28,8 @@ struct Configuration<'a> {
 struct DaemonTable<'a> {
     socket: &'a Path,
     run_dir: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -68,17 +70,20 @@ struct AdapterTable<'a> {
     ip: Option<Ipv4Addr>,
 }
 
-/// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire.
+/// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire,
+/// whose data path may have a core for itself.
 pub(super) fn configuration(
     run_dir: &Path,
     groups: &[(&str, &[Adapter])],
     wire: Option<(&WireConfig, Side)>,
+    core: Option<u32>,
 ) -> Result<String> {
     let tunnel = wire.filter(|(wire, _)| wire.uplink == Uplink::Tunnel);
     let configuration = Configuration {
         daemon: DaemonTable {
             socket: &control_socket(run_dir),
             run_dir,
+            core,
         },
         uplink: wire.into_iter().map(uplink).collect(),
         peer: tunnel.into_iter().map(peer).collect(),
@@ -141,7 +146,7 @@ mod tests {
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Guest(Doorbells::Trapped),
         };
-        configuration(Path::new("/r"), &[("lab", &[adapter])], wire).unwrap()
+        configuration(Path::new("/r"), &[("lab", &[adapter])], wire, None).unwrap()
     }
 
     #[test]
@@ -195,7 +200,7 @@ vni = 100
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
         };
-        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None).unwrap();
+        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None, None).unwrap();
         assert!(
             text.ends_with("\nkind = \"process\"\nip = \"192.0.2.1\"\n"),
             "{text}"
@@ -209,7 +214,7 @@ vni = 100
             mac: "52:54:00:00:00:03".to_owned(),
             user: User::HostStack(Ipv4Addr::new(192, 0, 2, 3)),
         };
-        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None).unwrap();
+        let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None, None).unwrap();
         assert!(
             text.ends_with("\nkind = \"tap\"\nip = \"192.0.2.3\"\n"),
             "{text}"
@@ -224,12 +229,19 @@ vni = 100
             user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
         };
         let (one, other) = ([adapter("a1")], [adapter("a2")]);
-        let text = configuration(Path::new("/r"), &[("t1", &one), ("t2", &other)], None).unwrap();
+        let text =
+            configuration(Path::new("/r"), &[("t1", &one), ("t2", &other)], None, None).unwrap();
         assert!(text.contains("[[portgroup]]\nname = \"t1\"\n\n[[portgroup]]\nname = \"t2\"\n"));
         assert!(
             text.contains("name = \"a2\"\nportgroup = \"t2\"\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_data_path_may_have_a_core() {
+        let text = configuration(Path::new("/r"), &[], None, Some(1)).unwrap();
+        assert!(text.contains("run_dir = \"/r\"\ncore = 1\n"), "{text}");
     }
 
     #[test]

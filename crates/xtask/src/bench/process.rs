@@ -1,11 +1,13 @@
 //! RDMA between two processes of one host, beside the kernel's own ways and what all of them are made of.
 //!
 //! ```text
-//!   each repetition: perftest on two process adapters, UCX over shared memory, floors (crates/memory)
+//!   each repetition: perftest on two process adapters, its latencies also where the daemon has a core for
+//!                    itself, UCX over shared memory, floors (crates/memory)
 //! ```
 //!
 //! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
 
+mod own_core;
 mod table;
 
 use std::path::PathBuf;
@@ -23,6 +25,7 @@ use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::demo::{Measure, perftest};
 use crate::programs::Hosts;
+use own_core::OwnCore;
 use table::Line;
 
 /// Twenty times what the slowest takes.
@@ -33,6 +36,7 @@ const SMALL: &str = "bandwidth, 64 KiB";
 const LARGE: &str = "bandwidth, 1 MiB";
 
 const WRITE: &str = "ib_write_lat";
+const OWN_CORE: &str = "daemon on a core of its own";
 const ORDINARY: &str = "ib_write_bw";
 const IN_FILE: &str = "ib_write_bw, memory in a file";
 const RING: &str = "bare shared ring";
@@ -91,12 +95,22 @@ struct Floors {
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     let floors = floors_program()?;
     let hosts = Hosts::start()?;
+    let own_core = OwnCore::start()?;
     let steps = Steps::default();
     let mut told = Vec::new();
     for repetition in 1..=arguments.repetitions {
         let step = steps.start(&format!("repetition {repetition}"));
         for cell in PERFTEST {
-            told.push(perftest(&hosts, cell).with_context(|| cell.2)?);
+            told.push(perftest(hosts.processes(), cell).with_context(|| cell.2)?);
+        }
+        for cell in PERFTEST.iter().filter(|cell| cell.0 == LATENCY) {
+            if let Some(own_core) = &own_core {
+                let told_there = perftest(own_core.places(), cell).with_context(|| cell.2)?;
+                told.push(Told {
+                    name: with_own_core(cell.1),
+                    ..told_there
+                });
+            }
         }
         for cell in UCX {
             told.push(ucx(&hosts, cell).with_context(|| cell.1)?);
@@ -116,9 +130,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     })
 }
 
-fn perftest(hosts: &Hosts, &(cell, name, program): &(&str, &str, &str)) -> Result<Told> {
+fn with_own_core(name: &str) -> String {
+    format!("{name}, {OWN_CORE}")
+}
+
+fn perftest(places: [&dyn Place; 2], &(cell, name, program): &(&str, &str, &str)) -> Result<Told> {
     let server = format!("{WITH_FILE}{program} -x 1 -F");
-    let text = once(hosts.processes(), &server, &format!("{server} $A"))?;
+    let text = once(places, &server, &format!("{server} $A"))?;
     let is_latency = cell == LATENCY;
     let [typical, p99, p999] = match is_latency {
         true => perftest::percentiles(&text)?.map(Some),
@@ -223,6 +241,12 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
             "TCP's latency beside that of ib_write_lat",
             value(LATENCY, TCP),
             write,
+            least(10.0),
+        ),
+        ratio(
+            &format!("the same, {OWN_CORE}"),
+            value(LATENCY, TCP),
+            value(LATENCY, &with_own_core(WRITE)),
             least(10.0),
         ),
         // The target is of a path that the initiator executes; this one goes through the daemon.

@@ -40,7 +40,7 @@ use crate::named::{self, Known};
 use apart::Apart;
 use mixed::GuestAndHost;
 pub(crate) use preload::{library, preload};
-pub(crate) use stage::Hosts;
+pub(crate) use stage::{Hosts, adapter};
 use table::{Inside, Program};
 
 /// How long one program may take. The slowest need a fifth of it on two busy cores.

@@ -119,7 +119,7 @@ pub(super) fn both<T>(make: impl Fn(Side) -> Result<T>) -> Result<[T; 2]> {
     Ok([make(Side::A)?, make(Side::B)?])
 }
 
-pub(super) fn adapter(side: Side) -> Adapter {
+pub(crate) fn adapter(side: Side) -> Adapter {
     Adapter {
         name: side.name().to_owned(),
         mac: format!("02:00:00:00:00:{:02x}", 1 + u8::from(side == Side::B)),
