@@ -4,6 +4,7 @@
 //! [daemon]
 //! socket = "/run/vrdma/vrdmad.sock"
 //! run_dir = "/run/vrdma"
+//! core = 1                      # for the data path alone
 //!
 //! [[portgroup]]
 //! name = "blue"

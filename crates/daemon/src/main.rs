@@ -46,8 +46,7 @@ Example configuration:
   socket = \"/run/vrdma/vrdmad.sock\"   # control API, mode 0600
   run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
 
-  core = 1                            # optional: the data path has it for itself, and programs that
-                                      # `vrdma run` starts stay off it
+  core = 1                            # optional: for the data path alone; `vrdma run` keeps off it
 
   [[portgroup]]
   name = \"blue\"
