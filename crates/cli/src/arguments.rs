@@ -115,7 +115,8 @@ pub(crate) enum Command {
     ///
     /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds
     /// the device vrdma0. Without --adapter it gets an adapter of its own, which goes away with it.
-    /// The exit status is the program's. Setuid programs ignore preloaded libraries.
+    /// Where the daemon's data path has a core for itself, the program runs on the others. The exit
+    /// status is the program's. Setuid programs ignore preloaded libraries.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunOptions),
     /// Check what this machine can do, what is missing and how to mend it
