@@ -1,8 +1,9 @@
 //! The core that the shard has for itself, if the configuration gives it one.
 //!
 //! The scheduler only keeps the shard there. That others stay away is up to who starts them: `vrdma run`
-//! starts its programs on the other cores. On machines with cores to spare the scheduler comes to the
-//! same by itself; where two programs that poll share two cores with the shard, it does not.
+//! starts its programs on the other cores. It is for machines with few: where two programs that poll share
+//! two cores with the shard, the scheduler puts one of them beside it as often as not, and each of their
+//! round trips then waits for a wake-up and two switches.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
