@@ -1,13 +1,10 @@
 //! An activated device: the engine, our half of its objects, and the rings between it and the guest.
 //!
 //! ```text
-//!            doorbells          commands            requests and responses of peers
-//!                │                 │                     │              ▲
-//!                ▼                 ▼                     ▼              │
-//!   run queue ─► sending ──► engine (verbs::Hca) ◄── receiving ─────────┘
-//!                               │ outputs
-//!                               ▼
-//!                            settle ──► completion rings, event ring ──► interrupts
+//!   doorbells ──► vrdma_adapter (run queue, engine, batches) ◄──► requests and responses of peers
+//!                     ▲                │
+//!   commands ─────────┘                ▼ front_end
+//!                        completion rings, event ring ──► interrupts
 //! ```
 //!
 //! It is made by ACTIVATE and dropped by anything that resets, so no state can survive a reset.
@@ -16,21 +13,17 @@
 mod completion;
 mod doorbells;
 mod events;
-mod failing;
-mod flow;
+mod front_end;
 mod gids;
 mod notify;
-mod publish;
-mod sending;
-mod settle;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use vrdma_adapter::{Core, Slots};
 use vrdma_memory::{Region, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::Time;
-use vrdma_verbs::object::{Identity, Limits, QpId};
+use vrdma_verbs::object::{Identity, Limits};
 use vrdma_wire::Mtu;
 
 use crate::abi::event::{EventEntry, NotifyEntry};
@@ -46,19 +39,13 @@ use crate::object::qp::Qp;
 use crate::object::srq::Srq;
 use crate::queue::device::DeviceRing;
 use crate::quota::Quota;
-use crate::slots::Slots;
 
 pub(crate) use events::{CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
 pub use gids::GidChange;
 use notify::Watch;
-use publish::Batch;
 
 /// What every step works with: the guest's memory, held still, and the time.
-#[derive(Clone, Copy)]
-pub(crate) struct Turn<'a, 'v> {
-    pub(crate) memory: &'a View<'v>,
-    pub(crate) now: Time,
-}
+pub(crate) type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
 
 /// What the guest got wrong so far, in ways that it is not told about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -75,7 +62,7 @@ pub struct Oddities {
 pub(crate) struct Adapter {
     pub(crate) config: DeviceConfig,
     pub(crate) driver_version: u32,
-    pub(crate) hca: Hca<Region>,
+    pub(crate) core: Core<Region>,
     pub(crate) contexts: Contexts,
     pub(crate) mrs: Slots<Mr>,
     pub(crate) cqs: Slots<Cq>,
@@ -85,11 +72,6 @@ pub(crate) struct Adapter {
     pub(crate) quota: Quota,
     pub(crate) oddities: Oddities,
     pub(crate) chatter: Chatter,
-    /// Queue pairs whose rings may hold something to fetch.
-    run: VecDeque<QpId>,
-    /// Units taken in since the guest was last shown anything.
-    unsettled: u32,
-    batch: Batch,
     watch: Watch,
     /// Where looking at doorbell pages goes on.
     page_cursor: usize,
@@ -118,7 +100,10 @@ impl Adapter {
         Self {
             config,
             driver_version: terms.driver_version,
-            hca: engine(&config, identity, terms.driver_version),
+            core: Core::new(
+                engine(&config, identity, terms.driver_version),
+                config.unit_bytes,
+            ),
             contexts: Contexts::new(config.limits.uar_pages),
             mrs: Slots::new(),
             cqs: Slots::new(),
@@ -128,9 +113,6 @@ impl Adapter {
             quota: Quota::new(config.limits.listed_pages),
             oddities: Oddities::default(),
             chatter,
-            run: VecDeque::new(),
-            unsettled: 0,
-            batch: Batch::default(),
             watch: Watch::default(),
             page_cursor: 0,
             events: DeviceRing::new(terms.event_pages),
@@ -177,7 +159,7 @@ impl Adapter {
     /// See [`Device::set_mtu`](crate::Device::set_mtu).
     pub(crate) fn set_mtu(&mut self, mtu: Mtu) {
         self.config.mtu = mtu;
-        self.hca.set_port_mtu(mtu);
+        self.core.hca.set_port_mtu(mtu);
     }
 }
 

@@ -20,6 +20,7 @@ mod qp_geometry;
 mod srq;
 mod table;
 
+use vrdma_adapter::Publishing;
 use vrdma_memory::Fault;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -95,7 +96,7 @@ pub(crate) enum Outcome {
 
 /// Executes the request in the slot.
 pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) -> Outcome {
-    adapter.settle(turn);
+    adapter.publish(turn);
     let mut bytes = [0; REQUEST_BYTES];
     if turn.memory.read(slots.request, &mut bytes).is_err() {
         return Outcome::SlotLost;
@@ -117,7 +118,7 @@ fn answer(
     let code = head.command.get();
     let entry = table::entry(code).ok_or(Errno::NotSupported);
     let result = entry.and_then(|entry| Ok((entry, (entry.run)(adapter, turn, body)?)));
-    adapter.settle(turn);
+    adapter.publish(turn);
     let (reply, error, outcome) = match result {
         Ok((entry, reply)) => (reply, 0, entry.outcome()),
         Err(errno) => (Reply::header(), errno as u8, Outcome::Refused(errno)),

@@ -29,7 +29,6 @@ mod object;
 mod queue;
 mod quota;
 pub mod ring;
-mod slots;
 #[cfg(test)]
 mod testing;
 

@@ -1,9 +1,11 @@
 //! Completion queues: only who owns them and who uses them. Entries and overflow are the front
 //! end's, which calls [`Hca::fail_cq`] when an entry does not fit.
 
+use alloc::vec::Vec;
+
 use crate::error::Error;
 use crate::hca::Hca;
-use crate::object::{CqId, Owner};
+use crate::object::{CqId, Owner, QpId};
 use crate::work::{Event, Output};
 
 pub(crate) struct Cq {
@@ -45,5 +47,10 @@ impl<R: Clone> Hca<R> {
         self.shared.event(Event::CqError(id));
         self.fail_where(|qp| qp.spec.send_cq == id || qp.spec.recv_cq == id);
         Ok(())
+    }
+
+    /// The queue pairs that complete into it.
+    pub fn qps_of_cq(&self, id: CqId) -> Vec<QpId> {
+        self.qps_where(|qp| qp.spec.send_cq == id || qp.spec.recv_cq == id)
     }
 }

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 use super::account::{Account, UserCounts};
 use super::channel::{Channel, Pipe};
 use super::fast::Leaves;
-use super::slots::Slots;
+use vrdma_adapter::Slots;
 
 /// See the module.
 pub(super) struct Context {

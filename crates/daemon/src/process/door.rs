@@ -23,9 +23,9 @@ use super::client::Client;
 use super::context::Joining;
 use super::hearing::{Strange, hear};
 use super::requests::serve;
-use super::slots::Slots;
 use super::users::{Users, is_ours};
 use super::{Process, fast};
+use vrdma_adapter::Slots;
 
 /// Connections of all clients together: each costs some ten descriptors.
 const CONNECTIONS: u32 = 4096;
@@ -230,8 +230,8 @@ fn answer(
         }
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
-            let answer = serve(process, owner, code, request);
-            process.after_request(now);
+            let answer = serve(process, owner, code, request, now);
+            process.publish_now(now);
             answer
         }
         _ => Err(Errno::OPNOTSUPP),

@@ -180,7 +180,7 @@ impl Process {
         let qp = self.qps.get(id.0).filter(|qp| !qp.dead)?;
         let context = self.contexts.get(qp.owner.0)?;
         context.leaves.as_ref()?;
-        let attr = self.hca.query_qp(id).ok()?;
+        let attr = self.core.hca.query_qp(id).ok()?;
         let connected = matches!(attr.state, QpState::Rtr | QpState::Rts);
         (connected && qp.qp_type == QpType::Rc).then_some(End {
             uid: context.uid,
@@ -205,8 +205,8 @@ impl Process {
             && end.peer.1 == asker.qpn
             && from.contains(&end.peer.0);
         is_other_end.then_some(())?;
-        let region = self.hca.region_behind(id, rkey)?;
-        let of_qp = self.hca.query_qp(id).ok()?.access;
+        let region = self.core.hca.region_behind(id, rkey)?;
+        let of_qp = self.core.hca.query_qp(id).ok()?.access;
         let rights = region.access & of_qp & (Access::REMOTE_READ | Access::REMOTE_WRITE);
         let mr = self.mrs.get(region.id.0)?;
         if rights.is_empty() || mr.owner != qp.owner || mr.leaving.is_some() {

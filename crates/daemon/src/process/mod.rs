@@ -1,10 +1,12 @@
 //! An adapter of processes: an engine, and the rings of the clients that opened it.
 //!
 //! ```text
-//!   Door: socket ── requests ──► requests ──► engine (verbs::Hca)          peers
-//!            └─ hang-up ─► close                 ▲        │ outputs          ▲ │
-//!   doorbell pages ─► run queue ─► sending ──────┘        ▼                  │ ▼
-//!                                             settle ─► CQ rings, pipes   shard
+//!   Door: socket ── requests ──► requests ──┐
+//!            └─ hang-up ─► close            ▼
+//!   doorbell pages ─► vrdma_adapter (run queue, engine, batches) ◄──► requests and responses of peers
+//!                                           │ front_end
+//!                                           ▼
+//!                             CQ rings, notifications into pipes
 //! ```
 //!
 //! Each client is a context with an [`Owner`] of its own: the engine keeps contexts apart. All
@@ -22,14 +24,11 @@ mod context;
 mod decode;
 mod door;
 mod fast;
-mod flow;
+mod front_end;
 mod hearing;
 mod limits;
 mod objects;
 mod requests;
-mod sending;
-mod settle;
-mod slots;
 mod socket;
 mod users;
 
@@ -37,11 +36,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use vrdma_memory::{Region, Space};
+use vrdma_adapter::{Core, Failing, Receiving, Sending, Slots};
+use vrdma_memory::{Region, Space, View};
 use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_pvrdma::GidChange;
-use vrdma_verbs::object::{Identity, Owner, QpId};
-use vrdma_verbs::packet::Train;
+use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
@@ -50,8 +49,6 @@ use context::Context;
 pub(crate) use door::{Adapters, Door, Visit, Visitor};
 use fast::Concerned;
 use objects::{Cq, Mr, Qp, Srq};
-use settle::Batch;
-use slots::Slots;
 pub use socket::ProcessSocket;
 
 /// Longest unit between two adapters of this host: as a VM's device has it.
@@ -60,11 +57,14 @@ const UNIT_BYTES: u32 = 256 << 10;
 /// First owner of clients; 0 is the daemon itself.
 const FIRST_OWNER: u32 = 1;
 
+/// What every step works with: the adapter's own space, which is empty, and the time.
+pub(crate) type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
+
 /// See the module.
 pub(crate) struct Process {
     spec: AdapterSpec,
     space: Arc<Space>,
-    hca: Hca<Region>,
+    core: Core<Region>,
     /// By owner, from [`FIRST_OWNER`] on.
     contexts: Slots<Context>,
     mrs: Slots<Mr>,
@@ -72,13 +72,6 @@ pub(crate) struct Process {
     qps: Slots<Qp>,
     srqs: Slots<Srq>,
     concerned: Concerned,
-    /// Queue pairs whose rings may hold something to fetch.
-    run: VecDeque<QpId>,
-    /// Packets of a message that are coming in.
-    train: Train<Region>,
-    /// Units taken in since the clients were last shown anything.
-    unsettled: u32,
-    batch: Batch,
     /// When to try again to write notifications that found their pipe full.
     retry_at: Option<Time>,
     gid_changes: VecDeque<GidChange>,
@@ -105,17 +98,13 @@ impl Process {
         Ok(Self {
             spec,
             space: Arc::new(Space::new()),
-            hca,
+            core: Core::new(hca, UNIT_BYTES),
             contexts: Slots::new(),
             mrs: Slots::new(),
             cqs: Slots::new(),
             qps: Slots::new(),
             srqs: Slots::new(),
             concerned: Concerned::default(),
-            run: VecDeque::new(),
-            train: Train::default(),
-            unsettled: 0,
-            batch: Batch::default(),
             retry_at: None,
             gid_changes,
             groups_changed: false,
@@ -139,17 +128,17 @@ impl Process {
     /// The multicast groups with members, if they may have changed since the last call.
     pub(crate) fn take_groups(&mut self) -> Option<Vec<Gid>> {
         let changed = std::mem::take(&mut self.groups_changed);
-        changed.then(|| self.hca.multicast_groups().collect())
+        changed.then(|| self.core.hca.multicast_groups().collect())
     }
 
     /// The engine, for counters.
     pub(crate) fn hca(&self) -> &Hca<Region> {
-        &self.hca
+        &self.core.hca
     }
 
     /// The payload of one packet that the port offers from now on.
     pub(crate) fn set_mtu(&mut self, mtu: Mtu) {
-        self.hca.set_port_mtu(mtu);
+        self.core.hca.set_port_mtu(mtu);
     }
 
     /// Contexts of clients that have it open.
@@ -207,6 +196,34 @@ impl Process {
         self.contexts
             .iter()
             .for_each(|(_, context)| context.doorbells.awake());
+    }
+
+    /// Takes the doorbells of all clients; true if there were any.
+    fn take_rung(&mut self) -> bool {
+        let mut rung = Vec::new();
+        for (_, context) in self.contexts.iter() {
+            context.doorbells.take(|bit| {
+                rung.extend(context.bells.get(bit as usize).copied().flatten());
+            });
+        }
+        rung.iter().for_each(|id| self.wake(*id));
+        !rung.is_empty()
+    }
+
+    /// Ends a batch, if one has begun.
+    pub(crate) fn finish_batch(&mut self, now: Time) {
+        if self.core.has_unpublished() {
+            self.publish_now(now);
+        }
+    }
+
+    fn check_limit_now(&mut self, id: SrqId, now: Time) {
+        let space = self.memory();
+        let memory = &space.view();
+        let turn = Turn { memory, now };
+        if let Err(error) = self.check_limit(turn, id) {
+            self.fail_srq(turn, id, error);
+        }
     }
 
     fn context(&mut self, owner: Owner) -> Option<&mut Context> {

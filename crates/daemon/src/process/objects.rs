@@ -3,9 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use vrdma_adapter::RunState;
 use vrdma_provider::daemon::{CompletionRing, RingError, WorkRing};
 use vrdma_provider::message::QpCapacity;
-use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
+use vrdma_verbs::object::{MrId, Owner, QpType};
 use vrdma_wire::{Lkey, Qpn};
 
 /// A memory region.
@@ -51,8 +52,6 @@ pub(super) struct Qp {
     pub(super) owner: Owner,
     pub(super) qp_type: QpType,
     pub(super) qpn: Qpn,
-    pub(super) send_cq: CqId,
-    pub(super) recv_cq: CqId,
     pub(super) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(super) recv: Option<WorkRing>,
@@ -61,12 +60,8 @@ pub(super) struct Qp {
     pub(super) cookie: u64,
     /// The data area as a region of the engine, so that payload in it is like any other.
     pub(super) data: (MrId, Lkey),
-    /// In the run queue.
-    pub(super) queued: bool,
-    /// Has requests that the engine had no room for.
-    pub(super) starved: bool,
-    /// Its consumer indices moved since the client was shown them.
-    pub(super) unshown: bool,
+    /// Where it is in the machine that runs it.
+    pub(super) run: RunState,
     /// The client was told to ring for receives too.
     pub(super) flushing: bool,
     /// Its rings are unusable.
@@ -78,7 +73,8 @@ impl Qp {
     pub(super) fn restart(&mut self) {
         self.send.restart();
         self.recv.iter_mut().for_each(WorkRing::restart);
-        (self.starved, self.dead, self.flushing) = (false, false, false);
+        self.run.restart();
+        (self.dead, self.flushing) = (false, false);
     }
 
     /// From now on receives are flushed: posting one has to ring.

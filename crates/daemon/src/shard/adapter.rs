@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use vrdma_adapter::{Receiving, Sending};
 use vrdma_memory::{Region, Space, View};
 use vrdma_pvrdma::GidChange;
 use vrdma_verbs::packet::Reply;
@@ -11,7 +12,7 @@ use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::Packet;
 
 use crate::plane::AdapterSpec;
-use crate::process::Process;
+use crate::process::{Process, Turn};
 use crate::vm::Vm;
 
 /// One adapter.
@@ -66,7 +67,7 @@ impl Adapter {
     pub(super) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         match self {
             Self::Vm(vm) => vm.poll(memory, now),
-            Self::Process(process) => process.poll(now),
+            Self::Process(process) => process.poll(Turn { memory, now }),
         }
     }
 
@@ -80,7 +81,7 @@ impl Adapter {
     ) -> Option<Request<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_request(memory, now, paths),
-            Self::Process(process) => process.next_request(now, paths),
+            Self::Process(process) => process.next_request(Turn { memory, now }, paths),
         }
     }
 
@@ -88,15 +89,17 @@ impl Adapter {
     pub(super) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         match self {
             Self::Vm(vm) => vm.device().receive(memory, packet, now),
-            Self::Process(process) => process.receive(memory, packet, now),
+            Self::Process(process) => process.receive(Turn { memory, now }, packet),
         }
     }
 
     /// Takes in what [`receive`](Self::receive) may have kept to take it in with what follows.
     pub(super) fn end_train(&mut self, now: Time) {
-        if let Self::Process(process) = self {
-            let memory = process.memory();
-            process.end_train(&memory.view(), now);
+        let space = self.memory();
+        let memory = &space.view();
+        match self {
+            Self::Vm(vm) => vm.device().end_train(memory, now),
+            Self::Process(process) => process.end_train(Turn { memory, now }),
         }
     }
 
@@ -126,7 +129,7 @@ impl Adapter {
     ) -> Option<Response<Region>> {
         match self {
             Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
-            Self::Process(process) => process.deliver(memory, request, source, now),
+            Self::Process(process) => process.deliver(Turn { memory, now }, request, source),
         }
     }
 
@@ -140,7 +143,9 @@ impl Adapter {
     ) {
         match self {
             Self::Vm(vm) => vm.device().respond(memory, response, source, now),
-            Self::Process(process) => process.respond(memory, response, source, now),
+            Self::Process(process) => {
+                process.respond(Turn { memory, now }, response, source);
+            }
         }
     }
 
@@ -179,7 +184,7 @@ impl Adapter {
     pub(super) fn interrupt(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.interrupt(),
-            Self::Process(process) => process.end_batch(now),
+            Self::Process(process) => process.finish_batch(now),
         }
     }
 

@@ -11,3 +11,4 @@ mod life;
 mod probe;
 mod retry;
 mod shared_receive;
+mod train;

@@ -5,6 +5,7 @@
 //! next doorbell overwrites the last. So a word seen there is served at once and then taken as a
 //! hint: every ring of the context is looked at once more, a slice in each poll.
 
+use vrdma_adapter::{Failing, Publishing, Sending};
 use vrdma_memory::SharedPages;
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
@@ -43,14 +44,15 @@ impl Adapter {
         );
         let qp = self.qps.get_mut(id.0)?;
         may_ring(owner, qp.owner())?;
-        let state = self.hca.qp_state(id)?;
+        let state = self.core.hca.qp_state(id)?;
         // Between a reset and its return the guest's indices are still those of before.
         if state == QpState::Reset {
             return Some(());
         }
-        if flags.contains(QpFlags::RECV) {
-            let checked = qp.check_receives(turn.memory);
-            self.qp_checked(turn, id, checked);
+        if flags.contains(QpFlags::RECV)
+            && let Err(error) = qp.check_receives(turn.memory)
+        {
+            self.fail_qp(turn, id, error);
         }
         if flags.contains(QpFlags::SEND) || state == QpState::Err {
             self.wake(id);
@@ -121,7 +123,7 @@ impl Adapter {
             for doorbell in Doorbell::ALL {
                 self.take_and_ring(turn, page, doorbell);
             }
-            self.settle(turn);
+            self.publish(turn);
             busy |= self.scan_qps(turn, page) | self.show_heard(turn, page);
         }
         busy
@@ -173,10 +175,10 @@ impl Adapter {
     }
 
     fn scan_qp(&mut self, turn: Turn<'_, '_>, id: QpId) {
-        let Some(qp) = self.qps.get_mut(id.0).filter(|qp| !qp.queued) else {
+        let Some(qp) = self.qps.get_mut(id.0).filter(|qp| !qp.run.is_queued()) else {
             return;
         };
-        let state = self.hca.qp_state(id);
+        let state = self.core.hca.qp_state(id);
         match state {
             Some(QpState::Err) => self.wake(id),
             Some(QpState::Rts | QpState::Sqe) => match qp.has_sends(turn.memory) {

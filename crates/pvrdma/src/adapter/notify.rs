@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use vrdma_adapter::Failing;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::{CqId, Owner};
 

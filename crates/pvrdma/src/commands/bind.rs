@@ -13,7 +13,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
     let index = index(request.index.get())?;
     let gid = Gid(request.gid);
     require(request.gid_type == gid_type_for(adapter.driver_version))?;
-    adapter.hca.bind_gid(index, gid)?;
+    adapter.core.hca.bind_gid(index, gid)?;
     adapter.gids.set(index, Some(gid));
     Ok(Reply::none())
 }
@@ -21,7 +21,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
 pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: DestroyBind = body.parse();
     let index = index(request.index.get())?;
-    adapter.hca.unbind_gid(index)?;
+    adapter.core.hca.unbind_gid(index)?;
     adapter.gids.set(index, None);
     Ok(Reply::none())
 }

@@ -27,7 +27,7 @@ pub(super) fn create(
     let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
     let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
     let ring = CompletionRing::new(entries, list.map_err(|_| Errno::Fault)?);
-    let id = adapter.hca.create_cq(owner)?;
+    let id = adapter.core.hca.create_cq(owner)?;
     adapter.cqs.put(
         id.0,
         Cq {
@@ -69,7 +69,7 @@ pub(super) fn destroy(
 ) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
     let id = CqId(request.handle.get());
-    if let Err(error) = adapter.hca.destroy_cq(id) {
+    if let Err(error) = adapter.core.hca.destroy_cq(id) {
         adapter.withdraw_cq(turn, id);
         return Err(error.into());
     }

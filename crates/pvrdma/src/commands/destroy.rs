@@ -1,11 +1,12 @@
 //! What goes with an object: our half of it, its doorbells and what waits about it.
 
+use vrdma_adapter::Sending;
 use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 
 use crate::adapter::{Adapter, CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
 
 pub(super) fn forget_qp(adapter: &mut Adapter, id: QpId) {
-    let Some(qp) = adapter.qps.remove(id.0) else {
+    let Some(qp) = adapter.qps.take(id.0) else {
         return;
     };
     adapter.forget_turn(id);
@@ -16,7 +17,7 @@ pub(super) fn forget_qp(adapter: &mut Adapter, id: QpId) {
 }
 
 pub(super) fn forget_cq(adapter: &mut Adapter, id: CqId) {
-    let Some(cq) = adapter.cqs.remove(id.0) else {
+    let Some(cq) = adapter.cqs.take(id.0) else {
         return;
     };
     adapter.forget_events(CQ_EVENTS, id.0);
@@ -29,13 +30,13 @@ pub(super) fn forget_cq(adapter: &mut Adapter, id: CqId) {
 }
 
 pub(super) fn forget_srq(adapter: &mut Adapter, id: SrqId) {
-    adapter.srqs.remove(id.0);
+    adapter.srqs.take(id.0);
     adapter.forget_events(SRQ_EVENTS, id.0);
 }
 
 /// Everything of a context that is gone.
 pub(super) fn forget_owner(adapter: &mut Adapter, owner: Owner) {
-    adapter.hca.destroy_owner(owner);
+    adapter.core.hca.destroy_owner(owner);
     for id in adapter.qps.numbers(|qp| qp.owner() == owner) {
         forget_qp(adapter, QpId(id));
     }

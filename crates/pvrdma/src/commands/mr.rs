@@ -30,14 +30,14 @@ pub(super) fn create(
 ) -> Result<Reply, Errno> {
     let request: CreateMr = body.parse();
     let pd = PdId(request.pd_handle.get());
-    let owner = adapter.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
+    let owner = adapter.core.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
     let (spec, charge) = match request.flags.get() {
         0 => user(adapter, turn, &request)?,
         mr_flag::DMA => dma(&request)?,
         mr_flag::FAST_REGISTER => empty(adapter, &request)?,
         _ => return Err(Errno::Invalid),
     };
-    let keys = adapter.hca.register(pd, spec)?;
+    let keys = adapter.core.hca.register(pd, spec)?;
     adapter.mrs.put(
         keys.id.0,
         Mr {
@@ -118,7 +118,7 @@ fn empty(adapter: &Adapter, request: &CreateMr) -> Result<Spec, Errno> {
 pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
     let id = MrId(request.handle.get());
-    adapter.hca.deregister(id)?;
-    adapter.mrs.remove(id.0);
+    adapter.core.hca.deregister(id)?;
+    adapter.mrs.take(id.0);
     Ok(Reply::none())
 }

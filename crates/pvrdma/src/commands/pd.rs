@@ -13,7 +13,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
     if !adapter.contexts.contains(owner) {
         return Err(Errno::NoEntry);
     }
-    let pd = adapter.hca.create_pd(owner)?;
+    let pd = adapter.core.hca.create_pd(owner)?;
     Ok(Reply::with(&Created {
         handle: pd.0.into(),
         ..Created::default()
@@ -22,6 +22,6 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
 
 pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
-    adapter.hca.destroy_pd(PdId(request.handle.get()))?;
+    adapter.core.hca.destroy_pd(PdId(request.handle.get()))?;
     Ok(Reply::none())
 }

@@ -1,5 +1,6 @@
 //! CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 
+use vrdma_adapter::{RunState, Sending};
 use vrdma_memory::{PageList, Right};
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{CqId, PdId, QpId, QpSpec, QpType, SrqId};
@@ -24,12 +25,16 @@ pub(super) fn create(
     let request: CreateQp = body.parse();
     let geometry = Geometry::check(&request, &adapter.config.limits)?;
     let spec = spec(&request)?;
-    let owner = adapter.hca.owner_of_pd(spec.pd).ok_or(Errno::NoEntry)?;
+    let owner = adapter
+        .core
+        .hca
+        .owner_of_pd(spec.pd)
+        .ok_or(Errno::NoEntry)?;
     let charge = adapter.quota.take(geometry.pages).ok_or(Errno::NoMemory)?;
     let directory = request.pdir_dma.get();
     let pages = PageList::resolve(turn.memory, directory, geometry.pages, Right::Write);
     let pages = pages.map_err(|_| Errno::Fault)?;
-    let id = adapter.hca.create_qp(spec)?;
+    let id = adapter.core.hca.create_qp(spec)?;
     let rules = SendRules {
         qp_type: spec.qp_type,
         owner,
@@ -41,15 +46,11 @@ pub(super) fn create(
         id.0,
         Qp {
             rules,
-            send_cq: spec.send_cq,
-            recv_cq: spec.recv_cq,
             sizes: geometry.sizes,
             pages,
             send: WorkRing::new(geometry.send),
             recv: geometry.recv.map(WorkRing::new),
-            queued: false,
-            starved: false,
-            unshown: false,
+            run: RunState::default(),
             dead: false,
             _charge: charge,
         },
@@ -79,7 +80,7 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
 }
 
 fn created(adapter: &Adapter, id: QpId, geometry: &Geometry) -> Reply {
-    let qpn = adapter.hca.qpn(id).expect("it was created just now");
+    let qpn = adapter.core.hca.qpn(id).expect("it was created just now");
     if adapter.driver_version < version::QP_HANDLE {
         // Such a driver takes the number for the handle; but QP1's is known to everybody.
         return Reply::with(&CreatedQpV1 {
@@ -99,8 +100,8 @@ pub(super) fn modify(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
     let request: ModifyQp = body.parse();
     let id = QpId(request.qp_handle.get());
     let (attr, mask) = qp_attributes::parse(&request)?;
-    adapter.hca.modify_qp(id, &attr, mask)?;
-    match adapter.hca.qp_state(id) {
+    adapter.core.hca.modify_qp(id, &attr, mask)?;
+    match adapter.core.hca.qp_state(id) {
         Some(QpState::Reset) => adapter.qps.get_mut(id.0).into_iter().for_each(Qp::restart),
         _ => adapter.wake(id),
     }
@@ -110,7 +111,7 @@ pub(super) fn modify(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
 pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: QueryQp = body.parse();
     let id = QpId(request.qp_handle.get());
-    let attr = adapter.hca.query_qp(id)?;
+    let attr = adapter.core.hca.query_qp(id)?;
     let qp = adapter.qps.get(id.0).ok_or(Errno::NoEntry)?;
     Ok(Reply::with(&qp_attributes::encode(&attr, &qp.sizes)))
 }
@@ -118,7 +119,7 @@ pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Resu
 pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
     let id = QpId(request.handle.get());
-    adapter.hca.destroy_qp(id)?;
+    adapter.core.hca.destroy_qp(id)?;
     forget_qp(adapter, id);
     Ok(Reply::with(&Created::default()))
 }

@@ -1,5 +1,6 @@
 //! CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ and DESTROY_SRQ.
 
+use vrdma_adapter::{Failing, Receiving};
 use vrdma_memory::{MAX_PAGES, PageList, Right};
 use vrdma_verbs::object::{PdId, SrqId};
 
@@ -22,14 +23,14 @@ pub(super) fn create(
 ) -> Result<Reply, Errno> {
     let request: CreateSrq = body.parse();
     let pd = PdId(request.pd_handle.get());
-    let owner = adapter.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
+    let owner = adapter.core.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
     let area = geometry(adapter, &request)?;
     let pages = request.nchunks.get();
     let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
     let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
     let list = list.map_err(|_| Errno::Fault)?;
     let limit = request.attrs.srq_limit.get();
-    let id = adapter.hca.create_srq(pd, limit)?;
+    let id = adapter.core.hca.create_srq(pd, limit)?;
     adapter.srqs.put(
         id.0,
         Srq {
@@ -79,7 +80,7 @@ pub(super) fn modify(
     let srq = adapter.srqs.get_mut(id.0).ok_or(Errno::NoEntry)?;
     require(request.attr_mask.get() == SRQ_LIMIT && limit <= srq.max_wr)?;
     srq.limit = limit;
-    adapter.hca.modify_srq_limit(id, limit)?;
+    adapter.core.hca.modify_srq_limit(id, limit)?;
     if let Err(error) = adapter.check_limit(turn, id) {
         adapter.fail_srq(turn, id, error);
     }
@@ -105,7 +106,7 @@ pub(super) fn destroy(
 ) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
     let id = SrqId(request.handle.get());
-    if let Err(error) = adapter.hca.destroy_srq(id) {
+    if let Err(error) = adapter.core.hca.destroy_srq(id) {
         adapter.withdraw_srq(turn, id);
         return Err(error.into());
     }

@@ -4,6 +4,7 @@
 //! batch of calls. Nothing happens, and nothing is lost that would not be repeated, while the device
 //! is not active or must not master the bus.
 
+use vrdma_adapter::{Publishing, Receiving, Sending};
 use vrdma_memory::{Region, View};
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
@@ -37,7 +38,7 @@ impl Device {
             now,
         };
         adapter.ring(turn, page, doorbell, value);
-        adapter.settle(turn);
+        adapter.publish(turn);
         drop(memory);
         self.give_up_if_broken();
     }
@@ -69,12 +70,21 @@ impl Device {
         self.working()?.next_request(Turn { memory, now }, paths)
     }
 
-    /// Executes or takes in a packet from a wire, of which the ICRC was checked. The answers are
-    /// handed out by [`next_reply`](Self::next_reply).
+    /// Executes or takes in a packet from a wire, of which the ICRC was checked. Packets of one
+    /// message are kept until its last one, or [`end_train`](Self::end_train). The answers are handed out by [`next_reply`](Self::next_reply).
     pub fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         self.batch_time = now;
         if let Some(adapter) = self.working() {
             adapter.receive(Turn { memory, now }, packet);
+        }
+    }
+
+    /// Takes in what [`receive`](Self::receive) kept to take it in with the packets that follow: call
+    /// it after each batch of packets.
+    pub fn end_train(&mut self, memory: &View<'_>, now: Time) {
+        self.batch_time = now;
+        if let Some(adapter) = self.working() {
+            adapter.end_train(Turn { memory, now });
         }
     }
 
@@ -126,9 +136,9 @@ impl Device {
         let Stage::Active(adapter, _) = &mut self.stage else {
             return;
         };
-        if adapter.is_unsettled() && self.config_space.bus_master() {
+        if adapter.core.has_unpublished() && self.config_space.bus_master() {
             let memory = self.space.view();
-            adapter.settle(Turn {
+            adapter.publish(Turn {
                 memory: &memory,
                 now,
             });

@@ -66,8 +66,9 @@ impl Device {
             state,
             driver_version: adapter.map(|adapter| adapter.driver_version),
             contexts: adapter.map_or(0, |adapter| adapter.contexts.live().len() as u32),
-            counts: adapter.map_or_else(Counts::default, |adapter| adapter.hca.counts()),
-            counters: adapter.map_or_else(Counters::default, |adapter| *adapter.hca.counters()),
+            counts: adapter.map_or_else(Counts::default, |adapter| adapter.core.hca.counts()),
+            counters: adapter
+                .map_or_else(Counters::default, |adapter| *adapter.core.hca.counters()),
             oddities: adapter.map_or_else(Oddities::default, |adapter| adapter.oddities),
             gids: adapter.map_or_else(Vec::new, |adapter| adapter.gids.bound().collect()),
             lives: self.lives,
@@ -79,7 +80,7 @@ impl Device {
         match &self.stage {
             Stage::Active(adapter, _) if self.config_space.bus_master() => Activity {
                 live_contexts: adapter.contexts.in_use(),
-                runnable: adapter.is_runnable(),
+                runnable: adapter.core.is_runnable(),
             },
             _ => Activity::default(),
         }

@@ -1,7 +1,8 @@
 //! A queue pair: its two rings and what its requests may do.
 
+use vrdma_adapter::RunState;
 use vrdma_memory::{PageList, Region, View};
-use vrdma_verbs::object::{CqId, Owner};
+use vrdma_verbs::object::Owner;
 use vrdma_verbs::work::{RecvWr, SendWr};
 
 use crate::abi::response::QpSizes;
@@ -13,19 +14,13 @@ use crate::quota::Charge;
 #[derive(Debug)]
 pub(crate) struct Qp {
     pub(crate) rules: send::SendRules,
-    pub(crate) send_cq: CqId,
-    pub(crate) recv_cq: CqId,
     pub(crate) sizes: QpSizes,
     pub(crate) pages: PageList,
     pub(crate) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(crate) recv: Option<WorkRing>,
-    /// In the run queue.
-    pub(crate) queued: bool,
-    /// Has requests that the engine had no room for.
-    pub(crate) starved: bool,
-    /// Its consumer indices moved since the guest was shown them.
-    pub(crate) unshown: bool,
+    /// Where it is in the machine that runs it.
+    pub(crate) run: RunState,
     /// Its rings are unusable: they are not touched any more.
     pub(crate) dead: bool,
     pub(crate) _charge: Charge,
@@ -40,7 +35,8 @@ impl Qp {
     pub(crate) fn restart(&mut self) {
         self.send.restart();
         self.recv.iter_mut().for_each(WorkRing::restart);
-        (self.starved, self.dead) = (false, false);
+        self.run.restart();
+        self.dead = false;
     }
 
     /// Whether the send ring holds requests that were not fetched.

@@ -65,7 +65,12 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
     }
     let (ring, plan, fd) = ring(request.entries)?;
-    let id = asker.process.hca.create_cq(asker.owner).map_err(errno)?;
+    let id = asker
+        .process
+        .core
+        .hca
+        .create_cq(asker.owner)
+        .map_err(errno)?;
     let cq = Cq {
         owner: asker.owner,
         ring,
@@ -138,6 +143,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
     asker.own(cq.map(|cq| cq.owner))?;
     asker
         .process
+        .core
         .hca
         .destroy_cq(CqId(request.cq))
         .map_err(errno)?;

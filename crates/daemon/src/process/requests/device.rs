@@ -67,7 +67,7 @@ pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPo
     Ok(PortReply {
         state: ACTIVE,
         max_mtu: MTU_4096,
-        active_mtu: asker.process.hca.limits().port_mtu.code(),
+        active_mtu: asker.process.core.hca.limits().port_mtu.code(),
         gids: limits::GIDS,
         max_msg_size: limits::MESSAGE_BYTES,
         capabilities: PORT_CAPABILITIES,
@@ -84,6 +84,7 @@ pub(super) fn query_gid(asker: &mut Asker<'_>, request: QueryGid) -> Outcome<Que
     }
     let gid = asker
         .process
+        .core
         .hca
         .gid(request.index as u8)
         .ok_or(Errno::NODATA)?;

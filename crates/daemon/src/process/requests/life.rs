@@ -3,11 +3,12 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use vrdma_adapter::{Publishing, Sending};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::{Owner, QpId};
 
 use crate::process::context::{Context, Joining};
-use crate::process::{FIRST_OWNER, Process, limits};
+use crate::process::{FIRST_OWNER, Process, Turn, limits};
 
 impl Process {
     /// A context for a client, and the descriptors of the hello's reply.
@@ -37,17 +38,17 @@ impl Process {
 
     /// The client is gone: everything of it goes too. Peers find out by their own timers.
     pub(in crate::process) fn close(&mut self, owner: Owner, now: Time) {
-        self.settle(now);
-        self.hca.destroy_owner(owner);
+        self.publish_now(now);
+        self.core.hca.destroy_owner(owner);
         self.groups_changed = true;
         self.end_leaves(owner);
         self.qps.retain(|qp| qp.owner != owner);
-        self.run.retain(|id| self.qps.get(id.0).is_some());
+        self.forget_gone_turns();
         self.srqs.retain(|srq| srq.owner != owner);
         self.cqs.retain(|cq| cq.owner != owner);
         self.mrs.retain(|mr| mr.owner != owner);
         drop(self.contexts.take(owner.0));
-        self.settle(now);
+        self.publish_now(now);
     }
 
     /// Nobody reaches the client's memory by itself any more, nor does it others'.
@@ -58,8 +59,10 @@ impl Process {
         }
     }
 
-    /// A request may have made the engine say something.
-    pub(in crate::process) fn after_request(&mut self, now: Time) {
-        self.settle(now);
+    /// Shows the clients what the engine has to say: a request may have made it say something.
+    pub(in crate::process) fn publish_now(&mut self, now: Time) {
+        let space = self.memory();
+        let memory = &space.view();
+        self.publish(Turn { memory, now });
     }
 }

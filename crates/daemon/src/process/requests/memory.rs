@@ -23,15 +23,20 @@ const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
 pub(super) fn alloc_pd(asker: &mut Asker<'_>, _: AllocPd) -> Outcome<AllocPd> {
     asker.afford(Kind::Pd, 1u32)?;
-    let pd = asker.process.hca.create_pd(asker.owner).map_err(errno)?;
+    let pd = asker
+        .process
+        .core
+        .hca
+        .create_pd(asker.owner)
+        .map_err(errno)?;
     asker.take(Kind::Pd, 1u32)?;
     Ok(PdReply { pd: pd.0 })
 }
 
 pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<DeallocPd> {
     let pd = PdId(request.pd);
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
-    asker.process.hca.destroy_pd(pd).map_err(errno)?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    asker.process.core.hca.destroy_pd(pd).map_err(errno)?;
     asker.give(Kind::Pd, 1u32)?;
     Ok(Done {})
 }
@@ -88,10 +93,10 @@ fn reply(keys: MrKeys) -> MrReply {
 
 pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>) -> Outcome<RegMr> {
     let pd = PdId(request.pd);
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.afford(Kind::Mr, 1u32)?;
     let (spec, mr) = spec(asker, &request, fds)?;
-    let keys = asker.process.hca.register(pd, spec).map_err(errno)?;
+    let keys = asker.process.core.hca.register(pd, spec).map_err(errno)?;
     asker.take(Kind::File, u32::from(mr.is_file))?;
     asker.process.mrs.put(keys.id.0, mr);
     asker.take(Kind::Mr, 1u32)?;
@@ -106,12 +111,17 @@ pub(super) fn reregister(
     let (id, pd) = (MrId(request.mr), PdId(request.wanted.pd));
     let mr = asker.process.mrs.get(request.mr);
     asker.own(mr.map(|mr| mr.owner))?;
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     if asker.process.is_in_use(id) {
         return Err(Errno::AGAIN);
     }
     let (spec, new) = spec(asker, &request.wanted, fds)?;
-    let keys = asker.process.hca.reregister(id, pd, spec).map_err(errno)?;
+    let keys = asker
+        .process
+        .core
+        .hca
+        .reregister(id, pd, spec)
+        .map_err(errno)?;
     asker.take(Kind::File, u32::from(new.is_file))?;
     let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
     let old = std::mem::replace(mr, new);
@@ -146,6 +156,7 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
     }
     asker
         .process
+        .core
         .hca
         .deregister(MrId(request.mr))
         .map_err(errno)?;
@@ -157,14 +168,14 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
 
 pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<AllocMw> {
     let pd = PdId(request.pd);
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.afford(Kind::Mr, 1u32)?;
     let kind = match request.mw_type {
         1 => WindowKind::One,
         2 => WindowKind::Two,
         _ => return Err(Errno::INVAL),
     };
-    let keys = asker.process.hca.alloc_mw(pd, kind).map_err(errno)?;
+    let keys = asker.process.core.hca.alloc_mw(pd, kind).map_err(errno)?;
     asker.take(Kind::Mr, 1u32)?;
     Ok(MwReply {
         mw: keys.id.0,
@@ -174,8 +185,8 @@ pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<Alloc
 
 pub(super) fn dealloc_mw(asker: &mut Asker<'_>, request: DeallocMw) -> Outcome<DeallocMw> {
     let mw = MwId(request.mw);
-    asker.own(asker.process.hca.owner_of_mw(mw))?;
-    asker.process.hca.free_mw(mw).map_err(errno)?;
+    asker.own(asker.process.core.hca.owner_of_mw(mw))?;
+    asker.process.core.hca.free_mw(mw).map_err(errno)?;
     asker.give(Kind::Mr, 1u32)?;
     Ok(Done {})
 }

@@ -13,8 +13,8 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::message::{Call, Code};
-use vrdma_verbs::Error;
 use vrdma_verbs::object::Owner;
+use vrdma_verbs::{Error, Time};
 
 use super::Process;
 use super::account::{Account, Kind};
@@ -29,6 +29,7 @@ type OutcomeWithFds<T> = Result<(<T as Call>::Reply, Vec<OwnedFd>), Errno>;
 struct Asker<'a> {
     process: &'a mut Process,
     owner: Owner,
+    now: Time,
 }
 
 /// Carries out one request.
@@ -37,8 +38,13 @@ pub(super) fn serve(
     owner: Owner,
     code: Code,
     request: &mut Request,
+    now: Time,
 ) -> Result<Answer, Errno> {
-    let mut asker = Asker { process, owner };
+    let mut asker = Asker {
+        process,
+        owner,
+        now,
+    };
     let asker = &mut asker;
     match code {
         Code::ListAdapter | Code::Hello | Code::Reach => Err(Errno::OPNOTSUPP),

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use vrdma_adapter::{RunState, Sending};
 use vrdma_memory::{FileRegion, Region};
 use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{QpPlan, WorkRing};
@@ -21,15 +22,15 @@ use crate::process::objects::Qp;
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
-    asker.own(asker.process.hca.owner_of_pd(spec.pd))?;
+    asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
     asker.afford(Kind::Qp, 1u32)?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
     asker.afford(Kind::RingBytes, plan.bytes)?;
     let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let data = register_data(asker, spec.pd, &plan, &fd)?;
-    let created = asker.process.hca.create_qp(spec).map_err(errno);
+    let created = asker.process.core.hca.create_qp(spec).map_err(errno);
     let id = created.inspect_err(|_| forget_data(asker, data.id))?;
-    let qpn = asker.process.hca.qpn(id).unwrap_or(Qpn::GSI);
+    let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
     let qp = object(
         asker,
         &spec,
@@ -81,17 +82,13 @@ fn object(
         owner: asker.owner,
         qp_type: spec.qp_type,
         qpn,
-        send_cq: spec.send_cq,
-        recv_cq: spec.recv_cq,
         recv: spec.srq.is_none().then(recv),
         send: WorkRing::new(area, plan.send),
         bytes: plan.bytes.into(),
         capacity: plan.capacity,
         cookie,
         data: (data.id, data.lkey),
-        queued: false,
-        starved: false,
-        unshown: false,
+        run: RunState::default(),
         flushing: false,
         dead: false,
     }
@@ -116,24 +113,25 @@ fn register_data(
         access: Access::empty(),
         region: Some(Region::File(region)),
     };
-    asker.process.hca.register(pd, spec).map_err(errno)
+    asker.process.core.hca.register(pd, spec).map_err(errno)
 }
 
 fn forget_data(asker: &mut Asker<'_>, data: MrId) {
-    let _ = asker.process.hca.deregister(data);
+    let _ = asker.process.core.hca.deregister(data);
 }
 
 pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<ModifyQp> {
     let id = QpId(request.qp);
-    asker.own(asker.process.hca.owner_of_qp(id))?;
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
     asker.process.concerned.forget_qp(id);
     let (attr, mask) = qp_attributes::parse(&request)?;
     asker
         .process
+        .core
         .hca
         .modify_qp(id, &attr, mask)
         .map_err(errno)?;
-    match asker.process.hca.qp_state(id) {
+    match asker.process.core.hca.qp_state(id) {
         Some(QpState::Reset) => asker
             .process
             .qps
@@ -147,8 +145,8 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<Modify
 
 pub(super) fn query(asker: &mut Asker<'_>, request: QueryQp) -> Outcome<QueryQp> {
     let id = QpId(request.qp);
-    asker.own(asker.process.hca.owner_of_qp(id))?;
-    let attr = asker.process.hca.query_qp(id).map_err(errno)?;
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let attr = asker.process.core.hca.query_qp(id).map_err(errno)?;
     let qp = asker.process.qps.get(id.0).ok_or(Errno::NOENT)?;
     Ok(QueryQpReply {
         attributes: qp_attributes::encode(&attr),
@@ -158,10 +156,10 @@ pub(super) fn query(asker: &mut Asker<'_>, request: QueryQp) -> Outcome<QueryQp>
 
 pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
     let id = QpId(request.qp);
-    asker.own(asker.process.hca.owner_of_qp(id))?;
-    asker.process.hca.destroy_qp(id).map_err(errno)?;
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    asker.process.core.hca.destroy_qp(id).map_err(errno)?;
     asker.process.concerned.forget_qp(id);
-    asker.process.run.retain(|other| *other != id);
+    asker.process.forget_turn(id);
     asker.process.groups_changed = true;
     let Some(qp) = asker.process.qps.take(id.0) else {
         return Err(Errno::NOENT);
@@ -176,8 +174,8 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
 
 pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<AttachMcast> {
     let id = QpId(request.qp);
-    asker.own(asker.process.hca.owner_of_qp(id))?;
-    let attached = asker.process.hca.attach_mcast(id, Gid(request.gid));
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let attached = asker.process.core.hca.attach_mcast(id, Gid(request.gid));
     attached.map_err(errno)?;
     asker.process.groups_changed = true;
     Ok(Done {})
@@ -185,8 +183,8 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
 
 pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<DetachMcast> {
     let id = QpId(request.qp);
-    asker.own(asker.process.hca.owner_of_qp(id))?;
-    let detached = asker.process.hca.detach_mcast(id, Gid(request.gid));
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let detached = asker.process.core.hca.detach_mcast(id, Gid(request.gid));
     detached.map_err(errno)?;
     asker.process.groups_changed = true;
     Ok(Done {})

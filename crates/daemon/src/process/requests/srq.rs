@@ -16,7 +16,7 @@ use crate::process::objects::Srq;
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
     let pd = PdId(request.pd);
-    asker.own(asker.process.hca.owner_of_pd(pd))?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.afford(Kind::Srq, 1u32)?;
     let plan = SrqPlan::new(request.max_wr, request.max_sge).ok_or(Errno::INVAL)?;
     if request.limit > plan.ring.slots {
@@ -26,6 +26,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
     let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let id = asker
         .process
+        .core
         .hca
         .create_srq(pd, request.limit)
         .map_err(errno)?;
@@ -62,6 +63,7 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifySrq) -> Outcome<Modif
         let id = SrqId(request.srq);
         asker
             .process
+            .core
             .hca
             .modify_srq_limit(id, request.limit)
             .map_err(errno)?;
@@ -69,9 +71,7 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifySrq) -> Outcome<Modif
             srq.limit = request.limit;
         }
         // It may be below already.
-        if let Err(error) = asker.process.check_limit(id) {
-            asker.process.fail_srq(id, error);
-        }
+        asker.process.check_limit_now(id, asker.now);
     }
     Ok(Done {})
 }
@@ -92,6 +92,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
     asker.own(srq.map(|srq| srq.owner))?;
     asker
         .process
+        .core
         .hca
         .destroy_srq(SrqId(request.srq))
         .map_err(errno)?;

@@ -1,0 +1,76 @@
+//! What every adapter holds, whatever its front end.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use vrdma_verbs::Hca;
+use vrdma_verbs::object::{CqId, QpId};
+use vrdma_verbs::packet::Train;
+
+/// The engine and the state of the machine around it. `R` names registered memory.
+pub struct Core<R> {
+    /// The engine.
+    pub hca: Hca<R>,
+    /// Payload of the longest unit between two adapters of this host.
+    pub(crate) unit_bytes: u32,
+    /// Queue pairs whose rings may hold something to fetch; each is in it at most once.
+    pub(crate) run: VecDeque<QpId>,
+    /// Packets of a message that are coming in from a wire.
+    pub(crate) train: Train<R>,
+    /// Units handed out or taken in since the owners were last shown anything.
+    pub(crate) unpublished_units: u32,
+    /// Queue pairs with consumer indices that their owner was not shown yet.
+    pub(crate) released_qps: Vec<QpId>,
+    /// Completion queues with entries that their owner was not shown yet.
+    pub(crate) written_cqs: Vec<CqId>,
+}
+
+impl<R: Clone> Core<R> {
+    /// An adapter that has nothing to do yet.
+    pub fn new(hca: Hca<R>, unit_bytes: u32) -> Self {
+        Self {
+            hca,
+            unit_bytes,
+            run: VecDeque::new(),
+            train: Train::default(),
+            unpublished_units: 0,
+            released_qps: Vec::new(),
+            written_cqs: Vec::new(),
+        }
+    }
+
+    /// Whether queue pairs wait for a turn.
+    pub fn is_runnable(&self) -> bool {
+        !self.run.is_empty()
+    }
+
+    /// Whether a batch has begun: [`Publishing::publish`](crate::Publishing::publish) has something
+    /// to show.
+    pub fn has_unpublished(&self) -> bool {
+        self.unpublished_units > 0
+    }
+}
+
+/// Where a queue pair is in the machine. The front end keeps it beside the queue pair's rings, so
+/// that finding the one finds the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RunState {
+    /// In the run queue.
+    pub(crate) queued: bool,
+    /// Has requests that the engine had no room for.
+    pub(crate) starved: bool,
+    /// Its consumer indices moved since its owner was shown them.
+    pub(crate) released: bool,
+}
+
+impl RunState {
+    /// Whether it waits for a turn already.
+    pub fn is_queued(&self) -> bool {
+        self.queued
+    }
+
+    /// After a reset: nothing of before waits for room.
+    pub fn restart(&mut self) {
+        self.starved = false;
+    }
+}

@@ -1,0 +1,40 @@
+//! One adapter: the engine, and everything between it and the rings of its owners that does not
+//! depend on how those rings look.
+//!
+//! ```text
+//!     doorbells, commands                              units and packets of peers
+//!            │                                              │            ▲
+//!            ▼                                              ▼            │
+//!   run queue ──► sending ──► verbs::Hca ◄── receiving (one receive staged for each message)
+//!        ▲                       │ outputs
+//!        └── failed, starved ──  ▼
+//!                             publish ──► front end: completion rings, events, notifications
+//! ```
+//!
+//! A front end is a type that holds a [`Core`] and fulfils [`FrontEnd`]: guests' rings in `pvrdma`,
+//! rings of client processes in `process`. It gets the machine as methods: [`Sending`],
+//! [`Receiving`], [`Publishing`] and [`Failing`] are implemented for every front end and cannot be
+//! overridden. So both kinds of adapter send, receive, publish and fail by the same code, and what
+//! carries units between adapters sees no difference.
+//!
+//! It does not know rings, guests, processes, sockets, or where units travel.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod core_state;
+mod failing;
+mod front_end;
+mod publishing;
+mod receiving;
+mod sending;
+mod slots;
+
+pub use core_state::{Core, RunState};
+pub use failing::Failing;
+pub use front_end::{FrontEnd, Turn};
+pub use publishing::Publishing;
+pub use receiving::Receiving;
+pub use sending::Sending;
+pub use slots::Slots;

@@ -1,0 +1,180 @@
+//! From send rings to requests.
+//!
+//! Queue pairs with something to fetch wait in the run queue. Each turn of one takes a small batch
+//! out of its ring, so that a long ring holds up nobody. The same turns empty the rings of queue
+//! pairs in error: the engine hands every request straight back as flushed.
+
+use vrdma_verbs::attr::QpState;
+use vrdma_verbs::object::QpId;
+use vrdma_verbs::packet::Reply;
+use vrdma_verbs::unit::Request;
+use vrdma_verbs::{Paths, Time};
+
+use crate::front_end::{FrontEnd, Turn};
+use crate::{Failing, Publishing, Receiving};
+
+/// Requests fetched in one turn of a queue pair: enough to pay for the turn, a few microseconds.
+const FETCH_BATCH: u32 = 16;
+
+/// Turns within one call: bounds a call that finds nothing to send.
+const TURNS_A_CALL: usize = 16;
+
+/// Turns of queue pairs in one poll.
+const TURNS_A_POLL: usize = 4;
+
+/// The requester's side of the machine, for every front end.
+pub trait Sending: FrontEnd {
+    /// Gives the queue pair a turn.
+    fn wake(&mut self, id: QpId) {
+        if let Some(state) = self.run_state(id)
+            && !core::mem::replace(&mut state.queued, true)
+        {
+            self.core_mut().run.push_back(id);
+        }
+    }
+
+    /// Forgets a queue pair that is gone, so that the run queue is no longer than its table.
+    fn forget_turn(&mut self, id: QpId) {
+        self.core_mut().run.retain(|other| *other != id);
+    }
+
+    /// Forgets all queue pairs that are gone.
+    fn forget_gone_turns(&mut self) {
+        let mut run = core::mem::take(&mut self.core_mut().run);
+        run.retain(|id| self.run_state(*id).is_some());
+        self.core_mut().run = run;
+    }
+
+    /// Looks at doorbells, timers and what was deferred; true if anything was done or is still to be
+    /// done at once.
+    fn poll(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool {
+        let mut busy = self.take_doorbells(turn);
+        busy |= self.run_timers(turn);
+        busy |= self.run_deferred(turn);
+        for _ in 0..TURNS_A_POLL {
+            busy |= self.run_one(turn);
+        }
+        busy || self.core().is_runnable()
+    }
+
+    /// When [`poll`](Self::poll) has something to do without a doorbell.
+    fn next_deadline(&self) -> Option<Time> {
+        let deadlines = [self.core().hca.next_deadline(), self.deferred_until()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// The next request unit of any queue pair. `None` may also mean that the work found was not
+    /// to be sent; [`Core::is_runnable`](crate::Core::is_runnable) tells.
+    ///
+    /// A datagram is complete as soon as the engine has handed it out, but its payload is read when
+    /// it is delivered. So what a unit caused is published with a later call, when it was delivered.
+    fn next_request(
+        &mut self,
+        turn: Turn<'_, Self::Memory<'_>>,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Self::Region>> {
+        for _ in 0..TURNS_A_CALL {
+            let core = self.core_mut();
+            while let Some(id) = core.hca.next_ready() {
+                core.unpublished_units += 1;
+                let request = core.hca.poll_transmit(id, turn.now, core.unit_bytes, paths);
+                if request.is_some() {
+                    return request;
+                }
+            }
+            self.publish(turn);
+            if !self.run_one(turn) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// What is owed next to a peer behind a wire, READ data of up to `train_bytes`.
+    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Self::Region>> {
+        self.core_mut().hca.poll_reply(train_bytes, now)
+    }
+
+    /// Wires take packets again.
+    fn wire_has_room(&mut self) {
+        self.core_mut().hca.wire_has_room();
+    }
+
+    /// Gives one queue pair its turn; false if none waits.
+    fn run_one(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool {
+        let Some(id) = self.core_mut().run.pop_front() else {
+            return false;
+        };
+        let Some(state) = self.run_state(id) else {
+            return true;
+        };
+        state.queued = false;
+        match self.core().hca.qp_state(id) {
+            Some(QpState::Rts | QpState::Sqe) => fetch_sends(self, turn, id),
+            Some(QpState::Err) => {
+                self.qp_flushing(id);
+                fetch_sends(self, turn, id);
+                flush_receives(self, turn, id);
+            }
+            _ => {}
+        }
+        self.publish(turn);
+        true
+    }
+
+    /// Lets the engine do what became due; true if anything was.
+    fn run_timers(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool {
+        let hca = &mut self.core_mut().hca;
+        let due = hca
+            .next_deadline()
+            .is_some_and(|deadline| deadline <= turn.now);
+        if due {
+            hca.handle_timeout(turn.now);
+            self.publish(turn);
+        }
+        due
+    }
+}
+
+impl<F: FrontEnd + ?Sized> Sending for F {}
+
+fn fetch_sends<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, id: QpId) {
+    let room = front.core().hca.send_room(id);
+    for _ in 0..room.min(FETCH_BATCH) {
+        match fetch_send(front, turn, id) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return front.fail_qp(turn, id, error),
+        }
+    }
+    match front.run_state(id) {
+        Some(state) if room == 0 => state.starved = true,
+        _ => front.wake(id),
+    }
+}
+
+/// Moves one request from the queue pair's ring into the engine, if there is one.
+fn fetch_send<F: FrontEnd + ?Sized>(
+    front: &mut F,
+    turn: Turn<'_, F::Memory<'_>>,
+    id: QpId,
+) -> Result<bool, F::Error> {
+    let Some(request) = front.fetch_send(turn, id)? else {
+        return Ok(false);
+    };
+    // Room was asked for and the state takes work, so the engine cannot refuse.
+    let posted = front.core_mut().hca.post_send(id, request);
+    debug_assert_eq!(posted, Ok(()), "the engine had room");
+    Ok(true)
+}
+
+fn flush_receives<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, id: QpId) {
+    for _ in 0..FETCH_BATCH {
+        match front.stage_own(turn, id) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return front.fail_qp(turn, id, error),
+        }
+    }
+    front.wake(id);
+}
