@@ -19,7 +19,7 @@ pub mod control;
 pub mod ethernet;
 pub mod inventory;
 pub mod plane;
-pub mod process;
+pub mod process_socket;
 pub mod run_dir;
 pub mod service;
 pub mod shard;

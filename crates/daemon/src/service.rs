@@ -20,7 +20,7 @@ use vrdma_wire::Mac;
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
 use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec, mailbox};
-use crate::process::ProcessSocket;
+use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
 use crate::{ethernet, shard};

@@ -10,8 +10,9 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use vrdma_adapter::GidChange;
 use vrdma_memory::Region;
-use vrdma_pvrdma::{DeviceConfig, GidChange};
+use vrdma_pvrdma::DeviceConfig;
 use vrdma_verbs::object::Identity;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Pace, Source};

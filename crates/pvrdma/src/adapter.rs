@@ -41,7 +41,6 @@ use crate::queue::device::DeviceRing;
 use crate::quota::Quota;
 
 pub(crate) use events::{CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
-pub use gids::GidChange;
 use notify::Watch;
 
 /// What every step works with: the guest's memory, held still, and the time.

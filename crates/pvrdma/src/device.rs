@@ -28,7 +28,9 @@ use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
 use crate::abi::register::Vector;
-use crate::adapter::{Adapter, GidChange};
+use vrdma_adapter::GidChange;
+
+use crate::adapter::Adapter;
 use crate::chatter::Chatter;
 use crate::config::{DeviceConfig, DoorbellMode};
 use crate::config_space::ConfigSpace;

@@ -32,6 +32,6 @@ pub mod ring;
 #[cfg(test)]
 mod testing;
 
-pub use adapter::{GidChange, Oddities};
+pub use adapter::Oddities;
 pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};
 pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState};

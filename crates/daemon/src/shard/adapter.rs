@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use vrdma_adapter::GidChange;
 use vrdma_adapter::{Receiving, Sending};
 use vrdma_memory::{Region, Space, View};
-use vrdma_pvrdma::GidChange;
+use vrdma_process::{Process, Turn};
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
@@ -12,7 +13,7 @@ use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::Packet;
 
 use crate::plane::AdapterSpec;
-use crate::process::{Process, Turn};
+
 use crate::vm::Vm;
 
 /// One adapter.
@@ -20,14 +21,19 @@ pub(super) enum Adapter {
     /// A VM's device.
     Vm(Box<Vm>),
     /// What processes open.
-    Process(Box<Process>),
+    Process {
+        /// What the control plane said of it.
+        spec: Box<AdapterSpec>,
+        /// The adapter itself.
+        process: Box<Process>,
+    },
 }
 
 impl Adapter {
     pub(super) fn spec(&self) -> &AdapterSpec {
         match self {
             Self::Vm(vm) => vm.spec(),
-            Self::Process(process) => process.spec(),
+            Self::Process { spec, .. } => spec,
         }
     }
 
@@ -35,7 +41,7 @@ impl Adapter {
     pub(super) fn vm(&mut self) -> Option<&mut Vm> {
         match self {
             Self::Vm(vm) => Some(vm),
-            Self::Process(_) => None,
+            Self::Process { .. } => None,
         }
     }
 
@@ -43,7 +49,7 @@ impl Adapter {
     pub(super) fn process(&mut self) -> Option<&mut Process> {
         match self {
             Self::Vm(_) => None,
-            Self::Process(process) => Some(process),
+            Self::Process { process, .. } => Some(process),
         }
     }
 
@@ -51,7 +57,7 @@ impl Adapter {
     pub(super) fn memory(&self) -> Arc<Space> {
         match self {
             Self::Vm(vm) => vm.memory(),
-            Self::Process(process) => process.memory(),
+            Self::Process { process, .. } => process.memory(),
         }
     }
 
@@ -59,7 +65,7 @@ impl Adapter {
     pub(super) fn settle_memory(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.settle_memory(now),
-            Self::Process(_) => {}
+            Self::Process { .. } => {}
         }
     }
 
@@ -67,7 +73,7 @@ impl Adapter {
     pub(super) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         match self {
             Self::Vm(vm) => vm.poll(memory, now),
-            Self::Process(process) => process.poll(Turn { memory, now }),
+            Self::Process { process, .. } => process.poll(Turn { memory, now }),
         }
     }
 
@@ -81,7 +87,7 @@ impl Adapter {
     ) -> Option<Request<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_request(memory, now, paths),
-            Self::Process(process) => process.next_request(Turn { memory, now }, paths),
+            Self::Process { process, .. } => process.next_request(Turn { memory, now }, paths),
         }
     }
 
@@ -89,7 +95,7 @@ impl Adapter {
     pub(super) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         match self {
             Self::Vm(vm) => vm.device().receive(memory, packet, now),
-            Self::Process(process) => process.receive(Turn { memory, now }, packet),
+            Self::Process { process, .. } => process.receive(Turn { memory, now }, packet),
         }
     }
 
@@ -99,7 +105,7 @@ impl Adapter {
         let memory = &space.view();
         match self {
             Self::Vm(vm) => vm.device().end_train(memory, now),
-            Self::Process(process) => process.end_train(Turn { memory, now }),
+            Self::Process { process, .. } => process.end_train(Turn { memory, now }),
         }
     }
 
@@ -107,7 +113,7 @@ impl Adapter {
     pub(super) fn wire_has_room(&mut self) {
         match self {
             Self::Vm(vm) => vm.device().wire_has_room(),
-            Self::Process(process) => process.wire_has_room(),
+            Self::Process { process, .. } => process.wire_has_room(),
         }
     }
 
@@ -115,7 +121,7 @@ impl Adapter {
     pub(super) fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_reply(train_bytes, now),
-            Self::Process(process) => process.next_reply(train_bytes, now),
+            Self::Process { process, .. } => process.next_reply(train_bytes, now),
         }
     }
 
@@ -129,7 +135,7 @@ impl Adapter {
     ) -> Option<Response<Region>> {
         match self {
             Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
-            Self::Process(process) => process.deliver(Turn { memory, now }, request, source),
+            Self::Process { process, .. } => process.deliver(Turn { memory, now }, request, source),
         }
     }
 
@@ -143,7 +149,7 @@ impl Adapter {
     ) {
         match self {
             Self::Vm(vm) => vm.device().respond(memory, response, source, now),
-            Self::Process(process) => {
+            Self::Process { process, .. } => {
                 process.respond(Turn { memory, now }, response, source);
             }
         }
@@ -153,7 +159,7 @@ impl Adapter {
     pub(super) fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
         match self {
             Self::Vm(_) => Vec::new(),
-            Self::Process(process) => process.hca().fan_out(request),
+            Self::Process { process, .. } => process.hca().fan_out(request),
         }
     }
 
@@ -184,7 +190,7 @@ impl Adapter {
     pub(super) fn interrupt(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.interrupt(),
-            Self::Process(process) => process.finish_batch(now),
+            Self::Process { process, .. } => process.finish_batch(now),
         }
     }
 
@@ -192,7 +198,7 @@ impl Adapter {
     pub(super) fn must_be_watched(&mut self) -> bool {
         match self {
             Self::Vm(vm) => vm.device().activity().live_contexts > 0,
-            Self::Process(_) => false,
+            Self::Process { .. } => false,
         }
     }
 
@@ -200,7 +206,7 @@ impl Adapter {
     pub(super) fn next_deadline(&self) -> Option<Time> {
         match self {
             Self::Vm(vm) => vm.next_deadline(),
-            Self::Process(process) => process.next_deadline(),
+            Self::Process { process, .. } => process.next_deadline(),
         }
     }
 
@@ -208,7 +214,7 @@ impl Adapter {
     pub(super) fn take_gid_change(&mut self) -> Option<GidChange> {
         match self {
             Self::Vm(vm) => vm.device().take_gid_change(),
-            Self::Process(process) => process.take_gid_change(),
+            Self::Process { process, .. } => process.take_gid_change(),
         }
     }
 
@@ -216,13 +222,13 @@ impl Adapter {
     pub(super) fn sleep(&self) -> bool {
         match self {
             Self::Vm(_) => true,
-            Self::Process(process) => process.sleep(),
+            Self::Process { process, .. } => process.sleep(),
         }
     }
 
     /// Nobody has to wake the shard.
     pub(super) fn awake(&self) {
-        if let Self::Process(process) = self {
+        if let Self::Process { process, .. } = self {
             process.awake();
         }
     }

@@ -1,7 +1,7 @@
 //! What the control plane asks of the shard, and how devices' GIDs reach the fabric.
 
+use vrdma_adapter::GidChange;
 use vrdma_api::AdapterKind;
-use vrdma_pvrdma::GidChange;
 use vrdma_switch::PortId;
 
 use super::Shard;
@@ -10,8 +10,8 @@ use super::poller::Key;
 use super::stats::stats;
 use super::wire;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
-use crate::process::Process;
 use crate::vm::{Vm, fresh_seed};
+use vrdma_process::{Process, ProcessSpec};
 
 impl Shard {
     /// Carries out every waiting command. An asker that is gone is no error.
@@ -57,7 +57,7 @@ impl Shard {
         if self.adapters.len() <= slot {
             self.adapters.resize_with(slot + 1, || None);
         }
-        self.introduce_adapter(&adapter);
+        self.attach_to_cm(&adapter);
         self.adapters[slot] = Some(adapter);
         self.wires.segments.plug(port, group, segment);
         self.rewire();
@@ -68,14 +68,20 @@ impl Shard {
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
         Ok(match spec.kind {
             AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(spec, self.clock)?)),
-            AdapterKind::Process => Adapter::Process(Box::new(Process::new(spec, fresh_seed())?)),
+            AdapterKind::Process => {
+                let process = Process::new(process_spec(&spec), fresh_seed())?;
+                Adapter::Process {
+                    spec: Box::new(spec),
+                    process: Box::new(process),
+                }
+            }
             AdapterKind::Tap => anyhow::bail!("a TAP has no RDMA device"),
         })
     }
 
     fn remove(&mut self, port: PortId) {
-        self.evict(port);
-        self.calls.detach(port);
+        self.close_sessions_of(port);
+        self.cm.detach(port);
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);
@@ -108,10 +114,21 @@ impl Shard {
         let snapshot = |adapter: &Adapter| {
             let port = adapter.spec().port;
             let mut rdma = stats(adapter);
-            rdma.listeners = self.calls.listeners(port);
+            rdma.listeners = self.cm.listeners(port);
             rdma.fault = rdma.fault.or_else(|| self.wires.fault(port, now));
             AdapterSnapshot { port, rdma }
         };
         adapters.map(snapshot).collect()
+    }
+}
+
+fn process_spec(spec: &AdapterSpec) -> ProcessSpec {
+    ProcessSpec {
+        name: spec.name.to_string(),
+        portgroup: spec.portgroup.to_string(),
+        port: spec.port,
+        group: spec.group,
+        mac: spec.mac,
+        ip: spec.ip,
     }
 }

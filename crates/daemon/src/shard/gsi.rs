@@ -1,8 +1,8 @@
 //! QP 1 of adapters of processes: no engine has it, its datagrams are those of connection management.
 //!
 //! ```text
-//!   carry, hand_over ──► for QP 1 of a process adapter? ──► Calls::receive
-//!   Calls::next_outgoing ──► request with the datagram in it ──► another adapter, a wire, or Calls again
+//!   carry, hand_over ──► for QP 1 of a process adapter? ──► cm::Service::receive
+//!   cm::Service::next_outgoing ──► request with the datagram in it ──► another adapter, a wire, or the service again
 //! ```
 
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ use vrdma_wire::{Extension, Gid, MAD_LEN, Mtu, Packet, Pkey, Psn, Qkey, Qpn, Ser
 use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
-use crate::process::cm::{AdapterSpec, ClientId};
+use vrdma_process::cm::{AdapterSpec, ClientId};
 
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;
@@ -31,8 +31,8 @@ const PATH_MTU: Mtu = Mtu::B1024;
 const HOP_LIMIT: u8 = 64;
 
 impl Shard {
-    pub(super) fn introduce_adapter(&mut self, adapter: &Adapter) {
-        let Adapter::Process(process) = adapter else {
+    pub(super) fn attach_to_cm(&mut self, adapter: &Adapter) {
+        let Adapter::Process { process, .. } = adapter else {
             return;
         };
         let spec = process.spec();
@@ -41,7 +41,7 @@ impl Shard {
             std::net::IpAddr::V4(v4) => Gid::from_ipv4(v4),
             std::net::IpAddr::V6(v6) => Gid(v6.octets()),
         });
-        self.calls.attach(AdapterSpec {
+        self.cm.attach(AdapterSpec {
             port: spec.port,
             name: Name(described.name.0),
             mac: spec.mac,
@@ -51,29 +51,29 @@ impl Shard {
     }
 
     /// A process that greeted connection management.
-    pub(super) fn introduce(&mut self, socket: OwnedFd, greeting: &Message) {
+    pub(super) fn open_cm_session(&mut self, socket: OwnedFd, greeting: &Message) {
         self.poller.unwatch(&socket);
-        if let Some(client) = self.calls.greet(socket, greeting)
-            && let Some(socket) = self.calls.socket(client)
+        if let Some(client) = self.cm.greet(socket, greeting)
+            && let Some(socket) = self.cm.socket(client)
         {
-            self.poller.watch(socket, Key::Caller(client));
+            self.poller.watch(socket, Key::CmSession(client));
         }
     }
 
     /// Serves what it asks for.
-    pub(super) fn listen_to(&mut self, client: ClientId) {
+    pub(super) fn serve_cm_session(&mut self, client: ClientId) {
         let now = self.clock.now();
-        self.calls.serve(client, since_start(now));
+        self.cm.serve(client, since_start(now));
         self.last_work = now;
     }
 
     /// Whether a request is for QP 1 of a process adapter.
-    pub(super) fn is_call(&self, to: usize, request: &Request<Region>) -> bool {
+    pub(super) fn is_for_cm(&self, to: usize, request: &Request<Region>) -> bool {
         request.destination == Qpn::GSI
-            && matches!(self.adapters.get(to), Some(Some(Adapter::Process(_))))
+            && matches!(self.adapters.get(to), Some(Some(Adapter::Process { .. })))
     }
 
-    pub(super) fn take_call(
+    pub(super) fn take_mad(
         &mut self,
         to: usize,
         memory: &View<'_>,
@@ -97,19 +97,14 @@ impl Shard {
             bytes: &bytes,
         };
         let port = PortId(to as u32);
-        self.calls.receive(port, &received, since_start(now));
+        self.cm.receive(port, &received, since_start(now));
     }
 
     /// The same from a wire; `false` if the packet is for the adapter's engine.
-    pub(super) fn take_packet_of_call(
-        &mut self,
-        port: PortId,
-        packet: &Packet<'_>,
-        now: Time,
-    ) -> bool {
+    pub(super) fn take_mad_packet(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
         let of_process = matches!(
             self.adapters.get(port.0 as usize),
-            Some(Some(Adapter::Process(_)))
+            Some(Some(Adapter::Process { .. }))
         );
         if !of_process || packet.bth().destination != Qpn::GSI {
             return false;
@@ -126,27 +121,27 @@ impl Shard {
                 pkey: packet.bth().pkey,
                 bytes: packet.payload(),
             };
-            self.calls.receive(port, &received, since_start(now));
+            self.cm.receive(port, &received, since_start(now));
         }
         true
     }
 
     /// Repeats what was not answered and sends what waits; `true` if there was any.
-    pub(super) fn tend_calls(&mut self, now: Time) -> bool {
+    pub(super) fn tend_cm(&mut self, now: Time) -> bool {
         let moment = since_start(now);
-        if self.calls.deadline().is_some_and(|due| due <= moment) {
-            self.calls.expire(moment);
+        if self.cm.deadline().is_some_and(|due| due <= moment) {
+            self.cm.expire(moment);
         }
-        while let Some(search) = self.calls.next_search(moment) {
+        while let Some(search) = self.cm.next_search(moment) {
             if self.knows(search.port, search.sgid, search.dgid, now) {
-                self.calls.found(&search, moment);
+                self.cm.found(&search, moment);
             } else {
-                self.calls.missed(search, moment);
+                self.cm.missed(search, moment);
             }
         }
         let mut sent = false;
-        while let Some((port, outgoing)) = self.calls.next_outgoing() {
-            self.send_call(port, &outgoing, now);
+        while let Some((port, outgoing)) = self.cm.next_outgoing() {
+            self.send_mad(port, &outgoing, now);
             sent = true;
         }
         if sent {
@@ -164,7 +159,7 @@ impl Shard {
         }
     }
 
-    fn send_call(&mut self, from: PortId, outgoing: &Outgoing, now: Time) {
+    fn send_mad(&mut self, from: PortId, outgoing: &Outgoing, now: Time) {
         let Some(Some(adapter)) = self.adapters.get(from.0 as usize) else {
             return;
         };
@@ -174,8 +169,8 @@ impl Shard {
         let (sgid, dgid) = (request.route.sgid, request.route.dgid);
         match self.fabric.route(from, sgid, dgid) {
             Ok(Way::Wire) => self.transmit(from, &view, &request, now),
-            Ok(Way::Port(PortId(to))) if self.is_call(to as usize, &request) => {
-                self.take_call(to as usize, &view, &request, now);
+            Ok(Way::Port(PortId(to))) if self.is_for_cm(to as usize, &request) => {
+                self.take_mad(to as usize, &view, &request, now);
             }
             Ok(Way::Port(PortId(to))) => {
                 if let Some(Some(peer)) = self.adapters.get_mut(to as usize) {
@@ -188,8 +183,8 @@ impl Shard {
     }
 
     /// When connection management wants a turn.
-    pub(super) fn calls_deadline(&self) -> Option<Time> {
-        let due = self.calls.deadline()?;
+    pub(super) fn cm_deadline(&self) -> Option<Time> {
+        let due = self.cm.deadline()?;
         Some(Time(due.as_nanos() as u64))
     }
 }

@@ -17,8 +17,8 @@ mod multicast;
 pub(crate) mod own_core;
 mod path_mtu;
 mod poller;
+mod sessions;
 mod stats;
-mod visitors;
 mod wire;
 
 use std::num::NonZeroU64;
@@ -33,13 +33,13 @@ use vrdma_verbs::{Pace, Paths, Time};
 use vrdma_wire::Qpn;
 
 use crate::plane::{Heard, Inbox, ShardCommand};
-use crate::process::Door;
-use crate::process::cm::Service as Calls;
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
 use looking::Looking;
 use poller::{Key, Poller, Ready};
+use vrdma_process::Sessions;
+use vrdma_process::cm::Service as ConnectionManager;
 use wire::Wires;
 
 /// Requests that one adapter may send in a turn before the next one has its turn. At the unit size
@@ -60,8 +60,8 @@ struct Shard {
     wires: Wires,
     /// By port number; a removed adapter leaves a gap.
     adapters: Vec<Option<Adapter>>,
-    door: Door,
-    calls: Calls,
+    sessions: Sessions,
+    cm: ConnectionManager,
     last_work: Time,
     looking: Looking,
     turns: u32,
@@ -69,7 +69,7 @@ struct Shard {
 }
 
 /// Starts the thread, on one core alone if that is given. `processes` is the listening socket of
-/// [`crate::process`].
+/// [`vrdma_process`].
 ///
 /// # Errors
 /// The system is out of threads or descriptors.
@@ -90,9 +90,9 @@ pub fn start(
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
             poller.watch(&heard, Key::Heard);
-            let door = Door::new(processes);
-            poller.watch(door.listener(), Key::Door);
-            Shard::new(inbox, Wires::new(heard), poller, door).run();
+            let sessions = Sessions::new(processes);
+            poller.watch(sessions.listener(), Key::ProcessListener);
+            Shard::new(inbox, Wires::new(heard), poller, sessions).run();
         })
 }
 
@@ -104,7 +104,7 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(inbox: Inbox<ShardCommand>, wires: Wires, poller: Poller, door: Door) -> Self {
+    fn new(inbox: Inbox<ShardCommand>, wires: Wires, poller: Poller, sessions: Sessions) -> Self {
         Self {
             clock: Clock::start(),
             poller,
@@ -112,8 +112,8 @@ impl Shard {
             fabric: Fabric::new(),
             wires,
             adapters: Vec::new(),
-            door,
-            calls: Calls::new(),
+            sessions,
+            cm: ConnectionManager::new(),
             last_work: Time(0),
             looking: Looking::default(),
             turns: 0,
@@ -148,7 +148,7 @@ impl Shard {
         for port in 0..self.adapters.len() {
             worked |= self.serve(port, now);
         }
-        worked |= self.tend_calls(now);
+        worked |= self.tend_cm(now);
         worked |= self.tend_wires(now);
         worked
     }
@@ -208,8 +208,8 @@ impl Shard {
             Ok(Way::Wire) => return self.transmit(source, memory, request, now),
             Err(_) => return,
         };
-        if self.is_call(to, request) {
-            self.take_call(to, memory, request, now);
+        if self.is_for_cm(to, request) {
+            self.take_mad(to, memory, request, now);
         } else {
             self.pass((from, to), memory, request, now);
         }
@@ -271,7 +271,7 @@ impl Shard {
             .flatten()
             .filter_map(Adapter::next_deadline)
             .chain(self.wires.next_deadline(&self.clock))
-            .chain(self.calls_deadline())
+            .chain(self.cm_deadline())
             .min()
             .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
@@ -285,10 +285,10 @@ impl Shard {
                 Key::Connection(port) => self.converse(port, &ready),
                 // What came is taken at the next turn, which looks at all of them.
                 Key::Wire(uplink) => self.make_room(uplink),
-                Key::Door => self.let_in(),
-                Key::Visitor(visitor) => self.attend(visitor),
-                Key::Caller(client) => self.listen_to(client),
-                Key::Bell => {}
+                Key::ProcessListener => self.accept_sessions(),
+                Key::Session(session) => self.serve_session(session),
+                Key::CmSession(client) => self.serve_cm_session(client),
+                Key::Doorbell => {}
             }
         }
     }

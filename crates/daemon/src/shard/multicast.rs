@@ -6,7 +6,8 @@ use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 
 use super::Shard;
-use crate::process::Adapters;
+use super::sessions::OfProcesses;
+use vrdma_process::Adapters;
 
 impl Shard {
     pub(super) fn multiply(
@@ -33,20 +34,16 @@ impl Shard {
         }
     }
 
-    /// Tells the fabric what adapters of processes listen to, if that has changed.
-    pub(super) fn follow_groups(&mut self) {
-        for port in self.adapters.ports() {
-            let groups = self
-                .adapters
-                .at(port)
-                .and_then(|process| process.take_groups());
-            let told = groups.map(|groups| {
-                self.tell_groups(port, &groups);
-                self.fabric.listen(port, groups)
-            });
-            if let Some(Err(error)) = told {
-                tracing::warn!("multicast does not reach an adapter: {error}");
-            }
+    /// Tells the fabric what an adapter of processes listens to, if that has changed.
+    pub(super) fn follow_groups(&mut self, port: PortId) {
+        let mut processes = OfProcesses(&mut self.adapters);
+        let process = processes.at(port);
+        let Some(groups) = process.and_then(|process| process.take_groups()) else {
+            return;
+        };
+        self.tell_groups(port, &groups);
+        if let Err(error) = self.fabric.listen(port, groups) {
+            tracing::warn!("multicast does not reach an adapter: {error}");
         }
     }
 }

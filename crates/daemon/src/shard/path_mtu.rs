@@ -24,7 +24,7 @@ impl Shard {
             let ip_bytes = self.wires.narrowest(adapter.spec().group);
             let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
             adapter.set_mtu(mtu);
-            self.calls.set_mtu(adapter.spec().port, mtu);
+            self.cm.set_mtu(adapter.spec().port, mtu);
         }
     }
 }
@@ -33,7 +33,7 @@ impl Adapter {
     fn set_mtu(&mut self, mtu: Mtu) {
         match self {
             Self::Vm(vm) => vm.device().set_mtu(mtu),
-            Self::Process(process) => process.set_mtu(mtu),
+            Self::Process { process, .. } => process.set_mtu(mtu),
         }
     }
 }

@@ -7,8 +7,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use vrdma_switch::{PortId, UplinkId};
 
-use crate::process::Visitor;
-use crate::process::cm::ClientId;
+use vrdma_process::SessionId;
+use vrdma_process::cm::ClientId;
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
@@ -27,25 +27,25 @@ pub(super) enum Key {
     /// The Ethernet thread has heard a station.
     Heard,
     /// A process waits for being let in.
-    Door,
+    ProcessListener,
     /// A process's socket.
-    Visitor(Visitor),
+    Session(SessionId),
     /// A process that uses connection management.
-    Caller(ClientId),
+    CmSession(ClientId),
     /// A process rang while the shard slept. There is nothing to do but to be awake.
-    Bell,
+    Doorbell,
 }
 
 impl Key {
     const WAKE: u64 = 0;
     const LISTENER: u64 = 1;
     const CONNECTION: u64 = 2;
-    const DOOR: u64 = 3;
-    const VISITOR: u64 = 4;
-    const BELL: u64 = 5;
+    const PROCESS_LISTENER: u64 = 3;
+    const SESSION: u64 = 4;
+    const DOORBELL: u64 = 5;
     const WIRE: u64 = 6;
     const HEARD: u64 = 7;
-    const CALLER: u64 = 8;
+    const CM_SESSION: u64 = 8;
 
     /// What it is in the upper half, which one in the lower.
     fn encode(self) -> epoll::EventData {
@@ -53,10 +53,10 @@ impl Key {
             Self::Wake => (Self::WAKE, 0),
             Self::Listener(port) => (Self::LISTENER, port.0),
             Self::Connection(port) => (Self::CONNECTION, port.0),
-            Self::Door => (Self::DOOR, 0),
-            Self::Visitor(visitor) => (Self::VISITOR, visitor.0),
-            Self::Bell => (Self::BELL, 0),
-            Self::Caller(client) => (Self::CALLER, client.0),
+            Self::ProcessListener => (Self::PROCESS_LISTENER, 0),
+            Self::Session(session) => (Self::SESSION, session.0),
+            Self::Doorbell => (Self::DOORBELL, 0),
+            Self::CmSession(client) => (Self::CM_SESSION, client.0),
             Self::Wire(uplink) => (Self::WIRE, uplink.0),
             Self::Heard => (Self::HEARD, 0),
         };
@@ -68,10 +68,10 @@ impl Key {
         match data.u64() >> 32 {
             Self::LISTENER => Self::Listener(PortId(number)),
             Self::CONNECTION => Self::Connection(PortId(number)),
-            Self::DOOR => Self::Door,
-            Self::VISITOR => Self::Visitor(Visitor(number)),
-            Self::BELL => Self::Bell,
-            Self::CALLER => Self::Caller(ClientId(number)),
+            Self::PROCESS_LISTENER => Self::ProcessListener,
+            Self::SESSION => Self::Session(SessionId(number)),
+            Self::DOORBELL => Self::Doorbell,
+            Self::CM_SESSION => Self::CmSession(ClientId(number)),
             Self::WIRE => Self::Wire(UplinkId(number)),
             Self::HEARD => Self::Heard,
             _ => Self::Wake,

@@ -7,13 +7,13 @@ use vrdma_pvrdma::DeviceState;
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
-use crate::process::Process;
 use crate::vm::Vm;
+use vrdma_process::Process;
 
 pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     match adapter {
         Adapter::Vm(vm) => device_stats(vm),
-        Adapter::Process(process) => process_stats(process),
+        Adapter::Process { process, .. } => process_stats(process),
     }
 }
 

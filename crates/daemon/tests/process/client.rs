@@ -12,7 +12,7 @@ use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 use vrdma_daemon::plane::{AdapterSpec, ShardHandle, mailbox};
-use vrdma_daemon::process::ProcessSocket;
+use vrdma_daemon::process_socket::ProcessSocket;
 use vrdma_daemon::{inventory::Inventory, shard};
 use vrdma_provider::area::Area;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};

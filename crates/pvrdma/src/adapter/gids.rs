@@ -2,21 +2,11 @@
 
 use std::collections::VecDeque;
 
+use vrdma_adapter::GidChange;
 use vrdma_wire::Gid;
 
 /// Changes that wait to be taken. Beyond that the whole table is told anew, which is bounded.
 const CHANGES_MAX: usize = 512;
-
-/// A change of the addresses at which this device is reached.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GidChange {
-    /// Reached there from now on.
-    Bound(Gid),
-    /// Not any more.
-    Unbound(Gid),
-    /// No address is left: the device was reset.
-    Cleared,
-}
 
 /// The table, by index.
 pub(crate) struct GidLedger {

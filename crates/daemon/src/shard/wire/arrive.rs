@@ -131,7 +131,7 @@ impl Shard {
     }
 
     fn hand_over(&mut self, port: PortId, packet: &Packet<'_>, now: Time) {
-        if self.take_packet_of_call(port, packet, now) {
+        if self.take_mad_packet(port, packet, now) {
             return;
         }
         let adapter = self.adapters.get_mut(port.0 as usize);

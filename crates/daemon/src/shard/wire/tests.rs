@@ -13,9 +13,10 @@ use vrdma_wire::{
 
 use super::*;
 use crate::plane::{AdapterSpec, Medium, Outbox, Segment, UplinkSpec, mailbox};
-use crate::process::{Door, ProcessSocket};
+use crate::process_socket::ProcessSocket;
 use crate::shard::poller::Poller;
 use crate::uplink::{UplinkEnds, open};
+use vrdma_process::Sessions;
 
 const PORT: PortId = PortId(0);
 const OURS: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
@@ -40,11 +41,11 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let processes = ProcessSocket::bind(folder.path()).unwrap();
-        let door = Door::new(processes.listener().unwrap());
+        let sessions = Sessions::new(processes.listener().unwrap());
         let (_, inbox) = mailbox().unwrap();
         let (says, heard) = mailbox().unwrap();
         let poller = Poller::new(Poller::open().unwrap());
-        let mut shard = Shard::new(inbox, Wires::new(heard), poller, door);
+        let mut shard = Shard::new(inbox, Wires::new(heard), poller, sessions);
         shard.add(adapter()).unwrap();
         let UplinkEnds { mut roce, rest } = open(&tunnel()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::abi::request::{CreateBind, CreateMr, CreateUc, DestroyBind, mr_flag};
 use crate::abi::response::CreatedMr;
-use crate::adapter::GidChange;
+use vrdma_adapter::GidChange;
 use vrdma_wire::Gid;
 
 pub(super) fn open(guest: &mut Guest, page: u64) -> u32 {

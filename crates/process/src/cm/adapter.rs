@@ -1,0 +1,66 @@
+//! An adapter as connection management sees it.
+
+use vrdma_cm::{Cm, CommId, Identity, ListenerId};
+use vrdma_provider::message::Name;
+use vrdma_switch::PortId;
+use vrdma_wire::{Gid, Mac, Mtu};
+
+use super::ports::Ports;
+
+/// What the control plane knows of an adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct AdapterSpec {
+    /// Port of the switch.
+    pub port: PortId,
+    /// Its name.
+    pub name: Name,
+    /// Ethernet address.
+    pub mac: Mac,
+    /// GID of its IP address, at index 1.
+    pub address: Gid,
+    /// Path MTU.
+    pub mtu: Mtu,
+}
+
+/// An adapter.
+pub(super) struct Adapter {
+    pub(super) spec: AdapterSpec,
+    pub(super) cm: Cm,
+    pub(super) ports: Ports,
+    gids: [Gid; 2],
+}
+
+/// A connection of one of the adapters.
+pub(super) type Connection = (PortId, CommId);
+
+/// A listener of one of the adapters.
+pub(super) type Listening = (PortId, ListenerId);
+
+impl Adapter {
+    pub(super) fn new(spec: AdapterSpec, seed: u64) -> Self {
+        Self {
+            cm: Cm::new(Identity {
+                guid: u64::from_be_bytes(spec.mac.eui64()),
+                seed: seed as u32,
+            }),
+            ports: Ports::starting_at(seed >> 32),
+            gids: [Gid::link_local(spec.mac), spec.address],
+            spec,
+        }
+    }
+
+    /// Index of an address in the adapter's table.
+    pub(super) fn index_of(&self, gid: Gid) -> Option<u8> {
+        self.gids
+            .iter()
+            .position(|own| *own == gid)
+            .map(|at| at as u8)
+    }
+
+    /// The own address from which another is reached: of the same kind.
+    pub(super) fn source_for(&self, remote: Gid) -> Gid {
+        let [link_local, address] = self.gids;
+        let near = remote.0[..8] == link_local.0[..8];
+        if near { link_local } else { address }
+    }
+}

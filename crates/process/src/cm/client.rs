@@ -1,0 +1,128 @@
+//! A process that uses connection management.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use vrdma_provider::cm::Event;
+use vrdma_provider::message::Name;
+
+use super::adapter::Adapter;
+use super::channel::Channel;
+use super::identifier::Identifier;
+use super::multicast::Group;
+
+/// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
+/// one each.
+const CHANNELS_MAX: usize = 1024;
+
+/// Identifiers of one client, those of calls that wait for it among them.
+const IDENTIFIERS_MAX: usize = 16384;
+
+/// Groups that one client has joined.
+pub(super) const GROUPS_MAX: usize = 1024;
+
+/// Which client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClientId(pub u32);
+
+/// A client.
+pub(super) struct Client {
+    pub(super) socket: OwnedFd,
+    /// The only adapter that it wants; empty for all.
+    pub(super) wants: Name,
+    pub(super) channels: BTreeMap<u64, Channel>,
+    pub(super) identifiers: BTreeMap<u64, Identifier>,
+    pub(super) groups: BTreeMap<u64, Group>,
+    next: u64,
+}
+
+impl Client {
+    pub(super) fn new(socket: OwnedFd, wants: Name) -> Self {
+        Self {
+            socket,
+            wants,
+            channels: BTreeMap::new(),
+            identifiers: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// A number that was never given before.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn may_use(&self, adapter: &Adapter) -> bool {
+        self.wants == Name::default() || self.wants == adapter.spec.name
+    }
+
+    pub(super) fn add_channel(&mut self) -> Result<(u64, OwnedFd), Errno> {
+        if self.channels.len() >= CHANNELS_MAX {
+            return Err(Errno::MFILE);
+        }
+        let (channel, reader) = Channel::new()?;
+        let number = self.number();
+        self.channels.insert(number, channel);
+        Ok((number, reader))
+    }
+
+    pub(super) fn remove_channel(&mut self, number: u64) -> Result<(), Errno> {
+        let channel = self.channels.get(&number).ok_or(Errno::INVAL)?;
+        if channel.identifiers > 0 {
+            return Err(Errno::BUSY);
+        }
+        self.channels.remove(&number);
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, identifier: Identifier) -> Result<u64, Errno> {
+        if self.identifiers.len() >= IDENTIFIERS_MAX {
+            return Err(Errno::NOMEM);
+        }
+        let channel = self.channels.get_mut(&identifier.channel);
+        channel.ok_or(Errno::INVAL)?.identifiers += 1;
+        let number = self.number();
+        self.identifiers.insert(number, identifier);
+        Ok(number)
+    }
+
+    pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
+        self.identifiers.get_mut(&id).ok_or(Errno::INVAL)
+    }
+
+    /// Queues an event with its identifier's route.
+    pub(super) fn tell(&mut self, mut event: Event) {
+        let Some(identifier) = self.identifiers.get(&event.id) else {
+            return;
+        };
+        event.route = identifier.route;
+        // A call is told where its listener's events go.
+        let listener = self.identifiers.get(&event.listener);
+        let channel = listener.map_or(identifier.channel, |listener| listener.channel);
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.push(event);
+        }
+    }
+
+    pub(super) fn migrate(&mut self, id: u64, to: u64) -> Result<(), Errno> {
+        let from = self.get(id)?.channel;
+        if !self.channels.contains_key(&to) {
+            return Err(Errno::INVAL);
+        }
+        let moved = self.channels.get_mut(&from).map(|channel| {
+            channel.identifiers -= 1;
+            channel.take_of(id)
+        });
+        if let Some(channel) = self.channels.get_mut(&to) {
+            channel.identifiers += 1;
+            for event in moved.unwrap_or_default() {
+                channel.push(event);
+            }
+        }
+        self.get(id)?.channel = to;
+        Ok(())
+    }
+}

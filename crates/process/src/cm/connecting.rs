@@ -1,0 +1,257 @@
+//! Calls, answers and ends.
+
+use rustix::io::Errno;
+use vrdma_cm::{
+    Acceptance, Call, Caller, PrivateData, RejectReason, Resolve, Side, SidrAnswer, SidrStatus,
+};
+use vrdma_provider::cm::{
+    Accept, Bound, Connect, ConnectionParameters, DestroyId, Disconnect, Established, Event, Reject,
+};
+use vrdma_wire::{Bits, Gid, Psn, Qkey, Qpn};
+
+use super::adapter::Connection;
+use super::handler::{Handler, errno};
+use super::identifier::{Identifier, Stage};
+use super::multicast::UDP_QKEY;
+
+impl Handler<'_> {
+    pub(super) fn connect(&mut self, connect: &Connect) -> Result<Bound, Errno> {
+        let psn = Psn::new(self.random.next() as u32);
+        let identifier = self.client.get(connect.id)?;
+        if identifier.stage != Stage::RouteResolved {
+            return Err(Errno::INVAL);
+        }
+        let port = identifier.adapter.ok_or(Errno::INVAL)?;
+        let parameters = &connect.parameters;
+        let local = side(parameters, psn)?;
+        let (link, identifier) = (identifier.path(parameters.retry_count), identifier.clone());
+        let now = self.now;
+        let cm = &mut self.adapter(port)?.cm;
+        let name = if identifier.is_datagram() {
+            cm.resolve(&question(&identifier, parameters)?, now)
+        } else {
+            cm.connect(&call(&identifier, parameters, local, link)?, now)
+        };
+        let connection = (port, name.map_err(errno)?);
+        let owner = self.owner(connect.id);
+        self.owners.connections.insert(connection, owner);
+        let identifier = self.client.get(connect.id)?;
+        (identifier.local, identifier.link) = (local, link);
+        identifier.connection = Some(connection);
+        identifier.stage = Stage::Calling;
+        self.bound(connect.id)
+    }
+
+    /// For one who is called: yes. For one who called: ready.
+    pub(super) fn accept(&mut self, accept: &Accept) -> Result<(), Errno> {
+        let identifier = self.client.get(accept.id)?;
+        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        match identifier.stage {
+            Stage::Called if identifier.is_datagram() => {
+                self.answer((port, name), &accept.parameters)?;
+                self.client.get(accept.id)?.stage = Stage::Connected;
+                Ok(())
+            }
+            Stage::Called => self.reply(accept, (port, name)),
+            Stage::Replied => {
+                let private = private(&accept.parameters)?;
+                let ready = self.adapter(port)?.cm.ready(name, private);
+                ready.map_err(errno)?;
+                self.client.get(accept.id)?.stage = Stage::Connected;
+                Ok(())
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn reply(&mut self, accept: &Accept, (port, name): Connection) -> Result<(), Errno> {
+        let psn = self.client.get(accept.id)?.local.psn;
+        let side = side(&accept.parameters, psn)?;
+        let acceptance = Acceptance {
+            side,
+            private: private(&accept.parameters)?,
+        };
+        let now = self.now;
+        let accepted = self.adapter(port)?.cm.accept(name, &acceptance, now);
+        accepted.map_err(errno)?;
+        let identifier = self.client.get(accept.id)?;
+        identifier.local = side;
+        identifier.stage = Stage::Accepted;
+        Ok(())
+    }
+
+    fn answer(
+        &mut self,
+        (port, name): Connection,
+        parameters: &ConnectionParameters,
+    ) -> Result<(), Errno> {
+        let qkey = match parameters.qkey {
+            0 => UDP_QKEY,
+            own => own,
+        };
+        let answer = SidrAnswer {
+            status: SidrStatus::OK,
+            qpn: Qpn::from_low_bits(parameters.qp_num),
+            qkey: Qkey(qkey),
+            private: private(parameters)?,
+        };
+        let now = self.now;
+        let answered = self.adapter(port)?.cm.answer(name, &answer, now);
+        answered.map_err(errno)
+    }
+
+    pub(super) fn reject(&mut self, reject: &Reject) -> Result<(), Errno> {
+        let identifier = self.client.get(reject.id)?;
+        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        if !matches!(identifier.stage, Stage::Called | Stage::Replied) {
+            return Err(Errno::INVAL);
+        }
+        let datagram = identifier.is_datagram();
+        let data = reject.private.as_bytes();
+        let now = self.now;
+        let cm = &mut self.adapter(port)?.cm;
+        let rejected = if datagram {
+            let no = SidrAnswer {
+                status: SidrStatus::REJECTED,
+                qpn: Qpn::default(),
+                qkey: Qkey::default(),
+                private: PrivateData::new(data).ok_or(Errno::INVAL)?,
+            };
+            cm.answer(name, &no, now)
+        } else {
+            let reason = match reject.reason {
+                0 => RejectReason::CONSUMER,
+                code => RejectReason(code as u16),
+            };
+            cm.reject(name, reason, PrivateData::new(data).ok_or(Errno::INVAL)?)
+        };
+        rejected.map_err(errno)?;
+        self.client.get(reject.id)?.stage = Stage::Over;
+        self.part(reject.id);
+        Ok(())
+    }
+
+    pub(super) fn disconnect(&mut self, disconnect: &Disconnect) -> Result<(), Errno> {
+        let identifier = self.client.get(disconnect.id)?;
+        if identifier.stage == Stage::Over {
+            return Ok(());
+        }
+        let datagram = identifier.is_datagram();
+        let connected = matches!(identifier.stage, Stage::Accepted | Stage::Connected);
+        let (port, name) = identifier.connection.ok_or(Errno::INVAL)?;
+        if !connected {
+            return Err(Errno::INVAL);
+        }
+        if datagram {
+            return Ok(());
+        }
+        let now = self.now;
+        let gone = self.adapter(port)?.cm.disconnect(name, now);
+        gone.map_err(errno)
+    }
+
+    pub(super) fn established(&mut self, established: &Established) -> Result<(), Errno> {
+        let connection = self.client.get(established.id)?.connection;
+        let (port, name) = connection.ok_or(Errno::INVAL)?;
+        let known = self.adapter(port)?.cm.established(name);
+        known.map_err(errno)
+    }
+
+    pub(super) fn destroy(&mut self, destroy: &DestroyId) -> Result<(), Errno> {
+        let id = destroy.id;
+        let channel = self.client.get(id)?.channel;
+        let waiting = self.client.channels.get_mut(&channel).map(|channel| {
+            channel.identifiers -= 1;
+            channel.take_of(id)
+        });
+        self.stop_listening(id);
+        self.searches.forget(self.owner(id));
+        for event in waiting.unwrap_or_default() {
+            self.refuse_unseen(id, &event);
+        }
+        self.client.groups.retain(|_, group| group.id != id);
+        self.part(id);
+        if let Some(identifier) = self.client.identifiers.remove(&id) {
+            let port = identifier.route.local.port;
+            for adapter in &identifier.holds {
+                if let Some(adapter) = self.adapters.get_mut(adapter) {
+                    adapter.ports.give_back(identifier.space, port);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that waited for a listener that is gone: nobody knows its identifier.
+    fn refuse_unseen(&mut self, listener: u64, event: &Event) {
+        if event.listener == listener && event.id != listener {
+            // It was made with the event.
+            let _gone = self.destroy(&DestroyId { id: event.id });
+        }
+    }
+
+    /// Takes an identifier and its connection apart.
+    pub(super) fn part(&mut self, id: u64) {
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        let Some((port, name)) = identifier.connection.take() else {
+            return;
+        };
+        self.owners.connections.remove(&(port, name));
+        let now = self.now;
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            adapter.cm.release(name, now);
+        }
+    }
+}
+
+fn private<const N: usize>(parameters: &ConnectionParameters) -> Result<PrivateData<N>, Errno> {
+    PrivateData::new(parameters.private.as_bytes()).ok_or(Errno::INVAL)
+}
+
+fn side(parameters: &ConnectionParameters, psn: Psn) -> Result<Side, Errno> {
+    Ok(Side {
+        qpn: Qpn::new(parameters.qp_num).ok_or(Errno::INVAL)?,
+        psn,
+        responder_resources: parameters.responder_resources,
+        initiator_depth: parameters.initiator_depth,
+        flow_control: parameters.flow_control != 0,
+        rnr_retry: Bits::new(parameters.rnr_retry_count).unwrap_or(Bits::MAX),
+        srq: parameters.srq != 0,
+    })
+}
+
+fn caller(identifier: &Identifier) -> Caller {
+    Caller {
+        port: identifier.route.local.port,
+        source: Gid(identifier.route.sgid),
+        destination: Gid(identifier.route.dgid),
+    }
+}
+
+fn call(
+    identifier: &Identifier,
+    parameters: &ConnectionParameters,
+    side: Side,
+    link: vrdma_cm::Link,
+) -> Result<Call, Errno> {
+    let user = parameters.private.as_bytes();
+    Ok(Call {
+        ends: identifier.ends(),
+        service: identifier.service(&identifier.route.remote),
+        kind: identifier.kind(),
+        side,
+        link,
+        private: caller(identifier).connect_data(user).ok_or(Errno::INVAL)?,
+    })
+}
+
+fn question(identifier: &Identifier, parameters: &ConnectionParameters) -> Result<Resolve, Errno> {
+    let user = parameters.private.as_bytes();
+    Ok(Resolve {
+        ends: identifier.ends(),
+        service: identifier.service(&identifier.route.remote),
+        private: caller(identifier).resolve_data(user).ok_or(Errno::INVAL)?,
+    })
+}

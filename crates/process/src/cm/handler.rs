@@ -1,0 +1,142 @@
+//! One request of one client, with everything that it may touch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vrdma_cm::Refused;
+use vrdma_provider::cm::{
+    Bound, CreateId, Event, EventKind, GetEvent, IdReply, Migrate, SetOption, option, qp_type,
+    space,
+};
+use vrdma_switch::PortId;
+
+use super::adapter::{Adapter, Connection, Listening};
+use super::client::{Client, ClientId};
+use super::identifier::{Identifier, Stage};
+use super::search::Searches;
+
+/// Which client's identifier something belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Owner {
+    pub(super) client: ClientId,
+    pub(super) id: u64,
+}
+
+/// Whose connections and listeners are whose.
+#[derive(Default)]
+pub(super) struct Owners {
+    pub(super) connections: HashMap<Connection, Owner>,
+    pub(super) listeners: HashMap<Listening, Owner>,
+}
+
+/// Numbers that peers do not guess easily; PSNs need no more.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// `SplitMix64`.
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}
+
+/// Where a request is served.
+pub(super) struct Handler<'a> {
+    pub(super) key: ClientId,
+    pub(super) client: &'a mut Client,
+    pub(super) adapters: &'a mut BTreeMap<PortId, Adapter>,
+    pub(super) owners: &'a mut Owners,
+    pub(super) searches: &'a mut Searches,
+    pub(super) random: &'a mut Random,
+    pub(super) now: Duration,
+}
+
+impl Handler<'_> {
+    pub(super) fn create(&mut self, create: &CreateId) -> Result<IdReply, Errno> {
+        if !matches!(create.space, space::TCP | space::UDP) {
+            return Err(Errno::PROTONOSUPPORT);
+        }
+        if !matches!(create.qp_type, qp_type::RC | qp_type::UC | qp_type::UD) {
+            return Err(Errno::INVAL);
+        }
+        let identifier = Identifier::new(create.channel, create.space, create.qp_type);
+        let id = self.client.add(identifier)?;
+        Ok(IdReply { id })
+    }
+
+    pub(super) fn migrate(&mut self, migrate: &Migrate) -> Result<(), Errno> {
+        self.client.migrate(migrate.id, migrate.channel)
+    }
+
+    pub(super) fn event(&mut self, get: &GetEvent) -> Result<Event, Errno> {
+        let channel = self.client.channels.get_mut(&get.channel);
+        channel.ok_or(Errno::INVAL)?.pop().ok_or(Errno::AGAIN)
+    }
+
+    pub(super) fn set_option(&mut self, set: &SetOption) -> Result<(), Errno> {
+        let identifier = self.client.get(set.id)?;
+        let byte = u8::try_from(set.value);
+        match set.option {
+            option::TYPE_OF_SERVICE => {
+                identifier.options.traffic_class = byte.map_err(|_| Errno::INVAL)?;
+                identifier.route.traffic_class = identifier.options.traffic_class;
+            }
+            option::REUSE_ADDRESS if identifier.stage == Stage::Idle => {
+                identifier.options.reuse_address = set.value != 0;
+            }
+            option::FAMILY_ONLY if identifier.stage == Stage::Idle => {
+                identifier.options.family_only = set.value != 0;
+            }
+            option::ACK_TIMEOUT => {
+                let code = byte.ok().filter(|code| *code < 32);
+                identifier.options.ack_timeout = code.ok_or(Errno::INVAL)?;
+            }
+            option::REUSE_ADDRESS | option::FAMILY_ONLY => return Err(Errno::INVAL),
+            _ => return Err(Errno::NOSYS),
+        }
+        Ok(())
+    }
+
+    pub(super) fn bound(&mut self, id: u64) -> Result<Bound, Errno> {
+        let route = self.client.get(id)?.route;
+        Ok(Bound { route })
+    }
+
+    pub(super) fn adapter(&mut self, port: PortId) -> Result<&mut Adapter, Errno> {
+        self.adapters.get_mut(&port).ok_or(Errno::NODEV)
+    }
+
+    pub(super) fn owner(&self, id: u64) -> Owner {
+        Owner {
+            client: self.key,
+            id,
+        }
+    }
+
+    /// Tells an event that says no more than its kind.
+    pub(super) fn tell(&mut self, id: u64, kind: EventKind) {
+        self.client.tell(Event {
+            id,
+            kind: kind as u32,
+            ..Event::default()
+        });
+    }
+}
+
+/// What a command's refusal is to a program.
+pub(super) fn errno(refused: Refused) -> Errno {
+    match refused {
+        Refused::Unknown | Refused::State => Errno::INVAL,
+        Refused::Taken => Errno::ADDRINUSE,
+        Refused::Full => Errno::NOMEM,
+    }
+}
+
+/// Status of what took too long.
+pub(super) fn timed_out() -> i32 {
+    -Errno::TIMEDOUT.raw_os_error()
+}

@@ -1,0 +1,37 @@
+//! Connection management for processes: what librdmacm's identifiers are here.
+//!
+//! ```text
+//!   librdmacm ── requests ──► Client ── Identifier ──► vrdma_cm::Cm of the adapter ── MADs ──► QP 1 of
+//!             ◄─ event pipes ─ Channel ◄──────────────  (one for each adapter)    ◄──────── a peer
+//! ```
+//! A client is one connection to the process socket that began with a greeting. It owns channels and
+//! identifiers; an identifier binds addresses and ports of adapters ([`ports`]), listens, calls and is
+//! called. The IB protocol is `vrdma_cm`'s; here it gets the meaning of `rdma_cm(7)`.
+//!
+//! All of it lives on the shard thread, which brings the datagrams that arrive for QP 1 of a process
+//! adapter ([`Service::receive`]) and takes away those to be sent ([`Service::next_outgoing`]). The
+//! service does not know engines, memory or frames.
+
+mod adapter;
+mod address;
+mod channel;
+mod client;
+mod cm_event;
+mod connecting;
+mod handler;
+mod identifier;
+mod multicast;
+mod offering;
+mod ports;
+mod qp;
+mod resolving;
+mod search;
+mod service;
+mod serving;
+#[cfg(test)]
+mod tests;
+
+pub use adapter::AdapterSpec;
+pub use client::ClientId;
+pub use search::Search;
+pub use service::Service;

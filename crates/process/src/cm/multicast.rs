@@ -1,0 +1,68 @@
+//! Groups: an address is a GID, and joining one is a matter of the library, which attaches its queue
+//! pair. There is no subnet manager to ask, so the event follows at once.
+
+use rustix::io::Errno;
+use vrdma_provider::cm::{DatagramPeer, Event, EventKind, Join, JoinReply, Leave};
+
+use super::address::{Place, place};
+use super::client::GROUPS_MAX;
+use super::handler::Handler;
+use super::identifier::{HOP_LIMIT, Identifier};
+
+/// Key of datagrams and groups that `rdma_cm` makes (rdma_cma.h).
+pub(super) const UDP_QKEY: u32 = 0x0123_4567;
+
+/// Queue pair number of all members.
+const ALL: u32 = 0x00ff_ffff;
+
+/// A group that an identifier has joined.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub(super) id: u64,
+}
+
+impl Handler<'_> {
+    pub(super) fn join(&mut self, join: &Join) -> Result<JoinReply, Errno> {
+        let Some(Place::Multicast(mgid)) = place(&join.group) else {
+            return Err(Errno::INVAL);
+        };
+        if self.client.groups.len() >= GROUPS_MAX {
+            return Err(Errno::NOMEM);
+        }
+        let identifier = self.client.get(join.id)?;
+        if identifier.adapter.is_none() {
+            return Err(Errno::INVAL);
+        }
+        let peer = handle(identifier, mgid.0);
+        let group = self.client.number();
+        self.client.groups.insert(group, Group { id: join.id });
+        let mut event = Event {
+            id: join.id,
+            group,
+            kind: EventKind::MulticastJoin as u32,
+            peer,
+            ..Event::default()
+        };
+        event.parameters.qp_num = ALL;
+        event.parameters.qkey = UDP_QKEY;
+        self.client.tell(event);
+        Ok(JoinReply { group })
+    }
+
+    pub(super) fn leave(&mut self, leave: &Leave) -> Result<(), Errno> {
+        let left = self.client.groups.remove(&leave.group);
+        left.map(drop).ok_or(Errno::INVAL)
+    }
+}
+
+/// The address handle by which an identifier reaches a GID.
+pub(super) fn handle(identifier: &Identifier, dgid: [u8; 16]) -> DatagramPeer {
+    DatagramPeer {
+        dgid,
+        flow_label: 0,
+        sgid_index: identifier.route.sgid_index,
+        hop_limit: HOP_LIMIT,
+        traffic_class: identifier.options.traffic_class,
+        reserved: 0,
+    }
+}

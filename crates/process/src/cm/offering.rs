@@ -1,0 +1,75 @@
+//! Datagram services that are always there: the queue pair is told in advance, and questions for it are
+//! answered here.
+//!
+//! ```text
+//!   Bound ── Offer(adapter, queue pair) ──► Bound ── Listen ──► Listening ◄── question ─ a peer
+//!                                                                   └──────── answer ──►
+//! ```
+
+use rustix::io::Errno;
+use vrdma_cm::{PrivateData, SidrAnswer, SidrStatus};
+use vrdma_provider::cm::Offer;
+use vrdma_wire::{Qkey, Qpn};
+
+use super::adapter::Connection;
+use super::handler::Handler;
+use super::identifier::Stage;
+use super::multicast::UDP_QKEY;
+
+/// What is told of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    qpn: Qpn,
+    qkey: Qkey,
+}
+
+impl Handler<'_> {
+    pub(super) fn offer(&mut self, offer: &Offer) -> Result<(), Errno> {
+        let qkey = match offer.qkey {
+            0 => UDP_QKEY,
+            own => own,
+        };
+        let offered = Offered {
+            qpn: Qpn::new(offer.qp_num).ok_or(Errno::INVAL)?,
+            qkey: Qkey(qkey),
+        };
+        let identifier = self.client.get(offer.id)?;
+        if identifier.stage != Stage::Bound || !identifier.is_datagram() {
+            return Err(Errno::INVAL);
+        }
+        let held = identifier.holds.iter().copied();
+        let named = held.into_iter().find(|port| {
+            let adapter = self.adapters.get(port);
+            adapter.is_some_and(|adapter| adapter.spec.name == offer.adapter)
+        });
+        let port = named.ok_or(Errno::NODEV)?;
+        identifier.offers.insert(port, offered);
+        Ok(())
+    }
+
+    /// `false` if the listener's program answers itself.
+    pub(super) fn answer_with_offer(&mut self, listener: u64, (port, name): Connection) -> bool {
+        let Ok(identifier) = self.client.get(listener) else {
+            return false;
+        };
+        if identifier.offers.is_empty() {
+            return false;
+        }
+        let Some(offered) = identifier.offers.get(&port).copied() else {
+            self.refuse((port, name));
+            return true;
+        };
+        let answer = SidrAnswer {
+            status: SidrStatus::OK,
+            qpn: offered.qpn,
+            qkey: offered.qkey,
+            private: PrivateData::EMPTY,
+        };
+        let now = self.now;
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            // Just asked, so it can be answered.
+            let _answered = adapter.cm.answer(name, &answer, now);
+        }
+        true
+    }
+}

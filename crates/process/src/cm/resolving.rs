@@ -1,0 +1,259 @@
+//! Addresses: which adapter, which port, which way.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vrdma_cm::MAX_BACKLOG;
+use vrdma_provider::cm::{
+    Bind, Bound, Endpoint, EventKind, Listen, ResolveAddress, ResolveRoute, family,
+};
+use vrdma_switch::PortId;
+use vrdma_wire::Gid;
+
+use super::address::{Place, place};
+use super::handler::{Handler, errno};
+use super::identifier::Stage;
+
+impl Handler<'_> {
+    pub(super) fn bind(&mut self, bind: &Bind) -> Result<Bound, Errno> {
+        self.bind_to(bind.id, &bind.local)?;
+        self.bound(bind.id)
+    }
+
+    fn bind_to(&mut self, id: u64, local: &Endpoint) -> Result<(), Errno> {
+        if self.client.get(id)?.stage != Stage::Idle {
+            return Err(Errno::INVAL);
+        }
+        let (adapter, sgid) = match place(local).ok_or(Errno::AFNOSUPPORT)? {
+            // The loopback address is no adapter's: as with Linux, it stands for all of them.
+            Place::Any | Place::Loopback => (None, None),
+            Place::At(gid) => self.with_address(gid)?,
+            Place::Multicast(_) => return Err(Errno::INVAL),
+        };
+        let held = match adapter {
+            Some(port) => vec![port],
+            None => self.usable(),
+        };
+        let number = self.take_port(id, local.port, &held)?;
+        let identifier = self.client.get(id)?;
+        identifier.holds = held;
+        identifier.route.local = Endpoint {
+            port: number,
+            ..*local
+        };
+        identifier.stage = Stage::Bound;
+        if let (Some(port), Some(gid)) = (adapter, sgid) {
+            self.settle(id, port, gid)?;
+        }
+        Ok(())
+    }
+
+    /// Adapters that the client may use.
+    fn usable(&self) -> Vec<PortId> {
+        let usable = self.adapters.values();
+        usable
+            .filter(|adapter| self.client.may_use(adapter))
+            .map(|adapter| adapter.spec.port)
+            .collect()
+    }
+
+    fn with_address(&self, gid: Gid) -> Result<(Option<PortId>, Option<Gid>), Errno> {
+        let usable = self.usable();
+        let port = usable.into_iter().find(|port| {
+            let adapter = self.adapters.get(port);
+            adapter.is_some_and(|adapter| adapter.index_of(gid).is_some())
+        });
+        Ok((Some(port.ok_or(Errno::ADDRNOTAVAIL)?), Some(gid)))
+    }
+
+    /// Takes a port at all of the adapters, or at none.
+    fn take_port(&mut self, id: u64, wanted: u16, at: &[PortId]) -> Result<u16, Errno> {
+        let identifier = self.client.get(id)?;
+        let (space, shared) = (identifier.space, identifier.options.reuse_address);
+        let number = match wanted {
+            0 => self.free_port(space, at)?,
+            number => number,
+        };
+        for port in at {
+            if !self.adapter(*port)?.ports.allows(space, number, shared) {
+                return Err(Errno::ADDRINUSE);
+            }
+        }
+        for port in at {
+            self.adapter(*port)?.ports.take(space, number, shared);
+        }
+        Ok(number)
+    }
+
+    /// A port that is free at all of the adapters.
+    fn free_port(&mut self, space: u32, at: &[PortId]) -> Result<u16, Errno> {
+        /// Ports that are free at the first adapter and tried at the others.
+        const TRIES: u32 = 1000;
+        let first = *at.first().ok_or(Errno::NODEV)?;
+        for _ in 0..TRIES {
+            let number = self.adapter(first)?.ports.free(space);
+            let number = number.ok_or(Errno::ADDRINUSE)?;
+            let free = at.iter().all(|port| {
+                let adapter = self.adapters.get(port);
+                adapter.is_some_and(|adapter| adapter.ports.allows(space, number, false))
+            });
+            if free {
+                return Ok(number);
+            }
+        }
+        Err(Errno::ADDRINUSE)
+    }
+
+    /// Fixes the adapter and the own address.
+    pub(super) fn settle(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
+        let adapter = self.adapter(port)?;
+        let index = adapter.index_of(gid).ok_or(Errno::ADDRNOTAVAIL)?;
+        let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);
+        let identifier = self.client.get(id)?;
+        identifier.adapter = Some(port);
+        identifier.route.adapter = name;
+        identifier.route.sgid = gid.0;
+        identifier.route.sgid_index = index;
+        identifier.route.mtu = mtu.code() as u8;
+        Ok(())
+    }
+
+    pub(super) fn resolve_address(&mut self, resolve: &ResolveAddress) -> Result<(), Errno> {
+        let id = resolve.id;
+        let identifier = self.client.get(id)?;
+        if !matches!(identifier.stage, Stage::Idle | Stage::Bound) {
+            return Err(Errno::INVAL);
+        }
+        let remote = place(&resolve.remote).ok_or(Errno::AFNOSUPPORT)?;
+        if identifier.stage == Stage::Idle {
+            let any = Endpoint {
+                family: resolve.remote.family,
+                ..Endpoint::default()
+            };
+            let named = resolve.local.family != family::NONE;
+            self.bind_to(id, if named { &resolve.local } else { &any })?;
+        }
+        let (port, sgid) = self.way(id, remote)?;
+        let (dgid, is_known) = match remote {
+            Place::At(gid) => (gid, false),
+            Place::Multicast(gid) => (gid, true),
+            Place::Loopback | Place::Any => (sgid, true),
+        };
+        let patience = Duration::from_millis(resolve.timeout.into());
+        let search = self.search(id, resolve.remote, (port, sgid, dgid), patience)?;
+        if is_known {
+            self.found(&search);
+        }
+        Ok(())
+    }
+
+    /// The adapter and own address from which a place is reached.
+    fn way(&mut self, id: u64, remote: Place) -> Result<(PortId, Gid), Errno> {
+        let identifier = self.client.get(id)?;
+        if let Some(port) = identifier.adapter {
+            return Ok((port, Gid(identifier.route.sgid)));
+        }
+        let usable = self.usable();
+        let to = match remote {
+            Place::At(gid) | Place::Multicast(gid) => gid,
+            Place::Loopback | Place::Any => Gid::default(),
+        };
+        // The adapter that has the address itself, else the one whose address is most like it.
+        let nearest = usable.into_iter().max_by_key(|port| {
+            let own = self.adapters.get(port).map(|adapter| adapter.spec.address);
+            let same = own.unwrap_or_default().to_ipv6().to_bits() ^ to.to_ipv6().to_bits();
+            (same.leading_zeros(), std::cmp::Reverse(*port))
+        });
+        let port = nearest.ok_or(Errno::NODEV)?;
+        let sgid = self.adapter(port)?.source_for(to);
+        Ok((port, sgid))
+    }
+
+    pub(super) fn resolve_route(&mut self, resolve: &ResolveRoute) -> Result<(), Errno> {
+        let identifier = self.client.get(resolve.id)?;
+        if identifier.stage != Stage::AddressResolved {
+            return Err(Errno::INVAL);
+        }
+        identifier.stage = Stage::RouteResolved;
+        self.tell(resolve.id, EventKind::RouteResolved);
+        Ok(())
+    }
+
+    pub(super) fn listen(&mut self, listen: &Listen) -> Result<Bound, Errno> {
+        let id = listen.id;
+        if self.client.get(id)?.stage == Stage::Idle {
+            let any = Endpoint {
+                family: family::INET,
+                ..Endpoint::default()
+            };
+            self.bind_to(id, &any)?;
+        }
+        let identifier = self.client.get(id)?;
+        if identifier.stage != Stage::Bound {
+            return Err(Errno::INVAL);
+        }
+        let backlog = match listen.backlog {
+            0 => MAX_BACKLOG,
+            some => some,
+        };
+        let at = vrdma_cm::Listen {
+            service: identifier.service(&identifier.route.local),
+            address: identifier.adapter.map(|_| Gid(identifier.route.sgid)),
+        };
+        identifier.listens = Some((at, backlog));
+        let adapters = identifier.holds.clone();
+        for port in adapters {
+            if let Err(error) = self.listen_at(id, port) {
+                self.stop_listening(id);
+                return Err(error);
+            }
+        }
+        self.client.get(id)?.stage = Stage::Listening;
+        self.bound(id)
+    }
+
+    fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+        let (at, backlog) = self.client.get(id)?.listens.ok_or(Errno::INVAL)?;
+        let listener = self.adapter(port)?.cm.listen(at, backlog).map_err(errno)?;
+        let owner = self.owner(id);
+        self.owners.listeners.insert((port, listener), owner);
+        self.client.get(id)?.listeners.push((port, listener));
+        Ok(())
+    }
+
+    pub(super) fn stop_listening(&mut self, id: u64) {
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        identifier.listens = None;
+        for (port, listener) in std::mem::take(&mut identifier.listeners) {
+            self.owners.listeners.remove(&(port, listener));
+            if let Some(adapter) = self.adapters.get_mut(&port) {
+                // It was added by this identifier, so it is there.
+                let _removed = adapter.cm.unlisten(listener);
+            }
+        }
+    }
+
+    /// An adapter has come: identifiers that are bound to all adapters are bound to it too, unless
+    /// somebody has their port there.
+    pub(super) fn spread(&mut self, port: PortId) {
+        let wide = self.client.identifiers.iter();
+        let wide = wide.filter(|(_, it)| it.is_wide()).map(|(id, _)| *id);
+        for id in wide.collect::<Vec<_>>() {
+            // Who is refused here listens at the others as before.
+            let _refused = self.spread_one(id, port);
+        }
+    }
+
+    fn spread_one(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+        let number = self.client.get(id)?.route.local.port;
+        self.take_port(id, number, &[port])?;
+        let identifier = self.client.get(id)?;
+        identifier.holds.push(port);
+        if identifier.stage == Stage::Listening {
+            self.listen_at(id, port)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Addresses that identifiers wait for (rdma_resolve_addr(3)).
+//!
+//! ```text
+//!   resolve_address ──► Search ──► does anybody know the address? ── yes ──► AddressResolved
+//!                          ▲               │ not yet
+//!                          └── a little later ── time is up ──► AddressError
+//! ```
+//! Who knows it, an adapter of this host or a neighbour behind an uplink, is the shard's to say.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vrdma_provider::cm::{Endpoint, Event, EventKind};
+use vrdma_switch::PortId;
+use vrdma_wire::Gid;
+
+use super::address::{Place, endpoint, place};
+use super::client::ClientId;
+use super::handler::{Handler, Owner, timed_out};
+use super::identifier::Stage;
+
+/// How soon an address is asked for again: first when a neighbour may just have answered, then ever
+/// later.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Addresses that one client may look for at a time: each is a question to a whole network, ten times
+/// a second.
+const SEARCHES_MAX: usize = 256;
+
+/// An address that is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// From which adapter.
+    pub port: PortId,
+    /// From which of its addresses.
+    pub sgid: Gid,
+    /// Which.
+    pub dgid: Gid,
+    pub(super) owner: Owner,
+    pub(super) remote: Endpoint,
+    pause: Duration,
+    /// When it is given up.
+    until: Duration,
+}
+
+/// All of them: one for each identifier at most.
+#[derive(Default)]
+pub(super) struct Searches {
+    due: BTreeMap<(Duration, Owner), Search>,
+    when: BTreeMap<Owner, Duration>,
+}
+
+impl Searches {
+    fn add(&mut self, at: Duration, search: Search) {
+        self.due.insert((at, search.owner), search);
+        self.when.insert(search.owner, at);
+    }
+
+    fn of(&self, client: ClientId) -> impl Iterator<Item = Owner> + '_ {
+        let all = |id| Owner { client, id };
+        let known = self.when.range(all(u64::MIN)..=all(u64::MAX));
+        known.map(|(owner, _)| *owner)
+    }
+
+    pub(super) fn next_due(&mut self, now: Duration) -> Option<Search> {
+        let (&(at, owner), &search) = self.due.first_key_value()?;
+        if at > now {
+            return None;
+        }
+        self.forget(owner);
+        Some(search)
+    }
+
+    /// `false`: its time is up.
+    pub(super) fn add_again(&mut self, mut search: Search, now: Duration) -> bool {
+        let in_time = now < search.until;
+        if in_time {
+            let at = search.until.min(now + search.pause);
+            search.pause = (search.pause * 2).min(LAST_PAUSE);
+            self.add(at, search);
+        }
+        in_time
+    }
+
+    pub(super) fn forget(&mut self, owner: Owner) {
+        if let Some(at) = self.when.remove(&owner) {
+            self.due.remove(&(at, owner));
+        }
+    }
+
+    pub(super) fn forget_client(&mut self, client: ClientId) {
+        for owner in self.of(client).collect::<Vec<_>>() {
+            self.forget(owner);
+        }
+    }
+
+    /// Those from an adapter, which is gone.
+    pub(super) fn take_of(&mut self, port: PortId) -> Vec<Search> {
+        let all = self.due.values().copied();
+        let lost: Vec<Search> = all.filter(|search| search.port == port).collect();
+        lost.iter().for_each(|search| self.forget(search.owner));
+        lost
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+impl Handler<'_> {
+    /// Looks for an address, for at most `patience`.
+    pub(super) fn search(
+        &mut self,
+        id: u64,
+        remote: Endpoint,
+        (port, sgid, dgid): (PortId, Gid, Gid),
+        patience: Duration,
+    ) -> Result<Search, Errno> {
+        if self.searches.of(self.key).count() >= SEARCHES_MAX {
+            return Err(Errno::NOMEM);
+        }
+        self.client.get(id)?.stage = Stage::Resolving;
+        let search = Search {
+            port,
+            sgid,
+            dgid,
+            owner: self.owner(id),
+            remote,
+            pause: FIRST_PAUSE,
+            until: self.now + patience,
+        };
+        self.searches.add(self.now, search);
+        Ok(search)
+    }
+
+    /// The way to a peer is known.
+    pub(super) fn found(&mut self, search: &Search) {
+        let id = search.owner.id;
+        let waits = self
+            .client
+            .get(id)
+            .is_ok_and(|it| it.stage == Stage::Resolving);
+        self.searches.forget(search.owner);
+        if !waits {
+            return;
+        }
+        if self.settle(id, search.port, search.sgid).is_err() {
+            return self.not_found(search);
+        }
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        let local = &mut identifier.route.local;
+        if matches!(place(local), Some(Place::Any | Place::Loopback)) {
+            *local = endpoint(search.sgid, local.port);
+        }
+        identifier.route.remote = search.remote;
+        identifier.route.dgid = search.dgid.0;
+        identifier.stage = Stage::AddressResolved;
+        self.tell(id, EventKind::AddressResolved);
+    }
+
+    /// Nobody has said where the peer is. Another address may be tried.
+    pub(super) fn not_found(&mut self, search: &Search) {
+        let id = search.owner.id;
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        identifier.stage = Stage::Bound;
+        self.client.tell(Event {
+            id,
+            kind: EventKind::AddressError as u32,
+            status: timed_out(),
+            ..Event::default()
+        });
+    }
+}

@@ -1,0 +1,306 @@
+//! The service as a whole: clients, adapters, and what goes between them.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vrdma_cm::{Outgoing, Received};
+use vrdma_provider::VERSION;
+use vrdma_provider::cm::{Greet, Greeting};
+use vrdma_provider::daemon::{Answer, Request, send_answer, take};
+use vrdma_provider::message::Call;
+use vrdma_provider::socket::Descriptors;
+use vrdma_switch::PortId;
+use vrdma_wire::Mtu;
+
+use super::adapter::{Adapter, AdapterSpec};
+use super::client::{Client, ClientId};
+use super::cm_event::subject;
+use super::handler::{Handler, Owner, Owners, Random};
+use super::search::{Search, Searches};
+
+/// Clients at a time; each is a descriptor.
+const CLIENTS_MAX: usize = 1024;
+
+/// Requests of one client that are served before others have their turn.
+const REQUESTS_A_TURN: usize = 16;
+
+/// Connection management of all process adapters.
+pub struct Service {
+    adapters: BTreeMap<PortId, Adapter>,
+    clients: BTreeMap<ClientId, Client>,
+    owners: Owners,
+    searches: Searches,
+    random: Random,
+    next: u32,
+    /// Datagrams may wait.
+    busy: bool,
+    /// When a manager wants its turn; looked up when one of them has moved.
+    deadline: Option<Duration>,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Service {
+    /// Without adapters and clients.
+    pub fn new() -> Self {
+        // The standard library's hash keys are random, which is all that is needed here.
+        let random = std::hash::RandomState::new().build_hasher().finish();
+        Self {
+            adapters: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            owners: Owners::default(),
+            searches: Searches::default(),
+            random: Random(random),
+            next: 0,
+            busy: false,
+            deadline: None,
+        }
+    }
+
+    /// An adapter is there: its name can be resolved, bound and called.
+    pub fn attach(&mut self, spec: AdapterSpec) {
+        let adapter = Adapter::new(spec, self.random.next());
+        let may_use = |client: &Client| client.may_use(&adapter);
+        let clients = self.clients.iter().filter(|(_, client)| may_use(client));
+        let clients: Vec<ClientId> = clients.map(|(id, _)| *id).collect();
+        self.adapters.insert(spec.port, adapter);
+        for client in clients {
+            self.with(client, Duration::ZERO, |handler| handler.spread(spec.port));
+        }
+    }
+
+    /// What the adapter's connections propose from now on.
+    pub fn set_mtu(&mut self, port: PortId, mtu: Mtu) {
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            adapter.spec.mtu = mtu;
+        }
+    }
+
+    /// Forgets an adapter; its identifiers are told that it is gone.
+    pub fn detach(&mut self, port: PortId) {
+        self.adapters.remove(&port);
+        self.owners.connections.retain(|(at, _), _| *at != port);
+        self.owners.listeners.retain(|(at, _), _| *at != port);
+        for search in self.searches.take_of(port) {
+            self.with(search.owner.client, Duration::ZERO, |handler| {
+                handler.not_found(&search)
+            });
+        }
+        let clients: Vec<ClientId> = self.clients.keys().copied().collect();
+        for client in clients {
+            self.with(client, Duration::ZERO, |handler| {
+                handler.forget_adapter(port)
+            });
+        }
+        self.distribute(Duration::ZERO);
+    }
+
+    /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused.
+    pub fn greet(&mut self, socket: OwnedFd, greeting: &Request) -> Option<ClientId> {
+        let wants = greeting.parse::<Greet>().map(|greet| greet.adapter);
+        let client = Client::new(socket, wants.unwrap_or_default());
+        let answer = self.judge(&client, greeting);
+        let welcome = answer.is_ok();
+        let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
+        if !welcome || told.is_err() {
+            return None;
+        }
+        let id = self.free_number();
+        self.clients.insert(id, client);
+        Some(id)
+    }
+
+    fn judge(&self, client: &Client, greeting: &Request) -> Result<Answer, Errno> {
+        let greet: Greet = greeting.parse().ok_or(Errno::INVAL)?;
+        if greet.version != VERSION {
+            return Err(Errno::PROTONOSUPPORT);
+        }
+        if self.clients.len() >= CLIENTS_MAX {
+            return Err(Errno::BUSY);
+        }
+        let usable = self.adapters.values();
+        let adapters = usable.filter(|adapter| client.may_use(adapter)).count();
+        if adapters == 0 {
+            return Err(Errno::NODEV);
+        }
+        let greeting = Greeting {
+            version: VERSION,
+            adapters: adapters as u32,
+        };
+        Ok(Answer::new::<Greet>(&greeting, Vec::new()))
+    }
+
+    fn free_number(&mut self) -> ClientId {
+        loop {
+            self.next = self.next.wrapping_add(1);
+            let id = ClientId(self.next);
+            if !self.clients.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    /// How many services are offered at an adapter.
+    pub fn listeners(&self, port: PortId) -> u32 {
+        let at = self.owners.listeners.keys().filter(|(at, _)| *at == port);
+        at.count() as u32
+    }
+
+    /// A client's socket, to be watched for requests.
+    pub fn socket(&self, client: ClientId) -> Option<BorrowedFd<'_>> {
+        self.clients
+            .get(&client)
+            .map(|client| client.socket.as_fd())
+    }
+
+    /// Answers waiting requests of a client. One that hung up or broke the protocol is gone
+    /// afterwards.
+    pub fn serve(&mut self, client: ClientId, now: Duration) {
+        for _ in 0..REQUESTS_A_TURN {
+            let Some(known) = self.clients.get(&client) else {
+                return;
+            };
+            let served = match take(known.socket.as_fd(), Descriptors::Left) {
+                Ok(None) => return,
+                Ok(Some(request)) => self
+                    .with(client, now, |handler| handler.serve(&request))
+                    .unwrap_or(Ok(())),
+                Err(errno) => Err(errno),
+            };
+            if served.is_err() {
+                return self.hang_up(client, now);
+            }
+            self.distribute(now);
+        }
+    }
+
+    fn hang_up(&mut self, client: ClientId, now: Duration) {
+        self.with(client, now, |handler| handler.clear());
+        self.searches.forget_client(client);
+        self.clients.remove(&client);
+        self.distribute(now);
+    }
+
+    /// A datagram for QP 1 of an adapter.
+    pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
+        if let Some(adapter) = self.adapters.get_mut(&port) {
+            adapter.cm.receive(received, now);
+            self.distribute(now);
+        }
+    }
+
+    /// A datagram to be sent from QP 1 of an adapter.
+    pub fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
+        if !self.busy {
+            return None;
+        }
+        let mut adapters = self.adapters.iter_mut();
+        let next = adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_outgoing()?)));
+        self.busy = next.is_some();
+        next
+    }
+
+    /// When [`Service::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// Lets managers repeat what was not answered in time. Call it at [`deadline`](Self::deadline).
+    pub fn expire(&mut self, now: Duration) {
+        for adapter in self.adapters.values_mut() {
+            adapter.cm.expire(now);
+        }
+        self.distribute(now);
+    }
+
+    /// An address that somebody looks for: answer with [`Service::found`] or [`Service::missed`].
+    pub fn next_search(&mut self, now: Duration) -> Option<Search> {
+        self.searches.next_due(now)
+    }
+
+    /// It is known where the address is.
+    pub fn found(&mut self, search: &Search, now: Duration) {
+        self.with(search.owner.client, now, |handler| handler.found(search));
+        self.set_deadline();
+    }
+
+    /// It is not, or not yet.
+    pub fn missed(&mut self, search: Search, now: Duration) {
+        if !self.searches.add_again(search, now) {
+            self.with(search.owner.client, now, |handler| {
+                handler.not_found(&search)
+            });
+        }
+        self.set_deadline();
+    }
+
+    fn set_deadline(&mut self) {
+        let adapters = self.adapters.values();
+        let repeats = adapters.filter_map(|adapter| adapter.cm.deadline());
+        self.deadline = repeats.chain(self.searches.deadline()).min();
+    }
+
+    /// Takes what on_event to whom it concerns.
+    fn distribute(&mut self, now: Duration) {
+        while let Some((port, event)) = self.next_event() {
+            let connection = (port, subject(&event));
+            let owner = self.owner(port, &event);
+            let told = owner.and_then(|owner| {
+                self.with(owner.client, now, |handler| {
+                    handler.on_event(owner.id, port, &event)
+                })
+            });
+            if told.is_none()
+                && let Some(adapter) = self.adapters.get_mut(&port)
+            {
+                adapter.cm.release(connection.1, now);
+            }
+        }
+        self.set_deadline();
+        self.busy = true;
+    }
+
+    fn next_event(&mut self) -> Option<(PortId, vrdma_cm::Event)> {
+        let mut adapters = self.adapters.iter_mut();
+        adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_event()?)))
+    }
+
+    fn owner(&self, port: PortId, event: &vrdma_cm::Event) -> Option<Owner> {
+        use vrdma_cm::Event as E;
+        match event {
+            E::Requested(_, listener, _) | E::ResolveRequested(_, listener, _) => {
+                self.owners.listeners.get(&(port, *listener)).copied()
+            }
+            other => self
+                .owners
+                .connections
+                .get(&(port, subject(other)))
+                .copied(),
+        }
+    }
+
+    fn with<R>(
+        &mut self,
+        key: ClientId,
+        now: Duration,
+        work: impl FnOnce(&mut Handler<'_>) -> R,
+    ) -> Option<R> {
+        let mut handler = Handler {
+            key,
+            client: self.clients.get_mut(&key)?,
+            adapters: &mut self.adapters,
+            owners: &mut self.owners,
+            searches: &mut self.searches,
+            random: &mut self.random,
+            now,
+        };
+        Some(work(&mut handler))
+    }
+}

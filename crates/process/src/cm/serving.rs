@@ -1,0 +1,95 @@
+//! Requests of one client: which call each is, and what the client's end and an adapter's mean to it.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use vrdma_provider::cm::{
+    Accept, Bind, Connect, CreateChannel, CreateId, DestroyChannel, DestroyId, Disconnect,
+    Established, EventKind, GetEvent, IdReply, InitQp, Join, Leave, Listen, Migrate, Offer, Reject,
+    ResolveAddress, ResolveRoute, SetOption,
+};
+use vrdma_provider::daemon::{Answer, Request, send_answer};
+use vrdma_provider::message::{Call, Done};
+use vrdma_switch::PortId;
+
+use super::handler::Handler;
+
+impl Handler<'_> {
+    /// Serves a request and answers it.
+    ///
+    /// # Errors
+    /// The client does not take its answers.
+    pub(super) fn serve(&mut self, request: &Request) -> Result<(), Errno> {
+        let answer = self.decide(request);
+        send_answer(self.client.socket.as_fd(), request.code(), answer)
+    }
+
+    fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {
+        let done = |()| Done {};
+        match request.code() {
+            CreateChannel::CODE => self.create_channel(),
+            DestroyChannel::CODE => self.work(request, |d, it: &DestroyChannel| {
+                d.client.remove_channel(it.channel).map(done)
+            }),
+            CreateId::CODE => self.work(request, Self::create),
+            DestroyId::CODE => self.work(request, |d, it| d.destroy(it).map(done)),
+            Bind::CODE => self.work(request, Self::bind),
+            ResolveAddress::CODE => self.work(request, |d, it| d.resolve_address(it).map(done)),
+            ResolveRoute::CODE => self.work(request, |d, it| d.resolve_route(it).map(done)),
+            Listen::CODE => self.work(request, Self::listen),
+            Connect::CODE => self.work(request, Self::connect),
+            Accept::CODE => self.work(request, |d, it| d.accept(it).map(done)),
+            Reject::CODE => self.work(request, |d, it| d.reject(it).map(done)),
+            Disconnect::CODE => self.work(request, |d, it| d.disconnect(it).map(done)),
+            Established::CODE => self.work(request, |d, it| d.established(it).map(done)),
+            InitQp::CODE => self.work(request, Self::init_qp),
+            GetEvent::CODE => self.work(request, Self::event),
+            Migrate::CODE => self.work(request, |d, it| d.migrate(it).map(done)),
+            Join::CODE => self.work(request, Self::join),
+            Leave::CODE => self.work(request, |d, it| d.leave(it).map(done)),
+            SetOption::CODE => self.work(request, |d, it| d.set_option(it).map(done)),
+            Offer::CODE => self.work(request, |d, it| d.offer(it).map(done)),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn work<T: Call>(
+        &mut self,
+        request: &Request,
+        work: impl FnOnce(&mut Self, &T) -> Result<T::Reply, Errno>,
+    ) -> Result<Answer, Errno> {
+        let body = request.parse::<T>().ok_or(Errno::INVAL)?;
+        let reply = work(self, &body)?;
+        Ok(Answer::new::<T>(&reply, Vec::new()))
+    }
+
+    fn create_channel(&mut self) -> Result<Answer, Errno> {
+        let (id, pipe) = self.client.add_channel()?;
+        Ok(Answer::new::<CreateChannel>(&IdReply { id }, vec![pipe]))
+    }
+
+    /// The client is gone.
+    pub(super) fn clear(&mut self) {
+        let ids: Vec<u64> = self.client.identifiers.keys().copied().collect();
+        for id in ids {
+            // One that a listener took along is gone already.
+            let _gone = self.destroy(&DestroyId { id });
+        }
+    }
+
+    pub(super) fn forget_adapter(&mut self, port: PortId) {
+        let mut hit = Vec::new();
+        for (id, identifier) in &mut self.client.identifiers {
+            identifier.holds.retain(|held| *held != port);
+            identifier.listeners.retain(|(at, _)| *at != port);
+            identifier.offers.remove(&port);
+            if identifier.adapter == Some(port) {
+                identifier.connection = None;
+                hit.push(*id);
+            }
+        }
+        for id in hit {
+            self.tell(id, EventKind::DeviceRemoval);
+        }
+    }
+}

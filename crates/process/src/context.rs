@@ -1,0 +1,94 @@
+//! One client: what `ibv_open_device` made.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use vrdma_memory::ClientMemory;
+use vrdma_provider::doorbell::Listener;
+use vrdma_provider::fast::Page;
+use vrdma_provider::message::AsyncEvent;
+use vrdma_verbs::object::QpId;
+use zerocopy::IntoBytes;
+
+use super::account::{Account, UserCounts};
+use super::channel::{Channel, Pipe};
+use super::fast::ClientGrants;
+use vrdma_adapter::Slots;
+
+/// See the module.
+pub(super) struct Context {
+    pub(super) memory: Arc<ClientMemory>,
+    pub(super) doorbells: Listener,
+    pub(super) channels: Slots<Channel>,
+    /// Which queue pair each bit of the doorbell page means.
+    pub(super) doorbell_qps: Vec<Option<QpId>>,
+    pub(super) account: Account,
+    pub(super) uid: u32,
+    /// Its grants to reach others by itself, if it wants any.
+    pub(super) grants: Option<ClientGrants>,
+    /// Who it is, if it can be seen from here.
+    pub(super) pid: Option<Pid>,
+    events: Pipe,
+}
+
+/// What is known of a client when it opens the adapter.
+pub(super) struct Joining {
+    pub(super) memory: Arc<ClientMemory>,
+    pub(super) counts: UserCounts,
+    pub(super) uid: u32,
+    pub(super) pid: Option<Pid>,
+    /// It wants grants.
+    pub(super) fast: bool,
+}
+
+impl Context {
+    /// A context without objects, and what the client gets: the read end of its events, and its page of
+    /// grants if it wants one.
+    pub(super) fn new(joining: Joining) -> Result<(Self, Vec<OwnedFd>), Errno> {
+        let (events, read) = Pipe::new()?;
+        let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
+        let page = joining.fast.then(Page::create).transpose();
+        let (page, grants) = page.map_err(|_| Errno::NOMEM)?.unzip();
+        let context = Self {
+            memory: joining.memory,
+            doorbells,
+            channels: Slots::new(),
+            doorbell_qps: Vec::new(),
+            account: Account::new(joining.counts),
+            uid: joining.uid,
+            grants: page.map(ClientGrants::new),
+            pid: joining.pid,
+            events,
+        };
+        Ok((context, [read].into_iter().chain(grants).collect()))
+    }
+
+    /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.
+    pub(super) fn assign_doorbell(&mut self, qp: QpId) -> u32 {
+        let free = self.doorbell_qps.iter().position(Option::is_none);
+        let bit = free.unwrap_or(self.doorbell_qps.len());
+        if bit == self.doorbell_qps.len() {
+            self.doorbell_qps.push(None);
+        }
+        self.doorbell_qps[bit] = Some(qp);
+        bit as u32
+    }
+
+    /// The queue pair is gone.
+    pub(super) fn release_doorbell(&mut self, qp: QpId) {
+        for doorbell in self
+            .doorbell_qps
+            .iter_mut()
+            .filter(|doorbell| **doorbell == Some(qp))
+        {
+            *doorbell = None;
+        }
+    }
+
+    /// Tells of an event. One that finds thousands unread is lost, as the client chose.
+    pub(super) fn announce(&self, event: AsyncEvent) {
+        self.events.write(event.as_bytes());
+    }
+}

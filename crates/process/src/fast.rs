@@ -1,0 +1,295 @@
+//! Grant for clients of one user to reach each other's registered memory by themselves.
+//!
+//! ```text
+//!   asker's adapter: borrowed (its queue pair)       target's adapter: lent (queue pair, region)
+//!        └──────────────────── one grant ─────────────────────┘
+//!   taken back when: either queue pair changes state or goes; the region goes or changes; either
+//!   client goes; either adapter goes
+//! ```
+//!
+//! The daemon decides as it would for each request: a connected RC queue pair on both sides, one port
+//! group, the region in the peer's protection domain, the rights of region and queue pair. What it
+//! cannot check any more is that the asker keeps to the region: it gets a descriptor of all of the
+//! target's memory, or of the region's file. So both must be of one user, who could do the same by
+//! ptrace(2), and both must have asked for it.
+
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use vrdma_memory::Region;
+use vrdma_provider::daemon::Answer;
+use vrdma_provider::fast::{LEAVES, Page};
+use vrdma_provider::message::{Reach, Reached};
+use vrdma_switch::{GroupId, PortId};
+use vrdma_verbs::attr::{Access, QpState};
+use vrdma_verbs::object::{MrId, Owner, QpId, QpType};
+use vrdma_wire::{Gid, Qpn, Rkey};
+
+use super::Process;
+use super::sessions::Adapters;
+
+/// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or
+/// without a processor for longer may still finish that copy afterwards.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// One grant, as both adapters hold it.
+#[derive(Debug)]
+struct Grant {
+    page: Page,
+    index: u32,
+    holds: Cell<bool>,
+    /// The client that had it is gone, whatever its page says.
+    orphaned: Cell<bool>,
+}
+
+impl Grant {
+    fn take_back(&self) {
+        if self.holds.replace(false) {
+            self.page.take_back(self.index);
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.orphaned.get() && self.page.is_busy(self.index)
+    }
+}
+
+/// The grants that one client may use.
+#[derive(Debug)]
+pub(super) struct ClientGrants {
+    page: Page,
+    by_index: Vec<Option<Rc<Grant>>>,
+    generation: u32,
+}
+
+impl ClientGrants {
+    pub(super) fn new(page: Page) -> Self {
+        Self {
+            page,
+            by_index: Vec::new(),
+            generation: 0,
+        }
+    }
+
+    /// A grant that holds, and its generation.
+    fn give(&mut self) -> Option<(Rc<Grant>, u32)> {
+        let is_free = |grant: &Option<Rc<Grant>>| {
+            let taken = grant.as_ref();
+            !taken.is_some_and(|grant| grant.holds.get() || grant.is_busy())
+        };
+        let free = self.by_index.iter().position(is_free);
+        let index = free.unwrap_or(self.by_index.len());
+        if index >= LEAVES as usize {
+            return None;
+        }
+        let grant = Rc::new(Grant {
+            page: self.page.clone(),
+            index: index as u32,
+            holds: Cell::new(true),
+            orphaned: Cell::new(false),
+        });
+        match self.by_index.get_mut(index) {
+            Some(place) => *place = Some(Rc::clone(&grant)),
+            None => self.by_index.push(Some(Rc::clone(&grant))),
+        }
+        self.generation = self.generation.wrapping_add(1).max(1);
+        self.page.give(grant.index, self.generation);
+        Some((grant, self.generation))
+    }
+}
+
+impl Drop for ClientGrants {
+    fn drop(&mut self) {
+        for grant in self.by_index.iter().flatten() {
+            grant.orphaned.set(true);
+            grant.take_back();
+        }
+    }
+}
+
+/// The grants that concern an adapter's objects.
+#[derive(Debug, Default)]
+pub(super) struct AdapterGrants {
+    lent: Vec<(QpId, MrId, Rc<Grant>)>,
+    borrowed: Vec<(QpId, Rc<Grant>)>,
+}
+
+impl AdapterGrants {
+    /// A queue pair changed, or is gone.
+    pub(super) fn forget_qp(&mut self, id: QpId) {
+        let lent = self.lent.iter().filter(|(qp, ..)| *qp == id);
+        lent.for_each(|(.., grant)| grant.take_back());
+        let borrowed = self.borrowed.iter().filter(|(qp, _)| *qp == id);
+        borrowed.for_each(|(_, grant)| grant.take_back());
+        self.tidy();
+    }
+
+    /// A region changes or goes; true if a copy to or from it is under way.
+    pub(super) fn forget_mr(&mut self, id: MrId) -> bool {
+        let lent = self.lent.iter().filter(|(_, mr, _)| *mr == id);
+        let busy = lent.filter(|(.., grant)| {
+            grant.take_back();
+            grant.is_busy()
+        });
+        let busy = busy.count() > 0;
+        self.tidy();
+        busy
+    }
+
+    /// What is over is not kept, except for copies that somebody may wait for.
+    fn tidy(&mut self) {
+        self.lent
+            .retain(|(.., grant)| grant.holds.get() || grant.is_busy());
+        self.borrowed.retain(|(_, grant)| grant.holds.get());
+    }
+}
+
+impl Drop for AdapterGrants {
+    fn drop(&mut self) {
+        self.lent.iter().for_each(|(.., grant)| grant.take_back());
+        self.borrowed
+            .iter()
+            .for_each(|(_, grant)| grant.take_back());
+    }
+}
+
+/// One end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct End {
+    uid: u32,
+    group: GroupId,
+    qpn: Qpn,
+    /// Where it is connected to.
+    peer: (Gid, Qpn),
+}
+
+/// What a grant is about.
+struct Offer {
+    fd: OwnedFd,
+    reached: Reached,
+    qp: QpId,
+    mr: MrId,
+}
+
+impl Process {
+    /// The end that a queue pair is, if its client takes part and it is connected.
+    fn end(&self, id: QpId) -> Option<End> {
+        let qp = self.qps.get(id.0).filter(|qp| !qp.dead)?;
+        let context = self.contexts.get(qp.owner.0)?;
+        context.grants.as_ref()?;
+        let attr = self.core.hca.query_qp(id).ok()?;
+        let connected = matches!(attr.state, QpState::Rtr | QpState::Rts);
+        (connected && qp.qp_type == QpType::Rc).then_some(End {
+            uid: context.uid,
+            group: self.spec.group,
+            qpn: qp.qpn,
+            peer: (attr.address.dgid, attr.dest_qpn),
+        })
+    }
+
+    fn has_address(&self, gid: Gid) -> bool {
+        self.spec.addresses().contains(&gid)
+    }
+
+    /// What a queue pair of ours has for the one at the other end.
+    fn offer(&self, asker: &End, from: &[Gid], rkey: Rkey) -> Option<Offer> {
+        let mut qps = self.qps.iter();
+        let (number, qp) = qps.find(|(_, qp)| qp.qpn == asker.peer.1)?;
+        let id = QpId(number);
+        let end = self.end(id)?;
+        let is_other_end = end.uid == asker.uid
+            && end.group == asker.group
+            && end.peer.1 == asker.qpn
+            && from.contains(&end.peer.0);
+        is_other_end.then_some(())?;
+        let region = self.core.hca.region_behind(id, rkey)?;
+        let of_qp = self.core.hca.query_qp(id).ok()?.access;
+        let rights = region.access & of_qp & (Access::REMOTE_READ | Access::REMOTE_WRITE);
+        let mr = self.mrs.get(region.id.0)?;
+        if rights.is_empty() || mr.owner != qp.owner || mr.leaving.is_some() {
+            return None;
+        }
+        let (fd, offset) = match region.region {
+            Region::Client(client) => client.lend().ok()?,
+            _ => {
+                let (fd, offset) = mr.file.as_ref()?;
+                (fd.try_clone().ok()?, *offset)
+            }
+        };
+        let reached = Reached {
+            start: region.start,
+            length: region.length,
+            offset,
+            access: rights.bits(),
+            ..Reached::default()
+        };
+        Some(Offer {
+            fd,
+            reached,
+            qp: id,
+            mr: region.id,
+        })
+    }
+
+    /// Whether the end of a region has to wait for a peer.
+    pub(super) fn is_in_use(&mut self, id: MrId) -> bool {
+        let busy = self.grants.forget_mr(id);
+        let Some(mr) = self.mrs.get_mut(id.0) else {
+            return false;
+        };
+        let since = *mr.leaving.get_or_insert_with(Instant::now);
+        if busy && since.elapsed() < PATIENCE {
+            return true;
+        }
+        mr.leaving = None;
+        false
+    }
+}
+
+/// Answers a client of the adapter `port`.
+pub(super) fn reach(
+    adapters: &mut impl Adapters,
+    (port, owner): (PortId, Owner),
+    request: &Reach,
+) -> Result<Answer, Errno> {
+    let qp = QpId(request.qp);
+    let asker = adapters.at(port).ok_or(Errno::NODEV)?;
+    if asker.qps.get(qp.0).map(|qp| qp.owner) != Some(owner) {
+        return Err(Errno::NOENT);
+    }
+    let end = asker.end(qp).ok_or(Errno::ACCESS)?;
+    let from = asker.spec.addresses();
+    let at = target(adapters, &end).ok_or(Errno::ACCESS)?;
+    let target = adapters.at(at).ok_or(Errno::ACCESS)?;
+    let offer = target.offer(&end, &from, Rkey(request.rkey));
+    let offer = offer.ok_or(Errno::ACCESS)?;
+    let asker = adapters.at(port).ok_or(Errno::NODEV)?;
+    let context = asker.contexts.get_mut(owner.0).ok_or(Errno::NOENT)?;
+    let grants = context.grants.as_mut().ok_or(Errno::ACCESS)?;
+    let (grant, generation) = grants.give().ok_or(Errno::AGAIN)?;
+    let index = grant.index;
+    asker.grants.borrowed.push((qp, Rc::clone(&grant)));
+    if let Some(target) = adapters.at(at) {
+        target.grants.lent.push((offer.qp, offer.mr, grant));
+    }
+    let reached = Reached {
+        index,
+        generation,
+        ..offer.reached
+    };
+    Ok(Answer::new::<Reach>(&reached, vec![offer.fd]))
+}
+
+/// The adapter at the other end.
+fn target(adapters: &mut impl Adapters, end: &End) -> Option<PortId> {
+    let ports = adapters.ports();
+    ports.into_iter().find(|port| {
+        let process = adapters.at(*port);
+        process.is_some_and(|process| {
+            process.spec.group == end.group && process.has_address(end.peer.0)
+        })
+    })
+}

@@ -1,0 +1,261 @@
+//! What the rings of client processes do for the machine that runs an adapter.
+
+use std::time::Duration;
+
+use vrdma_adapter::{Core, FrontEnd, RunState};
+use vrdma_memory::{Region, View};
+use vrdma_provider::daemon::RingError;
+use vrdma_provider::message::{AsyncEvent, element};
+use vrdma_verbs::Time;
+use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
+use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
+
+use super::{Process, Turn, completion};
+
+/// How soon a full pipe is tried again: its reader is a program that has thousands of records to
+/// read.
+const PIPE_RETRY: Duration = Duration::from_millis(1);
+
+impl FrontEnd for Process {
+    type Region = Region;
+    type Memory<'m> = View<'m>;
+    type Error = RingError;
+
+    fn is_overflow(error: RingError) -> bool {
+        error == RingError::Full
+    }
+
+    fn core(&self) -> &Core<Region> {
+        &self.core
+    }
+
+    fn core_mut(&mut self) -> &mut Core<Region> {
+        &mut self.core
+    }
+
+    fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
+        Some(&mut self.qps.get_mut(id.0)?.run)
+    }
+
+    fn take_doorbells(&mut self, _: Turn<'_, '_>) -> bool {
+        self.take_rung()
+    }
+
+    fn run_deferred(&mut self, turn: Turn<'_, '_>) -> bool {
+        if self.retry_at.is_some_and(|time| time <= turn.now) {
+            self.flush_channels(turn.now);
+        }
+        false
+    }
+
+    fn deferred_until(&self) -> Option<Time> {
+        self.retry_at
+    }
+
+    #[inline]
+    fn fetch_send(
+        &mut self,
+        _: Turn<'_, '_>,
+        id: QpId,
+    ) -> Result<Option<SendWr<Region>>, RingError> {
+        match self.qps.get_mut(id.0) {
+            Some(qp) => qp.fetch_send(),
+            None => Ok(None),
+        }
+    }
+
+    fn fetch_recv(&mut self, _: Turn<'_, '_>, id: QpId) -> Result<Option<RecvWr>, RingError> {
+        match self.qps.get_mut(id.0) {
+            Some(qp) => qp.fetch_recv(),
+            None => Ok(None),
+        }
+    }
+
+    fn fetch_shared_recv(
+        &mut self,
+        _: Turn<'_, '_>,
+        id: SrqId,
+    ) -> Result<Option<RecvWr>, RingError> {
+        match self.srqs.get_mut(id.0) {
+            Some(srq) => srq.fetch(),
+            None => Ok(None),
+        }
+    }
+
+    fn left_of_armed(&mut self, _: Turn<'_, '_>, id: SrqId) -> Result<Option<u32>, RingError> {
+        let srq = self.srqs.get_mut(id.0);
+        match srq.filter(|srq| srq.limit > 0 && !srq.dead) {
+            Some(srq) => srq.ring.refresh().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn release_send(&mut self, id: QpId) {
+        if let Some(qp) = self.qps.get_mut(id.0) {
+            qp.send.release();
+        }
+    }
+
+    fn release_recv(&mut self, id: QpId) -> bool {
+        let recv = self.qps.get_mut(id.0).and_then(|qp| qp.recv.as_mut());
+        recv.map(|recv| recv.release()).is_some()
+    }
+
+    fn publish_released(&mut self, _: Turn<'_, '_>, id: QpId) -> Result<(), RingError> {
+        if let Some(qp) = self.qps.get_mut(id.0) {
+            qp.show_released();
+        }
+        Ok(())
+    }
+
+    fn write_completion(
+        &mut self,
+        turn: Turn<'_, '_>,
+        id: CqId,
+        completion: &Completion,
+        urgent: bool,
+    ) -> Result<bool, RingError> {
+        let Some(qp) = self.qps.get(completion.qp.0) else {
+            return Ok(false);
+        };
+        let entry = completion::encode(completion, qp.qpn, turn.now);
+        let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
+            return Ok(false);
+        };
+        cq.urgent |= urgent;
+        let first = !std::mem::replace(&mut cq.unpublished, true);
+        cq.ring.write(&entry)?;
+        Ok(first)
+    }
+
+    fn publish_written(&mut self, turn: Turn<'_, '_>, id: CqId) -> Result<(), RingError> {
+        let Some(cq) = self.cqs.get_mut(id.0) else {
+            return Ok(());
+        };
+        let urgent = std::mem::take(&mut cq.urgent);
+        if std::mem::take(&mut cq.unpublished) {
+            cq.ring.publish();
+            if cq.ring.take_armed(urgent) {
+                self.notify(id, turn.now);
+            }
+        }
+        Ok(())
+    }
+
+    fn post_event(&mut self, _: Turn<'_, '_>, event: Event) {
+        if let Event::SrqLimitReached(id) = event
+            && let Some(srq) = self.srqs.get_mut(id.0)
+        {
+            srq.limit = 0;
+        }
+        let described = self.described_event(event);
+        let context =
+            described.and_then(|(owner, event)| Some((self.contexts.get(owner.0)?, event)));
+        if let Some((context, event)) = context {
+            context.announce(event);
+        }
+    }
+
+    fn qp_stopped(&mut self, id: QpId) {
+        self.grants.forget_qp(id);
+    }
+
+    fn qp_flushing(&mut self, id: QpId) {
+        if let Some(qp) = self.qps.get_mut(id.0) {
+            qp.demand_rings();
+        }
+    }
+
+    fn qp_failed(&mut self, _: Turn<'_, '_>, id: QpId, error: RingError) -> bool {
+        let Some(qp) = self.qps.get_mut(id.0).filter(|qp| !qp.dead) else {
+            return false;
+        };
+        qp.dead = true;
+        tracing::warn!(adapter = %self.spec.name, qpn = qp.qpn.get(), %error, "a client's queue pair failed");
+        true
+    }
+
+    fn cq_failed(&mut self, _: Turn<'_, '_>, id: CqId, error: RingError) -> bool {
+        let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
+            return false;
+        };
+        cq.dead = true;
+        tracing::warn!(adapter = %self.spec.name, cq = id.0, %error, "a client's completion queue failed");
+        true
+    }
+
+    fn srq_failed(&mut self, _: Turn<'_, '_>, id: SrqId, error: RingError) -> bool {
+        let Some(srq) = self.srqs.get_mut(id.0).filter(|srq| !srq.dead) else {
+            return false;
+        };
+        srq.dead = true;
+        tracing::warn!(adapter = %self.spec.name, srq = id.0, %error, "a client's shared receive queue failed");
+        true
+    }
+}
+
+impl Process {
+    fn notify(&mut self, id: CqId, now: Time) {
+        let Some(cq) = self.cqs.get(id.0) else { return };
+        let (owner, channel, cookie) = (cq.owner, cq.channel, cq.cookie);
+        let context = self.contexts.get_mut(owner.0);
+        let channel = context.and_then(|context| context.channels.get_mut(channel?));
+        if channel.is_some_and(|channel| !channel.notify(cookie)) {
+            self.retry_at.get_or_insert(now + PIPE_RETRY);
+        }
+    }
+
+    /// Writes the notifications that wait.
+    fn flush_channels(&mut self, now: Time) {
+        let channels = self.contexts.iter_mut();
+        let channels = channels.flat_map(|(_, context)| context.channels.iter_mut());
+        let full = channels.filter_map(|(_, channel)| (!channel.flush()).then_some(()));
+        let waits = full.count() > 0;
+        self.retry_at = waits.then(|| now + PIPE_RETRY);
+    }
+
+    /// Whom an event concerns, and how the library is told.
+    fn described_event(&self, event: Event) -> Option<(Owner, AsyncEvent)> {
+        let told = |event, element, cookie| AsyncEvent {
+            event,
+            element,
+            cookie,
+        };
+        let (number, kind) = numbered(event);
+        Some(match kind {
+            Subject::Cq(id) => {
+                let cq = self.cqs.get(id.0)?;
+                (cq.owner, told(number, element::CQ, cq.cookie))
+            }
+            Subject::Qp(id) => {
+                let qp = self.qps.get(id.0)?;
+                (qp.owner, told(number, element::QP, qp.cookie))
+            }
+            Subject::Srq(id) => {
+                let srq = self.srqs.get(id.0)?;
+                (srq.owner, told(number, element::SRQ, srq.cookie))
+            }
+        })
+    }
+}
+
+enum Subject {
+    Cq(CqId),
+    Qp(QpId),
+    Srq(SrqId),
+}
+
+/// `enum ibv_event_type`.
+fn numbered(event: Event) -> (u32, Subject) {
+    match event {
+        Event::CqError(id) => (0, Subject::Cq(id)),
+        Event::QpFatal(id) => (1, Subject::Qp(id)),
+        Event::QpRequestError(id) => (2, Subject::Qp(id)),
+        Event::QpAccessError(id) => (3, Subject::Qp(id)),
+        Event::CommEstablished(id) => (4, Subject::Qp(id)),
+        Event::SqDrained(id) => (5, Subject::Qp(id)),
+        Event::SrqError(id) => (14, Subject::Srq(id)),
+        Event::SrqLimitReached(id) => (15, Subject::Srq(id)),
+        Event::LastWqeReached(id) => (16, Subject::Qp(id)),
+    }
+}

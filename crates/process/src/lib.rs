@@ -1,0 +1,230 @@
+//! An adapter of processes: an engine, and the rings of the clients that opened it.
+//!
+//! ```text
+//!   sessions: socket ─ requests ─► requests ┐
+//!            └─ hang-up ─► close            ▼
+//!   doorbell pages ─► vrdma_adapter (run queue, engine, batches) ◄──► requests and responses of peers
+//!                                           │ front_end
+//!                                           ▼
+//!                             CQ rings, notifications into pipes
+//! ```
+//!
+//! Each client is a context with an [`Owner`] of its own: the engine keeps contexts apart. All
+//! memory of clients is reached by the regions themselves, so the adapter's own space is empty.
+//!
+//! A failed ring fails its own objects; a client that breaks the protocol loses its connection, and
+//! with it all its objects.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod channel;
+pub mod cm;
+mod completion;
+mod context;
+mod decode;
+mod fast;
+mod front_end;
+mod limits;
+mod objects;
+mod receive;
+mod requests;
+mod session;
+mod sessions;
+mod spec;
+mod users;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use rustix::process::Pid;
+use vrdma_adapter::{Core, Failing, GidChange, Receiving, Sending, Slots};
+use vrdma_memory::{Region, Space, View};
+use vrdma_provider::message::{AdapterReply, Name};
+use vrdma_verbs::object::{Identity, Owner, SrqId};
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::{Gid, Mtu};
+
+use context::Context;
+use fast::AdapterGrants;
+use objects::{Cq, Mr, Qp, Srq};
+pub use sessions::{Adapters, Served, SessionId, Sessions};
+pub use spec::ProcessSpec;
+
+/// Longest unit between two adapters of this host: as a VM's device has it.
+const UNIT_BYTES: u32 = 256 << 10;
+
+/// First owner of clients; 0 is the daemon itself.
+const FIRST_OWNER: u32 = 1;
+
+/// What every step works with: the adapter's own space, which is empty, and the time.
+pub type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
+
+/// See the module.
+pub struct Process {
+    spec: ProcessSpec,
+    space: Arc<Space>,
+    core: Core<Region>,
+    /// By owner, from [`FIRST_OWNER`] on.
+    contexts: Slots<Context>,
+    mrs: Slots<Mr>,
+    cqs: Slots<Cq>,
+    qps: Slots<Qp>,
+    srqs: Slots<Srq>,
+    grants: AdapterGrants,
+    /// When to try again to write notifications that found their pipe full.
+    retry_at: Option<Time>,
+    gid_changes: VecDeque<GidChange>,
+    /// The multicast groups with members are not those that the fabric knows.
+    groups_changed: bool,
+}
+
+impl Process {
+    /// An adapter without clients. `seed` makes numbers of an earlier life stale.
+    pub fn new(spec: ProcessSpec, seed: u64) -> Result<Self, vrdma_verbs::Error> {
+        let identity = Identity {
+            mac: spec.mac,
+            seed,
+        };
+        let mut hca = Hca::new(identity, limits::ENGINE);
+        let mut gid_changes = VecDeque::new();
+        for (index, gid) in spec.addresses().into_iter().enumerate() {
+            hca.bind_gid(index as u8, gid)?;
+            gid_changes.push_back(GidChange::Bound(gid));
+        }
+        Ok(Self {
+            spec,
+            space: Arc::new(Space::new()),
+            core: Core::new(hca, UNIT_BYTES),
+            contexts: Slots::new(),
+            mrs: Slots::new(),
+            cqs: Slots::new(),
+            qps: Slots::new(),
+            srqs: Slots::new(),
+            grants: AdapterGrants::default(),
+            retry_at: None,
+            gid_changes,
+            groups_changed: false,
+        })
+    }
+
+    /// What it was made with.
+    pub fn spec(&self) -> &ProcessSpec {
+        &self.spec
+    }
+
+    /// A space without maps: what views of it reach is in the regions.
+    pub fn memory(&self) -> Arc<Space> {
+        Arc::clone(&self.space)
+    }
+
+    /// The next change of its addresses.
+    pub fn take_gid_change(&mut self) -> Option<GidChange> {
+        self.gid_changes.pop_front()
+    }
+
+    /// The multicast groups with members, if they may have changed since the last call.
+    pub fn take_groups(&mut self) -> Option<Vec<Gid>> {
+        let changed = std::mem::take(&mut self.groups_changed);
+        changed.then(|| self.core.hca.multicast_groups().collect())
+    }
+
+    /// The engine, for counters.
+    pub fn hca(&self) -> &Hca<Region> {
+        &self.core.hca
+    }
+
+    /// The payload of one packet that the port offers from now on.
+    pub fn set_mtu(&mut self, mtu: Mtu) {
+        self.core.hca.set_port_mtu(mtu);
+    }
+
+    /// Contexts of clients that have it open.
+    pub fn clients(&self) -> u32 {
+        self.contexts.iter().count() as u32
+    }
+
+    /// Processes that these are of; one that cannot be told from here counts for each of its contexts.
+    pub fn processes(&self) -> u32 {
+        let pids = || self.contexts.iter().map(|(_, context)| context.pid);
+        let unseen = pids().filter(Option::is_none).count();
+        let seen: BTreeSet<_> = pids().flatten().map(Pid::as_raw_nonzero).collect();
+        (unseen + seen.len()) as u32
+    }
+
+    /// What a library is told of it.
+    pub fn described(&self) -> AdapterReply {
+        let mut ip = [0; 16];
+        let ip_version = match self.spec.ip {
+            Some(std::net::IpAddr::V4(v4)) => {
+                ip[..4].copy_from_slice(&v4.octets());
+                4
+            }
+            Some(std::net::IpAddr::V6(v6)) => {
+                ip = v6.octets();
+                6
+            }
+            None => 0,
+        };
+        let mut guid = [0; 8];
+        guid.copy_from_slice(&Gid::link_local(self.spec.mac).0[8..]);
+        AdapterReply {
+            name: Name::new(&self.spec.name).unwrap_or_default(),
+            portgroup: Name::new(&self.spec.portgroup).unwrap_or_default(),
+            guid,
+            ip,
+            mac: self.spec.mac.0,
+            ip_version,
+            reserved: 0,
+        }
+    }
+
+    /// Says in every doorbell page that the daemon sleeps; false if a client has rung meanwhile.
+    pub fn sleep(&self) -> bool {
+        // Every page must be marked, so no short cut.
+        let rung = self
+            .contexts
+            .iter()
+            .filter(|(_, context)| !context.doorbells.sleep());
+        rung.count() == 0
+    }
+
+    /// Says in every doorbell page that nobody has to be woken.
+    pub fn awake(&self) {
+        self.contexts
+            .iter()
+            .for_each(|(_, context)| context.doorbells.awake());
+    }
+
+    /// Takes the doorbells of all clients; true if there were any.
+    fn take_rung(&mut self) -> bool {
+        let mut rung = Vec::new();
+        for (_, context) in self.contexts.iter() {
+            context.doorbells.take(|bit| {
+                rung.extend(context.doorbell_qps.get(bit as usize).copied().flatten());
+            });
+        }
+        rung.iter().for_each(|id| self.wake(*id));
+        !rung.is_empty()
+    }
+
+    /// Ends a batch, if one has begun.
+    pub fn finish_batch(&mut self, now: Time) {
+        if self.core.has_unpublished() {
+            self.publish_now(now);
+        }
+    }
+
+    fn check_limit_now(&mut self, id: SrqId, now: Time) {
+        let space = self.memory();
+        let memory = &space.view();
+        let turn = Turn { memory, now };
+        if let Err(error) = self.check_limit(turn, id) {
+            self.fail_srq(turn, id, error);
+        }
+    }
+
+    fn context(&mut self, owner: Owner) -> Option<&mut Context> {
+        self.contexts.get_mut(owner.0)
+    }
+}

@@ -1,0 +1,162 @@
+//! Completion channels and completion queues.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_provider::area::Area;
+use vrdma_provider::daemon::{CompletionRing, CqPlan};
+use vrdma_provider::message::{
+    ChannelReply, CqReply, CreateChannel, CreateCq, DestroyChannel, DestroyCq, Done, NO_CHANNEL,
+    ResizeCq,
+};
+use vrdma_verbs::object::CqId;
+
+use super::{Asker, Outcome, OutcomeWithFds, errno};
+use crate::account::Kind;
+use crate::channel::Channel;
+use crate::limits::{self, fits};
+use crate::objects::Cq;
+
+pub(super) fn create_channel(
+    asker: &mut Asker<'_>,
+    _: CreateChannel,
+) -> OutcomeWithFds<CreateChannel> {
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let channel = context.channels.vacant(0);
+    fits(channel, limits::CHANNELS)
+        .then_some(())
+        .ok_or(Errno::NOMEM)?;
+    let (made, read) = Channel::new()?;
+    context.channels.put(channel, made);
+    Ok((ChannelReply { channel }, vec![read]))
+}
+
+pub(super) fn destroy_channel(
+    asker: &mut Asker<'_>,
+    request: DestroyChannel,
+) -> Outcome<DestroyChannel> {
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let channel = context.channels.get(request.channel).ok_or(Errno::NOENT)?;
+    if channel.users > 0 {
+        return Err(Errno::BUSY);
+    }
+    drop(context.channels.take(request.channel));
+    Ok(Done {})
+}
+
+/// A ring, what the client is told of it, and its memory's descriptor.
+fn ring(entries: u32) -> Result<(CompletionRing, CqPlan, OwnedFd), Errno> {
+    let plan = CqPlan::new(entries).ok_or(Errno::INVAL)?;
+    let (area, fd) = Area::create("vrdma-cq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
+    Ok((CompletionRing::new(Arc::new(area), plan.ring), plan, fd))
+}
+
+pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds<CreateCq> {
+    if request.entries == 0 {
+        return Err(Errno::INVAL);
+    }
+    asker.afford(Kind::Cq, 1u32)?;
+    let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
+    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    if let Some(channel) = channel {
+        context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
+    }
+    let (ring, plan, fd) = ring(request.entries)?;
+    let id = asker
+        .process
+        .core
+        .hca
+        .create_cq(asker.owner)
+        .map_err(errno)?;
+    let cq = Cq {
+        owner: asker.owner,
+        ring,
+        bytes: plan.bytes.into(),
+        channel,
+        cookie: request.cookie,
+        unpublished: false,
+        urgent: false,
+        dead: false,
+    };
+    asker.process.cqs.put(id.0, cq);
+    count_user(asker, channel, |users| *users += 1);
+    asker.take(Kind::Cq, 1u32)?;
+    asker.take(Kind::RingBytes, plan.bytes)?;
+    Ok((
+        CqReply {
+            cq: id.0,
+            bytes: plan.bytes,
+            ring: plan.ring,
+        },
+        vec![fd],
+    ))
+}
+
+fn count_user(asker: &mut Asker<'_>, channel: Option<u32>, count: impl FnOnce(&mut u32)) {
+    let context = asker.process.context(asker.owner);
+    let channel = context.and_then(|context| context.channels.get_mut(channel?));
+    if let Some(channel) = channel {
+        count(&mut channel.users);
+    }
+}
+
+/// Moves what the client has not polled into a new ring.
+pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds<ResizeCq> {
+    let cq = asker.process.cqs.get(request.cq);
+    asker.own(cq.map(|cq| cq.owner))?;
+    if request.entries == 0 {
+        return Err(Errno::INVAL);
+    }
+    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
+    let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
+    let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
+    if waiting > request.entries {
+        return Err(Errno::INVAL);
+    }
+    let (mut fresh, plan, fd) = ring(request.entries)?;
+    let (entries, armed) = cq.ring.unload().map_err(|_| Errno::INVAL)?;
+    for entry in &entries {
+        fresh.write(entry).map_err(|_| Errno::INVAL)?;
+    }
+    fresh.publish();
+    fresh.arm(armed);
+    cq.ring = fresh;
+    let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
+    asker.take(Kind::RingBytes, plan.bytes)?;
+    asker.give(Kind::RingBytes, old)?;
+    Ok((
+        CqReply {
+            cq: request.cq,
+            bytes: plan.bytes,
+            ring: plan.ring,
+        },
+        vec![fd],
+    ))
+}
+
+pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<DestroyCq> {
+    let cq = asker.process.cqs.get(request.cq);
+    asker.own(cq.map(|cq| cq.owner))?;
+    asker
+        .process
+        .core
+        .hca
+        .destroy_cq(CqId(request.cq))
+        .map_err(errno)?;
+    let Some(cq) = asker.process.cqs.take(request.cq) else {
+        return Err(Errno::NOENT);
+    };
+    count_user(asker, cq.channel, |users| *users -= 1);
+    let context = asker.process.context(asker.owner);
+    let channel = context.and_then(|context| context.channels.get_mut(cq.channel?));
+    if let Some(channel) = channel {
+        channel.forget(cq.cookie);
+    }
+    asker.give(Kind::Cq, 1u32)?;
+    asker.give(Kind::RingBytes, cq.bytes)?;
+    Ok(Done {})
+}

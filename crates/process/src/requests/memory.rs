@@ -1,0 +1,192 @@
+//! Protection domains, memory regions and windows.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_memory::{ClientRegion, FileRegion, PAGE, Region, is_in_memory};
+use vrdma_provider::message::{
+    AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, Done, MrReply, MwReply, PdReply, RegMr,
+    ReregMr, access as bit,
+};
+use vrdma_verbs::attr::Access;
+use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
+
+use super::{Asker, Outcome, errno};
+use crate::account::Kind;
+use crate::objects::Mr;
+
+/// Known, and without a meaning here.
+const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
+/// `IBV_ACCESS_OPTIONAL_RANGE`: hints such as relaxed ordering.
+const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
+
+pub(super) fn alloc_pd(asker: &mut Asker<'_>, _: AllocPd) -> Outcome<AllocPd> {
+    asker.afford(Kind::Pd, 1u32)?;
+    let pd = asker
+        .process
+        .core
+        .hca
+        .create_pd(asker.owner)
+        .map_err(errno)?;
+    asker.take(Kind::Pd, 1u32)?;
+    Ok(PdReply { pd: pd.0 })
+}
+
+pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<DeallocPd> {
+    let pd = PdId(request.pd);
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    asker.process.core.hca.destroy_pd(pd).map_err(errno)?;
+    asker.give(Kind::Pd, 1u32)?;
+    Ok(Done {})
+}
+
+/// The rights that a mask names; bits that would change what a registration means are refused.
+pub(super) fn access(flags: u32) -> Result<Access, Errno> {
+    Access::from_bits(flags & !(ACCESS_IGNORED | ACCESS_OPTIONAL)).ok_or(Errno::INVAL)
+}
+
+/// What the engine is told of a region, and our half of it.
+fn spec(
+    asker: &mut Asker<'_>,
+    request: &RegMr,
+    fds: Vec<OwnedFd>,
+) -> Result<(MrSpec<Region>, Mr), Errno> {
+    let access = access(request.access)?;
+    // Implicit on-demand registration is 0 to the end.
+    let last = request.length.saturating_sub(1);
+    request.address.checked_add(last).ok_or(Errno::INVAL)?;
+    let may_map = asker.account()?.has_room(Kind::File, 1);
+    let fd = fds.into_iter().next().filter(|_| may_map);
+    let file = fd.and_then(|fd| Some((file_region(request, access, &fd)?, fd)));
+    let (region, fd) = match file {
+        Some((region, fd)) => (region, Some(fd)),
+        None => (client_region(asker, request)?, None),
+    };
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let offset = request.file.offset.wrapping_add(request.address % PAGE);
+    let is_file = fd.is_some();
+    let file = fd.filter(|_| context.grants.is_some());
+    let mr = Mr {
+        owner: asker.owner,
+        is_file,
+        file: file.map(|fd| (fd, offset)),
+        leaving: None,
+    };
+    let spec = MrSpec {
+        kind: MrKind::User,
+        start: request.iova,
+        length: request.length,
+        access,
+        region: Some(region),
+    };
+    Ok((spec, mr))
+}
+
+fn reply(keys: MrKeys) -> MrReply {
+    MrReply {
+        mr: keys.id.0,
+        lkey: keys.lkey.0,
+        rkey: keys.rkey.0,
+    }
+}
+
+pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>) -> Outcome<RegMr> {
+    let pd = PdId(request.pd);
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    asker.afford(Kind::Mr, 1u32)?;
+    let (spec, mr) = spec(asker, &request, fds)?;
+    let keys = asker.process.core.hca.register(pd, spec).map_err(errno)?;
+    asker.take(Kind::File, u32::from(mr.is_file))?;
+    asker.process.mrs.put(keys.id.0, mr);
+    asker.take(Kind::Mr, 1u32)?;
+    Ok(reply(keys))
+}
+
+pub(super) fn reregister(
+    asker: &mut Asker<'_>,
+    request: ReregMr,
+    fds: Vec<OwnedFd>,
+) -> Outcome<ReregMr> {
+    let (id, pd) = (MrId(request.mr), PdId(request.wanted.pd));
+    let mr = asker.process.mrs.get(request.mr);
+    asker.own(mr.map(|mr| mr.owner))?;
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    if asker.process.is_in_use(id) {
+        return Err(Errno::AGAIN);
+    }
+    let (spec, new) = spec(asker, &request.wanted, fds)?;
+    let keys = asker
+        .process
+        .core
+        .hca
+        .reregister(id, pd, spec)
+        .map_err(errno)?;
+    asker.take(Kind::File, u32::from(new.is_file))?;
+    let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
+    let old = std::mem::replace(mr, new);
+    asker.give(Kind::File, u32::from(old.is_file))?;
+    Ok(reply(keys))
+}
+
+/// The file behind the region, if it is one that can be mapped without harm.
+fn file_region(request: &RegMr, access: Access, fd: &OwnedFd) -> Option<Region> {
+    let in_memory = is_in_memory(fd);
+    let lead = request.address % PAGE;
+    let covers = lead.checked_add(request.length)? <= request.file.length;
+    let range = (request.file.offset, request.file.length);
+    let writable = access.contains(Access::LOCAL_WRITE);
+    let region = || FileRegion::new(fd.as_fd(), range, lead, writable).ok();
+    (in_memory && covers).then(region)?.map(Region::File)
+}
+
+fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno> {
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let memory = Arc::clone(&context.memory);
+    let region = ClientRegion::new(memory, request.address, request.length);
+    Ok(Region::Client(region))
+}
+
+/// Copies are never under way while requests are served, so none goes on afterwards.
+pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<DeregMr> {
+    let mr = asker.process.mrs.get(request.mr);
+    asker.own(mr.map(|mr| mr.owner))?;
+    if asker.process.is_in_use(MrId(request.mr)) {
+        return Err(Errno::AGAIN);
+    }
+    asker
+        .process
+        .core
+        .hca
+        .deregister(MrId(request.mr))
+        .map_err(errno)?;
+    let mr = asker.process.mrs.take(request.mr);
+    asker.give(Kind::File, u32::from(mr.is_some_and(|mr| mr.is_file)))?;
+    asker.give(Kind::Mr, 1u32)?;
+    Ok(Done {})
+}
+
+pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<AllocMw> {
+    let pd = PdId(request.pd);
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    asker.afford(Kind::Mr, 1u32)?;
+    let kind = match request.mw_type {
+        1 => WindowKind::One,
+        2 => WindowKind::Two,
+        _ => return Err(Errno::INVAL),
+    };
+    let keys = asker.process.core.hca.alloc_mw(pd, kind).map_err(errno)?;
+    asker.take(Kind::Mr, 1u32)?;
+    Ok(MwReply {
+        mw: keys.id.0,
+        rkey: keys.rkey.0,
+    })
+}
+
+pub(super) fn dealloc_mw(asker: &mut Asker<'_>, request: DeallocMw) -> Outcome<DeallocMw> {
+    let mw = MwId(request.mw);
+    asker.own(asker.process.core.hca.owner_of_mw(mw))?;
+    asker.process.core.hca.free_mw(mw).map_err(errno)?;
+    asker.give(Kind::Mr, 1u32)?;
+    Ok(Done {})
+}

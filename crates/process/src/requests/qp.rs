@@ -1,0 +1,191 @@
+//! Queue pairs.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_adapter::{RunState, Sending};
+use vrdma_memory::{FileRegion, Region};
+use vrdma_provider::area::Area;
+use vrdma_provider::daemon::{QpPlan, WorkRing};
+use vrdma_provider::message::{
+    AttachMcast, CreateQp, DestroyQp, DetachMcast, Done, ModifyQp, QpReply, QueryQp, QueryQpReply,
+    qp_type,
+};
+use vrdma_verbs::attr::{Access, QpState};
+use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec, QpType, SrqId};
+use vrdma_wire::{Gid, Qpn};
+
+use super::{Asker, Outcome, OutcomeWithFds, errno, qp_attributes};
+use crate::account::Kind;
+use crate::objects::Qp;
+
+pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
+    let spec = spec(&request)?;
+    asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
+    asker.afford(Kind::Qp, 1u32)?;
+    let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
+    asker.afford(Kind::RingBytes, plan.bytes)?;
+    let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
+    let data = register_data(asker, spec.pd, &plan, &fd)?;
+    let created = asker.process.core.hca.create_qp(spec).map_err(errno);
+    let id = created.inspect_err(|_| forget_data(asker, data.id))?;
+    let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
+    let qp = object(
+        asker,
+        &spec,
+        &plan,
+        (qpn, request.cookie),
+        (Arc::new(area), data),
+    );
+    asker.process.qps.put(id.0, qp);
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let doorbell = context.assign_doorbell(id);
+    context.account.take(Kind::Qp, 1);
+    context.account.take(Kind::RingBytes, plan.bytes.into());
+    let reply = QpReply {
+        qp: id.0,
+        qp_num: qpn.get(),
+        doorbell,
+        bytes: plan.bytes,
+        capacity: plan.capacity,
+        send: plan.send,
+        recv: plan.recv,
+    };
+    Ok((reply, vec![fd]))
+}
+
+fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
+    let qp_type = match request.qp_type {
+        qp_type::RC => QpType::Rc,
+        qp_type::UC => QpType::Uc,
+        qp_type::UD => QpType::Ud,
+        _ => return Err(Errno::OPNOTSUPP),
+    };
+    let (send_cq, recv_cq) = (CqId(request.send_cq), CqId(request.recv_cq));
+    Ok(QpSpec {
+        srq: (request.has_srq != 0).then_some(SrqId(request.srq)),
+        signal_all: request.signal_all != 0,
+        ..QpSpec::new(qp_type, PdId(request.pd), send_cq, recv_cq)
+    })
+}
+
+fn object(
+    asker: &Asker<'_>,
+    spec: &QpSpec,
+    plan: &QpPlan,
+    (qpn, cookie): (Qpn, u64),
+    (area, data): (Arc<Area>, MrKeys),
+) -> Qp {
+    let recv = || WorkRing::new(Arc::clone(&area), plan.recv);
+    Qp {
+        owner: asker.owner,
+        qp_type: spec.qp_type,
+        qpn,
+        recv: spec.srq.is_none().then(recv),
+        send: WorkRing::new(area, plan.send),
+        bytes: plan.bytes.into(),
+        capacity: plan.capacity,
+        cookie,
+        data: (data.id, data.lkey),
+        run: RunState::default(),
+        flushing: false,
+        dead: false,
+    }
+}
+
+/// The data area as a region that work requests of this PD can only read; its addresses are offsets.
+fn register_data(
+    asker: &mut Asker<'_>,
+    pd: PdId,
+    plan: &QpPlan,
+    fd: &OwnedFd,
+) -> Result<MrKeys, Errno> {
+    let range = (
+        u64::from(plan.send.data_at),
+        u64::from(plan.send.data_bytes),
+    );
+    let region = FileRegion::new(fd.as_fd(), range, 0, false).map_err(|_| Errno::NOMEM)?;
+    let spec = MrSpec {
+        kind: MrKind::User,
+        start: 0,
+        length: range.1,
+        access: Access::empty(),
+        region: Some(Region::File(region)),
+    };
+    asker.process.core.hca.register(pd, spec).map_err(errno)
+}
+
+fn forget_data(asker: &mut Asker<'_>, data: MrId) {
+    let _ = asker.process.core.hca.deregister(data);
+}
+
+pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<ModifyQp> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    asker.process.grants.forget_qp(id);
+    let (attr, mask) = qp_attributes::parse(&request)?;
+    asker
+        .process
+        .core
+        .hca
+        .modify_qp(id, &attr, mask)
+        .map_err(errno)?;
+    match asker.process.core.hca.qp_state(id) {
+        Some(QpState::Reset) => asker
+            .process
+            .qps
+            .get_mut(id.0)
+            .into_iter()
+            .for_each(Qp::restart),
+        _ => asker.process.wake(id),
+    }
+    Ok(Done {})
+}
+
+pub(super) fn query(asker: &mut Asker<'_>, request: QueryQp) -> Outcome<QueryQp> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let attr = asker.process.core.hca.query_qp(id).map_err(errno)?;
+    let qp = asker.process.qps.get(id.0).ok_or(Errno::NOENT)?;
+    Ok(QueryQpReply {
+        attributes: qp_attributes::encode(&attr),
+        capacity: qp.capacity,
+    })
+}
+
+pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    asker.process.core.hca.destroy_qp(id).map_err(errno)?;
+    asker.process.grants.forget_qp(id);
+    asker.process.forget_turn(id);
+    asker.process.groups_changed = true;
+    let Some(qp) = asker.process.qps.take(id.0) else {
+        return Err(Errno::NOENT);
+    };
+    forget_data(asker, qp.data.0);
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    context.release_doorbell(id);
+    context.account.give(Kind::Qp, 1);
+    context.account.give(Kind::RingBytes, qp.bytes);
+    Ok(Done {})
+}
+
+pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<AttachMcast> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let attached = asker.process.core.hca.attach_mcast(id, Gid(request.gid));
+    attached.map_err(errno)?;
+    asker.process.groups_changed = true;
+    Ok(Done {})
+}
+
+pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<DetachMcast> {
+    let id = QpId(request.qp);
+    asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let detached = asker.process.core.hca.detach_mcast(id, Gid(request.gid));
+    detached.map_err(errno)?;
+    asker.process.groups_changed = true;
+    Ok(Done {})
+}

@@ -1,0 +1,107 @@
+//! Shared receive queues.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vrdma_provider::area::Area;
+use vrdma_provider::daemon::{SrqPlan, WorkRing};
+use vrdma_provider::message::{
+    CreateSrq, DestroySrq, Done, ModifySrq, QuerySrq, SrqReply, SrqState, srq_mask,
+};
+use vrdma_verbs::object::{PdId, SrqId};
+
+use super::{Asker, Outcome, OutcomeWithFds, errno};
+use crate::account::Kind;
+use crate::objects::Srq;
+
+pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
+    let pd = PdId(request.pd);
+    asker.own(asker.process.core.hca.owner_of_pd(pd))?;
+    asker.afford(Kind::Srq, 1u32)?;
+    let plan = SrqPlan::new(request.max_wr, request.max_sge).ok_or(Errno::INVAL)?;
+    if request.limit > plan.ring.slots {
+        return Err(Errno::INVAL);
+    }
+    asker.afford(Kind::RingBytes, plan.bytes)?;
+    let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
+    let id = asker
+        .process
+        .core
+        .hca
+        .create_srq(pd, request.limit)
+        .map_err(errno)?;
+    let srq = Srq {
+        owner: asker.owner,
+        ring: WorkRing::new(Arc::new(area), plan.ring),
+        bytes: plan.bytes.into(),
+        cookie: request.cookie,
+        max_sge: plan.max_sge,
+        limit: request.limit,
+        dead: false,
+    };
+    asker.process.srqs.put(id.0, srq);
+    asker.take(Kind::Srq, 1u32)?;
+    asker.take(Kind::RingBytes, plan.bytes)?;
+    let reply = SrqReply {
+        srq: id.0,
+        bytes: plan.bytes,
+        number: id.0,
+        max_sge: plan.max_sge,
+        ring: plan.ring,
+    };
+    Ok((reply, vec![fd]))
+}
+
+pub(super) fn modify(asker: &mut Asker<'_>, request: ModifySrq) -> Outcome<ModifySrq> {
+    let srq = asker.process.srqs.get(request.srq);
+    asker.own(srq.map(|srq| srq.owner))?;
+    let slots = srq.map_or(0, |srq| srq.ring.slots());
+    if request.mask & !srq_mask::LIMIT != 0 || request.limit > slots {
+        return Err(Errno::INVAL);
+    }
+    if request.mask & srq_mask::LIMIT != 0 {
+        let id = SrqId(request.srq);
+        asker
+            .process
+            .core
+            .hca
+            .modify_srq_limit(id, request.limit)
+            .map_err(errno)?;
+        if let Some(srq) = asker.process.srqs.get_mut(request.srq) {
+            srq.limit = request.limit;
+        }
+        // It may be below already.
+        asker.process.check_limit_now(id, asker.now);
+    }
+    Ok(Done {})
+}
+
+pub(super) fn query(asker: &mut Asker<'_>, request: QuerySrq) -> Outcome<QuerySrq> {
+    let srq = asker.process.srqs.get(request.srq);
+    asker.own(srq.map(|srq| srq.owner))?;
+    let srq = srq.ok_or(Errno::NOENT)?;
+    Ok(SrqState {
+        max_wr: srq.ring.slots(),
+        max_sge: srq.max_sge,
+        limit: srq.limit,
+    })
+}
+
+pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<DestroySrq> {
+    let srq = asker.process.srqs.get(request.srq);
+    asker.own(srq.map(|srq| srq.owner))?;
+    asker
+        .process
+        .core
+        .hca
+        .destroy_srq(SrqId(request.srq))
+        .map_err(errno)?;
+    let bytes = asker
+        .process
+        .srqs
+        .take(request.srq)
+        .map_or(0, |srq| srq.bytes);
+    asker.give(Kind::Srq, 1u32)?;
+    asker.give(Kind::RingBytes, bytes)?;
+    Ok(Done {})
+}
