@@ -5,33 +5,74 @@ use alloc::vec::Vec;
 
 use crate::error::Error;
 use crate::hca::Hca;
+use crate::list::{Link, List, Member};
 use crate::object::{CqId, Owner, QpId};
+use crate::owner::OfOwner;
+use crate::qp::{OfRecvCq, OfSendCq};
+use crate::shared::Shared;
 use crate::work::{Event, Output};
 
 pub(crate) struct Cq {
     pub(crate) owner: Owner,
-    /// QPs' queues that complete here.
-    pub(crate) users: u32,
+    /// Those whose sends complete here.
+    pub(crate) senders: List<OfSendCq>,
+    /// Those whose receives complete here.
+    pub(crate) receivers: List<OfRecvCq>,
     pub(crate) failed: bool,
+    of_owner: Link,
+}
+
+impl Cq {
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self {
+            owner,
+            senders: List::default(),
+            receivers: List::default(),
+            failed: false,
+            of_owner: Link::default(),
+        }
+    }
+}
+
+impl Member<OfOwner> for Cq {
+    fn link(&self) -> Option<&Link> {
+        Some(&self.of_owner)
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        Some(&mut self.of_owner)
+    }
+}
+
+impl<R> Shared<R> {
+    /// A queue is in its place in the table: its owner knows it.
+    pub(crate) fn enlist_cq(&mut self, id: CqId) {
+        let Some(&Cq { owner, .. }) = self.cqs.get(id.0) else {
+            return;
+        };
+        let Self { owners, cqs, .. } = self;
+        owners.add(owner, |all| &mut all.cqs, cqs, id.0);
+    }
 }
 
 impl<R: Clone> Hca<R> {
     /// Makes a completion queue. Errors: `Exhausted`.
     pub fn create_cq(&mut self, owner: Owner) -> Result<CqId, Error> {
-        let cq = Cq {
-            owner,
-            users: 0,
-            failed: false,
-        };
-        self.shared.cqs.insert(|_, _| cq).map(CqId)
+        let id = self.shared.cqs.insert(|_, _| Cq::new(owner)).map(CqId)?;
+        self.shared.enlist_cq(id);
+        Ok(id)
     }
 
     /// Errors: `InvalidHandle`, `InUse` while a QP completes there.
     pub fn destroy_cq(&mut self, id: CqId) -> Result<(), Error> {
-        if self.shared.cq(id)?.users > 0 {
+        let cq = self.shared.cq(id)?;
+        let owner = cq.owner;
+        if !(cq.senders.is_empty() && cq.receivers.is_empty()) {
             return Err(Error::InUse);
         }
-        self.shared.cqs.remove(id.0);
+        let Shared { owners, cqs, .. } = &mut self.shared;
+        owners.remove(owner, |all| &mut all.cqs, cqs, id.0);
+        cqs.remove(id.0);
         let dead = Output::Event(Event::CqError(id));
         self.shared.outputs.retain(|output| *output != dead);
         Ok(())
@@ -44,13 +85,21 @@ impl<R: Clone> Hca<R> {
         if core::mem::replace(&mut cq.failed, true) {
             return Ok(());
         }
+        let (senders, receivers) = (cq.senders.first(), cq.receivers.first());
         self.shared.event(Event::CqError(id));
-        self.fail_where(|qp| qp.spec.send_cq == id || qp.spec.recv_cq == id);
+        self.fail_listed::<OfSendCq>(senders);
+        self.fail_listed::<OfRecvCq>(receivers);
         Ok(())
     }
 
     /// The queue pairs that complete into it.
     pub fn qps_of_cq(&self, id: CqId) -> Vec<QpId> {
-        self.qps_where(|qp| qp.spec.send_cq == id || qp.spec.recv_cq == id)
+        let Some(cq) = self.shared.cqs.get(id.0) else {
+            return Vec::new();
+        };
+        let receivers = cq.receivers.iter(&self.qps);
+        let only = receivers.filter(|(_, qp)| qp.spec.send_cq != id);
+        let all = cq.senders.iter(&self.qps).chain(only);
+        all.map(|(_, qp)| qp.id).collect()
     }
 }

@@ -1,20 +1,20 @@
 //! One adapter: its tables, its GIDs, and what it hands out.
 
-use alloc::vec::Vec;
+use alloc::boxed::Box;
 
 use vrdma_wire::{Gid, Mtu, Qpn};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
+use crate::list::List;
 use crate::object::{CqId, Identity, Limits, MrId, MwId, Owner, PdId, QpId, SrqId};
+use crate::owner::{Belongings, OfOwner};
 use crate::qp::Qp;
 use crate::shared::{Pd, Shared};
 use crate::table::Table;
 use crate::time::Time;
 use crate::timers::Schedule;
 use crate::work::Output;
-
-use alloc::boxed::Box;
 
 /// First slot of the QP table: PVRDMA guests take QP handle 0 for "none".
 const FIRST_QP: u32 = 1;
@@ -84,16 +84,21 @@ impl<R: Clone> Hca<R> {
 
     /// Makes a protection domain. Errors: `Exhausted`.
     pub fn create_pd(&mut self, owner: Owner) -> Result<PdId, Error> {
-        let pd = Pd { owner, users: 0 };
-        self.shared.pds.insert(|_, _| pd).map(PdId)
+        let id = self.shared.pds.insert(|_, _| Pd::new(owner)).map(PdId)?;
+        self.shared.enlist_pd(id);
+        Ok(id)
     }
 
     /// Errors: `InvalidHandle`, `InUse` while a region, SRQ or QP is in it.
     pub fn destroy_pd(&mut self, id: PdId) -> Result<(), Error> {
-        if self.shared.pd(id)?.users > 0 {
+        let pd = self.shared.pd(id)?;
+        let owner = pd.owner;
+        if pd.users > 0 {
             return Err(Error::InUse);
         }
-        self.shared.pds.remove(id.0);
+        let Shared { owners, pds, .. } = &mut self.shared;
+        owners.remove(owner, |all| &mut all.pds, pds, id.0);
+        pds.remove(id.0);
         Ok(())
     }
 
@@ -146,26 +151,33 @@ impl<R: Clone> Hca<R> {
 
     /// Destroys everything that belongs to one context; what it had outstanding vanishes.
     pub fn destroy_owner(&mut self, owner: Owner) {
-        for qp in self.qps_where(|qp| qp.owner == owner) {
-            self.shared.groups.leave_all(qp);
-            let _ = self.destroy_qp(qp);
+        while let Some(qp) = self.first_of(owner, |all| &all.qps) {
+            self.shared.groups.leave_all(QpId(qp));
+            let _ = self.destroy_qp(QpId(qp));
         }
-        for srq in ids(&self.shared.srqs, |srq| srq.owner == owner) {
+        while let Some(srq) = self.first_of(owner, |all| &all.srqs) {
             let _ = self.destroy_srq(SrqId(srq));
         }
-        for cq in ids(&self.shared.cqs, |cq| cq.owner == owner) {
+        while let Some(cq) = self.first_of(owner, |all| &all.cqs) {
             let _ = self.destroy_cq(CqId(cq));
         }
-        let pds = ids(&self.shared.pds, |pd| pd.owner == owner);
-        let keys = ids(&self.shared.mrs, |mr| pds.contains(&mr.pd.0));
-        for window in &keys {
-            let _ = self.free_mw(MwId(*window));
-        }
-        for mr in keys {
-            let _ = self.deregister(MrId(mr));
-        }
-        for pd in pds {
+        while let Some(pd) = self.first_of(owner, |all| &all.pds) {
+            self.empty_pd(PdId(pd));
             let _ = self.destroy_pd(PdId(pd));
+        }
+    }
+
+    fn first_of(&self, owner: Owner, part: fn(&Belongings) -> &List<OfOwner>) -> Option<u32> {
+        part(self.shared.owners.get(owner)?).first()
+    }
+
+    /// Windows first: they hold on to their regions.
+    fn empty_pd(&mut self, id: PdId) {
+        while let Some(window) = self.shared.pds.get(id.0).and_then(|pd| pd.windows.first()) {
+            let _ = self.free_mw(MwId(window));
+        }
+        while let Some(mr) = self.shared.pds.get(id.0).and_then(|pd| pd.regions.first()) {
+            let _ = self.deregister(MrId(mr));
         }
     }
 
@@ -200,32 +212,10 @@ impl<R: Clone> Hca<R> {
         self.schedule.next_deadline()
     }
 
-    /// Gives back queue memory that bursts left behind. [`Hca::handle_timeout`] does so for a
-    /// connection that has been quiet for its time-out.
-    pub fn trim(&mut self) {
-        self.qps.iter_mut().for_each(|(_, qp)| qp.trim());
-        let outputs = &mut self.shared.outputs;
-        outputs.shrink_to(outputs.len());
-    }
-
     /// Every QP with something to send is ready.
     pub(crate) fn wake_all(&mut self) {
         let Self { qps, schedule, .. } = self;
         qps.iter_mut().for_each(|(_, qp)| qp.reschedule(schedule));
-    }
-
-    /// The QPs that a predicate picks.
-    pub(crate) fn qps_where(&self, wanted: impl Fn(&Qp<R>) -> bool) -> Vec<QpId> {
-        let picked = self.qps.iter().filter(|(_, qp)| wanted(qp));
-        picked.map(|(index, _)| QpId(index)).collect()
-    }
-
-    /// Sends QPs to ERR whose queue failed.
-    pub(crate) fn fail_where(&mut self, wanted: impl Fn(&Qp<R>) -> bool) {
-        let Self { qps, shared, .. } = self;
-        for (_, qp) in qps.iter_mut().filter(|(_, qp)| wanted(qp)) {
-            qp.enter_error(shared);
-        }
     }
 
     /// The slot that a number on the wire names, whatever its generation.
@@ -236,9 +226,4 @@ impl<R: Clone> Hca<R> {
         }
         Some(QpId(qpn.get() & (QP_SLOTS - 1)))
     }
-}
-
-fn ids<T>(table: &Table<T>, wanted: impl Fn(&T) -> bool) -> Vec<u32> {
-    let picked = table.iter().filter(|(_, object)| wanted(object));
-    picked.map(|(index, _)| index).collect()
 }

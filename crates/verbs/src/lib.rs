@@ -15,15 +15,19 @@ extern crate alloc;
 
 pub mod attr;
 mod buffers;
+#[cfg(test)]
+mod costs;
 pub mod counters;
 mod cq;
 mod error;
 mod grh;
 mod hca;
+mod list;
 pub mod memory;
 mod mr;
 mod multicast;
 pub mod object;
+mod owner;
 pub mod packet;
 mod path;
 mod qp;
@@ -51,4 +55,5 @@ pub use requester::SEND_WINDOW;
 pub use responder::ReceiveQueue;
 pub use srq::RECEIVE_WINDOW;
 pub use time::Time;
+pub use window::QP_WINDOWS_MAX;
 pub use work::INLINE_MAX;

@@ -11,6 +11,7 @@
 use vrdma_wire::{Lkey, Rkey};
 
 use crate::attr::Access;
+use crate::list::{Link, Member};
 use crate::memory::Stretch;
 use crate::object::{MrKind, Owner, PdId, QpId};
 use crate::qp::Qp;
@@ -43,6 +44,9 @@ impl Kind {
     }
 }
 
+/// Lists of the regions, or the windows, of one protection domain.
+pub(crate) struct OfDomain;
+
 pub(crate) struct Mr<R> {
     pub(crate) pd: PdId,
     pub(crate) kind: Kind,
@@ -55,6 +59,17 @@ pub(crate) struct Mr<R> {
     pub(crate) region: Option<R>,
     /// Where in `region` the first address is: not 0 for windows only.
     pub(crate) base: u64,
+    pub(crate) of_domain: Link,
+}
+
+impl<R> Member<OfDomain> for Mr<R> {
+    fn link(&self) -> Option<&Link> {
+        Some(&self.of_domain)
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        Some(&mut self.of_domain)
+    }
 }
 
 /// A checked place in a region.
@@ -119,6 +134,38 @@ impl<R> Mr<R> {
 }
 
 impl<R> Shared<R> {
+    /// A region or window is in its place in the table: its domain knows it.
+    pub(crate) fn enlist_mr(&mut self, index: u32) {
+        let Self { pds, mrs, .. } = self;
+        let Some((pd, window)) = mrs.get(index).map(|mr| (mr.pd, mr.is_window())) else {
+            return;
+        };
+        if let Some(pd) = pds.get_mut(pd.0) {
+            pd.users += 1;
+            let part = match window {
+                true => &mut pd.windows,
+                false => &mut pd.regions,
+            };
+            part.push(mrs, index);
+        }
+    }
+
+    /// Before a region or window goes, or changes its domain.
+    pub(crate) fn delist_mr(&mut self, index: u32) {
+        let Self { pds, mrs, .. } = self;
+        let Some((pd, window)) = mrs.get(index).map(|mr| (mr.pd, mr.is_window())) else {
+            return;
+        };
+        if let Some(pd) = pds.get_mut(pd.0) {
+            pd.users -= 1;
+            let part = match window {
+                true => &mut pd.windows,
+                false => &mut pd.regions,
+            };
+            part.remove(mrs, index);
+        }
+    }
+
     pub(crate) fn mr(&self, pd: PdId, index: u32, variant: u8) -> Option<&Mr<R>> {
         let mr = self.mrs.get(index)?;
         (mr.variant == variant && mr.pd == pd).then_some(mr)
@@ -161,7 +208,7 @@ impl<R> Shared<R> {
         match mr.kind {
             Kind::Window(window) => {
                 window.may_be_invalidated_by(qp.id)?;
-                qp.windows -= 1;
+                qp.windows.remove(&mut self.mrs, key.index());
                 self.unbind(key.index());
                 Ok(())
             }

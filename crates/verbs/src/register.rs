@@ -5,6 +5,7 @@ use vrdma_wire::{Lkey, Rkey};
 use crate::attr::Access;
 use crate::error::Error;
 use crate::hca::Hca;
+use crate::list::Link;
 use crate::mr::{FAST_REGISTER_PAGES_MAX, Kind, Mr};
 use crate::object::{MrId, MrKeys, MrKind, MrSpec, Owner, PdId, QpId};
 use crate::shared::Shared;
@@ -43,8 +44,9 @@ impl<R: Clone> Hca<R> {
             access: spec.access,
             region: spec.region,
             base: 0,
+            of_domain: Link::default(),
         })?;
-        self.shared.pd_mut(pd)?.users += 1;
+        self.shared.enlist_mr(index);
         Ok(self.shared.mr_keys(index))
     }
 
@@ -54,17 +56,19 @@ impl<R: Clone> Hca<R> {
     pub fn reregister(&mut self, id: MrId, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
         check_spec(owner, &spec)?;
-        let mr = self.shared.mrs.get_mut(id.0).ok_or(Error::InvalidHandle)?;
+        let mr = self.shared.mrs.get(id.0).ok_or(Error::InvalidHandle)?;
         match mr.kind {
             Kind::Region { windows: 0, .. } if spec.kind == MrKind::User => {}
             Kind::Region { .. } => return Err(Error::InUse),
             Kind::Window(_) => return Err(Error::InvalidHandle),
         }
-        let before = core::mem::replace(&mut mr.pd, pd);
-        (mr.start, mr.length) = (spec.start, spec.length);
-        (mr.access, mr.region, mr.base) = (spec.access, spec.region, 0);
-        self.shared.pd_mut(before)?.users -= 1;
-        self.shared.pd_mut(pd)?.users += 1;
+        self.shared.delist_mr(id.0);
+        if let Some(mr) = self.shared.mrs.get_mut(id.0) {
+            mr.pd = pd;
+            (mr.start, mr.length) = (spec.start, spec.length);
+            (mr.access, mr.region, mr.base) = (spec.access, spec.region, 0);
+        }
+        self.shared.enlist_mr(id.0);
         Ok(self.shared.mr_keys(id.0))
     }
 
@@ -72,15 +76,13 @@ impl<R: Clone> Hca<R> {
     /// window is bound to it.
     pub fn deregister(&mut self, id: MrId) -> Result<(), Error> {
         let mr = self.shared.mrs.get(id.0).ok_or(Error::InvalidHandle)?;
-        let (pd, windows) = match mr.kind {
-            Kind::Region { windows, .. } => (mr.pd, windows),
+        match mr.kind {
+            Kind::Region { windows: 0, .. } => {}
+            Kind::Region { .. } => return Err(Error::InUse),
             Kind::Window(_) => return Err(Error::InvalidHandle),
-        };
-        if windows > 0 {
-            return Err(Error::InUse);
         }
+        self.shared.delist_mr(id.0);
         self.shared.mrs.remove(id.0);
-        self.shared.pd_mut(pd)?.users -= 1;
         Ok(())
     }
 

@@ -11,9 +11,11 @@ use crate::attr::Address;
 use crate::counters::Counters;
 use crate::cq::Cq;
 use crate::error::Error;
-use crate::mr::{MR_INDEX_LIMIT, Mr};
+use crate::list::{Link, List, Member};
+use crate::mr::{MR_INDEX_LIMIT, Mr, OfDomain};
 use crate::multicast::Groups;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
+use crate::owner::{OfOwner, Owners};
 use crate::requester::Peer;
 use crate::srq::Srq;
 use crate::table::Table;
@@ -23,14 +25,41 @@ use crate::work::{Event, Output};
 /// Entries that an 8-bit index reaches.
 const GIDS_MAX: u32 = 256;
 
-/// A protection domain; `users` counts the objects that name it.
+/// A protection domain.
 pub(crate) struct Pd {
     pub(crate) owner: Owner,
+    /// Objects that name it.
     pub(crate) users: u32,
+    pub(crate) regions: List<OfDomain>,
+    pub(crate) windows: List<OfDomain>,
+    of_owner: Link,
+}
+
+impl Pd {
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self {
+            owner,
+            users: 0,
+            regions: List::default(),
+            windows: List::default(),
+            of_owner: Link::default(),
+        }
+    }
+}
+
+impl Member<OfOwner> for Pd {
+    fn link(&self) -> Option<&Link> {
+        Some(&self.of_owner)
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        Some(&mut self.of_owner)
+    }
 }
 
 pub(crate) struct Shared<R> {
     pub(crate) limits: Limits,
+    pub(crate) owners: Owners,
     pub(crate) pds: Table<Pd>,
     /// Memory regions and windows.
     pub(crate) mrs: Table<Mr<R>>,
@@ -52,6 +81,7 @@ impl<R> Shared<R> {
         let seed = identity.seed;
         Self {
             limits,
+            owners: Owners::default(),
             pds: Table::new(0, limits.pds, seed),
             mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
             windows: 0,
@@ -69,8 +99,22 @@ impl<R> Shared<R> {
         self.pds.get(id.0).ok_or(Error::InvalidHandle)
     }
 
-    pub(crate) fn pd_mut(&mut self, id: PdId) -> Result<&mut Pd, Error> {
-        self.pds.get_mut(id.0).ok_or(Error::InvalidHandle)
+    /// A domain is in its place in the table: its owner knows it.
+    pub(crate) fn enlist_pd(&mut self, id: PdId) {
+        let Some(&Pd { owner, .. }) = self.pds.get(id.0) else {
+            return;
+        };
+        let Self { owners, pds, .. } = self;
+        owners.add(owner, |all| &mut all.pds, pds, id.0);
+    }
+
+    /// An object names a domain from now on, or no longer.
+    pub(crate) fn count_user(&mut self, pd: PdId, count: impl FnOnce(&mut u32)) {
+        let pd = self.pds.get_mut(pd.0);
+        debug_assert!(pd.is_some(), "a domain is there as long as its users");
+        if let Some(pd) = pd {
+            count(&mut pd.users);
+        }
     }
 
     pub(crate) fn cq(&self, id: CqId) -> Result<&Cq, Error> {

@@ -4,7 +4,11 @@ use alloc::collections::VecDeque;
 
 use crate::error::Error;
 use crate::hca::Hca;
+use crate::list::{Link, List, Member};
 use crate::object::{Owner, PdId, SrqId};
+use crate::owner::OfOwner;
+use crate::qp::OfSrq;
+use crate::shared::Shared;
 use crate::work::{Event, Output, RecvWr};
 
 /// Receives that one queue holds inside the engine. The rest waits in the front end's ring.
@@ -13,29 +17,59 @@ pub const RECEIVE_WINDOW: usize = 1024;
 pub(crate) struct Srq {
     pub(crate) owner: Owner,
     pub(crate) pd: PdId,
-    /// QPs attached.
-    pub(crate) users: u32,
+    /// Those that take their receives from it.
+    pub(crate) qps: List<OfSrq>,
     /// Armed when not zero.
     pub(crate) limit: u32,
     pub(crate) failed: bool,
     pub(crate) receives: VecDeque<RecvWr>,
+    of_owner: Link,
+}
+
+impl Srq {
+    pub(crate) fn new(owner: Owner, pd: PdId, limit: u32) -> Self {
+        Self {
+            owner,
+            pd,
+            qps: List::default(),
+            limit,
+            failed: false,
+            receives: VecDeque::new(),
+            of_owner: Link::default(),
+        }
+    }
+}
+
+impl Member<OfOwner> for Srq {
+    fn link(&self) -> Option<&Link> {
+        Some(&self.of_owner)
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        Some(&mut self.of_owner)
+    }
+}
+
+impl<R> Shared<R> {
+    /// A queue is in its place in the table: its owner and its domain know it.
+    pub(crate) fn enlist_srq(&mut self, id: SrqId) {
+        let Some(&Srq { owner, pd, .. }) = self.srqs.get(id.0) else {
+            return;
+        };
+        let Self { owners, srqs, .. } = self;
+        owners.add(owner, |all| &mut all.srqs, srqs, id.0);
+        self.count_user(pd, |users| *users += 1);
+    }
 }
 
 impl<R: Clone> Hca<R> {
     /// Makes a shared receive queue; `limit` arms the warning when it is not zero.
     /// Errors: `InvalidHandle` (no such PD), `Exhausted`.
     pub fn create_srq(&mut self, pd: PdId, limit: u32) -> Result<SrqId, Error> {
-        let srq = Srq {
-            owner: self.shared.pd(pd)?.owner,
-            pd,
-            users: 0,
-            limit,
-            failed: false,
-            receives: VecDeque::new(),
-        };
-        let index = self.shared.srqs.insert(|_, _| srq)?;
-        self.shared.pd_mut(pd)?.users += 1;
-        Ok(SrqId(index))
+        let srq = Srq::new(self.shared.pd(pd)?.owner, pd, limit);
+        let id = self.shared.srqs.insert(|_, _| srq).map(SrqId)?;
+        self.shared.enlist_srq(id);
+        Ok(id)
     }
 
     /// Arms the warning anew, or disarms it with zero.
@@ -47,12 +81,14 @@ impl<R: Clone> Hca<R> {
     /// Errors: `InvalidHandle`, `InUse` while a QP is attached.
     pub fn destroy_srq(&mut self, id: SrqId) -> Result<(), Error> {
         let srq = self.shared.srq(id)?;
-        let pd = srq.pd;
-        if srq.users > 0 {
+        let (owner, pd) = (srq.owner, srq.pd);
+        if !srq.qps.is_empty() {
             return Err(Error::InUse);
         }
-        self.shared.srqs.remove(id.0);
-        self.shared.pd_mut(pd)?.users -= 1;
+        let Shared { owners, srqs, .. } = &mut self.shared;
+        owners.remove(owner, |all| &mut all.srqs, srqs, id.0);
+        srqs.remove(id.0);
+        self.shared.count_user(pd, |users| *users -= 1);
         let outputs = &mut self.shared.outputs;
         outputs.retain(|output| !names_srq(output, id));
         Ok(())
@@ -65,8 +101,9 @@ impl<R: Clone> Hca<R> {
             return Ok(());
         }
         srq.receives.clear();
+        let first = srq.qps.first();
         self.shared.event(Event::SrqError(id));
-        self.fail_where(|qp| qp.spec.srq == Some(id));
+        self.fail_listed::<OfSrq>(first);
         Ok(())
     }
 

@@ -31,6 +31,9 @@ pub(crate) struct Table<T> {
     /// `None`: every generation is 0.
     seed: Option<u64>,
     live: u32,
+    /// Objects looked at, for tests of what an operation costs.
+    #[cfg(test)]
+    visits: core::cell::Cell<u64>,
 }
 
 impl<T> Table<T> {
@@ -52,7 +55,21 @@ impl<T> Table<T> {
             unused: first,
             seed: Some(seed),
             live: 0,
+            #[cfg(test)]
+            visits: Default::default(),
         }
+    }
+
+    /// Objects looked at since the table was made.
+    #[cfg(test)]
+    pub(crate) fn visits(&self) -> u64 {
+        self.visits.get()
+    }
+
+    #[inline]
+    fn visit(&self) {
+        #[cfg(test)]
+        self.visits.set(self.visits.get() + 1);
     }
 
     /// Live objects.
@@ -61,19 +78,23 @@ impl<T> Table<T> {
     }
 
     pub(crate) fn get(&self, index: u32) -> Option<&T> {
+        self.visit();
         self.slots.get(index as usize)?.value.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.visit();
         self.slots.get_mut(index as usize)?.value.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        let indexed = (0..).zip(&self.slots);
+        let indexed = (0..).zip(&self.slots).inspect(|_| self.visit());
         indexed.filter_map(|(index, slot)| Some((index, slot.value.as_ref()?)))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
+        #[cfg(test)]
+        self.visits.set(self.visits.get() + self.slots.len() as u64);
         let indexed = (0..).zip(&mut self.slots);
         indexed.filter_map(|(index, slot)| Some((index, slot.value.as_mut()?)))
     }

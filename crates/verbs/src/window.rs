@@ -16,12 +16,17 @@ use vrdma_wire::Rkey;
 use crate::attr::Access;
 use crate::error::Error;
 use crate::hca::Hca;
+use crate::list::{Link, Member};
 use crate::mr::{Kind, Mr};
 use crate::object::{MrKind, MwId, MwKeys, Owner, PdId, QpId, WindowKind};
 use crate::qp::Qp;
 use crate::register::range_is_valid;
 use crate::shared::Shared;
 use crate::work::{BindWindow, Status};
+
+/// Windows of type 2 that one queue pair may have bound at a time: destroying it unbinds them all in one
+/// go, which has to stay short. Sixteen for each send work request that the engine holds of it.
+pub const QP_WINDOWS_MAX: u32 = 4096;
 
 /// What a window can give to peers.
 const RIGHTS: Access = Access::REMOTE_WRITE
@@ -44,6 +49,37 @@ pub(crate) struct Bound {
     pub(crate) mr: u32,
     /// The only QP that may use it: of type 2, the one that bound it.
     pub(crate) qp: Option<QpId>,
+    /// Its place among that one's windows.
+    of_binder: Link,
+}
+
+impl Bound {
+    pub(crate) fn new(mr: u32, qp: Option<QpId>) -> Self {
+        Self {
+            mr,
+            qp,
+            of_binder: Link::default(),
+        }
+    }
+}
+
+/// Lists of the windows that one QP has bound for itself.
+pub(crate) struct OfBinder;
+
+impl<R> Member<OfBinder> for Mr<R> {
+    fn link(&self) -> Option<&Link> {
+        match &self.kind {
+            Kind::Window(window) => window.bound.as_ref().map(|bound| &bound.of_binder),
+            Kind::Region { .. } => None,
+        }
+    }
+
+    fn link_mut(&mut self) -> Option<&mut Link> {
+        match &mut self.kind {
+            Kind::Window(window) => window.bound.as_mut().map(|bound| &mut bound.of_binder),
+            Kind::Region { .. } => None,
+        }
+    }
 }
 
 impl Window {
@@ -71,7 +107,7 @@ impl<R: Clone> Hca<R> {
             rkey = Rkey::from_parts(index, variant);
             Mr::unbound(pd, kind, variant)
         })?;
-        shared.pd_mut(pd)?.users += 1;
+        shared.enlist_mr(index);
         shared.windows += 1;
         Ok(MwKeys {
             id: MwId(index),
@@ -81,15 +117,15 @@ impl<R: Clone> Hca<R> {
 
     /// Frees a window, bound or not; its key becomes stale at once. Errors: `InvalidHandle`.
     pub fn free_mw(&mut self, id: MwId) -> Result<(), Error> {
-        let (pd, window) = self.shared.window(id.0).ok_or(Error::InvalidHandle)?;
+        let (_, window) = self.shared.window(id.0).ok_or(Error::InvalidHandle)?;
         let only = window.bound.and_then(|bound| bound.qp);
         if let Some(qp) = only.and_then(|qp| self.qps.get_mut(qp.0)) {
-            qp.windows -= 1;
+            qp.windows.remove(&mut self.shared.mrs, id.0);
         }
         self.shared.unbind(id.0);
+        self.shared.delist_mr(id.0);
         self.shared.mrs.remove(id.0);
         self.shared.windows -= 1;
-        self.shared.pd_mut(pd)?.users -= 1;
         Ok(())
     }
 
@@ -111,6 +147,7 @@ impl<R> Mr<R> {
             access: Access::empty(),
             region: None,
             base: 0,
+            of_domain: Link::default(),
         }
     }
 
@@ -161,14 +198,17 @@ impl<R> Shared<R> {
                 return Ok(());
             }
             WindowKind::Two if window.bound.is_some() => return Err(Status::MwBind),
+            WindowKind::Two if qp.windows.len() >= QP_WINDOWS_MAX => return Err(Status::MwBind),
             _ => {}
         }
         let shown = self.shown(qp.spec.pd, bind).ok_or(Status::MwBind)?;
         self.unbind(bind.window.index());
         self.rename(bind.window);
         let only = (window.kind == WindowKind::Two).then_some(qp.id);
-        qp.windows += u32::from(only.is_some());
         self.show(bind, shown, only);
+        if only.is_some() {
+            qp.windows.push(&mut self.mrs, bind.window.index());
+        }
         Ok(())
     }
 
@@ -197,7 +237,7 @@ impl<R> Shared<R> {
             return;
         };
         if let Kind::Window(window) = &mut entry.kind {
-            window.bound = Some(Bound { mr, qp });
+            window.bound = Some(Bound::new(mr, qp));
         }
         entry.start = if bind.zero_based { 0 } else { bind.start };
         entry.length = bind.length;
@@ -212,7 +252,7 @@ impl<R> Shared<R> {
         }
     }
 
-    /// The window shows nothing any more, and its region knows. The QP's count is the caller's.
+    /// The window shows nothing any more, and its region knows. The QP's list is the caller's.
     pub(crate) fn unbind(&mut self, index: u32) {
         let Some(Kind::Window(window)) = self.mrs.get_mut(index).map(|mr| &mut mr.kind) else {
             return;
@@ -224,13 +264,10 @@ impl<R> Shared<R> {
     }
 
     /// Before a QP goes: its slot will be another's, who must not inherit its windows.
-    pub(crate) fn unbind_windows_of(&mut self, qp: QpId) {
-        let of_qp = |mr: &Mr<R>| match mr.kind {
-            Kind::Window(window) => window.bound.is_some_and(|bound| bound.qp == Some(qp)),
-            Kind::Region { .. } => false,
-        };
-        let windows = self.mrs.iter().filter(|(_, mr)| of_qp(mr));
-        let windows: alloc::vec::Vec<u32> = windows.map(|(index, _)| index).collect();
-        windows.into_iter().for_each(|index| self.unbind(index));
+    pub(crate) fn unbind_windows_of(&mut self, qp: &mut Qp<R>) {
+        while let Some(index) = qp.windows.first() {
+            qp.windows.remove(&mut self.mrs, index);
+            self.unbind(index);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod attrs;
 mod flush;
+mod lists;
 mod state;
 
 use alloc::boxed::Box;
@@ -9,15 +10,18 @@ use alloc::boxed::Box;
 use vrdma_wire::Qpn;
 
 pub(crate) use attrs::{PORT, values_are_valid};
+pub(crate) use lists::{Links, OfRecvCq, OfSendCq, OfSrq};
 
 use crate::attr::{AttrMask, QpAttr, QpState};
 use crate::error::Error;
 use crate::hca::Hca;
+use crate::list::List;
 use crate::object::{Owner, QpId, QpSpec, QpType};
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::shared::Shared;
 use crate::timers::Scheduled;
+use crate::window::OfBinder;
 use crate::work::{Event, Output};
 
 /// Bits of a QPN that are the slot; the generation is above.
@@ -40,7 +44,8 @@ pub(crate) struct Qp<R> {
     pub(crate) responder: Responder,
     pub(crate) scheduled: Scheduled,
     /// Windows that only it may use.
-    pub(crate) windows: u32,
+    pub(crate) windows: List<OfBinder>,
+    pub(crate) links: Links,
 }
 
 impl<R> Qp<R> {
@@ -54,7 +59,8 @@ impl<R> Qp<R> {
             requester: Requester::default(),
             responder: Responder::default(),
             scheduled: Scheduled::default(),
-            windows: 0,
+            windows: List::default(),
+            links: Links::default(),
         }
     }
 
@@ -116,7 +122,7 @@ impl<R: Clone> Hca<R> {
         if gsi {
             self.gsi = Some(QpId(index));
         }
-        self.count_users(&spec, |users| *users += 1);
+        self.enlist_qp(QpId(index));
         Ok(QpId(index))
     }
 
@@ -138,21 +144,6 @@ impl<R: Clone> Hca<R> {
             check(self.gsi.is_none(), Error::InUse)?;
         }
         Ok(owner)
-    }
-
-    pub(crate) fn count_users(&mut self, spec: &QpSpec, count: impl Fn(&mut u32)) {
-        let shared = &mut self.shared;
-        for cq in [spec.send_cq, spec.recv_cq] {
-            if let Ok(cq) = shared.cq_mut(cq) {
-                count(&mut cq.users);
-            }
-        }
-        if let Ok(pd) = shared.pd_mut(spec.pd) {
-            count(&mut pd.users);
-        }
-        if let Some(Ok(srq)) = spec.srq.map(|srq| shared.srq_mut(srq)) {
-            count(&mut srq.users);
-        }
     }
 
     /// Changes the attributes that `mask` names, and the state with them. All or nothing.
@@ -212,13 +203,12 @@ impl<R: Clone> Hca<R> {
         if self.shared.groups.of(id).next().is_some() {
             return Err(Error::InUse);
         }
-        let qp = self.qps.remove(id.0).ok_or(Error::InvalidHandle)?;
+        let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
         self.schedule.forget(id, &qp.scheduled);
-        if qp.windows > 0 {
-            self.shared.unbind_windows_of(id);
-        }
+        self.shared.unbind_windows_of(qp);
         self.shared.drop_outputs_of(id);
-        self.count_users(&qp.spec, |users| *users -= 1);
+        self.delist_qp(id);
+        self.qps.remove(id.0);
         if self.gsi == Some(id) {
             self.gsi = None;
         }

@@ -7,7 +7,7 @@ use vrdma_wire::{Mac, Qpn};
 
 use crate::cq::Cq;
 use crate::hca::Hca;
-use crate::object::{Identity, Owner, PdId, QpId, QpType};
+use crate::object::{CqId, Identity, Owner, PdId, QpId, QpType, SrqId};
 use crate::saved::convert::{gid, restore_limits, save_limits};
 use crate::saved::queue_pair::restore_receives;
 use crate::saved::regions::{link_windows, restore_mr, save_mr};
@@ -143,34 +143,42 @@ fn restore_shared<R>(
     fill(&mut shared.pds, &saved.pd_slots, &saved.pds, |pd| {
         Ok((pd.id, restore_pd(pd)))
     })?;
-    let mrs = saved.mrs.as_slice();
-    let mut table = core::mem::replace(&mut shared.mrs, Table::new(0, 0, 0));
-    fill(&mut table, &saved.mr_slots, mrs, |mr| {
-        let owner = user_of(shared, mr.pd)?;
+    for pd in &saved.pds {
+        shared.enlist_pd(PdId(pd.id));
+    }
+    let Shared { pds, mrs, .. } = shared;
+    fill(mrs, &saved.mr_slots, &saved.mrs, |mr| {
+        let owner = owner_of(pds, mr.pd)?;
         let restored = restore_mr(mr, region)?;
         check(restored.is_consistent(owner), "a region has wrong rights")?;
         Ok((mr.id, restored))
     })?;
-    shared.mrs = table;
+    for mr in &saved.mrs {
+        shared.enlist_mr(mr.id);
+    }
     let windows = shared.mrs.iter().filter(|(_, mr)| mr.is_window());
     shared.windows = windows.count() as u32;
     fill(&mut shared.cqs, &saved.cq_slots, &saved.cqs, |cq| {
         Ok((cq.id, restore_cq(cq)))
     })?;
-    let mut table = core::mem::replace(&mut shared.srqs, Table::new(0, 0, 0));
-    fill(&mut table, &saved.srq_slots, &saved.srqs, |srq| {
-        let owner = user_of(shared, srq.pd)?;
+    for cq in &saved.cqs {
+        shared.enlist_cq(CqId(cq.id));
+    }
+    let Shared { pds, srqs, .. } = shared;
+    fill(srqs, &saved.srq_slots, &saved.srqs, |srq| {
+        let owner = owner_of(pds, srq.pd)?;
         Ok((srq.id, restore_srq(srq, owner)?))
     })?;
-    shared.srqs = table;
+    for srq in &saved.srqs {
+        shared.enlist_srq(SrqId(srq.id));
+    }
     Ok(())
 }
 
-/// Counts one more user of a domain, and says whose it is.
-fn user_of<R>(shared: &mut Shared<R>, pd: u32) -> Result<Owner, RestoreError> {
-    let pd = shared.pds.get_mut(pd);
+/// Whose a domain is.
+fn owner_of(pds: &Table<Pd>, pd: u32) -> Result<Owner, RestoreError> {
+    let pd = pds.get(pd);
     let pd = pd.ok_or(RestoreError::Inconsistent("an object has no domain"))?;
-    pd.users += 1;
     Ok(pd.owner)
 }
 
@@ -183,8 +191,8 @@ fn restore_qps<R: Clone>(
     fill(&mut hca.qps, &saved.qp_slots, &saved.qps, |qp| {
         Ok((qp.id, Box::new(queue_pair::restore(qp, shared, region)?)))
     })?;
-    for id in hca.qps_where(|_| true) {
-        adopt(hca, id)?;
+    for qp in &saved.qps {
+        adopt(hca, QpId(qp.id))?;
     }
     Ok(())
 }
@@ -195,14 +203,14 @@ fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
     let Some(qp) = hca.qps.get(id.0) else {
         return Ok(());
     };
-    let (spec, qpn, gsi) = (qp.spec, qp.qpn, qp.spec.qp_type == QpType::Gsi);
+    let (qpn, gsi) = (qp.qpn, qp.spec.qp_type == QpType::Gsi);
     let right = if gsi {
         hca.gsi.replace(id).is_none() && qpn == Qpn::GSI
     } else {
         qpn == crate::qp::numbered(id.0, generation)
     };
     check(right, "a queue pair has a wrong number")?;
-    hca.count_users(&spec, |users| *users += 1);
+    hca.enlist_qp(id);
     Ok(())
 }
 
@@ -223,27 +231,18 @@ fn fill<T, P>(
 }
 
 fn restore_pd(saved: &record::Pd) -> Pd {
-    Pd {
-        owner: Owner(saved.owner),
-        users: 0,
-    }
+    Pd::new(Owner(saved.owner))
 }
 
 fn restore_cq(saved: &record::Cq) -> Cq {
-    Cq {
-        owner: Owner(saved.owner),
-        users: 0,
-        failed: saved.failed,
-    }
+    let mut cq = Cq::new(Owner(saved.owner));
+    cq.failed = saved.failed;
+    cq
 }
 
 fn restore_srq(saved: &record::Srq, owner: Owner) -> Result<Srq, RestoreError> {
-    Ok(Srq {
-        owner,
-        pd: PdId(saved.pd),
-        users: 0,
-        limit: saved.limit,
-        failed: saved.failed,
-        receives: restore_receives(&saved.receives)?,
-    })
+    let mut srq = Srq::new(owner, PdId(saved.pd), saved.limit);
+    srq.failed = saved.failed;
+    srq.receives = restore_receives(&saved.receives)?;
+    Ok(srq)
 }

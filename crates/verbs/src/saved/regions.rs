@@ -3,11 +3,12 @@
 
 use crate::attr::Access;
 use crate::hca::Hca;
+use crate::list::Link;
 use crate::mr::{Kind, Mr};
 use crate::object::{MrKind, PdId, QpId, WindowKind};
 use crate::saved::convert::{access, narrow};
 use crate::saved::{FindRegion, RestoreError, SaveRegion, check, record};
-use crate::window::{Bound, Window};
+use crate::window::{Bound, QP_WINDOWS_MAX, Window};
 
 pub(super) fn save_mr<R>(id: u32, mr: &Mr<R>, region: SaveRegion<'_, R>) -> record::Mr {
     let mut saved = record::Mr {
@@ -76,6 +77,7 @@ pub(super) fn restore_mr<R>(
             None => None,
         },
         base: 0,
+        of_domain: Link::default(),
     })
 }
 
@@ -108,7 +110,7 @@ fn link_window<R: Clone>(saved: &record::Mr, hca: &mut Hca<R>) -> Result<(), Res
     let qp = saved.bound_by.map(QpId);
     check(qp.is_some() == (state.kind == WindowKind::Two), WHAT)?;
     window.kind = Kind::Window(Window {
-        bound: Some(Bound { mr, qp }),
+        bound: Some(Bound::new(mr, qp)),
         ..state
     });
     (window.start, window.length) = (saved.start, saved.length);
@@ -117,7 +119,9 @@ fn link_window<R: Clone>(saved: &record::Mr, hca: &mut Hca<R>) -> Result<(), Res
     shared.count_windows(mr, |windows| *windows += 1);
     if let Some(qp) = qp {
         let qp = hca.qps.get_mut(qp.0).filter(|qp| qp.spec.pd == pd);
-        qp.ok_or(wrong)?.windows += 1;
+        let qp = qp.ok_or(wrong)?;
+        check(qp.windows.len() < QP_WINDOWS_MAX, WHAT)?;
+        qp.windows.push(&mut shared.mrs, saved.id);
     }
     Ok(())
 }
