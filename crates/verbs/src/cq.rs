@@ -7,10 +7,11 @@ use crate::error::Error;
 use crate::hca::Hca;
 use crate::list::{Link, List, Member};
 use crate::object::{CqId, Owner, QpId};
+use crate::outputs::Subject;
 use crate::owner::OfOwner;
 use crate::qp::{OfRecvCq, OfSendCq};
 use crate::shared::Shared;
-use crate::work::{Event, Output};
+use crate::work::Event;
 
 pub(crate) struct Cq {
     pub(crate) owner: Owner,
@@ -73,8 +74,7 @@ impl<R: Clone> Hca<R> {
         let Shared { owners, cqs, .. } = &mut self.shared;
         owners.remove(owner, |all| &mut all.cqs, cqs, id.0);
         cqs.remove(id.0);
-        let dead = Output::Event(Event::CqError(id));
-        self.shared.outputs.retain(|output| *output != dead);
+        self.shared.outputs.recall(Subject::Cq(id));
         Ok(())
     }
 

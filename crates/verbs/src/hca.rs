@@ -152,7 +152,7 @@ impl<R: Clone> Hca<R> {
     /// Destroys everything that belongs to one context; what it had outstanding vanishes.
     pub fn destroy_owner(&mut self, owner: Owner) {
         while let Some(qp) = self.first_of(owner, |all| &all.qps) {
-            self.shared.groups.leave_all(QpId(qp));
+            self.leave_groups(QpId(qp));
             let _ = self.destroy_qp(QpId(qp));
         }
         while let Some(srq) = self.first_of(owner, |all| &all.srqs) {
@@ -169,6 +169,10 @@ impl<R: Clone> Hca<R> {
 
     fn first_of(&self, owner: Owner, part: fn(&Belongings) -> &List<OfOwner>) -> Option<u32> {
         part(self.shared.owners.get(owner)?).first()
+    }
+
+    fn leave_groups(&mut self, qp: QpId) {
+        while self.shared.groups.leave_one(qp) {}
     }
 
     /// Windows first: they hold on to their regions.
@@ -203,7 +207,7 @@ impl<R: Clone> Hca<R> {
     /// handing the completions to the owner: what no peer answers completes when it is polled.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.shared.outputs.pop_front()
+        self.shared.outputs.pop()
     }
 
     /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.

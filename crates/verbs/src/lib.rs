@@ -27,6 +27,7 @@ pub mod memory;
 mod mr;
 mod multicast;
 pub mod object;
+mod outputs;
 mod owner;
 pub mod packet;
 mod path;

@@ -6,7 +6,7 @@
 //!                                        └─► copy to another ───────── deliver
 //! ```
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use vrdma_wire::{Gid, Qpn};
@@ -27,12 +27,13 @@ pub const ATTACHMENTS_MAX: usize = 1024;
 #[derive(Default)]
 pub(crate) struct Groups {
     members: BTreeMap<Gid, Vec<QpId>>,
+    /// The same by queue pair.
+    attachments: BTreeSet<(QpId, Gid)>,
 }
 
 impl Groups {
     pub(crate) fn has(&self, group: Gid, qp: QpId) -> bool {
-        let members = self.members.get(&group);
-        members.is_some_and(|members| members.contains(&qp))
+        self.attachments.contains(&(qp, group))
     }
 
     /// False when there is no room. Being a member already is fine.
@@ -40,40 +41,39 @@ impl Groups {
         if self.has(group, qp) {
             return true;
         }
-        let attachments: usize = self.members.values().map(Vec::len).sum();
         let members = self.members.get(&group).map_or(0, Vec::len);
-        let room = attachments < ATTACHMENTS_MAX && members < GROUP_QPS_MAX;
+        let room = self.attachments.len() < ATTACHMENTS_MAX && members < GROUP_QPS_MAX;
         if room {
             self.members.entry(group).or_default().push(qp);
+            self.attachments.insert((qp, group));
         }
         room
     }
 
-    fn leave(&mut self, group: Gid, qp: QpId) -> bool {
-        let Some(members) = self.members.get_mut(&group) else {
-            return false;
-        };
-        let before = members.len();
-        members.retain(|member| *member != qp);
-        let left = members.len() < before;
-        if members.is_empty() {
-            self.members.remove(&group);
-        }
-        left
+    /// Ends one of its attachments; false when it has none.
+    pub(crate) fn leave_one(&mut self, qp: QpId) -> bool {
+        let group = self.of(qp).next();
+        group.is_some_and(|group| self.leave(group, qp))
     }
 
-    pub(crate) fn leave_all(&mut self, qp: QpId) {
-        self.members.retain(|_, members| {
+    /// False when it was no member.
+    fn leave(&mut self, group: Gid, qp: QpId) -> bool {
+        if !self.attachments.remove(&(qp, group)) {
+            return false;
+        }
+        if let Some(members) = self.members.get_mut(&group) {
             members.retain(|member| *member != qp);
-            !members.is_empty()
-        });
+            if members.is_empty() {
+                self.members.remove(&group);
+            }
+        }
+        true
     }
 
     /// The groups of a queue pair, ascending.
     pub(crate) fn of(&self, qp: QpId) -> impl Iterator<Item = Gid> {
-        let groups = self.members.iter();
-        let groups = groups.filter(move |(_, members)| members.contains(&qp));
-        groups.map(|(group, _)| *group)
+        let all = (qp, Gid([0; 16]))..=(qp, Gid([0xff; 16]));
+        self.attachments.range(all).map(|(_, group)| *group)
     }
 }
 

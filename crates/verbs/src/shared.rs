@@ -2,7 +2,6 @@
 //!
 //! Apart from the QPs themselves, so that a step of one QP can hold both.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use vrdma_wire::Gid;
@@ -15,6 +14,7 @@ use crate::list::{Link, List, Member};
 use crate::mr::{MR_INDEX_LIMIT, Mr, OfDomain};
 use crate::multicast::Groups;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
+use crate::outputs::Outputs;
 use crate::owner::{OfOwner, Owners};
 use crate::requester::Peer;
 use crate::srq::Srq;
@@ -69,8 +69,7 @@ pub(crate) struct Shared<R> {
     pub(crate) srqs: Table<Srq>,
     pub(crate) gids: Vec<Option<Gid>>,
     pub(crate) groups: Groups,
-    /// Bounded by the work that was posted and by one event per state change.
-    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) outputs: Outputs,
     pub(crate) counters: Counters,
     /// A peer behind a wire that answers slowly, or the last one.
     pub(crate) peer: Option<Peer>,
@@ -89,7 +88,7 @@ impl<R> Shared<R> {
             srqs: Table::new(0, limits.srqs, seed),
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],
             groups: Groups::default(),
-            outputs: VecDeque::new(),
+            outputs: Outputs::default(),
             counters: Counters::default(),
             peer: None,
         }
@@ -159,7 +158,7 @@ impl<R> Shared<R> {
 
     #[inline]
     pub(crate) fn emit(&mut self, output: Output) {
-        self.outputs.push_back(output);
+        self.outputs.push(output);
     }
 
     pub(crate) fn event(&mut self, event: Event) {

@@ -6,10 +6,11 @@ use crate::error::Error;
 use crate::hca::Hca;
 use crate::list::{Link, List, Member};
 use crate::object::{Owner, PdId, SrqId};
+use crate::outputs::Subject;
 use crate::owner::OfOwner;
 use crate::qp::OfSrq;
 use crate::shared::Shared;
-use crate::work::{Event, Output, RecvWr};
+use crate::work::{Event, RecvWr};
 
 /// Receives that one queue holds inside the engine. The rest waits in the front end's ring.
 pub const RECEIVE_WINDOW: usize = 1024;
@@ -89,8 +90,7 @@ impl<R: Clone> Hca<R> {
         owners.remove(owner, |all| &mut all.srqs, srqs, id.0);
         srqs.remove(id.0);
         self.shared.count_user(pd, |users| *users -= 1);
-        let outputs = &mut self.shared.outputs;
-        outputs.retain(|output| !names_srq(output, id));
+        self.shared.outputs.recall(Subject::Srq(id));
         Ok(())
     }
 
@@ -131,8 +131,4 @@ impl<R: Clone> Hca<R> {
         srq.receives.push_back(wr);
         Ok(())
     }
-}
-
-fn names_srq(output: &Output, id: SrqId) -> bool {
-    matches!(output, Output::Event(Event::SrqError(srq) | Event::SrqLimitReached(srq)) if *srq == id)
 }

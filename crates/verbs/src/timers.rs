@@ -4,7 +4,7 @@
 //! with every acknowledgement would cost more than the rest of the acknowledgement. So an entry may
 //! be early; what is due is asked of the QP.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::object::QpId;
@@ -23,12 +23,79 @@ pub(crate) struct Scheduled {
     pub(crate) timer: Option<Time>,
 }
 
+/// Queue pairs that wait for their turn. One that goes leaves its entry behind, which is skipped when
+/// it comes to the front: the others' entries are not searched for it. Entries of a successor with the
+/// same number come after it.
+#[derive(Default)]
+struct Line {
+    entries: VecDeque<QpId>,
+    /// How many entries were left behind, for each number.
+    left: BTreeMap<QpId, usize>,
+    /// Sum of these: at most half of the entries whenever one has left, so that they do not pile up.
+    dead: usize,
+}
+
+impl Line {
+    #[inline]
+    fn push(&mut self, qp: QpId) {
+        self.entries.push_back(qp);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<QpId> {
+        if self.left.is_empty() {
+            return self.entries.pop_front();
+        }
+        self.pop_waiting()
+    }
+
+    #[cold]
+    fn pop_waiting(&mut self) -> Option<QpId> {
+        while let Some(qp) = self.entries.pop_front() {
+            if !self.was_left(qp) {
+                return Some(qp);
+            }
+        }
+        None
+    }
+
+    /// A queue pair with an entry goes.
+    fn leave(&mut self, qp: QpId) {
+        *self.left.entry(qp).or_default() += 1;
+        self.dead += 1;
+        if self.dead > self.entries.len() / 2 {
+            self.compact();
+        }
+    }
+
+    /// No longer than what was left behind since the last time, twice over.
+    fn compact(&mut self) {
+        let mut entries = core::mem::take(&mut self.entries);
+        entries.retain(|qp| !self.was_left(*qp));
+        self.entries = entries;
+        debug_assert_eq!(self.dead, 0, "entries that were left behind are somewhere");
+    }
+
+    /// Whether the foremost entry of a number was left behind; it is no more after this.
+    fn was_left(&mut self, qp: QpId) -> bool {
+        let Some(count) = self.left.get_mut(&qp) else {
+            return false;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.left.remove(&qp);
+        }
+        self.dead -= 1;
+        true
+    }
+}
+
 /// Which QPs have units to send, and which wait for a moment.
 #[derive(Default)]
 pub(crate) struct Schedule {
-    ready: VecDeque<QpId>,
-    answering: VecDeque<QpId>,
-    held_up: Vec<QpId>,
+    ready: Line,
+    answering: Line,
+    held_up: Line,
     timers: BTreeSet<(Time, QpId)>,
 }
 
@@ -37,24 +104,24 @@ impl Schedule {
     #[inline]
     pub(crate) fn make_ready(&mut self, qp: QpId, entry: &mut Scheduled) {
         if !core::mem::replace(&mut entry.ready, true) {
-            self.ready.push_back(qp);
+            self.ready.push(qp);
         }
     }
 
     pub(crate) fn pop_ready(&mut self) -> Option<QpId> {
-        self.ready.pop_front()
+        self.ready.pop()
     }
 
     /// Queues a QP that owes answers unless it is queued already.
     pub(crate) fn make_answering(&mut self, qp: QpId, entry: &mut Scheduled) {
         if !core::mem::replace(&mut entry.answering, true) {
-            self.answering.push_back(qp);
+            self.answering.push(qp);
         }
     }
 
     /// The caller clears the QP's `answering`.
     pub(crate) fn pop_answering(&mut self) -> Option<QpId> {
-        self.answering.pop_front()
+        self.answering.pop()
     }
 
     /// A QP has units for a wire that takes no more.
@@ -66,7 +133,7 @@ impl Schedule {
 
     /// All that wait for room. The caller clears the QPs' `held_up`.
     pub(crate) fn take_held_up(&mut self) -> Vec<QpId> {
-        core::mem::take(&mut self.held_up)
+        core::iter::from_fn(|| self.held_up.pop()).collect()
     }
 
     /// Makes sure that the QP is looked at by `deadline`.
@@ -95,17 +162,19 @@ impl Schedule {
 
     /// Forgets a QP that is about to be destroyed.
     pub(crate) fn forget(&mut self, qp: QpId, entry: &Scheduled) {
-        if entry.ready {
-            self.ready.retain(|queued| *queued != qp);
-        }
-        if entry.answering {
-            self.answering.retain(|queued| *queued != qp);
-        }
-        if entry.held_up {
-            self.held_up.retain(|queued| *queued != qp);
+        let lines = [
+            (entry.ready, &mut self.ready),
+            (entry.answering, &mut self.answering),
+            (entry.held_up, &mut self.held_up),
+        ];
+        for (_, line) in lines.into_iter().filter(|(waits, _)| *waits) {
+            line.leave(qp);
         }
         if let Some(at) = entry.timer {
             self.timers.remove(&(at, qp));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

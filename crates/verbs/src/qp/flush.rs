@@ -1,6 +1,7 @@
 //! The error state: everything posted comes back, in order.
 
 use crate::attr::QpState;
+use crate::outputs::Subject;
 use crate::qp::Qp;
 use crate::shared::Shared;
 use crate::work::{Completion, Event, Output, RecvWr, SendWr, Status, WcOp};
@@ -71,6 +72,6 @@ impl<R> Qp<R> {
     pub(crate) fn forget_work(&mut self, shared: &mut Shared<R>) {
         self.requester = Default::default();
         self.responder = Default::default();
-        shared.drop_outputs_of(self.id);
+        shared.outputs.recall(Subject::Qp(self.id));
     }
 }

@@ -17,12 +17,13 @@ use crate::error::Error;
 use crate::hca::Hca;
 use crate::list::List;
 use crate::object::{Owner, QpId, QpSpec, QpType};
+use crate::outputs::Subject;
 use crate::requester::Requester;
 use crate::responder::Responder;
 use crate::shared::Shared;
 use crate::timers::Scheduled;
 use crate::window::OfBinder;
-use crate::work::{Event, Output};
+use crate::work::Event;
 
 /// Bits of a QPN that are the slot; the generation is above.
 const QPN_SLOT_BITS: u32 = 16;
@@ -206,7 +207,7 @@ impl<R: Clone> Hca<R> {
         let qp = self.qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
         self.schedule.forget(id, &qp.scheduled);
         self.shared.unbind_windows_of(qp);
-        self.shared.drop_outputs_of(id);
+        self.shared.outputs.recall(Subject::Qp(id));
         self.delist_qp(id);
         self.qps.remove(id.0);
         if self.gsi == Some(id) {
@@ -224,29 +225,6 @@ impl<R: Clone> Hca<R> {
             qp.enter_error(&mut self.shared);
         }
         Ok(())
-    }
-}
-
-impl<R> Shared<R> {
-    /// A destroyed or reset QP's completions must not reach its queues.
-    fn drop_outputs_of(&mut self, id: QpId) {
-        self.outputs.retain(|output| qp_of(output) != Some(id));
-    }
-}
-
-fn qp_of(output: &Output) -> Option<QpId> {
-    match output {
-        Output::SendDone { qp, .. } => Some(*qp),
-        Output::RecvDone { completion, .. } => Some(completion.qp),
-        Output::Event(
-            Event::QpFatal(qp)
-            | Event::QpRequestError(qp)
-            | Event::QpAccessError(qp)
-            | Event::CommEstablished(qp)
-            | Event::SqDrained(qp)
-            | Event::LastWqeReached(qp),
-        ) => Some(*qp),
-        Output::Event(Event::CqError(_) | Event::SrqError(_) | Event::SrqLimitReached(_)) => None,
     }
 }
 
