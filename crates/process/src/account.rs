@@ -1,7 +1,7 @@
 //! What a client has taken, and all clients of its user together: quotas hold for both.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::limits;
 
@@ -29,19 +29,27 @@ const KINDS: usize = Kind::RingBytes as usize + 1;
 /// By [`Kind`].
 type Counts = [u64; KINDS];
 
-/// What all clients of one user have.
-pub(super) type UserCounts = Rc<Cell<Counts>>;
+/// What all clients of one user have, whichever shards serve them. Shards that count at the same
+/// moment may together go over a quota by one request each.
+#[derive(Debug, Default)]
+pub(super) struct UserCounts([AtomicU64; KINDS]);
+
+impl UserCounts {
+    fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize].load(Ordering::Relaxed)
+    }
+}
 
 /// What one client has. Its end gives everything back.
 #[derive(Debug)]
 pub(super) struct Account {
     own: Counts,
-    user: UserCounts,
+    user: Arc<UserCounts>,
 }
 
 impl Account {
     /// Of a client without objects.
-    pub(super) fn new(user: UserCounts) -> Self {
+    pub(super) fn new(user: Arc<UserCounts>) -> Self {
         Self {
             own: Counts::default(),
             user,
@@ -51,33 +59,27 @@ impl Account {
     /// Whether so much more is allowed.
     pub(super) fn has_room(&self, kind: Kind, count: u64) -> bool {
         let (client, user) = limits::most(kind);
-        let fits = |used: &Counts, most: u64| count <= most.saturating_sub(used[kind as usize]);
-        fits(&self.own, client) && fits(&self.user.get(), user)
+        let fits = |used: u64, most: u64| count <= most.saturating_sub(used);
+        fits(self.own[kind as usize], client) && fits(self.user.of(kind), user)
     }
 
     pub(super) fn take(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] += count;
-        let mut all = self.user.get();
-        all[kind as usize] += count;
-        self.user.set(all);
+        self.user.0[kind as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     /// Gives back what was taken before.
     pub(super) fn give(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] -= count;
-        let mut all = self.user.get();
-        all[kind as usize] -= count;
-        self.user.set(all);
+        self.user.0[kind as usize].fetch_sub(count, Ordering::Relaxed);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        let mut all = self.user.get();
-        all.iter_mut()
-            .zip(self.own)
-            .for_each(|(all, own)| *all -= own);
-        self.user.set(all);
+        for (all, own) in self.user.0.iter().zip(self.own) {
+            all.fetch_sub(own, Ordering::Relaxed);
+        }
     }
 }
 
@@ -87,12 +89,12 @@ mod tests {
 
     #[test]
     fn a_user_has_less_than_its_clients_could_have() {
-        let user = UserCounts::default();
+        let user = Arc::<UserCounts>::default();
         let (each, all) = limits::most(Kind::Pd);
         let mut clients = Vec::new();
         let mut taken = 0;
         while taken < all {
-            let mut client = Account::new(Rc::clone(&user));
+            let mut client = Account::new(Arc::clone(&user));
             while client.has_room(Kind::Pd, 1) {
                 client.take(Kind::Pd, 1);
                 taken += 1;
@@ -107,6 +109,6 @@ mod tests {
         assert!(last.has_room(Kind::Pd, 1), "the end of a client gives back");
         last.take(Kind::RingBytes, 100);
         last.give(Kind::RingBytes, 60);
-        assert_eq!(last.user.get()[Kind::RingBytes as usize], 40);
+        assert_eq!(last.user.of(Kind::RingBytes), 40);
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Context {
 /// What is known of a client when it opens the adapter.
 pub(super) struct Joining {
     pub(super) memory: Arc<ClientMemory>,
-    pub(super) counts: UserCounts,
+    pub(super) counts: Arc<UserCounts>,
     pub(super) uid: u32,
     pub(super) pid: Option<Pid>,
     /// It wants grants.

@@ -13,9 +13,9 @@
 //! target's memory, or of the region's file. So both must be of one user, who could do the same by
 //! ptrace(2), and both must have asked for it.
 
-use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -29,6 +29,7 @@ use vrdma_verbs::object::{MrId, Owner, QpId, QpType};
 use vrdma_wire::{Gid, Qpn, Rkey};
 
 use super::Process;
+use super::directory::Directory;
 use super::sessions::Adapters;
 
 /// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or
@@ -40,20 +41,20 @@ const PATIENCE: Duration = Duration::from_secs(1);
 struct Grant {
     page: Page,
     index: u32,
-    holds: Cell<bool>,
+    holds: AtomicBool,
     /// The client that had it is gone, whatever its page says.
-    orphaned: Cell<bool>,
+    orphaned: AtomicBool,
 }
 
 impl Grant {
     fn take_back(&self) {
-        if self.holds.replace(false) {
+        if self.holds.swap(false, Ordering::Relaxed) {
             self.page.take_back(self.index);
         }
     }
 
     fn is_busy(&self) -> bool {
-        !self.orphaned.get() && self.page.is_busy(self.index)
+        !self.orphaned.load(Ordering::Relaxed) && self.page.is_busy(self.index)
     }
 }
 
@@ -61,7 +62,7 @@ impl Grant {
 #[derive(Debug)]
 pub(super) struct ClientGrants {
     page: Page,
-    by_index: Vec<Option<Rc<Grant>>>,
+    by_index: Vec<Option<Arc<Grant>>>,
     generation: u32,
 }
 
@@ -75,25 +76,25 @@ impl ClientGrants {
     }
 
     /// A grant that holds, and its generation.
-    fn give(&mut self) -> Option<(Rc<Grant>, u32)> {
-        let is_free = |grant: &Option<Rc<Grant>>| {
+    fn give(&mut self) -> Option<(Arc<Grant>, u32)> {
+        let is_free = |grant: &Option<Arc<Grant>>| {
             let taken = grant.as_ref();
-            !taken.is_some_and(|grant| grant.holds.get() || grant.is_busy())
+            !taken.is_some_and(|grant| grant.holds.load(Ordering::Relaxed) || grant.is_busy())
         };
         let free = self.by_index.iter().position(is_free);
         let index = free.unwrap_or(self.by_index.len());
         if index >= LEAVES as usize {
             return None;
         }
-        let grant = Rc::new(Grant {
+        let grant = Arc::new(Grant {
             page: self.page.clone(),
             index: index as u32,
-            holds: Cell::new(true),
-            orphaned: Cell::new(false),
+            holds: AtomicBool::new(true),
+            orphaned: AtomicBool::new(false),
         });
         match self.by_index.get_mut(index) {
-            Some(place) => *place = Some(Rc::clone(&grant)),
-            None => self.by_index.push(Some(Rc::clone(&grant))),
+            Some(place) => *place = Some(Arc::clone(&grant)),
+            None => self.by_index.push(Some(Arc::clone(&grant))),
         }
         self.generation = self.generation.wrapping_add(1).max(1);
         self.page.give(grant.index, self.generation);
@@ -104,7 +105,7 @@ impl ClientGrants {
 impl Drop for ClientGrants {
     fn drop(&mut self) {
         for grant in self.by_index.iter().flatten() {
-            grant.orphaned.set(true);
+            grant.orphaned.store(true, Ordering::Relaxed);
             grant.take_back();
         }
     }
@@ -113,8 +114,8 @@ impl Drop for ClientGrants {
 /// The grants that concern an adapter's objects.
 #[derive(Debug, Default)]
 pub(super) struct AdapterGrants {
-    lent: Vec<(QpId, MrId, Rc<Grant>)>,
-    borrowed: Vec<(QpId, Rc<Grant>)>,
+    lent: Vec<(QpId, MrId, Arc<Grant>)>,
+    borrowed: Vec<(QpId, Arc<Grant>)>,
 }
 
 impl AdapterGrants {
@@ -142,8 +143,9 @@ impl AdapterGrants {
     /// What is over is not kept, except for copies that somebody may wait for.
     fn tidy(&mut self) {
         self.lent
-            .retain(|(.., grant)| grant.holds.get() || grant.is_busy());
-        self.borrowed.retain(|(_, grant)| grant.holds.get());
+            .retain(|(.., grant)| grant.holds.load(Ordering::Relaxed) || grant.is_busy());
+        self.borrowed
+            .retain(|(_, grant)| grant.holds.load(Ordering::Relaxed));
     }
 }
 
@@ -188,10 +190,6 @@ impl Process {
             qpn: qp.qpn,
             peer: (attr.address.dgid, attr.dest_qpn),
         })
-    }
-
-    fn has_address(&self, gid: Gid) -> bool {
-        self.spec.addresses().contains(&gid)
     }
 
     /// What a queue pair of ours has for the one at the other end.
@@ -252,6 +250,7 @@ impl Process {
 /// Answers a client of the adapter `port`.
 pub(super) fn reach(
     adapters: &mut impl Adapters,
+    directory: &Directory,
     (port, owner): (PortId, Owner),
     request: &Reach,
 ) -> Result<Answer, Errno> {
@@ -262,7 +261,9 @@ pub(super) fn reach(
     }
     let end = asker.end(qp).ok_or(Errno::ACCESS)?;
     let from = asker.spec.addresses();
-    let at = target(adapters, &end).ok_or(Errno::ACCESS)?;
+    // One of another shard is not reached: its connections cannot be looked at from here.
+    let at = directory.with_address(end.group, end.peer.0);
+    let at = at.ok_or(Errno::ACCESS)?;
     let target = adapters.at(at).ok_or(Errno::ACCESS)?;
     let offer = target.offer(&end, &from, Rkey(request.rkey));
     let offer = offer.ok_or(Errno::ACCESS)?;
@@ -271,7 +272,7 @@ pub(super) fn reach(
     let grants = context.grants.as_mut().ok_or(Errno::ACCESS)?;
     let (grant, generation) = grants.give().ok_or(Errno::AGAIN)?;
     let index = grant.index;
-    asker.grants.borrowed.push((qp, Rc::clone(&grant)));
+    asker.grants.borrowed.push((qp, Arc::clone(&grant)));
     if let Some(target) = adapters.at(at) {
         target.grants.lent.push((offer.qp, offer.mr, grant));
     }
@@ -281,15 +282,4 @@ pub(super) fn reach(
         ..offer.reached
     };
     Ok(Answer::new::<Reach>(&reached, vec![offer.fd]))
-}
-
-/// The adapter at the other end.
-fn target(adapters: &mut impl Adapters, end: &End) -> Option<PortId> {
-    let ports = adapters.ports();
-    ports.into_iter().find(|port| {
-        let process = adapters.at(*port);
-        process.is_some_and(|process| {
-            process.spec.group == end.group && process.has_address(end.peer.0)
-        })
-    })
 }

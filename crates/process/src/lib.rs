@@ -23,10 +23,12 @@ pub mod cm;
 mod completion;
 mod context;
 mod decode;
+mod directory;
 mod fast;
 mod front_end;
 mod limits;
 mod objects;
+mod opening;
 mod receive;
 mod requests;
 mod session;
@@ -40,16 +42,17 @@ use std::sync::Arc;
 use rustix::process::Pid;
 use vrdma_adapter::{Core, Failing, GidChange, Receiving, Sending, Slots};
 use vrdma_memory::{Region, Space, View};
-use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
 use context::Context;
+pub use directory::{Directory, ShardId};
 use fast::AdapterGrants;
 use objects::{Cq, Mr, Qp, Srq};
-pub use sessions::{Adapters, Served, SessionId, Sessions};
+pub use sessions::{Adapters, Registry, Served, SessionId, Sessions, Transfer};
 pub use spec::ProcessSpec;
+pub use users::Users;
 
 /// Longest unit between two adapters of this host: as a VM's device has it.
 const UNIT_BYTES: u32 = 256 << 10;
@@ -152,33 +155,6 @@ impl Process {
         (unseen + seen.len()) as u32
     }
 
-    /// What a library is told of it.
-    pub fn described(&self) -> AdapterReply {
-        let mut ip = [0; 16];
-        let ip_version = match self.spec.ip {
-            Some(std::net::IpAddr::V4(v4)) => {
-                ip[..4].copy_from_slice(&v4.octets());
-                4
-            }
-            Some(std::net::IpAddr::V6(v6)) => {
-                ip = v6.octets();
-                6
-            }
-            None => 0,
-        };
-        let mut guid = [0; 8];
-        guid.copy_from_slice(&Gid::link_local(self.spec.mac).0[8..]);
-        AdapterReply {
-            name: Name::new(&self.spec.name).unwrap_or_default(),
-            portgroup: Name::new(&self.spec.portgroup).unwrap_or_default(),
-            guid,
-            ip,
-            mac: self.spec.mac.0,
-            ip_version,
-            reserved: 0,
-        }
-    }
-
     /// Says in every doorbell page that the daemon sleeps; false if a client has rung meanwhile.
     pub fn sleep(&self) -> bool {
         // Every page must be marked, so no short cut.
@@ -226,5 +202,19 @@ impl Process {
 
     fn context(&mut self, owner: Owner) -> Option<&mut Context> {
         self.contexts.get_mut(owner.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adapters and sessions move between shards; that it compiles is the test.
+    #[test]
+    fn adapters_and_sessions_may_move_between_threads() {
+        fn may_move<T: Send>() {}
+        may_move::<Process>();
+        may_move::<Transfer>();
+        may_move::<Registry>();
     }
 }

@@ -14,6 +14,7 @@ use vrdma_provider::message::{Call, Hello};
 use vrdma_provider::socket::Descriptors;
 
 /// A descriptor that only the thread of its user touches.
+#[derive(Debug)]
 pub(super) struct ForeignFile {
     fd: Option<OwnedFd>,
     tenant: Arc<Tenant>,

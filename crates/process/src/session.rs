@@ -6,12 +6,23 @@ use vrdma_provider::daemon::Peer;
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
-/// A client before and after its hello.
+use super::users::{Place, User};
+
+/// A session before and after its hello.
+#[derive(Debug)]
 pub(super) struct Session {
     pub(super) socket: OwnedFd,
     pub(super) peer: Peer,
+    /// Its place among those of its user.
+    pub(super) place: Place,
     /// The adapter and context that the hello opened.
     pub(super) open: Option<(PortId, Owner)>,
+}
+
+impl Session {
+    pub(super) fn user(&self) -> &User {
+        self.place.user()
+    }
 }
 
 impl AsFd for Session {

@@ -1,37 +1,35 @@
-//! Sessions of session processes: connections to the process socket, from accept to hang-up.
+//! Sessions of client processes: connections to the process socket, from accept to hang-up.
 //!
 //! ```text
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
+//!                           └──► the shard of that adapter, if it is another one
 //! ```
+//! Each shard has its own; the one that has the listening socket accepts for all.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_memory::{ClientMemory, NotMemory, Tenant};
-use vrdma_provider::VERSION;
+use vrdma_adapter::Slots;
 use vrdma_provider::cm::Greet;
-use vrdma_provider::daemon::{self, Answer, Peer, Request};
-use vrdma_provider::doorbell::PAGE_BYTES;
-use vrdma_provider::message::{Call, Code, Hello, HelloReply, ListAdapter, hello_flag};
+use vrdma_provider::daemon::{self, Answer, Request};
+use vrdma_provider::message::{Call, Code, Hello, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use super::context::Joining;
+use super::directory::{Directory, ShardId};
+use super::opening::{self, Greeting};
 use super::receive::{ForeignFile, receive};
-use super::requests;
 use super::session::Session;
-use super::users::{Users, is_ours};
-use super::{Process, fast};
-use vrdma_adapter::Slots;
+use super::users::{Place, Users};
+use super::{Process, fast, requests};
 
-/// Connections of all sessions together: each costs some ten descriptors.
-const CONNECTIONS: u32 = 4096;
+/// Sessions of one shard: each costs some ten descriptors.
+const SESSIONS: u32 = 4096;
 
-/// Connections of one user: the others shall find room.
-const CONNECTIONS_A_USER: usize = 3072;
+/// Sessions of one user: the others shall find room.
+const SESSIONS_A_USER: u32 = 3072;
 
 /// Requests that one session is served before the others have their turn.
 const REQUESTS_A_TURN: usize = 16;
@@ -49,87 +47,114 @@ pub enum Served {
     Opened(PortId, Owner),
     /// It wants connection management: its socket and its greeting, which go elsewhere.
     ConnectionManagement(OwnedFd, Box<Request>),
+    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it.
+    Elsewhere(ShardId, Box<Transfer>),
     /// It hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
 }
 
-/// See the module.
-pub struct Sessions {
-    listener: OwnedFd,
-    sessions: Slots<Session>,
-    users: Users,
+/// A session on its way to another shard, with its hello.
+#[derive(Debug)]
+pub struct Transfer {
+    session: Session,
+    request: Request,
+    memory: Option<ForeignFile>,
 }
 
-/// How sessions find adapters of processes, in the order of their names' ports.
+/// What all shards share.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    /// All adapters of processes.
+    pub directory: Arc<Directory>,
+    /// All users of them.
+    pub users: Arc<Users>,
+}
+
+/// See the module.
+pub struct Sessions {
+    shard: ShardId,
+    /// With one shard alone.
+    listener: Option<OwnedFd>,
+    registry: Registry,
+    sessions: Slots<Session>,
+}
+
+/// How sessions find the adapters of their shard.
 pub trait Adapters {
     /// One of them by port.
     fn at(&mut self, port: PortId) -> Option<&mut Process>;
-    /// All of them.
-    fn ports(&self) -> Vec<PortId>;
 }
 
 impl Sessions {
-    /// Behind a listening socket.
-    pub fn new(listener: OwnedFd) -> Self {
+    /// Of one shard; `listener` if it is the one that accepts.
+    pub fn new(shard: ShardId, listener: Option<OwnedFd>, registry: Registry) -> Self {
         Self {
+            shard,
             listener,
+            registry,
             sessions: Slots::new(),
-            users: Users::default(),
         }
     }
 
     /// The listening socket, to be watched.
-    pub fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes a waiting session.
+    /// Takes a client that waits. `None` if none does; a client beyond the limits is let go.
     pub fn accept(&mut self) -> Result<Option<SessionId>, Errno> {
-        let Some(socket) = daemon::accept(self.listener.as_fd())? else {
+        let Some(listener) = &self.listener else {
             return Ok(None);
         };
-        let number = self.sessions.vacant(0);
-        if number >= CONNECTIONS {
+        let Some(socket) = daemon::accept(listener.as_fd())? else {
             return Ok(None);
-        }
+        };
         let peer = daemon::peer(socket.as_fd())?;
-        let of_user = |(_, session): &(u32, &Session)| session.peer.uid == peer.uid;
-        if self.sessions.iter().filter(of_user).count() >= CONNECTIONS_A_USER {
-            return Ok(None);
-        }
-        self.sessions.put(
-            number,
-            Session {
-                socket,
-                peer,
-                open: None,
-            },
-        );
-        Ok(Some(SessionId(number)))
+        let user = self.registry.users.of(peer.uid);
+        let session = Place::take(user, SESSIONS_A_USER).map(|place| Session {
+            socket,
+            peer,
+            place,
+            open: None,
+        });
+        Ok(session.and_then(|session| self.put(session)))
     }
 
-    /// The id's socket, to be watched.
+    fn put(&mut self, session: Session) -> Option<SessionId> {
+        let number = self.sessions.vacant(0);
+        (number < SESSIONS).then(|| {
+            self.sessions.put(number, session);
+            SessionId(number)
+        })
+    }
+
+    /// The session's socket, to be watched.
     pub fn socket(&self, id: SessionId) -> Option<BorrowedFd<'_>> {
         Some(self.sessions.get(id.0)?.as_fd())
     }
 
-    /// The adapter that the id has open.
+    /// The adapter that the session has open.
     pub fn opened(&self, id: SessionId) -> Option<PortId> {
         let (port, _) = self.sessions.get(id.0)?.open?;
         Some(port)
     }
 
-    /// Serves what the id sent.
+    /// Serves what the session sent.
     pub fn serve(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
         let Some(session) = self.sessions.get_mut(id.0) else {
             return Served::Closed(None);
         };
         let was_open = session.open.is_some();
+        let place = Here {
+            shard: self.shard,
+            registry: &self.registry,
+        };
         for _ in 0..REQUESTS_A_TURN {
-            match serve_one(session, &mut self.users, adapters, now) {
+            match serve_one(session, place, adapters, now) {
                 Ok(Received::Answered) => {}
                 Ok(Received::Nothing) => break,
                 Ok(Received::Greeting(greeting)) => return self.hand_over(id, greeting),
+                Ok(Received::Elsewhere(shard, hello)) => return self.transfer(id, shard, hello),
                 Err(reason) => {
                     tracing::debug!("a session ends: {reason}");
                     return Served::Closed(session.open);
@@ -149,7 +174,50 @@ impl Sessions {
         }
     }
 
-    /// The id is gone, and its objects with it.
+    fn transfer(&mut self, id: SessionId, shard: ShardId, hello: Box<UnansweredHello>) -> Served {
+        match self.sessions.take(id.0) {
+            Some(session) => Served::Elsewhere(
+                shard,
+                Box::new(Transfer {
+                    session,
+                    request: hello.request,
+                    memory: hello.memory,
+                }),
+            ),
+            None => Served::Closed(None),
+        }
+    }
+
+    /// Takes a session that another shard passed on, and answers its hello. `None` if there is no
+    /// room for it.
+    pub fn adopt(
+        &mut self,
+        transfer: Transfer,
+        adapters: &mut impl Adapters,
+    ) -> Option<(SessionId, Served)> {
+        let Transfer {
+            session,
+            request,
+            memory,
+        } = transfer;
+        let id = self.put(session)?;
+        let session = self.sessions.get_mut(id.0)?;
+        let here = Here {
+            shard: self.shard,
+            registry: &self.registry,
+        };
+        // An adapter that moved on meanwhile is not chased: `NODEV`.
+        let answer = hello(session, here, &request, memory, adapters);
+        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
+        let served = match (sent, session.open) {
+            (Err(_), open) => Served::Closed(open),
+            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
+            (Ok(()), None) => Served::Open,
+        };
+        Some((id, served))
+    }
+
+    /// The session is gone, and its objects with it.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
         let open = self.sessions.take(id.0).and_then(|session| session.open);
         if let Some((port, owner)) = open
@@ -159,7 +227,7 @@ impl Sessions {
         }
     }
 
-    /// The adapter goes away: its sessions' connections end. Whose they were.
+    /// The adapter goes away: its sessions end. Whose they were.
     pub fn close_adapter(&mut self, port: PortId) -> Vec<Owner> {
         let at_port = |session: &Session| session.open.filter(|(open, _)| *open == port);
         let sessions = self.sessions.iter();
@@ -170,7 +238,14 @@ impl Sessions {
     }
 }
 
-/// What a id had to say.
+/// The shard that serves a session, and what it knows of others.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    shard: ShardId,
+    registry: &'a Registry,
+}
+
+/// What came from a session.
 enum Received {
     /// Nothing.
     Nothing,
@@ -178,51 +253,83 @@ enum Received {
     Answered,
     /// That it wants connection management.
     Greeting(Box<Request>),
+    /// A hello to an adapter of another shard.
+    Elsewhere(ShardId, Box<UnansweredHello>),
+}
+
+struct UnansweredHello {
+    request: Request,
+    memory: Option<ForeignFile>,
 }
 
 /// Serves one request.
 fn serve_one(
     session: &mut Session,
-    users: &mut Users,
+    here: Here<'_>,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Received, Errno> {
-    let tenant = &users.of(session.peer.uid).tenant;
-    let Some((mut request, foreign)) = receive(session.as_fd(), tenant)? else {
+    let Some((mut request, foreign)) = receive(session.as_fd(), &session.user().tenant)? else {
         return Ok(Received::Nothing);
     };
-    if request.code() == Greet::CODE && session.open.is_none() {
-        return Ok(Received::Greeting(Box::new(request)));
-    }
-    let answer = answer((session, users), (&mut request, foreign), adapters, now);
-    daemon::send_answer(session.as_fd(), request.code(), answer)?;
-    Ok(Received::Answered)
-}
-
-fn answer(
-    (session, users): (&mut Session, &mut Users),
-    (request, foreign): (&mut Request, Option<ForeignFile>),
-    adapters: &mut impl Adapters,
-    now: Time,
-) -> Result<Answer, Errno> {
-    match (Code::from_number(request.code()), session.open) {
-        (Some(Code::ListAdapter), _) => {
-            let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;
-            let port = adapters.ports().get(index as usize).copied();
-            let process = port
-                .and_then(|port| adapters.at(port))
-                .ok_or(Errno::NODEV)?;
-            Ok(Answer::new::<ListAdapter>(&process.described(), Vec::new()))
+    let code = request.code();
+    let answer = match (Code::from_number(code), session.open) {
+        _ if code == Greet::CODE && session.open.is_none() => {
+            return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            let (port, owner, answer) = open(&session.peer, users, (request, foreign), adapters)?;
-            session.open = Some((port, owner));
-            Ok(answer)
+            if let Some(shard) = elsewhere(&request, here) {
+                let memory = foreign;
+                let hello = UnansweredHello { request, memory };
+                return Ok(Received::Elsewhere(shard, Box::new(hello)));
+            }
+            hello(session, here, &request, foreign, adapters)
+        }
+        _ => answer(session, here, &mut request, adapters, now),
+    };
+    daemon::send_answer(session.as_fd(), code, answer)?;
+    Ok(Received::Answered)
+}
+
+/// The other shard that serves the adapter which a hello names.
+fn elsewhere(request: &Request, here: Here<'_>) -> Option<ShardId> {
+    let hello: Hello = request.parse()?;
+    let directory = &here.registry.directory;
+    let shard = directory.shard_of(directory.named(hello.adapter.as_str())?)?;
+    (shard != here.shard).then_some(shard)
+}
+
+fn hello(
+    session: &mut Session,
+    here: Here<'_>,
+    request: &Request,
+    memory: Option<ForeignFile>,
+    adapters: &mut impl Adapters,
+) -> Result<Answer, Errno> {
+    let greeting = Greeting::parse(request, memory)?;
+    let port = greeting.adapter(&here.registry.directory)?;
+    let process = adapters.at(port).ok_or(Errno::NODEV)?;
+    opening::open(session, process, greeting)
+}
+
+fn answer(
+    session: &Session,
+    here: Here<'_>,
+    request: &mut Request,
+    adapters: &mut impl Adapters,
+    now: Time,
+) -> Result<Answer, Errno> {
+    let directory = &here.registry.directory;
+    match (Code::from_number(request.code()), session.open) {
+        (Some(Code::ListAdapter), _) => {
+            let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;
+            let described = directory.described(index).ok_or(Errno::NODEV)?;
+            Ok(Answer::new::<ListAdapter>(&described, Vec::new()))
         }
         (Some(Code::Reach), Some(open)) => {
             let request = request.parse().ok_or(Errno::INVAL)?;
-            fast::reach(adapters, open, &request)
+            fast::reach(adapters, directory, open, &request)
         }
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
@@ -232,78 +339,4 @@ fn answer(
         }
         _ => Err(Errno::OPNOTSUPP),
     }
-}
-
-/// Opens an adapter.
-fn open(
-    peer: &Peer,
-    users: &mut Users,
-    (request, foreign): (&Request, Option<ForeignFile>),
-    adapters: &mut impl Adapters,
-) -> Result<(PortId, Owner, Answer), Errno> {
-    let hello: Hello = request.parse().ok_or(Errno::INVAL)?;
-    if hello.version != VERSION {
-        return Err(Errno::PROTONOSUPPORT);
-    }
-    let port = chosen(&hello, adapters)?;
-    let user = users.of(peer.uid);
-    let memory = foreign.and_then(ForeignFile::take).ok_or(Errno::INVAL)?;
-    let joining = Joining {
-        memory: Arc::new(client_memory(
-            peer,
-            &hello,
-            memory,
-            Arc::clone(&user.tenant),
-        )?),
-        counts: Rc::clone(&user.counts),
-        uid: peer.uid,
-        fast: hello.flags & hello_flag::FAST_LOCAL != 0,
-        pid: peer.pid,
-    };
-    let process = adapters.at(port).ok_or(Errno::NODEV)?;
-    let (owner, fds) = process.open(joining)?;
-    let body = HelloReply {
-        version: VERSION,
-        page_bytes: PAGE_BYTES as u32,
-        adapter: process.described(),
-    };
-    tracing::info!(adapter = %process.spec().name, uid = peer.uid, "a process opened the adapter");
-    Ok((port, owner, Answer::new::<Hello>(&body, fds)))
-}
-
-/// The adapter by name, or the only one.
-fn chosen(hello: &Hello, adapters: &mut impl Adapters) -> Result<PortId, Errno> {
-    let name = hello.adapter.as_str();
-    let ports = adapters.ports();
-    if let ([only], "") = (ports.as_slice(), name) {
-        return Ok(*only);
-    }
-    let mut named = |port: &PortId| {
-        let process = adapters.at(*port);
-        process.is_some_and(|process| process.spec().name == name)
-    };
-    ports
-        .into_iter()
-        .find(|port| named(port))
-        .ok_or(Errno::NODEV)
-}
-
-fn client_memory(
-    peer: &Peer,
-    hello: &Hello,
-    memory: OwnedFd,
-    tenant: Arc<Tenant>,
-) -> Result<ClientMemory, Errno> {
-    let said = (hello.nonce_address, hello.nonce);
-    let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
-        tracing::warn!(uid = peer.uid, "a process was refused: {error}");
-        match error {
-            NotMemory::TooSlow => Errno::AGAIN,
-            NotMemory::WrongFile | NotMemory::WrongContents => Errno::INVAL,
-        }
-    })?;
-    if let Some(pid) = peer.pid.filter(|_| is_ours(peer.uid)) {
-        memory.trust(pid, said.0, said.1);
-    }
-    Ok(memory)
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::{Gid, Mac};
 
@@ -33,5 +34,32 @@ impl ProcessSpec {
             .into_iter()
             .chain(given)
             .collect()
+    }
+
+    /// What a library is told of it.
+    pub fn described(&self) -> AdapterReply {
+        let mut ip = [0; 16];
+        let ip_version = match self.ip {
+            Some(IpAddr::V4(v4)) => {
+                ip[..4].copy_from_slice(&v4.octets());
+                4
+            }
+            Some(IpAddr::V6(v6)) => {
+                ip = v6.octets();
+                6
+            }
+            None => 0,
+        };
+        let mut guid = [0; 8];
+        guid.copy_from_slice(&Gid::link_local(self.mac).0[8..]);
+        AdapterReply {
+            name: Name::new(&self.name).unwrap_or_default(),
+            portgroup: Name::new(&self.portgroup).unwrap_or_default(),
+            guid,
+            ip,
+            mac: self.mac.0,
+            ip_version,
+            reserved: 0,
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::stats::stats;
 use super::wire;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
 use crate::vm::{Vm, fresh_seed};
-use vrdma_process::{Process, ProcessSpec};
+use vrdma_process::{Process, ProcessSpec, ShardId};
 
 impl Shard {
     /// Carries out every waiting command. An asker that is gone is no error.
@@ -58,6 +58,9 @@ impl Shard {
             self.adapters.resize_with(slot + 1, || None);
         }
         self.attach_to_cm(&adapter);
+        if let Adapter::Process { process, .. } = &adapter {
+            self.registry.directory.add(process.spec(), ShardId(0));
+        }
         self.adapters[slot] = Some(adapter);
         self.wires.segments.plug(port, group, segment);
         self.rewire();
@@ -82,6 +85,7 @@ impl Shard {
     fn remove(&mut self, port: PortId) {
         self.close_sessions_of(port);
         self.cm.detach(port);
+        self.registry.directory.remove(port);
         if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
             *slot = None;
             self.fabric.detach(port);

@@ -36,7 +36,7 @@ impl Shard {
             return;
         };
         let spec = process.spec();
-        let described = process.described();
+        let described = process.spec().described();
         let address = spec.ip.map(|ip| match ip {
             std::net::IpAddr::V4(v4) => Gid::from_ipv4(v4),
             std::net::IpAddr::V6(v6) => Gid(v6.octets()),

@@ -38,8 +38,8 @@ use adapter::Adapter;
 use clock::Clock;
 use looking::Looking;
 use poller::{Key, Poller, Ready};
-use vrdma_process::Sessions;
 use vrdma_process::cm::Service as ConnectionManager;
+use vrdma_process::{Registry, Sessions, ShardId};
 use wire::Wires;
 
 /// Requests that one adapter may send in a turn before the next one has its turn. At the unit size
@@ -61,6 +61,7 @@ struct Shard {
     /// By port number; a removed adapter leaves a gap.
     adapters: Vec<Option<Adapter>>,
     sessions: Sessions,
+    registry: Registry,
     cm: ConnectionManager,
     last_work: Time,
     looking: Looking,
@@ -90,9 +91,12 @@ pub fn start(
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
             poller.watch(&heard, Key::Heard);
-            let sessions = Sessions::new(processes);
-            poller.watch(sessions.listener(), Key::ProcessListener);
-            Shard::new(inbox, Wires::new(heard), poller, sessions).run();
+            let registry = Registry::default();
+            let sessions = Sessions::new(ShardId(0), Some(processes), registry.clone());
+            if let Some(listener) = sessions.listener() {
+                poller.watch(listener, Key::ProcessListener);
+            }
+            Shard::new(inbox, Wires::new(heard), poller, sessions, registry).run();
         })
 }
 
@@ -104,7 +108,13 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(inbox: Inbox<ShardCommand>, wires: Wires, poller: Poller, sessions: Sessions) -> Self {
+    fn new(
+        inbox: Inbox<ShardCommand>,
+        wires: Wires,
+        poller: Poller,
+        sessions: Sessions,
+        registry: Registry,
+    ) -> Self {
         Self {
             clock: Clock::start(),
             poller,
@@ -113,6 +123,7 @@ impl Shard {
             wires,
             adapters: Vec::new(),
             sessions,
+            registry,
             cm: ConnectionManager::new(),
             last_work: Time(0),
             looking: Looking::default(),

@@ -18,12 +18,6 @@ impl Adapters for OfProcesses<'_> {
     fn at(&mut self, port: PortId) -> Option<&mut Process> {
         self.0.get_mut(port.0 as usize)?.as_mut()?.process()
     }
-
-    fn ports(&self) -> Vec<PortId> {
-        let adapters = self.0.iter().flatten();
-        let of_processes = adapters.filter(|adapter| matches!(adapter, Adapter::Process { .. }));
-        of_processes.map(|adapter| adapter.spec().port).collect()
-    }
 }
 
 impl Shard {
@@ -66,6 +60,9 @@ impl Shard {
             }
             Served::ConnectionManagement(socket, greeting) => {
                 self.open_cm_session(socket, &greeting)
+            }
+            Served::Elsewhere(shard, _) => {
+                tracing::error!("a session was for {shard:?}, which does not run");
             }
             Served::Closed(open) => {
                 if let Some((port, owner)) = open {

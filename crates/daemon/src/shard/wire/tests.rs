@@ -16,7 +16,7 @@ use crate::plane::{AdapterSpec, Medium, Outbox, Segment, UplinkSpec, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::shard::poller::Poller;
 use crate::uplink::{UplinkEnds, open};
-use vrdma_process::Sessions;
+use vrdma_process::{Registry, Sessions, ShardId};
 
 const PORT: PortId = PortId(0);
 const OURS: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
@@ -41,11 +41,13 @@ impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let processes = ProcessSocket::bind(folder.path()).unwrap();
-        let sessions = Sessions::new(processes.listener().unwrap());
+        let registry = Registry::default();
+        let listener = Some(processes.listener().unwrap());
+        let sessions = Sessions::new(ShardId(0), listener, registry.clone());
         let (_, inbox) = mailbox().unwrap();
         let (says, heard) = mailbox().unwrap();
         let poller = Poller::new(Poller::open().unwrap());
-        let mut shard = Shard::new(inbox, Wires::new(heard), poller, sessions);
+        let mut shard = Shard::new(inbox, Wires::new(heard), poller, sessions, registry);
         shard.add(adapter()).unwrap();
         let UplinkEnds { mut roce, rest } = open(&tunnel()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -1,0 +1,183 @@
+//! All adapters of processes of this host: what sessions find them by.
+//!
+//! Written by the control thread when an adapter is added, moved or removed; read by every shard when
+//! a session opens an adapter or asks which there are. It does not hold the adapters themselves: each
+//! belongs to one shard.
+
+use std::collections::BTreeMap;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use vrdma_provider::message::AdapterReply;
+use vrdma_switch::{GroupId, PortId};
+use vrdma_wire::Gid;
+
+use crate::spec::ProcessSpec;
+
+/// The number of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ShardId(pub u32);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Directory {
+    entries: RwLock<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_port: BTreeMap<PortId, Entry>,
+    by_name: BTreeMap<String, PortId>,
+    by_address: BTreeMap<(GroupId, Gid), PortId>,
+    /// In order: programs ask for the first, the second and so on.
+    ports: Vec<PortId>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    described: AdapterReply,
+    name: String,
+    addresses: Vec<(GroupId, Gid)>,
+    shard: ShardId,
+}
+
+impl Directory {
+    /// Adds an adapter, in place of one with the same port.
+    pub fn add(&self, spec: &ProcessSpec, shard: ShardId) {
+        self.remove(spec.port);
+        let addresses = spec.addresses().into_iter();
+        let entry = Entry {
+            described: spec.described(),
+            name: spec.name.clone(),
+            addresses: addresses.map(|gid| (spec.group, gid)).collect(),
+            shard,
+        };
+        let mut entries = self.write();
+        entries.by_name.insert(entry.name.clone(), spec.port);
+        for address in &entry.addresses {
+            entries.by_address.insert(*address, spec.port);
+        }
+        let at = entries.ports.partition_point(|port| *port < spec.port);
+        entries.ports.insert(at, spec.port);
+        entries.by_port.insert(spec.port, entry);
+    }
+
+    /// Forgets an adapter.
+    pub fn remove(&self, port: PortId) {
+        let mut entries = self.write();
+        let Some(entry) = entries.by_port.remove(&port) else {
+            return;
+        };
+        entries.by_name.remove(&entry.name);
+        for address in &entry.addresses {
+            entries.by_address.remove(address);
+        }
+        if let Ok(at) = entries.ports.binary_search(&port) {
+            entries.ports.remove(at);
+        }
+    }
+
+    /// Another shard serves the adapter from now on.
+    pub fn place(&self, port: PortId, shard: ShardId) {
+        if let Some(entry) = self.write().by_port.get_mut(&port) {
+            entry.shard = shard;
+        }
+    }
+
+    /// The shard that serves an adapter.
+    pub fn shard_of(&self, port: PortId) -> Option<ShardId> {
+        Some(self.read().by_port.get(&port)?.shard)
+    }
+
+    /// The adapter with that name; the only one there is if the name is empty.
+    pub fn named(&self, name: &str) -> Option<PortId> {
+        let entries = self.read();
+        match (entries.ports.as_slice(), name) {
+            ([only], "") => Some(*only),
+            _ => entries.by_name.get(name).copied(),
+        }
+    }
+
+    /// What a library is told of the adapter at that place in the list.
+    pub fn described(&self, index: u32) -> Option<AdapterReply> {
+        let entries = self.read();
+        let port = entries.ports.get(index as usize)?;
+        Some(entries.by_port.get(port)?.described)
+    }
+
+    /// The adapter that has an address in a port group.
+    pub fn with_address(&self, group: GroupId, gid: Gid) -> Option<PortId> {
+        self.read().by_address.get(&(group, gid)).copied()
+    }
+
+    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use vrdma_wire::Mac;
+
+    use super::*;
+
+    fn spec(port: u32, name: &str) -> ProcessSpec {
+        ProcessSpec {
+            name: name.to_owned(),
+            portgroup: "blue".to_owned(),
+            port: PortId(port),
+            group: GroupId(1),
+            mac: Mac([2, 0, 0, 0, 0, port as u8]),
+            ip: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8))),
+        }
+    }
+
+    #[test]
+    fn an_empty_name_means_the_only_adapter() {
+        let directory = Directory::default();
+        assert_eq!(directory.named(""), None);
+        directory.add(&spec(4, "p4"), ShardId(0));
+        assert_eq!(directory.named(""), Some(PortId(4)));
+        directory.add(&spec(2, "p2"), ShardId(1));
+        assert_eq!(directory.named(""), None);
+        assert_eq!(directory.named("p2"), Some(PortId(2)));
+        assert_eq!(directory.shard_of(PortId(2)), Some(ShardId(1)));
+    }
+
+    #[test]
+    fn adapters_are_listed_in_the_order_of_their_ports() {
+        let directory = Directory::default();
+        for port in [7, 3, 5] {
+            directory.add(&spec(port, &format!("p{port}")), ShardId(0));
+        }
+        let names = || -> Vec<_> {
+            let listed = (0..).map_while(|index| directory.described(index));
+            listed
+                .map(|adapter| adapter.name.as_str().to_owned())
+                .collect()
+        };
+        assert_eq!(names(), ["p3", "p5", "p7"]);
+        directory.remove(PortId(5));
+        assert_eq!(names(), ["p3", "p7"]);
+    }
+
+    #[test]
+    fn what_is_removed_is_found_by_nothing() {
+        let directory = Directory::default();
+        let spec = spec(1, "p1");
+        directory.add(&spec, ShardId(0));
+        let gid = spec.addresses()[1];
+        assert_eq!(directory.with_address(GroupId(1), gid), Some(PortId(1)));
+        assert_eq!(directory.with_address(GroupId(2), gid), None);
+        directory.remove(PortId(1));
+        assert_eq!(directory.with_address(GroupId(1), gid), None);
+        assert_eq!(directory.named("p1"), None);
+        assert_eq!(directory.shard_of(PortId(1)), None);
+    }
+}
