@@ -84,7 +84,7 @@ impl Adapter {
 impl Hca<()> {
     fn visits(&self) -> u64 {
         let shared = &self.shared;
-        let queues = shared.cqs.visits() + shared.srqs.visits() + self.qps.visits();
+        let queues = shared.cqs.visits() + shared.srqs.visits() + self.qps.table.visits();
         queues + shared.pds.visits() + shared.mrs.visits()
     }
 }
@@ -175,6 +175,11 @@ fn fail_srq(others: u32) -> u64 {
     adapter.cost(|hca| hca.fail_srq(srq).unwrap())
 }
 
+fn bind_gid(others: u32) -> u64 {
+    let mut adapter = Adapter::crowded(others);
+    adapter.cost(|hca| hca.bind_gid(0, Gid([1; 16])).unwrap())
+}
+
 fn destroy_owner(others: u32) -> u64 {
     let mut adapter = Adapter::crowded(others);
     let (spec, pd) = (adapter.spec(), adapter.pd);
@@ -186,7 +191,8 @@ fn destroy_owner(others: u32) -> u64 {
 
 #[test]
 fn nothing_costs_more_beside_many_objects_of_others() {
-    let operations: [(&str, Cost); 4] = [
+    let operations: [(&str, Cost); 5] = [
+        ("bind_gid", bind_gid),
         ("destroy_qp", destroy_qp),
         ("fail_cq", fail_cq),
         ("fail_srq", fail_srq),
@@ -210,4 +216,38 @@ fn windows_of_a_queue_pair_are_bounded() {
     assert_eq!(adapter.hca.qp_state(qp), Some(QpState::Err));
     adapter.hca.destroy_qp(qp).unwrap();
     adapter.hca.deregister(region.id).unwrap();
+}
+
+/// Objects that a step of the reaper looks at, on average over a slice: one, its neighbours in the lists
+/// that it is in, and what these lists belong to.
+const STEP_VISITS: u64 = 16;
+
+/// 4096 queue pairs with a window each, beside 2^19 regions of somebody else.
+#[test]
+fn each_slice_of_the_reaper_keeps_to_its_budget() {
+    const BUDGET: u32 = 64;
+    const QPS: u32 = 4096;
+    let mut adapter = Adapter::new();
+    let other = adapter.hca.create_pd(OTHER).unwrap();
+    for _ in 0..1 << 19 {
+        register(&mut adapter.hca, other);
+    }
+    let (spec, pd) = (adapter.spec(), adapter.pd);
+    for _ in 0..QPS {
+        let region = register(&mut adapter.hca, pd);
+        let qp = sending(&mut adapter.hca, spec);
+        bind(&mut adapter.hca, qp, pd, region);
+    }
+    assert_eq!(adapter.cost(|hca| hca.retire_owner(OWN)), 0);
+    let (mut slices, mut more) = (0, true);
+    while more {
+        let mut freed = 0;
+        let cost = adapter.cost(|hca| more = hca.reap(BUDGET, |_| freed += 1));
+        assert!(freed <= BUDGET);
+        assert!(cost <= u64::from(BUDGET) * STEP_VISITS, "{cost} objects");
+        slices += 1;
+    }
+    // A binding, a queue pair, a window and a region each, then the SRQ, the CQ, the domain, the owner.
+    assert_eq!(slices, (4 * QPS + 4).div_ceil(BUDGET));
+    assert_eq!(adapter.hca.counts().mrs, 1 << 19);
 }

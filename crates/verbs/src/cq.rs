@@ -57,8 +57,9 @@ impl<R> Shared<R> {
 }
 
 impl<R: Clone> Hca<R> {
-    /// Makes a completion queue. Errors: `Exhausted`.
+    /// Makes a completion queue. Errors: `Leaving`, `Exhausted`.
     pub fn create_cq(&mut self, owner: Owner) -> Result<CqId, Error> {
+        self.check_stays(owner)?;
         let id = self.shared.cqs.insert(|_, _| Cq::new(owner)).map(CqId)?;
         self.shared.enlist_cq(id);
         Ok(id)
@@ -97,9 +98,9 @@ impl<R: Clone> Hca<R> {
         let Some(cq) = self.shared.cqs.get(id.0) else {
             return Vec::new();
         };
-        let receivers = cq.receivers.iter(&self.qps);
+        let receivers = cq.receivers.iter(&self.qps.table);
         let only = receivers.filter(|(_, qp)| qp.spec.send_cq != id);
-        let all = cq.senders.iter(&self.qps).chain(only);
+        let all = cq.senders.iter(&self.qps.table).chain(only);
         all.map(|(_, qp)| qp.id).collect()
     }
 }

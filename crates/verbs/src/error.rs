@@ -21,6 +21,9 @@ pub enum Error {
     /// A table or queue is full.
     #[error("the table or queue is full")]
     Exhausted,
+    /// The owner is gone and what it had is being freed: it gets nothing new.
+    #[error("the owner of the object is leaving")]
+    Leaving,
     /// Objects of two owners, or of two protection domains, were combined.
     #[error("the objects belong to different owners")]
     WrongOwner,

@@ -1,15 +1,12 @@
 //! One adapter: its tables, its GIDs, and what it hands out.
 
-use alloc::boxed::Box;
-
-use vrdma_wire::{Gid, Mtu, Qpn};
+use vrdma_wire::{Gid, Mtu};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
-use crate::list::List;
-use crate::object::{CqId, Identity, Limits, MrId, MwId, Owner, PdId, QpId, SrqId};
-use crate::owner::{Belongings, OfOwner};
-use crate::qp::Qp;
+use crate::object::{CqId, Identity, Limits, Owner, PdId, QpId, SrqId};
+use crate::outputs::Subject;
+use crate::qps::{QP_SLOTS_MAX, Qps};
 use crate::shared::{Pd, Shared};
 use crate::table::Table;
 use crate::time::Time;
@@ -22,12 +19,6 @@ const FIRST_QP: u32 = 1;
 /// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
 const FIRST_PLAIN_QP: u32 = 2;
 
-/// Slots that fit into a QPN below its generation.
-const QP_SLOTS: u32 = 1 << 16;
-
-/// The last slot stays empty, or its last generation would have the number of multicast groups.
-const QP_SLOTS_MAX: u32 = QP_SLOTS - 1;
-
 /// A whole host channel adapter. `R` names registered memory, see [`crate::memory::Memory`].
 ///
 /// Call [`Hca::next_ready`], [`Hca::poll_output`] and [`Hca::next_deadline`] again after every call
@@ -35,8 +26,9 @@ const QP_SLOTS_MAX: u32 = QP_SLOTS - 1;
 pub struct Hca<R> {
     pub(crate) identity: Identity,
     pub(crate) shared: Shared<R>,
-    pub(crate) qps: Table<Box<Qp<R>>>,
-    pub(crate) gsi: Option<QpId>,
+    pub(crate) qps: Qps<R>,
+    /// The owner whose objects go now.
+    pub(crate) reaping: Owner,
     pub(crate) schedule: Schedule,
     /// Numbers of QPs are their slots.
     pub(crate) plain_numbers: bool,
@@ -48,8 +40,12 @@ impl<R: Clone> Hca<R> {
         Self {
             identity,
             shared: Shared::new(identity, limits),
-            qps: Table::new(FIRST_QP, limits.qps.min(QP_SLOTS_MAX), identity.seed),
-            gsi: None,
+            qps: Qps::new(Table::new(
+                FIRST_QP,
+                limits.qps.min(QP_SLOTS_MAX),
+                identity.seed,
+            )),
+            reaping: Owner::KERNEL,
             schedule: Schedule::default(),
             plain_numbers: false,
         }
@@ -61,9 +57,9 @@ impl<R: Clone> Hca<R> {
     /// # Panics
     /// If there are QPs.
     pub fn number_plainly(&mut self) {
-        assert_eq!(self.qps.len(), 0, "numbers are for life");
+        assert_eq!(self.qps.table.len(), 0, "numbers are for life");
         let limit = self.shared.limits.qps.min(QP_SLOTS_MAX);
-        self.qps = Table::without_generations(FIRST_PLAIN_QP, limit);
+        self.qps = Qps::new(Table::without_generations(FIRST_PLAIN_QP, limit));
         self.plain_numbers = true;
     }
 
@@ -82,8 +78,9 @@ impl<R: Clone> Hca<R> {
         self.shared.limits.port_mtu = mtu;
     }
 
-    /// Makes a protection domain. Errors: `Exhausted`.
+    /// Makes a protection domain. Errors: `Leaving`, `Exhausted`.
     pub fn create_pd(&mut self, owner: Owner) -> Result<PdId, Error> {
+        self.check_stays(owner)?;
         let id = self.shared.pds.insert(|_, _| Pd::new(owner)).map(PdId)?;
         self.shared.enlist_pd(id);
         Ok(id)
@@ -109,8 +106,18 @@ impl<R: Clone> Hca<R> {
             return Err(Error::InvalidAttribute);
         }
         *self.gid_entry(index)? = Some(gid);
-        self.wake_all();
+        self.wake_unaddressed();
         Ok(())
+    }
+
+    /// Those that have units and had no address look again; who still has none waits on.
+    fn wake_unaddressed(&mut self) {
+        while let Some(id) = self.schedule.pop_unaddressed() {
+            if let Some(qp) = self.qps.get_mut(id.0) {
+                qp.scheduled.unaddressed = false;
+                qp.reschedule(&mut self.schedule);
+            }
+        }
     }
 
     /// Empties an entry of the GID table and answers what it held. Connections that use it stop
@@ -149,50 +156,14 @@ impl<R: Clone> Hca<R> {
         Some(self.qps.get(id.0)?.owner)
     }
 
-    /// Destroys everything that belongs to one context; what it had outstanding vanishes.
-    pub fn destroy_owner(&mut self, owner: Owner) {
-        while let Some(qp) = self.first_of(owner, |all| &all.qps) {
-            self.leave_groups(QpId(qp));
-            let _ = self.destroy_qp(QpId(qp));
-        }
-        while let Some(srq) = self.first_of(owner, |all| &all.srqs) {
-            let _ = self.destroy_srq(SrqId(srq));
-        }
-        while let Some(cq) = self.first_of(owner, |all| &all.cqs) {
-            let _ = self.destroy_cq(CqId(cq));
-        }
-        while let Some(pd) = self.first_of(owner, |all| &all.pds) {
-            self.empty_pd(PdId(pd));
-            let _ = self.destroy_pd(PdId(pd));
-        }
-    }
-
-    fn first_of(&self, owner: Owner, part: fn(&Belongings) -> &List<OfOwner>) -> Option<u32> {
-        part(self.shared.owners.get(owner)?).first()
-    }
-
-    fn leave_groups(&mut self, qp: QpId) {
-        while self.shared.groups.leave_one(qp) {}
-    }
-
-    /// Windows first: they hold on to their regions.
-    fn empty_pd(&mut self, id: PdId) {
-        while let Some(window) = self.shared.pds.get(id.0).and_then(|pd| pd.windows.first()) {
-            let _ = self.free_mw(MwId(window));
-        }
-        while let Some(mr) = self.shared.pds.get(id.0).and_then(|pd| pd.regions.first()) {
-            let _ = self.deregister(MrId(mr));
-        }
-    }
-
-    /// Live objects.
+    /// Live objects, those of owners that are leaving included.
     pub fn counts(&self) -> Counts {
         Counts {
             pds: self.shared.pds.len(),
             mrs: self.shared.mrs.len() - self.shared.windows,
             mws: self.shared.windows,
             cqs: self.shared.cqs.len(),
-            qps: self.qps.len(),
+            qps: self.qps.table.len(),
             srqs: self.shared.srqs.len(),
         }
     }
@@ -207,7 +178,27 @@ impl<R: Clone> Hca<R> {
     /// handing the completions to the owner: what no peer answers completes when it is polled.
     #[inline]
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.shared.outputs.pop()
+        match self.shared.outputs.is_selective() {
+            true => self.poll_kept_output(),
+            false => self.shared.outputs.pop(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_kept_output(&mut self) -> Option<Output> {
+        let Self { qps, shared, .. } = self;
+        let Shared {
+            outputs, cqs, srqs, ..
+        } = shared;
+        outputs.pop_kept(|subject| {
+            let owner = match subject {
+                Subject::Qp(id) => qps.get(id.0).map(|qp| qp.owner),
+                Subject::Cq(id) => cqs.get(id.0).map(|cq| cq.owner),
+                Subject::Srq(id) => srqs.get(id.0).map(|srq| srq.owner),
+            };
+            owner.is_some_and(|owner| qps.leaving.has(owner))
+        })
     }
 
     /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.
@@ -216,18 +207,11 @@ impl<R: Clone> Hca<R> {
         self.schedule.next_deadline()
     }
 
-    /// Every QP with something to send is ready.
+    /// Every QP with something to send is ready: after restoring.
     pub(crate) fn wake_all(&mut self) {
         let Self { qps, schedule, .. } = self;
-        qps.iter_mut().for_each(|(_, qp)| qp.reschedule(schedule));
-    }
-
-    /// The slot that a number on the wire names, whatever its generation.
-    #[inline]
-    pub(crate) fn slot_of(&self, qpn: Qpn) -> Option<QpId> {
-        if qpn == Qpn::GSI {
-            return self.gsi;
-        }
-        Some(QpId(qpn.get() & (QP_SLOTS - 1)))
+        qps.table
+            .iter_mut()
+            .for_each(|(_, qp)| qp.reschedule(schedule));
     }
 }

@@ -208,8 +208,7 @@ impl<R> Shared<R> {
         match mr.kind {
             Kind::Window(window) => {
                 window.may_be_invalidated_by(qp.id)?;
-                qp.windows.remove(&mut self.mrs, key.index());
-                self.unbind(key.index());
+                self.unbind_of(qp, key.index());
                 Ok(())
             }
             Kind::Region {

@@ -99,7 +99,7 @@ impl<R: Clone> Hca<R> {
     }
 
     /// The groups that have members here, ascending: what the switch has to know of this adapter
-    /// after every attach, detach, [`Hca::destroy_owner`] and [`Hca::restore`].
+    /// after every attach, detach, queue pair that [`Hca::reap`] freed, and [`Hca::restore`].
     pub fn multicast_groups(&self) -> impl Iterator<Item = Gid> + '_ {
         self.shared.groups.members.keys().copied()
     }
@@ -115,6 +115,7 @@ impl<R: Clone> Hca<R> {
         };
         let heard = members.into_iter().flatten();
         let heard = heard.filter_map(|member| self.qps.get(member.0));
+        let heard = heard.filter(|qp| self.qps.is_live(qp));
         let heard = heard.filter(|qp| !self.is_blocked_echo(qp, request));
         let copies = heard.map(|qp| Request {
             destination: qp.qpn,

@@ -7,7 +7,8 @@
 //!
 //! An object that goes takes along what is said about it. Those entries stay where they are and are
 //! skipped when their turn comes, so that recalling costs nothing for what is said about others, and
-//! an object that gets the same number afterwards is heard.
+//! an object that gets the same number afterwards is heard. While an owner leaves, all that is said
+//! about its objects is skipped.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -52,6 +53,10 @@ pub(crate) struct Outputs {
     passed: usize,
     /// The furthest of those places.
     end: usize,
+    /// Owners are leaving.
+    muted: bool,
+    /// Some entry may have to be skipped.
+    selective: bool,
 }
 
 impl Outputs {
@@ -60,31 +65,45 @@ impl Outputs {
         self.queue.push_back(output);
     }
 
+    /// Whether an entry may have to be skipped: then [`Outputs::pop_kept`] is the one to ask.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Output> {
-        if self.recalled.is_empty() {
-            return self.queue.pop_front();
-        }
-        self.pop_kept()
+    pub(crate) fn is_selective(&self) -> bool {
+        self.selective
     }
 
-    #[cold]
-    fn pop_kept(&mut self) -> Option<Output> {
+    /// The next entry, while none may have to be skipped.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        debug_assert!(!self.selective, "entries have to be skipped");
+        self.queue.pop_front()
+    }
+
+    /// The next entry that is not skipped.
+    pub(crate) fn pop_kept(&mut self, is_muted: impl Fn(Subject) -> bool) -> Option<Output> {
         while let Some(output) = self.queue.pop_front() {
-            let skipped = self.is_recalled(self.passed, &output);
-            self.passed += 1;
-            debug_assert!(self.passed <= self.end, "nothing is recalled any more");
-            if self.passed == self.end {
-                self.recalled.clear();
-            }
+            let recalled = self.is_recalled(self.passed, &output);
+            self.pass();
+            let skipped = recalled || self.muted && is_muted(output.subject());
             if !skipped {
                 return Some(output);
             }
-            if self.recalled.is_empty() {
-                return self.queue.pop_front();
-            }
         }
         None
+    }
+
+    /// An entry has left the front.
+    fn pass(&mut self) {
+        self.passed += 1;
+        if self.passed >= self.end {
+            self.recalled.clear();
+            self.selective = self.muted;
+        }
+    }
+
+    /// Whether owners are leaving, so that each entry has to be asked for.
+    pub(crate) fn mute(&mut self, muted: bool) {
+        self.muted = muted;
+        self.selective = muted || !self.recalled.is_empty();
     }
 
     /// Whether an entry at a place is skipped.
@@ -103,9 +122,10 @@ impl Outputs {
         }
         self.end = self.passed + self.queue.len();
         self.recalled.insert(subject, self.end);
+        self.selective = true;
     }
 
-    /// Nothing will come out.
+    /// Nothing will come out, while no owner is leaving.
     pub(crate) fn is_empty(&self) -> bool {
         let mut entries = (self.passed..).zip(&self.queue);
         match self.recalled.is_empty() {

@@ -31,9 +31,10 @@ impl<R: Clone> Hca<R> {
     /// Errors: `InvalidHandle` (no such PD), `InvalidAttribute` (empty or wrapping range, remote
     /// write or atomic without local write, a fast-register region that is not empty or has no or
     /// too many pages), `WrongOwner` (DMA and fast-register regions are for kernel owners),
-    /// `Exhausted`.
+    /// `Leaving`, `Exhausted`.
     pub fn register(&mut self, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
+        self.check_stays(owner)?;
         check_spec(owner, &spec)?;
         let index = self.shared.mrs.insert(|_, variant| Mr {
             pd,
@@ -55,6 +56,7 @@ impl<R: Clone> Hca<R> {
     /// and `InUse` while a window is bound to it.
     pub fn reregister(&mut self, id: MrId, pd: PdId, spec: MrSpec<R>) -> Result<MrKeys, Error> {
         let owner = self.shared.pd(pd)?.owner;
+        self.check_stays(owner)?;
         check_spec(owner, &spec)?;
         let mr = self.shared.mrs.get(id.0).ok_or(Error::InvalidHandle)?;
         match mr.kind {
@@ -88,7 +90,8 @@ impl<R: Clone> Hca<R> {
 
     /// The region of user memory, no window, that peers of a queue pair name by a key.
     pub fn region_behind(&self, qp: QpId, rkey: Rkey) -> Option<Registered<'_, R>> {
-        let pd = self.qps.get(qp.0)?.spec.pd;
+        let qp = self.qps.get(qp.0).filter(|qp| self.qps.is_live(qp));
+        let pd = qp?.spec.pd;
         let mr = self.shared.mr(pd, rkey.index(), rkey.variant())?;
         let Kind::Region {
             kind: MrKind::User, ..

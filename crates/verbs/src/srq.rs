@@ -65,9 +65,11 @@ impl<R> Shared<R> {
 
 impl<R: Clone> Hca<R> {
     /// Makes a shared receive queue; `limit` arms the warning when it is not zero.
-    /// Errors: `InvalidHandle` (no such PD), `Exhausted`.
+    /// Errors: `InvalidHandle` (no such PD), `Leaving`, `Exhausted`.
     pub fn create_srq(&mut self, pd: PdId, limit: u32) -> Result<SrqId, Error> {
-        let srq = Srq::new(self.shared.pd(pd)?.owner, pd, limit);
+        let owner = self.shared.pd(pd)?.owner;
+        self.check_stays(owner)?;
+        let srq = Srq::new(owner, pd, limit);
         let id = self.shared.srqs.insert(|_, _| srq).map(SrqId)?;
         self.shared.enlist_srq(id);
         Ok(id)

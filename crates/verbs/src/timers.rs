@@ -19,6 +19,8 @@ pub(crate) struct Scheduled {
     pub(crate) answering: bool,
     /// It waits for room on the wire.
     pub(crate) held_up: bool,
+    /// It has units and no source address for them.
+    pub(crate) unaddressed: bool,
     /// Its entry among the timers.
     pub(crate) timer: Option<Time>,
 }
@@ -96,6 +98,7 @@ pub(crate) struct Schedule {
     ready: Line,
     answering: Line,
     held_up: Line,
+    unaddressed: Line,
     timers: BTreeSet<(Time, QpId)>,
 }
 
@@ -136,6 +139,18 @@ impl Schedule {
         core::iter::from_fn(|| self.held_up.pop()).collect()
     }
 
+    /// A QP has units, and its entry of the GID table is empty.
+    pub(crate) fn await_gid(&mut self, qp: QpId, entry: &mut Scheduled) {
+        if !core::mem::replace(&mut entry.unaddressed, true) {
+            self.unaddressed.push(qp);
+        }
+    }
+
+    /// One that waits for an address. The caller clears the QP's `unaddressed`.
+    pub(crate) fn pop_unaddressed(&mut self) -> Option<QpId> {
+        self.unaddressed.pop()
+    }
+
     /// Makes sure that the QP is looked at by `deadline`.
     #[inline]
     pub(crate) fn wake_by(&mut self, qp: QpId, entry: &mut Scheduled, deadline: Time) {
@@ -166,6 +181,7 @@ impl Schedule {
             (entry.ready, &mut self.ready),
             (entry.answering, &mut self.answering),
             (entry.held_up, &mut self.held_up),
+            (entry.unaddressed, &mut self.unaddressed),
         ];
         for (_, line) in lines.into_iter().filter(|(waits, _)| *waits) {
             line.leave(qp);

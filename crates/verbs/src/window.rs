@@ -98,10 +98,11 @@ impl Window {
 
 impl<R: Clone> Hca<R> {
     /// Makes a memory window, bound to nothing. It counts among the regions that
-    /// [`crate::object::Limits`] allows. Errors: `InvalidHandle` (no such PD), `Exhausted`.
+    /// [`crate::object::Limits`] allows. Errors: `InvalidHandle` (no such PD), `Leaving`, `Exhausted`.
     pub fn alloc_mw(&mut self, pd: PdId, kind: WindowKind) -> Result<MwKeys, Error> {
+        let owner = self.shared.pd(pd)?.owner;
+        self.check_stays(owner)?;
         let shared = &mut self.shared;
-        shared.pd(pd)?;
         let mut rkey = Rkey(0);
         let index = shared.mrs.insert(|index, variant| {
             rkey = Rkey::from_parts(index, variant);
@@ -266,8 +267,13 @@ impl<R> Shared<R> {
     /// Before a QP goes: its slot will be another's, who must not inherit its windows.
     pub(crate) fn unbind_windows_of(&mut self, qp: &mut Qp<R>) {
         while let Some(index) = qp.windows.first() {
-            qp.windows.remove(&mut self.mrs, index);
-            self.unbind(index);
+            self.unbind_of(qp, index);
         }
+    }
+
+    /// Ends the binding of a window of type 2 by the QP that bound it.
+    pub(crate) fn unbind_of(&mut self, qp: &mut Qp<R>, index: u32) {
+        qp.windows.remove(&mut self.mrs, index);
+        self.unbind(index);
     }
 }

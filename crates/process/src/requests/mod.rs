@@ -143,6 +143,7 @@ fn errno(error: Error) -> Errno {
         Error::InvalidAttribute
         | Error::InvalidTransition
         | Error::InvalidState
+        | Error::Leaving
         | Error::WrongOwner => Errno::INVAL,
     }
 }

@@ -29,6 +29,7 @@ impl From<Error> for Errno {
             Error::InvalidAttribute
             | Error::InvalidTransition
             | Error::InvalidState
+            | Error::Leaving
             | Error::WrongOwner => Self::Invalid,
         }
     }

@@ -13,19 +13,16 @@ impl<R: Clone> Hca<R> {
     /// A peer's adapter says that packets of a queue pair of ours meet congestion.
     pub(super) fn take_notification(&mut self, qpn: Qpn, now: Time) {
         self.shared.counters.congestion_received += 1;
-        let qp = self.slot_of(qpn).and_then(|id| self.qps.get_mut(id.0));
-        if let Some(qp) = qp.filter(|qp| qp.qpn == qpn && qp.is_connected() && qp.receives()) {
+        let qp = self.qps.named_mut(qpn);
+        if let Some(qp) = qp.filter(|qp| qp.is_connected() && qp.receives()) {
             qp.slow_down(now);
         }
     }
 
     /// The peer of a queue pair is to hear that its packets met congestion.
-    pub(super) fn owe_mark(&mut self, qpn: Qpn, marked: bool, now: Time) {
-        if !marked {
-            return;
-        }
-        let qp = self.slot_of(qpn).and_then(|id| self.qps.get_mut(id.0));
-        let Some(qp) = qp.filter(|qp| qp.qpn == qpn && qp.is_connected() && qp.receives()) else {
+    pub(super) fn owe_mark(&mut self, qpn: Qpn, now: Time) {
+        let qp = self.qps.named_mut(qpn);
+        let Some(qp) = qp.filter(|qp| qp.is_connected() && qp.receives()) else {
             return;
         };
         if qp.responder.replies.note_mark(now) {

@@ -79,9 +79,9 @@ impl<R: Clone> Hca<R> {
     }
 
     fn named(&self, qpn: Qpn, service: Service) -> Option<&Qp<R>> {
-        let qp = self.qps.get(self.slot_of(qpn)?.0)?;
-        let right = qp.qpn == qpn && qp.is_connected() && qp.spec.qp_type.service() == service;
-        right.then_some(&**qp)
+        let qp = self.qps.named(qpn)?;
+        let right = qp.is_connected() && qp.spec.qp_type.service() == service;
+        right.then_some(qp)
     }
 }
 

@@ -162,45 +162,44 @@ impl<R: Clone> Hca<R> {
         match &arrival.content {
             Content::Request(request) => {
                 let response = self.deliver(request, source, memory);
-                self.owe(request, response.as_ref(), arrival.marked, now);
+                if let Some(response) = response {
+                    self.owe(request, &response);
+                }
+                if arrival.marked {
+                    self.owe_mark(request.destination, now);
+                }
             }
             Content::Response(response) => {
                 self.respond(response, source, memory, now);
                 if let Some(credits) = arrival.credits {
                     self.take_credits(response, credits);
                 }
-                self.owe_mark(response.destination, arrival.marked, now);
+                if arrival.marked {
+                    self.owe_mark(response.destination, now);
+                }
             }
             Content::Congestion(qpn) => self.take_notification(*qpn, now),
         }
     }
 
-    fn owe(
-        &mut self,
-        request: &Request<R>,
-        response: Option<&Response<R>>,
-        marked: bool,
-        now: Time,
-    ) {
-        let qp = self.slot_of(request.destination);
-        let Some(qp) = qp.and_then(|id| self.qps.get_mut(id.0)) else {
-            return;
-        };
-        if let Some(response) = response {
+    fn owe(&mut self, request: &Request<R>, response: &Response<R>) {
+        if let Some(qp) = self.qps.named_mut(request.destination) {
             qp.owe(request, response);
             self.schedule.make_answering(qp.id, &mut qp.scheduled);
         }
-        self.owe_mark(request.destination, marked, now);
     }
 
     /// What comes next of the answers owed to peers behind a wire: one packet, or READ data of up to
     /// `train_bytes` of which the caller makes [`Frames`].
     pub fn poll_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<R>> {
         while let Some(id) = self.schedule.pop_answering() {
-            let Some(qp) = self.qps.get_mut(id.0) else {
+            let Some(qp) = self.qps.table.get_mut(id.0) else {
                 continue;
             };
             qp.scheduled.answering = false;
+            if self.qps.leaving.has(qp.owner) {
+                continue;
+            }
             let reply = qp.next_reply(&mut self.shared, train_bytes, now);
             if reply.is_none() {
                 qp.reschedule_timer(&mut self.schedule);

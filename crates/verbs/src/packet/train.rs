@@ -191,10 +191,8 @@ impl<R: Clone> Hca<R> {
     /// Packets from the next one of a reliable connection on, if it is that.
     fn awaits_request(&self, request: &Request<R>) -> Option<(u32, Mtu)> {
         let plain = matches!(request.op, RequestOp::Send | RequestOp::Write { .. });
-        let qp = self.qps.get(self.slot_of(request.destination)?.0)?;
-        let next = qp.qpn == request.destination
-            && qp.spec.qp_type == QpType::Rc
-            && qp.responder.expected == request.psn;
+        let qp = self.qps.named(request.destination)?;
+        let next = qp.spec.qp_type == QpType::Rc && qp.responder.expected == request.psn;
         (plain && next && !request.ack_request).then_some((u32::MAX, qp.attr.path_mtu))
     }
 
@@ -203,9 +201,8 @@ impl<R: Clone> Hca<R> {
         if !matches!(response.body, ResponseBody::Read(_)) {
             return None;
         }
-        let qp = self.qps.get(self.slot_of(response.destination)?.0)?;
+        let qp = self.qps.named(response.destination)?;
         let hole = qp.requester.awaiting.first_hole()?;
-        let next = qp.qpn == response.destination && hole.0 == response.psn;
-        next.then_some((hole.1.since(hole.0), qp.attr.path_mtu))
+        (hole.0 == response.psn).then_some((hole.1.since(hole.0), qp.attr.path_mtu))
     }
 }

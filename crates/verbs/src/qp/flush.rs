@@ -68,6 +68,17 @@ impl<R> Qp<R> {
         }
     }
 
+    /// Forgets up to so many posted requests without a word, newest first; how many. For a QP that
+    /// nobody reaches any more.
+    pub(crate) fn drop_work(&mut self, most: u32) -> u32 {
+        let (sends, receives) = (&mut self.requester.queue, &mut self.responder.queue);
+        let before = sends.len() + receives.len();
+        let kept = before.saturating_sub(most as usize);
+        receives.truncate(kept.saturating_sub(sends.len()));
+        sends.truncate(kept);
+        (before - kept) as u32
+    }
+
     /// RESET: all queues are empty, and what was completed but not handed out is forgotten too.
     pub(crate) fn forget_work(&mut self, shared: &mut Shared<R>) {
         self.requester = Default::default();

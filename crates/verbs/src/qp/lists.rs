@@ -70,7 +70,7 @@ impl<R> Member<OfSrq> for Box<Qp<R>> {
 impl<R: Clone> Hca<R> {
     /// A queue pair is in its place in the table: what it uses knows it.
     pub(crate) fn enlist_qp(&mut self, id: QpId) {
-        let Self { qps, shared, .. } = self;
+        let (qps, shared) = (&mut self.qps.table, &mut self.shared);
         let Some((owner, spec)) = qps.get(id.0).map(|qp| (qp.owner, qp.spec)) else {
             return;
         };
@@ -89,7 +89,7 @@ impl<R: Clone> Hca<R> {
 
     /// Before a queue pair goes.
     pub(super) fn delist_qp(&mut self, id: QpId) {
-        let Self { qps, shared, .. } = self;
+        let (qps, shared) = (&mut self.qps.table, &mut self.shared);
         let Some((owner, spec)) = qps.get(id.0).map(|qp| (qp.owner, qp.spec)) else {
             return;
         };
@@ -112,7 +112,7 @@ impl<R: Clone> Hca<R> {
         Box<Qp<R>>: Member<K>,
     {
         let mut next = first;
-        while let Some(qp) = next.and_then(|id| self.qps.get_mut(id)) {
+        while let Some(qp) = next.and_then(|id| self.qps.table.get_mut(id)) {
             qp.enter_error(&mut self.shared);
             next = List::<K>::after(qp);
         }

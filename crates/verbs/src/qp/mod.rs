@@ -108,11 +108,12 @@ impl<R: Clone> Hca<R> {
     /// Errors: `InvalidHandle` (PD, CQ or SRQ), `WrongOwner` (they belong to different owners, the
     /// SRQ is in another PD, or a GSI QP is not the kernel's), `InUse` (a second GSI QP),
     /// `InvalidAttribute` (an SRQ on a datagram QP of the GSI), `InvalidState` (a failed CQ or SRQ),
-    /// `Exhausted`.
+    /// `Leaving`, `Exhausted`.
     pub fn create_qp(&mut self, spec: QpSpec) -> Result<QpId, Error> {
         let owner = self.check_spec(&spec)?;
         let gsi = spec.qp_type == QpType::Gsi;
-        let index = self.qps.insert(|slot, generation| {
+        self.check_stays(owner)?;
+        let index = self.qps.table.insert(|slot, generation| {
             let qpn = if gsi {
                 Qpn::GSI
             } else {
@@ -121,7 +122,7 @@ impl<R: Clone> Hca<R> {
             Box::new(Qp::new(QpId(slot), qpn, owner, spec))
         })?;
         if gsi {
-            self.gsi = Some(QpId(index));
+            self.qps.gsi = Some(QpId(index));
         }
         self.enlist_qp(QpId(index));
         Ok(QpId(index))
@@ -142,7 +143,7 @@ impl<R: Clone> Hca<R> {
         if spec.qp_type == QpType::Gsi {
             check(owner == Owner::KERNEL, Error::WrongOwner)?;
             check(spec.srq.is_none(), Error::InvalidAttribute)?;
-            check(self.gsi.is_none(), Error::InUse)?;
+            check(self.qps.gsi.is_none(), Error::InUse)?;
         }
         Ok(owner)
     }
@@ -209,9 +210,9 @@ impl<R: Clone> Hca<R> {
         self.shared.unbind_windows_of(qp);
         self.shared.outputs.recall(Subject::Qp(id));
         self.delist_qp(id);
-        self.qps.remove(id.0);
-        if self.gsi == Some(id) {
-            self.gsi = None;
+        self.qps.table.remove(id.0);
+        if self.qps.gsi == Some(id) {
+            self.qps.gsi = None;
         }
         Ok(())
     }

@@ -24,8 +24,7 @@ impl<R: Clone> Hca<R> {
         memory: &M,
         now: Time,
     ) {
-        let qp = self.slot_of(response.destination);
-        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
+        let qp = self.qps.named_mut(response.destination);
         let shared = &mut self.shared;
         let Some(qp) = qp.filter(|qp| qp.awaits(response, shared)) else {
             shared.counters.drops.stale_response += 1;
@@ -49,7 +48,6 @@ impl<R> Qp<R> {
         let requester = &self.requester;
         let outstanding = requester.sent.since(requester.settled);
         self.sends()
-            && self.qpn == response.destination
             && self.is_peer(
                 response.source,
                 response.route.sgid,
@@ -65,7 +63,6 @@ impl<R> Qp<R> {
         let (from, to) = (response.route.sgid, response.route.dgid);
         let after = response.psn.plus(1).since(requester.settled);
         self.sends()
-            && self.qpn == response.destination
             && self.is_peer(response.source, from, to, shared)
             && after <= requester.sent.since(requester.settled)
     }

@@ -30,8 +30,7 @@ pub(super) struct Credit {
 impl<R: Clone> Hca<R> {
     /// A positive answer says how many messages the peer has room for.
     pub(crate) fn take_credits(&mut self, response: &Response<R>, credits: Credits) {
-        let qp = self.slot_of(response.destination);
-        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
+        let qp = self.qps.named_mut(response.destination);
         let Some(qp) = qp.filter(|qp| qp.requester.credits_change(credits)) else {
             return;
         };

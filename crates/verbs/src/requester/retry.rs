@@ -37,10 +37,13 @@ impl<R: Clone> Hca<R> {
     /// QPs that were busy and are idle now give their memory back.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some(id) = self.schedule.pop_due(now) {
-            let Some(qp) = self.qps.get_mut(id.0) else {
+            let Some(qp) = self.qps.table.get_mut(id.0) else {
                 continue;
             };
             qp.scheduled.timer = None;
+            if self.qps.leaving.has(qp.owner) {
+                continue;
+            }
             qp.expire(now, &mut self.shared);
             qp.reschedule(&mut self.schedule);
             if !qp.responder.replies.is_empty() {

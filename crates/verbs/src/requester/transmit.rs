@@ -68,6 +68,34 @@ impl<R: Clone> Hca<R> {
         unit_bytes: u32,
         paths: &mut impl Paths,
     ) -> Option<Request<R>> {
+        match self.is_reaping() {
+            true => self.poll_live(id, now, unit_bytes, paths),
+            false => self.poll_any(id, now, unit_bytes, paths),
+        }
+    }
+
+    /// Out of the way of what is done for every message.
+    #[cold]
+    #[inline(never)]
+    fn poll_live(
+        &mut self,
+        id: QpId,
+        now: Time,
+        unit_bytes: u32,
+        paths: &mut impl Paths,
+    ) -> Option<Request<R>> {
+        self.qps.live_mut(id.0)?;
+        self.poll_any(id, now, unit_bytes, paths)
+    }
+
+    #[inline]
+    fn poll_any(
+        &mut self,
+        id: QpId,
+        now: Time,
+        unit_bytes: u32,
+        paths: &mut impl Paths,
+    ) -> Option<Request<R>> {
         let qp = self.qps.get_mut(id.0)?;
         let turn = Turn {
             now,
@@ -100,6 +128,7 @@ impl<R: Clone> Qp<R> {
                 Ok(Step::Idle) => break,
                 Ok(Step::NoRoute) => {
                     self.start_timer(turn.now);
+                    turn.schedule.await_gid(self.id, &mut self.scheduled);
                     break;
                 }
                 Err(status) => self.fail_at_cursor(status, shared),

@@ -38,17 +38,12 @@ impl Drop {
     }
 }
 
-/// Checks a unit against the QP in the slot that it names.
+/// Checks a unit against the QP that it names.
 #[inline]
-pub(super) fn admit<R>(
-    qp: Option<&Qp<R>>,
-    shared: &Shared<R>,
-    request: &Request<R>,
-) -> Result<(), Drop> {
-    let service = request.service;
-    let named =
-        qp.filter(|qp| qp.qpn == request.destination && qp.spec.qp_type.service() == service);
-    let qp = named.ok_or(Drop::UnknownQp)?;
+pub(super) fn admit<R>(qp: &Qp<R>, shared: &Shared<R>, request: &Request<R>) -> Result<(), Drop> {
+    if qp.spec.qp_type.service() != request.service {
+        return Err(Drop::UnknownQp);
+    }
     if !qp.receives() {
         return Err(Drop::WrongState);
     }

@@ -135,16 +135,18 @@ impl<R: Clone> Hca<R> {
         source: Source<'_, M>,
         memory: &M,
     ) -> Option<Response<R>> {
-        let qp = self.slot_of(request.destination);
-        let qp = qp.and_then(|id| self.qps.get_mut(id.0));
         let shared = &mut self.shared;
-        if let Err(reason) = admit::admit(qp.as_deref().map(|qp| &**qp), shared, request) {
+        let Some(qp) = self.qps.named_mut(request.destination) else {
+            shared.counters.drops.unknown_qp += 1;
+            return None;
+        };
+        if let Err(reason) = admit::admit(qp, shared, request) {
             *reason.counter(&mut shared.counters.drops) += 1;
             return None;
         }
         let payload = Carried::request(&request.payload, source);
         let mut delivery = Delivery {
-            qp: qp?,
+            qp,
             shared,
             request,
             payload,

@@ -57,8 +57,8 @@ impl<R: Clone> Hca<R> {
         if !request.takes_receive() {
             return None;
         }
-        let qp = self.qps.get(self.slot_of(request.destination)?.0)?;
-        admit(Some(&**qp), &self.shared, request).ok()?;
+        let qp = self.qps.named(request.destination)?;
+        admit(qp, &self.shared, request).ok()?;
         let due = qp.is_due(request) && !qp.has_receive(&self.shared);
         due.then(|| qp.receive_queue())
     }

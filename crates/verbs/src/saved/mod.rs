@@ -2,8 +2,8 @@
 //! with.
 //!
 //! Save when nothing is between the two ends of the engine's interface: every unit that was polled
-//! has been delivered or given up, every output has been handed out. Units on a wire are not the
-//! engine's any more. The restored requester goes back to its oldest unanswered unit, so the peer
+//! has been delivered or given up, every output has been handed out, no owner is leaving. Units on a
+//! wire are not the engine's any more. The restored requester goes back to its oldest unanswered unit, so the peer
 //! sees at most repetitions; time-outs begin anew.
 //!
 //! Records have their own types, numbered fields and meaningful defaults. A newer
@@ -28,8 +28,14 @@ pub const VERSION: u32 = 1;
 
 /// Why an adapter cannot be saved now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("completions or events wait to be handed out")]
-pub struct NotQuiet;
+pub enum NotQuiet {
+    /// What [`Hca::poll_output`] has to say.
+    #[error("completions or events wait to be handed out")]
+    Outputs,
+    /// What [`Hca::reap`] has to free: it would be saved as if it were still somebody's.
+    #[error("an owner is leaving, and what it had is not freed yet")]
+    Leaving,
+}
 
 /// Why an adapter cannot be restored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -60,10 +66,13 @@ type FindRegion<'a, R> = &'a mut dyn FnMut(&[u8]) -> Option<R>;
 impl<R: Clone> Hca<R> {
     /// The whole adapter as bytes; `region` names registered memory for [`Hca::restore`].
     ///
-    /// Errors: completions or events have not been polled yet.
+    /// Errors: completions or events have not been polled yet, or an owner is leaving.
     pub fn save(&self, mut region: impl FnMut(&R) -> Vec<u8>) -> Result<Vec<u8>, NotQuiet> {
+        if self.is_reaping() {
+            return Err(NotQuiet::Leaving);
+        }
         if !self.shared.outputs.is_empty() {
-            return Err(NotQuiet);
+            return Err(NotQuiet::Outputs);
         }
         Ok(objects::save(self, &mut region).encode_to_vec())
     }

@@ -33,8 +33,8 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         cqs: records(&shared.cqs, save_cq),
         srq_slots: save_slots(&shared.srqs),
         srqs: records(&shared.srqs, save_srq),
-        qp_slots: save_slots(&hca.qps),
-        qps: records(&hca.qps, |_, qp| queue_pair::save(qp, region)),
+        qp_slots: save_slots(&hca.qps.table),
+        qps: records(&hca.qps.table, |_, qp| queue_pair::save(qp, region)),
         counters: (&shared.counters).into(),
         plain_numbers: hca.plain_numbers,
         attachments: save_attachments(hca),
@@ -65,7 +65,7 @@ fn save_gids<R>(shared: &Shared<R>) -> Vec<record::Gid> {
 
 fn save_attachments<R: Clone>(hca: &Hca<R>) -> Vec<record::Attachment> {
     let groups = &hca.shared.groups;
-    let attachments = hca.qps.iter().flat_map(|(qp, _)| {
+    let attachments = hca.qps.table.iter().flat_map(|(qp, _)| {
         let groups = groups.of(QpId(qp));
         groups.map(move |group| record::Attachment {
             qp,
@@ -188,7 +188,7 @@ fn restore_qps<R: Clone>(
     region: FindRegion<'_, R>,
 ) -> Result<(), RestoreError> {
     let shared = &hca.shared;
-    fill(&mut hca.qps, &saved.qp_slots, &saved.qps, |qp| {
+    fill(&mut hca.qps.table, &saved.qp_slots, &saved.qps, |qp| {
         Ok((qp.id, Box::new(queue_pair::restore(qp, shared, region)?)))
     })?;
     for qp in &saved.qps {
@@ -199,13 +199,13 @@ fn restore_qps<R: Clone>(
 
 /// A queue pair's number has to be the one that its slot gives, and what it uses knows it.
 fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
-    let generation = hca.qps.generation(id.0);
+    let generation = hca.qps.table.generation(id.0);
     let Some(qp) = hca.qps.get(id.0) else {
         return Ok(());
     };
     let (qpn, gsi) = (qp.qpn, qp.spec.qp_type == QpType::Gsi);
     let right = if gsi {
-        hca.gsi.replace(id).is_none() && qpn == Qpn::GSI
+        hca.qps.gsi.replace(id).is_none() && qpn == Qpn::GSI
     } else {
         qpn == crate::qp::numbered(id.0, generation)
     };

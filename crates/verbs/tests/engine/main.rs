@@ -1,5 +1,6 @@
 //! The engine from outside: scripts of two adapters.
 
+mod addresses;
 mod connection;
 mod credits;
 mod datagrams;
@@ -7,6 +8,7 @@ mod golden;
 mod goodput;
 mod hostile;
 mod inline;
+mod leaving;
 mod loss;
 mod multicast;
 mod named_elsewhere;

@@ -179,7 +179,7 @@ fn completions_not_handed_out_stand_in_the_way() {
     pair.a().send(1, SendOp::Refused(Status::LocQpOp), &[]);
     pair.transmit(0);
     let saved = pair.a().hca.save(|_| Vec::new());
-    assert_eq!(saved, Err(NotQuiet));
+    assert_eq!(saved, Err(NotQuiet::Outputs));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Queue pair states: which there are, and what they do with work.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use vrdma_verbs::Error;
 use vrdma_verbs::Pace;
@@ -439,21 +438,4 @@ fn creation_attributes_are_answered() {
     assert_eq!(hca.qp_spec(qp), Some(&spec));
     let answer = hca.query_qp(node.qp).unwrap();
     assert_eq!(answer.current_state, QpState::Init);
-}
-
-#[test]
-fn without_its_gid_a_connection_stops_and_goes_on() {
-    let mut pair = Pair::rc();
-    let mr = pair.b().register(64, ALL);
-    let gid = pair.a().hca.unbind_gid(0).unwrap().unwrap();
-    pair.a().send(1, SendOp::Write(mr.remote(0)), &[]);
-    pair.advance(Duration::from_millis(1));
-    assert_eq!(pair.a().sends(), []);
-    pair.a().hca.bind_gid(0, gid).unwrap();
-    pair.run();
-    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
-    pair.a().hca.unbind_gid(0).unwrap();
-    pair.a().send(2, SendOp::Write(mr.remote(0)), &[]);
-    pair.run_dry();
-    assert_eq!(pair.a().sends()[1..], [(2, Status::RetryExc)]);
 }
