@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Adapter, AdapterStats, PortGroup, Uplink};
+use crate::{Adapter, AdapterStats, PollMode, PortGroup, Uplink};
 
 /// What runs and what it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,6 +23,9 @@ pub struct Status {
     /// The core that the data path has for itself, if it was given one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
+    /// How the data path waits for work.
+    #[serde(default)]
+    pub poll: PollMode,
     /// By name.
     pub portgroups: Vec<PortGroup>,
     /// By name.

@@ -38,9 +38,9 @@ fn daemon(status: &Status) -> String {
         ("configuration", config),
         ("run folder", status.run_dir.display().to_string()),
     ];
-    if let Some(core) = status.core {
-        known.push(("data path", format!("has core {core} for itself")));
-    }
+    let core = status.core;
+    let core = core.map_or_else(String::new, |core| format!(", core {core} for itself"));
+    known.push(("data path", format!("polls: {}{core}", status.poll)));
     facts(known)
 }
 

@@ -5,6 +5,7 @@
 //! socket = "/run/vrdma/vrdmad.sock"
 //! run_dir = "/run/vrdma"
 //! core = 1                      # for the data path alone
+//! poll = "always"               # or "adaptive", the default
 //!
 //! [[portgroup]]
 //! name = "blue"
@@ -49,8 +50,8 @@ pub use defaults::{Surroundings, default_file};
 pub use error::ConfigError;
 
 use crate::inventory::{Field, Inventory};
-use crate::plane::{AdapterSpec, UplinkSpec};
-use crate::{shard, socket};
+use crate::plane::{AdapterSpec, ShardOptions, UplinkSpec};
+use crate::{polling, socket};
 use error::Source;
 use file::{AdapterTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
@@ -66,8 +67,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
-    /// The core that the shard has for itself.
-    pub core: Option<u32>,
+    /// How the shard runs.
+    pub shard: ShardOptions,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -96,7 +97,10 @@ impl Config {
         let run_dir = folder(&source, tables.daemon.run_dir.as_ref(), run_dir)?;
         let socket = control_socket(&source, tables.daemon.socket.as_ref(), &run_dir)?;
         let core = tables.daemon.core.as_ref();
-        let core = core.map(|core| own_core(&source, core)).transpose()?;
+        let shard = ShardOptions {
+            core: core.map(|core| own_core(&source, core)).transpose()?,
+            poll: tables.daemon.poll.unwrap_or_default(),
+        };
         let mut inventory = Inventory::new(&run_dir);
         for table in &tables.portgroup {
             add_portgroup(&source, &mut inventory, table)?;
@@ -118,7 +122,7 @@ impl Config {
             file: Some(path.to_owned()),
             socket,
             run_dir,
-            core,
+            shard,
             inventory,
             uplinks,
             adapters,
@@ -178,7 +182,7 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
 }
 
 fn own_core(source: &Source<'_>, given: &Spanned<i64>) -> Result<u32, ConfigError> {
-    let core = shard::own_core::usable(*given.get_ref());
+    let core = polling::pin::usable(*given.get_ref());
     core.map_err(|sentence| source.at(given.span(), &sentence))
 }
 

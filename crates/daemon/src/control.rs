@@ -29,7 +29,7 @@ use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::inventory::Inventory;
-use crate::plane::{AdapterSpec, ShardHandle};
+use crate::plane::{AdapterSpec, ShardHandle, ShardOptions};
 use crate::socket::BoundSocket;
 use answer::Problem;
 
@@ -41,17 +41,17 @@ const ADAPTER_MODE: u32 = 0o660;
 pub struct Facts {
     config: Option<PathBuf>,
     run_dir: PathBuf,
-    core: Option<u32>,
+    shard: ShardOptions,
     started: Instant,
 }
 
 impl Facts {
     /// As of now.
-    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, core: Option<u32>) -> Self {
+    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, shard: ShardOptions) -> Self {
         Self {
             config,
             run_dir,
-            core,
+            shard,
             started: Instant::now(),
         }
     }
@@ -201,7 +201,8 @@ impl Control {
             uptime_seconds: self.facts.started.elapsed().as_secs(),
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),
-            core: self.facts.core,
+            core: self.facts.shard.core,
+            poll: self.facts.shard.poll,
             portgroups: inventory.portgroups(),
             uplinks: self.all_uplinks(&inventory).await?,
             adapters: inventory.adapters(),

@@ -19,6 +19,7 @@ pub mod control;
 pub mod ethernet;
 pub mod inventory;
 pub mod plane;
+mod polling;
 pub mod process_socket;
 pub mod run_dir;
 pub mod service;

@@ -47,6 +47,7 @@ Example configuration:
   run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
 
   core = 1                            # optional: for the data path alone; `vrdma run` keeps off it
+  poll = \"always\"                   # optional: it never sleeps; needs the core for itself
 
   [[portgroup]]
   name = \"blue\"

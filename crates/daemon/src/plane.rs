@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
-use vrdma_api::{AdapterKind, DoorbellMode, FrameStats, Interface, Name, RdmaStats, Vlan, Vni};
+use vrdma_api::{
+    AdapterKind, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan, Vni,
+};
 use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_wire::{Gid, Mac};
@@ -102,6 +104,15 @@ impl AdapterSpec {
             .chain(given)
             .collect()
     }
+}
+
+/// How a shard runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShardOptions {
+    /// The core that it has for itself.
+    pub core: Option<u32>,
+    /// How it waits for work.
+    pub poll: PollMode,
 }
 
 /// What the shard tells of one adapter.

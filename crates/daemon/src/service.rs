@@ -67,14 +67,14 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
     let shard_thread = processes
         .listener()
-        .and_then(|listener| shard::start(inbox, heard, listener, config.core))
+        .and_then(|listener| shard::start(inbox, heard, listener, config.shard))
         .map_err(broken("cannot start the shard"))?;
     let start = Start {
         uplinks: config.uplinks,
         peers: config.inventory.peer_addresses(),
         adapters: config.adapters,
     };
-    let facts = Facts::new(config.file, config.run_dir, config.core);
+    let facts = Facts::new(config.file, config.run_dir, config.shard);
     let control = Arc::new(Control::new(
         config.inventory,
         shard.clone(),

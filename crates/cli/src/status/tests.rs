@@ -1,4 +1,4 @@
-use vrdma_api::{Adapter, DoorbellMode, EthernetStats, Origin, PortGroup, RdmaStats};
+use vrdma_api::{Adapter, DoorbellMode, EthernetStats, Origin, PollMode, PortGroup, RdmaStats};
 
 use super::*;
 
@@ -34,6 +34,7 @@ fn status() -> Status {
         config: Some("/etc/vrdma/vrdmad.toml".into()),
         run_dir: "/run/vrdma".into(),
         core: None,
+        poll: PollMode::Adaptive,
         portgroups: vec![
             PortGroup {
                 name: "blue".parse().unwrap(),
@@ -63,6 +64,7 @@ fn everything_in_one_look() {
     up             1 h 6 min
     configuration  /etc/vrdma/vrdmad.toml
     run folder     /run/vrdma
+    data path      polls: adaptive
 
     PORT GROUP  VLAN   VNI  FROM     ADAPTERS
     blue          10    10  config   vm1 vm2
@@ -80,7 +82,7 @@ fn a_core_of_its_own_is_told() {
         core: Some(1),
         ..status()
     };
-    assert!(daemon(&status).ends_with("\ndata path      has core 1 for itself"));
+    assert!(daemon(&status).ends_with("\ndata path      polls: adaptive, core 1 for itself"));
 }
 
 #[test]
@@ -130,6 +132,7 @@ fn an_empty_daemon_says_what_to_do_next() {
     up             1 h 6 min
     configuration  none
     run folder     /run/vrdma
+    data path      polls: adaptive
 
     no port groups; add one with `vrdma portgroup add NAME`
 

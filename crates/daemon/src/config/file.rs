@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
     AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
-    PortGroupRequest, UplinkKind, UplinkRequest, Vlan, Vni,
+    PollMode, PortGroupRequest, UplinkKind, UplinkRequest, Vlan, Vni,
 };
 
 #[derive(Debug, Deserialize)]
@@ -31,6 +31,7 @@ pub(super) struct DaemonTable {
     pub(super) socket: Option<Spanned<PathBuf>>,
     pub(super) run_dir: Option<Spanned<PathBuf>>,
     pub(super) core: Option<Spanned<i64>>,
+    pub(super) poll: Option<PollMode>,
 }
 
 #[derive(Debug, Deserialize)]

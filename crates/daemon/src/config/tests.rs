@@ -14,7 +14,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
-        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `core`; correct the spelling or remove the line",
+        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `core`, `poll`; correct the spelling or remove the line",
     ),
     (
         "daemon = 5",
@@ -63,6 +63,10 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[portgroup]]\nname = \"blue\"\nvlan = 9\n[[portgroup]]\nname = \"red\"\nvlan = 9",
         "line 6, key vlan: VLAN 9 belongs to the port group \"blue\" already; choose another VLAN or plug the adapters into that group",
+    ),
+    (
+        "[daemon]\npoll = \"sometimes\"",
+        "line 2, key poll: unknown variant `sometimes`, expected `adaptive` or `always`; write one of these in double quotes",
     ),
     (
         "[daemon]\ncore = \"1\"",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::plane::mailbox;
+use crate::plane::{ShardOptions, mailbox};
 use crate::{ethernet, vacant};
 
 /// A daemon in a temporary folder; it ends with the value.
@@ -80,7 +80,7 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
     let (ethernet, ethernet_thread) = ethernet::start(mailbox().unwrap().0).unwrap();
     let (shard, inbox) = ShardHandle::new().unwrap();
     let shard_thread = vacant::start(inbox).unwrap();
-    let facts = Facts::new(None, run_dir.to_owned(), None);
+    let facts = Facts::new(None, run_dir.to_owned(), ShardOptions::default());
     let control = Control::new(
         Inventory::new(run_dir),
         shard.clone(),

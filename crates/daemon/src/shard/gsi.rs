@@ -64,7 +64,7 @@ impl Shard {
     pub(super) fn serve_cm_session(&mut self, client: ClientId) {
         let now = self.clock.now();
         self.cm.serve(client, since_start(now));
-        self.last_work = now;
+        self.polling.served(now);
     }
 
     /// Whether a request is for QP 1 of a process adapter.

@@ -8,13 +8,10 @@
 //! The thread owns everything it touches. Others reach it by [`ShardCommand`]s alone.
 
 mod adapter;
-mod backoff;
 pub(crate) mod clock;
 mod control;
 mod gsi;
-mod looking;
 mod multicast;
-pub(crate) mod own_core;
 mod path_mtu;
 mod poller;
 mod sessions;
@@ -32,11 +29,11 @@ use vrdma_verbs::unit::{Request, Route};
 use vrdma_verbs::{Pace, Paths, Time};
 use vrdma_wire::Qpn;
 
-use crate::plane::{Heard, Inbox, ShardCommand};
+use crate::plane::{Heard, Inbox, ShardCommand, ShardOptions};
+use crate::polling::{Polling, Rest, pin};
 use crate::vm::Vm;
 use adapter::Adapter;
 use clock::Clock;
-use looking::Looking;
 use poller::{Key, Poller, Ready};
 use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Registry, Sessions, ShardId};
@@ -63,8 +60,7 @@ struct Shard {
     sessions: Sessions,
     registry: Registry,
     cm: ConnectionManager,
-    last_work: Time,
-    looking: Looking,
+    polling: Polling,
     turns: u32,
     stopping: bool,
 }
@@ -78,15 +74,15 @@ pub fn start(
     inbox: Inbox<ShardCommand>,
     heard: Inbox<Heard>,
     processes: OwnedFd,
-    core: Option<u32>,
+    options: ShardOptions,
 ) -> std::io::Result<JoinHandle<()>> {
     let epoll = Poller::open()?;
     thread::Builder::new()
         .name("shard".to_owned())
         .spawn(move || {
             precise_naps();
-            if let Some(core) = core {
-                own_core::settle(core);
+            if let Some(core) = options.core {
+                pin::pin_thread(core);
             }
             let poller = Poller::new(epoll);
             poller.watch(&inbox, Key::Wake);
@@ -96,7 +92,15 @@ pub fn start(
             if let Some(listener) = sessions.listener() {
                 poller.watch(listener, Key::ProcessListener);
             }
-            Shard::new(inbox, Wires::new(heard), poller, sessions, registry).run();
+            Shard::new(
+                inbox,
+                Wires::new(heard),
+                poller,
+                sessions,
+                registry,
+                Polling::new(options.poll),
+            )
+            .run();
         })
 }
 
@@ -114,6 +118,7 @@ impl Shard {
         poller: Poller,
         sessions: Sessions,
         registry: Registry,
+        polling: Polling,
     ) -> Self {
         Self {
             clock: Clock::start(),
@@ -125,8 +130,7 @@ impl Shard {
             sessions,
             registry,
             cm: ConnectionManager::new(),
-            last_work: Time(0),
-            looking: Looking::default(),
+            polling,
             turns: 0,
             stopping: false,
         }
@@ -136,9 +140,7 @@ impl Shard {
     fn run(mut self) {
         while !self.stopping {
             if self.turn() {
-                let now = self.clock.now();
-                self.looking.found(now, self.last_work);
-                self.last_work = now;
+                self.polling.worked(self.clock.now());
                 self.turns = self.turns.wrapping_add(1);
                 if self.turns.is_multiple_of(TURNS_BETWEEN_SOCKETS) {
                     self.serve_sockets(Some(Duration::ZERO));
@@ -254,12 +256,15 @@ impl Shard {
     fn rest(&mut self) {
         let now = self.clock.now();
         let watching = self.watching();
-        if self.looking.goes_on(now, self.last_work, watching) {
-            self.serve_sockets(Some(Duration::ZERO));
-            return thread::yield_now();
-        }
-        let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
-        let rest = backoff::rest(idle, watching, self.until_timer(now));
+        let timer = self.until_timer(now);
+        let rest = match self.polling.rest(now, watching, timer) {
+            Rest::Sleep(rest) => rest,
+            Rest::Poll => return self.serve_sockets(Some(Duration::ZERO)),
+            Rest::Yield => {
+                self.serve_sockets(Some(Duration::ZERO));
+                return thread::yield_now();
+            }
+        };
         // Who rings from here on wakes us; who has rung before is served at once.
         let rest = if self.fall_asleep() {
             rest
@@ -330,7 +335,7 @@ impl Shard {
         }
         vm.interrupt();
         self.follow_gids(port);
-        self.last_work = self.clock.now();
+        self.polling.served(self.clock.now());
     }
 }
 

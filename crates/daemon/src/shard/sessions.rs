@@ -75,7 +75,7 @@ impl Shard {
         if let Some(port) = opened {
             self.follow_groups(port);
         }
-        self.last_work = now;
+        self.polling.served(now);
     }
 
     /// The client holds the eventfd too, so closing our end would not take it out of the set.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
-use vrdma_daemon::plane::{AdapterSpec, ShardHandle, mailbox};
+use vrdma_daemon::plane::{AdapterSpec, ShardHandle, ShardOptions, mailbox};
 use vrdma_daemon::process_socket::ProcessSocket;
 use vrdma_daemon::{inventory::Inventory, shard};
 use vrdma_provider::area::Area;
@@ -46,11 +46,16 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn with_adapters(count: u8) -> Self {
+        Self::with(count, ShardOptions::default())
+    }
+
+    pub(crate) fn with(count: u8, options: ShardOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = ProcessSocket::bind(folder.path()).unwrap();
         let (handle, inbox) = ShardHandle::new().unwrap();
         let (_, heard) = mailbox().unwrap();
-        let thread = shard::start(inbox, heard, socket.listener().unwrap(), None).unwrap();
+        let listener = socket.listener().unwrap();
+        let thread = shard::start(inbox, heard, listener, options).unwrap();
         for spec in specs(count) {
             block_on(handle.add_adapter(spec)).unwrap();
         }

@@ -18,6 +18,8 @@ use client::{
 };
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use vrdma_api::PollMode;
+use vrdma_daemon::plane::ShardOptions;
 use vrdma_provider::client::Connection;
 use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, opcode, queue_header};
 use vrdma_provider::message::{
@@ -101,6 +103,24 @@ fn payload_by_value_needs_no_region() {
     queues.0.send.publish();
     a.ringer.ring(queues.0.reply.doorbell);
     assert_eq!((queues.1.wait().byte_len, to.first()), (64, 9));
+}
+
+#[test]
+fn a_shard_that_never_sleeps_serves_and_stops() {
+    let options = ShardOptions {
+        poll: PollMode::Always,
+        ..ShardOptions::default()
+    };
+    let host = Host::with(2, options);
+    let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
+    let mut queues = pair(&a, &b);
+    let to = Memory::new(&b, 0, 64);
+    let from = Memory::new(&a, 5, 64);
+    for id in 0..100 {
+        a.post_send(&mut queues.0, write(id, &to), from.buffer());
+        assert_eq!(queues.0.wait().wr_id, id);
+    }
+    assert_eq!(to.first(), 5);
 }
 
 #[test]

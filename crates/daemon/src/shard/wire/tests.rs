@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
-use vrdma_api::{AdapterKind, DoorbellMode};
+use vrdma_api::{AdapterKind, DoorbellMode, PollMode};
 use vrdma_wire::{
     Addresses, Bth, Extension, Mac, Opcode, PacketBuilder, Path, Pkey, Psn, Qpn, TrafficClass,
     Transport,
@@ -13,6 +13,7 @@ use vrdma_wire::{
 
 use super::*;
 use crate::plane::{AdapterSpec, Medium, Outbox, Segment, UplinkSpec, mailbox};
+use crate::polling::Polling;
 use crate::process_socket::ProcessSocket;
 use crate::shard::poller::Poller;
 use crate::uplink::{UplinkEnds, open};
@@ -47,7 +48,14 @@ impl World {
         let (_, inbox) = mailbox().unwrap();
         let (says, heard) = mailbox().unwrap();
         let poller = Poller::new(Poller::open().unwrap());
-        let mut shard = Shard::new(inbox, Wires::new(heard), poller, sessions, registry);
+        let mut shard = Shard::new(
+            inbox,
+            Wires::new(heard),
+            poller,
+            sessions,
+            registry,
+            Polling::new(PollMode::Adaptive),
+        );
         shard.add(adapter()).unwrap();
         let UplinkEnds { mut roce, rest } = open(&tunnel()).unwrap();
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

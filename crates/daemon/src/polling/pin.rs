@@ -21,7 +21,7 @@ pub(crate) fn usable(number: i64) -> Result<u32, String> {
 }
 
 /// Keeps the calling thread there.
-pub(super) fn settle(core: u32) {
+pub(crate) fn pin_thread(core: u32) {
     let mut only = CpuSet::new();
     if (core as usize) < CpuSet::MAX_CPU {
         only.set(core as usize);
@@ -63,12 +63,12 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_stays_where_it_settled() {
+    fn a_thread_stays_where_it_is_pinned() {
         let allowed = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core));
         let first = first.unwrap();
         let kept = std::thread::spawn(move || {
-            settle(first as u32);
+            pin_thread(first as u32);
             sched_getaffinity(None).unwrap()
         });
         let kept = kept.join().unwrap();
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn a_core_that_is_not_there_changes_nothing() {
-        let settled = std::thread::spawn(|| {
+        let unchanged = std::thread::spawn(|| {
             let before = sched_getaffinity(None).unwrap();
-            settle(CpuSet::MAX_CPU as u32 - 1);
-            settle(u32::MAX);
+            pin_thread(CpuSet::MAX_CPU as u32 - 1);
+            pin_thread(u32::MAX);
             before == sched_getaffinity(None).unwrap()
         });
-        assert!(settled.join().unwrap());
+        assert!(unchanged.join().unwrap());
         for core in [-1, i64::from(u32::MAX), i64::MAX] {
             let sentence = usable(core).unwrap_err();
             assert!(sentence.starts_with(&format!(

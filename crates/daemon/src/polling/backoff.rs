@@ -3,7 +3,7 @@
 //! ```text
 //!   work found ──► nap 20 us ──► nap 100 us ──► ... ──► nap 4 ms
 //!        │ no doorbell memory to watch
-//!        └──► look on for some microseconds (`looking`) ──► block until a socket or a timer
+//!        └──► poll on for some microseconds (`adaptive`) ──► block until a socket or a timer
 //! ```
 //!
 //! Doorbells in mapped memory wake nobody, so as long as a guest's program holds some the shard must

@@ -1,4 +1,4 @@
-//! Whether a shard without work goes on looking for a moment before it sleeps.
+//! Whether a shard without work polls on for a moment before it sleeps.
 //!
 //! ```text
 //!   asleep ◄── a long silence ── looks on, giving its core away after each look
@@ -29,7 +29,7 @@ const WAKING: Duration = Duration::from_micros(60);
 /// Silences of a moment that say that the next one will be such too.
 const ENOUGH: u32 = 4;
 
-/// More of them do not count, so that a few long silences end the looking.
+/// More of them do not count, so that a few long silences end the polling.
 const MOST: u32 = 16;
 
 /// Less than a scheduler tick, more than what programs do between two polls.
@@ -52,7 +52,7 @@ enum Silence {
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Looking {
+pub(super) struct Adaptive {
     /// Short silences lately; a long one takes half of them.
     short: u32,
     silence: Silence,
@@ -63,7 +63,7 @@ pub(super) struct Looking {
     bar: Duration,
 }
 
-impl Default for Looking {
+impl Default for Adaptive {
     fn default() -> Self {
         Self {
             short: 0,
@@ -75,7 +75,7 @@ impl Default for Looking {
     }
 }
 
-impl Looking {
+impl Adaptive {
     /// There was work, for the first time since `last_work`.
     pub(super) fn found(&mut self, now: Time, last_work: Time) {
         self.came_back(now);
@@ -129,48 +129,48 @@ mod tests {
     const US: Duration = Duration::from_micros(1);
 
     /// A second after the start, with work just now and messages that came closely.
-    fn busy() -> (Looking, Time) {
-        let mut looking = Looking::default();
+    fn busy() -> (Adaptive, Time) {
+        let mut polling = Adaptive::default();
         let mut now = Time(1_000_000_000);
         for _ in 0..ENOUGH {
-            looking.found(now + US * 20, now);
+            polling.found(now + US * 20, now);
             now = now + US * 20;
         }
-        (looking, now)
+        (polling, now)
     }
 
     #[test]
     fn who_hears_seldom_sleeps_at_once() {
-        let mut looking = Looking::default();
+        let mut polling = Adaptive::default();
         let now = Time(1_000_000_000);
-        assert!(!looking.goes_on(now, now, false));
+        assert!(!polling.goes_on(now, now, false));
         for _ in 0..100 {
-            looking.found(now + MOMENT + WAKING + US, now);
-            assert!(!looking.goes_on(now, now, false));
+            polling.found(now + MOMENT + WAKING + US, now);
+            assert!(!polling.goes_on(now, now, false));
         }
     }
 
     #[test]
     fn waking_up_is_no_silence_of_the_clients() {
-        let mut looking = Looking::default();
+        let mut polling = Adaptive::default();
         let mut now = Time(1_000_000_000);
         for _ in 0..ENOUGH {
-            assert!(!looking.goes_on(now, now, false));
-            looking.found(now + MOMENT + WAKING, now);
+            assert!(!polling.goes_on(now, now, false));
+            polling.found(now + MOMENT + WAKING, now);
             now = now + MOMENT + WAKING;
         }
-        assert!(looking.goes_on(now, now, false));
+        assert!(polling.goes_on(now, now, false));
     }
 
     #[test]
     fn sleep_after_looking_in_vain_is_silence() {
-        let (mut looking, mut now) = busy();
+        let (mut polling, mut now) = busy();
         let silence = MOMENT + WAKING;
         let mut looks = 0;
         for _ in 0..100 {
-            looks += u32::from(looking.goes_on(now, now, false));
-            assert!(!looking.goes_on(now + MOMENT, now, false));
-            looking.found(now + silence, now);
+            looks += u32::from(polling.goes_on(now, now, false));
+            assert!(!polling.goes_on(now + MOMENT, now, false));
+            polling.found(now + silence, now);
             now = now + silence;
         }
         assert!(looks <= 40, "{looks} looks in vain");
@@ -178,36 +178,36 @@ mod tests {
 
     #[test]
     fn who_hears_often_looks_on_for_a_moment() {
-        let (mut looking, now) = busy();
-        assert!(looking.goes_on(now + US, now, false));
-        assert!(looking.goes_on(now + US * 59, now, false));
-        assert!(!looking.goes_on(now + MOMENT, now, false));
+        let (mut polling, now) = busy();
+        assert!(polling.goes_on(now + US, now, false));
+        assert!(polling.goes_on(now + US * 59, now, false));
+        assert!(!polling.goes_on(now + MOMENT, now, false));
     }
 
     #[test]
     fn doorbells_of_guests_are_napped_for() {
-        let (mut looking, now) = busy();
-        assert!(!looking.goes_on(now + US, now, true));
+        let (mut polling, now) = busy();
+        assert!(!polling.goes_on(now + US, now, true));
     }
 
     #[test]
     fn long_silences_end_the_looking() {
-        let (mut looking, now) = busy();
-        looking.found(now + MOMENT * 10, now);
+        let (mut polling, now) = busy();
+        polling.found(now + MOMENT * 10, now);
         let now = now + MOMENT * 10;
-        assert!(!looking.goes_on(now, now, false));
+        assert!(!polling.goes_on(now, now, false));
     }
 
     #[test]
     fn who_waited_for_its_core_sleeps_for_longer_each_time() {
-        let (mut looking, mut now) = busy();
+        let (mut polling, mut now) = busy();
         let mut bars = Vec::new();
         for _ in 0..7 {
-            assert!(looking.goes_on(now, now, false));
+            assert!(polling.goes_on(now, now, false));
             now = now + CROWDED * 4;
-            looking.found(now, now);
+            polling.found(now, now);
             let barred = now;
-            while !looking.goes_on(now, now, false) {
+            while !polling.goes_on(now, now, false) {
                 now = now + Duration::from_millis(20);
             }
             bars.push((now.0 - barred.0) / 1_000_000);
@@ -217,16 +217,16 @@ mod tests {
 
     #[test]
     fn a_bar_long_ago_is_forgotten() {
-        let (mut looking, now) = busy();
+        let (mut polling, now) = busy();
         for pause in [0, 20, 60] {
             let now = now + Duration::from_secs(pause);
-            assert!(looking.goes_on(now, now, false));
+            assert!(polling.goes_on(now, now, false));
             let back = now + CROWDED;
-            looking.found(back, back);
-            assert!(!looking.goes_on(back, back, false));
+            polling.found(back, back);
+            assert!(!polling.goes_on(back, back, false));
             let freed = back + FIRST_BAR;
-            assert!(looking.goes_on(freed, freed, false));
-            looking.found(freed, freed);
+            assert!(polling.goes_on(freed, freed, false));
+            polling.found(freed, freed);
         }
     }
 }
