@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Ports that are given to those who do not care: above the well-known ones, as Linux does.
-const FREE: std::ops::Range<u32> = 32768..61000;
+const FREE: std::ops::Range<u16> = 32768..61000;
+
+/// Ports of one word of a map of ports.
+const WORD: u16 = 64;
 
 /// Owners of a port.
 #[derive(Clone, Copy)]
@@ -16,14 +19,19 @@ struct Taken {
 /// Ports of one adapter, by port space and number.
 pub(super) struct Ports {
     taken: BTreeMap<(u32, u16), Taken>,
-    next: u32,
+    /// The same as a map of bits: 64 ports each, by their number over 64; words without a bit are not
+    /// there.
+    words: BTreeMap<(u32, u16), u64>,
+    /// Where the next search for a free port begins.
+    next: u16,
 }
 
 impl Ports {
     pub(super) fn starting_at(seed: u64) -> Self {
         Self {
             taken: BTreeMap::new(),
-            next: FREE.start + (seed % u64::from(FREE.end - FREE.start)) as u32,
+            words: BTreeMap::new(),
+            next: FREE.start + (seed % u64::from(FREE.end - FREE.start)) as u16,
         }
     }
 
@@ -43,6 +51,7 @@ impl Ports {
         });
         entry.owners += 1;
         entry.shared &= shared;
+        *self.words.entry((space, port / WORD)).or_default() |= bit(port);
     }
 
     pub(super) fn give_back(&mut self, space: u32, port: u16) {
@@ -50,29 +59,75 @@ impl Ports {
             return;
         };
         taken.owners -= 1;
-        if taken.owners == 0 {
-            self.taken.remove(&(space, port));
+        if taken.owners > 0 {
+            return;
+        }
+        self.taken.remove(&(space, port));
+        if let Some(word) = self.words.get_mut(&(space, port / WORD)) {
+            *word &= !bit(port);
+            if *word == 0 {
+                self.words.remove(&(space, port / WORD));
+            }
         }
     }
 
-    /// A port that nobody has; the next question starts behind it.
-    pub(super) fn free(&mut self, space: u32) -> Option<u16> {
-        for _ in FREE {
-            let port = self.next as u16;
-            self.next += 1;
-            if self.next >= FREE.end {
-                self.next = FREE.start;
-            }
-            if self.allows(space, port, false) {
-                return Some(port);
+    /// Where a search for a free port begins.
+    pub(super) fn next(&self) -> u16 {
+        self.next
+    }
+
+    /// The next search begins behind a port of those that are given.
+    pub(super) fn go_on_behind(&mut self, port: u16) {
+        self.next = match port + 1 {
+            next if FREE.contains(&next) => next,
+            _ => FREE.start,
+        };
+    }
+
+    /// Which of 64 ports are taken.
+    fn word(&self, space: u32, index: u16) -> u64 {
+        self.words.get(&(space, index)).copied().unwrap_or(0)
+    }
+}
+
+/// The first port from `begin` on, and around, that nobody has at any of the adapters.
+pub(super) fn free_at_all(all: &[&Ports], space: u32, begin: u16) -> Option<u16> {
+    first_free(begin, |index| {
+        let mut taken = 0;
+        for ports in all {
+            taken |= ports.word(space, index);
+            if taken == u64::MAX {
+                break;
             }
         }
-        None
-    }
+        taken
+    })
+}
+
+/// One pass over the words of [`FREE`]; the first one is looked at twice, since the search may begin in
+/// its middle.
+fn first_free(begin: u16, mut taken: impl FnMut(u16) -> u64) -> Option<u16> {
+    let (first, end) = (FREE.start / WORD, FREE.end.div_ceil(WORD));
+    let start = begin / WORD;
+    let before = bit(begin) - 1;
+    let begun = (start, taken(start) | before);
+    let others = (start + 1..end).chain(first..=start);
+    let words = std::iter::once(begun).chain(others.map(|index| (index, taken(index))));
+    let mut free = words.filter_map(|(index, taken)| {
+        let open = (!taken).trailing_zeros() as u16;
+        (open < WORD).then_some(index * WORD + open)
+    });
+    free.find(|port| FREE.contains(port))
+}
+
+fn bit(port: u16) -> u64 {
+    1 << (port % WORD)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -91,12 +146,52 @@ mod tests {
     #[test]
     fn free_ports_run_out() {
         let mut ports = Ports::starting_at(u64::MAX);
+        let mut given = BTreeSet::new();
         for _ in FREE {
-            let port = ports.free(6).unwrap();
+            let port = free_at_all(&[&ports], 6, ports.next()).unwrap();
             ports.take(6, port, false);
+            ports.go_on_behind(port);
+            assert!(FREE.contains(&port) && given.insert(port));
         }
-        assert_eq!(ports.free(6), None);
+        assert_eq!(free_at_all(&[&ports], 6, ports.next()), None);
+        assert!(free_at_all(&[&ports], 17, 40000).is_some(), "another space");
         ports.give_back(6, 40000);
-        assert_eq!(ports.free(6), Some(40000));
+        assert_eq!(free_at_all(&[&ports], 6, ports.next()), Some(40000));
+    }
+
+    /// Free everywhere are few ports, free at one adapter many.
+    #[test]
+    fn a_port_is_free_at_all_adapters() {
+        let [mut a, mut b] = [7, 9].map(Ports::starting_at);
+        let [first, .., last] = FREE.collect::<Vec<_>>()[..] else {
+            panic!("there are ports");
+        };
+        for port in FREE.filter(|port| *port != last) {
+            a.take(6, port, true);
+        }
+        b.take(6, last, false);
+        assert_eq!(free_at_all(&[&a], 6, first), Some(last));
+        assert_eq!(free_at_all(&[&b], 6, last), Some(first));
+        for begin in [first, first + 100, last] {
+            assert_eq!(free_at_all(&[&a, &b], 6, begin), None);
+        }
+        a.give_back(6, 40000);
+        for begin in [first, 39999, 40000, 40001, last] {
+            assert_eq!(free_at_all(&[&a, &b], 6, begin), Some(40000));
+        }
+    }
+
+    /// Whatever is taken: each word is looked at once, and the one where the search begins twice.
+    #[test]
+    fn a_search_is_one_pass() {
+        for begin in [FREE.start, FREE.start + 5000, FREE.end - 1] {
+            let mut looks = 0;
+            let found = first_free(begin, |_| {
+                looks += 1;
+                u64::MAX
+            });
+            assert_eq!(found, None);
+            assert_eq!(looks, FREE.end.div_ceil(WORD) - FREE.start / WORD + 1);
+        }
     }
 }

@@ -13,6 +13,7 @@ use vrdma_wire::Gid;
 use super::address::{Place, place};
 use super::handler::{Handler, errno};
 use super::identifier::Stage;
+use super::ports::free_at_all;
 
 impl Handler<'_> {
     pub(super) fn bind(&mut self, bind: &Bind) -> Result<Bound, Errno> {
@@ -87,21 +88,13 @@ impl Handler<'_> {
 
     /// A port that is free at all of the adapters.
     fn free_port(&mut self, space: u32, at: &[PortId]) -> Result<u16, Errno> {
-        /// Ports that are free at the first adapter and tried at the others.
-        const TRIES: u32 = 1000;
         let first = *at.first().ok_or(Errno::NODEV)?;
-        for _ in 0..TRIES {
-            let number = self.adapter(first)?.ports.free(space);
-            let number = number.ok_or(Errno::ADDRINUSE)?;
-            let free = at.iter().all(|port| {
-                let adapter = self.adapters.get(port);
-                adapter.is_some_and(|adapter| adapter.ports.allows(space, number, false))
-            });
-            if free {
-                return Ok(number);
-            }
-        }
-        Err(Errno::ADDRINUSE)
+        let begin = self.adapter(first)?.ports.next();
+        let all = at.iter().filter_map(|port| self.adapters.get(port));
+        let all: Vec<_> = all.map(|adapter| &adapter.ports).collect();
+        let number = free_at_all(&all, space, begin).ok_or(Errno::ADDRINUSE)?;
+        self.adapter(first)?.ports.go_on_behind(number);
+        Ok(number)
     }
 
     /// Fixes the adapter and the own address.
