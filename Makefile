@@ -34,8 +34,8 @@ study: ## a short run of the published studies, beside theirs; target/study/repo
 	@scripts/setup study
 	cargo build --release --quiet --bins
 	cargo xtask library --release
-	cargo run --release --quiet --package vrdma-cli -- study run --short --minutes 20 --out target/study
-	cargo run --release --quiet --package vrdma-cli -- study report --out target/study
+	cargo run --release --quiet --package vrdma-study -- run --short --minutes 20 --out target/study
+	cargo run --release --quiet --package vrdma-study -- report --out target/study
 	VRDMA_STUDY_RESULTS=$(CURDIR)/target/study/results.json cargo test --quiet --package vrdma-study --test screenshot -- --ignored
 
 setup: ## packages of the host; asks for sudo only to install what is missing

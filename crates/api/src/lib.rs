@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+pub mod installation;
 mod mac;
 mod name;
 pub mod paths;

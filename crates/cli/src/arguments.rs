@@ -10,7 +10,7 @@ use vrdma_api::{
 };
 
 use crate::qemu::{MemorySize, Slot};
-use crate::study::StudyCommand;
+use crate::study::StudyOptions;
 
 /// Asks and changes a running vrdmad
 #[derive(Debug, Parser)]
@@ -126,10 +126,9 @@ pub(crate) enum Command {
     Doctor(DoctorOptions),
     /// Published studies of RDMA in VMs, reproduced on this machine side by side
     ///
-    /// Starts its own daemon, guests, containers and processes, runs the tools that the studies ran, and
-    /// puts what they say beside the published numbers.
-    #[command(subcommand)]
-    Study(StudyCommand),
+    /// Runs the program vrdma-study, which lies beside this one or in a folder of PATH.
+    #[command(disable_help_flag = true)]
+    Study(StudyOptions),
 }
 
 const RUN_EXAMPLES: &str = "\

@@ -6,8 +6,8 @@
 //!                    └──► standard output, the one that was asked for
 //! ```
 //!
-//! A client like any other: it knows the control API and nothing of engines. Commands return values;
-//! this file alone prints and exits.
+//! A client like any other: it knows the control API and nothing of engines. `vrdma study` is a program of its own, which
+//! this one becomes. Commands return values; this file alone prints and exits.
 
 #![forbid(unsafe_code)]
 
@@ -42,9 +42,8 @@ fn main() -> ExitCode {
         let code = run::run(&Client::new(arguments.socket()), options);
         return code.unwrap_or_else(|failure| failure.print(arguments.json));
     }
-    if let Command::Study(command) = &arguments.command {
-        let code = study::run_command(command, arguments.json);
-        return code.unwrap_or_else(|failure| failure.print(arguments.json));
+    if let Command::Study(options) = &arguments.command {
+        return study::exec(options, arguments.json).print(arguments.json);
     }
     let outcome = run(&arguments);
     let printed = outcome.and_then(|report| report.print(arguments.json));

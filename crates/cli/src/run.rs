@@ -9,17 +9,17 @@
 //! process is killed, the daemon removes the adapter when the program and its children are gone too.
 
 mod cores;
-mod library;
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
-use vrdma_api::{Adapter, AdapterKind, AdapterRequest, DoorbellMode, Name, Status, paths};
-
-pub(crate) use library::find as find_library;
+use vrdma_api::{
+    Adapter, AdapterKind, AdapterRequest, DoorbellMode, Name, Status, installation, paths,
+};
 
 use crate::arguments::RunOptions;
 use crate::client::Client;
@@ -30,7 +30,7 @@ const SIGNALLED: i32 = 128;
 
 /// Runs the program and returns its exit status.
 pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Failure> {
-    let library = library::find(options.library.as_deref()).map_err(Failure::new)?;
+    let library = installation::library(options.library.as_deref()).map_err(Failure::new)?;
     let status: Status = client.get(paths::STATUS)?;
     let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
     if let Some(core) = status.core {
@@ -89,6 +89,16 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
     })
 }
 
+/// The value of LD_PRELOAD: ours first, then what was there.
+fn preloads(library: &Path) -> OsString {
+    let mut value = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        value.push(":");
+        value.push(others);
+    }
+    value
+}
+
 fn launch(
     options: &RunOptions,
     library: &Path,
@@ -105,7 +115,7 @@ fn launch(
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("LD_PRELOAD", library::preloads(library))
+        .env("LD_PRELOAD", preloads(library))
         .env(paths::PROCESS_SOCKET_VARIABLE, socket)
         .env(paths::ADAPTER_VARIABLE, adapter.as_str());
     if options.fast_local {

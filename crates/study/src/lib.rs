@@ -6,6 +6,7 @@
 //! ```
 //!
 //! A [`Key`](key::Key) names one figure; a published number and ours belong together when their keys are equal.
+//! `vrdma-study` is its command line, which `vrdma study` starts.
 //! The room starts other programs' tools and reads what they print. It knows nothing of the engine.
 
 #![forbid(unsafe_code)]

@@ -63,7 +63,7 @@ const ROOMS: &[Room] = &[
     ),
     room("ibverbs", &["provider"], false),
     room("study", &["api", "lab"], true),
-    room("cli", &["api", "study"], true),
+    room("cli", &["api"], true),
     room(
         "driver",
         &["wire", "verbs", "memory", "adapter", "pvrdma"],

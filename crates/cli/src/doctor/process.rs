@@ -20,7 +20,7 @@ pub(super) fn checks(status: &Status) -> Vec<Check> {
             rustix::fs::access(&socket, rustix::fs::Access::WRITE_OK).is_ok(),
             adapters,
         ),
-        judge_library(crate::run::find_library(None)),
+        judge_library(vrdma_api::installation::library(None)),
     ]
 }
 

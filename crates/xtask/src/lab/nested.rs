@@ -50,13 +50,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let image = Image::ensure()?;
     let steps = Steps::default();
-    let step = steps.start("vrdma for guests");
-    let program = link("vrdma-cli", "vrdma", Profile::Dev, &[])?;
+    let step = steps.start("vrdma-study for guests");
+    let program = link("vrdma-study", "vrdma-study", Profile::Dev, &[])?;
     step.done();
     let folder = tempfile::tempdir()?;
     let step = steps.start("boot a guest with an IOMMU and virtual functions");
     let outer = boot(&image, folder.path())?;
-    outer.put("/root/vrdma", "755", &fs::read(&program)?)?;
+    outer.put("/root/vrdma-study", "755", &fs::read(&program)?)?;
     outer.put("/root/nested", "755", SCRIPT.as_bytes())?;
     step.done();
     let command = format!("/root/nested {} {}", key(&image)?, arguments.cell);

@@ -21,8 +21,8 @@ card=/sys/class/net/eth0/device
 if [ -e /dev/kvm ]; then export VRDMA_ACCEL=kvm; fi
 export VRDMA_LAB_PATIENCE=10
 # No cell that lends functions needs vrdmad or its library, but they are looked for.
-export VRDMA_CACHE=$cache VRDMA_LAB_AGENT=/lab/agent VRDMA_VRDMAD=/root/vrdma
-/root/vrdma study run "$cell" --short --library /root/vrdma --out /root/study
+export VRDMA_CACHE=$cache VRDMA_LAB_AGENT=/lab/agent VRDMA_VRDMAD=/root/vrdma-study
+/root/vrdma-study run "$cell" --short --library /root/vrdma-study --out /root/study
 
 [ "$(cat $card/sriov_numvfs)" = 0 ] || {
     echo "the card has kept its virtual functions" >&2
