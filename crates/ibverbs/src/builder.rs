@@ -139,7 +139,7 @@ unsafe fn push_all(
             },
         };
         // SAFETY: inline bytes are the builder's, the others as promised.
-        unsafe { side.push(queue_pair, device, draft.header, payload)? };
+        unsafe { side.push(queue_pair, device, &draft.header, payload)? };
     }
     Ok(())
 }

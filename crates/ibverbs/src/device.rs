@@ -44,7 +44,7 @@ impl Listed {
         unsafe { device.cast::<Self>().as_ref() }.ok_or(Errno(libc::EINVAL))
     }
 
-    fn new(index: u32, adapter: AdapterReply) -> Self {
+    pub(crate) fn new(index: u32, adapter: AdapterReply) -> Self {
         let mut abi = abi::Device {
             _ops: [0; 2],
             node_type: 1,

@@ -28,6 +28,8 @@ pub mod cq_ex;
 pub mod device;
 pub mod domain;
 pub mod event;
+#[cfg(test)]
+mod fake_daemon;
 pub mod fast;
 pub mod fork;
 pub mod lookup;

@@ -101,7 +101,11 @@ impl OpenDevice {
 
     fn open(listed: &'static Listed) -> Result<Box<Self>> {
         fork::watch();
-        let connection = Connection::open(&socket())?;
+        Self::over(Connection::open(&socket())?, listed)
+    }
+
+    /// Opens over a connection on which nothing was said yet.
+    pub(crate) fn over(connection: Connection, listed: &'static Listed) -> Result<Box<Self>> {
         let (ringer, events, leaves) = hello(&connection, listed)?;
         let limits = connection
             .call(&QueryDevice {}, &[])

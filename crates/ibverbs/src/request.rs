@@ -3,9 +3,9 @@
 use core::ffi::{c_int, c_uint};
 
 use vrdma_provider::layout::{Buffer, SendHeader, opcode, send_flag};
-
 use vrdma_provider::message::qp_type::RC;
 pub(crate) use vrdma_provider::message::qp_type::UD;
+use vrdma_provider::operation::{Bind, Operation, Remote};
 
 use crate::abi;
 use crate::address::AddressHandle;
@@ -42,86 +42,110 @@ pub(crate) fn sends_payload(operation: c_uint) -> bool {
     )
 }
 
-/// The slot of a request, without its payload.
+/// The slot of a request, without its payload and operation.
+#[inline]
+pub(crate) fn slot(wr_id: u64, flags: c_uint) -> SendHeader {
+    SendHeader {
+        wr_id,
+        flags: flags & FLAGS,
+        ..SendHeader::default()
+    }
+}
+
+/// Adds to the slot of a request of `ibv_post_send` what it asks for.
 ///
 /// # Safety
 /// The request is of a program: the member of each union that its operation names is filled, and the
 /// objects that it points to are there.
 #[inline]
-pub(crate) unsafe fn header(request: &abi::SendWr, service: c_uint) -> Result<SendHeader> {
+pub(crate) unsafe fn describe(
+    slot: &mut SendHeader,
+    request: &abi::SendWr,
+    service: c_uint,
+) -> Result<()> {
     if !allowed(service, request.opcode) {
         return Err(Errno(libc::EINVAL));
     }
-    let header = SendHeader {
-        wr_id: request.wr_id,
-        opcode: request.opcode,
-        flags: request.send_flags & FLAGS,
-        imm: request.imm_data.to_ne_bytes(),
-        ..SendHeader::default()
-    };
-    // SAFETY: each operation fills the member that is read for it.
+    let (imm, key) = (request.imm_data.to_ne_bytes(), request.imm_data);
+    // SAFETY: each operation, and each datagram, fills the member that is read for it.
     unsafe {
         match request.opcode {
-            _ if service == UD => datagram(header, &request.wr.ud),
-            opcode::RDMA_WRITE | opcode::RDMA_WRITE_WITH_IMM | opcode::RDMA_READ => {
-                let rdma = request.wr.rdma;
-                Ok(SendHeader {
-                    remote_addr: rdma.remote_addr,
-                    rkey: rdma.rkey,
-                    ..header
-                })
+            opcode::RDMA_WRITE => Operation::Write(remote(&request.wr.rdma)).write(slot),
+            opcode::RDMA_WRITE_WITH_IMM => {
+                Operation::WriteImm(remote(&request.wr.rdma), imm).write(slot)
             }
-            opcode::ATOMIC_CMP_AND_SWP | opcode::ATOMIC_FETCH_AND_ADD => {
-                Ok(atomic(header, &request.wr.atomic))
-            }
-            opcode::BIND_MW => bind(header, &request.tail.bind_mw),
-            opcode::LOCAL_INV => Ok(SendHeader {
-                rkey: request.imm_data,
-                ..header
-            }),
-            _ => Ok(header),
+            opcode::SEND => Operation::Send.write(slot),
+            opcode::SEND_WITH_IMM => Operation::SendImm(imm).write(slot),
+            opcode::RDMA_READ => Operation::Read(remote(&request.wr.rdma)).write(slot),
+            opcode::ATOMIC_CMP_AND_SWP => compare_swap(&request.wr.atomic).write(slot),
+            opcode::ATOMIC_FETCH_AND_ADD => fetch_add(&request.wr.atomic).write(slot),
+            opcode::LOCAL_INV => Operation::LocalInvalidate(key).write(slot),
+            opcode::BIND_MW => bind(&request.tail.bind_mw)?.write(slot),
+            opcode::SEND_WITH_INV => Operation::SendInvalidate(key).write(slot),
+            _ => return Err(Errno(libc::EINVAL)),
+        }
+        if service == UD {
+            send_to(slot, &request.wr.ud)?;
         }
     }
+    Ok(())
 }
 
+fn remote(rdma: &abi::Rdma) -> Remote {
+    Remote {
+        addr: rdma.remote_addr,
+        rkey: rdma.rkey,
+    }
+}
+
+fn place(atomic: &abi::Atomic) -> Remote {
+    Remote {
+        addr: atomic.remote_addr,
+        rkey: atomic.rkey,
+    }
+}
+
+fn compare_swap(atomic: &abi::Atomic) -> Operation {
+    Operation::CompareSwap {
+        remote: place(atomic),
+        compare: atomic.compare_add,
+        swap: atomic.swap,
+    }
+}
+
+fn fetch_add(atomic: &abi::Atomic) -> Operation {
+    Operation::FetchAdd {
+        remote: place(atomic),
+        add: atomic.compare_add,
+    }
+}
+
+/// Adds where a datagram goes.
+///
 /// # Safety
 /// The address handle is one of this library, or null.
-unsafe fn datagram(header: SendHeader, ud: &abi::Ud) -> Result<SendHeader> {
+pub(crate) unsafe fn send_to(slot: &mut SendHeader, ud: &abi::Ud) -> Result<()> {
     // SAFETY: as promised.
     let handle = unsafe { ud.ah.cast::<AddressHandle>().as_ref() }.ok_or(Errno(libc::EINVAL))?;
-    Ok(SendHeader {
-        target: ud.remote_qpn,
-        qkey: ud.remote_qkey,
-        address: handle.vector,
-        ..header
-    })
-}
-
-fn atomic(header: SendHeader, atomic: &abi::Atomic) -> SendHeader {
-    SendHeader {
-        remote_addr: atomic.remote_addr,
-        rkey: atomic.rkey,
-        compare_add: atomic.compare_add,
-        swap: atomic.swap,
-        ..header
-    }
+    (slot.target, slot.qkey) = (ud.remote_qpn, ud.remote_qkey);
+    slot.address = handle.vector;
+    Ok(())
 }
 
 /// # Safety
 /// Window and region are of this library; the region may be null for an empty range.
-pub(crate) unsafe fn bind(header: SendHeader, bind: &abi::BindMw) -> Result<SendHeader> {
+pub(crate) unsafe fn bind(bind: &abi::BindMw) -> Result<Operation> {
     // SAFETY: as promised.
     let (window, region) = unsafe { (bind.mw.as_ref(), bind.bind_info.mr.as_ref()) };
     let window = window.ok_or(Errno(libc::EINVAL))?;
-    Ok(SendHeader {
+    Ok(Operation::BindWindow(Bind {
+        window: window.handle,
         rkey: bind.rkey,
-        target: window.handle,
-        compare_add: bind.bind_info.addr,
-        swap: bind.bind_info.length,
-        qkey: bind.bind_info.mw_access_flags,
-        bind_lkey: region.map_or(0, |region| region.lkey),
-        ..header
-    })
+        lkey: region.map_or(0, |region| region.lkey),
+        addr: bind.bind_info.addr,
+        length: bind.bind_info.length,
+        access: bind.bind_info.mw_access_flags,
+    }))
 }
 
 /// What posting a chain comes to, and the first request of it that failed.

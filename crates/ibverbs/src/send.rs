@@ -12,7 +12,7 @@ use crate::errno::{Errno, Result};
 use crate::fast::{Peer, carry_out};
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
-use crate::request::{INLINE, Posted, buffers, header, report, sends_payload};
+use crate::request::{INLINE, Posted, buffers, describe, report, sends_payload, slot};
 
 /// `IBV_QPS_RTS`: from here on sends may be posted.
 pub(crate) const RTS: c_uint = 3;
@@ -43,7 +43,7 @@ impl SendSide {
         &mut self,
         queue_pair: &QueuePair,
         device: &OpenDevice,
-        header: SendHeader,
+        header: &SendHeader,
         payload: Payload<'_>,
     ) -> Result<()> {
         let Some(page) = &device.leaves else {
@@ -52,12 +52,12 @@ impl SendSide {
         };
         let who = (queue_pair, device, page);
         // SAFETY: as promised.
-        if self.queue.is_idle() && unsafe { carry_out(&mut self.peer, who, &header, payload) } {
+        if self.queue.is_idle() && unsafe { carry_out(&mut self.peer, who, header, payload) } {
             return Ok(());
         }
         // SAFETY: as promised.
         unsafe { self.push_to_daemon(queue_pair, device, header, payload) }?;
-        queue_pair.owe(&header);
+        queue_pair.owe(header);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl SendSide {
         &mut self,
         queue_pair: &QueuePair,
         device: &OpenDevice,
-        header: SendHeader,
+        header: &SendHeader,
         payload: Payload<'_>,
     ) -> Result<()> {
         let Payload { buffers, inline } = payload;
@@ -143,13 +143,13 @@ unsafe fn post(
     while let Some(request) = unsafe { next.as_ref() } {
         // SAFETY: a valid request names valid buffers and objects.
         outcome = unsafe {
-            header(request, queue_pair.service).and_then(|header| {
-                let buffers = buffers(request.sg_list, request.num_sge);
+            let mut slot = slot(request.wr_id, request.send_flags);
+            describe(&mut slot, request, queue_pair.service).and_then(|()| {
                 let payload = Payload {
-                    buffers,
+                    buffers: buffers(request.sg_list, request.num_sge),
                     inline: request.send_flags & INLINE != 0,
                 };
-                side.push(queue_pair, device, header, payload)
+                side.push(queue_pair, device, &slot, payload)
             })
         };
         if outcome.is_err() {

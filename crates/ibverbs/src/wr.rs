@@ -8,13 +8,16 @@
 //!
 //! Drafts become slots only when all are good, so that a refused chain leaves nothing behind.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_void};
 
 use parking_lot::MutexGuard;
-use vrdma_provider::layout::{Buffer, SendHeader, opcode, send_flag};
+use vrdma_provider::layout::Buffer;
+use vrdma_provider::operation::{Operation, Remote};
 
 use crate::abi;
-use crate::address::AddressHandle;
 use crate::builder::finish;
 use crate::errno::{self, Errno, Result};
 use crate::qp::QueuePair;
@@ -87,145 +90,48 @@ unsafe extern "C" fn wr_complete(qp: *mut abi::QpEx) -> c_int {
 ///
 /// # Safety
 /// As for [`side`].
-unsafe fn draft(
-    qp: *mut abi::QpEx,
-    opcode: u32,
-    more: impl FnOnce(SendHeader) -> Result<SendHeader>,
-) {
+unsafe fn draft(qp: *mut abi::QpEx, operation: Result<Operation>) {
     // SAFETY: as promised.
     let (queue_pair, side) = unsafe { side(qp) };
     // SAFETY: fields of a structure that is there.
     let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
-    let known = send_flag::FENCE | send_flag::SIGNALED | send_flag::SOLICITED;
-    let header = SendHeader {
-        wr_id,
-        opcode,
-        flags: flags & known,
-        ..SendHeader::default()
-    };
     let builder = &mut side.builder;
-    if !allowed(queue_pair.service, opcode) {
-        return builder.fail(Errno(libc::EINVAL));
-    }
-    match more(header) {
-        Ok(header) => builder.begin(header),
+    match operation {
+        Ok(operation) if allowed(queue_pair.service, operation.opcode()) => {
+            let mut slot = request::slot(wr_id, flags);
+            operation.write(&mut slot);
+            builder.begin(slot);
+        }
+        Ok(_) => builder.fail(Errno(libc::EINVAL)),
         Err(error) => builder.fail(error),
     }
 }
 
-unsafe extern "C" fn wr_send(qp: *mut abi::QpEx) {
-    // SAFETY: the program calls it only after a start.
-    unsafe { draft(qp, opcode::SEND, Ok) };
-}
-
-unsafe extern "C" fn wr_send_imm(qp: *mut abi::QpEx, imm: u32) {
-    // SAFETY: the program calls it only after a start.
-    unsafe {
-        draft(qp, opcode::SEND_WITH_IMM, |header| {
-            Ok(SendHeader {
-                imm: imm.to_ne_bytes(),
-                ..header
-            })
-        })
+/// Functions that begin a draft with one operation.
+macro_rules! drafts {
+    ($($name:ident($($operand:ident: $type:ty),*) = $operation:expr;)*) => {
+        $(
+            unsafe extern "C" fn $name(qp: *mut abi::QpEx, $($operand: $type),*) {
+                // SAFETY: the program calls it only after a start.
+                unsafe { draft(qp, Ok($operation)) };
+            }
+        )*
     };
 }
 
-unsafe extern "C" fn wr_send_inv(qp: *mut abi::QpEx, rkey: u32) {
-    // SAFETY: the program calls it only after a start.
-    unsafe {
-        draft(qp, opcode::SEND_WITH_INV, |header| {
-            Ok(SendHeader {
-                imm: rkey.to_ne_bytes(),
-                ..header
-            })
-        })
-    };
-}
-
-unsafe extern "C" fn wr_local_inv(qp: *mut abi::QpEx, rkey: u32) {
-    // SAFETY: the program calls it only after a start.
-    unsafe {
-        draft(qp, opcode::LOCAL_INV, |header| {
-            Ok(SendHeader { rkey, ..header })
-        })
-    };
-}
-
-unsafe extern "C" fn wr_rdma_read(qp: *mut abi::QpEx, rkey: u32, remote_addr: u64) {
-    // SAFETY: the program calls it only after a start.
-    unsafe {
-        draft(qp, opcode::RDMA_READ, |header| {
-            Ok(SendHeader {
-                rkey,
-                remote_addr,
-                ..header
-            })
-        })
-    };
-}
-
-unsafe extern "C" fn wr_rdma_write(qp: *mut abi::QpEx, rkey: u32, remote_addr: u64) {
-    // SAFETY: the program calls it only after a start.
-    unsafe {
-        draft(qp, opcode::RDMA_WRITE, |header| {
-            Ok(SendHeader {
-                rkey,
-                remote_addr,
-                ..header
-            })
-        })
-    };
-}
-
-unsafe extern "C" fn wr_rdma_write_imm(qp: *mut abi::QpEx, rkey: u32, remote_addr: u64, imm: u32) {
-    let more = |header| {
-        Ok(SendHeader {
-            rkey,
-            remote_addr,
-            imm: imm.to_ne_bytes(),
-            ..header
-        })
-    };
-    // SAFETY: the program calls it only after a start.
-    unsafe { draft(qp, opcode::RDMA_WRITE_WITH_IMM, more) };
-}
-
-unsafe extern "C" fn wr_atomic_cmp_swp(
-    qp: *mut abi::QpEx,
-    rkey: u32,
-    remote_addr: u64,
-    compare_add: u64,
-    swap: u64,
-) {
-    let more = |header| {
-        Ok(SendHeader {
-            rkey,
-            remote_addr,
-            compare_add,
-            swap,
-            ..header
-        })
-    };
-    // SAFETY: the program calls it only after a start.
-    unsafe { draft(qp, opcode::ATOMIC_CMP_AND_SWP, more) };
-}
-
-unsafe extern "C" fn wr_atomic_fetch_add(
-    qp: *mut abi::QpEx,
-    rkey: u32,
-    remote_addr: u64,
-    compare_add: u64,
-) {
-    let more = |header| {
-        Ok(SendHeader {
-            rkey,
-            remote_addr,
-            compare_add,
-            ..header
-        })
-    };
-    // SAFETY: the program calls it only after a start.
-    unsafe { draft(qp, opcode::ATOMIC_FETCH_AND_ADD, more) };
+drafts! {
+    wr_send() = Operation::Send;
+    wr_send_imm(imm: u32) = Operation::SendImm(imm.to_ne_bytes());
+    wr_send_inv(rkey: u32) = Operation::SendInvalidate(rkey);
+    wr_local_inv(rkey: u32) = Operation::LocalInvalidate(rkey);
+    wr_rdma_read(rkey: u32, addr: u64) = Operation::Read(Remote { addr, rkey });
+    wr_rdma_write(rkey: u32, addr: u64) = Operation::Write(Remote { addr, rkey });
+    wr_rdma_write_imm(rkey: u32, addr: u64, imm: u32) =
+        Operation::WriteImm(Remote { addr, rkey }, imm.to_ne_bytes());
+    wr_atomic_cmp_swp(rkey: u32, addr: u64, compare: u64, swap: u64) =
+        Operation::CompareSwap { remote: Remote { addr, rkey }, compare, swap };
+    wr_atomic_fetch_add(rkey: u32, addr: u64, add: u64) =
+        Operation::FetchAdd { remote: Remote { addr, rkey }, add };
 }
 
 unsafe extern "C" fn wr_bind_mw(
@@ -241,23 +147,26 @@ unsafe extern "C" fn wr_bind_mw(
             rkey,
             bind_info: *info,
         };
-        draft(qp, opcode::BIND_MW, |header| request::bind(header, &bind));
+        draft(qp, request::bind(&bind));
     }
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut abi::QpEx, ah: *mut abi::Ah, target: u32, qkey: u32) {
+    let ud = abi::Ud {
+        ah,
+        remote_qpn: target,
+        remote_qkey: qkey,
+    };
     // SAFETY: the program calls it only after a start, with an address handle of this library.
-    let ((queue_pair, side), handle) = unsafe { (side(qp), ah.cast::<AddressHandle>().as_ref()) };
-    match (side.builder.drafts.last_mut(), handle) {
-        (Some(draft), Some(handle)) if queue_pair.service == UD => {
-            draft.header = SendHeader {
-                target,
-                qkey,
-                address: handle.vector,
-                ..draft.header
-            };
-        }
-        _ => side.builder.fail(Errno(libc::EINVAL)),
+    let (queue_pair, side) = unsafe { side(qp) };
+    let builder = &mut side.builder;
+    let Some(draft) = builder.drafts.last_mut() else {
+        return builder.fail(Errno(libc::EINVAL));
+    };
+    // SAFETY: as above.
+    let outcome = unsafe { request::send_to(&mut draft.header, &ud) };
+    if outcome.is_err() || queue_pair.service != UD {
+        builder.fail(Errno(libc::EINVAL));
     }
 }
 

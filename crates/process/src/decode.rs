@@ -4,6 +4,7 @@ use vrdma_memory::Region;
 use vrdma_provider::daemon::{RingError, Slot};
 use vrdma_provider::layout::{AddressVector, RecvHeader, SendHeader, opcode, send_flag};
 use vrdma_provider::message::access;
+use vrdma_provider::operation::{self, Bind, Operation};
 use vrdma_verbs::attr::{Access, Address};
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{
@@ -85,7 +86,10 @@ fn send(slot: &Slot<'_>, most: u32, data: Lkey, qp_type: QpType) -> SendWr<Regio
         buffers::<SendHeader>(slot, header.buffers, most)
     };
     let (op, sges) = match sges {
-        Some(sges) => (operation(&header).unwrap_or_else(SendOp::Refused), sges),
+        Some(sges) => {
+            let op = operation(&header);
+            (op.unwrap_or(SendOp::Refused(Status::LocQpOp)), sges)
+        }
         None => (SendOp::Refused(Status::LocQpOp), SgeList::new()),
     };
     let datagram = (!qp_type.is_connected()).then(|| datagram(&header));
@@ -118,43 +122,48 @@ fn by_value(header: &SendHeader, data: Lkey) -> Option<SgeList> {
     (!writes).then(|| SgeList::from_slice(&[piece]))
 }
 
-fn operation(header: &SendHeader) -> Result<SendOp<Region>, Status> {
-    let (imm, key) = (Imm(header.imm), Rkey(u32::from_ne_bytes(header.imm)));
-    let remote = Remote {
-        addr: header.remote_addr,
-        rkey: Rkey(header.rkey),
-    };
-    Ok(match header.opcode {
-        opcode::RDMA_WRITE => SendOp::Write(remote),
-        opcode::RDMA_WRITE_WITH_IMM => SendOp::WriteImm(remote, imm),
-        opcode::SEND => SendOp::Send,
-        opcode::SEND_WITH_IMM => SendOp::SendImm(imm),
-        opcode::RDMA_READ => SendOp::Read(remote),
-        opcode::ATOMIC_CMP_AND_SWP => SendOp::CompareSwap {
-            remote,
-            compare: header.compare_add,
-            swap: header.swap,
+fn operation(header: &SendHeader) -> Option<SendOp<Region>> {
+    Some(match Operation::of(header)? {
+        Operation::Write(to) => SendOp::Write(remote(to)),
+        Operation::WriteImm(to, imm) => SendOp::WriteImm(remote(to), Imm(imm)),
+        Operation::Send => SendOp::Send,
+        Operation::SendImm(imm) => SendOp::SendImm(Imm(imm)),
+        Operation::Read(from) => SendOp::Read(remote(from)),
+        Operation::CompareSwap {
+            remote: at,
+            compare,
+            swap,
+        } => SendOp::CompareSwap {
+            remote: remote(at),
+            compare,
+            swap,
         },
-        opcode::ATOMIC_FETCH_AND_ADD => SendOp::FetchAdd {
-            remote,
-            add: header.compare_add,
+        Operation::FetchAdd { remote: at, add } => SendOp::FetchAdd {
+            remote: remote(at),
+            add,
         },
-        opcode::LOCAL_INV => SendOp::LocalInvalidate(key),
-        opcode::SEND_WITH_INV => SendOp::SendInvalidate(key),
-        opcode::BIND_MW => SendOp::BindWindow(bind(header)),
-        _ => return Err(Status::LocQpOp),
+        Operation::LocalInvalidate(key) => SendOp::LocalInvalidate(Rkey(key)),
+        Operation::SendInvalidate(key) => SendOp::SendInvalidate(Rkey(key)),
+        Operation::BindWindow(wanted) => SendOp::BindWindow(bind(&wanted)),
     })
 }
 
-fn bind(header: &SendHeader) -> BindWindow {
+fn remote(place: operation::Remote) -> Remote {
+    Remote {
+        addr: place.addr,
+        rkey: Rkey(place.rkey),
+    }
+}
+
+fn bind(wanted: &Bind) -> BindWindow {
     BindWindow {
-        window: Rkey(header.rkey),
-        region: Lkey(header.bind_lkey),
-        start: header.compare_add,
-        length: header.swap,
+        window: Rkey(wanted.rkey),
+        region: Lkey(wanted.lkey),
+        start: wanted.addr,
+        length: wanted.length,
         // Local writing, which programs ask for as well, is nothing that a window grants.
-        access: Access::from_bits_truncate(header.qkey) - Access::LOCAL_WRITE,
-        zero_based: header.qkey & access::ZERO_BASED != 0,
+        access: Access::from_bits_truncate(wanted.access) - Access::LOCAL_WRITE,
+        zero_based: wanted.access & access::ZERO_BASED != 0,
     }
 }
 

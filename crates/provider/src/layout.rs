@@ -94,7 +94,8 @@ pub struct AddressVector {
     pub reserved: u8,
 }
 
-/// Start of a send slot, 128 bytes; buffers follow.
+/// Start of a send slot, 128 bytes; buffers follow. [`crate::operation`] says which operation uses
+/// which field for what.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]

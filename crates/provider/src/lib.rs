@@ -58,7 +58,7 @@
 //!   +128  ring       written by the daemon    not 0: the client must ring after posting here
 //! ```
 //!
-//! A send slot is a [`layout::SendHeader`] and its buffers ([`layout::Buffer`]); a receive slot a
+//! A send slot is a [`layout::SendHeader`], whose fields [`operation`] explains, and its buffers ([`layout::Buffer`]); a receive slot a
 //! [`layout::RecvHeader`] and its buffers. Payload of SENDs and WRITEs up to [`EAGER_MAX`] bytes and
 //! all of `IBV_SEND_INLINE` goes by value into the send queue's data area, a ring of bytes behind the
 //! slots: [`layout::send_flag::DATA`] with offset and length in the slot, and no buffers. The
@@ -107,6 +107,7 @@ pub mod doorbell;
 pub mod fast;
 pub mod layout;
 pub mod message;
+pub mod operation;
 pub mod socket;
 #[cfg(test)]
 mod tests;

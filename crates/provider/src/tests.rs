@@ -60,9 +60,9 @@ fn a_send_arrives_with_its_buffers_or_its_bytes() {
         wr_id: 7,
         ..SendHeader::default()
     };
-    sender.push(header, &[payload, payload]).unwrap();
+    sender.push(&header, &[payload, payload]).unwrap();
     // SAFETY: the buffer is a constant.
-    unsafe { sender.push_copied(header, &[payload, payload]) }.unwrap();
+    unsafe { sender.push_copied(&header, &[payload, payload]) }.unwrap();
     assert!(ring.fetch().unwrap().is_none(), "nothing is published yet");
     sender.publish();
 
@@ -96,16 +96,16 @@ fn eager_payload_leaves_room_for_inline_payload() {
     for round in 0..5 {
         let mut eager = 0;
         // SAFETY: both buffers live as long as this function.
-        while unsafe { sender.push_eager(header, &long) }.is_ok() {
+        while unsafe { sender.push_eager(&header, &long) }.is_ok() {
             eager += 1;
         }
         assert!((10..=16).contains(&eager), "{eager} in round {round}");
         for sent in eager..64 {
             // SAFETY: as above.
-            let outcome = unsafe { sender.push_copied(header, &short) };
+            let outcome = unsafe { sender.push_copied(&header, &short) };
             assert!(outcome.is_ok(), "number {sent} of round {round}");
         }
-        sender.push(header, &[]).unwrap_err();
+        sender.push(&header, &[]).unwrap_err();
         sender.publish();
         while ring.fetch().unwrap().is_some() {
             ring.release();
@@ -121,9 +121,9 @@ fn slots_come_back_when_they_are_shown_as_released() {
     let mut ring = WorkRing::new(Arc::clone(&pair.theirs), pair.plan.send);
     for _ in 0..3 {
         for _ in 0..4 {
-            sender.push(SendHeader::default(), &[]).unwrap();
+            sender.push(&SendHeader::default(), &[]).unwrap();
         }
-        assert!(sender.push(SendHeader::default(), &[]).is_err());
+        assert!(sender.push(&SendHeader::default(), &[]).is_err());
         sender.publish();
         while ring.fetch().unwrap().is_some() {
             ring.release();

@@ -354,7 +354,7 @@ impl Client {
             flags: header.flags | send_flag::SIGNALED,
             ..header
         };
-        queues.send.push(header, &[buffer]).unwrap();
+        queues.send.push(&header, &[buffer]).unwrap();
         queues.send.publish();
         self.ringer.ring(queues.reply.doorbell);
     }

@@ -99,7 +99,7 @@ fn payload_by_value_needs_no_region() {
         lkey: 0,
     };
     // SAFETY: the array is alive.
-    unsafe { queues.0.send.push_copied(send(1), &[buffer]) }.unwrap();
+    unsafe { queues.0.send.push_copied(&send(1), &[buffer]) }.unwrap();
     queues.0.send.publish();
     a.ringer.ring(queues.0.reply.doorbell);
     assert_eq!((queues.1.wait().byte_len, to.first()), (64, 9));

@@ -45,11 +45,11 @@ impl SendQueue {
     /// Posts a request whose payload the daemon reads from `buffers`, at most
     /// [`buffers`](Self::buffers) of them.
     #[inline]
-    pub fn push(&mut self, header: SendHeader, buffers: &[Buffer]) -> Result<(), Full> {
+    pub fn push(&mut self, header: &SendHeader, buffers: &[Buffer]) -> Result<(), Full> {
         let at = self.slot()?;
         let header = SendHeader {
             buffers: buffers.len() as u32,
-            ..header
+            ..*header
         };
         self.area.put(at, &header);
         for (index, buffer) in buffers.iter().take(self.buffers()).enumerate() {
@@ -70,7 +70,7 @@ impl SendQueue {
     #[inline]
     pub unsafe fn push_copied(
         &mut self,
-        header: SendHeader,
+        header: &SendHeader,
         buffers: &[Buffer],
     ) -> Result<(), Full> {
         // SAFETY: as promised.
@@ -85,7 +85,7 @@ impl SendQueue {
     #[inline]
     pub unsafe fn push_eager(
         &mut self,
-        header: SendHeader,
+        header: &SendHeader,
         buffers: &[Buffer],
     ) -> Result<(), Full> {
         // SAFETY: as promised.
@@ -97,7 +97,7 @@ impl SendQueue {
     #[inline]
     unsafe fn push_bytes(
         &mut self,
-        header: SendHeader,
+        header: &SendHeader,
         buffers: &[Buffer],
         most: u32,
     ) -> Result<(), Full> {
@@ -122,7 +122,7 @@ impl SendQueue {
             buffers: 0,
             data_offset: place,
             data_length: length,
-            ..header
+            ..*header
         };
         self.area.put(at, &header);
         self.advance();

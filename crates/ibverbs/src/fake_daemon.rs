@@ -1,0 +1,152 @@
+//! A daemon for tests: at the other end of a socket pair, with the shared memory that a real one
+//! would make, and no engine behind it.
+//!
+//! ```text
+//!   test ──► entry points ── socket pair ──► thread: answers as a daemon that has room
+//!     └──► daemon(): the other ends of rings and doorbells
+//! ```
+//!
+//! Handles of all kinds come from one counter, so that a test sees when one is taken for another.
+
+pub(crate) mod answers;
+pub(crate) mod objects;
+
+use std::ops::Deref;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use vrdma_provider::area::Area;
+use vrdma_provider::client::Connection;
+use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, send_answer, take};
+use vrdma_provider::doorbell::Listener;
+use vrdma_provider::message::{AdapterReply, Name};
+use vrdma_provider::socket::Descriptors;
+
+use crate::device::Listed;
+use crate::open::OpenDevice;
+
+/// The first handle; the others follow.
+const FIRST_HANDLE: u32 = 100;
+
+/// An open device, and the daemon behind it. The thread ends when the device's connection does, so
+/// it is the last field.
+pub(crate) struct TestDevice {
+    device: Box<OpenDevice>,
+    state: Arc<Mutex<State>>,
+    _thread: Thread,
+}
+
+struct Thread(Option<JoinHandle<()>>);
+
+/// The memory of a queue, from the daemon's end.
+pub(crate) struct Memory<P> {
+    pub(crate) area: Arc<Area>,
+    pub(crate) plan: P,
+}
+
+type Outcome = Result<Answer, Errno>;
+
+/// What the daemon has.
+pub(crate) struct State {
+    last_handle: u32,
+    pub(crate) doorbells: Listener,
+    pub(crate) events: Option<OwnedFd>,
+    pub(crate) queue_pairs: Vec<Memory<QpPlan>>,
+    cqs: Vec<Memory<CqPlan>>,
+}
+
+impl State {
+    fn handle(&mut self) -> u32 {
+        self.last_handle += 1;
+        self.last_handle
+    }
+
+    /// Doorbells rung since the last call.
+    pub(crate) fn rung(&self) -> Vec<u32> {
+        let mut rung = Vec::new();
+        self.doorbells.take(|bit| rung.push(bit));
+        rung
+    }
+}
+
+impl TestDevice {
+    /// Opens one.
+    pub(crate) fn open() -> Self {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+            .expect("a pair of sockets");
+        let state = Arc::new(Mutex::new(State {
+            last_handle: FIRST_HANDLE,
+            doorbells: Listener::new().expect("a page"),
+            events: None,
+            queue_pairs: Vec::new(),
+            cqs: Vec::new(),
+        }));
+        let of_thread = Arc::clone(&state);
+        let thread = std::thread::spawn(move || serve(&theirs, &of_thread));
+        let listed = Listed::new(0, adapter());
+        let listed = Box::leak(Box::new(listed));
+        let device = OpenDevice::over(Connection::new(ours), listed).expect("it opens");
+        Self {
+            device,
+            state,
+            _thread: Thread(Some(thread)),
+        }
+    }
+
+    /// The daemon. The test must let go of it before it asks something.
+    pub(crate) fn daemon(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+}
+
+impl Deref for TestDevice {
+    type Target = OpenDevice;
+
+    fn deref(&self) -> &OpenDevice {
+        &self.device
+    }
+}
+
+/// The adapter of the tests.
+pub(crate) fn adapter() -> AdapterReply {
+    AdapterReply {
+        name: Name::new("test").expect("a short name"),
+        guid: [2, 0, 0, 0xff, 0xfe, 0, 0, 9],
+        ip_version: 4,
+        ..AdapterReply::default()
+    }
+}
+
+/// Answers until the other end hangs up.
+fn serve(socket: &OwnedFd, state: &Mutex<State>) {
+    loop {
+        let mut set = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut set, None).expect("a socket can be polled");
+        match take(socket.as_fd(), Descriptors::Taken) {
+            Ok(Some(request)) => {
+                let answer = answers::usual(&mut state.lock(), &request);
+                send_answer(socket.as_fd(), request.code(), answer).expect("the test waits for it");
+            }
+            Ok(None) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let ended = self.0.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            assert!(
+                matches!(ended, Some(Ok(()))),
+                "the daemon of the test panicked"
+            );
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Objects of a test's device, made by the functions that programs call. They end with the process.
+
+use core::ffi::{c_int, c_uint};
+use core::ptr::null_mut;
+use std::sync::Arc;
+
+use vrdma_provider::area::Area;
+use vrdma_provider::daemon::WorkRing;
+
+use super::TestDevice;
+use crate::abi;
+use crate::cq::ibv_create_cq;
+use crate::domain::ibv_alloc_pd;
+use crate::memory::ibv_reg_mr;
+use crate::qp_ex::create_qp_ex;
+use crate::qp_state::ibv_modify_qp;
+
+/// `IBV_QP_INIT_ATTR_PD` and `IBV_QP_INIT_ATTR_SEND_OPS_FLAGS`.
+const PD_AND_OPERATIONS: u32 = 1 | 1 << 6;
+/// `IBV_QP_STATE`.
+const STATE: c_int = 1;
+
+/// What the queue pairs of a test have room for.
+pub(crate) const CAPACITY: abi::QpCap = abi::QpCap {
+    max_send_wr: 16,
+    max_recv_wr: 4,
+    max_send_sge: 3,
+    max_recv_sge: 2,
+    max_inline_data: 100,
+};
+
+/// A queue pair of a test, and the daemon's end of its rings.
+pub(crate) struct TestQp {
+    pub(crate) qp: *mut abi::Qp,
+    pub(crate) area: Arc<Area>,
+    pub(crate) sends: WorkRing,
+}
+
+impl TestQp {
+    /// Every byte that both ends share.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.area.length()];
+        self.area.read(0, &mut bytes);
+        bytes
+    }
+
+    /// Takes all sends and frees their slots: how many there were.
+    pub(crate) fn carry_out(&mut self) -> u32 {
+        let mut count = 0;
+        while self.sends.fetch().expect("sane indices").is_some() {
+            self.sends.release();
+            count += 1;
+        }
+        self.sends.show_released();
+        count
+    }
+}
+
+impl TestDevice {
+    pub(crate) fn pd(&self) -> *mut abi::Pd {
+        // SAFETY: the context is open.
+        let pd = unsafe { ibv_alloc_pd(self.context()) };
+        assert!(!pd.is_null());
+        pd
+    }
+
+    pub(crate) fn cq(&self, entries: c_int) -> *mut abi::Cq {
+        // SAFETY: the context is open, and there is no channel.
+        let cq = unsafe { ibv_create_cq(self.context(), entries, null_mut(), null_mut(), 0) };
+        assert!(!cq.is_null());
+        cq
+    }
+
+    pub(crate) fn mr(&self, pd: *mut abi::Pd, bytes: &mut [u8], access: u32) -> *mut abi::Mr {
+        let start = bytes.as_mut_ptr().cast();
+        // SAFETY: the domain is of this device.
+        let mr = unsafe { ibv_reg_mr(pd, start, bytes.len(), access as c_int) };
+        assert!(!mr.is_null());
+        mr
+    }
+
+    /// A queue pair in a state, with all operations that its service has for `ibv_wr_*`.
+    pub(crate) fn qp(&self, pd: *mut abi::Pd, service: c_uint, state: c_uint) -> TestQp {
+        let cq = self.cq(16);
+        // SAFETY: numbers and pointers.
+        let mut init: abi::QpInitAttrEx = unsafe { core::mem::zeroed() };
+        (init.send_cq, init.recv_cq, init.pd) = (cq, cq, pd);
+        (init.qp_type, init.cap) = (service, CAPACITY);
+        init.comp_mask = PD_AND_OPERATIONS;
+        // SAFETY: an open context and attributes with objects of it.
+        let qp = unsafe { create_qp_ex(self.context(), &raw mut init) };
+        assert!(!qp.is_null());
+        let mut attr = abi::QpAttr {
+            qp_state: state,
+            ..abi::QpAttr::default()
+        };
+        // SAFETY: the queue pair was just made.
+        assert_eq!(unsafe { ibv_modify_qp(qp, &raw mut attr, STATE) }, 0);
+        let daemon = self.daemon();
+        let memory = daemon.queue_pairs.last().expect("it was made");
+        TestQp {
+            qp,
+            area: Arc::clone(&memory.area),
+            sends: WorkRing::new(Arc::clone(&memory.area), memory.plan.send),
+        }
+    }
+}
