@@ -1,4 +1,4 @@
-//! The few ratios that a text quotes from a run, such as the project's README from its newest.
+//! The few ratios that a text quotes from a run, such as docs/tuning.md from the newest kept one.
 
 use std::fs;
 use std::path::Path;
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn readme_quotes_the_newest_kept_run() {
+    fn the_guide_quotes_the_newest_kept_run() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let results = Results::read(&root.join("docs/results/results.json")).unwrap();
-        let text = fs::read_to_string(root.join("README.md")).unwrap();
+        let text = fs::read_to_string(root.join("docs/tuning.md")).unwrap();
         let rows = quote(&results, &published::all().unwrap());
         assert!(
             quoted(&text, &rows).unwrap() == text,
-            "run vrdma study report --out docs/results --quote README.md"
+            "run vrdma study report --out docs/results --quote docs/tuning.md"
         );
     }
 
