@@ -3,9 +3,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use vrdma_verbs::Hca;
 use vrdma_verbs::object::{CqId, QpId};
 use vrdma_verbs::packet::Train;
+use vrdma_verbs::{Hca, Reaped};
 
 /// The engine and the state of the machine around it. `R` names registered memory.
 pub struct Core<R> {
@@ -23,6 +23,8 @@ pub struct Core<R> {
     pub(crate) released_qps: Vec<QpId>,
     /// Completion queues with entries that their owner was not shown yet.
     pub(crate) written_cqs: Vec<CqId>,
+    /// What was freed in one step; empty between two, kept for its room.
+    pub(crate) reaped: Vec<Reaped>,
 }
 
 impl<R: Clone> Core<R> {
@@ -36,12 +38,19 @@ impl<R: Clone> Core<R> {
             unpublished_units: 0,
             released_qps: Vec::new(),
             written_cqs: Vec::new(),
+            reaped: Vec::new(),
         }
     }
 
     /// Whether queue pairs wait for a turn.
     pub fn is_runnable(&self) -> bool {
         !self.run.is_empty()
+    }
+
+    /// Whether a queue pair's owner is gone: nothing is taken from its rings any more.
+    pub(crate) fn is_leaving(&self, id: QpId) -> bool {
+        let owner = || self.hca.owner_of_qp(id);
+        self.hca.is_reaping() && owner().is_some_and(|owner| self.hca.is_leaving(owner))
     }
 
     /// Whether a batch has begun: [`Publishing::publish`](crate::Publishing::publish) has something

@@ -1,9 +1,9 @@
 //! What an owner of rings does for the machine.
 
-use vrdma_verbs::Time;
 use vrdma_verbs::memory::Memory;
 use vrdma_verbs::object::{CqId, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
+use vrdma_verbs::{Reaped, Time};
 
 use crate::core_state::{Core, RunState};
 
@@ -126,6 +126,9 @@ pub trait FrontEnd {
 
     /// Tells the owner about an event. [`Event::SrqLimitReached`] disarms the limit.
     fn post_event(&mut self, turn: Turn<'_, Self::Memory<'_>>, event: Event);
+
+    /// The engine has freed an object of an owner that is gone: its other half goes, too.
+    fn forget(&mut self, reaped: Reaped);
 
     /// A queue pair went to an error state, or failed.
     fn qp_stopped(&mut self, _: QpId) {}

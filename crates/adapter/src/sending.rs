@@ -19,6 +19,10 @@ const FETCH_BATCH: u32 = 16;
 /// Turns within one call: bounds a call that finds nothing to send.
 const TURNS_A_CALL: usize = 16;
 
+/// Steps of one poll towards freeing what owners had that are gone. A region that is a mapped file
+/// takes some microseconds.
+const REAPED_A_POLL: u32 = 32;
+
 /// Turns of queue pairs in one poll.
 const TURNS_A_POLL: usize = 4;
 
@@ -33,16 +37,25 @@ pub trait Sending: FrontEnd {
         }
     }
 
-    /// Forgets a queue pair that is gone, so that the run queue is no longer than its table.
+    /// Forgets a queue pair that goes, so that the run queue is no longer than its table. Call it
+    /// while its state is still there.
     fn forget_turn(&mut self, id: QpId) {
-        self.core_mut().run.retain(|other| *other != id);
+        let state = self.run_state(id);
+        if state.is_some_and(|state| core::mem::take(&mut state.queued)) {
+            self.core_mut().run.retain(|other| *other != id);
+        }
     }
 
-    /// Forgets all queue pairs that are gone.
-    fn forget_gone_turns(&mut self) {
-        let mut run = core::mem::take(&mut self.core_mut().run);
-        run.retain(|id| self.run_state(*id).is_some());
-        self.core_mut().run = run;
+    /// Frees some of what owners had that are gone; true while there is more.
+    fn reap(&mut self) -> bool {
+        let mut freed = core::mem::take(&mut self.core_mut().reaped);
+        let more = self
+            .core_mut()
+            .hca
+            .reap(REAPED_A_POLL, |reaped| freed.push(reaped));
+        freed.drain(..).for_each(|reaped| self.forget(reaped));
+        self.core_mut().reaped = freed;
+        more
     }
 
     /// Looks at doorbells, timers and what was deferred; true if anything was done or is still to be
@@ -51,6 +64,9 @@ pub trait Sending: FrontEnd {
         let mut busy = self.take_doorbells(turn);
         busy |= self.run_timers(turn);
         busy |= self.run_deferred(turn);
+        if self.core().hca.is_reaping() {
+            busy |= self.reap();
+        }
         for _ in 0..TURNS_A_POLL {
             busy |= self.run_one(turn);
         }
@@ -109,6 +125,9 @@ pub trait Sending: FrontEnd {
             return true;
         };
         state.queued = false;
+        if self.core().is_leaving(id) {
+            return true;
+        }
         match self.core().hca.qp_state(id) {
             Some(QpState::Rts | QpState::Sqe) => fetch_sends(self, turn, id),
             Some(QpState::Err) => {

@@ -121,9 +121,14 @@ pub(super) struct AdapterGrants {
 impl AdapterGrants {
     /// A queue pair changed, or is gone.
     pub(super) fn forget_qp(&mut self, id: QpId) {
-        let lent = self.lent.iter().filter(|(qp, ..)| *qp == id);
+        self.forget_qps(|qp| qp == id);
+    }
+
+    /// The same of all that are `gone`.
+    pub(super) fn forget_qps(&mut self, gone: impl Fn(QpId) -> bool) {
+        let lent = self.lent.iter().filter(|(qp, ..)| gone(*qp));
         lent.for_each(|(.., grant)| grant.take_back());
-        let borrowed = self.borrowed.iter().filter(|(qp, _)| *qp == id);
+        let borrowed = self.borrowed.iter().filter(|(qp, _)| gone(*qp));
         borrowed.for_each(|(_, grant)| grant.take_back());
         self.tidy();
     }

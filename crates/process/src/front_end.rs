@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use vrdma_adapter::{Core, FrontEnd, RunState};
+use vrdma_adapter::{Core, FrontEnd, RunState, Sending};
 use vrdma_memory::{Region, View};
 use vrdma_provider::daemon::RingError;
 use vrdma_provider::message::{AsyncEvent, element};
-use vrdma_verbs::Time;
 use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
+use vrdma_verbs::{Reaped, Time};
 
 use super::{Process, Turn, completion};
 
@@ -153,6 +153,20 @@ impl FrontEnd for Process {
             described.and_then(|(owner, event)| Some((self.contexts.get(owner.0)?, event)));
         if let Some((context, event)) = context {
             context.announce(event);
+        }
+    }
+
+    fn forget(&mut self, reaped: Reaped) {
+        match reaped {
+            Reaped::Qp(id) => {
+                self.forget_turn(id);
+                drop(self.qps.take(id.0));
+            }
+            Reaped::Srq(id) => drop(self.srqs.take(id.0)),
+            Reaped::Cq(id) => drop(self.cqs.take(id.0)),
+            Reaped::Mr(id) => drop(self.mrs.take(id.0)),
+            Reaped::Owner(owner) => drop(self.leaving.remove(&owner)),
+            Reaped::Mw(_) | Reaped::Pd(_) => {}
         }
     }
 

@@ -36,7 +36,7 @@ mod sessions;
 mod spec;
 mod users;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustix::process::Pid;
@@ -46,6 +46,7 @@ use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
+use account::Account;
 use context::Context;
 pub use directory::{Directory, ShardId};
 use fast::AdapterGrants;
@@ -70,6 +71,8 @@ pub struct Process {
     core: Core<Region>,
     /// By owner, from [`FIRST_OWNER`] on.
     contexts: Slots<Context>,
+    /// What clients had that are gone, until all of it is freed.
+    leaving: BTreeMap<Owner, Account>,
     mrs: Slots<Mr>,
     cqs: Slots<Cq>,
     qps: Slots<Qp>,
@@ -100,6 +103,7 @@ impl Process {
             space: Arc::new(Space::new()),
             core: Core::new(hca, UNIT_BYTES),
             contexts: Slots::new(),
+            leaving: BTreeMap::new(),
             mrs: Slots::new(),
             cqs: Slots::new(),
             qps: Slots::new(),

@@ -9,7 +9,7 @@
 mod bind;
 mod context;
 mod cq;
-mod destroy;
+pub(crate) mod destroy;
 mod errno;
 mod mr;
 mod pd;

@@ -7,11 +7,9 @@ pub(crate) mod srq;
 
 use crate::quota::Charge;
 
-/// A registration: what it costs and whose it is.
+/// A registration: what it costs.
 #[derive(Debug)]
 pub(crate) struct Mr {
-    /// Owner of its protection domain.
-    pub(crate) owner: vrdma_verbs::object::Owner,
     /// Pages it may name.
     pub(crate) _charge: Option<Charge>,
 }

@@ -3,9 +3,9 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use vrdma_adapter::{Publishing, Sending};
+use vrdma_adapter::Publishing;
 use vrdma_verbs::Time;
-use vrdma_verbs::object::{Owner, QpId};
+use vrdma_verbs::object::Owner;
 
 use crate::context::{Context, Joining};
 use crate::{FIRST_OWNER, Process, Turn, limits};
@@ -13,7 +13,7 @@ use crate::{FIRST_OWNER, Process, Turn, limits};
 impl Process {
     /// A context for a client, and the descriptors of the hello's reply.
     pub(crate) fn open(&mut self, joining: Joining) -> Result<(Owner, Vec<OwnedFd>), Errno> {
-        let number = self.contexts.vacant(FIRST_OWNER);
+        let number = self.vacant_context();
         if !limits::fits(number - FIRST_OWNER, limits::CLIENTS) {
             return Err(Errno::BUSY);
         }
@@ -33,27 +33,27 @@ impl Process {
         Some(self.contexts.get(owner.0)?.doorbells.wake())
     }
 
-    /// The client is gone: everything of it goes too. Peers find out by their own timers.
+    /// The client is gone: nobody reaches anything of it any more. What it had is freed in later polls,
+    /// and only then given back to its user's quota. Peers find out by their own timers.
     pub fn close(&mut self, owner: Owner, now: Time) {
         self.publish_now(now);
-        self.core.hca.destroy_owner(owner);
+        self.core.hca.retire_owner(owner);
         self.groups_changed = true;
-        self.end_grants(owner);
-        self.qps.retain(|qp| qp.owner != owner);
-        self.forget_gone_turns();
-        self.srqs.retain(|srq| srq.owner != owner);
-        self.cqs.retain(|cq| cq.owner != owner);
-        self.mrs.retain(|mr| mr.owner != owner);
-        drop(self.contexts.take(owner.0));
-        self.publish_now(now);
+        let qps = &self.qps;
+        self.grants
+            .forget_qps(|id| qps.get(id.0).is_some_and(|qp| qp.owner == owner));
+        if let Some(context) = self.contexts.take(owner.0) {
+            self.leaving.insert(owner, context.account);
+        }
     }
 
-    /// Nobody reaches the client's memory by itself any more, nor does it others'.
-    fn end_grants(&mut self, owner: Owner) {
-        let qps = self.qps.iter().filter(|(_, qp)| qp.owner == owner);
-        for (id, _) in qps {
-            self.grants.forget_qp(QpId(id));
+    /// The smallest number that neither a client has nor one that is still leaving.
+    fn vacant_context(&self) -> u32 {
+        let mut number = self.contexts.vacant(FIRST_OWNER);
+        while self.leaving.contains_key(&Owner(number)) {
+            number = self.contexts.vacant(number + 1);
         }
+        number
     }
 
     /// Shows the clients what the engine has to say: a request may have made it say something.

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use vrdma_adapter::{Core, Failing, FrontEnd, Publishing, RunState};
 use vrdma_memory::{Region, View};
-use vrdma_verbs::Time;
 use vrdma_verbs::object::{CqId, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
+use vrdma_verbs::{Reaped, Time};
 
 use super::{Adapter, Turn, completion};
 use crate::arming::{Sight, Touches};
+use crate::commands::destroy;
 use crate::object::cq::Unpublished;
 use crate::queue::RingError;
 
@@ -172,6 +173,10 @@ impl FrontEnd for Adapter {
             srq.limit = 0;
         }
         self.write_event(turn, event);
+    }
+
+    fn forget(&mut self, reaped: Reaped) {
+        destroy::forget(self, reaped);
     }
 
     fn qp_failed(&mut self, turn: Turn<'_, '_>, id: QpId, error: RingError) -> bool {

@@ -103,6 +103,10 @@ impl Adapter {
         let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
             return;
         };
+        // Of a context that is gone: its pages may be another's by now.
+        if !self.contexts.contains(cq.owner) {
+            return;
+        }
         let touches = touches(&mut self.contexts, cq.owner);
         match cq.sight(turn.memory, touches) {
             Ok(sight) => {

@@ -1,15 +1,16 @@
 //! What goes with an object: our half of it, its doorbells and what waits about it.
 
 use vrdma_adapter::Sending;
+use vrdma_verbs::Reaped;
 use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 
 use crate::adapter::{Adapter, CQ_EVENTS, QP_EVENTS, SRQ_EVENTS};
 
 pub(super) fn forget_qp(adapter: &mut Adapter, id: QpId) {
+    adapter.forget_turn(id);
     let Some(qp) = adapter.qps.take(id.0) else {
         return;
     };
-    adapter.forget_turn(id);
     adapter.forget_events(QP_EVENTS, id.0);
     if let Some(context) = adapter.contexts.get_mut(qp.owner()) {
         context.qps.retain(|other| *other != id);
@@ -34,17 +35,18 @@ pub(super) fn forget_srq(adapter: &mut Adapter, id: SrqId) {
     adapter.forget_events(SRQ_EVENTS, id.0);
 }
 
-/// Everything of a context that is gone.
+/// A context is gone: at once for everybody, and its objects in later polls.
 pub(super) fn forget_owner(adapter: &mut Adapter, owner: Owner) {
-    adapter.core.hca.destroy_owner(owner);
-    for id in adapter.qps.numbers(|qp| qp.owner() == owner) {
-        forget_qp(adapter, QpId(id));
+    adapter.core.hca.retire_owner(owner);
+}
+
+/// The engine has freed an object of a context that is gone.
+pub(crate) fn forget(adapter: &mut Adapter, reaped: Reaped) {
+    match reaped {
+        Reaped::Qp(id) => forget_qp(adapter, id),
+        Reaped::Srq(id) => forget_srq(adapter, id),
+        Reaped::Cq(id) => forget_cq(adapter, id),
+        Reaped::Mr(id) => drop(adapter.mrs.take(id.0)),
+        Reaped::Mw(_) | Reaped::Pd(_) | Reaped::Owner(_) => {}
     }
-    for id in adapter.srqs.numbers(|srq| srq.owner == owner) {
-        forget_srq(adapter, SrqId(id));
-    }
-    for id in adapter.cqs.numbers(|cq| cq.owner == owner) {
-        forget_cq(adapter, CqId(id));
-    }
-    adapter.mrs.retain(|mr| mr.owner != owner);
 }

@@ -30,7 +30,6 @@ pub(super) fn create(
 ) -> Result<Reply, Errno> {
     let request: CreateMr = body.parse();
     let pd = PdId(request.pd_handle.get());
-    let owner = adapter.core.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
     let (spec, charge) = match request.flags.get() {
         0 => user(adapter, turn, &request)?,
         mr_flag::DMA => dma(&request)?,
@@ -38,13 +37,7 @@ pub(super) fn create(
         _ => return Err(Errno::Invalid),
     };
     let keys = adapter.core.hca.register(pd, spec)?;
-    adapter.mrs.put(
-        keys.id.0,
-        Mr {
-            owner,
-            _charge: charge,
-        },
-    );
+    adapter.mrs.put(keys.id.0, Mr { _charge: charge });
     Ok(Reply::with(&CreatedMr {
         mr_handle: keys.id.0.into(),
         lkey: keys.lkey.0.into(),

@@ -40,6 +40,7 @@ fn the_end_of_a_context_is_the_end_of_its_objects() {
     let region = user_mr(&mut guest, pd, 0x1000, 8);
     guest.ask::<_, CreatedMr>(Command::CreateMr, &region);
     assert_eq!(guest.execute(Command::DestroyUc, &context(owner)), 0);
+    guest.run();
     let counts = guest.device.snapshot().counts;
     assert_eq!((counts.pds, counts.mrs), (1, 0));
     assert_eq!(guest.execute(Command::DestroyPd, &handle(pd)), ENOENT);

@@ -1,0 +1,112 @@
+//! The machine with a front end that keeps its rings in vectors and writes down what it is told.
+
+mod owner;
+
+use owner::{Log, Rings};
+use vrdma_adapter::{Failing, FrontEnd, Publishing, Receiving, Sending};
+use vrdma_verbs::Pace;
+use vrdma_verbs::object::QpId;
+
+/// Everything that a turn can do; how many requests were handed out.
+fn run(rings: &mut Rings) -> usize {
+    let mut requests = 0;
+    while rings.poll(Rings::TURN) {
+        while let Some(request) = rings.next_request(Rings::TURN, &mut Pace::Local) {
+            requests += 1;
+            let response = rings.deliver(Rings::TURN, &request, Rings::SOURCE);
+            if let Some(response) = response {
+                rings.respond(Rings::TURN, &response, Rings::SOURCE);
+            }
+        }
+    }
+    rings.end_batch(Rings::TURN);
+    requests
+}
+
+#[test]
+fn a_queue_pair_is_in_the_run_queue_once() {
+    let mut rings = Rings::connected_to_itself(64);
+    let qp = rings.qp;
+    rings.post(20);
+    for _ in 0..3 {
+        rings.wake(qp);
+    }
+    assert!(rings.run_one(Rings::TURN), "a batch of 16");
+    assert!(rings.run_one(Rings::TURN), "what was left");
+    assert!(!rings.run_one(Rings::TURN));
+    rings.wake(QpId(77));
+    assert!(!rings.core().is_runnable(), "nobody has that number");
+}
+
+#[test]
+fn slots_are_free_before_completions_are_seen() {
+    let mut rings = Rings::connected_to_itself(64);
+    rings.post(3);
+    rings.wake(rings.qp);
+    assert_eq!(run(&mut rings), 3);
+    let seen = rings.take_log();
+    let released = seen.iter().position(|log| *log == Log::Released);
+    let published = seen.iter().position(|log| *log == Log::Published);
+    assert!(released < published, "{seen:?}");
+    let written = seen.iter().filter(|log| **log == Log::Written(0));
+    assert_eq!(written.count(), 3, "{seen:?}");
+}
+
+#[test]
+fn more_requests_than_the_engine_has_room_for_wait_in_the_ring() {
+    let mut rings = Rings::connected_to_itself(1 << 20);
+    rings.post(1000);
+    rings.wake(rings.qp);
+    assert_eq!(run(&mut rings), 1000);
+    assert_eq!(rings.completed(), 1000);
+}
+
+#[test]
+fn what_was_in_a_queue_that_overflows_is_shown_before_it_fails() {
+    let mut rings = Rings::connected_to_itself(2);
+    rings.post(4);
+    rings.wake(rings.qp);
+    run(&mut rings);
+    let seen = rings.take_log();
+    let published = seen.iter().position(|log| *log == Log::Published);
+    let failed = seen.iter().position(|log| *log == Log::CqFailed);
+    assert!(published.is_some() && published < failed, "{seen:?}");
+    assert_eq!(rings.completed(), 2, "and not one more");
+}
+
+#[test]
+fn a_failed_ring_flushes_what_it_holds() {
+    let mut rings = Rings::connected_to_itself(64);
+    rings.post(2);
+    let qp = rings.qp;
+    rings.fail_qp(Rings::TURN, qp, owner::Broken::Index);
+    assert_eq!(run(&mut rings), 0);
+    let seen = rings.take_log();
+    assert!(seen.contains(&Log::QpFailed), "{seen:?}");
+    assert!(
+        !seen.contains(&Log::Written(0)),
+        "nothing succeeds: {seen:?}"
+    );
+    rings.fail_qp(Rings::TURN, qp, owner::Broken::Index);
+    assert!(rings.take_log().is_empty(), "it fails once");
+}
+
+#[test]
+fn what_an_owner_had_is_freed_in_slices() {
+    const REGIONS: usize = 1000;
+    let mut rings = Rings::connected_to_itself(64);
+    rings.register(REGIONS);
+    rings.post(5);
+    rings.wake(rings.qp);
+    rings.retire();
+    let mut polls = 0;
+    while rings.poll(Rings::TURN) {
+        let freed = rings.take_log().len();
+        assert!(freed <= 32, "{freed} objects in one poll");
+        assert!(rings.next_request(Rings::TURN, &mut Pace::Local).is_none());
+        polls += 1;
+    }
+    assert!(polls >= REGIONS / 32, "{polls} polls");
+    assert_eq!(rings.completed(), 0);
+    assert!(!rings.core().is_runnable());
+}

@@ -1,0 +1,342 @@
+//! Rings in vectors.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use vrdma_adapter::{Core, FrontEnd, RunState, Turn};
+use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
+use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+use vrdma_verbs::object::{
+    CqId, Identity, Limits, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
+};
+use vrdma_verbs::work::{Completion, Event, RecvWr, Remote, SendOp, SendWr, Sge, SgeList, Status};
+use vrdma_verbs::{Hca, Reaped, Source, Time};
+use vrdma_wire::{Gid, Lkey, Mac, Mtu, Rkey};
+
+const OWNER: Owner = Owner(1);
+
+/// What the machine did with the rings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Log {
+    Released,
+    Written(u8),
+    Published,
+    QpFailed,
+    CqFailed,
+    Forgotten,
+}
+
+/// Why a ring failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Broken {
+    Full,
+    Index,
+}
+
+/// Memory that takes everything.
+#[derive(Debug)]
+pub(crate) struct Nothing;
+
+impl Memory for Nothing {
+    type Region = ();
+
+    fn read(&self, (): &(), _: u64, out: &mut [u8]) -> Result<(), Fault> {
+        out.fill(0);
+        Ok(())
+    }
+
+    fn write(&self, (): &(), _: u64, _: &[u8]) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn copy(&self, _: (&(), u64), _: &Self, _: (&(), u64), _: u64) -> Result<(), CopyFault> {
+        Ok(())
+    }
+
+    fn fetch_update(&self, (): &(), _: u64, _: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
+        Ok(0)
+    }
+}
+
+/// An adapter with one queue pair, connected to itself.
+pub(crate) struct Rings {
+    core: Core<()>,
+    pub(crate) qp: QpId,
+    pd: PdId,
+    keys: (Lkey, Rkey),
+    state: Option<RunState>,
+    sends: VecDeque<SendWr<()>>,
+    /// Room of the completion ring, which nobody polls.
+    room: usize,
+    unpublished: usize,
+    published: usize,
+    dead: (bool, bool),
+    log: Vec<Log>,
+}
+
+impl Rings {
+    pub(crate) const TURN: Turn<'static, Nothing> = Turn {
+        memory: &Nothing,
+        now: Time(1),
+    };
+    pub(crate) const SOURCE: Source<'static, Nothing> = Source::Memory(&Nothing);
+
+    pub(crate) fn connected_to_itself(completions: usize) -> Self {
+        let mut hca = Hca::new(identity(), LIMITS);
+        let gid = Gid::from_ipv4(Ipv4Addr::LOCALHOST);
+        hca.bind_gid(0, gid).unwrap();
+        let pd = hca.create_pd(OWNER).unwrap();
+        let cq = hca.create_cq(OWNER).unwrap();
+        let qp = hca.create_qp(QpSpec::new(QpType::Rc, pd, cq, cq)).unwrap();
+        let keys = hca.register(pd, region()).unwrap();
+        connect(&mut hca, qp, gid);
+        Self {
+            core: Core::new(hca, 1 << 18),
+            qp,
+            pd,
+            keys: (keys.lkey, keys.rkey),
+            state: Some(RunState::default()),
+            sends: VecDeque::new(),
+            room: completions,
+            unpublished: 0,
+            published: 0,
+            dead: (false, false),
+            log: Vec::new(),
+        }
+    }
+
+    /// Writes of 8 bytes wait in the send ring.
+    pub(crate) fn post(&mut self, count: u64) {
+        let remote = Remote {
+            addr: 0,
+            rkey: self.keys.1,
+        };
+        let sge = Sge {
+            addr: 0,
+            length: 8,
+            lkey: self.keys.0,
+        };
+        self.sends.extend((0..count).map(|id| SendWr {
+            signaled: true,
+            sges: SgeList::from_slice(&[sge]),
+            ..SendWr::new(id, SendOp::Write(remote))
+        }));
+    }
+
+    pub(crate) fn register(&mut self, count: usize) {
+        for _ in 0..count {
+            self.core.hca.register(self.pd, region()).unwrap();
+        }
+    }
+
+    pub(crate) fn retire(&mut self) {
+        self.core.hca.retire_owner(OWNER);
+    }
+
+    /// Completions that the owner can see.
+    pub(crate) fn completed(&self) -> usize {
+        self.published
+    }
+
+    pub(crate) fn take_log(&mut self) -> Vec<Log> {
+        std::mem::take(&mut self.log)
+    }
+}
+
+const LIMITS: Limits = Limits {
+    pds: 16,
+    mrs: 1 << 16,
+    cqs: 16,
+    qps: 16,
+    srqs: 16,
+    gids: 4,
+    rd_atomic: 16,
+    message_bytes: 1 << 30,
+    port_mtu: Mtu::B4096,
+};
+
+fn identity() -> Identity {
+    Identity {
+        mac: Mac([2, 0, 0, 0, 0, 1]),
+        seed: 5,
+    }
+}
+
+fn region() -> MrSpec<()> {
+    MrSpec {
+        kind: MrKind::User,
+        start: 0,
+        length: 4096,
+        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        region: Some(()),
+    }
+}
+
+fn connect(hca: &mut Hca<()>, qp: QpId, gid: Gid) {
+    let attr = |state| QpAttr {
+        state,
+        access: Access::REMOTE_WRITE,
+        port: 1,
+        path_mtu: Mtu::B1024,
+        dest_qpn: hca.qpn(qp).unwrap(),
+        address: Address {
+            dgid: gid,
+            port: 1,
+            hop_limit: 64,
+            ..Address::default()
+        },
+        timeout: 14,
+        retry_count: 7,
+        rnr_retry: 7,
+        ..QpAttr::default()
+    };
+    let steps = [
+        (
+            attr(QpState::Init),
+            AttrMask::STATE | AttrMask::ACCESS_FLAGS | AttrMask::PKEY_INDEX | AttrMask::PORT,
+        ),
+        (
+            attr(QpState::Rtr),
+            AttrMask::STATE
+                | AttrMask::AV
+                | AttrMask::PATH_MTU
+                | AttrMask::DEST_QPN
+                | AttrMask::RQ_PSN
+                | AttrMask::MAX_DEST_RD_ATOMIC
+                | AttrMask::MIN_RNR_TIMER,
+        ),
+        (
+            attr(QpState::Rts),
+            AttrMask::STATE
+                | AttrMask::SQ_PSN
+                | AttrMask::TIMEOUT
+                | AttrMask::RETRY_CNT
+                | AttrMask::RNR_RETRY
+                | AttrMask::MAX_QP_RD_ATOMIC,
+        ),
+    ];
+    for (attr, mask) in steps {
+        hca.modify_qp(qp, &attr, mask).unwrap();
+    }
+}
+
+impl FrontEnd for Rings {
+    type Region = ();
+    type Memory<'m> = Nothing;
+    type Error = Broken;
+
+    fn is_overflow(error: Broken) -> bool {
+        error == Broken::Full
+    }
+
+    fn core(&self) -> &Core<()> {
+        &self.core
+    }
+
+    fn core_mut(&mut self) -> &mut Core<()> {
+        &mut self.core
+    }
+
+    fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
+        self.state.as_mut().filter(|_| id == self.qp)
+    }
+
+    fn take_doorbells(&mut self, _: Turn<'_, Nothing>) -> bool {
+        false
+    }
+
+    fn run_deferred(&mut self, _: Turn<'_, Nothing>) -> bool {
+        false
+    }
+
+    fn deferred_until(&self) -> Option<Time> {
+        None
+    }
+
+    fn fetch_send(&mut self, _: Turn<'_, Nothing>, _: QpId) -> Result<Option<SendWr<()>>, Broken> {
+        let waiting = if self.dead.0 {
+            None
+        } else {
+            self.sends.pop_front()
+        };
+        Ok(waiting)
+    }
+
+    fn fetch_recv(&mut self, _: Turn<'_, Nothing>, _: QpId) -> Result<Option<RecvWr>, Broken> {
+        Ok(None)
+    }
+
+    fn fetch_shared_recv(
+        &mut self,
+        _: Turn<'_, Nothing>,
+        _: SrqId,
+    ) -> Result<Option<RecvWr>, Broken> {
+        Ok(None)
+    }
+
+    fn left_of_armed(&mut self, _: Turn<'_, Nothing>, _: SrqId) -> Result<Option<u32>, Broken> {
+        Ok(None)
+    }
+
+    fn release_send(&mut self, _: QpId) {}
+
+    fn release_recv(&mut self, _: QpId) -> bool {
+        true
+    }
+
+    fn publish_released(&mut self, _: Turn<'_, Nothing>, _: QpId) -> Result<(), Broken> {
+        self.log.push(Log::Released);
+        Ok(())
+    }
+
+    fn write_completion(
+        &mut self,
+        _: Turn<'_, Nothing>,
+        _: CqId,
+        completion: &Completion,
+        urgent: bool,
+    ) -> Result<bool, Broken> {
+        assert_eq!(urgent, completion.status != Status::Success);
+        if self.dead.1 {
+            return Ok(false);
+        }
+        if self.published + self.unpublished == self.room {
+            return Err(Broken::Full);
+        }
+        self.log.push(Log::Written(completion.status as u8));
+        self.unpublished += 1;
+        Ok(self.unpublished == 1)
+    }
+
+    fn publish_written(&mut self, _: Turn<'_, Nothing>, _: CqId) -> Result<(), Broken> {
+        self.log.push(Log::Published);
+        self.published += std::mem::take(&mut self.unpublished);
+        Ok(())
+    }
+
+    fn post_event(&mut self, _: Turn<'_, Nothing>, _: Event) {}
+
+    fn forget(&mut self, reaped: Reaped) {
+        self.log.push(Log::Forgotten);
+        if reaped == Reaped::Qp(self.qp) {
+            vrdma_adapter::Sending::forget_turn(self, self.qp);
+            self.state = None;
+        }
+    }
+
+    fn qp_failed(&mut self, _: Turn<'_, Nothing>, _: QpId, _: Broken) -> bool {
+        let alive = !std::mem::replace(&mut self.dead.0, true);
+        self.log.extend(alive.then_some(Log::QpFailed));
+        alive
+    }
+
+    fn cq_failed(&mut self, _: Turn<'_, Nothing>, _: CqId, _: Broken) -> bool {
+        let alive = !std::mem::replace(&mut self.dead.1, true);
+        self.log.extend(alive.then_some(Log::CqFailed));
+        alive
+    }
+
+    fn srq_failed(&mut self, _: Turn<'_, Nothing>, _: SrqId, _: Broken) -> bool {
+        true
+    }
+}
