@@ -256,8 +256,7 @@ unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usiz
     let mut ring = queue.ring.lock();
     let mut found = 0;
     while found < count.max(0) as usize {
-        // SAFETY: the program keeps the buffers of outstanding requests, as verbs demand.
-        let Some(completion) = (unsafe { ring.next() }) else {
+        let Some(completion) = ring.next() else {
             break;
         };
         // SAFETY: as promised.

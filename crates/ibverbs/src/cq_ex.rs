@@ -75,8 +75,7 @@ fn fill(ex: &mut abi::CqEx, wanted: u64) {
 
 /// Takes the next completion into the public structure and the ring's place for it.
 fn take(queue: &CompletionQueue, ring: &mut Ring) -> c_int {
-    // SAFETY: the program keeps the buffers of outstanding requests, as verbs demand.
-    let Some(completion) = (unsafe { ring.next() }) else {
+    let Some(completion) = ring.next() else {
         return libc::ENOENT;
     };
     ring.current = completion;

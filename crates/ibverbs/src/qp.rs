@@ -163,7 +163,7 @@ impl QueuePair {
         let (send_cq, recv_cq, number) = unsafe { ((*qp).send_cq, (*qp).recv_cq, (*qp).qp_num) };
         let both = [Some(send_cq), (recv_cq != send_cq).then_some(recv_cq)];
         for cq in both.into_iter().flatten() {
-            // SAFETY: as above, and the program keeps the buffers of its other requests.
+            // SAFETY: as above.
             unsafe {
                 if let Ok((queue, _)) = CompletionQueue::of(cq) {
                     queue.ring.lock().forget(number);

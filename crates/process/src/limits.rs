@@ -74,3 +74,16 @@ pub(super) fn most(kind: Kind) -> (u64, u64) {
 pub(super) fn fits(used: u32, most: u32) -> bool {
     used < most
 }
+
+#[cfg(test)]
+mod tests {
+    use vrdma_provider::daemon::CqPlan;
+
+    use super::*;
+
+    #[test]
+    fn all_completion_queues_may_have_as_many_entries_as_most_programs_ask_for() {
+        let plan = CqPlan::new(1024).expect("within the limits");
+        assert!(u64::from(plan.bytes) * u64::from(CQS) <= RING_BYTES);
+    }
+}

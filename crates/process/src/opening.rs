@@ -29,10 +29,8 @@ pub(super) struct Greeting {
 impl Greeting {
     /// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
     pub(super) fn parse(request: &Request, memory: Option<ForeignFile>) -> Result<Self, Errno> {
+        same_version(request)?;
         let hello: Hello = request.parse().ok_or(Errno::INVAL)?;
-        if hello.version != VERSION {
-            return Err(Errno::PROTONOSUPPORT);
-        }
         Ok(Self { hello, memory })
     }
 
@@ -41,6 +39,15 @@ impl Greeting {
         let port = directory.named(self.hello.adapter.as_str());
         port.ok_or(Errno::NODEV)
     }
+}
+
+/// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
+pub(super) fn same_version(first: &Request) -> Result<(), Errno> {
+    let checked = first.check_version().ok_or(Errno::INVAL)?;
+    checked.map_err(|error| {
+        tracing::warn!("a process was refused: {error}");
+        Errno::PROTONOSUPPORT
+    })
 }
 
 /// Opens an adapter for a session.

@@ -197,28 +197,10 @@ pub struct Completion {
     pub flags: u32,
     /// Service level: 9 for a datagram over IPv6, 10 over IPv4, where UCX looks for it.
     pub sl: u32,
-    /// Records in the data area: where.
-    pub data_offset: u32,
-    /// Records in the data area: bytes, 0 for none.
-    pub data_length: u32,
     /// Nanoseconds of the daemon's clock when it was written.
     pub timestamp: u64,
     /// Zero.
-    pub reserved: u64,
-}
-
-/// Start of a record in a CQ's data area; the bytes follow, padded to 8.
-#[derive(
-    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-#[repr(C)]
-pub struct DataRecord {
-    /// Where the bytes belong in the program's memory.
-    pub addr: u64,
-    /// Bytes.
-    pub length: u32,
-    /// Zero.
-    pub reserved: u32,
+    pub reserved: [u64; 2],
 }
 
 /// Bytes of a [`Completion`].
@@ -249,5 +231,4 @@ const _: () = {
     assert!(size_of::<RecvHeader>() == 16);
     assert!(size_of::<Buffer>() == 16);
     assert!(size_of::<Completion>() == 64);
-    assert!(size_of::<DataRecord>() == 16);
 };

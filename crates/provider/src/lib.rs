@@ -79,10 +79,7 @@
 //!   +128  producer   written by the daemon
 //! ```
 //!
-//! An entry is a [`layout::Completion`]. If `data_length` is not 0, the payload of a short receive or
-//! READ has not been put into the program's buffers: the CQ's data area holds records
-//! ([`layout::DataRecord`]: address, length, then the bytes padded to 8) that `poll` copies before the
-//! entry is handed out. [`client::CompletionQueue::poll`] does so.
+//! An entry is a [`layout::Completion`]; what it tells of is in the program's memory before.
 //!
 //! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: once for each arming, when an
 //! entry is added later. As with an adapter, a program looks at the queue once more after it armed.
@@ -111,10 +108,9 @@ pub mod operation;
 pub mod socket;
 #[cfg(test)]
 mod tests;
+pub mod version;
 
-/// Version of everything here; both ends must agree. A hello with another one is answered
-/// `EPROTONOSUPPORT` and the daemon's version.
-pub const VERSION: u32 = 1;
+pub use version::VERSION;
 
 /// Longest payload that travels by value through a ring. A memory access by `/proc/self/mem` costs
 /// 1 us whatever its size; copying this much twice costs less.

@@ -4,15 +4,17 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+use zerocopy::IntoBytes;
 
-use crate::EAGER_MAX;
 use crate::area::Area;
 use crate::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use crate::daemon::{self, Answer, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
 use crate::layout::{Buffer, Completion, RecvHeader, SendHeader, armed, queue_header, send_flag};
-use crate::message::{AllocPd, Call, DeallocPd, PdReply, QpCapacity};
-use crate::socket::Descriptors;
+use crate::message::{AllocPd, Call, DeallocPd, Hello, PdReply, QpCapacity};
+use crate::socket::{Descriptors, send};
+use crate::version::OtherVersion;
+use crate::{EAGER_MAX, VERSION};
 
 struct Pair {
     area: Arc<Area>,
@@ -184,8 +186,7 @@ fn completions_arrive_in_order_and_a_full_ring_says_so() {
     ring.write(&entry(1)).unwrap();
     ring.write(&entry(2)).unwrap();
     assert_eq!(ring.write(&entry(3)), Err(RingError::Full));
-    // SAFETY: no entry has records.
-    let mut poll = || unsafe { queue.poll() }.map(|entry| entry.wr_id);
+    let mut poll = || queue.poll().map(|entry| entry.wr_id);
     assert_eq!(poll(), None);
     ring.publish();
     assert_eq!((poll(), poll(), poll()), (Some(1), Some(2), None));
@@ -245,4 +246,24 @@ fn calls_are_answered_or_refused() {
     assert_eq!(refused, CallError::Refused(Errno::BUSY));
     drop(connection);
     server.join().unwrap();
+}
+
+/// The layout of the rest may be of another version, too.
+#[test]
+fn a_first_request_of_another_version_is_known_by_its_first_word() {
+    let flags = SocketFlags::CLOEXEC;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let cases = [
+        (vec![Hello::CODE, 0], None),
+        (vec![Hello::CODE, 0, VERSION], Some(Ok(()))),
+        (vec![Hello::CODE, 0, 1, 5, 6], Some(Err(OtherVersion(1)))),
+    ];
+    for (words, wanted) in cases {
+        send(ours.as_fd(), words.as_bytes(), &[], SendFlags::empty()).unwrap();
+        let request = daemon::take(theirs.as_fd(), Descriptors::Taken)
+            .unwrap()
+            .unwrap();
+        assert_eq!(request.check_version(), wanted);
+    }
 }

@@ -405,8 +405,7 @@ pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues
 impl Queues {
     /// A completion, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Completion> {
-        // SAFETY: buffers of the tests outlive their queues, or are not written any more.
-        unsafe { self.cq.poll() }
+        self.cq.poll()
     }
 
     /// The next completion.

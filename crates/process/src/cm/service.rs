@@ -20,6 +20,7 @@ use super::client::{Client, ClientId};
 use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
 use super::search::{Search, Searches};
+use crate::opening::same_version;
 
 /// Clients at a time; each is a descriptor.
 const CLIENTS_MAX: usize = 1024;
@@ -118,10 +119,8 @@ impl Service {
     }
 
     fn judge(&self, client: &Client, greeting: &Request) -> Result<Answer, Errno> {
-        let greet: Greet = greeting.parse().ok_or(Errno::INVAL)?;
-        if greet.version != VERSION {
-            return Err(Errno::PROTONOSUPPORT);
-        }
+        same_version(greeting)?;
+        let _: Greet = greeting.parse().ok_or(Errno::INVAL)?;
         if self.clients.len() >= CLIENTS_MAX {
             return Err(Errno::BUSY);
         }

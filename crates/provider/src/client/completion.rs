@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
 use crate::area::Area;
-use crate::layout::{COMPLETION_BYTES, Completion, DataRecord, cq_header};
+use crate::layout::{COMPLETION_BYTES, Completion, cq_header};
 use crate::message::QueueGeometry;
 
 /// A completion queue.
@@ -31,36 +31,13 @@ impl CompletionQueue {
         })
     }
 
-    /// The oldest entry, with its payload where it belongs.
-    ///
-    /// # Safety
-    /// The buffers of work requests that are not completed yet are still writable, as verbs demand
-    /// of the program: the daemon names their addresses.
+    /// The oldest entry.
     #[inline]
-    pub unsafe fn poll(&mut self) -> Option<Completion> {
+    pub fn poll(&mut self) -> Option<Completion> {
         let entry = self.peek()?;
-        if entry.data_length > 0 {
-            // SAFETY: as promised.
-            unsafe { self.deliver(&entry) };
-        }
-        self.advance();
+        self.consumer = self.consumer.wrapping_add(1);
+        self.word(cq_header::CONSUMER).store(self.consumer, Release);
         Some(entry)
-    }
-
-    /// As [`poll`](Self::poll), but the payload of that queue pair goes nowhere: it was destroyed, and
-    /// its buffers may be gone. Whether the entry is of another one comes with it.
-    ///
-    /// # Safety
-    /// As for [`poll`](Self::poll), for all other queue pairs.
-    pub unsafe fn poll_unless(&mut self, qp_num: u32) -> Option<(Completion, bool)> {
-        let entry = self.peek()?;
-        let is_other = entry.qp_num != qp_num;
-        if entry.data_length > 0 && is_other {
-            // SAFETY: as promised.
-            unsafe { self.deliver(&entry) };
-        }
-        self.advance();
-        Some((entry, is_other))
     }
 
     #[inline]
@@ -76,31 +53,6 @@ impl CompletionQueue {
             self.area
                 .get((self.ring.slots_at + slot * self.ring.stride) as usize),
         )
-    }
-
-    #[inline]
-    fn advance(&mut self) {
-        self.consumer = self.consumer.wrapping_add(1);
-        self.word(cq_header::CONSUMER).store(self.consumer, Release);
-    }
-
-    /// Copies the records of an entry to where they belong.
-    ///
-    /// # Safety
-    /// As for [`poll`](Self::poll).
-    unsafe fn deliver(&self, entry: &Completion) {
-        let mut at = self.ring.data_at + entry.data_offset;
-        let end = at + entry.data_length;
-        while at < end {
-            let record: DataRecord = self.area.get(at as usize);
-            at += size_of::<DataRecord>() as u32;
-            // SAFETY: the record names a buffer that the program posted.
-            unsafe {
-                self.area
-                    .read_into(at as usize, record.addr as *mut u8, record.length as usize);
-            }
-            at += record.length.next_multiple_of(8);
-        }
     }
 
     /// Entries that it holds.

@@ -3,20 +3,14 @@
 //! ```text
 //!   QP    0 send header | 256 recv header | 4096 send slots | recv slots | data area
 //!   SRQ   0 header                        | 4096 slots
-//!   CQ    0 header                        | 4096 entries    | data area
+//!   CQ    0 header                        | 4096 entries
 //! ```
 
-use crate::layout::{
-    COMPLETION_BYTES, Completion, queue_header, recv_stride, send_data_bytes, send_stride,
-};
+use crate::layout::{COMPLETION_BYTES, queue_header, recv_stride, send_data_bytes, send_stride};
 use crate::message::{QpCapacity, QueueGeometry};
-use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, EAGER_MAX, INLINE_MAX, INLINE_MIN, SLOTS_MAX};
+use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, INLINE_MAX, INLINE_MIN, SLOTS_MAX};
 
 const PAGE: u32 = 4096;
-
-/// Data area of a CQ: what short receives wait in between the daemon's write and the client's poll.
-/// Small enough to stay in the cache, large enough for a batch.
-const CQ_DATA_BYTES: u32 = 32 * EAGER_MAX;
 
 /// A queue pair's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,19 +118,17 @@ impl CqPlan {
     /// For at least that many entries; `None` if that is beyond the limits.
     pub fn new(entries: u32) -> Option<Self> {
         let slots = slots_below(CQ_ENTRIES_MAX, entries)?;
-        let data_at = PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE);
-        let stride = size_of::<Completion>() as u32;
         let ring = QueueGeometry {
             header: 0,
             slots_at: PAGE,
             slots,
-            stride,
-            data_at,
-            data_bytes: CQ_DATA_BYTES,
+            stride: COMPLETION_BYTES,
+            data_at: 0,
+            data_bytes: 0,
         };
         Some(Self {
             ring,
-            bytes: data_at + CQ_DATA_BYTES,
+            bytes: PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE),
         })
     }
 }
@@ -173,6 +165,14 @@ mod tests {
         assert_eq!(plan.recv.slots_at, 4096 + 128 * 192);
         assert_eq!(plan.send.data_at, plan.recv.slots_at + 4096);
         assert_eq!(plan.bytes, plan.send.data_at + plan.send.data_bytes);
+    }
+
+    #[test]
+    fn a_completion_queue_costs_its_header_and_its_entries() {
+        for (entries, bytes) in [(1, 2), (64, 2), (65, 3), (1000, 17), (CQ_ENTRIES_MAX, 4097)] {
+            let plan = CqPlan::new(entries).unwrap();
+            assert_eq!(plan.bytes, bytes * PAGE, "{entries}");
+        }
     }
 
     #[test]

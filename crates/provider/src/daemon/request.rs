@@ -12,6 +12,7 @@ use rustix::net::{
 
 use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
 use crate::socket::{Descriptors, Packet, borrowed, receive, send};
+use crate::version::{self, OtherVersion};
 
 /// Clients that may wait for being accepted.
 const BACKLOG: i32 = 64;
@@ -43,6 +44,14 @@ impl Request {
     /// The body, when it has the size that its code asks for.
     pub fn parse<T: Body>(&self) -> Option<T> {
         split(self.packet.bytes()).and_then(|(_, body)| parse(body))
+    }
+
+    /// Whether it begins, as the first request of a connection does, with a version that is ours;
+    /// `None` if it is too short to say one.
+    pub fn check_version(&self) -> Option<Result<(), OtherVersion>> {
+        let (_, body) = split(self.packet.bytes())?;
+        let said = body.first_chunk()?;
+        Some(version::check(u32::from_ne_bytes(*said)))
     }
 
     /// The descriptors that came with it and are not `wanted`.

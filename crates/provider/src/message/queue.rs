@@ -81,7 +81,7 @@ pub struct CqReply {
     pub cq: u32,
     /// Bytes of its memory.
     pub bytes: u32,
-    /// Header (see [`cq_header`](crate::layout::cq_header)), entries and data area.
+    /// Header (see [`cq_header`](crate::layout::cq_header)) and entries; no data area.
     pub ring: QueueGeometry,
 }
 
