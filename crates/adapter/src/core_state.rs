@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::fair::Ready;
 use vrdma_verbs::object::{CqId, QpId};
 use vrdma_verbs::packet::Train;
 use vrdma_verbs::{Hca, Reaped};
@@ -15,6 +16,8 @@ pub struct Core<R> {
     pub(crate) unit_bytes: u32,
     /// Queue pairs whose rings may hold something to fetch; each is in it at most once.
     pub(crate) run: VecDeque<QpId>,
+    /// Queue pairs that the engine has units of, where several compete.
+    pub(crate) ready: Ready,
     /// Packets of a message that are coming in from a wire.
     pub(crate) train: Train<R>,
     /// Units handed out or taken in since the owners were last shown anything.
@@ -34,6 +37,7 @@ impl<R: Clone> Core<R> {
             hca,
             unit_bytes,
             run: VecDeque::new(),
+            ready: Ready::default(),
             train: Train::default(),
             unpublished_units: 0,
             released_qps: Vec::new(),
@@ -66,6 +70,8 @@ impl<R: Clone> Core<R> {
 pub struct RunState {
     /// In the run queue.
     pub(crate) queued: bool,
+    /// Competes for the next unit.
+    pub(crate) ready: bool,
     /// Has requests that the engine had no room for.
     pub(crate) starved: bool,
     /// Its consumer indices moved since its owner was shown them.

@@ -6,6 +6,7 @@ use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
 use crate::core_state::{Core, RunState};
+use crate::fair::Client;
 
 /// What every step works with: the owner's memory, held still, and the time.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ pub trait FrontEnd {
 
     /// Where a queue pair is in the machine.
     fn run_state(&mut self, id: QpId) -> Option<&mut RunState>;
+
+    /// Whom a queue pair belongs to.
+    fn client_of(&self, id: QpId) -> Option<Client>;
 
     /// Takes doorbells and wakes the queue pairs that they are about; true if any was.
     fn take_doorbells(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool;

@@ -25,6 +25,7 @@ extern crate alloc;
 
 mod core_state;
 mod failing;
+mod fair;
 mod front_end;
 mod gid_change;
 mod publishing;
@@ -34,6 +35,7 @@ mod slots;
 
 pub use core_state::{Core, RunState};
 pub use failing::Failing;
+pub use fair::Client;
 pub use front_end::{FrontEnd, Turn};
 pub use gid_change::GidChange;
 pub use publishing::Publishing;

@@ -7,9 +7,10 @@
 use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::QpId;
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::Request;
+use vrdma_verbs::unit::{Request, RequestOp};
 use vrdma_verbs::{Paths, Time};
 
+use crate::fair;
 use crate::front_end::{FrontEnd, Turn};
 use crate::{Failing, Publishing, Receiving};
 
@@ -90,13 +91,18 @@ pub trait Sending: FrontEnd {
         paths: &mut impl Paths,
     ) -> Option<Request<Self::Region>> {
         for _ in 0..TURNS_A_CALL {
-            let core = self.core_mut();
-            while let Some(id) = core.hca.next_ready() {
-                core.unpublished_units += 1;
-                let request = core.hca.poll_transmit(id, turn.now, core.unit_bytes, paths);
+            while let Some(id) = self.core_mut().hca.next_ready() {
+                let core = self.core();
+                let request = match core.ready.is_empty() && !core.hca.has_ready() {
+                    true => transmit(self, turn, id, u32::MAX, paths),
+                    false => compete(self, turn, id, paths),
+                };
                 if request.is_some() {
                     return request;
                 }
+            }
+            if let Some(request) = next_competitor(self, turn, paths) {
+                return Some(request);
             }
             self.publish(turn);
             if !self.run_one(turn) {
@@ -156,6 +162,70 @@ pub trait Sending: FrontEnd {
 }
 
 impl<F: FrontEnd + ?Sized> Sending for F {}
+
+/// The next unit of a queue pair, of at most so many bytes.
+fn transmit<F: FrontEnd + ?Sized>(
+    front: &mut F,
+    turn: Turn<'_, F::Memory<'_>>,
+    id: QpId,
+    unit_bytes: u32,
+    paths: &mut impl Paths,
+) -> Option<Request<F::Region>> {
+    let core = front.core_mut();
+    core.unpublished_units += 1;
+    let unit_bytes = unit_bytes.min(core.unit_bytes);
+    core.hca.poll_transmit(id, turn.now, unit_bytes, paths)
+}
+
+/// Several queue pairs have units: all that the engine names take part in the rounds.
+#[cold]
+fn compete<F: FrontEnd + ?Sized>(
+    front: &mut F,
+    turn: Turn<'_, F::Memory<'_>>,
+    first: QpId,
+    paths: &mut impl Paths,
+) -> Option<Request<F::Region>> {
+    let mut next = Some(first);
+    while let Some(id) = next {
+        let client = front.client_of(id);
+        let state = front.run_state(id);
+        if let Some((client, state)) = client.zip(state)
+            && !core::mem::replace(&mut state.ready, true)
+        {
+            front.core_mut().ready.push(client, id);
+        }
+        next = front.core_mut().hca.next_ready();
+    }
+    next_competitor(front, turn, paths)
+}
+
+/// The next unit of whoever's turn it is.
+fn next_competitor<F: FrontEnd + ?Sized>(
+    front: &mut F,
+    turn: Turn<'_, F::Memory<'_>>,
+    paths: &mut impl Paths,
+) -> Option<Request<F::Region>> {
+    while let Some((client, id)) = front.core_mut().ready.pop() {
+        // One that is gone meanwhile has left its entry behind.
+        let state = front.run_state(id);
+        if !state.is_some_and(|state| core::mem::take(&mut state.ready)) {
+            continue;
+        }
+        if let Some(request) = transmit(front, turn, id, fair::QUANTUM as u32, paths) {
+            front.core_mut().ready.charge(client, moved(&request));
+            return Some(request);
+        }
+    }
+    None
+}
+
+/// Bytes that a unit moves, whichever way.
+fn moved<R>(request: &Request<R>) -> u64 {
+    match request.op {
+        RequestOp::Read { length, .. } => length.into(),
+        _ => request.payload.length(),
+    }
+}
 
 fn fetch_sends<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, id: QpId) {
     let room = front.core().hca.send_room(id);

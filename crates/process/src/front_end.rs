@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_adapter::{Core, FrontEnd, RunState, Sending};
+use vrdma_adapter::{Client, Core, FrontEnd, RunState, Sending};
 use vrdma_memory::{Region, View};
 use vrdma_provider::daemon::RingError;
 use vrdma_provider::message::{AsyncEvent, element};
@@ -35,6 +35,12 @@ impl FrontEnd for Process {
 
     fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
         Some(&mut self.qps.get_mut(id.0)?.run)
+    }
+
+    fn client_of(&self, id: QpId) -> Option<Client> {
+        let owner = self.qps.get(id.0)?.owner;
+        let user = self.contexts.get(owner.0)?.uid;
+        Some(Client { user, owner })
     }
 
     fn take_doorbells(&mut self, _: Turn<'_, '_>) -> bool {

@@ -115,6 +115,12 @@ impl Schedule {
         self.ready.pop()
     }
 
+    /// Whether one may be queued.
+    #[inline]
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.entries.is_empty()
+    }
+
     /// Queues a QP that owes answers unless it is queued already.
     pub(crate) fn make_answering(&mut self, qp: QpId, entry: &mut Scheduled) {
         if !core::mem::replace(&mut entry.answering, true) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use vrdma_adapter::{Core, FrontEnd, RunState, Turn};
+use vrdma_adapter::{Client, Core, FrontEnd, RunState, Turn};
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::memory::{CopyFault, Fault, Memory};
 use vrdma_verbs::object::{
@@ -239,6 +239,13 @@ impl FrontEnd for Rings {
 
     fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
         self.state.as_mut().filter(|_| id == self.qp)
+    }
+
+    fn client_of(&self, _: QpId) -> Option<Client> {
+        Some(Client {
+            user: 0,
+            owner: OWNER,
+        })
     }
 
     fn take_doorbells(&mut self, _: Turn<'_, Nothing>) -> bool {

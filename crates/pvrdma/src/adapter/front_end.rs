@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_adapter::{Core, Failing, FrontEnd, Publishing, RunState};
+use vrdma_adapter::{Client, Core, Failing, FrontEnd, Publishing, RunState};
 use vrdma_memory::{Region, View};
 use vrdma_verbs::object::{CqId, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
@@ -37,6 +37,12 @@ impl FrontEnd for Adapter {
 
     fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
         Some(&mut self.qps.get_mut(id.0)?.run)
+    }
+
+    /// A guest is one user, its programs are clients.
+    fn client_of(&self, id: QpId) -> Option<Client> {
+        let owner = self.qps.get(id.0)?.owner();
+        Some(Client { user: 0, owner })
     }
 
     fn take_doorbells(&mut self, turn: Turn<'_, '_>) -> bool {

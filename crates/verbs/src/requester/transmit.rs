@@ -46,6 +46,12 @@ impl<R: Clone> Hca<R> {
         Some(id)
     }
 
+    /// Whether [`Hca::next_ready`] may name one.
+    #[inline]
+    pub fn has_ready(&self) -> bool {
+        self.schedule.has_ready()
+    }
+
     /// Wires take packets again: the QPs that wait for that may have units to send.
     pub fn wire_has_room(&mut self) {
         for id in self.schedule.take_held_up() {

@@ -1,0 +1,249 @@
+//! Whose queue pair sends next: users take turns, the clients of a user among themselves, and the queue
+//! pairs of a client among themselves.
+//!
+//! ```text
+//!   round of users ──► round of a user's clients ──► its ready queue pairs, first come first served
+//!     deficit            deficit                       one unit each, then to the end of the line
+//! ```
+//! Deficit round robin: each has a quantum of cost a round, and what one unit took too much is missing
+//! in its next round. So 4,096 queue pairs of one client get what the single one of another gets, and
+//! one with long messages gets as many bytes as one with short ones gets in bytes and operations.
+//!
+//! It does not know the engine: what is ready is told, what was sent is charged.
+
+use alloc::collections::{BTreeMap, VecDeque};
+#[cfg(test)]
+use alloc::{vec, vec::Vec};
+
+use vrdma_verbs::object::{Owner, QpId};
+
+/// Cost that each may spend in a round, in bytes: one unit of 64 KiB and what it costs besides.
+pub(crate) const QUANTUM: u64 = 64 << 10;
+
+/// What a unit costs besides its bytes: copying so many takes as long as handling an empty one.
+const UNIT_COST: u64 = 2 << 10;
+
+/// Whom a queue pair belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Client {
+    /// The user. Guests have one.
+    pub user: u32,
+    /// The context.
+    pub owner: Owner,
+}
+
+/// Those of one level that have something to send.
+#[derive(Debug)]
+struct Round<K, T> {
+    order: VecDeque<K>,
+    entries: BTreeMap<K, Entry<T>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry<T> {
+    /// What is left of the quantum; below zero what was taken too much.
+    left: i64,
+    queue: T,
+}
+
+impl<K, T> Default for Round<K, T> {
+    fn default() -> Self {
+        Self {
+            order: VecDeque::new(),
+            entries: BTreeMap::new(),
+        }
+    }
+}
+
+impl<K: Ord + Copy, T: Default> Round<K, T> {
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The queue of `key`, which takes part from now on.
+    fn enter(&mut self, key: K) -> &mut T {
+        let order = &mut self.order;
+        let entry = self.entries.entry(key).or_insert_with(|| {
+            order.push_back(key);
+            Entry {
+                left: QUANTUM as i64,
+                queue: T::default(),
+            }
+        });
+        &mut entry.queue
+    }
+
+    /// Whose turn it is, and its queue.
+    fn front(&mut self) -> Option<(K, &mut T)> {
+        loop {
+            let key = *self.order.front()?;
+            let entry = self.entries.get_mut(&key)?;
+            if entry.left > 0 {
+                break;
+            }
+            entry.left += QUANTUM as i64;
+            self.order.rotate_left(1);
+        }
+        let key = *self.order.front()?;
+        Some((key, &mut self.entries.get_mut(&key)?.queue))
+    }
+
+    fn charge(&mut self, key: K, cost: u64) -> Option<&mut T> {
+        let entry = self.entries.get_mut(&key)?;
+        entry.left = entry.left.saturating_sub_unsigned(cost);
+        Some(&mut entry.queue)
+    }
+
+    /// The one in front has nothing to send any more: its credit or debt goes with it.
+    fn leave_front(&mut self) {
+        if let Some(key) = self.order.pop_front() {
+            self.entries.remove(&key);
+        }
+    }
+}
+
+/// Ready queue pairs in the order of their turns. One that is gone leaves its entry behind: whoever
+/// pops it has to know whether it is still ready.
+#[derive(Debug, Default)]
+pub(crate) struct Ready {
+    users: Round<u32, Round<Owner, VecDeque<QpId>>>,
+}
+
+impl Ready {
+    /// Whether nobody takes part. Who has just sent its last unit still does, until the next
+    /// [`pop`](Self::pop).
+    pub(crate) fn is_empty(&self) -> bool {
+        self.users.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, client: Client, qp: QpId) {
+        let clients = self.users.enter(client.user);
+        clients.enter(client.owner).push_back(qp);
+    }
+
+    /// The next queue pair, and whom to [charge](Self::charge) for what it sends.
+    pub(crate) fn pop(&mut self) -> Option<(Client, QpId)> {
+        while let Some((user, clients)) = self.users.front() {
+            while let Some((owner, qps)) = clients.front() {
+                match qps.pop_front() {
+                    Some(qp) => return Some((Client { user, owner }, qp)),
+                    None => clients.leave_front(),
+                }
+            }
+            self.users.leave_front();
+        }
+        None
+    }
+
+    /// A unit of so many bytes was sent for a client.
+    pub(crate) fn charge(&mut self, client: Client, bytes: u64) {
+        let cost = bytes.saturating_add(UNIT_COST);
+        if let Some(clients) = self.users.charge(client.user, cost) {
+            clients.charge(client.owner, cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue pair that always has units of so many bytes.
+    struct Sender {
+        client: Client,
+        qp: QpId,
+        bytes: u64,
+    }
+
+    fn sender(user: u32, owner: u32, qp: u32, bytes: u64) -> Sender {
+        Sender {
+            client: Client {
+                user,
+                owner: Owner(owner),
+            },
+            qp: QpId(qp),
+            bytes,
+        }
+    }
+
+    /// What each sender got, in cost, after so many units.
+    fn shares(senders: &[Sender], units: usize) -> Vec<u64> {
+        let mut ready = Ready::default();
+        let mut cost = vec![0; senders.len()];
+        for sender in senders {
+            ready.push(sender.client, sender.qp);
+        }
+        for _ in 0..units {
+            let (client, qp) = ready.pop().unwrap();
+            let at = senders.iter().position(|sender| sender.qp == qp).unwrap();
+            assert_eq!(client, senders[at].client);
+            ready.charge(client, senders[at].bytes);
+            cost[at] += senders[at].bytes + UNIT_COST;
+            ready.push(client, qp);
+        }
+        cost
+    }
+
+    fn within(percent: u64, a: u64, b: u64) -> bool {
+        a.abs_diff(b) * 100 <= percent * a.max(b)
+    }
+
+    #[test]
+    fn long_and_short_messages_get_the_same() {
+        let got = shares(&[sender(1, 1, 1, 64 << 10), sender(1, 2, 2, 64)], 100_000);
+        assert!(within(2, got[0], got[1]), "{got:?}");
+    }
+
+    #[test]
+    fn many_queue_pairs_of_one_client_get_no_more() {
+        let mut senders = vec![sender(1, 1, 0, 64)];
+        senders.extend((1..=64).map(|qp| sender(1, 2, qp, 64)));
+        let got = shares(&senders, 200_000);
+        let of_many = got[1..].iter().sum();
+        assert!(within(2, got[0], of_many), "{} and {of_many}", got[0]);
+        let (least, most) = (got[1..].iter().min(), got[1..].iter().max());
+        assert!(within(2, *least.unwrap(), *most.unwrap()));
+    }
+
+    #[test]
+    fn many_clients_of_one_user_get_no_more() {
+        let mut senders = vec![sender(1, 1, 0, 4096)];
+        senders.extend((1..=10).map(|number| sender(2, number + 1, number, 4096)));
+        let got = shares(&senders, 100_000);
+        let of_many = got[1..].iter().sum();
+        assert!(within(2, got[0], of_many), "{} and {of_many}", got[0]);
+    }
+
+    #[test]
+    fn who_has_nothing_to_send_is_passed_over() {
+        let mut ready = Ready::default();
+        let (idle, busy) = (sender(1, 1, 1, 64), sender(2, 2, 2, 64));
+        ready.push(idle.client, idle.qp);
+        ready.push(busy.client, busy.qp);
+        assert_eq!(ready.pop(), Some((idle.client, idle.qp)));
+        assert_eq!(ready.pop(), Some((busy.client, busy.qp)));
+        assert_eq!(ready.pop(), None);
+        assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn a_newcomer_waits_for_a_round_at_most() {
+        let mut ready = Ready::default();
+        let old = sender(1, 1, 1, 64);
+        ready.push(old.client, old.qp);
+        for _ in 0..10_000 {
+            let (client, qp) = ready.pop().unwrap();
+            ready.charge(client, old.bytes);
+            ready.push(client, qp);
+        }
+        let new = sender(2, 2, 2, 64);
+        ready.push(new.client, new.qp);
+        let before = (0..100).take_while(|_| {
+            let (client, qp) = ready.pop().unwrap();
+            ready.charge(client, 64);
+            ready.push(client, qp);
+            client != new.client
+        });
+        assert!(before.count() as u64 <= QUANTUM / UNIT_COST + 1);
+    }
+}
