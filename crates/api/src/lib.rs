@@ -23,6 +23,7 @@
 //! | `DELETE /v1/uplinks/NAME/peers/ADDRESS` | - | nothing |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
+//! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
 //!
 //! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no

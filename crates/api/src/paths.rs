@@ -42,8 +42,7 @@ pub fn adapter_stats(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/stats")
 }
 
-/// Keeps an adapter that was added at run time only until the client hangs up: there is no answer
-/// before the daemon stops.
+/// Keeps an adapter only until the client hangs up.
 pub fn hold(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/hold")
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use vrdma_api::{Adapter, AdapterKind, AdapterRequest, Name, paths};
+use vrdma_api_client::Client;
 
 use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::portgroup::origin;
 use crate::qemu::{self, libvirt};
@@ -47,7 +47,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
 }
 
 fn get(client: &Client, name: &Name) -> Result<Adapter, Failure> {
-    client.get(&paths::adapter(name))
+    Ok(client.get(&paths::adapter(name))?)
 }
 
 /// One that QEMU can use.

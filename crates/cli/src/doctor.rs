@@ -11,9 +11,10 @@ mod uplink;
 
 use serde::Serialize;
 use vrdma_api::{Status, paths};
+use vrdma_api_client::Client;
 
 use crate::arguments::DoctorOptions;
-use crate::client::Client;
+use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::facts;
 
@@ -60,7 +61,7 @@ impl Check {
 }
 
 pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
-    let status = client.get::<Status>(paths::STATUS);
+    let status = client.get::<Status>(paths::STATUS).map_err(Failure::from);
     let mut checks = vec![service::daemon(client.socket(), &status)];
     if let Ok(status) = &status {
         checks.push(service::run_dir(&status.run_dir));

@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use vrdma_api::ApiError;
+use vrdma_api_client::Error;
 
 /// A command that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +26,15 @@ impl Failure {
             eprintln!("vrdma: {self}");
         }
         ExitCode::FAILURE
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Unreachable { .. } => Self(format!("{error}, or name its socket with --socket")),
+            _ => Self(error.to_string()),
+        }
     }
 }
 

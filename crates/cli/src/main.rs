@@ -13,7 +13,6 @@
 
 mod adapter;
 mod arguments;
-mod client;
 mod doctor;
 mod failure;
 mod portgroup;
@@ -30,16 +29,17 @@ mod uplink;
 use std::process::ExitCode;
 
 use clap::Parser;
+use vrdma_api_client::Client;
 
 use arguments::{Arguments, Command};
-use client::Client;
 use failure::Failure;
 use report::Report;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Command::Run(options) = &arguments.command {
-        let code = run::run(&Client::new(arguments.socket()), options);
+        let client = Client::new(arguments.socket()).map_err(Failure::from);
+        let code = client.and_then(|client| run::run(&client, options));
         return code.unwrap_or_else(|failure| failure.print(arguments.json));
     }
     if let Command::Study(options) = &arguments.command {
@@ -50,9 +50,9 @@ fn main() -> ExitCode {
     printed.unwrap_or_else(|failure| failure.print(arguments.json))
 }
 
-/// One command. The runtime lives as long as it does; there is nothing to run beside it.
+/// One command.
 fn run(arguments: &Arguments) -> Result<Report, Failure> {
-    let client = Client::new(arguments.socket());
+    let client = Client::new(arguments.socket())?;
     match &arguments.command {
         Command::Status => status::run(&client),
         Command::Portgroup(command) => portgroup::run(&client, command),

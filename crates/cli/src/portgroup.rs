@@ -1,9 +1,9 @@
 //! `vrdma portgroup`
 
 use vrdma_api::{Name, Origin, PortGroup, PortGroupRequest, Vni, paths};
+use vrdma_api_client::Client;
 
 use crate::arguments::PortgroupCommand;
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::{Column, table};

@@ -11,18 +11,20 @@
 mod cores;
 
 use std::ffi::OsString;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
+use rustix::io::FdFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use vrdma_api::{
     Adapter, AdapterKind, AdapterRequest, DoorbellMode, Name, Status, installation, paths,
 };
+use vrdma_api_client::Client;
 
 use crate::arguments::RunOptions;
-use crate::client::Client;
 use crate::failure::Failure;
 
 /// What a shell says of a command that a signal ended: this plus its number.
@@ -42,7 +44,7 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
     }
     let adapter: Adapter = client.post(paths::ADAPTERS, &throw_away(&status, options)?)?;
     // Closed after the adapter is removed: closing it removes it too.
-    let (outcome, _hold) = match client.hold(&adapter.name) {
+    let (outcome, _hold) = match hold(client, &adapter.name) {
         Ok(hold) => (
             launch(options, &library, &socket, &adapter.name),
             Some(hold),
@@ -51,7 +53,17 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
     };
     let removed = client.delete(&paths::adapter(&adapter.name));
     let code = outcome?;
-    removed.map(|()| code)
+    removed?;
+    Ok(code)
+}
+
+/// What removes the adapter when this process and all that it starts from here on are gone.
+fn hold(client: &Client, adapter: &Name) -> Result<UnixStream, Failure> {
+    let hold = client.hold(adapter)?;
+    rustix::io::fcntl_setfd(&hold, FdFlags::empty()).map_err(|error| {
+        Failure::new(format!("cannot pass the adapter on to programs: {error}"))
+    })?;
+    Ok(hold)
 }
 
 /// An adapter that processes can open.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, paths};
+use vrdma_api_client::Client;
 
 use crate::adapter;
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::status::rdma_state;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vrdma_api::{AdapterKind, AdapterStats, Status, paths};
+use vrdma_api_client::Client;
 
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::{Column, facts, table};

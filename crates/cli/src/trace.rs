@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use vrdma_api::paths;
+use vrdma_api_client::Client;
 
 use crate::arguments::TraceOptions;
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::report::Report;
 

@@ -6,9 +6,9 @@ use vrdma_api::{
     Endpoint, FrameStats, MacAddress, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest,
     paths,
 };
+use vrdma_api_client::Client;
 
 use crate::arguments::{PeerCommand, UplinkCommand, UplinkOptions};
-use crate::client::Client;
 use crate::failure::Failure;
 use crate::portgroup::origin;
 use crate::report::Report;

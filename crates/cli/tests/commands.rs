@@ -1,70 +1,58 @@
 //! The program against a daemon that says what it is told to.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::thread::JoinHandle;
+use std::sync::mpsc::channel;
 
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri};
 use serde_json::{Value, json};
+use tokio::net::UnixListener;
+use tokio::runtime::Builder;
 
-/// A daemon for one request: takes it, gives one answer, ends.
+/// A daemon that gives every request the same answer.
 struct Daemon {
-    folder: tempfile::TempDir,
-    thread: JoinHandle<String>,
+    status: StatusCode,
+    body: String,
 }
 
 impl Daemon {
-    fn answering(status: &str, body: impl ToString) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
-        let body = body.to_string();
-        let length = body.len();
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{body}");
-        let thread = std::thread::spawn(move || serve(&listener, &answer));
-        Self { folder, thread }
+    fn answering(status: u16, body: impl ToString) -> Self {
+        Self {
+            status: StatusCode::from_u16(status).unwrap(),
+            body: body.to_string(),
+        }
     }
 
-    /// Runs the program; returns what it did and what it asked.
+    /// Runs the program; returns what it did and the one thing it asked.
     fn run(self, arguments: &[&str]) -> (Output, String) {
-        let output = vrdma(&self.folder.path().join("socket"), arguments);
-        (output, self.thread.join().unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let (asking, asked) = channel();
+        let answer = (self.status, self.body);
+        let router =
+            Router::new().fallback(async move |method: Method, path: Uri, body: String| {
+                let request = format!("{method} {path} {body}");
+                asking.send(request.trim_end().to_owned()).unwrap();
+                answer
+            });
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let output = runtime.block_on(async {
+            let server = axum::serve(UnixListener::bind(&socket).unwrap(), router).into_future();
+            tokio::select! {
+                ended = server => panic!("the server ended: {ended:?}"),
+                output = tokio::task::spawn_blocking(move || vrdma(&socket, &arguments)) => output,
+            }
+        });
+        let asked: Vec<String> = asked.try_iter().collect();
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        (output.unwrap(), asked.concat())
     }
 }
 
-/// The request's first line and body.
-fn serve(listener: &UnixListener, answer: &str) -> String {
-    let (stream, _) = listener.accept().unwrap();
-    let mut reader = BufReader::new(stream);
-    let mut first = String::new();
-    reader.read_line(&mut first).unwrap();
-    let mut body = vec![0; body_length(&mut reader)];
-    reader.read_exact(&mut body).unwrap();
-    reader.get_mut().write_all(answer.as_bytes()).unwrap();
-    // The daemon keeps connections open: hanging up is up to the client.
-    assert_eq!(reader.read(&mut [0]).unwrap(), 0);
-    let line = first.trim_end().trim_end_matches(" HTTP/1.1");
-    format!("{line} {}", String::from_utf8(body).unwrap())
-        .trim_end()
-        .to_owned()
-}
-
-fn body_length(reader: &mut BufReader<UnixStream>) -> usize {
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).unwrap();
-        let line = line.trim_end().to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line.is_empty() {
-            return length;
-        }
-    }
-}
-
-fn vrdma(socket: &Path, arguments: &[&str]) -> Output {
+fn vrdma(socket: &Path, arguments: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vrdma"));
     command
         .args(arguments)
@@ -215,7 +203,7 @@ fn each_command_asks_for_what_it_is() {
         ),
     ];
     for (arguments, request, answer) in cases {
-        let (output, asked) = Daemon::answering("200 OK", answer).run(arguments);
+        let (output, asked) = Daemon::answering(200, answer).run(arguments);
         assert!(
             output.status.success(),
             "{arguments:?}: {}",
@@ -227,22 +215,22 @@ fn each_command_asks_for_what_it_is() {
 
 #[test]
 fn lists_are_tables() {
-    let (output, _) = Daemon::answering("200 OK", json!([adapter()])).run(&["adapter", "list"]);
+    let (output, _) = Daemon::answering(200, json!([adapter()])).run(&["adapter", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     ADAPTER  PORT GROUP  KIND  MAC                IP  FROM
     vm1      blue        vm    52:54:00:00:00:01  -   runtime
     "#);
-    let (output, _) = Daemon::answering("200 OK", json!([group()])).run(&["portgroup", "list"]);
+    let (output, _) = Daemon::answering(200, json!([group()])).run(&["portgroup", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     PORT GROUP  VLAN  VNI  FROM    ADAPTERS
     blue          10   10  config  vm1
     "#);
-    let (output, _) = Daemon::answering("200 OK", json!([uplink()])).run(&["uplink", "list"]);
+    let (output, _) = Daemon::answering(200, json!([uplink()])).run(&["uplink", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     UPLINK  KIND    AT               MTU  PEERS  FROM    ROCE SENT  ROCE RECEIVED  ROCE DROPS  ETH SENT  ETH RECEIVED  ETH DROPS
     up0     tunnel  192.0.2.1:4789  1450      1  config    1.5 KiB            0 B           3       0 B           0 B          0
     "#);
-    let (output, _) = Daemon::answering("200 OK", uplink()).run(&["uplink", "show", "up0"]);
+    let (output, _) = Daemon::answering(200, uplink()).run(&["uplink", "show", "up0"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     uplink             up0
     kind               tunnel
@@ -257,7 +245,7 @@ fn lists_are_tables() {
     Ethernet received  0 frames, 0 B
     Ethernet drops     none
     "#);
-    let (output, _) = Daemon::answering("200 OK", adapter()).run(&["adapter", "show", "vm1"]);
+    let (output, _) = Daemon::answering(200, adapter()).run(&["adapter", "show", "vm1"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     adapter           vm1
     port group        blue
@@ -273,7 +261,7 @@ fn lists_are_tables() {
 #[test]
 fn json_has_the_shapes_of_the_api() {
     let (output, _) =
-        Daemon::answering("200 OK", json!([adapter()])).run(&["adapter", "list", "--json"]);
+        Daemon::answering(200, json!([adapter()])).run(&["adapter", "list", "--json"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     [
       {
@@ -288,8 +276,7 @@ fn json_has_the_shapes_of_the_api() {
       }
     ]
     "#);
-    let (output, _) =
-        Daemon::answering("204 No Content", "").run(&["--json", "adapter", "remove", "vm1"]);
+    let (output, _) = Daemon::answering(204, "").run(&["--json", "adapter", "remove", "vm1"]);
     insta::assert_snapshot!(stdout(&output), @r#"
     {
       "removed": "vm1"
@@ -320,7 +307,7 @@ fn qemu_args_as_json_are_a_list_of_words() {
         "10",
         "--json",
     ];
-    let (output, _) = Daemon::answering("200 OK", adapter()).run(&arguments);
+    let (output, _) = Daemon::answering(200, adapter()).run(&arguments);
     let words: Vec<String> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(words[..2], ["-m", "512M"]);
     assert!(words.contains(
@@ -331,11 +318,10 @@ fn qemu_args_as_json_are_a_list_of_words() {
 #[test]
 fn a_refusal_is_passed_on() {
     let refusal = json!({ "error": "there is no adapter \"vm9\"" });
-    let (output, _) = Daemon::answering("404 Not Found", &refusal).run(&["adapter", "show", "vm9"]);
+    let (output, _) = Daemon::answering(404, &refusal).run(&["adapter", "show", "vm9"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), "vrdma: there is no adapter \"vm9\"\n");
-    let (output, _) =
-        Daemon::answering("404 Not Found", &refusal).run(&["adapter", "show", "vm9", "--json"]);
+    let (output, _) = Daemon::answering(404, &refusal).run(&["adapter", "show", "vm9", "--json"]);
     assert_eq!(
         serde_json::from_slice::<Value>(&output.stderr).unwrap(),
         refusal
@@ -345,11 +331,7 @@ fn a_refusal_is_passed_on() {
 
 #[test]
 fn strangers_are_recognised() {
-    for (status, body) in [
-        ("200 OK", "<html>"),
-        ("500 Oops", "no json"),
-        ("200 OK", "{}"),
-    ] {
+    for (status, body) in [(200, "<html>"), (500, "no json"), (200, "{}")] {
         let (output, _) = Daemon::answering(status, body).run(&["adapter", "show", "vm1"]);
         assert_eq!(output.status.code(), Some(1));
         assert!(
@@ -371,7 +353,7 @@ fn an_absent_daemon_is_one_sentence() {
         "{}",
         stderr(&output)
     );
-    drop(UnixListener::bind(&socket).unwrap());
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     assert!(stderr(&vrdma(&socket, &["status"])).contains("nobody listens"));
     std::fs::write(folder.path().join("file"), "").unwrap();
     assert!(stderr(&vrdma(&folder.path().join("file"), &["status"])).contains("no daemon"));

@@ -1,6 +1,5 @@
 //! A vrdmad of the lab's own, with one adapter for each of its guests.
 
-mod ask;
 mod configuration;
 
 use std::net::Ipv4Addr;
@@ -14,6 +13,7 @@ use std::{env, fmt, fs};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use vrdma_api::{AdapterStats, paths};
+use vrdma_api_client::Client;
 
 use crate::guest::{check_socket_path, log_tail};
 use crate::namespace::Entry;
@@ -92,6 +92,7 @@ pub struct Host<'a> {
 pub struct Daemon {
     process: Supervised,
     run_dir: PathBuf,
+    client: Client,
 }
 
 impl Daemon {
@@ -181,6 +182,7 @@ impl Daemon {
         let mut daemon = Self {
             process,
             run_dir: run_dir.to_owned(),
+            client: Client::new(control_socket(run_dir))?,
         };
         daemon.wait_until_it_accepts()?;
         Ok(daemon)
@@ -215,7 +217,7 @@ impl Daemon {
     /// # Errors
     /// When it does not answer.
     pub fn adapters(&self) -> Result<Vec<vrdma_api::Adapter>> {
-        ask::get(&self.control_socket(), paths::ADAPTERS)
+        Ok(self.client.get(paths::ADAPTERS)?)
     }
 
     /// What it counts, an entry an adapter.
@@ -223,7 +225,7 @@ impl Daemon {
     /// # Errors
     /// When it does not answer.
     pub fn stats(&self) -> Result<Vec<AdapterStats>> {
-        ask::get(&self.control_socket(), paths::STATS)
+        Ok(self.client.get(paths::STATS)?)
     }
 
     /// Folder of its sockets and its log.
@@ -268,14 +270,21 @@ pub fn process_socket(run_dir: &Path) -> PathBuf {
     run_dir.join("process.sock")
 }
 
-/// How many services of `rdma_cm` programs offer at some adapters of the daemon with that folder; none where it does
-/// not answer.
-#[must_use]
-pub fn services(run_dir: &Path, at: impl Fn(&str) -> bool) -> u32 {
-    let stats: Result<Vec<AdapterStats>> = ask::get(&control_socket(run_dir), paths::STATS);
-    let adapters = stats.unwrap_or_default();
-    let chosen = adapters.iter().filter(|adapter| at(adapter.name.as_str()));
-    chosen.map(|adapter| adapter.rdma.listeners).sum()
+/// Tells how many services of `rdma_cm` programs offer at some adapters of the daemon with that folder; none where it
+/// does not answer.
+///
+/// # Errors
+/// When there are no descriptors left.
+pub fn services(
+    run_dir: &Path,
+    at: impl Fn(&str) -> bool + 'static,
+) -> Result<impl Fn() -> u32 + 'static> {
+    let client = Client::new(control_socket(run_dir))?;
+    Ok(move || {
+        let adapters: Vec<AdapterStats> = client.get(paths::STATS).unwrap_or_default();
+        let chosen = adapters.iter().filter(|adapter| at(adapter.name.as_str()));
+        chosen.map(|adapter| adapter.rdma.listeners).sum()
+    })
 }
 
 /// The daemon beside the running program: in its folder, or in the one above

@@ -42,6 +42,7 @@ const ROOMS: &[Room] = &[
     room("vfio-user", &[], true),
     room("uplink", &["wire"], false),
     room("api", &[], true),
+    room("api-client", &["api"], true),
     room("provider", &[], false),
     room(
         "daemon",
@@ -63,14 +64,14 @@ const ROOMS: &[Room] = &[
     ),
     room("ibverbs", &["provider"], false),
     room("study", &["api", "lab"], true),
-    room("cli", &["api"], true),
+    room("cli", &["api", "api-client"], true),
     room(
         "driver",
         &["wire", "verbs", "memory", "adapter", "pvrdma"],
         false,
     ),
     room("sim", &["wire", "verbs", "switch", "uplink"], true),
-    room("lab", &["api"], false),
+    room("lab", &["api", "api-client"], false),
     room("xtask", &["lab", "api", "study"], true),
 ];
 

@@ -5,7 +5,7 @@ mod uplinks;
 use std::future::Future;
 use std::sync::Arc;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
@@ -135,13 +135,9 @@ async fn adapter_stats(
     control.adapter_stats(&name).await.map(Json)
 }
 
-async fn hold_adapter(
-    State(control): Daemon,
-    Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
+async fn hold_adapter(State(control): Daemon, Path(name): Path<String>) -> Result<Body, Problem> {
     let name = parse_name(&name)?;
-    control.hold(name).await;
-    Ok(StatusCode::NO_CONTENT)
+    control.hold(name).await.map(Body::new)
 }
 
 async fn adapter_trace(

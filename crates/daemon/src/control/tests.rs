@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use vrdma_api_client::{Client, Error};
 
 use super::*;
 use crate::plane::{ShardOptions, mailbox};
@@ -47,15 +48,21 @@ impl Daemon {
         answer
     }
 
+    fn client(&self) -> Client {
+        Client::new(self.path("api")).unwrap()
+    }
+
     /// Status code and body of one request.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let length = body.len();
-        let answer = self.raw(&format!(
-            "{method} {path} HTTP/1.1\r\nHost: vrdmad\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-        ));
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        let client = self.client();
+        match client.ask(method.parse().unwrap(), path, body.to_owned()) {
+            Ok(answer) => (
+                answer.status,
+                serde_json::from_slice(&answer.body).unwrap_or(Value::Null),
+            ),
+            Err(Error::Refused { status, sentence }) => (status, json!({ "error": sentence })),
+            Err(error) => panic!("{method} {path}: {error}"),
+        }
     }
 
     fn post(&self, path: &str, body: &Value) -> (u16, Value) {
@@ -141,9 +148,8 @@ fn a_held_adapter_goes_with_whoever_holds_it() {
     let daemon = with_blue();
     let request = json!({ "name": "run-1", "portgroup": "blue", "kind": "process" });
     assert_eq!(daemon.post("/v1/adapters", &request).0, 201);
-    let mut holder = UnixStream::connect(daemon.path("api")).unwrap();
-    let hold = "POST /v1/adapters/run-1/hold HTTP/1.1\r\nHost: vrdmad\r\nContent-Length: 0\r\n\r\n";
-    holder.write_all(hold.as_bytes()).unwrap();
+    let client = daemon.client();
+    let holder = client.hold(&"run-1".parse().unwrap()).unwrap();
     let child = holder.try_clone().unwrap();
     drop(holder);
     assert_eq!(daemon.ask("GET", "/v1/adapters/run-1", "").0, 200);
@@ -152,6 +158,29 @@ fn a_held_adapter_goes_with_whoever_holds_it() {
     while daemon.ask("GET", "/v1/adapters/run-1", "").0 == 200 {
         assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
     }
+}
+
+#[test]
+fn nobody_holds_an_adapter_that_is_not_there() {
+    let daemon = with_blue();
+    let refused = daemon.client().hold(&"run-1".parse().unwrap()).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Refused { status: 404, sentence } if sentence.contains("run-1")),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_daemon_that_stops_waits_for_no_holder() {
+    let daemon = with_blue();
+    let request = json!({ "name": "run-1", "portgroup": "blue", "kind": "process" });
+    assert_eq!(daemon.post("/v1/adapters", &request).0, 201);
+    let mut held = daemon.client().hold(&"run-1".parse().unwrap()).unwrap();
+    held.set_nonblocking(false).unwrap();
+    drop(daemon);
+    let mut rest = Vec::new();
+    held.read_to_end(&mut rest).unwrap();
+    assert!(rest.ends_with(b"0\r\n\r\n"), "the body ends in order");
 }
 
 #[test]

@@ -49,9 +49,10 @@ impl Processes {
                 "container" => preload.container(&image),
                 _ => preload.process(),
             };
-            let run_dir = run_dirs[index(side)].clone();
             // Adapters of tenants are named after their side, see `of_tenant`.
-            let services = move || services(&run_dir, |adapter| adapter.starts_with(side.name()));
+            let services = services(&run_dirs[index(side)], move |adapter| {
+                adapter.starts_with(side.name())
+            })?;
             Ok(Local::new(&output, enter).offering(services))
         };
         Ok(Self {

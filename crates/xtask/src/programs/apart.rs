@@ -53,8 +53,7 @@ impl Apart {
             Ok((daemon, remains))
         })?;
         let processes = both(|side| {
-            let offered_in = run_dir(side);
-            let services = move || services(&offered_in, |adapter| adapter == side.name());
+            let services = services(&run_dir(side), move |adapter| adapter == side.name())?;
             let output = folder.path().join(format!("host-{}", side.name()));
             fs::create_dir(&output)?;
             let addresses = [Side::A, Side::B].map(|side| address(uplink, side));

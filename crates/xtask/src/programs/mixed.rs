@@ -52,8 +52,7 @@ impl GuestAndHost {
             .push(("H".to_owned(), HOST_STACK.to_string()));
         let output = mixed.run_dir().join("host");
         fs::create_dir(&output)?;
-        let offered_in = run_dir.to_owned();
-        let services = move || services(&offered_in, |adapter| adapter == Side::B.name());
+        let services = services(run_dir, |adapter| adapter == Side::B.name())?;
         Ok(Self {
             host: Local::new(&output, preload.process()).offering(services),
             remains: remains?,

@@ -47,8 +47,7 @@ impl Hosts {
         let place = |name: &str, side: Side, enter: Enter| {
             let output = folder.path().join(format!("{name}-{}", side.name()));
             fs::create_dir(&output)?;
-            let run_dir = run_dir.clone();
-            let services = move || services(&run_dir, |adapter| adapter == side.name());
+            let services = services(&run_dir, move |adapter| adapter == side.name())?;
             anyhow::Ok(Local::new(&output, enter).offering(services))
         };
         let processes = both(|side| {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use vrdma_api::{AdapterStats, FrameStats, Uplink, paths};
-
+use vrdma_api_client::Client;
 use vrdma_lab::namespace::Entry;
 
 /// A busy machine starts a program sooner.
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Daemon {
     child: Child,
     folder: PathBuf,
+    client: Client,
 }
 
 impl Daemon {
@@ -42,6 +43,7 @@ impl Daemon {
         };
         let daemon = Self {
             child: command.spawn().unwrap(),
+            client: Client::new(run_dir.join(paths::SOCKET_FILE)).unwrap(),
             folder: run_dir,
         };
         let length = notified.recv(&mut [0; 64]).unwrap();
@@ -83,7 +85,7 @@ impl Daemon {
     /// Plugs an adapter of processes of another tenant in.
     pub(super) fn add_strange_adapter(&self, name: &str, ip: &str) {
         let body = serde_json::json!({ "name": "green", "vlan": 5 });
-        self.ask("POST", paths::PORTGROUPS, &body.to_string());
+        self.post(paths::PORTGROUPS, &body);
         self.add_adapter_of("green", name, ip);
     }
 
@@ -91,40 +93,28 @@ impl Daemon {
         let body = serde_json::json!({
             "name": name, "portgroup": group, "kind": "process", "ip": ip,
         });
-        self.ask("POST", paths::ADAPTERS, &body.to_string());
+        self.post(paths::ADAPTERS, &body);
     }
 
     /// Plugs an adapter of a VM in; where its network card connects.
     pub(super) fn add_vm(&self, name: &str) -> PathBuf {
         let body = serde_json::json!({ "name": name, "portgroup": "blue" });
-        self.ask("POST", paths::ADAPTERS, &body.to_string());
+        self.post(paths::ADAPTERS, &body);
         self.folder.join(format!("{name}.ethernet"))
     }
 
     /// Unplugs one.
     pub(super) fn remove_adapter(&self, name: &str) {
-        self.ask("DELETE", &paths::adapter(&name.parse().unwrap()), "");
+        let path = paths::adapter(&name.parse().unwrap());
+        self.client.delete(&path).unwrap();
+    }
+
+    fn post(&self, path: &str, body: &Value) {
+        let _: Value = self.client.post(path, body).unwrap();
     }
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> T {
-        serde_json::from_str(&self.ask("GET", path, "")).unwrap()
-    }
-
-    /// Asks for something; the answer must be a success.
-    fn ask(&self, method: &str, path: &str, body: &str) -> String {
-        let mut stream = UnixStream::connect(self.folder.join(paths::SOCKET_FILE)).unwrap();
-        let length = body.len();
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: vrdmad\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 2"), "{path}: {answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        body.to_owned()
+        self.client.get(path).unwrap()
     }
 }
 
