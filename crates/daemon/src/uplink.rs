@@ -6,14 +6,13 @@
 //! ```
 //! What the room of that name knows as segments are port groups here; [`Segments`] translates.
 
-mod segments;
-
 use vrdma_api::{FrameStats, Name};
+pub(crate) use vrdma_host::Segments;
+use vrdma_host::{Marks, Segment};
 use vrdma_switch::UplinkId;
-use vrdma_uplink::{Counters, Port, Ports, TunnelConfig};
+use vrdma_uplink::{Counters, Hop, Port, Ports, TunnelConfig};
 
 use crate::plane::{Medium, UplinkSpec};
-pub(crate) use segments::Segments;
 
 /// What every IPv4 host must take (RFC 791); with less not even the smallest path MTU fits.
 const MTU_MIN: u32 = 576;
@@ -84,5 +83,32 @@ pub(crate) fn frame_stats(counters: &Counters) -> FrameStats {
         drops: losses
             .map(|(reason, count)| (reason.replace('_', "-"), count))
             .collect(),
+    }
+}
+
+/// Where a frame that came belongs.
+pub(crate) fn segment_of(segment: vrdma_uplink::Segment) -> Segment {
+    match segment {
+        vrdma_uplink::Segment::Untagged => Segment::Untagged,
+        vrdma_uplink::Segment::Vlan(vlan) => Segment::Vlan(vlan),
+        vrdma_uplink::Segment::Vni(vni) => Segment::Vni(vni),
+    }
+}
+
+/// Where a frame goes, by its station.
+pub(crate) fn hop_to(segment: Segment) -> Hop {
+    Hop::to(match segment {
+        Segment::Untagged => vrdma_uplink::Segment::Untagged,
+        Segment::Vlan(vlan) => vrdma_uplink::Segment::Vlan(vlan),
+        Segment::Vni(vni) => vrdma_uplink::Segment::Vni(vni),
+    })
+}
+
+impl From<crate::plane::Segment> for Marks {
+    fn from(segment: crate::plane::Segment) -> Self {
+        Self {
+            vlan: segment.vlan.map(|vlan| vlan.get()),
+            vni: segment.vni.map(|vni| vni.get()),
+        }
     }
 }

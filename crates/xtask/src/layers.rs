@@ -31,6 +31,7 @@ const ROOMS: &[Room] = &[
     room("adapter", &["wire", "verbs"], true),
     room("switch", &["wire"], true),
     room("cm", &["wire"], true),
+    room("host", &["wire", "verbs", "adapter", "switch"], true),
     room("pvrdma", &["wire", "verbs", "memory", "adapter"], true),
     room(
         "process",
@@ -54,6 +55,7 @@ const ROOMS: &[Room] = &[
             "memory",
             "switch",
             "cm",
+            "host",
             "pvrdma",
             "vfio-user",
             "provider",

@@ -148,7 +148,7 @@ impl Exchange {
                 self.hosts.insert(number, port.group, host);
             }
         }
-        self.segments.plug(number, port.group, port.segment);
+        self.segments.plug(number, port.group, port.segment.into());
         self.join();
         Ok(())
     }

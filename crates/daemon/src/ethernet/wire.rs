@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 use super::framing::HEADER_BYTES;
 use super::poller::Token;
 use crate::plane::UplinkChange;
-use crate::uplink::UplinkEnd;
+use crate::uplink::{UplinkEnd, segment_of};
 pub(super) use leave::send;
 
 /// How often interfaces are looked at: MTU, up or down.
@@ -138,7 +138,7 @@ impl Exchange {
     }
 
     fn take(&mut self, id: UplinkId, strays: &mut u64, received: Received<'_>) {
-        let Some(group) = self.segments.group(received.segment) else {
+        let Some(group) = self.segments.group(segment_of(received.segment)) else {
             *strays += 1;
             return;
         };

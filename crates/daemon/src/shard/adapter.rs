@@ -1,19 +1,17 @@
-//! An adapter as the shard sees it, whatever stands behind it.
+//! An adapter as the carrier sees it, whatever stands behind it.
 
 use std::sync::Arc;
 
-use vrdma_adapter::GidChange;
-use vrdma_adapter::{Receiving, Sending};
+use vrdma_adapter::{GidChange, Receiving, Sending};
+use vrdma_host::Member;
 use vrdma_memory::{Region, Space, View};
 use vrdma_process::{Process, Turn};
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
-
-use vrdma_wire::Packet;
+use vrdma_wire::{Gid, Mtu, Packet};
 
 use crate::plane::AdapterSpec;
-
 use crate::vm::Vm;
 
 /// One adapter.
@@ -53,168 +51,11 @@ impl Adapter {
         }
     }
 
-    /// What the adapter's regions are reached through.
-    pub(super) fn memory(&self) -> Arc<Space> {
-        match self {
-            Self::Vm(vm) => vm.memory(),
-            Self::Process { process, .. } => process.memory(),
-        }
-    }
-
-    /// Lets the adapter look at its memory again once that has come to rest.
-    pub(super) fn settle_memory(&mut self, now: Time) {
-        match self {
-            Self::Vm(vm) => vm.settle_memory(now),
-            Self::Process { .. } => {}
-        }
-    }
-
-    /// Looks at doorbells, rings and timers; `true` if there was anything to do.
-    pub(super) fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
-        match self {
-            Self::Vm(vm) => vm.poll(memory, now),
-            Self::Process { process, .. } => process.poll(Turn { memory, now }),
-        }
-    }
-
-    /// The next request for whoever owns its destination; `paths` tells which peers are behind a
-    /// wire.
-    pub(super) fn next_request(
-        &mut self,
-        memory: &View<'_>,
-        now: Time,
-        paths: &mut impl Paths,
-    ) -> Option<Request<Region>> {
-        match self {
-            Self::Vm(vm) => vm.device().next_request(memory, now, paths),
-            Self::Process { process, .. } => process.next_request(Turn { memory, now }, paths),
-        }
-    }
-
-    /// Takes in a packet from a wire.
-    pub(super) fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
-        match self {
-            Self::Vm(vm) => vm.device().receive(memory, packet, now),
-            Self::Process { process, .. } => process.receive(Turn { memory, now }, packet),
-        }
-    }
-
-    /// Takes in what [`receive`](Self::receive) may have kept to take it in with what follows.
-    pub(super) fn end_train(&mut self, now: Time) {
-        let space = self.memory();
-        let memory = &space.view();
-        match self {
-            Self::Vm(vm) => vm.device().end_train(memory, now),
-            Self::Process { process, .. } => process.end_train(Turn { memory, now }),
-        }
-    }
-
-    /// Wires take packets again.
-    pub(super) fn wire_has_room(&mut self) {
-        match self {
-            Self::Vm(vm) => vm.device().wire_has_room(),
-            Self::Process { process, .. } => process.wire_has_room(),
-        }
-    }
-
-    /// What is owed next to peers behind wires: one packet, or READ data of up to `train_bytes`.
-    pub(super) fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
-        match self {
-            Self::Vm(vm) => vm.device().next_reply(train_bytes, now),
-            Self::Process { process, .. } => process.next_reply(train_bytes, now),
-        }
-    }
-
-    /// Executes a request that came for this adapter.
-    pub(super) fn deliver(
-        &mut self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        source: Source<'_, View<'_>>,
-        now: Time,
-    ) -> Option<Response<Region>> {
-        match self {
-            Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
-            Self::Process { process, .. } => process.deliver(Turn { memory, now }, request, source),
-        }
-    }
-
-    /// Takes the answer to a request of this adapter.
-    pub(super) fn respond(
-        &mut self,
-        memory: &View<'_>,
-        response: &Response<Region>,
-        source: Source<'_, View<'_>>,
-        now: Time,
-    ) {
-        match self {
-            Self::Vm(vm) => vm.device().respond(memory, response, source, now),
-            Self::Process { process, .. } => {
-                process.respond(Turn { memory, now }, response, source);
-            }
-        }
-    }
-
-    /// A copy of a datagram to many for each queue pair that listens. PVRDMA devices have none.
-    pub(super) fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
-        match self {
-            Self::Vm(_) => Vec::new(),
-            Self::Process { process, .. } => process.hca().fan_out(request),
-        }
-    }
-
-    /// Carries a request of this adapter to itself, and the answer back.
-    pub(super) fn loop_back(&mut self, memory: &View<'_>, request: &Request<Region>, now: Time) {
-        if let Some(response) = self.deliver(memory, request, Source::Memory(memory), now) {
-            self.respond(memory, &response, Source::Memory(memory), now);
-        }
-    }
-
-    /// Carries a request of this adapter to another one, and the answer back.
-    pub(super) fn exchange(
-        &mut self,
-        peer: &mut Self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        now: Time,
-    ) {
-        let theirs = peer.memory();
-        let theirs = theirs.view();
-        let answer = peer.deliver(&theirs, request, Source::Memory(memory), now);
-        if let Some(response) = answer {
-            self.respond(memory, &response, Source::Memory(&theirs), now);
-        }
-    }
-
-    /// Tells the owner what happened since the last call.
-    pub(super) fn interrupt(&mut self, now: Time) {
-        match self {
-            Self::Vm(vm) => vm.interrupt(),
-            Self::Process { process, .. } => process.finish_batch(now),
-        }
-    }
-
     /// Whether doorbells lie in memory and wake nobody.
     pub(super) fn must_be_watched(&mut self) -> bool {
         match self {
             Self::Vm(vm) => vm.device().activity().live_contexts > 0,
             Self::Process { .. } => false,
-        }
-    }
-
-    /// When the adapter wants its turn without a doorbell.
-    pub(super) fn next_deadline(&self) -> Option<Time> {
-        match self {
-            Self::Vm(vm) => vm.next_deadline(),
-            Self::Process { process, .. } => process.next_deadline(),
-        }
-    }
-
-    /// The next change of the addresses at which the adapter is reached, oldest first.
-    pub(super) fn take_gid_change(&mut self) -> Option<GidChange> {
-        match self {
-            Self::Vm(vm) => vm.device().take_gid_change(),
-            Self::Process { process, .. } => process.take_gid_change(),
         }
     }
 
@@ -231,5 +72,158 @@ impl Adapter {
         if let Self::Process { process, .. } = self {
             process.awake();
         }
+    }
+}
+
+impl Member for Adapter {
+    type Region = Region;
+    type Memory = Arc<Space>;
+    type View<'a> = View<'a>;
+
+    fn name(&self) -> &str {
+        self.spec().name.as_str()
+    }
+
+    fn memory(&self) -> Arc<Space> {
+        match self {
+            Self::Vm(vm) => vm.memory(),
+            Self::Process { process, .. } => process.memory(),
+        }
+    }
+
+    fn view(memory: &Arc<Space>) -> View<'_> {
+        memory.view()
+    }
+
+    fn settle_memory(&mut self, now: Time) {
+        match self {
+            Self::Vm(vm) => vm.settle_memory(now),
+            Self::Process { .. } => {}
+        }
+    }
+
+    fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        match self {
+            Self::Vm(vm) => vm.poll(memory, now),
+            Self::Process { process, .. } => process.poll(Turn { memory, now }),
+        }
+    }
+
+    fn next_request(
+        &mut self,
+        memory: &View<'_>,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().next_request(memory, now, paths),
+            Self::Process { process, .. } => process.next_request(Turn { memory, now }, paths),
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
+            Self::Process { process, .. } => process.deliver(Turn { memory, now }, request, source),
+        }
+    }
+
+    fn respond(
+        &mut self,
+        memory: &View<'_>,
+        response: &Response<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) {
+        match self {
+            Self::Vm(vm) => vm.device().respond(memory, response, source, now),
+            Self::Process { process, .. } => {
+                process.respond(Turn { memory, now }, response, source);
+            }
+        }
+    }
+
+    /// PVRDMA devices have none.
+    fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
+        match self {
+            Self::Vm(_) => Vec::new(),
+            Self::Process { process, .. } => process.hca().fan_out(request),
+        }
+    }
+
+    fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
+        match self {
+            Self::Vm(vm) => vm.device().receive(memory, packet, now),
+            Self::Process { process, .. } => process.receive(Turn { memory, now }, packet),
+        }
+    }
+
+    fn end_train(&mut self, now: Time) {
+        let space = self.memory();
+        let memory = &space.view();
+        match self {
+            Self::Vm(vm) => vm.device().end_train(memory, now),
+            Self::Process { process, .. } => process.end_train(Turn { memory, now }),
+        }
+    }
+
+    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().next_reply(train_bytes, now),
+            Self::Process { process, .. } => process.next_reply(train_bytes, now),
+        }
+    }
+
+    fn wire_has_room(&mut self) {
+        match self {
+            Self::Vm(vm) => vm.device().wire_has_room(),
+            Self::Process { process, .. } => process.wire_has_room(),
+        }
+    }
+
+    fn publish(&mut self, now: Time) {
+        match self {
+            Self::Vm(vm) => vm.interrupt(),
+            Self::Process { process, .. } => process.finish_batch(now),
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        match self {
+            Self::Vm(vm) => vm.next_deadline(),
+            Self::Process { process, .. } => process.next_deadline(),
+        }
+    }
+
+    fn take_gid_change(&mut self) -> Option<GidChange> {
+        match self {
+            Self::Vm(vm) => vm.device().take_gid_change(),
+            Self::Process { process, .. } => process.take_gid_change(),
+        }
+    }
+
+    fn take_groups(&mut self) -> Option<Vec<Gid>> {
+        match self {
+            Self::Vm(_) => None,
+            Self::Process { process, .. } => process.take_groups(),
+        }
+    }
+
+    fn set_mtu(&mut self, mtu: Mtu) {
+        match self {
+            Self::Vm(vm) => vm.device().set_mtu(mtu),
+            Self::Process { process, .. } => process.set_mtu(mtu),
+        }
+    }
+
+    /// Guests have a communication manager of their own.
+    fn has_gsi(&self) -> bool {
+        matches!(self, Self::Vm(_))
     }
 }

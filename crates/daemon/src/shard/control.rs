@@ -1,23 +1,27 @@
-//! What the control plane asks of the shard, and how devices' GIDs reach the fabric.
+//! What the control plane asks of the shard.
 
-use vrdma_adapter::GidChange;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use vrdma_api::AdapterKind;
+use vrdma_host::Attachment;
+use vrdma_process::{Process, ProcessSpec, ShardId};
 use vrdma_switch::PortId;
+use vrdma_verbs::Time;
 
 use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
+use super::rdma_cm;
 use super::stats::stats;
-use super::wire;
+use super::uplinks;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
 use crate::vm::{Vm, fresh_seed};
-use vrdma_process::{Process, ProcessSpec, ShardId};
 
 impl Shard {
     /// Carries out every waiting command. An asker that is gone is no error.
     pub(super) fn obey(&mut self) {
-        self.inbox.clear();
-        while let Some(command) = self.inbox.take() {
+        self.from.inbox.clear();
+        while let Some(command) = self.from.inbox.take() {
             match command {
                 ShardCommand::AddAdapter(spec, reply) => {
                     let _ = reply.send(self.add(spec).map_err(|error| format!("{error:#}")));
@@ -34,11 +38,11 @@ impl Shard {
                 }
                 ShardCommand::Trace(port, reply) => {
                     let now = self.clock.now();
-                    let _ = reply.send(self.wires.traces.fetch(port, now));
+                    let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
                 }
                 ShardCommand::Uplinks(reply) => {
-                    let wires = self.wires.wires.iter().flatten();
-                    let _ = reply.send(wires.map(|wire| wire::snapshot(wire)).collect());
+                    let all = self.host.uplinks();
+                    let _ = reply.send(all.map(uplinks::snapshot).collect());
                 }
                 ShardCommand::Stop => self.stopping = true,
             }
@@ -46,25 +50,26 @@ impl Shard {
     }
 
     pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
-        let (port, group, mac) = (spec.port, spec.group, spec.mac);
-        let segment = spec.segment;
+        let attachment = Attachment {
+            port: spec.port,
+            group: spec.group,
+            marks: spec.segment.into(),
+            mac: spec.mac,
+        };
         let adapter = self.make(spec)?;
-        self.fabric.attach(port, group, mac)?;
-        if let Adapter::Vm(vm) = &adapter {
-            self.poller.watch(vm.listener(), Key::Listener(port));
+        self.host.add(attachment, adapter)?;
+        match self.host.member(attachment.port) {
+            Some(Adapter::Vm(vm)) => {
+                let key = Key::Listener(attachment.port);
+                self.poller.watch(vm.listener(), key);
+            }
+            Some(Adapter::Process { process, .. }) => {
+                self.cm.attach(rdma_cm::spec(process));
+                self.registry.directory.add(process.spec(), ShardId(0));
+            }
+            None => {}
         }
-        let slot = port.0 as usize;
-        if self.adapters.len() <= slot {
-            self.adapters.resize_with(slot + 1, || None);
-        }
-        self.attach_to_cm(&adapter);
-        if let Adapter::Process { process, .. } = &adapter {
-            self.registry.directory.add(process.spec(), ShardId(0));
-        }
-        self.adapters[slot] = Some(adapter);
-        self.wires.segments.plug(port, group, segment);
-        self.rewire();
-        self.follow_gids(port);
+        self.take_events();
         Ok(())
     }
 
@@ -86,44 +91,27 @@ impl Shard {
         self.close_sessions_of(port);
         self.cm.detach(port);
         self.registry.directory.remove(port);
-        if let Some(slot) = self.adapters.get_mut(port.0 as usize) {
-            *slot = None;
-            self.fabric.detach(port);
-            self.wires.forget(port);
-        }
-    }
-
-    /// Tells the fabric which GIDs a guest took or gave up. One that another adapter of the group
-    /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
-    pub(super) fn follow_gids(&mut self, port: PortId) {
-        let adapter = self.adapters.get_mut(port.0 as usize);
-        let Some(adapter) = adapter.and_then(Option::as_mut) else {
-            return;
-        };
-        while let Some(change) = adapter.take_gid_change() {
-            match change {
-                GidChange::Bound(gid) => {
-                    if let Err(error) = self.fabric.bind_gid(port, gid) {
-                        tracing::warn!(adapter = %adapter.spec().name, "GID {gid} is not usable: {error}");
-                    }
-                }
-                GidChange::Unbound(gid) => self.fabric.unbind_gid(port, gid),
-                GidChange::Cleared => self.fabric.clear_gids(port),
-            }
-        }
+        self.host.remove(port);
     }
 
     fn snapshot(&self) -> Vec<AdapterSnapshot> {
-        let (adapters, now) = (self.adapters.iter().flatten(), self.clock.now());
-        let snapshot = |adapter: &Adapter| {
-            let port = adapter.spec().port;
+        let now = self.clock.now();
+        let snapshot = |(port, adapter): (PortId, &Adapter)| {
             let mut rdma = stats(adapter);
             rdma.listeners = self.cm.listeners(port);
-            rdma.fault = rdma.fault.or_else(|| self.wires.fault(port, now));
+            rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
             AdapterSnapshot { port, rdma }
         };
-        adapters.map(snapshot).collect()
+        self.host.members().map(snapshot).collect()
     }
+}
+
+/// The time of day when the shard's clock began.
+fn clock_at_start(now: Time) -> Duration {
+    let today = SystemTime::now().duration_since(UNIX_EPOCH);
+    today
+        .unwrap_or_default()
+        .saturating_sub(Duration::from_nanos(now.0))
 }
 
 fn process_spec(spec: &AdapterSpec) -> ProcessSpec {

@@ -1,8 +1,7 @@
 //! The data-path thread: serves the adapters of VMs and processes and carries messages between them.
 //!
-//! One turn looks at every adapter: doorbells and rings, then what its engine wants to send. A
-//! message for another adapter is delivered on the spot, guest memory to guest memory, and its answer
-//! goes straight back. Sockets are looked at between turns, at the latest every
+//! The carrier ([`vrdma_host`]) does that, turn by turn; here are its clock, its sockets, and how the
+//! thread rests when there is nothing to do. Sockets are looked at between turns, at the latest every
 //! [`TURNS_BETWEEN_SOCKETS`].
 //!
 //! The thread owns everything it touches. Others reach it by [`ShardCommand`]s alone.
@@ -10,53 +9,50 @@
 mod adapter;
 pub(crate) mod clock;
 mod control;
-mod gsi;
-mod multicast;
-mod path_mtu;
 mod poller;
+mod rdma_cm;
 mod sessions;
 mod stats;
-mod wire;
+mod uplinks;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use vrdma_memory::{Region, View};
-use vrdma_switch::{Fabric, PortId, Way};
-use vrdma_verbs::unit::{Request, Route};
-use vrdma_verbs::{Pace, Paths, Time};
-use vrdma_wire::Qpn;
+use vrdma_api::PollMode;
+use vrdma_host::{Event, Host};
+use vrdma_process::cm::Service as ConnectionManager;
+use vrdma_process::{Registry, Sessions, ShardId};
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
 
 use crate::plane::{Heard, Inbox, ShardCommand, ShardOptions};
 use crate::polling::{Polling, Rest, pin};
-use crate::vm::Vm;
+use crate::vm::{Vm, fresh_seed};
 use adapter::Adapter;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
-use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{Registry, Sessions, ShardId};
-use wire::Wires;
-
-/// Requests that one adapter may send in a turn before the next one has its turn. At the unit size
-/// of the device this bounds a turn to some tens of milliseconds when every message is huge.
-const REQUESTS_A_TURN: u32 = 64;
-
-/// Bytes of frames that one adapter may queue in a turn, but for the last unit's.
-const WIRE_BYTES_A_TURN: u64 = 256 << 10;
+use uplinks::UplinkPort;
 
 /// A register access waits at most this many busy turns.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
 
+/// The carrier with everything that it carries for.
+type Carrier = Host<Adapter, UplinkPort>;
+
+/// What other threads say.
+struct Mailboxes {
+    inbox: Inbox<ShardCommand>,
+    /// Of the Ethernet thread.
+    heard: Inbox<Heard>,
+}
+
 struct Shard {
     clock: Clock,
     poller: Poller,
-    inbox: Inbox<ShardCommand>,
-    fabric: Fabric,
-    wires: Wires,
-    /// By port number; a removed adapter leaves a gap.
-    adapters: Vec<Option<Adapter>>,
+    from: Mailboxes,
+    host: Carrier,
     sessions: Sessions,
     registry: Registry,
     cm: ConnectionManager,
@@ -84,23 +80,8 @@ pub fn start(
             if let Some(core) = options.core {
                 pin::pin_thread(core);
             }
-            let poller = Poller::new(epoll);
-            poller.watch(&inbox, Key::Wake);
-            poller.watch(&heard, Key::Heard);
-            let registry = Registry::default();
-            let sessions = Sessions::new(ShardId(0), Some(processes), registry.clone());
-            if let Some(listener) = sessions.listener() {
-                poller.watch(listener, Key::ProcessListener);
-            }
-            Shard::new(
-                inbox,
-                Wires::new(heard),
-                poller,
-                sessions,
-                registry,
-                Polling::new(options.poll),
-            )
-            .run();
+            let mailboxes = Mailboxes { inbox, heard };
+            Shard::new(Poller::new(epoll), mailboxes, processes, options.poll).run();
         })
 }
 
@@ -112,25 +93,23 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(
-        inbox: Inbox<ShardCommand>,
-        wires: Wires,
-        poller: Poller,
-        sessions: Sessions,
-        registry: Registry,
-        polling: Polling,
-    ) -> Self {
+    fn new(poller: Poller, from: Mailboxes, processes: OwnedFd, poll: PollMode) -> Self {
+        let registry = Registry::default();
+        let sessions = Sessions::new(ShardId(0), Some(processes), registry.clone());
+        poller.watch(&from.inbox, Key::Wake);
+        poller.watch(&from.heard, Key::Heard);
+        if let Some(listener) = sessions.listener() {
+            poller.watch(listener, Key::ProcessListener);
+        }
         Self {
             clock: Clock::start(),
             poller,
-            inbox,
-            fabric: Fabric::new(),
-            wires,
-            adapters: Vec::new(),
+            from,
+            host: Host::new(fresh_seed()),
             sessions,
             registry,
             cm: ConnectionManager::new(),
-            polling,
+            polling: Polling::new(poll),
             turns: 0,
             stopping: false,
         }
@@ -151,106 +130,29 @@ impl Shard {
         }
     }
 
-    /// One look at every adapter; `true` if any had something to do.
+    /// A turn of everything; `true` if any had something to do.
     fn turn(&mut self) -> bool {
         let now = self.clock.now();
-        let mut worked = self.receive_wires(now);
-        if worked {
-            self.interrupt();
-        }
-        for port in 0..self.adapters.len() {
-            worked |= self.serve(port, now);
-        }
+        let mut worked = self.host.turn(now);
         worked |= self.tend_cm(now);
-        worked |= self.tend_wires(now);
+        worked |= self.host.flush(now);
+        self.take_events();
         worked
     }
 
-    fn serve(&mut self, port: usize, now: Time) -> bool {
-        let Some(adapter) = &mut self.adapters[port] else {
-            return false;
-        };
-        adapter.settle_memory(now);
-        let memory = adapter.memory();
-        let view = memory.view();
-        let mut worked = adapter.poll(&view, now);
-        let number = PortId(port as u32);
-        worked |= self.reply(number, &view, now);
-        let most = self.wires.queued_bytes + WIRE_BYTES_A_TURN;
-        for _ in 0..REQUESTS_A_TURN {
-            if self.wires.queued_bytes >= most {
-                break;
+    /// Does what the carrier asks for.
+    fn take_events(&mut self) {
+        while let Some(event) = self.host.poll_event() {
+            match event {
+                Event::Watch { uplink, writable } => {
+                    if let Some(port) = self.host.uplink_port(uplink) {
+                        self.poller
+                            .rewatch(&*port.port(), Key::Wire(uplink), writable);
+                    }
+                }
+                Event::PathMtu { port, mtu } => self.cm.set_mtu(port, mtu),
             }
-            let Some(request) = self.next_request(port, &view, now) else {
-                break;
-            };
-            self.carry(port, &view, &request, now);
-            worked = true;
         }
-        if worked {
-            self.interrupt();
-        }
-        worked
-    }
-
-    fn next_request(
-        &mut self,
-        port: usize,
-        memory: &View<'_>,
-        now: Time,
-    ) -> Option<Request<Region>> {
-        let mut paths = Reach {
-            fabric: &self.fabric,
-            from: PortId(port as u32),
-            full: self.wires.holds_up(now),
-        };
-        self.adapters[port]
-            .as_mut()?
-            .next_request(memory, now, &mut paths)
-    }
-
-    /// Takes a request to the adapter that owns its destination. One that nobody owns is dropped, as
-    /// on a wire: the requester's own timers tell its guest.
-    fn carry(&mut self, from: usize, memory: &View<'_>, request: &Request<Region>, now: Time) {
-        if request.destination == Qpn::MULTICAST {
-            return self.multiply(from, memory, request, now);
-        }
-        let (source, route) = (PortId(from as u32), &request.route);
-        let to = match self.fabric.route(source, route.sgid, route.dgid) {
-            Ok(Way::Port(PortId(to))) => to as usize,
-            Ok(Way::Wire) => return self.transmit(source, memory, request, now),
-            Err(_) => return,
-        };
-        if self.is_for_cm(to, request) {
-            self.take_mad(to, memory, request, now);
-        } else {
-            self.pass((from, to), memory, request, now);
-        }
-    }
-
-    /// Takes a request to an adapter of this host, and the answer back.
-    fn pass(
-        &mut self,
-        (from, to): (usize, usize),
-        memory: &View<'_>,
-        request: &Request<Region>,
-        now: Time,
-    ) {
-        if to == from {
-            if let Some(adapter) = &mut self.adapters[from] {
-                adapter.loop_back(memory, request, now);
-            }
-        } else if let Ok([Some(adapter), Some(peer)]) = self.adapters.get_disjoint_mut([from, to]) {
-            adapter.exchange(peer, memory, request, now);
-        }
-    }
-
-    /// Raises what the devices asked for. A delivery may concern any adapter, not only the one that
-    /// has its turn.
-    fn interrupt(&mut self) {
-        let now = self.clock.now();
-        let adapters = self.adapters.iter_mut().flatten();
-        adapters.for_each(|adapter| adapter.interrupt(now));
     }
 
     fn rest(&mut self) {
@@ -277,30 +179,25 @@ impl Shard {
 
     /// Whether a guest program holds doorbells in memory, which wake nobody.
     fn watching(&mut self) -> bool {
-        let mut adapters = self.adapters.iter_mut().flatten();
-        adapters.any(Adapter::must_be_watched)
+        let mut adapters = self.host.members_mut();
+        adapters.any(|(_, adapter)| adapter.must_be_watched())
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
-        self.adapters
-            .iter()
-            .flatten()
-            .filter_map(Adapter::next_deadline)
-            .chain(self.wires.next_deadline(&self.clock))
-            .chain(self.cm_deadline())
-            .min()
-            .map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
+        let deadlines = [self.host.next_deadline(), self.cm_deadline()];
+        let next = deadlines.into_iter().flatten().min();
+        next.map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
 
     fn serve_sockets(&mut self, patience: Option<Duration>) {
         for ready in self.poller.wait(patience) {
             match ready.key {
                 Key::Wake => self.obey(),
-                Key::Heard => self.listen(),
+                Key::Heard => self.learn(),
                 Key::Listener(port) => self.accept(port),
                 Key::Connection(port) => self.converse(port, &ready),
                 // What came is taken at the next turn, which looks at all of them.
-                Key::Wire(uplink) => self.make_room(uplink),
+                Key::Wire(uplink) => self.host.make_room(uplink),
                 Key::ProcessListener => self.accept_sessions(),
                 Key::Session(session) => self.serve_session(session),
                 Key::CmSession(client) => self.serve_cm_session(client),
@@ -310,7 +207,7 @@ impl Shard {
     }
 
     fn accept(&mut self, port: PortId) {
-        let Some(vm) = vm_at(&mut self.adapters, port) else {
+        let Some(vm) = vm_at(&mut self.host, port) else {
             return;
         };
         match vm.accept() {
@@ -325,7 +222,7 @@ impl Shard {
     }
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
-        let Some(vm) = vm_at(&mut self.adapters, port) else {
+        let Some(vm) = vm_at(&mut self.host, port) else {
             return;
         };
         vm.on_socket(ready.readable, ready.writable);
@@ -334,41 +231,28 @@ impl Shard {
                 .rewatch(connection, Key::Connection(port), connection.wants_write());
         }
         vm.interrupt();
-        self.follow_gids(port);
+        self.host.follow_gids(port);
         self.polling.served(self.clock.now());
     }
-}
 
-/// Where an adapter's peers are: the fabric's answers, which hold as long as its epoch.
-struct Reach<'a> {
-    fabric: &'a Fabric,
-    from: PortId,
-    /// A wire takes no more for now.
-    full: bool,
-}
-
-impl Paths for Reach<'_> {
-    fn epoch(&self) -> u64 {
-        self.fabric.epoch()
-    }
-
-    fn pace(&mut self, route: &Route) -> Pace {
-        match self.fabric.route(self.from, route.sgid, route.dgid) {
-            Ok(Way::Wire) => Pace::Wire,
-            _ => Pace::Local,
+    /// Takes what the Ethernet thread has heard.
+    fn learn(&mut self) {
+        self.from.heard.clear();
+        let now = self.clock.now();
+        while let Some(heard) = self.from.heard.take() {
+            match heard {
+                Heard::Address {
+                    group,
+                    gid,
+                    neighbour,
+                } => self.host.learn(group, gid, neighbour, now),
+                Heard::Query { group, frame } => self.host.hear_query(group, &frame, now),
+            }
         }
-    }
-
-    fn is_full(&self) -> bool {
-        self.full
-    }
-
-    fn train_bytes(&self) -> u32 {
-        wire::TRAIN_BYTES
     }
 }
 
 /// The VM with that port number, if there is one.
-fn vm_at(adapters: &mut [Option<Adapter>], port: PortId) -> Option<&mut Vm> {
-    adapters.get_mut(port.0 as usize)?.as_mut()?.vm()
+fn vm_at(host: &mut Carrier, port: PortId) -> Option<&mut Vm> {
+    host.member_mut(port)?.vm()
 }

@@ -1,22 +1,25 @@
 //! Sessions of processes, and how they wake a shard that sleeps.
 
+use std::net::{IpAddr, Ipv4Addr};
+
+use vrdma_process::{Adapters, Process, Served, SessionId};
 use vrdma_switch::PortId;
+use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
-use vrdma_process::{Adapters, Process, Served, SessionId};
+use super::{Carrier, Shard};
 
 /// Clients taken at a time; more wait for the next turn.
 const ACCEPTED_A_TURN: usize = 64;
 
 /// The adapters of processes among those of the shard.
-pub(super) struct OfProcesses<'a>(pub(super) &'a mut [Option<Adapter>]);
+struct OfProcesses<'a>(&'a mut Carrier);
 
 impl Adapters for OfProcesses<'_> {
     fn at(&mut self, port: PortId) -> Option<&mut Process> {
-        self.0.get_mut(port.0 as usize)?.as_mut()?.process()
+        self.0.member_mut(port)?.process()
     }
 }
 
@@ -43,15 +46,15 @@ impl Shard {
         // makes its CQ smaller is judged by what it has sent so far.
         let opened = self.sessions.opened(session);
         if let Some(port) = opened {
-            self.serve(port.0 as usize, now);
+            self.host.serve(port, now);
         }
         match self
             .sessions
-            .serve(session, &mut OfProcesses(&mut self.adapters), now)
+            .serve(session, &mut OfProcesses(&mut self.host), now)
         {
             Served::Open => {}
             Served::Opened(port, owner) => {
-                if let Some(doorbell) = OfProcesses(&mut self.adapters)
+                if let Some(doorbell) = OfProcesses(&mut self.host)
                     .at(port)
                     .and_then(|process| process.doorbell_event(owner))
                 {
@@ -69,18 +72,18 @@ impl Shard {
                     self.unwatch_doorbell(port, owner);
                 }
                 self.sessions
-                    .close(session, &mut OfProcesses(&mut self.adapters), now);
+                    .close(session, &mut OfProcesses(&mut self.host), now);
             }
         }
         if let Some(port) = opened {
-            self.follow_groups(port);
+            self.follow_groups(port, now);
         }
         self.polling.served(now);
     }
 
     /// The client holds the eventfd too, so closing our end would not take it out of the set.
     fn unwatch_doorbell(&mut self, port: PortId, owner: Owner) {
-        if let Some(doorbell) = OfProcesses(&mut self.adapters)
+        if let Some(doorbell) = OfProcesses(&mut self.host)
             .at(port)
             .and_then(|process| process.doorbell_event(owner))
         {
@@ -97,12 +100,26 @@ impl Shard {
 
     /// Says on all doorbell pages that the shard sleeps; false if somebody has rung.
     pub(super) fn fall_asleep(&self) -> bool {
-        let adapters = self.adapters.iter().flatten();
+        let adapters = self.host.members();
         // Every page must be marked, so no short cut.
-        adapters.filter(|adapter| !adapter.sleep()).count() == 0
+        adapters.filter(|(_, adapter)| !adapter.sleep()).count() == 0
     }
 
     pub(super) fn wake_up(&self) {
-        self.adapters.iter().flatten().for_each(Adapter::awake);
+        self.host.members().for_each(|(_, adapter)| adapter.awake());
+    }
+
+    /// What an adapter of processes listens to may have changed.
+    fn follow_groups(&mut self, port: PortId, now: Time) {
+        let spec = self.host.member(port).map(Adapter::spec);
+        let ip = spec.and_then(|spec| ipv4(spec.ip?));
+        self.host.follow_groups(port, ip, now);
+    }
+}
+
+fn ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
+    match ip {
+        IpAddr::V4(ip) => Some(ip),
+        IpAddr::V6(_) => None,
     }
 }

@@ -7,7 +7,7 @@ use vrdma_switch::{GroupId, Oversize, UplinkId};
 use vrdma_uplink::Hop;
 
 use super::Wire;
-use crate::uplink::Segments;
+use crate::uplink::{Segments, hop_to};
 
 /// How often the log says that frames are too long.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ pub(in crate::ethernet) fn send(
             continue;
         };
         if let Some(segment) = segments.of(group, wire.end.is_tunnel) {
-            told = wire.send(Hop::to(segment), frame).or(told);
+            told = wire.send(hop_to(segment), frame).or(told);
         }
     }
     told

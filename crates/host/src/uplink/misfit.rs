@@ -6,7 +6,10 @@ use std::time::Duration;
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
-use super::{Shard, Wires};
+use super::Uplinks;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
 
 /// How often the log says of one adapter that packets do not fit, and how long its state does.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
@@ -28,23 +31,22 @@ impl fmt::Display for Misfit {
     }
 }
 
-impl Shard {
-    pub(super) fn note(&mut self, from: PortId, misfit: Option<Misfit>) {
-        let Some(misfit) = misfit else { return };
-        let known = self.wires.misfits.get(&from);
+impl<M: Member, P: Port> Host<M, P> {
+    pub(super) fn note(&mut self, from: PortId, misfit: Misfit) {
+        let known = self.uplinks.misfits.get(&from);
         if known.is_some_and(|known| misfit.at < known.at + COMPLAINTS_APART) {
             return;
         }
-        if let Some(Some(adapter)) = self.adapters.get(from.0 as usize) {
-            tracing::warn!(adapter = %adapter.spec().name, "{misfit}");
+        if let Some(member) = self.member(from) {
+            tracing::warn!(adapter = member.name(), "{misfit}");
         }
-        self.wires.misfits.insert(from, misfit);
+        self.uplinks.misfits.insert(from, misfit);
     }
 }
 
-impl Wires {
+impl<P> Uplinks<P> {
     /// What is wrong with the packets of an adapter, if anything was of late.
-    pub(in crate::shard) fn fault(&self, port: PortId, now: Time) -> Option<String> {
+    pub(super) fn fault(&self, port: PortId, now: Time) -> Option<String> {
         let misfit = self.misfits.get(&port)?;
         (now < misfit.at + COMPLAINTS_APART).then(|| misfit.to_string())
     }

@@ -1,9 +1,11 @@
-//! How large packets of an adapter may be so that they fit the uplinks of its group.
+//! How large packets of a member may be so that they fit the uplinks of its group.
 
 use vrdma_wire::Mtu;
 
-use super::Shard;
-use super::adapter::Adapter;
+use crate::event::Event;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
 
 /// What stands around the payload of a packet in an IP packet: IPv6, UDP and BTH headers, RETH with
 /// immediate data (the most that comes with payload), ICRC.
@@ -16,24 +18,18 @@ fn fitting(ip_bytes: u32) -> Mtu {
     fitting.next().unwrap_or(Mtu::B256)
 }
 
-impl Shard {
-    /// Tells every adapter what its port offers. Uplinks that come, go or change their MTU change
-    /// it; an adapter whose messages stay on the host has the largest.
-    pub(super) fn measure(&mut self) {
-        for adapter in self.adapters.iter_mut().flatten() {
-            let ip_bytes = self.wires.narrowest(adapter.spec().group);
+impl<M: Member, P: Port> Host<M, P> {
+    /// Tells every member what its port offers. Uplinks that come, go or change their MTU change
+    /// it; a member whose messages stay on the host has the largest.
+    pub fn measure(&mut self) {
+        for (port, member) in (0..).map(vrdma_switch::PortId).zip(&mut self.members) {
+            let (Some(member), Some(group)) = (member, self.fabric.group(port)) else {
+                continue;
+            };
+            let ip_bytes = self.uplinks.narrowest(group);
             let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
-            adapter.set_mtu(mtu);
-            self.cm.set_mtu(adapter.spec().port, mtu);
-        }
-    }
-}
-
-impl Adapter {
-    fn set_mtu(&mut self, mtu: Mtu) {
-        match self {
-            Self::Vm(vm) => vm.device().set_mtu(mtu),
-            Self::Process { process, .. } => process.set_mtu(mtu),
+            member.set_mtu(mtu);
+            self.events.push_back(Event::PathMtu { port, mtu });
         }
     }
 }

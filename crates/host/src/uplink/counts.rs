@@ -1,18 +1,15 @@
-//! What was dropped at a wire, by reason, in the words of the control API.
+//! What was dropped at an uplink, by reason.
 
 use std::collections::BTreeMap;
 
 use vrdma_switch::NoRoute;
 use vrdma_wire::Refusal;
 
-use super::Wire;
-use super::arrive::Drop;
-use crate::plane::UplinkSnapshot;
-use crate::uplink::frame_stats;
+use super::ingress::Drop;
 
-/// Counters of one uplink's end.
-#[derive(Default)]
-pub(super) struct Counts {
+/// Counters of one uplink.
+#[derive(Debug, Default)]
+pub struct Counts {
     refused: [u64; Refusal::ALL.len()],
     segment: u64,
     unknown_adapter: u64,
@@ -37,7 +34,8 @@ impl Counts {
         } += 1;
     }
 
-    fn by_reason(&self) -> BTreeMap<String, u64> {
+    /// Those that are not zero, in the words of the control API.
+    pub fn by_reason(&self) -> BTreeMap<String, u64> {
         let refused = Refusal::ALL.iter().map(|refusal| {
             let word = refusal.name().replace('_', "-");
             (word, self.refused[refusal.index()])
@@ -54,18 +52,5 @@ impl Counts {
         let own = own.map(|(word, count)| (word.to_owned(), count));
         let all = refused.chain(own);
         all.filter(|(_, count)| *count > 0).collect()
-    }
-}
-
-pub(in crate::shard) fn snapshot(wire: &Wire) -> UplinkSnapshot {
-    let port = &wire.end.port;
-    let mut frames = frame_stats(port.counters());
-    for (reason, count) in wire.counts.by_reason() {
-        *frames.drops.entry(reason).or_default() += count;
-    }
-    UplinkSnapshot {
-        id: wire.end.id,
-        mtu: port.mtu(),
-        frames,
     }
 }

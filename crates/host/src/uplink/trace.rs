@@ -1,10 +1,10 @@
-//! Packets of one adapter for `vrdma trace`, as they pass its wires.
+//! Packets of one adapter for `vrdma trace`, as they pass its uplinks.
 //!
 //! A trace begins when somebody asks for what it has, and ends when nobody has asked for a while.
 //! Messages between adapters of this host are no packets, and nobody sees them here.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -21,6 +21,8 @@ struct Trace {
     records: Vec<u8>,
     dropped: u64,
     fetched: Time,
+    /// Time of day at the host's time zero.
+    clock: Duration,
 }
 
 impl Trace {
@@ -29,10 +31,12 @@ impl Trace {
             records: Vec::new(),
             dropped: 0,
             fetched: now,
+            clock: Duration::ZERO,
         }
     }
 
-    fn add(&mut self, frame: &[u8], at: Duration) {
+    fn add(&mut self, frame: &[u8], now: Time) {
+        let at = self.clock + Duration::from_nanos(now.0);
         let length = frame.len() as u32;
         let header = [at.as_secs() as u32, at.subsec_nanos(), length, length];
         if self.records.len() + size_of_val(&header) + frame.len() > KEPT_BYTES_MAX {
@@ -54,7 +58,7 @@ impl Trace {
 
 /// Those that are going on.
 #[derive(Default)]
-pub(in crate::shard) struct Traces(BTreeMap<PortId, Trace>);
+pub(super) struct Traces(BTreeMap<PortId, Trace>);
 
 impl Traces {
     /// Whether somebody traces an adapter.
@@ -63,8 +67,9 @@ impl Traces {
     }
 
     /// Begins an adapter's trace, or goes on with it; what it has got since the last time.
-    pub(in crate::shard) fn fetch(&mut self, port: PortId, now: Time) -> Vec<u8> {
+    pub(super) fn fetch(&mut self, port: PortId, clock: Duration, now: Time) -> Vec<u8> {
         let trace = self.0.entry(port).or_insert_with(|| Trace::new(now));
+        trace.clock = clock;
         trace.fetch(now)
     }
 
@@ -82,8 +87,7 @@ impl Traces {
         self.0
             .retain(|_, trace| now < trace.fetched + FORGOTTEN_AFTER);
         if let Some(trace) = self.0.get_mut(&port) {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH);
-            trace.add(frame, since.unwrap_or_default());
+            trace.add(frame, now);
         }
     }
 }
@@ -95,7 +99,8 @@ mod tests {
     #[test]
     fn records_are_fetched_once_and_bounded() {
         let mut trace = Trace::new(Time(0));
-        trace.add(&[7; 60], Duration::new(1, 2));
+        trace.clock = Duration::new(1, 0);
+        trace.add(&[7; 60], Time(2));
         let fetched = trace.fetch(Time(1));
         assert_eq!(fetched[..8], [0; 8]);
         let numbers = [1u32, 2, 60, 60].map(u32::to_ne_bytes).concat();
@@ -103,8 +108,18 @@ mod tests {
         assert_eq!(fetched[24..], [7; 60]);
         assert_eq!(trace.fetch(Time(2)).len(), 8);
         let packets = KEPT_BYTES_MAX / 4112 + 3;
-        (0..packets).for_each(|_| trace.add(&[0; 4096], Duration::ZERO));
+        (0..packets).for_each(|_| trace.add(&[0; 4096], Time(0)));
         assert!(trace.records.len() <= KEPT_BYTES_MAX);
         assert_eq!(trace.dropped, 3);
+    }
+
+    #[test]
+    fn a_trace_that_nobody_fetches_is_over() {
+        let mut traces = Traces::default();
+        traces.fetch(PortId(1), Duration::ZERO, Time(0));
+        traces.add(PortId(1), &[0; 60], Time(1));
+        assert!(traces.has(PortId(1)));
+        traces.add(PortId(1), &[0; 60], Time(0) + FORGOTTEN_AFTER);
+        assert!(!traces.has(PortId(1)));
     }
 }

@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use vrdma_switch::{GroupId, Neighbour, PortId, question};
-use vrdma_uplink::Hop;
 use vrdma_verbs::Time;
-use vrdma_verbs::unit::Route;
 use vrdma_wire::{Gid, Mac};
 
-use super::{Shard, Wires};
-use crate::plane::Heard;
+use super::Uplinks;
+use super::egress::Hop;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
 
 /// Packets that wait, of all adapters together: 256 KiB at most. Further ones are dropped.
 const WAITING_MAX: usize = 64;
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const QUESTIONS_APART: Duration = Duration::from_millis(100);
 
 /// One packet.
-pub(super) struct Waiting {
+struct Waiting {
     group: GroupId,
     wanted: Gid,
     frame: Vec<u8>,
@@ -78,69 +79,78 @@ impl Unresolved {
     }
 }
 
-impl Shard {
-    /// Keeps the front of the buffer until somebody says which station `route` leads to.
-    pub(super) fn wait(&mut self, from: PortId, route: &Route, length: usize, now: Time) {
-        let (Some(group), Some(mac)) = (self.fabric.group(from), self.fabric.mac(from)) else {
-            return;
-        };
-        let wires = &mut self.wires;
-        let dropped = wires.unresolved.keep(Waiting {
-            group,
-            wanted: route.dgid,
-            frame: wires.buffer[..length].to_vec(),
-            since: now,
+/// Who asks for whose address.
+#[derive(Clone, Copy)]
+struct Question {
+    group: GroupId,
+    /// Station that asks.
+    mac: Mac,
+    /// Its address.
+    ours: Gid,
+    wanted: Gid,
+    now: Time,
+}
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Keeps the front of the buffer until somebody says which station `hop` leads to.
+    pub(super) fn wait(&mut self, hop: Hop<'_>, length: usize) {
+        let uplinks = &mut self.uplinks;
+        let dropped = uplinks.unresolved.keep(Waiting {
+            group: hop.group,
+            wanted: hop.route.dgid,
+            frame: uplinks.buffer[..length].to_vec(),
+            since: hop.now,
         });
-        wires.count_unresolved(group, dropped);
-        wires.ask(group, mac, (route.sgid, route.dgid), now);
+        uplinks.count_unresolved(hop.group, dropped);
+        uplinks.ask(Question {
+            group: hop.group,
+            mac: hop.source,
+            ours: hop.route.sgid,
+            wanted: hop.route.dgid,
+            now: hop.now,
+        });
     }
 
-    /// Whether somebody on another host has said that an address is his. Asks if not.
-    pub(in crate::shard) fn knows_neighbour(
+    /// Whether somebody on another host has said that an address is its own. Asks if not.
+    pub(crate) fn knows_neighbour(
         &mut self,
         from: PortId,
-        sgid: Gid,
-        dgid: Gid,
+        ours: Gid,
+        wanted: Gid,
         now: Time,
     ) -> bool {
         let (Some(group), Some(mac)) = (self.fabric.group(from), self.fabric.mac(from)) else {
             return false;
         };
-        let known = self.wires.neighbours.find(group, dgid, now.0).is_some();
+        let known = self.uplinks.neighbours.find(group, wanted, now.0).is_some();
         if !known {
-            self.wires.ask(group, mac, (sgid, dgid), now);
+            self.uplinks.ask(Question {
+                group,
+                mac,
+                ours,
+                wanted,
+                now,
+            });
         }
         known
     }
 
-    /// Takes what the Ethernet thread has heard, and sends what has waited for it.
-    pub(in crate::shard) fn listen(&mut self) {
-        self.wires.heard.clear();
-        let now = self.clock.now();
-        while let Some(heard) = self.wires.heard.take() {
-            match heard {
-                Heard::Address {
-                    group,
-                    gid,
-                    neighbour,
-                } => {
-                    let wires = &mut self.wires;
-                    wires.neighbours.hear(group, gid, neighbour, now.0);
-                    for waiting in wires.unresolved.take(group, gid) {
-                        wires.send_late(waiting, neighbour);
-                    }
-                }
-                Heard::Query { group, frame } => self.hear_query(group, &frame),
-            }
+    /// An address of another host has said where it is: what has waited for it is sent.
+    pub fn learn(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: Time) {
+        let uplinks = &mut self.uplinks;
+        uplinks.neighbours.hear(group, gid, neighbour, now.0);
+        for waiting in uplinks.unresolved.take(group, gid) {
+            uplinks.send_late(waiting, neighbour);
         }
     }
 }
 
-impl Wires {
+impl<P: Port> Uplinks<P> {
     /// Asks whose an address is, unless that was done just now.
-    fn ask(&mut self, group: GroupId, mac: Mac, (ours, wanted): (Gid, Gid), now: Time) {
-        if self.unresolved.asks(group, wanted, now)
-            && let Some(frame) = question(mac, ours, wanted)
+    fn ask(&mut self, asked: Question) {
+        let Question { group, wanted, .. } = asked;
+        if self.unresolved.asks(group, wanted, asked.now)
+            && let Some(frame) = question(asked.mac, asked.ours, wanted)
         {
             self.broadcast(group, &frame);
         }
@@ -151,30 +161,30 @@ impl Wires {
             group, mut frame, ..
         } = waiting;
         frame[..6].copy_from_slice(&neighbour.mac.0);
-        let segments = &self.segments;
-        let wire = self.wires.get_mut(neighbour.uplink.0 as usize);
-        let Some(Some(wire)) = wire else { return };
-        if let Some(segment) = segments.of(group, wire.end.is_tunnel) {
-            wire.end.port.send(Hop::to(segment), &frame);
-            wire.touched = true;
+        let Some(Some(uplink)) = self.all.get_mut(neighbour.uplink.0 as usize) else {
+            return;
+        };
+        if let Some(segment) = self.segments.of(group, uplink.is_tunnel) {
+            uplink.send(segment, &frame);
         }
     }
 
     /// Sends a frame to everybody in a group on other hosts.
     fn broadcast(&mut self, group: GroupId, frame: &[u8]) {
-        for wire in self.wires.iter_mut().flatten() {
-            if let Some(segment) = self.segments.of(group, wire.end.is_tunnel) {
-                wire.end.port.send(Hop::to(segment), frame);
-                wire.touched = true;
+        for uplink in self.all.iter_mut().flatten() {
+            if let Some(segment) = self.segments.of(group, uplink.is_tunnel) {
+                uplink.send(segment, frame);
             }
         }
     }
 
     fn count_unresolved(&mut self, group: GroupId, dropped: u64) {
         let segments = &self.segments;
-        let mut wires = self.wires.iter_mut().flatten();
-        if let Some(wire) = wires.find(|wire| segments.of(group, wire.end.is_tunnel).is_some()) {
-            wire.counts.unresolved += dropped;
+        let mut uplinks = self.all.iter_mut().flatten();
+        let carries =
+            |uplink: &&mut Box<super::Uplink<P>>| segments.of(group, uplink.is_tunnel).is_some();
+        if let Some(uplink) = uplinks.find(carries) {
+            uplink.counts.unresolved += dropped;
         }
     }
 }

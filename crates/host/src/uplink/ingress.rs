@@ -1,16 +1,18 @@
 //! Packets that come.
 
 use vrdma_switch::{GroupId, Neighbour, NoRoute, PortId, UplinkId};
-use vrdma_uplink::Received;
 use vrdma_verbs::Time;
-use vrdma_wire::{Gid, Packet, Refusal};
+use vrdma_wire::{Packet, Refusal};
 
-use super::{Shard, Wire};
+use super::Uplink;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::{Port, Received};
 
-/// Batches taken from one uplink before the adapters have their turn.
+/// Batches taken from one uplink before the members have their turn.
 const BATCHES: usize = 4;
 
-/// Why a packet from a wire is dropped before an adapter sees it.
+/// Why a packet from an uplink is dropped before a member sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Drop {
     /// Of a segment that no port group has.
@@ -27,41 +29,49 @@ pub(super) enum Drop {
     NobodyListens,
 }
 
-impl Shard {
+/// Where and when a packet came.
+#[derive(Clone, Copy)]
+struct Arrived {
+    uplink: UplinkId,
+    now: Time,
+}
+
+/// Of whom a packet says that it is.
+type Sender = (GroupId, vrdma_wire::Gid, Neighbour);
+
+impl<M: Member, P: Port> Host<M, P> {
     /// Takes what came over all uplinks; `true` if anything did.
-    pub(in crate::shard) fn receive_wires(&mut self, now: Time) -> bool {
+    pub(crate) fn receive(&mut self, now: Time) -> bool {
         let mut worked = false;
-        for slot in 0..self.wires.wires.len() {
-            // Out of its place, so that the shard can take what it gives.
-            let Some(mut wire) = self.wires.wires[slot].take() else {
+        for slot in 0..self.uplinks.all.len() {
+            // Out of its place, so that the host can take what it gives.
+            let Some(mut uplink) = self.uplinks.all[slot].take() else {
                 continue;
             };
-            worked |= self.receive(&mut wire, now);
-            self.wires.wires[slot] = Some(wire);
+            worked |= self.receive_from(&mut uplink, now);
+            self.uplinks.all[slot] = Some(uplink);
         }
         if worked {
-            let adapters = self.adapters.iter_mut().flatten();
-            adapters.for_each(|adapter| adapter.end_train(now));
+            let members = self.members.iter_mut().flatten();
+            members.for_each(|member| member.end_train(now));
         }
         worked
     }
 
-    fn receive(&mut self, wire: &mut Wire, now: Time) -> bool {
-        let (counts, last) = (&mut wire.counts, &mut wire.last);
-        let id = wire.end.id;
+    fn receive_from(&mut self, uplink: &mut Uplink<P>, now: Time) -> bool {
+        let (counts, last) = (&mut uplink.counts, &mut uplink.last);
+        let arrived = Arrived {
+            uplink: uplink.id,
+            now,
+        };
         for batch in 0..BATCHES {
-            let taken = wire.end.port.receive(&mut |received| {
-                if let Err(reason) = self.take(id, received, last, now) {
+            let taken = uplink.port.receive(&mut |received| {
+                if let Err(reason) = self.take(arrived, received, last) {
                     counts.drop(reason);
                 }
             });
-            match taken {
-                Ok(0) => return batch > 0,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!("{}: cannot receive: {error}", wire.end.name);
-                    return batch > 0;
-                }
+            if taken == 0 {
+                return batch > 0;
             }
         }
         true
@@ -69,12 +79,12 @@ impl Shard {
 
     fn take(
         &mut self,
-        uplink: UplinkId,
+        arrived: Arrived,
         received: Received<'_>,
-        last: &mut Option<(GroupId, Gid, Neighbour)>,
-        now: Time,
+        last: &mut Option<Sender>,
     ) -> Result<(), Drop> {
-        let group = self.wires.segments.group(received.segment);
+        let Arrived { uplink, now } = arrived;
+        let group = self.uplinks.segments.group(received.segment);
         let group = group.ok_or(Drop::Segment)?;
         let packet = Packet::parse(received.frame).map_err(Drop::Refused)?;
         if packet.dgid().is_multicast() {
@@ -96,14 +106,14 @@ impl Shard {
             }
             *last = Some(sender);
             let (group, gid, neighbour) = sender;
-            self.wires.neighbours.guess(group, gid, neighbour, now.0);
+            self.uplinks.neighbours.guess(group, gid, neighbour, now.0);
         }
-        self.wires.traces.add(port, received.frame, now);
+        self.uplinks.traces.add(port, received.frame, now);
         self.hand_over(port, &packet, now);
         Ok(())
     }
 
-    /// A datagram to a multicast GID: for every adapter of the group that listens to it.
+    /// A datagram to a multicast GID: for every member of the group that listens to it.
     fn take_of_many(
         &mut self,
         group: GroupId,
@@ -123,7 +133,7 @@ impl Shard {
             .map_err(Drop::NoRoute)?;
         let ports: Vec<_> = heard.collect();
         for port in &ports {
-            self.wires.traces.add(*port, frame, now);
+            self.uplinks.traces.add(*port, frame, now);
             self.hand_over(*port, packet, now);
         }
         let heard = !ports.is_empty();
@@ -131,13 +141,12 @@ impl Shard {
     }
 
     fn hand_over(&mut self, port: PortId, packet: &Packet<'_>, now: Time) {
-        if self.take_mad_packet(port, packet, now) {
-            return;
+        if self.is_for_owner(port, packet.bth().destination) {
+            return self.hand_out_packet(port, packet);
         }
-        let adapter = self.adapters.get_mut(port.0 as usize);
-        if let Some(adapter) = adapter.and_then(Option::as_mut) {
-            let memory = adapter.memory();
-            adapter.receive(&memory.view(), packet, now);
+        if let Some(member) = self.member_mut(port) {
+            let memory = member.memory();
+            member.receive(&M::view(&memory), packet, now);
         }
     }
 }

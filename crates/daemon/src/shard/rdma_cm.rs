@@ -1,0 +1,119 @@
+//! The rdma_cm service of adapters of processes: its datagrams go through the carrier, its clients are
+//! watched here.
+
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use vrdma_cm::{Ends, Outgoing, Received};
+use vrdma_host::Datagram;
+use vrdma_provider::daemon::Request as Message;
+use vrdma_provider::message::Name;
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+use vrdma_wire::{Gid, Mtu, Pkey, Qpn};
+
+use super::Shard;
+use super::poller::Key;
+use vrdma_process::Process;
+use vrdma_process::cm::{AdapterSpec, ClientId};
+
+/// Path MTU that connections of processes propose until the adapter's uplinks were measured.
+const PATH_MTU: Mtu = Mtu::B1024;
+
+impl Shard {
+    /// A process that greeted connection management.
+    pub(super) fn open_cm_session(&mut self, socket: OwnedFd, greeting: &Message) {
+        self.poller.unwatch(&socket);
+        if let Some(client) = self.cm.greet(socket, greeting)
+            && let Some(socket) = self.cm.socket(client)
+        {
+            self.poller.watch(socket, Key::CmSession(client));
+        }
+    }
+
+    /// Serves what it asks for.
+    pub(super) fn serve_cm_session(&mut self, client: ClientId) {
+        let now = self.clock.now();
+        self.cm.serve(client, since_start(now));
+        self.polling.served(now);
+    }
+
+    /// Takes the datagrams that have come, repeats what was not answered and sends what waits; `true`
+    /// if there was any.
+    pub(super) fn tend_cm(&mut self, now: Time) -> bool {
+        let moment = since_start(now);
+        let mut worked = self.take_datagrams(moment);
+        if self.cm.deadline().is_some_and(|due| due <= moment) {
+            self.cm.expire(moment);
+        }
+        while let Some(search) = self.cm.next_search(moment) {
+            if self.host.knows(search.port, search.sgid, search.dgid, now) {
+                self.cm.found(&search, moment);
+            } else {
+                self.cm.missed(search, moment);
+            }
+        }
+        while let Some((port, outgoing)) = self.cm.next_outgoing() {
+            self.host.send_datagram(&datagram(port, &outgoing), now);
+            self.take_datagrams(moment);
+            worked = true;
+        }
+        worked
+    }
+
+    fn take_datagrams(&mut self, moment: Duration) -> bool {
+        let mut taken = false;
+        while let Some(datagram) = self.host.next_datagram() {
+            let received = Received {
+                ends: Ends {
+                    local: datagram.local,
+                    remote: datagram.remote,
+                },
+                qpn: datagram.qpn,
+                pkey: datagram.pkey,
+                bytes: &datagram.bytes,
+            };
+            self.cm.receive(datagram.port, &received, moment);
+            taken = true;
+        }
+        taken
+    }
+
+    /// When connection management wants a turn.
+    pub(super) fn cm_deadline(&self) -> Option<Time> {
+        let due = self.cm.deadline()?;
+        Some(Time(due.as_nanos() as u64))
+    }
+}
+
+/// What the service has to know of an adapter.
+pub(super) fn spec(process: &Process) -> AdapterSpec {
+    let spec = process.spec();
+    let address = spec.ip.map(|ip| match ip {
+        IpAddr::V4(v4) => Gid::from_ipv4(v4),
+        IpAddr::V6(v6) => Gid(v6.octets()),
+    });
+    AdapterSpec {
+        port: spec.port,
+        name: Name(spec.described().name.0),
+        mac: spec.mac,
+        address: address.unwrap_or_else(|| Gid::link_local(spec.mac)),
+        mtu: PATH_MTU,
+    }
+}
+
+fn since_start(now: Time) -> Duration {
+    Duration::from_nanos(now.0)
+}
+
+fn datagram(port: PortId, outgoing: &Outgoing) -> Datagram {
+    Datagram {
+        port,
+        local: outgoing.ends.local,
+        remote: outgoing.ends.remote,
+        qpn: Qpn::GSI,
+        pkey: Pkey::DEFAULT,
+        bytes: outgoing.to_bytes(),
+    }
+}

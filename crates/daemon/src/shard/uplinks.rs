@@ -1,0 +1,134 @@
+//! Uplinks as the carrier sees them, and what the control plane changes of them.
+
+use std::time::Instant;
+
+use vrdma_api::Name;
+use vrdma_host::{Port, Received, Segment, Train, Uplink};
+use vrdma_verbs::Time;
+
+use super::Shard;
+use super::clock::Clock;
+use super::poller::Key;
+use crate::plane::{UplinkChange, UplinkSnapshot};
+use crate::uplink::{UplinkEnd, frame_stats, hop_to, segment_of};
+
+/// The shard's end of an uplink, by the shard's clock.
+pub(super) struct UplinkPort {
+    /// For log lines.
+    name: Name,
+    port: vrdma_uplink::Port,
+    clock: Clock,
+}
+
+impl UplinkPort {
+    pub(super) fn port(&mut self) -> &mut vrdma_uplink::Port {
+        &mut self.port
+    }
+}
+
+impl Port for UplinkPort {
+    fn mtu(&self) -> u32 {
+        self.port.mtu()
+    }
+
+    fn send(&mut self, segment: Segment, frame: &[u8]) {
+        self.port.send(hop_to(segment), frame);
+    }
+
+    fn send_in_place(
+        &mut self,
+        train: Train<'_>,
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        let hop = (hop_to(train.segment), train.to);
+        self.port.send_in_place(hop, train.lengths, fill)
+    }
+
+    fn waiting(&self) -> usize {
+        self.port.waiting()
+    }
+
+    fn flush(&mut self) -> bool {
+        self.port.flush()
+    }
+
+    fn sent_frames(&self) -> u64 {
+        self.port.counters().sent_frames
+    }
+
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>)) -> usize {
+        let taken = self.port.receive(&mut |received| {
+            take(Received {
+                segment: segment_of(received.segment),
+                frame: received.frame,
+            });
+        });
+        taken.unwrap_or_else(|error| {
+            tracing::warn!("{}: cannot receive: {error}", self.name);
+            0
+        })
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        let due: Option<Instant> = self.port.next_deadline();
+        due.map(|due| self.clock.at(due))
+    }
+
+    fn release(&mut self) {
+        self.port.release();
+    }
+
+    fn refresh(&mut self) {
+        self.port.refresh();
+        if let Some(conflict) = self.port.take_conflict() {
+            tracing::warn!("{}: {conflict}", self.name);
+        }
+    }
+}
+
+pub(super) fn snapshot(uplink: &Uplink<UplinkPort>) -> UplinkSnapshot {
+    let port = &uplink.port().port;
+    let mut frames = frame_stats(port.counters());
+    for (reason, count) in uplink.counts().by_reason() {
+        *frames.drops.entry(reason).or_default() += count;
+    }
+    UplinkSnapshot {
+        id: uplink.id(),
+        mtu: port.mtu(),
+        frames,
+    }
+}
+
+impl Shard {
+    pub(super) fn change_uplink(&mut self, change: UplinkChange) -> Result<(), String> {
+        match change {
+            UplinkChange::Add(end) => self.add_uplink(*end),
+            UplinkChange::Remove(id) => self.host.remove_uplink(id),
+            UplinkChange::AddPeer(id, peer, stations) => {
+                if let Some(port) = self.host.uplink_port(id) {
+                    let added = port.port().add_peer_of(peer, &stations);
+                    added.map_err(|error| error.to_string())?;
+                    self.host.measure();
+                }
+            }
+            UplinkChange::RemovePeer(id, peer) => {
+                if let Some(port) = self.host.uplink_port(id) {
+                    port.port().remove_peer(peer);
+                }
+            }
+        }
+        self.take_events();
+        Ok(())
+    }
+
+    fn add_uplink(&mut self, end: UplinkEnd) {
+        self.poller.watch(&end.port, Key::Wire(end.id));
+        let port = UplinkPort {
+            name: end.name,
+            port: end.port,
+            clock: self.clock,
+        };
+        let now = self.clock.now();
+        self.host.add_uplink(end.id, end.is_tunnel, port, now);
+    }
+}

@@ -1,0 +1,76 @@
+//! Who gets a request: another member, the same one, an uplink, the owner of the host, or nobody.
+
+use vrdma_switch::{PortId, Way};
+use vrdma_verbs::unit::Request;
+use vrdma_verbs::{Source, Time};
+use vrdma_wire::Qpn;
+
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+use crate::turn::Turn;
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Takes a request to the member that owns its destination. One that nobody owns is dropped, as
+    /// on a wire: the requester's own timers tell its owner.
+    pub(crate) fn carry(&mut self, turn: Turn<'_, M::View<'_>>, request: &Request<M::Region>) {
+        if request.destination == Qpn::MULTICAST {
+            return self.multiply(turn, request);
+        }
+        let route = &request.route;
+        let to = match self.fabric.route(turn.from, route.sgid, route.dgid) {
+            Ok(Way::Port(to)) => to,
+            Ok(Way::Wire) => return self.transmit(turn, request),
+            Err(_) => return,
+        };
+        if self.is_for_owner(to, request.destination) {
+            self.hand_out(to, turn.memory, request);
+        } else {
+            self.pass(turn, to, request);
+        }
+    }
+
+    /// Takes a request to a member of this host, and the answer back.
+    pub(crate) fn pass(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        to: PortId,
+        request: &Request<M::Region>,
+    ) {
+        let (from, to) = (turn.from.0 as usize, to.0 as usize);
+        if to == from {
+            if let Some(member) = &mut self.members[from] {
+                loop_back(member, turn.memory, request, turn.now);
+            }
+        } else if let Ok([Some(member), Some(peer)]) = self.members.get_disjoint_mut([from, to]) {
+            exchange(member, peer, turn, request);
+        }
+    }
+}
+
+/// Carries a request of a member to itself, and the answer back.
+fn loop_back<M: Member>(
+    member: &mut M,
+    memory: &M::View<'_>,
+    request: &Request<M::Region>,
+    now: Time,
+) {
+    if let Some(response) = member.deliver(memory, request, Source::Memory(memory), now) {
+        member.respond(memory, &response, Source::Memory(memory), now);
+    }
+}
+
+/// Carries a request of a member to another one, and the answer back.
+fn exchange<M: Member>(
+    member: &mut M,
+    peer: &mut M,
+    turn: Turn<'_, M::View<'_>>,
+    request: &Request<M::Region>,
+) {
+    let theirs = peer.memory();
+    let theirs = M::view(&theirs);
+    let answer = peer.deliver(&theirs, request, Source::Memory(turn.memory), turn.now);
+    if let Some(response) = answer {
+        member.respond(turn.memory, &response, Source::Memory(&theirs), turn.now);
+    }
+}

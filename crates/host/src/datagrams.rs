@@ -1,0 +1,198 @@
+//! Datagrams of management (QP 1) of members whose engine has no such queue pair.
+//!
+//! ```text
+//!   carry, ingress ──► for QP 1 of such a member? ──► Datagram, taken by the owner of the host
+//!   Host::send_datagram ──► a request with the datagram in it ──► another member, an uplink, or back
+//! ```
+
+use std::collections::VecDeque;
+
+use vrdma_switch::{PortId, Way};
+use vrdma_verbs::memory::Memory;
+use vrdma_verbs::unit::{InlinePart, Payload, Request, RequestOp, Route};
+use vrdma_verbs::work::Inline;
+use vrdma_verbs::{Source, Time};
+use vrdma_wire::{Extension, Gid, MAD_LEN, Packet, Pkey, Psn, Qkey, Qpn, Service};
+
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+use crate::turn::Turn;
+
+/// Hop limit of what is sent.
+const HOP_LIMIT: u8 = 64;
+
+/// Datagrams that wait for the owner, who takes them once a turn: some 300 KiB. Further ones are
+/// lost as on a wire, and their senders repeat them.
+const WAITING_MAX: usize = 1024;
+
+/// One datagram.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Datagram {
+    /// The member that it is for or from.
+    pub port: PortId,
+    /// The member's address.
+    pub local: Gid,
+    /// The peer's.
+    pub remote: Gid,
+    /// The peer's queue pair.
+    pub qpn: Qpn,
+    /// Partition key.
+    pub pkey: Pkey,
+    /// What it says.
+    pub bytes: [u8; MAD_LEN],
+}
+
+/// Those that have come.
+#[derive(Default)]
+pub(crate) struct Datagrams {
+    waiting: VecDeque<Datagram>,
+}
+
+impl Datagrams {
+    fn push(&mut self, datagram: Datagram) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(datagram);
+        }
+    }
+}
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// The next datagram for QP 1 of a member whose engine has none.
+    pub fn next_datagram(&mut self) -> Option<Datagram> {
+        self.datagrams.waiting.pop_front()
+    }
+
+    /// Whether what is for this queue pair of a member is for the owner of the host.
+    pub(crate) fn is_for_owner(&self, to: PortId, destination: Qpn) -> bool {
+        destination == Qpn::GSI && self.member(to).is_some_and(|member| !member.has_gsi())
+    }
+
+    /// Hands out a request for QP 1, if it is a datagram of management.
+    pub(crate) fn hand_out(
+        &mut self,
+        to: PortId,
+        memory: &M::View<'_>,
+        request: &Request<M::Region>,
+    ) {
+        let RequestOp::Datagram { qkey: Qkey::GSI } = request.op else {
+            return;
+        };
+        let mut bytes = [0; MAD_LEN];
+        if gather(&request.payload, memory, &mut bytes) {
+            self.datagrams.push(Datagram {
+                port: to,
+                local: request.route.dgid,
+                remote: request.route.sgid,
+                qpn: request.source,
+                pkey: Pkey::DEFAULT,
+                bytes,
+            });
+        }
+    }
+
+    /// The same with a packet from an uplink.
+    pub(crate) fn hand_out_packet(&mut self, to: PortId, packet: &Packet<'_>) {
+        if let Extension::Datagram(deth) = packet.extension()
+            && deth.qkey == Qkey::GSI
+            && let Ok(bytes) = packet.payload().try_into()
+        {
+            self.datagrams.push(Datagram {
+                port: to,
+                local: packet.dgid(),
+                remote: packet.sgid(),
+                qpn: deth.source,
+                pkey: packet.bth().pkey,
+                bytes,
+            });
+        }
+    }
+
+    /// Whether somebody has an address, for a member that wants to send there. Neighbours on other
+    /// hosts are asked, and may be known the next time.
+    pub fn knows(&mut self, from: PortId, sgid: Gid, dgid: Gid, now: Time) -> bool {
+        match self.fabric.way(from, sgid, dgid) {
+            Ok(Way::Port(_)) => true,
+            Ok(Way::Wire) => self.knows_neighbour(from, sgid, dgid, now),
+            Err(_) => false,
+        }
+    }
+
+    /// Sends a datagram from QP 1 of a member to QP 1 of its peer.
+    pub fn send_datagram(&mut self, datagram: &Datagram, now: Time) {
+        let Some(member) = self.member(datagram.port) else {
+            return;
+        };
+        let memory = member.memory();
+        let view = M::view(&memory);
+        let turn = Turn {
+            from: datagram.port,
+            memory: &view,
+            now,
+        };
+        let request = request(datagram);
+        let way = self
+            .fabric
+            .route(datagram.port, datagram.local, datagram.remote);
+        match way {
+            Ok(Way::Wire) => self.transmit(turn, &request),
+            Ok(Way::Port(to)) if self.is_for_owner(to, Qpn::GSI) => {
+                self.hand_out(to, &view, &request);
+            }
+            Ok(Way::Port(to)) => {
+                if let Some(peer) = self.member_mut(to) {
+                    let theirs = peer.memory();
+                    peer.deliver(&M::view(&theirs), &request, Source::Memory(&view), now);
+                    self.publish(now);
+                }
+            }
+            Err(reason) => tracing::debug!("a datagram of management goes nowhere: {reason}"),
+        }
+    }
+}
+
+/// Copies a payload that has exactly the size of a datagram of management.
+fn gather<V: Memory>(payload: &Payload<V::Region>, memory: &V, to: &mut [u8; MAD_LEN]) -> bool {
+    if payload.length() != MAD_LEN as u64 {
+        return false;
+    }
+    match payload {
+        Payload::Inline(inline) => to.copy_from_slice(inline.bytes()),
+        Payload::Memory(stretches) => {
+            let mut at = 0;
+            for part in stretches {
+                let end = at + part.length as usize;
+                let read = memory.read(&part.region, part.offset, &mut to[at..end]);
+                if read.is_err() {
+                    return false;
+                }
+                at = end;
+            }
+        }
+    }
+    true
+}
+
+fn request<R>(datagram: &Datagram) -> Request<R> {
+    let bytes = Inline::from(&datagram.bytes[..]);
+    Request {
+        route: Route {
+            sgid: datagram.local,
+            dgid: datagram.remote,
+            hop_limit: HOP_LIMIT,
+            ..Route::default()
+        },
+        service: Service::Ud,
+        source: Qpn::GSI,
+        destination: Qpn::GSI,
+        psn: Psn::default(),
+        packets: 1,
+        first: true,
+        last: true,
+        op: RequestOp::Datagram { qkey: Qkey::GSI },
+        tail: None,
+        solicited: false,
+        ack_request: false,
+        payload: Payload::Inline(InlinePart::new(&bytes, 0, MAD_LEN as u32)),
+    }
+}

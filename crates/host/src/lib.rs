@@ -1,0 +1,36 @@
+//! The carrier: takes units from adapter to adapter, and over uplinks to other hosts.
+//!
+//! ```text
+//!            poll, next_request              deliver, respond
+//!   Member ────────────────────► Host::carry ────────────────► Member     one copy, memory to memory
+//!   (an adapter)                  │    │ │
+//!                      Fabric ◄───┘    │ └──► datagrams of QP 1, which the owner of the host takes
+//!                (whose is this GID?)  ▼
+//!                                    egress ──► frames ──► Port (an uplink)
+//!   Member ◄── receive ◄── ingress ◄────────── frames ◄───┘
+//! ```
+//!
+//! One [`Host`] belongs to one thread and is sans-IO: time comes in as an argument, frames go through a
+//! [`Port`], and what the owner has to do with a descriptor comes out as an [`Event`]. It does not know
+//! threads, sockets, clocks, guests, processes, nor how memory is mapped: an adapter is whatever
+//! fulfils [`Member`], which names its memory, too.
+#![forbid(unsafe_code)]
+
+mod carry;
+mod datagrams;
+mod event;
+mod host;
+mod member;
+mod multicast;
+mod path_mtu;
+mod paths;
+mod port;
+mod turn;
+mod uplink;
+
+pub use datagrams::Datagram;
+pub use event::Event;
+pub use host::{Attachment, Host};
+pub use member::Member;
+pub use port::{Marks, Port, Received, Segment, Train};
+pub use uplink::{Counts, Segments, Uplink};

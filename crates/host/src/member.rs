@@ -1,0 +1,92 @@
+//! What the carrier asks of an adapter.
+
+use vrdma_adapter::GidChange;
+use vrdma_verbs::memory::Memory;
+use vrdma_verbs::packet::Reply;
+use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Paths, Source, Time};
+use vrdma_wire::{Gid, Mtu, Packet};
+
+/// An adapter, whatever stands behind it: an engine, and the rings of its owner.
+pub trait Member {
+    /// What its engine knows registered memory by.
+    type Region: Clone;
+    /// Handle of the memory that its regions are reached through; cheap to make.
+    type Memory;
+    /// That memory while it may be touched; one view serves a turn.
+    type View<'a>: Memory<Region = Self::Region>;
+
+    /// For log lines.
+    fn name(&self) -> &str;
+
+    /// What its regions are reached through.
+    fn memory(&self) -> Self::Memory;
+
+    /// A view of it.
+    fn view(memory: &Self::Memory) -> Self::View<'_>;
+
+    /// Takes note that its memory has come to rest, if it has. No view of it is held.
+    fn settle_memory(&mut self, now: Time);
+
+    /// Looks at doorbells, rings and timers; `true` if there was anything to do.
+    fn poll(&mut self, memory: &Self::View<'_>, now: Time) -> bool;
+
+    /// The next request for whoever owns its destination. Its payload is fetched before the next call.
+    fn next_request(
+        &mut self,
+        memory: &Self::View<'_>,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Self::Region>>;
+
+    /// Executes a request that came for this adapter.
+    fn deliver(
+        &mut self,
+        memory: &Self::View<'_>,
+        request: &Request<Self::Region>,
+        source: Source<'_, Self::View<'_>>,
+        now: Time,
+    ) -> Option<Response<Self::Region>>;
+
+    /// Takes the answer to a request of this adapter.
+    fn respond(
+        &mut self,
+        memory: &Self::View<'_>,
+        response: &Response<Self::Region>,
+        source: Source<'_, Self::View<'_>>,
+        now: Time,
+    );
+
+    /// A copy of a datagram to many for each queue pair that listens.
+    fn fan_out(&self, request: &Request<Self::Region>) -> Vec<Request<Self::Region>>;
+
+    /// Takes in a packet from an uplink; it may be kept to be taken in with what follows.
+    fn receive(&mut self, memory: &Self::View<'_>, packet: &Packet<'_>, now: Time);
+
+    /// Takes in what [`receive`](Self::receive) has kept.
+    fn end_train(&mut self, now: Time);
+
+    /// What is owed next to peers behind uplinks: one packet, or READ data of up to `train_bytes`.
+    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Self::Region>>;
+
+    /// Uplinks take packets again.
+    fn wire_has_room(&mut self);
+
+    /// Shows the owner what happened since the last call.
+    fn publish(&mut self, now: Time);
+
+    /// When it wants a turn without a doorbell.
+    fn next_deadline(&self) -> Option<Time>;
+
+    /// The next change of its addresses, oldest first.
+    fn take_gid_change(&mut self) -> Option<GidChange>;
+
+    /// The multicast groups with members, if they may have changed since the last call.
+    fn take_groups(&mut self) -> Option<Vec<Gid>>;
+
+    /// The payload of one packet that its port offers from now on.
+    fn set_mtu(&mut self, mtu: Mtu);
+
+    /// Whether its engine has QP 1. Datagrams for it are handed to the owner of the host otherwise.
+    fn has_gsi(&self) -> bool;
+}

@@ -1,0 +1,45 @@
+//! Datagrams to many: a copy for every queue pair of this host that listens, and one for uplinks.
+
+use std::net::Ipv4Addr;
+
+use vrdma_switch::{Listener, PortId};
+use vrdma_verbs::Time;
+use vrdma_verbs::unit::Request;
+
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+use crate::turn::Turn;
+
+impl<M: Member, P: Port> Host<M, P> {
+    pub(crate) fn multiply(&mut self, turn: Turn<'_, M::View<'_>>, request: &Request<M::Region>) {
+        let route = &request.route;
+        let Ok(ports) = self.fabric.hear(turn.from, route.sgid, route.dgid) else {
+            return;
+        };
+        let ports: Vec<_> = ports.collect();
+        for to in ports {
+            let copies = self.member(to).map(|member| member.fan_out(request));
+            for copy in copies.unwrap_or_default() {
+                self.pass(turn, to, &copy);
+            }
+        }
+        if self.fabric.leaves(turn.from) {
+            self.transmit(turn, request);
+        }
+    }
+
+    /// Tells the fabric and the switches in front of uplinks what a member listens to, if that has
+    /// changed. `ip` is the member's address.
+    pub fn follow_groups(&mut self, port: PortId, ip: Option<Ipv4Addr>, now: Time) {
+        let groups = self.member_mut(port).and_then(M::take_groups);
+        let (Some(groups), Some(mac)) = (groups, self.fabric.mac(port)) else {
+            return;
+        };
+        let who = Listener { mac, ip };
+        self.uplinks.reports.listen(port, who, &groups, now.0);
+        if let Err(error) = self.fabric.listen(port, groups) {
+            tracing::warn!("multicast does not reach an adapter: {error}");
+        }
+    }
+}

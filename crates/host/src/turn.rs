@@ -1,0 +1,21 @@
+//! Whose turn it is.
+
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+
+/// What everything that is done for one member goes by.
+pub(crate) struct Turn<'a, V> {
+    /// The member.
+    pub(crate) from: PortId,
+    /// Its memory.
+    pub(crate) memory: &'a V,
+    pub(crate) now: Time,
+}
+
+impl<V> Clone for Turn<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Turn<'_, V> {}

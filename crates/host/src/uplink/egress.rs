@@ -1,0 +1,256 @@
+//! Packets that leave.
+
+use smallvec::SmallVec;
+use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
+use vrdma_verbs::unit::{Request, RequestOp, Route};
+use vrdma_verbs::{Source, Time};
+use vrdma_wire::Mac;
+
+use super::misfit::Misfit;
+use super::{TRAIN_BYTES, Uplink, Uplinks};
+use crate::host::{Host, UPLINK_BYTES_A_TURN};
+use crate::member::Member;
+use crate::port::{Port, Segment, Train};
+use crate::turn::Turn;
+
+/// Answers that one member may send in a turn before the next one has its turn.
+const REPLIES_A_TURN: u32 = 64;
+
+/// Packets of [`TRAIN_BYTES`] at the largest path MTU.
+const TRAIN: usize = 16;
+
+/// Bytes of the Ethernet header, which no MTU counts.
+const ETHERNET_BYTES: usize = 14;
+
+/// Which way the frames of one unit go.
+#[derive(Clone, Copy)]
+pub(super) struct Hop<'a> {
+    /// Who sends them.
+    pub(super) from: PortId,
+    pub(super) route: &'a Route,
+    pub(super) group: GroupId,
+    /// Station of the sender.
+    pub(super) source: Mac,
+    /// The station that they are for, if it is known.
+    station: Option<Mac>,
+    /// Where the destination was heard; all that the group has otherwise.
+    uplink: Option<UplinkId>,
+    pub(super) now: Time,
+}
+
+impl Hop<'_> {
+    fn link(&self) -> Link {
+        Link {
+            source: self.source,
+            destination: self.station.unwrap_or_default(),
+            vlan: None,
+        }
+    }
+}
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Sends a request to an adapter of another host.
+    pub(crate) fn transmit(&mut self, turn: Turn<'_, M::View<'_>>, request: &Request<M::Region>) {
+        let Some(hop) = self.hop(turn.from, &request.route, turn.now) else {
+            return;
+        };
+        let sent = if goes_as_train(request) {
+            Frames::of_request(request, &hop.link())
+                .and_then(|frames| self.send_train(hop, &frames, turn.memory))
+        } else {
+            let buffer = &mut self.uplinks.buffer[..];
+            let frame = request_frame(request, turn.memory, &hop.link(), buffer);
+            let length = frame.map(<[u8]>::len);
+            length.map(|length| self.send(hop, length))
+        };
+        if let Err(error) = sent {
+            self.fail_request(turn, request, error);
+        }
+    }
+
+    /// Sends frames of one message: written where the uplink sends them from, or one by one.
+    fn send_train(
+        &mut self,
+        hop: Hop<'_>,
+        frames: &Frames<'_, M::Region>,
+        memory: &M::View<'_>,
+    ) -> Result<(), FrameError> {
+        if let Some(to) = hop.station.filter(|_| !self.uplinks.traces.has(hop.from)) {
+            let lengths: SmallVec<[usize; TRAIN]> = frames.lengths().collect();
+            let mut written = Ok(());
+            let sent = self
+                .uplinks
+                .send_in_place((hop, to), &lengths, &mut |rooms| {
+                    written = frames.write(memory, rooms);
+                    written.is_ok()
+                });
+            written?;
+            if sent {
+                return Ok(());
+            }
+        }
+        for frame in frames.to_vecs(memory)? {
+            self.uplinks.buffer[..frame.len()].copy_from_slice(&frame);
+            self.send(hop, frame.len());
+        }
+        Ok(())
+    }
+
+    /// The requester's memory is gone, which it hears as if its own adapter had noticed.
+    fn fail_request(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        request: &Request<M::Region>,
+        error: FrameError,
+    ) {
+        if error != FrameError::Payload {
+            return tracing::debug!("a request is no packet: {error}");
+        }
+        if let Some(member) = self.member_mut(turn.from) {
+            let lost = request.payload_lost();
+            member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
+        }
+    }
+
+    /// Sends what a member owes peers behind uplinks; `true` if there was any.
+    pub(crate) fn reply(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
+        let most = self.uplinks.queued_bytes + UPLINK_BYTES_A_TURN;
+        for sent in 0..REPLIES_A_TURN {
+            if self.uplinks.queued_bytes >= most || self.uplinks.holds_up(turn.now) {
+                return sent > 0;
+            }
+            let member = self.member_mut(turn.from);
+            let reply = member.and_then(|member| member.next_reply(TRAIN_BYTES, turn.now));
+            let Some(reply) = reply else {
+                return sent > 0;
+            };
+            // The peer asks again and is told then that the memory is gone.
+            if let Err(error) = self.send_reply(turn, &reply) {
+                tracing::debug!("an answer is no packet: {error}");
+            }
+        }
+        true
+    }
+
+    fn send_reply(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        reply: &Reply<M::Region>,
+    ) -> Result<(), FrameError> {
+        let Some(hop) = self.hop(turn.from, reply.route(), turn.now) else {
+            return Ok(());
+        };
+        if let Some(frames) = Frames::of_reply(reply, &hop.link())? {
+            return self.send_train(hop, &frames, turn.memory);
+        }
+        let buffer = &mut self.uplinks.buffer[..];
+        let length = reply_frame(reply, turn.memory, &hop.link(), buffer)?.len();
+        self.send(hop, length);
+        Ok(())
+    }
+
+    /// Addresses and uplink for a destination.
+    fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
+        let group = self.fabric.group(from)?;
+        let known = self.uplinks.neighbours.find(group, route.dgid, now.0);
+        let known = known.filter(|_| !route.dgid.is_multicast());
+        let stated = route.dgid.group_mac().or(route.dmac);
+        Some(Hop {
+            from,
+            route,
+            group,
+            source: self.fabric.mac(from)?,
+            station: stated.or(known.map(|neighbour| neighbour.mac)),
+            uplink: known.map(|neighbour| neighbour.uplink),
+            now,
+        })
+    }
+
+    /// Sends the front of the buffer.
+    fn send(&mut self, hop: Hop<'_>, length: usize) {
+        if hop.station.is_none() {
+            return self.wait(hop, length);
+        }
+        let uplinks = &mut self.uplinks;
+        uplinks
+            .traces
+            .add(hop.from, &uplinks.buffer[..length], hop.now);
+        if let Some(misfit) = uplinks.send(hop, length) {
+            self.note(hop.from, misfit);
+        }
+    }
+}
+
+/// Whether the packets of a request are several with payload.
+fn goes_as_train<R>(request: &Request<R>) -> bool {
+    request.packets > 1 && matches!(request.op, RequestOp::Send | RequestOp::Write { .. })
+}
+
+impl<P: Port> Uplinks<P> {
+    /// Sends frames to a station that `fill` writes; `false` if they have to go one by one, or it said so.
+    fn send_in_place(
+        &mut self,
+        (hop, to): (Hop<'_>, Mac),
+        lengths: &[usize],
+        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+    ) -> bool {
+        let segments = &self.segments;
+        let mut uplinks = self.all.iter_mut().flatten().filter_map(|uplink| {
+            let right = hop.uplink.is_none_or(|id| id == uplink.id);
+            let segment = segments.of(hop.group, uplink.is_tunnel)?;
+            right.then_some((uplink, segment))
+        });
+        let (Some((uplink, segment)), None) = (uplinks.next(), uplinks.next()) else {
+            return false;
+        };
+        let mtu = uplink.port.mtu() as usize;
+        if lengths.iter().any(|length| length - ETHERNET_BYTES > mtu) {
+            return false;
+        }
+        let train = Train {
+            segment,
+            to,
+            lengths,
+        };
+        let sent = uplink.port.send_in_place(train, fill);
+        if sent {
+            self.queued_bytes += lengths.iter().sum::<usize>() as u64;
+            uplink.touched = true;
+        }
+        sent
+    }
+
+    /// Sends the front of the buffer.
+    fn send(&mut self, hop: Hop<'_>, length: usize) -> Option<Misfit> {
+        let mut misfit = None;
+        let frame = &self.buffer[..length];
+        self.queued_bytes += length as u64;
+        for uplink in self.all.iter_mut().flatten() {
+            if hop.uplink.is_some_and(|id| id != uplink.id) {
+                continue;
+            }
+            let Some(segment) = self.segments.of(hop.group, uplink.is_tunnel) else {
+                continue;
+            };
+            uplink.send(segment, frame);
+            let (bytes, mtu) = (length - ETHERNET_BYTES, uplink.port.mtu());
+            if bytes > mtu as usize {
+                misfit = Some(Misfit {
+                    bytes,
+                    mtu,
+                    at: hop.now,
+                });
+            }
+        }
+        misfit
+    }
+}
+
+impl<P: Port> Uplink<P> {
+    /// Queues a frame for the next flush.
+    pub(super) fn send(&mut self, segment: Segment, frame: &[u8]) {
+        self.port.send(segment, frame);
+        self.touched = true;
+    }
+}

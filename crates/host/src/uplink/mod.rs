@@ -1,0 +1,294 @@
+//! Uplinks: RoCEv2 packets that leave the host and packets that come.
+//!
+//! ```text
+//!   Request, Reply ──► frame in `buffer` ──► the uplink's batch ──► its port, once a turn
+//!                                                 └ full: queue pairs with peers behind uplinks wait
+//!
+//!   frame ─► segment: whose group? ─► Packet::parse ─► Fabric::arrive: whose GID? ─► its MAC? ─► member
+//!               └──────────────────────────┴─ dropped, counted by reason ──────────────┘
+//! ```
+//! Nothing is answered before the last check, and what is answered then is bounded by the member.
+
+mod counts;
+mod egress;
+mod ingress;
+mod misfit;
+mod reports;
+mod segments;
+mod trace;
+mod unresolved;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, Reports, UplinkId};
+use vrdma_verbs::Time;
+use vrdma_wire::{Gid, MAX_FRAME};
+
+use crate::event::Event;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+pub use counts::Counts;
+use misfit::Misfit;
+pub use segments::Segments;
+use trace::Traces;
+use unresolved::Unresolved;
+
+/// How often interfaces are looked at: MTU, up or down.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// How long queue pairs wait for an uplink that takes nothing at all. After that, what does not fit is
+/// lost as on a wire that is cut, and the queue pairs' own timers tell their owners.
+const FULL_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that wait for the end of the turn before queue pairs wait, too. An uplink keeps twice as many.
+const WAITING_MAX: usize = 512 << 10;
+
+/// Payload that is fetched at once: packets that the kernel takes as one message.
+pub(crate) const TRAIN_BYTES: u32 = 64 << 10;
+
+/// One uplink.
+pub struct Uplink<P> {
+    id: UplinkId,
+    is_tunnel: bool,
+    port: P,
+    counts: Counts,
+    /// Frames were queued since the last flush.
+    touched: bool,
+    /// The port takes no more since then; its owner reports room. With the frames sent by then.
+    full_since: Option<(Time, u64)>,
+    refresh_at: Time,
+    /// The sender of the last packet, which need not be noted again.
+    last: Option<(GroupId, Gid, Neighbour)>,
+}
+
+impl<P> Uplink<P> {
+    /// Its number.
+    pub fn id(&self) -> UplinkId {
+        self.id
+    }
+
+    /// Its port.
+    pub fn port(&self) -> &P {
+        &self.port
+    }
+
+    /// What was dropped here.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+/// All of them.
+pub(crate) struct Uplinks<P> {
+    /// By number; a removed uplink leaves a gap.
+    all: Vec<Option<Box<Uplink<P>>>>,
+    pub(crate) segments: Segments,
+    neighbours: Neighbours,
+    /// Who sends packets that fit no uplink: the last of them.
+    misfits: BTreeMap<PortId, Misfit>,
+    unresolved: Unresolved,
+    pub(crate) reports: Reports,
+    traces: Traces,
+    buffer: Box<[u8; MAX_FRAME]>,
+    /// Bytes of all frames so far.
+    pub(crate) queued_bytes: u64,
+    /// Somebody waits for room.
+    awaited: bool,
+}
+
+impl<P: Port> Uplinks<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            all: Vec::new(),
+            segments: Segments::default(),
+            neighbours: Neighbours::new(),
+            misfits: BTreeMap::new(),
+            unresolved: Unresolved::default(),
+            reports: Reports::default(),
+            traces: Traces::default(),
+            buffer: Box::new([0; MAX_FRAME]),
+            queued_bytes: 0,
+            awaited: false,
+        }
+    }
+
+    fn get(&mut self, id: UplinkId) -> Option<&mut Uplink<P>> {
+        self.all.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// A member is gone.
+    pub(crate) fn forget(&mut self, port: PortId) {
+        self.segments.unplug(port);
+        self.misfits.remove(&port);
+        self.reports.forget(port);
+        self.traces.remove(port);
+    }
+
+    /// Whether an uplink takes no more for now. Who asks waits until it does.
+    pub(crate) fn holds_up(&mut self, now: Time) -> bool {
+        let full = self.is_full(now);
+        self.awaited |= full;
+        full
+    }
+
+    fn is_full(&self, now: Time) -> bool {
+        let mut uplinks = self.all.iter().flatten();
+        uplinks.any(|uplink| match uplink.full_since {
+            Some((since, _)) => now < since + FULL_PATIENCE,
+            None => uplink.port.waiting() >= WAITING_MAX,
+        })
+    }
+
+    /// Whether frames of a group can leave.
+    fn carries(&self, group: GroupId) -> bool {
+        let mut uplinks = self.all.iter().flatten();
+        uplinks.any(|uplink| self.segments.of(group, uplink.is_tunnel).is_some())
+    }
+
+    /// The smallest MTU among the uplinks that a group leaves by.
+    pub(crate) fn narrowest(&self, group: GroupId) -> Option<u32> {
+        let uplinks = self.all.iter().flatten();
+        let carrying = uplinks.filter(|uplink| self.segments.of(group, uplink.is_tunnel).is_some());
+        carrying.map(|uplink| uplink.port.mtu()).min()
+    }
+
+    /// When an uplink wants a turn.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let uplinks = self.all.iter().flatten();
+        let deadlines = uplinks.map(|uplink| {
+            let delayed = uplink.port.next_deadline();
+            let patience = uplink.full_since.filter(|_| self.awaited);
+            let patience = patience.map(|(since, _)| since + FULL_PATIENCE);
+            let others = delayed.into_iter().chain(patience);
+            others.fold(uplink.refresh_at, Time::min)
+        });
+        let reports = self.reports.next_deadline().map(Time);
+        deadlines.chain(reports).min()
+    }
+}
+
+impl<P: Port> Uplink<P> {
+    /// Lets go delayed frames and looks at the interface now and then; `true` if its MTU changed.
+    fn tend(&mut self, now: Time) -> bool {
+        let port = &mut self.port;
+        if port.next_deadline().is_some_and(|due| due <= now) {
+            port.release();
+            self.touched = true;
+        }
+        if now < self.refresh_at {
+            return false;
+        }
+        let before = port.mtu();
+        port.refresh();
+        self.refresh_at = now + REFRESH;
+        port.mtu() != before
+    }
+
+    /// Hands queued frames on; what to watch for from now on, if that changed.
+    fn flush(&mut self, now: Time) -> Option<Event> {
+        if !std::mem::take(&mut self.touched) {
+            return None;
+        }
+        let full = !self.port.flush();
+        let changed = full != self.full_since.is_some();
+        let sent = self.port.sent_frames();
+        let before = self.full_since.filter(|(_, before)| *before == sent);
+        self.full_since = full.then(|| before.unwrap_or((now, sent)));
+        changed.then_some(Event::Watch {
+            uplink: self.id,
+            writable: full,
+        })
+    }
+}
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Uses an uplink from now on.
+    pub fn add_uplink(&mut self, id: UplinkId, is_tunnel: bool, port: P, now: Time) {
+        let slot = id.0 as usize;
+        let all = &mut self.uplinks.all;
+        if all.len() <= slot {
+            all.resize_with(slot + 1, || None);
+        }
+        all[slot] = Some(Box::new(Uplink {
+            id,
+            is_tunnel,
+            port,
+            counts: Counts::default(),
+            touched: false,
+            full_since: None,
+            refresh_at: now + REFRESH,
+            last: None,
+        }));
+        self.uplinks.reports.tell_again(now.0);
+        self.rewire();
+    }
+
+    /// Closes an uplink and forgets what was queued for it. Unknown numbers are fine.
+    pub fn remove_uplink(&mut self, id: UplinkId) {
+        if let Some(slot) = self.uplinks.all.get_mut(id.0 as usize) {
+            *slot = None;
+        }
+        self.rewire();
+    }
+
+    /// All uplinks.
+    pub fn uplinks(&self) -> impl Iterator<Item = &Uplink<P>> {
+        self.uplinks.all.iter().flatten().map(|uplink| &**uplink)
+    }
+
+    /// The port of an uplink, to be changed; [`measure`](Self::measure) if that may change its MTU.
+    pub fn uplink_port(&mut self, id: UplinkId) -> Option<&mut P> {
+        Some(&mut self.uplinks.get(id)?.port)
+    }
+
+    /// Tells the fabric which groups reach other hosts, and members how large packets may be.
+    pub(crate) fn rewire(&mut self) {
+        for group in self.uplinks.segments.groups() {
+            let wired = self.uplinks.carries(group);
+            self.fabric.set_wired(group, wired);
+        }
+        self.measure();
+    }
+
+    /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
+    /// `true` if those who waited for room can go on.
+    pub fn flush(&mut self, now: Time) -> bool {
+        self.send_reports(now);
+        let mut resized = false;
+        for uplink in self.uplinks.all.iter_mut().flatten() {
+            resized |= uplink.tend(now);
+            self.events.extend(uplink.flush(now));
+        }
+        if resized {
+            self.measure();
+        }
+        let room = self.uplinks.awaited && !self.uplinks.is_full(now);
+        if room {
+            self.uplinks.awaited = false;
+            let members = self.members.iter_mut().flatten();
+            members.for_each(Member::wire_has_room);
+        }
+        room
+    }
+
+    /// An uplink is ready: one that was full may have room again.
+    pub fn make_room(&mut self, id: UplinkId) {
+        if let Some(uplink) = self.uplinks.get(id) {
+            uplink.touched |= uplink.full_since.is_some();
+        }
+    }
+
+    /// Begins the trace of a member's packets, or goes on with it: packets dropped so far as 8 bytes,
+    /// highest first, then records of a pcap file since the last time. `clock` is the time of day at
+    /// the host's time zero.
+    pub fn fetch_trace(&mut self, port: PortId, clock: Duration, now: Time) -> Vec<u8> {
+        self.uplinks.traces.fetch(port, clock, now)
+    }
+
+    /// What is wrong with the packets of a member, if anything was of late: a sentence.
+    pub fn fault(&self, port: PortId, now: Time) -> Option<String> {
+        self.uplinks.fault(port, now)
+    }
+}

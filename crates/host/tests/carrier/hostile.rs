@@ -1,0 +1,184 @@
+//! A hostile host at the other end of a tunnel: what it sends is dropped, counted, and not answered.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use vrdma_host::Segment;
+use vrdma_switch::{PortId, UplinkId};
+use vrdma_verbs::Time;
+use vrdma_wire::{
+    Addresses, Bth, Extension, MAX_FRAME, Mac, Opcode, PacketBuilder, Path, Pkey, Psn, Qpn,
+    TrafficClass, Transport,
+};
+
+use crate::world::*;
+
+const OURS: Mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
+const THEIRS: Mac = Mac([0x52, 0x54, 0, 0, 0, 2]);
+const OUR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+const THEIR_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const VNI: u32 = 10;
+const NOW: Time = Time(0);
+
+/// A host with one station and one tunnel.
+struct World {
+    host: Carrier,
+    port: PortId,
+    wire: Wire,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut host = Carrier::new(1);
+        let port = add(&mut host, 1, 0);
+        let wire = Wire::new(1450);
+        host.add_uplink(UplinkId(0), true, wire.clone(), NOW);
+        Self { host, port, wire }
+    }
+
+    /// Sends a frame in a network and lets the host take it.
+    fn send(&mut self, vni: u32, frame: &[u8]) {
+        self.wire.arrive((Segment::Vni(vni), frame.to_vec()));
+        run(&mut self.host, NOW);
+    }
+
+    fn drops(&self) -> BTreeMap<String, u64> {
+        self.host.uplinks().next().unwrap().counts().by_reason()
+    }
+
+    fn has_answered(&self) -> bool {
+        !self.wire.take_sent().is_empty()
+    }
+}
+
+/// What a stranger can say about itself and its packet.
+struct Forged {
+    to: Mac,
+    from: Mac,
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    pkey: Pkey,
+}
+
+const PLAIN: Forged = Forged {
+    to: OURS,
+    from: THEIRS,
+    source: THEIR_IP,
+    destination: OUR_IP,
+    pkey: Pkey::DEFAULT,
+};
+
+/// A SEND to a queue pair that nobody has.
+fn packet(forged: &Forged) -> Vec<u8> {
+    let path = Path {
+        destination: forged.to,
+        source: forged.from,
+        vlan: None,
+        addresses: Addresses::V4 {
+            source: forged.source,
+            destination: forged.destination,
+            identification: 0,
+        },
+        traffic_class: TrafficClass(0),
+        hop_limit: 64,
+        source_port: 49152,
+    };
+    let number = Qpn::new(0x12_3456).unwrap();
+    let mut bth = Bth::new(Opcode::RC_SEND_ONLY, number, Psn::new(7));
+    bth.pkey = forged.pkey;
+    bth.ack_request = true;
+    let transport = Transport::new(bth, Extension::Nothing).unwrap();
+    let mut buffer = [0; MAX_FRAME];
+    let mut builder = PacketBuilder::new(&path, &transport, 64, &mut buffer).unwrap();
+    builder.push(&[0x5a; 64]);
+    builder.finish().to_vec()
+}
+
+fn drops(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let drops = expected.iter();
+    drops
+        .map(|(word, count)| ((*word).to_owned(), *count))
+        .collect()
+}
+
+#[test]
+fn garbage_is_counted_by_reason_and_never_answered() {
+    let mut world = World::new();
+    let good = packet(&PLAIN);
+    let mut cut = good.clone();
+    cut.truncate(60);
+    let mut flipped = good.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    let forgeries = [
+        Forged {
+            source: OUR_IP,
+            ..PLAIN
+        },
+        Forged {
+            source: Ipv4Addr::BROADCAST,
+            ..PLAIN
+        },
+        Forged {
+            destination: Ipv4Addr::new(10, 0, 0, 9),
+            ..PLAIN
+        },
+        Forged {
+            to: THEIRS,
+            ..PLAIN
+        },
+        Forged {
+            from: OURS,
+            ..PLAIN
+        },
+    ];
+    for frame in [&cut, &flipped, &flipped] {
+        world.send(VNI, frame);
+    }
+    world.send(VNI + 1, &good);
+    for forged in &forgeries {
+        world.send(VNI, &packet(forged));
+    }
+    let expected = drops(&[
+        ("truncated", 1),
+        ("icrc", 2),
+        ("unknown-segment", 1),
+        ("spoofed-gid", 1),
+        ("spoofed-source", 1),
+        ("unknown-adapter", 1),
+        ("other-station", 1),
+        ("spoofed-station", 1),
+    ]);
+    assert_eq!(world.drops(), expected);
+    assert!(!world.has_answered());
+}
+
+#[test]
+fn what_no_queue_pair_takes_is_the_adapters_drop() {
+    let mut world = World::new();
+    world.send(VNI, &packet(&PLAIN));
+    for _ in 0..2 {
+        let pkey = Pkey(0x8001);
+        world.send(VNI, &packet(&Forged { pkey, ..PLAIN }));
+    }
+    assert_eq!(world.drops(), drops(&[]));
+    let hca = &station(&mut world.host, world.port).hca;
+    let counted = &hca.counters().drops;
+    assert_eq!((counted.unknown_qp, counted.wrong_pkey), (1, 2));
+    assert!(!world.has_answered());
+}
+
+#[test]
+fn a_flood_of_anything_leaves_the_host_as_it_was() {
+    let mut world = World::new();
+    let good = packet(&PLAIN);
+    let mut random = fastrand::Rng::with_seed(0x9e37_79b9);
+    for _ in 0..2000 {
+        // Behind the port, by which the kernel knows it for RoCEv2.
+        let mut frame = good.clone();
+        frame[42..].fill_with(|| random.u8(..));
+        world.send(VNI, &frame);
+    }
+    let counted: u64 = world.drops().values().sum();
+    assert_eq!(counted, 2000);
+    assert!(!world.has_answered());
+}

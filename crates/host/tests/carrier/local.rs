@@ -1,0 +1,107 @@
+//! Stations of one host.
+
+use vrdma_host::Datagram;
+use vrdma_verbs::Time;
+use vrdma_verbs::work::{SendOp, Status};
+use vrdma_wire::{MAD_LEN, Pkey, Qpn};
+
+use crate::world::*;
+
+const NOW: Time = Time(0);
+
+#[test]
+fn a_write_goes_from_memory_to_memory() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 0));
+    let qps = connect(&mut host, a, b);
+    let remote = station(&mut host, b).remote();
+    station(&mut host, a).memory.fill(0, 0x5a);
+    station(&mut host, a).post(qps[0], 7, SendOp::Write(remote), REGION_BYTES as u32);
+    run(&mut host, NOW);
+    assert_eq!(station(&mut host, a).completed(), [(7, Status::Success)]);
+    assert_eq!(
+        station(&mut host, b).memory.bytes(0),
+        vec![0x5a; REGION_BYTES]
+    );
+}
+
+#[test]
+fn a_station_reaches_itself() {
+    let mut host = Carrier::new(1);
+    let a = add(&mut host, 1, 0);
+    let qps = connect(&mut host, a, a);
+    let remote = station(&mut host, a).remote();
+    station(&mut host, a).post(qps[0], 1, SendOp::Read(remote), 100);
+    run(&mut host, NOW);
+    assert_eq!(station(&mut host, a).completed(), [(1, Status::Success)]);
+}
+
+#[test]
+fn groups_do_not_reach_each_other() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 1));
+    let qps = connect(&mut host, a, b);
+    let remote = station(&mut host, b).remote();
+    station(&mut host, a).memory.fill(0, 0x5a);
+    station(&mut host, a).post(qps[0], 1, SendOp::Write(remote), 64);
+    run(&mut host, NOW);
+    assert_eq!(station(&mut host, a).completed(), []);
+    assert_eq!(station(&mut host, b).memory.bytes(0)[0], 0);
+}
+
+#[test]
+fn a_removed_station_is_no_destination() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 0));
+    let qps = connect(&mut host, a, b);
+    let remote = station(&mut host, b).remote();
+    assert!(host.remove(b).is_some());
+    assert!(host.remove(b).is_none());
+    station(&mut host, a).post(qps[0], 1, SendOp::Write(remote), 64);
+    run(&mut host, NOW);
+    assert_eq!(station(&mut host, a).completed(), []);
+    assert_eq!(add(&mut host, 2, 0), b, "its number is free again");
+}
+
+#[test]
+fn datagrams_of_management_are_handed_to_the_owner() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 0));
+    let sent = Datagram {
+        port: a,
+        local: gid(1),
+        remote: gid(2),
+        qpn: Qpn::GSI,
+        pkey: Pkey::DEFAULT,
+        bytes: [0x11; MAD_LEN],
+    };
+    host.send_datagram(&sent, NOW);
+    let expected = Datagram {
+        port: b,
+        local: gid(2),
+        remote: gid(1),
+        ..sent.clone()
+    };
+    assert_eq!(host.next_datagram(), Some(expected));
+    assert_eq!(host.next_datagram(), None);
+    station(&mut host, b).has_gsi = true;
+    host.send_datagram(&sent, NOW);
+    assert_eq!(host.next_datagram(), None, "its engine has it");
+}
+
+#[test]
+fn datagrams_that_nobody_takes_are_bounded() {
+    let mut host = Carrier::new(1);
+    let a = add(&mut host, 1, 0);
+    let sent = Datagram {
+        port: a,
+        local: gid(1),
+        remote: gid(1),
+        qpn: Qpn::GSI,
+        pkey: Pkey::DEFAULT,
+        bytes: [0; MAD_LEN],
+    };
+    (0..2000).for_each(|_| host.send_datagram(&sent, NOW));
+    let taken = std::iter::from_fn(|| host.next_datagram()).count();
+    assert_eq!(taken, 1024);
+}

@@ -1,0 +1,76 @@
+//! Hosts with stations, and the wires between them.
+
+mod memory;
+mod station;
+mod wire;
+
+use std::net::Ipv4Addr;
+
+use vrdma_host::{Attachment, Host, Marks};
+use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_verbs::Time;
+use vrdma_verbs::object::QpId;
+use vrdma_wire::Gid;
+
+pub(crate) use station::{REGION_BYTES, Station};
+pub(crate) use wire::Wire;
+
+/// Turns in which everything that can move has moved.
+const TURNS_MAX: usize = 10_000;
+
+/// A host of the tests.
+pub(crate) type Carrier = Host<Station, Wire>;
+
+/// The address of a station.
+pub(crate) fn gid(number: u8) -> Gid {
+    Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, number))
+}
+
+/// Adds a station to port group `group`, whose VLAN and VXLAN network are its number plus ten.
+pub(crate) fn add(host: &mut Carrier, number: u8, group: u32) -> PortId {
+    let station = Station::new(number, gid(number));
+    let port = PortId(u32::from(number));
+    let mark = group + 10;
+    let attachment = Attachment {
+        port,
+        group: GroupId(group),
+        marks: Marks {
+            vlan: Some(mark as u16),
+            vni: Some(mark),
+        },
+        mac: station.mac,
+    };
+    host.add(attachment, station).unwrap();
+    port
+}
+
+/// Adds a raw uplink; the test keeps a handle.
+pub(crate) fn add_uplink(host: &mut Carrier, id: u32) -> Wire {
+    let wire = Wire::new(1500);
+    host.add_uplink(UplinkId(id), false, wire.clone(), Time(0));
+    wire
+}
+
+pub(crate) fn station(host: &mut Carrier, port: PortId) -> &mut Station {
+    host.member_mut(port).unwrap()
+}
+
+/// Connects fresh queue pairs of two stations of one host.
+pub(crate) fn connect(host: &mut Carrier, a: PortId, b: PortId) -> [QpId; 2] {
+    let qps = [a, b].map(|port| station(host, port).create_qp());
+    let names = [(a, qps[0]), (b, qps[1])].map(|(port, qp)| station(host, port).name(qp));
+    station(host, a).connect(qps[0], names[1]);
+    station(host, b).connect(qps[1], names[0]);
+    qps
+}
+
+/// Gives turns until nothing moves.
+pub(crate) fn run(host: &mut Carrier, now: Time) {
+    for _ in 0..TURNS_MAX {
+        let moved = host.turn(now);
+        if !host.flush(now) && !moved {
+            return;
+        }
+    }
+    panic!("the stations never come to rest");
+}
