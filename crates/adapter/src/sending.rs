@@ -112,12 +112,12 @@ pub trait Sending: FrontEnd {
         None
     }
 
-    /// What is owed next to a peer behind a wire, READ data of up to `train_bytes`.
-    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Self::Region>> {
-        self.core_mut().hca.poll_reply(train_bytes, now)
+    /// What is owed next to a peer behind a wire, see [`Hca::poll_reply`](vrdma_verbs::Hca::poll_reply).
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Self::Region>> {
+        self.core_mut().hca.poll_reply(now, paths)
     }
 
-    /// Wires take packets again.
+    /// A wire takes packets again.
     fn wire_has_room(&mut self) {
         self.core_mut().hca.wire_has_room();
     }

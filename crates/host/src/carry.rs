@@ -2,11 +2,12 @@
 
 use vrdma_switch::{PortId, Way};
 use vrdma_verbs::unit::Request;
-use vrdma_verbs::{Source, Time};
+use vrdma_verbs::{Path, Source, Time};
 use vrdma_wire::Qpn;
 
 use crate::host::Host;
 use crate::member::Member;
+use crate::paths::NOWHERE;
 use crate::port::Port;
 use crate::turn::Turn;
 
@@ -17,16 +18,32 @@ impl<M: Member, P: Port> Host<M, P> {
         if request.destination == Qpn::MULTICAST {
             return self.multiply(turn, request);
         }
-        let route = &request.route;
-        let to = match self.fabric.route(turn.from, route.sgid, route.dgid) {
-            Ok(Way::Port(to)) => to,
-            Ok(Way::Wire) => return self.transmit(turn, request),
-            Err(_) => return,
+        let Some(to) = self.destination(turn.from, request) else {
+            return self.transmit(turn, request);
         };
+        if to == PortId(NOWHERE) {
+            return;
+        }
         if self.is_for_owner(to, request.destination) {
             self.hand_out(to, turn.memory, request);
         } else {
             self.pass(turn, to, request);
+        }
+    }
+
+    /// The member that a request is for, [`NOWHERE`] if it is dropped; `None` if it leaves the host.
+    /// Connections keep what the fabric said of their way.
+    fn destination(&self, from: PortId, request: &Request<M::Region>) -> Option<PortId> {
+        match request.path {
+            Some(Path::Local(port)) if port != NOWHERE => return Some(PortId(port)),
+            Some(Path::Wire(_)) => return None,
+            _ => {}
+        }
+        let route = &request.route;
+        match self.fabric.route(from, route.sgid, route.dgid) {
+            Ok(Way::Port(port)) => Some(port),
+            Ok(Way::Wire) => None,
+            Err(_) => Some(PortId(NOWHERE)),
         }
     }
 

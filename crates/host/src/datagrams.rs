@@ -182,6 +182,7 @@ fn request<R>(datagram: &Datagram) -> Request<R> {
             hop_limit: HOP_LIMIT,
             ..Route::default()
         },
+        path: None,
         service: Service::Ud,
         source: Qpn::GSI,
         destination: Qpn::GSI,

@@ -166,8 +166,9 @@ impl<M: Member, P: Port> Host<M, P> {
     fn next_request(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Request<M::Region>> {
         let mut paths = Reachable {
             fabric: &self.fabric,
+            uplinks: &mut self.uplinks,
             from: turn.from,
-            full: self.uplinks.holds_up(turn.now),
+            now: turn.now,
         };
         self.members
             .get_mut(turn.from.0 as usize)?

@@ -66,10 +66,10 @@ pub trait Member {
     /// Takes in what [`receive`](Self::receive) has kept.
     fn end_train(&mut self, now: Time);
 
-    /// What is owed next to peers behind uplinks: one packet, or READ data of up to `train_bytes`.
-    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Self::Region>>;
+    /// What is owed next to peers behind uplinks: one packet, or READ data of several.
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Self::Region>>;
 
-    /// Uplinks take packets again.
+    /// An uplink takes packets again.
     fn wire_has_room(&mut self);
 
     /// Shows the owner what happened since the last call.

@@ -13,7 +13,7 @@ use vrdma_switch::{Fabric, GroupId, PortId, Way};
 use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
 use vrdma_verbs::unit::{Request, RequestOp, Route};
 use vrdma_verbs::work::Output;
-use vrdma_verbs::{Hca, Pace, Paths, Source, Time};
+use vrdma_verbs::{Hca, Path, Paths, Source, Time};
 use vrdma_wire::{Gid, MAX_FRAME, Mac, Packet};
 
 use crate::border::{Border, Entry};
@@ -73,10 +73,10 @@ impl Paths for View<'_> {
         self.fabric.epoch()
     }
 
-    fn pace(&mut self, route: &Route) -> Pace {
+    fn path(&mut self, route: &Route) -> Path {
         match self.fabric.route(self.port, route.sgid, route.dgid) {
-            Ok(Way::Port(_)) => Pace::Local,
-            _ => Pace::Wire,
+            Ok(Way::Port(port)) => Path::Local(port.0),
+            _ => Path::Wire(0),
         }
     }
 
@@ -298,9 +298,12 @@ impl Cluster {
 
     fn answer(&mut self, adapter: usize) -> Result<bool, Violation> {
         for sent in 0..BURST {
-            let Some(reply) =
-                self.hcas[adapter].poll_reply(TRAIN_BYTES * (adapter as u32 % 2), self.now)
-            else {
+            let place = self.places[adapter];
+            let mut view = View {
+                fabric: &self.hosts[place.host],
+                port: place.port,
+            };
+            let Some(reply) = self.hcas[adapter].poll_reply(self.now, &mut view) else {
                 return Ok(sent > 0);
             };
             self.put_reply_on_wire(adapter, &reply)?;

@@ -72,17 +72,15 @@ impl Neighbours {
     }
 
     /// A packet from `gid` came that way. Anybody can write that into a packet, so it counts only
-    /// where nothing better is known.
-    pub fn guess(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) {
+    /// where nothing better is known. True if that is news.
+    pub fn guess(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) -> bool {
         let known = self
             .networks
             .get(&group)
             .and_then(|it| it.neighbours.get(&gid));
         match known {
-            Some(heard) if heard.is_fresh(now) && heard.neighbour != neighbour => {}
-            _ => {
-                self.hear(group, gid, neighbour, now);
-            }
+            Some(heard) if heard.is_fresh(now) && heard.neighbour != neighbour => false,
+            _ => self.hear(group, gid, neighbour, now),
         }
     }
 
@@ -90,6 +88,14 @@ impl Neighbours {
     pub fn find(&self, group: GroupId, gid: Gid, now: u64) -> Option<Neighbour> {
         let heard = self.networks.get(&group)?.neighbours.get(&gid)?;
         heard.is_fresh(now).then_some(heard.neighbour)
+    }
+
+    /// Whoever was heard behind an uplink is not known any more.
+    pub fn forget_behind(&mut self, uplink: UplinkId) {
+        for network in self.networks.values_mut() {
+            let elsewhere = |heard: &Heard| heard.neighbour.uplink != uplink;
+            network.neighbours.retain(|_, heard| elsewhere(heard));
+        }
     }
 
     /// Nobody of a group is known any more.

@@ -175,7 +175,7 @@ impl End {
                 frames += 1;
             }
         }
-        while let Some(reply) = self.hca.poll_reply(0, now) {
+        while let Some(reply) = self.hca.poll_reply(now, &mut Pace::Wire) {
             let frame = reply_frame(&reply, &self.memory, &link, &mut buffer);
             peer.receive(frame.expect("a packet"), now);
             frames += 1;

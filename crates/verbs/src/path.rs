@@ -1,4 +1,4 @@
-//! Whether a connection's peer is on this host or behind a wire.
+//! Where a connection's peer is: on this host or behind a wire.
 
 use crate::unit::Route;
 
@@ -12,19 +12,45 @@ pub enum Pace {
     Wire,
 }
 
+/// Where a destination is. The numbers are the caller's: each connection keeps them as long as the
+/// answer holds and hands them back with each of its units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// On this host: which adapter.
+    Local(u32),
+    /// Behind a wire: which one.
+    Wire(u32),
+}
+
+impl Path {
+    /// How units travel on it.
+    #[inline]
+    pub fn pace(self) -> Pace {
+        match self {
+            Self::Local(_) => Pace::Local,
+            Self::Wire(_) => Pace::Wire,
+        }
+    }
+}
+
 /// Where destinations are, which the caller of [`Hca::poll_transmit`](crate::Hca::poll_transmit)
 /// knows. A [`Pace`] answers for all of them.
 pub trait Paths {
-    /// A number that changes whenever an answer of [`Paths::pace`] may have changed: each connection
+    /// A number that changes whenever an answer of [`Paths::path`] may have changed: each connection
     /// keeps its answer as long.
     fn epoch(&self) -> u64;
 
-    /// How a connection's units travel.
-    fn pace(&mut self, route: &Route) -> Pace;
+    /// Where a destination is.
+    fn path(&mut self, route: &Route) -> Path;
 
-    /// Whether wires take no more for now. Queue pairs that have units for one wait until
-    /// [`Hca::wire_has_room`](crate::Hca::wire_has_room); all others go on.
-    fn is_full(&self) -> bool {
+    /// Whether any wire takes no more for now; [`Paths::is_full`] is asked only then.
+    fn is_any_full(&self) -> bool {
+        false
+    }
+
+    /// Whether the wire with this number takes no more for now. Queue pairs that have units for it wait
+    /// until [`Hca::wire_has_room`](crate::Hca::wire_has_room); all others go on.
+    fn is_full(&mut self, _wire: u32) -> bool {
         false
     }
 
@@ -40,8 +66,11 @@ impl Paths for Pace {
         *self as u64
     }
 
-    fn pace(&mut self, _route: &Route) -> Pace {
-        *self
+    fn path(&mut self, _route: &Route) -> Path {
+        match self {
+            Self::Local => Path::Local(0),
+            Self::Wire => Path::Wire(0),
+        }
     }
 }
 
@@ -49,7 +78,7 @@ impl Paths for Pace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     epoch: u64,
-    pub(crate) pace: Pace,
+    path: Path,
 }
 
 impl Known {
@@ -59,15 +88,31 @@ impl Known {
         kept: &mut Option<Self>,
         route: impl FnOnce() -> Option<Route>,
         paths: &mut impl Paths,
-    ) -> Option<Pace> {
+    ) -> Option<Path> {
         let epoch = paths.epoch();
         match kept {
-            Some(known) if known.epoch == epoch => Some(known.pace),
+            Some(known) if known.epoch == epoch => Some(known.path),
             _ => {
-                let pace = paths.pace(&route()?);
-                *kept = Some(Self { epoch, pace });
-                Some(pace)
+                let path = paths.path(&route()?);
+                *kept = Some(Self { epoch, path });
+                Some(path)
             }
         }
+    }
+
+    /// The answer, if it is of this epoch.
+    #[inline]
+    pub(crate) fn in_epoch(kept: Option<Self>, epoch: u64) -> Option<Path> {
+        kept.filter(|known| known.epoch == epoch)
+            .map(|known| known.path)
+    }
+}
+
+/// Whether units on this path have to wait for their wire.
+#[inline]
+pub(crate) fn is_held_up(path: Path, paths: &mut impl Paths) -> bool {
+    match path {
+        Path::Wire(wire) => paths.is_full(wire),
+        Path::Local(_) => false,
     }
 }

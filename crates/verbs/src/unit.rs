@@ -8,6 +8,7 @@
 use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 
 use crate::memory::{Gather, Stretch};
+use crate::path::Path;
 use crate::work::{Imm, Inline, Remote};
 
 /// Addresses of a unit, and the IP fields that a datagram's receiver sees.
@@ -141,6 +142,8 @@ impl InlinePart {
 pub struct Request<R> {
     /// Path.
     pub route: Route,
+    /// What [`Paths`](crate::Paths) said of it, for connections of this host.
+    pub path: Option<Path>,
     /// Kind of queue pair that it comes from and is for: RC, UC, or UD with a datagram.
     pub service: Service,
     /// Sender's QP.

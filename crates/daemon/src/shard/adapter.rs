@@ -173,10 +173,10 @@ impl Member for Adapter {
         }
     }
 
-    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
         match self {
-            Self::Vm(vm) => vm.device().next_reply(train_bytes, now),
-            Self::Process { process, .. } => process.next_reply(train_bytes, now),
+            Self::Vm(vm) => vm.device().next_reply(now, paths),
+            Self::Process { process, .. } => process.next_reply(now, paths),
         }
     }
 

@@ -6,7 +6,7 @@ use vrdma_driver::Pair;
 use vrdma_driver::work::SendWork;
 use vrdma_verbs::packet::{Frames, Link};
 use vrdma_verbs::unit::Route;
-use vrdma_verbs::{Pace, Paths};
+use vrdma_verbs::{Path, Paths};
 use vrdma_wire::{Mac, Packet};
 
 /// Bytes of a packet at the pair's path MTU.
@@ -23,8 +23,8 @@ impl Paths for Wire {
         0
     }
 
-    fn pace(&mut self, _: &Route) -> Pace {
-        Pace::Wire
+    fn path(&mut self, _: &Route) -> Path {
+        Path::Wire(0)
     }
 
     fn train_bytes(&self) -> u32 {

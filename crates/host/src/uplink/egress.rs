@@ -8,16 +8,17 @@ use vrdma_verbs::{Source, Time};
 use vrdma_wire::Mac;
 
 use super::misfit::Misfit;
-use super::{TRAIN_BYTES, Uplink, Uplinks};
+use super::{Uplink, Uplinks};
 use crate::host::{Host, UPLINK_BYTES_A_TURN};
 use crate::member::Member;
+use crate::paths::Reachable;
 use crate::port::{Port, Segment, Train};
 use crate::turn::Turn;
 
 /// Answers that one member may send in a turn before the next one has its turn.
 const REPLIES_A_TURN: u32 = 64;
 
-/// Packets of [`TRAIN_BYTES`] at the largest path MTU.
+/// Packets of [`TRAIN_BYTES`](super::TRAIN_BYTES) at the largest path MTU.
 const TRAIN: usize = 16;
 
 /// Bytes of the Ethernet header, which no MTU counts.
@@ -117,12 +118,10 @@ impl<M: Member, P: Port> Host<M, P> {
     pub(crate) fn reply(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
         let most = self.uplinks.queued_bytes + UPLINK_BYTES_A_TURN;
         for sent in 0..REPLIES_A_TURN {
-            if self.uplinks.queued_bytes >= most || self.uplinks.holds_up(turn.now) {
+            if self.uplinks.queued_bytes >= most {
                 return sent > 0;
             }
-            let member = self.member_mut(turn.from);
-            let reply = member.and_then(|member| member.next_reply(TRAIN_BYTES, turn.now));
-            let Some(reply) = reply else {
+            let Some(reply) = self.next_reply(turn) else {
                 return sent > 0;
             };
             // The peer asks again and is told then that the memory is gone.
@@ -131,6 +130,19 @@ impl<M: Member, P: Port> Host<M, P> {
             }
         }
         true
+    }
+
+    fn next_reply(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Reply<M::Region>> {
+        let mut paths = Reachable {
+            fabric: &self.fabric,
+            uplinks: &mut self.uplinks,
+            from: turn.from,
+            now: turn.now,
+        };
+        self.members
+            .get_mut(turn.from.0 as usize)?
+            .as_mut()?
+            .next_reply(turn.now, &mut paths)
     }
 
     fn send_reply(

@@ -106,7 +106,9 @@ impl<M: Member, P: Port> Host<M, P> {
             }
             *last = Some(sender);
             let (group, gid, neighbour) = sender;
-            self.uplinks.neighbours.guess(group, gid, neighbour, now.0);
+            if self.uplinks.neighbours.guess(group, gid, neighbour, now.0) {
+                self.uplinks.changes += 1;
+            }
         }
         self.uplinks.traces.add(port, received.frame, now);
         self.hand_over(port, &packet, now);

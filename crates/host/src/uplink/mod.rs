@@ -18,7 +18,7 @@ mod segments;
 mod trace;
 mod unresolved;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, Reports, UplinkId};
@@ -61,6 +61,8 @@ pub struct Uplink<P> {
     refresh_at: Time,
     /// The sender of the last packet, which need not be noted again.
     last: Option<(GroupId, Gid, Neighbour)>,
+    /// Members with units for it that wait for room.
+    awaiting: BTreeSet<PortId>,
 }
 
 impl<P> Uplink<P> {
@@ -94,8 +96,8 @@ pub(crate) struct Uplinks<P> {
     buffer: Box<[u8; MAX_FRAME]>,
     /// Bytes of all frames so far.
     pub(crate) queued_bytes: u64,
-    /// Somebody waits for room.
-    awaited: bool,
+    /// How often it has changed by which uplink a destination is reached.
+    changes: u64,
 }
 
 impl<P: Port> Uplinks<P> {
@@ -110,7 +112,7 @@ impl<P: Port> Uplinks<P> {
             traces: Traces::default(),
             buffer: Box::new([0; MAX_FRAME]),
             queued_bytes: 0,
-            awaited: false,
+            changes: 0,
         }
     }
 
@@ -126,19 +128,39 @@ impl<P: Port> Uplinks<P> {
         self.traces.remove(port);
     }
 
-    /// Whether an uplink takes no more for now. Who asks waits until it does.
-    pub(crate) fn holds_up(&mut self, now: Time) -> bool {
-        let full = self.is_full(now);
-        self.awaited |= full;
-        full
+    /// Changes with every change of an answer of [`leads_to`](Self::leads_to), other than by age.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.changes
     }
 
-    fn is_full(&self, now: Time) -> bool {
+    /// The uplink behind which an address was heard; nobody hears those of many.
+    pub(crate) fn leads_to(&self, group: GroupId, gid: Gid, now: Time) -> Option<UplinkId> {
+        let known = self.neighbours.find(group, gid, now.0);
+        let known = known.filter(|_| !gid.is_multicast());
+        known.map(|neighbour| neighbour.uplink)
+    }
+
+    /// Whether any uplink takes no more for now.
+    pub(crate) fn is_any_full(&self, now: Time) -> bool {
         let mut uplinks = self.all.iter().flatten();
-        uplinks.any(|uplink| match uplink.full_since {
-            Some((since, _)) => now < since + FULL_PATIENCE,
-            None => uplink.port.waiting() >= WAITING_MAX,
-        })
+        uplinks.any(|uplink| uplink.is_full(now))
+    }
+
+    /// Whether the uplink by which a member of a group leaves, or one of all, takes no more for now. The
+    /// member waits until it does.
+    pub(crate) fn holds_up(
+        &mut self,
+        (port, group): (PortId, GroupId),
+        by: Option<UplinkId>,
+        now: Time,
+    ) -> bool {
+        let segments = &self.segments;
+        let leaves_by = |uplink: &Uplink<P>| {
+            by.is_none_or(|id| id == uplink.id) && segments.of(group, uplink.is_tunnel).is_some()
+        };
+        let uplinks = self.all.iter_mut().flatten();
+        let full = uplinks.filter(|uplink| leaves_by(uplink) && uplink.is_full(now));
+        full.map(|uplink| uplink.awaiting.insert(port)).count() > 0
     }
 
     /// Whether frames of a group can leave.
@@ -159,7 +181,7 @@ impl<P: Port> Uplinks<P> {
         let uplinks = self.all.iter().flatten();
         let deadlines = uplinks.map(|uplink| {
             let delayed = uplink.port.next_deadline();
-            let patience = uplink.full_since.filter(|_| self.awaited);
+            let patience = uplink.full_since.filter(|_| !uplink.awaiting.is_empty());
             let patience = patience.map(|(since, _)| since + FULL_PATIENCE);
             let others = delayed.into_iter().chain(patience);
             others.fold(uplink.refresh_at, Time::min)
@@ -170,6 +192,21 @@ impl<P: Port> Uplinks<P> {
 }
 
 impl<P: Port> Uplink<P> {
+    fn is_full(&self, now: Time) -> bool {
+        match self.full_since {
+            Some((since, _)) => now < since + FULL_PATIENCE,
+            None => self.port.waiting() >= WAITING_MAX,
+        }
+    }
+
+    /// Who waited for room, if there is some now.
+    fn take_awaiting(&mut self, now: Time) -> BTreeSet<PortId> {
+        if self.awaiting.is_empty() || self.is_full(now) {
+            return BTreeSet::new();
+        }
+        std::mem::take(&mut self.awaiting)
+    }
+
     /// Lets go delayed frames and looks at the interface now and then; `true` if its MTU changed.
     fn tend(&mut self, now: Time) -> bool {
         let port = &mut self.port;
@@ -220,6 +257,7 @@ impl<M: Member, P: Port> Host<M, P> {
             full_since: None,
             refresh_at: now + REFRESH,
             last: None,
+            awaiting: BTreeSet::new(),
         }));
         self.uplinks.reports.tell_again(now.0);
         self.rewire();
@@ -227,10 +265,13 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Closes an uplink and forgets what was queued for it. Unknown numbers are fine.
     pub fn remove_uplink(&mut self, id: UplinkId) {
-        if let Some(slot) = self.uplinks.all.get_mut(id.0 as usize) {
-            *slot = None;
-        }
+        let slot = self.uplinks.all.get_mut(id.0 as usize);
+        let removed = slot.and_then(Option::take);
+        self.uplinks.neighbours.forget_behind(id);
         self.rewire();
+        if let Some(uplink) = removed {
+            self.make_go_on(uplink.awaiting);
+        }
     }
 
     /// All uplinks.
@@ -245,6 +286,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Tells the fabric which groups reach other hosts, and members how large packets may be.
     pub(crate) fn rewire(&mut self) {
+        self.uplinks.changes += 1;
         for group in self.uplinks.segments.groups() {
             let wired = self.uplinks.carries(group);
             self.fabric.set_wired(group, wired);
@@ -257,20 +299,27 @@ impl<M: Member, P: Port> Host<M, P> {
     pub fn flush(&mut self, now: Time) -> bool {
         self.send_reports(now);
         let mut resized = false;
+        let mut waited = BTreeSet::new();
         for uplink in self.uplinks.all.iter_mut().flatten() {
             resized |= uplink.tend(now);
             self.events.extend(uplink.flush(now));
+            waited.append(&mut uplink.take_awaiting(now));
         }
         if resized {
             self.measure();
         }
-        let room = self.uplinks.awaited && !self.uplinks.is_full(now);
-        if room {
-            self.uplinks.awaited = false;
-            let members = self.members.iter_mut().flatten();
-            members.for_each(Member::wire_has_room);
-        }
-        room
+        self.make_go_on(waited)
+    }
+
+    /// Members that waited for room go on; `true` if there are any.
+    fn make_go_on(&mut self, waited: BTreeSet<PortId>) -> bool {
+        let waited: Vec<_> = waited.into_iter().collect();
+        let members = waited.iter().filter_map(|port| {
+            let member = self.members.get_mut(port.0 as usize)?.as_mut()?;
+            member.wire_has_room();
+            Some(())
+        });
+        members.count() > 0
     }
 
     /// An uplink is ready: one that was full may have room again.

@@ -138,7 +138,9 @@ impl<M: Member, P: Port> Host<M, P> {
     /// An address of another host has said where it is: what has waited for it is sent.
     pub fn learn(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: Time) {
         let uplinks = &mut self.uplinks;
-        uplinks.neighbours.hear(group, gid, neighbour, now.0);
+        if uplinks.neighbours.hear(group, gid, neighbour, now.0) {
+            uplinks.changes += 1;
+        }
         for waiting in uplinks.unresolved.take(group, gid) {
             uplinks.send_late(waiting, neighbour);
         }

@@ -1,5 +1,6 @@
 //! The carrier between stations that are engines and nothing else, over wires that are vectors.
 
+mod full;
 mod hostile;
 mod local;
 mod remote;

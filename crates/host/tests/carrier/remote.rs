@@ -45,14 +45,10 @@ impl Pair {
     fn run(&mut self, now: Time) {
         loop {
             self.hosts.iter_mut().for_each(|host| run(host, now));
-            let frames = self.wires.each_ref().map(Wire::take_sent);
-            if frames.iter().all(Vec::is_empty) {
+            let [a, b] = &self.wires;
+            let moved = [a.move_to(b), b.move_to(a)];
+            if moved == [false, false] {
                 return;
-            }
-            for (from, frames) in frames.into_iter().enumerate() {
-                frames
-                    .into_iter()
-                    .for_each(|frame| self.wires[1 - from].arrive(frame));
             }
         }
     }

@@ -97,8 +97,8 @@ impl Device {
 
     /// The next packet of what is owed to peers behind a wire: ask after every batch of packets
     /// received and after [`poll`](Self::poll), until there is none or the wire is full.
-    pub fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
-        self.working()?.next_reply(train_bytes, now)
+    pub fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
+        self.working()?.next_reply(now, paths)
     }
 
     /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is,

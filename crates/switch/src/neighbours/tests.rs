@@ -46,19 +46,23 @@ fn what_was_heard_is_known_until_it_ages() {
     assert_eq!(table.find(BLUE, gid(1), 6), Some(at(ANN)));
     assert_eq!(table.find(GREEN, gid(1), 6), None, "another tenant's");
     assert_eq!(table.find(BLUE, gid(1), 5 + NEIGHBOUR_AGE_NS), None);
+    table.forget_behind(UplinkId(1));
+    assert_eq!(table.find(BLUE, gid(1), 6), Some(at(ANN)));
     assert!(table.hear(BLUE, gid(1), at(BOB), 7), "it has moved");
-    table.guess(BLUE, gid(1), at(ANN), 8);
+    assert!(!table.guess(BLUE, gid(1), at(ANN), 8));
     assert_eq!(
         table.find(BLUE, gid(1), 8),
         Some(at(BOB)),
         "only said in a packet"
     );
-    table.guess(BLUE, gid(2), at(ANN), 8);
+    assert!(table.guess(BLUE, gid(2), at(ANN), 8));
     assert_eq!(
         table.find(BLUE, gid(2), 8),
         Some(at(ANN)),
         "better than nothing"
     );
+    table.forget_behind(UplinkId(0));
+    assert_eq!(table.find(BLUE, gid(1), 8), None);
     table.guess(BLUE, gid(1), at(ANN), 8 + NEIGHBOUR_AGE_NS);
     assert_eq!(
         table.find(BLUE, gid(1), 8 + NEIGHBOUR_AGE_NS),

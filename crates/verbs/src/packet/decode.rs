@@ -112,6 +112,7 @@ fn bare<R>(packet: &Packet<'_>) -> Request<R> {
     let (bth, info) = (packet.bth(), packet.info());
     Request {
         route: route(packet),
+        path: None,
         service: info.service,
         source: Qpn::default(),
         destination: bth.destination,

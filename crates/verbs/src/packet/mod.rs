@@ -39,6 +39,7 @@ pub use train::Train;
 
 use crate::hca::Hca;
 use crate::memory::{Memory, Source};
+use crate::path::Paths;
 use crate::time::Time;
 use crate::unit::{Request, Response, ResponseBody, Route};
 
@@ -189,9 +190,10 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    /// What comes next of the answers owed to peers behind a wire: one packet, or READ data of up to
-    /// `train_bytes` of which the caller makes [`Frames`].
-    pub fn poll_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<R>> {
+    /// What comes next of the answers owed to peers behind wires: one packet, or READ data of which the
+    /// caller makes [`Frames`], as long as [`Paths::train_bytes`] says. What is for a wire that is full
+    /// waits as requests do.
+    pub fn poll_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<R>> {
         while let Some(id) = self.schedule.pop_answering() {
             let Some(qp) = self.qps.table.get_mut(id.0) else {
                 continue;
@@ -200,7 +202,11 @@ impl<R: Clone> Hca<R> {
             if self.qps.leaving.has(qp.owner) {
                 continue;
             }
-            let reply = qp.next_reply(&mut self.shared, train_bytes, now);
+            if paths.is_any_full() && qp.answers_wait(&self.shared, paths) {
+                self.schedule.hold_up(id, &mut qp.scheduled);
+                continue;
+            }
+            let reply = qp.next_reply(&mut self.shared, paths.train_bytes(), now);
             if reply.is_none() {
                 qp.reschedule_timer(&mut self.schedule);
                 continue;

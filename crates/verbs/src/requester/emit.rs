@@ -2,6 +2,7 @@
 
 use vrdma_wire::Qkey;
 
+use crate::path::{Known, Paths};
 use crate::qp::Qp;
 use crate::requester::Pending;
 use crate::requester::cut::Cut;
@@ -14,7 +15,7 @@ use crate::work::{Remote, SendOp, SendWr, Status};
 impl<R: Clone> Qp<R> {
     /// Sends a unit.
     #[inline]
-    pub(super) fn unit<P>(
+    pub(super) fn unit<P: Paths>(
         &mut self,
         cut: Cut,
         shared: &mut Shared<R>,
@@ -38,8 +39,10 @@ impl<R: Clone> Qp<R> {
         let ack_request = cut.ack && self.is_reliable();
         self.note_sent(cut, answered, shared, turn.now);
         self.reschedule(turn.schedule);
+        let path = Known::in_epoch(self.requester.known, turn.paths.epoch());
         Some(Request {
             route,
+            path,
             service: self.spec.qp_type.service(),
             source: self.qpn,
             destination,

@@ -3,7 +3,7 @@
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
-use crate::path::{Known, Pace, Paths};
+use crate::path::{Known, Path, Paths, is_held_up};
 use crate::qp::Qp;
 use crate::requester::Phase;
 use crate::requester::cut::Cut;
@@ -30,7 +30,7 @@ enum Step {
 pub(super) struct Turn<'a, P> {
     pub(super) now: Time,
     unit_bytes: u32,
-    paths: &'a mut P,
+    pub(super) paths: &'a mut P,
     pub(super) schedule: &'a mut Schedule,
 }
 
@@ -52,12 +52,13 @@ impl<R: Clone> Hca<R> {
         self.schedule.has_ready()
     }
 
-    /// Wires take packets again: the QPs that wait for that may have units to send.
+    /// A wire takes packets again: the QPs that wait for one may have units to send, or answers.
     pub fn wire_has_room(&mut self) {
         for id in self.schedule.take_held_up() {
             if let Some(qp) = self.qps.get_mut(id.0) {
                 qp.scheduled.held_up = false;
                 self.schedule.make_ready(id, &mut qp.scheduled);
+                self.schedule.make_answering(id, &mut qp.scheduled);
             }
         }
     }
@@ -199,27 +200,44 @@ impl<R: Clone> Qp<R> {
         if !shared.has_gid(self.address_of(index).sgid_index) {
             return Ok(Step::NoRoute);
         }
-        if turn.paths.is_full() && self.leaves_by_wire(index, shared, turn.paths) {
-            turn.schedule.hold_up(self.id, &mut self.scheduled);
-            return Ok(Step::Idle);
-        }
         if !self.is_connected() {
+            if turn.paths.is_any_full() && self.datagram_waits(index, shared, turn.paths) {
+                turn.schedule.hold_up(self.id, &mut self.scheduled);
+                return Ok(Step::Idle);
+            }
             let length = self.requester.queue[index].length;
             return Ok(Step::Unit(Cut::whole(length, index, self.requester.next)));
         }
-        let route = || shared.route(&self.attr.address);
-        let Some(pace) = Known::of(&mut self.requester.known, route, turn.paths) else {
+        let Some(path) = self.path(shared, turn.paths) else {
             return Ok(Step::NoRoute);
         };
+        if turn.paths.is_any_full() && is_held_up(path, turn.paths) {
+            turn.schedule.hold_up(self.id, &mut self.scheduled);
+            return Ok(Step::Idle);
+        }
         let unit_bytes = (turn.unit_bytes, turn.paths.train_bytes());
-        let cut = self.cut(pace, shared, (unit_bytes, turn.now));
+        let cut = self.cut(path.pace(), shared, (unit_bytes, turn.now));
         Ok(cut.map_or(Step::Idle, Step::Unit))
     }
 
+    /// Where the peer of a connection is.
+    #[inline]
+    fn path(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> Option<Path> {
+        let address = &self.attr.address;
+        Known::of(&mut self.requester.known, || shared.route(address), paths)
+    }
+
     #[cold]
-    fn leaves_by_wire(&self, index: usize, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
+    fn datagram_waits(&self, index: usize, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
         let route = shared.route(self.address_of(index));
-        route.is_some_and(|route| paths.pace(&route) == Pace::Wire)
+        route.is_some_and(|route| is_held_up(paths.path(&route), paths))
+    }
+
+    /// Whether what is owed to the peer has to wait for its wire.
+    #[cold]
+    pub(crate) fn answers_wait(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
+        let path = self.path(shared, paths);
+        path.is_some_and(|path| is_held_up(path, paths))
     }
 
     /// A request for what was lost of a READ or atomic.

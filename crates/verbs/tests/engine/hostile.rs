@@ -142,6 +142,7 @@ impl Target {
         let expected = b.hca.query_qp(b.qp).unwrap().rq_psn;
         Request {
             route: self.route(draft),
+            path: None,
             service: b.hca.qp_spec(b.qp).unwrap().qp_type.service(),
             source: a.name().qpn,
             destination: b.name().qpn,

@@ -73,9 +73,9 @@ fn one_that_leaves_owes_nothing() {
     for frame in pair.frames_of(0) {
         pair.b().receive_frame(&frame, now);
     }
-    assert!(pair.b().hca.poll_reply(0, now).is_some());
+    assert!(pair.b().hca.poll_reply(now, &mut Pace::Wire).is_some());
     pair.b().hca.retire_owner(Owner::KERNEL);
-    assert!(pair.b().hca.poll_reply(0, now).is_none());
+    assert!(pair.b().hca.poll_reply(now, &mut Pace::Wire).is_none());
     reap_all(&mut pair.b().hca);
 }
 

@@ -9,10 +9,11 @@ use vrdma_verbs::object::QpType;
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Nak, RequestOp, Response, ResponseBody, Route};
 use vrdma_verbs::work::{Imm, SendOp, Status};
+use vrdma_verbs::{Pace, Path};
 use vrdma_wire::{Bth, Mtu, Operation, Packet, Psn};
 
 use crate::loss::{Ledger, faults, ops};
-use crate::pair::node::ALL;
+use crate::pair::node::{ALL, send_wr};
 use crate::pair::{Fate, Pair, Region, Setup, Unit};
 
 fn mtu() -> impl Strategy<Value = Mtu> {
@@ -169,10 +170,10 @@ fn queue_pairs_wait_while_the_wire_is_full() {
         let mut pair = Pair::wired(qp_type, Setup::default());
         let (from, to) = (pair.a().holding(&[7; 3000]), pair.b().register(3000, ALL));
         pair.a().send(1, SendOp::Write(to.remote(0)), &[from.sge()]);
-        pair.full = true;
+        pair.full = Some(0);
         assert!(pair.transmit(0).is_empty());
         assert!(pair.transmit(0).is_empty());
-        pair.full = false;
+        pair.full = None;
         assert!(
             pair.transmit(0).is_empty(),
             "nobody has said that there is room"
@@ -185,8 +186,44 @@ fn queue_pairs_wait_while_the_wire_is_full() {
     let mut pair = Pair::new(QpType::Rc);
     let (from, to) = (pair.a().holding(&[7; 3000]), pair.b().register(3000, ALL));
     pair.a().send(1, SendOp::Write(to.remote(0)), &[from.sge()]);
-    pair.full = true;
+    pair.full = Some(0);
     assert_eq!(pair.transmit(0).len(), 1, "local ones go on");
+}
+
+/// Units and answers wait for their own wire, and those of other queue pairs do not wait for them.
+#[test]
+fn a_full_wire_holds_up_nobody_who_leaves_by_another() {
+    let mut pair = Pair::wired(QpType::Rc, Setup::default());
+    let other = Setup {
+        traffic_class: 4,
+        ..Setup::default()
+    };
+    let qps = pair.connect_more(&other);
+    let (from, to) = (pair.a().holding(&[7; 100]), pair.b().register(100, ALL));
+    let write = |id| send_wr(id, SendOp::Write(to.remote(0)), &[from.sge()]);
+    let first = pair.a().qp;
+    for (id, qp) in [(1, first), (2, qps[0])] {
+        pair.a().hca.post_send(qp, write(id)).unwrap();
+    }
+    pair.full = Some(0);
+    let (now, units) = (pair.now, pair.transmit(0));
+    assert_eq!(units.len(), 1);
+    assert_eq!(units[0].path, Some(Path::Wire(4)));
+    let frame = pair.nodes[0].request_frame(&units[0]);
+    pair.b().receive_frame(&frame, now);
+    assert_eq!(pair.frames_of(1).len(), 1, "an acknowledgement");
+    pair.full = Some(4);
+    pair.a().hca.wire_has_room();
+    let units = pair.transmit(0);
+    assert_eq!(units.len(), 1);
+    assert_eq!(units[0].path, Some(Path::Wire(0)));
+    pair.full = Some(0);
+    let frame = pair.nodes[0].request_frame(&units[0]);
+    pair.b().receive_frame(&frame, now);
+    assert_eq!(pair.frames_of(1).len(), 0);
+    pair.full = None;
+    pair.b().hca.wire_has_room();
+    assert_eq!(pair.frames_of(1).len(), 1);
 }
 
 #[test]
@@ -203,7 +240,7 @@ fn a_read_asked_for_again_goes_on_from_there() {
     let now = pair.now;
     let frame = pair.nodes[0].request_frame(&read);
     pair.b().receive_frame(&frame, now);
-    let first = pair.b().hca.poll_reply(0, now).unwrap();
+    let first = pair.b().hca.poll_reply(now, &mut Pace::Wire).unwrap();
     let frame = pair.nodes[1].reply_frame(&first);
     assert_eq!(psns(&[frame]), [100]);
     let RequestOp::Read { remote, length } = &mut read.op else {

@@ -22,6 +22,7 @@ const SETUP: Setup = Setup {
     psn: 0,
     signal_all: true,
     srq: true,
+    traffic_class: 0,
 };
 
 /// Two connections between two adapters; each adapter has one receive queue for both of its ends.

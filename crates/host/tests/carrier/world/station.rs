@@ -251,8 +251,8 @@ impl Member for Station {
 
     fn end_train(&mut self, _: Time) {}
 
-    fn next_reply(&mut self, train_bytes: u32, now: Time) -> Option<Reply<Region>> {
-        self.hca.poll_reply(train_bytes, now)
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
+        self.hca.poll_reply(now, paths)
     }
 
     fn wire_has_room(&mut self) {

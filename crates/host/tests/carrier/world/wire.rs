@@ -41,6 +41,19 @@ impl Wire {
         std::mem::take(&mut self.0.borrow_mut().sent)
     }
 
+    /// What was sent comes at another wire; `true` if there was any.
+    pub(crate) fn move_to(&self, other: &Self) -> bool {
+        let sent = self.take_sent();
+        let any = !sent.is_empty();
+        sent.into_iter().for_each(|frame| other.arrive(frame));
+        any
+    }
+
+    /// Frames that it has not handed on.
+    pub(crate) fn waiting_frames(&self) -> usize {
+        self.0.borrow().queued.len()
+    }
+
     /// A frame comes.
     pub(crate) fn arrive(&self, frame: Frame) {
         self.0.borrow_mut().arriving.push_back(frame);

@@ -12,7 +12,7 @@ use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{QpId, QpType};
 use vrdma_verbs::packet::Train;
 use vrdma_verbs::unit::{Request, Response, Route};
-use vrdma_verbs::{Pace, Paths, Source, Time};
+use vrdma_verbs::{Pace, Path, Paths, Source, Time};
 
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup};
@@ -39,24 +39,32 @@ pub(crate) enum Unit {
     Frame(Vec<u8>),
 }
 
-/// The wire, to the engine.
-struct Way {
+/// The wires, to the engine.
+struct Ways {
     pace: Pace,
     train_bytes: u32,
-    full: bool,
+    /// The one that takes no more. Wires are numbered by traffic class.
+    full: Option<u32>,
 }
 
-impl Paths for Way {
+impl Paths for Ways {
     fn epoch(&self) -> u64 {
         self.pace.epoch()
     }
 
-    fn pace(&mut self, _: &Route) -> Pace {
-        self.pace
+    fn path(&mut self, route: &Route) -> Path {
+        match self.pace {
+            Pace::Local => Path::Local(0),
+            Pace::Wire => Path::Wire(u32::from(route.traffic_class)),
+        }
     }
 
-    fn is_full(&self) -> bool {
-        self.full
+    fn is_any_full(&self) -> bool {
+        self.full.is_some()
+    }
+
+    fn is_full(&mut self, wire: u32) -> bool {
+        self.full == Some(wire)
     }
 
     fn train_bytes(&self) -> u32 {
@@ -71,9 +79,9 @@ pub(crate) struct Pair {
     pub(crate) now: Time,
     pub(crate) unit_bytes: u32,
     pub(crate) pace: Pace,
-    /// Payload of the longest unit for the wire.
-    /// The wire takes no more.
-    pub(crate) full: bool,
+    /// The wire that takes no more, by traffic class.
+    pub(crate) full: Option<u32>,
+    /// Payload of the longest unit for a wire.
     train_bytes: u32,
     wire: VecDeque<(usize, Unit)>,
     fates: Fates,
@@ -95,7 +103,7 @@ impl Pair {
             now: Time(0),
             unit_bytes: 64 * 1024,
             pace: Pace::Local,
-            full: false,
+            full: None,
             train_bytes: 0,
             wire: VecDeque::new(),
             fates: Box::new(|_| Fate::Arrive),
@@ -219,17 +227,21 @@ impl Pair {
     /// The units that a node would send now, taken off it.
     pub(crate) fn transmit(&mut self, from: usize) -> Vec<Request<Region>> {
         let (now, unit_bytes) = (self.now, self.unit_bytes);
-        let mut pace = Way {
-            pace: self.pace,
-            train_bytes: self.train_bytes,
-            full: self.full,
-        };
+        let mut ways = self.ways();
         let hca = &mut self.nodes[from].hca;
         let mut units = Vec::new();
         while let Some(qp) = hca.next_ready() {
-            units.extend(hca.poll_transmit(qp, now, unit_bytes, &mut pace));
+            units.extend(hca.poll_transmit(qp, now, unit_bytes, &mut ways));
         }
         units
+    }
+
+    fn ways(&self) -> Ways {
+        Ways {
+            pace: self.pace,
+            train_bytes: self.train_bytes,
+            full: self.full,
+        }
     }
 
     /// Delivers a unit by hand.
@@ -260,9 +272,10 @@ impl Pair {
     /// The frames that a node would send now: requests, then answers.
     pub(crate) fn frames_of(&mut self, from: usize) -> Vec<Vec<u8>> {
         let units = self.transmit(from);
+        let mut ways = self.ways();
         let node = &mut self.nodes[from];
         let mut frames: Vec<_> = units.iter().flat_map(|unit| node.frames(unit)).collect();
-        while let Some(reply) = node.hca.poll_reply(self.train_bytes, self.now) {
+        while let Some(reply) = node.hca.poll_reply(self.now, &mut ways) {
             frames.extend(node.reply_frames(&reply));
         }
         frames

@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub(crate) psn: u32,
     pub(crate) signal_all: bool,
     pub(crate) srq: bool,
+    /// Of packets, and which wire they take.
+    pub(crate) traffic_class: u8,
 }
 
 impl Default for Setup {
@@ -48,6 +50,7 @@ impl Default for Setup {
             psn: 0xff_fff0,
             signal_all: true,
             srq: false,
+            traffic_class: 0,
         }
     }
 }
@@ -408,13 +411,14 @@ pub(crate) fn datagram(to: Name) -> Datagram {
     Datagram {
         qpn: to.qpn,
         qkey: QKEY,
-        address: address(to),
+        address: address(to, 0),
     }
 }
 
-fn address(to: Name) -> Address {
+fn address(to: Name, traffic_class: u8) -> Address {
     Address {
         dgid: to.gid,
+        traffic_class,
         hop_limit: 64,
         port: 1,
         ..Address::default()
@@ -426,7 +430,7 @@ pub(crate) fn attributes(peer: Name, setup: &Setup) -> QpAttr {
         access: setup.access,
         port: 1,
         qkey: QKEY,
-        address: address(peer),
+        address: address(peer, setup.traffic_class),
         path_mtu: setup.mtu,
         timeout: setup.timeout,
         retry_count: setup.retry_count,
