@@ -8,11 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fmt, fs};
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
-use serde::Serialize;
-use vrdma_api::{AdapterStats, paths};
+use vrdma_api::{AdapterStats, DoorbellMode, paths};
 use vrdma_api_client::Client;
 
 use crate::guest::{check_socket_path, log_tail};
@@ -34,17 +33,6 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// How long it may take to end in order.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// How guests ring an adapter's doorbells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Doorbells {
-    /// In mapped memory that the daemon looks at.
-    #[default]
-    Mapped,
-    /// By accesses that QEMU hands to the daemon one by one.
-    Trapped,
-}
-
 /// One adapter of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
@@ -60,7 +48,7 @@ pub struct Adapter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum User {
     /// A guest, which rings doorbells.
-    Guest(Doorbells),
+    Guest(DoorbellMode),
     /// Processes, which know it by this address.
     Processes(Ipv4Addr),
     /// The IP stack of the daemon's host, which gets this address in a /24.
@@ -312,27 +300,6 @@ fn control_socket(run_dir: &Path) -> PathBuf {
 
 fn log(run_dir: &Path) -> PathBuf {
     run_dir.join("vrdmad.log")
-}
-
-impl fmt::Display for Doorbells {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Mapped => "mapped",
-            Self::Trapped => "trapped",
-        })
-    }
-}
-
-impl std::str::FromStr for Doorbells {
-    type Err = anyhow::Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "mapped" => Ok(Self::Mapped),
-            "trapped" => Ok(Self::Trapped),
-            _ => bail!("doorbells are mapped or trapped, not {name}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
+use vrdma_api::DoorbellMode;
 
-use super::{Adapter, Doorbells, User, control_socket};
+use super::{Adapter, User, control_socket};
 use crate::pair::Side;
 use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, tunnel_end};
 
@@ -63,7 +64,7 @@ struct AdapterTable<'a> {
     portgroup: &'a str,
     mac: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    doorbells: Option<Doorbells>,
+    doorbells: Option<DoorbellMode>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +145,7 @@ mod tests {
         let adapter = Adapter {
             name: "a".to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
-            user: User::Guest(Doorbells::Trapped),
+            user: User::Guest(DoorbellMode::Trapped),
         };
         configuration(Path::new("/r"), &[("lab", &[adapter])], wire, None).unwrap()
     }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Result, anyhow, ensure};
+use vrdma_api::DoorbellMode;
 
 use super::run_dir::RunDir;
-use crate::daemon::{Adapter, Daemon, Doorbells, Tenant, User, ethernet_socket, vfio_user_socket};
+use crate::daemon::{Adapter, Daemon, Tenant, User, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, Guest, GuestConfig, Kind};
 use crate::image::{Accelerator, Image};
 use crate::process::Lifetime;
@@ -131,7 +132,7 @@ impl ClusterConfig {
         let adapter = |guest| Adapter {
             name: adapter_name(tenant, guest),
             mac: mac(tenant, guest),
-            user: User::Guest(Doorbells::default()),
+            user: User::Guest(DoorbellMode::default()),
         };
         Tenant {
             name: format!("t{tenant}"),

@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use crate::daemon::{Adapter, Doorbells, User, ethernet_socket, vfio_user_socket};
+use vrdma_api::DoorbellMode;
+
+use crate::daemon::{Adapter, User, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, GuestConfig, Kind};
 use crate::namespace::Entry;
 use crate::process::Lifetime;
@@ -89,7 +91,7 @@ pub struct PairConfig {
     /// Memory of each in MiB.
     pub memory_mib: u32,
     /// How adapters' doorbells work.
-    pub doorbells: Doorbells,
+    pub doorbells: DoorbellMode,
     /// What connects them.
     pub network: Network,
     /// Host processors of each, as [`GuestConfig::host_cpus`].
@@ -106,7 +108,7 @@ impl PairConfig {
             kinds: [Kind::Vrdma; 2],
             processors: 1,
             memory_mib: 512,
-            doorbells: Doorbells::default(),
+            doorbells: DoorbellMode::default(),
             network,
             host_cpus: [None, None],
             lifetime: Lifetime::Owned,

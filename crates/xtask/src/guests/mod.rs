@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use vrdma_lab::daemon::Doorbells;
+use vrdma_api::DoorbellMode;
 use vrdma_lab::guest::{Guest, Kind};
 use vrdma_lab::pair::{Network, Outcome, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
@@ -57,8 +57,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = Kind::Vrdma)]
     b: Kind,
     /// How the adapters' doorbells work: mapped or trapped
-    #[arg(long, default_value_t = Doorbells::Mapped)]
-    doorbells: Doorbells,
+    #[arg(long, default_value_t = DoorbellMode::Mapped)]
+    doorbells: DoorbellMode,
     #[command(flatten)]
     wire: WireArguments,
 }

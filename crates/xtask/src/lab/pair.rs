@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use vrdma_lab::daemon::{DAEMON_VARIABLE, Doorbells, built_daemon};
+use vrdma_api::DoorbellMode;
+use vrdma_lab::daemon::{DAEMON_VARIABLE, built_daemon};
 use vrdma_lab::guest::{Kind, Output};
 use vrdma_lab::pair::{KeptPair, Network, Pair, PairConfig};
 use vrdma_lab::process::Lifetime;
@@ -32,8 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 512, value_name = "MiB")]
     mem: u32,
     /// How the adapters' doorbells work: mapped or trapped
-    #[arg(long, default_value_t = Doorbells::Mapped)]
-    doorbells: Doorbells,
+    #[arg(long, default_value_t = DoorbellMode::Mapped)]
+    doorbells: DoorbellMode,
     /// Leave daemon and guests running, for `lab shell` and until `lab stop`
     #[arg(long)]
     keep: bool,
