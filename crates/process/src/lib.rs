@@ -48,10 +48,10 @@ use vrdma_wire::{Gid, Mtu};
 
 use account::Account;
 use context::Context;
-pub use directory::{Directory, ShardId};
+pub use directory::Directory;
 use fast::AdapterGrants;
 use objects::{Cq, Mr, Qp, Srq};
-pub use sessions::{Adapters, Registry, Served, SessionId, Sessions, Transfer};
+pub use sessions::{Adapters, Registry, Served, SessionId, Sessions};
 pub use spec::ProcessSpec;
 pub use users::Users;
 
@@ -213,12 +213,12 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Adapters and sessions move between shards; that it compiles is the test.
+    /// Whichever thread serves them; that it compiles is the test.
     #[test]
     fn adapters_and_sessions_may_move_between_threads() {
         fn may_move<T: Send>() {}
         may_move::<Process>();
-        may_move::<Transfer>();
+        may_move::<Sessions>();
         may_move::<Registry>();
     }
 }

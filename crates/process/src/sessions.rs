@@ -2,9 +2,7 @@
 //!
 //! ```text
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
-//!                           └──► the shard of that adapter, if it is another one
 //! ```
-//! Each shard has its own; the one that has the listening socket accepts for all.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,12 +11,12 @@ use rustix::io::Errno;
 use vrdma_adapter::Slots;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Request};
-use vrdma_provider::message::{Call, Code, Hello, ListAdapter};
+use vrdma_provider::message::{Call, Code, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use super::directory::{Directory, ShardId};
+use super::directory::Directory;
 use super::opening::{self, Greeting};
 use super::receive::{ForeignFile, receive};
 use super::session::Session;
@@ -47,21 +45,11 @@ pub enum Served {
     Opened(PortId, Owner),
     /// It wants connection management: its socket and its greeting, which go elsewhere.
     ConnectionManagement(OwnedFd, Box<Request>),
-    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it.
-    Elsewhere(ShardId, Box<Transfer>),
     /// It hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
 }
 
-/// A session on its way to another shard, with its hello.
-#[derive(Debug)]
-pub struct Transfer {
-    session: Session,
-    request: Request,
-    memory: Option<ForeignFile>,
-}
-
-/// What all shards share.
+/// What sessions look things up in; shared, so that more than one thread may serve sessions.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     /// All adapters of processes.
@@ -72,9 +60,7 @@ pub struct Registry {
 
 /// See the module.
 pub struct Sessions {
-    shard: ShardId,
-    /// With one shard alone.
-    listener: Option<OwnedFd>,
+    listener: OwnedFd,
     registry: Registry,
     sessions: Slots<Session>,
 }
@@ -86,10 +72,9 @@ pub trait Adapters {
 }
 
 impl Sessions {
-    /// Of one shard; `listener` if it is the one that accepts.
-    pub fn new(shard: ShardId, listener: Option<OwnedFd>, registry: Registry) -> Self {
+    /// Behind a listening socket.
+    pub fn new(listener: OwnedFd, registry: Registry) -> Self {
         Self {
-            shard,
             listener,
             registry,
             sessions: Slots::new(),
@@ -97,16 +82,13 @@ impl Sessions {
     }
 
     /// The listening socket, to be watched.
-    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.as_ref().map(AsFd::as_fd)
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 
     /// Takes a client that waits. `None` if none does; a client beyond the limits is let go.
     pub fn accept(&mut self) -> Result<Option<SessionId>, Errno> {
-        let Some(listener) = &self.listener else {
-            return Ok(None);
-        };
-        let Some(socket) = daemon::accept(listener.as_fd())? else {
+        let Some(socket) = daemon::accept(self.listener.as_fd())? else {
             return Ok(None);
         };
         let peer = daemon::peer(socket.as_fd())?;
@@ -145,16 +127,12 @@ impl Sessions {
             return Served::Closed(None);
         };
         let was_open = session.open.is_some();
-        let place = Here {
-            shard: self.shard,
-            registry: &self.registry,
-        };
+        let directory = &self.registry.directory;
         for _ in 0..REQUESTS_A_TURN {
-            match serve_one(session, place, adapters, now) {
+            match serve_one(session, directory, adapters, now) {
                 Ok(Received::Answered) => {}
                 Ok(Received::Nothing) => break,
                 Ok(Received::Greeting(greeting)) => return self.hand_over(id, greeting),
-                Ok(Received::Elsewhere(shard, hello)) => return self.transfer(id, shard, hello),
                 Err(reason) => {
                     tracing::debug!("a session ends: {reason}");
                     return Served::Closed(session.open);
@@ -172,49 +150,6 @@ impl Sessions {
             Some(session) => Served::ConnectionManagement(session.socket, greeting),
             None => Served::Closed(None),
         }
-    }
-
-    fn transfer(&mut self, id: SessionId, shard: ShardId, hello: Box<UnansweredHello>) -> Served {
-        match self.sessions.take(id.0) {
-            Some(session) => Served::Elsewhere(
-                shard,
-                Box::new(Transfer {
-                    session,
-                    request: hello.request,
-                    memory: hello.memory,
-                }),
-            ),
-            None => Served::Closed(None),
-        }
-    }
-
-    /// Takes a session that another shard passed on, and answers its hello. `None` if there is no
-    /// room for it.
-    pub fn adopt(
-        &mut self,
-        transfer: Transfer,
-        adapters: &mut impl Adapters,
-    ) -> Option<(SessionId, Served)> {
-        let Transfer {
-            session,
-            request,
-            memory,
-        } = transfer;
-        let id = self.put(session)?;
-        let session = self.sessions.get_mut(id.0)?;
-        let here = Here {
-            shard: self.shard,
-            registry: &self.registry,
-        };
-        // An adapter that moved on meanwhile is not chased: `NODEV`.
-        let answer = hello(session, here, &request, memory, adapters);
-        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
-        let served = match (sent, session.open) {
-            (Err(_), open) => Served::Closed(open),
-            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
-            (Ok(()), None) => Served::Open,
-        };
-        Some((id, served))
     }
 
     /// The session is gone, and its objects with it.
@@ -238,13 +173,6 @@ impl Sessions {
     }
 }
 
-/// The shard that serves a session, and what it knows of others.
-#[derive(Clone, Copy)]
-struct Here<'a> {
-    shard: ShardId,
-    registry: &'a Registry,
-}
-
 /// What came from a session.
 enum Received {
     /// Nothing.
@@ -253,19 +181,12 @@ enum Received {
     Answered,
     /// That it wants connection management.
     Greeting(Box<Request>),
-    /// A hello to an adapter of another shard.
-    Elsewhere(ShardId, Box<UnansweredHello>),
-}
-
-struct UnansweredHello {
-    request: Request,
-    memory: Option<ForeignFile>,
 }
 
 /// Serves one request.
 fn serve_one(
     session: &mut Session,
-    here: Here<'_>,
+    directory: &Directory,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Received, Errno> {
@@ -278,49 +199,33 @@ fn serve_one(
             return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
-        (Some(Code::Hello), None) => {
-            if let Some(shard) = elsewhere(&request, here) {
-                let memory = foreign;
-                let hello = UnansweredHello { request, memory };
-                return Ok(Received::Elsewhere(shard, Box::new(hello)));
-            }
-            hello(session, here, &request, foreign, adapters)
-        }
-        _ => answer(session, here, &mut request, adapters, now),
+        (Some(Code::Hello), None) => hello(session, directory, &request, foreign, adapters),
+        _ => answer(session, directory, &mut request, adapters, now),
     };
     daemon::send_answer(session.as_fd(), code, answer)?;
     Ok(Received::Answered)
 }
 
-/// The other shard that serves the adapter which a hello names.
-fn elsewhere(request: &Request, here: Here<'_>) -> Option<ShardId> {
-    let hello: Hello = request.parse()?;
-    let directory = &here.registry.directory;
-    let shard = directory.shard_of(directory.named(hello.adapter.as_str())?)?;
-    (shard != here.shard).then_some(shard)
-}
-
 fn hello(
     session: &mut Session,
-    here: Here<'_>,
+    directory: &Directory,
     request: &Request,
     memory: Option<ForeignFile>,
     adapters: &mut impl Adapters,
 ) -> Result<Answer, Errno> {
     let greeting = Greeting::parse(request, memory)?;
-    let port = greeting.adapter(&here.registry.directory)?;
+    let port = greeting.adapter(directory)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
     opening::open(session, process, greeting)
 }
 
 fn answer(
     session: &Session,
-    here: Here<'_>,
+    directory: &Directory,
     request: &mut Request,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Answer, Errno> {
-    let directory = &here.registry.directory;
     match (Code::from_number(request.code()), session.open) {
         (Some(Code::ListAdapter), _) => {
             let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;

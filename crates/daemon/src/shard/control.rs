@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
 use vrdma_host::Attachment;
-use vrdma_process::{Process, ProcessSpec, ShardId};
+use vrdma_process::{Process, ProcessSpec};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -65,7 +65,7 @@ impl Shard {
             }
             Some(Adapter::Process { process, .. }) => {
                 self.cm.attach(rdma_cm::spec(process));
-                self.registry.directory.add(process.spec(), ShardId(0));
+                self.registry.directory.add(process.spec());
             }
             None => {}
         }

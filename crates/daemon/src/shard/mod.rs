@@ -23,7 +23,7 @@ use std::time::Duration;
 use vrdma_api::PollMode;
 use vrdma_host::{Event, Host};
 use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{Registry, Sessions, ShardId};
+use vrdma_process::{Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -95,12 +95,10 @@ fn precise_naps() {
 impl Shard {
     fn new(poller: Poller, from: Mailboxes, processes: OwnedFd, poll: PollMode) -> Self {
         let registry = Registry::default();
-        let sessions = Sessions::new(ShardId(0), Some(processes), registry.clone());
+        let sessions = Sessions::new(processes, registry.clone());
         poller.watch(&from.inbox, Key::Wake);
         poller.watch(&from.heard, Key::Heard);
-        if let Some(listener) = sessions.listener() {
-            poller.watch(listener, Key::ProcessListener);
-        }
+        poller.watch(sessions.listener(), Key::ProcessListener);
         Self {
             clock: Clock::start(),
             poller,

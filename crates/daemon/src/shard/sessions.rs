@@ -64,9 +64,6 @@ impl Shard {
             Served::ConnectionManagement(socket, greeting) => {
                 self.open_cm_session(socket, &greeting)
             }
-            Served::Elsewhere(shard, _) => {
-                tracing::error!("a session was for {shard:?}, which does not run");
-            }
             Served::Closed(open) => {
                 if let Some((port, owner)) = open {
                     self.unwatch_doorbell(port, owner);
