@@ -8,6 +8,7 @@ use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::Mac;
 
+use crate::budget::Budget;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
 use crate::member::Member;
@@ -16,11 +17,7 @@ use crate::port::{Marks, Port};
 use crate::turn::Turn;
 use crate::uplink::Uplinks;
 
-/// Requests that one member may send in a turn before the next one has its turn. At the unit size
-/// of the device this bounds a turn to some tens of milliseconds when every message is huge.
-const REQUESTS_A_TURN: u32 = 64;
-
-/// Bytes of frames that one member may queue in a turn, but for the last unit's.
+/// Bytes of frames of answers that one member may queue in a turn, but for the last unit's.
 pub(crate) const UPLINK_BYTES_A_TURN: u64 = 256 << 10;
 
 /// Where a member is plugged in.
@@ -40,6 +37,8 @@ pub struct Attachment {
 pub struct Host<M: Member, P> {
     /// By port number; a removed member leaves a gap.
     pub(crate) members: Vec<Option<M>>,
+    /// By port number, too.
+    budgets: Vec<Budget>,
     pub(crate) fabric: Fabric,
     pub(crate) uplinks: Uplinks<P>,
     pub(crate) datagrams: Datagrams,
@@ -52,6 +51,7 @@ impl<M: Member, P: Port> Host<M, P> {
     pub fn new(seed: u64) -> Self {
         Self {
             members: Vec::new(),
+            budgets: Vec::new(),
             fabric: Fabric::new(),
             uplinks: Uplinks::new(),
             datagrams: Datagrams::default(),
@@ -75,7 +75,9 @@ impl<M: Member, P: Port> Host<M, P> {
         let slot = port.0 as usize;
         if self.members.len() <= slot {
             self.members.resize_with(slot + 1, || None);
+            self.budgets.resize(slot + 1, Budget::default());
         }
+        self.budgets[slot] = Budget::default();
         self.members[slot] = Some(member);
         self.uplinks.segments.plug(port, group, marks);
         self.rewire();
@@ -125,13 +127,15 @@ impl<M: Member, P: Port> Host<M, P> {
         if worked {
             self.publish(now);
         }
+        self.budgets.iter_mut().for_each(Budget::renew);
         for port in 0..self.members.len() as u32 {
             worked |= self.serve(PortId(port), now);
         }
         worked
     }
 
-    /// Gives one member its turn; `true` if it had something to do.
+    /// Gives one member its turn, as far as its budget of this turn of the carrier goes; `true` if it
+    /// had something to do.
     pub fn serve(&mut self, port: PortId, now: Time) -> bool {
         let Some(member) = self.member_mut(port) else {
             return false;
@@ -146,21 +150,28 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         worked |= self.reply(turn);
-        let most = self.uplinks.queued_bytes + UPLINK_BYTES_A_TURN;
-        for _ in 0..REQUESTS_A_TURN {
-            if self.uplinks.queued_bytes >= most {
-                break;
-            }
+        let slot = port.0 as usize;
+        while !self.budgets[slot].is_spent() {
             let Some(request) = self.next_request(turn) else {
                 break;
             };
+            self.budgets[slot].charge(&request);
             self.carry(turn, &request);
             worked = true;
         }
+        // Who owes for a long unit may have more to send when that is paid.
+        worked |= self.budgets[slot].is_spent();
         if worked {
             self.publish(now);
         }
         worked
+    }
+
+    /// Frames of answers were queued for a member.
+    pub(crate) fn charge_bytes(&mut self, port: PortId, bytes: u64) {
+        if let Some(budget) = self.budgets.get_mut(port.0 as usize) {
+            budget.charge_bytes(bytes);
+        }
     }
 
     fn next_request(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Request<M::Region>> {

@@ -16,6 +16,7 @@
 //! fulfils [`Member`], which names its memory, too.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod carry;
 mod datagrams;
 mod event;

@@ -116,6 +116,13 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Sends what a member owes peers behind uplinks; `true` if there was any.
     pub(crate) fn reply(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
+        let before = self.uplinks.queued_bytes;
+        let worked = self.reply_some(turn);
+        self.charge_bytes(turn.from, self.uplinks.queued_bytes - before);
+        worked
+    }
+
+    fn reply_some(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
         let most = self.uplinks.queued_bytes + UPLINK_BYTES_A_TURN;
         for sent in 0..REPLIES_A_TURN {
             if self.uplinks.queued_bytes >= most {

@@ -26,6 +26,34 @@ fn a_write_goes_from_memory_to_memory() {
 }
 
 #[test]
+fn long_messages_leave_room_for_short_ones_in_each_turn() {
+    const MESSAGES: u64 = 20;
+    let mut host = Carrier::new(1);
+    let stations = [1, 2, 3, 4].map(|number| add(&mut host, number, 0));
+    let [greedy, of_greedy, small, of_small] = stations;
+    let long = connect(&mut host, greedy, of_greedy)[0];
+    let short = connect(&mut host, small, of_small)[0];
+    let to = station(&mut host, of_greedy).remote();
+    for id in 0..MESSAGES {
+        let length = REGION_BYTES as u32;
+        station(&mut host, greedy).post(long, id, SendOp::Write(to), length);
+    }
+    let to = station(&mut host, of_small).remote();
+    let (mut turns, mut written) = (0, 0);
+    while written < MESSAGES as usize {
+        station(&mut host, small).post(short, turns, SendOp::Write(to), 64);
+        host.turn(NOW);
+        let done = station(&mut host, small).completed();
+        assert_eq!(done, [(turns, Status::Success)], "within the turn");
+        written += station(&mut host, greedy).completed().len();
+        turns += 1;
+    }
+    let bytes = MESSAGES * REGION_BYTES as u64;
+    let least = bytes / (64 << 10) - 8;
+    assert!(turns >= least, "{turns} turns, 64 KiB each");
+}
+
+#[test]
 fn a_station_reaches_itself() {
     let mut host = Carrier::new(1);
     let a = add(&mut host, 1, 0);

@@ -1,0 +1,73 @@
+//! What a member may send before the others have their turn: deficit round robin in bytes and
+//! operations.
+//!
+//! Each turn of the carrier gives every member a quantum. What a unit took too much is missing in the
+//! next turns, and what was not used does not add up. Messages within the host, frames for uplinks and
+//! answers to READs draw on the same account. A message that is longer than what is left goes on in
+//! the next turn: engines cut units.
+
+use vrdma_verbs::unit::{Request, RequestOp};
+
+/// Cost of a turn, in bytes: some ten microseconds of copying.
+pub(crate) const QUANTUM: u64 = 64 << 10;
+
+/// What a unit costs besides its bytes: so many take about as long to copy. A turn has at most 64
+/// units because of it.
+const UNIT_COST: u64 = 1 << 10;
+
+/// Of one member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Budget {
+    /// Below zero what was taken too much.
+    left: i64,
+}
+
+impl Budget {
+    /// A new turn begins.
+    pub(crate) fn renew(&mut self) {
+        self.left = (self.left + QUANTUM as i64).min(QUANTUM as i64);
+    }
+
+    pub(crate) fn is_spent(self) -> bool {
+        self.left <= 0
+    }
+
+    /// Frames of answers were queued.
+    pub(crate) fn charge_bytes(&mut self, bytes: u64) {
+        self.left = self.left.saturating_sub_unsigned(bytes);
+    }
+
+    /// A request goes its way.
+    pub(crate) fn charge<R>(&mut self, request: &Request<R>) {
+        let moved = match request.op {
+            RequestOp::Read { length, .. } => length.into(),
+            _ => request.payload.length(),
+        };
+        self.charge_bytes(moved.saturating_add(UNIT_COST));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_taken_too_much_is_missing_later() {
+        let mut budget = Budget::default();
+        assert!(budget.is_spent(), "a member begins with its first turn");
+        budget.renew();
+        budget.charge_bytes(QUANTUM * 5 / 2);
+        budget.renew();
+        assert!(budget.is_spent(), "half a quantum is still owed");
+        budget.renew();
+        assert!(!budget.is_spent());
+    }
+
+    #[test]
+    fn what_was_not_used_does_not_add_up() {
+        let mut budget = Budget::default();
+        (0..100).for_each(|_| budget.renew());
+        budget.charge_bytes(QUANTUM);
+        assert!(budget.is_spent());
+    }
+}
