@@ -66,7 +66,7 @@ impl Builder {
     ) {
         let start = self.bytes.len();
         for (from, length) in pieces {
-            if self.bytes.len() - start + length > most {
+            if length > most - (self.bytes.len() - start) {
                 return self.fail(Errno(libc::EINVAL));
             }
             if length > 0 {
@@ -114,10 +114,11 @@ unsafe fn push_all(
     if side.queue.room() < builder.drafts.len() as u32 {
         return Err(Errno(libc::ENOMEM));
     }
+    let most = queue_pair.capacity.max_send_sge as usize;
     if builder
         .drafts
         .iter()
-        .any(|draft| draft.buffers.len() > side.queue.buffers())
+        .any(|draft| draft.buffers.len() > most)
     {
         return Err(Errno(libc::EINVAL));
     }

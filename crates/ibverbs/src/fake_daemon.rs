@@ -2,8 +2,9 @@
 //! would make, and no engine behind it.
 //!
 //! ```text
-//!   test ──► entry points ── socket pair ──► thread: answers as a daemon that has room
-//!     └──► daemon(): the other ends of rings and doorbells
+//!   test ──► entry points ── socket pair ──► thread: notes the request, answers by the script if
+//!     │                                      there is one for it, else as a daemon that has room
+//!     └──► daemon(): what was asked, the other ends of rings, doorbells and pipes
 //! ```
 //!
 //! Handles of all kinds come from one counter, so that a test sees when one is taken for another.
@@ -11,6 +12,7 @@
 pub(crate) mod answers;
 pub(crate) mod objects;
 
+use std::collections::{HashMap, VecDeque};
 use std::ops::Deref;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -22,10 +24,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use vrdma_provider::area::Area;
 use vrdma_provider::client::Connection;
-use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, send_answer, take};
+use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, Request, SrqPlan, send_answer, take};
 use vrdma_provider::doorbell::Listener;
-use vrdma_provider::message::{AdapterReply, Name};
+use vrdma_provider::message::{AdapterReply, AsyncEvent, Call, Name};
 use vrdma_provider::socket::Descriptors;
+use zerocopy::IntoBytes;
 
 use crate::device::Listed;
 use crate::open::OpenDevice;
@@ -45,6 +48,8 @@ struct Thread(Option<JoinHandle<()>>);
 
 /// The memory of a queue, from the daemon's end.
 pub(crate) struct Memory<P> {
+    pub(crate) handle: u32,
+    pub(crate) cookie: u64,
     pub(crate) area: Arc<Area>,
     pub(crate) plan: P,
 }
@@ -53,17 +58,61 @@ type Outcome = Result<Answer, Errno>;
 
 /// What the daemon has.
 pub(crate) struct State {
+    asked: Vec<Request>,
+    script: HashMap<u32, VecDeque<Outcome>>,
     last_handle: u32,
     pub(crate) doorbells: Listener,
     pub(crate) events: Option<OwnedFd>,
+    /// The writing ends of completion channels.
+    pub(crate) channels: Vec<OwnedFd>,
     pub(crate) queue_pairs: Vec<Memory<QpPlan>>,
-    cqs: Vec<Memory<CqPlan>>,
+    pub(crate) cqs: Vec<Memory<CqPlan>>,
+    pub(crate) srqs: Vec<Memory<SrqPlan>>,
 }
 
 impl State {
     fn handle(&mut self) -> u32 {
         self.last_handle += 1;
         self.last_handle
+    }
+
+    fn answer(&mut self, request: &Request) -> Outcome {
+        let scripted = self.script.get_mut(&request.code());
+        match scripted.and_then(VecDeque::pop_front) {
+            Some(outcome) => outcome,
+            None => answers::usual(self, request),
+        }
+    }
+
+    fn script<T: Call>(&mut self, outcome: Outcome) {
+        self.script.entry(T::CODE).or_default().push_back(outcome);
+    }
+
+    /// The next request of this kind is refused.
+    pub(crate) fn refuse<T: Call>(&mut self, errno: Errno) {
+        self.script::<T>(Err(errno));
+    }
+
+    /// The next request of this kind gets this answer.
+    pub(crate) fn reply<T: Call>(&mut self, body: &T::Reply) {
+        self.script::<T>(Ok(Answer::new::<T>(body, Vec::new())));
+    }
+
+    /// All requests of one kind so far, in order.
+    pub(crate) fn asked<T: Call>(&self) -> Vec<T> {
+        let of_kind = self.asked.iter().filter(|asked| asked.code() == T::CODE);
+        of_kind.filter_map(Request::parse).collect()
+    }
+
+    /// Raises an asynchronous event.
+    pub(crate) fn raise(&self, event: &AsyncEvent) {
+        let pipe = self.events.as_ref().expect("the hello made it");
+        rustix::io::write(pipe, event.as_bytes()).expect("room in the pipe");
+    }
+
+    /// Notifies of a completion queue.
+    pub(crate) fn notify(&self, channel: usize, cookie: u64) {
+        rustix::io::write(&self.channels[channel], &cookie.to_ne_bytes()).expect("room");
     }
 
     /// Doorbells rung since the last call.
@@ -81,11 +130,15 @@ impl TestDevice {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .expect("a pair of sockets");
         let state = Arc::new(Mutex::new(State {
+            asked: Vec::new(),
+            script: HashMap::new(),
             last_handle: FIRST_HANDLE,
             doorbells: Listener::new().expect("a page"),
             events: None,
+            channels: Vec::new(),
             queue_pairs: Vec::new(),
             cqs: Vec::new(),
+            srqs: Vec::new(),
         }));
         let of_thread = Arc::clone(&state);
         let thread = std::thread::spawn(move || serve(&theirs, &of_thread));
@@ -102,6 +155,11 @@ impl TestDevice {
     /// The daemon. The test must let go of it before it asks something.
     pub(crate) fn daemon(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// The only request of a kind so far, or the last.
+    pub(crate) fn last<T: Call>(&self) -> T {
+        *self.daemon().asked().last().expect("it was asked")
     }
 }
 
@@ -130,8 +188,11 @@ fn serve(socket: &OwnedFd, state: &Mutex<State>) {
         poll(&mut set, None).expect("a socket can be polled");
         match take(socket.as_fd(), Descriptors::Taken) {
             Ok(Some(request)) => {
-                let answer = answers::usual(&mut state.lock(), &request);
-                send_answer(socket.as_fd(), request.code(), answer).expect("the test waits for it");
+                let mut state = state.lock();
+                let (code, answer) = (request.code(), state.answer(&request));
+                state.asked.push(request);
+                drop(state);
+                send_answer(socket.as_fd(), code, answer).expect("the test waits for it");
             }
             Ok(None) => {}
             Err(_) => return,

@@ -1,5 +1,8 @@
 //! Posting receives.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use core::ffi::c_int;
 
 use vrdma_provider::client::{Full, ReceiveQueue};
@@ -10,12 +13,13 @@ use crate::open::OpenDevice;
 use crate::qp::{QueuePair, RESET};
 use crate::request::{Posted, buffers, report};
 
-/// Pushes a chain of receives; the first that fails is the second value.
+/// Pushes a chain of receives of at most so many buffers each; the first that fails is the second value.
 ///
 /// # Safety
 /// A chain of valid requests.
 pub(crate) unsafe fn push_receives(
     queue: &mut ReceiveQueue,
+    max_sge: u32,
     first: *mut abi::RecvWr,
 ) -> Posted<abi::RecvWr> {
     let mut next = first;
@@ -23,7 +27,7 @@ pub(crate) unsafe fn push_receives(
     while let Some(request) = unsafe { next.as_ref() } {
         // SAFETY: a valid request names its buffers.
         let buffers = unsafe { buffers(request.sg_list, request.num_sge) };
-        if buffers.len() > queue.buffers() {
+        if buffers.len() > max_sge as usize {
             return (Err(Errno(libc::EINVAL)), next);
         }
         if let Err(Full) = queue.push(request.wr_id, buffers) {
@@ -49,7 +53,7 @@ unsafe fn post(
         return (Err(Errno(libc::EINVAL)), first);
     };
     // SAFETY: as promised.
-    let (outcome, next) = unsafe { push_receives(queue, first) };
+    let (outcome, next) = unsafe { push_receives(queue, queue_pair.capacity.max_recv_sge, first) };
     let must_ring = queue.publish();
     drop(guard);
     if must_ring {

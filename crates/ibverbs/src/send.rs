@@ -1,5 +1,8 @@
 //! Posting sends.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_uint};
 
 use vrdma_provider::client::{Full, SendQueue};
@@ -82,7 +85,7 @@ impl SendSide {
             // SAFETY: as promised.
             return full(unsafe { self.queue.push_copied(header, buffers) });
         }
-        if buffers.len() > self.queue.buffers() {
+        if buffers.len() > queue_pair.capacity.max_send_sge as usize {
             return Err(Errno(libc::EINVAL));
         }
         if length > 0 && length <= EAGER_MAX.into() && sends_payload(header.opcode) {

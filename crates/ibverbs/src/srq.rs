@@ -1,5 +1,8 @@
 //! Shared receive queues.
 
+#[cfg(test)]
+mod tests;
+
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,6 +32,7 @@ const PD: u32 = 2;
 pub struct SharedQueue {
     abi: UnsafeCell<abi::Srq>,
     queue: Mutex<ReceiveQueue>,
+    max_sge: u32,
     handle: u32,
     number: u32,
     cookie: u64,
@@ -95,6 +99,7 @@ impl SharedQueue {
         let pointer: *mut abi::Srq = leak(Self {
             abi: UnsafeCell::new(abi),
             queue,
+            max_sge: reply.max_sge,
             handle: reply.srq,
             number: reply.number,
             cookie,
@@ -223,10 +228,10 @@ pub(crate) unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: the header's wrapper passes an SRQ.
     let posted = match unsafe { SharedQueue::of(srq) } {
-        Ok((queue, _)) => {
-            let mut queue = queue.queue.lock();
+        Ok((shared, _)) => {
+            let mut queue = shared.queue.lock();
             // SAFETY: and a chain of requests.
-            let outcome = unsafe { push_receives(&mut queue, first) };
+            let outcome = unsafe { push_receives(&mut queue, shared.max_sge, first) };
             // An SRQ has no doorbell: the daemon looks when a message needs a receive.
             let _ = queue.publish();
             outcome

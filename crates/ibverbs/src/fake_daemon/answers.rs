@@ -7,13 +7,13 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use vrdma_provider::VERSION;
 use vrdma_provider::area::Area;
-use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, Request};
+use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, Request, SrqPlan};
 use vrdma_provider::doorbell::PAGE_BYTES;
 use vrdma_provider::message::{
-    AllocMw, AllocPd, AttachMcast, Call, CqReply, CreateCq, CreateQp, DeallocMw, DeallocPd,
-    DeregMr, DestroyChannel, DestroyCq, DestroyQp, DestroySrq, DetachMcast, DeviceReply, Done,
-    Hello, HelloReply, ModifyQp, ModifySrq, MrReply, MwReply, PdReply, QpReply, QueryDevice, RegMr,
-    ReregMr,
+    AllocMw, AllocPd, AttachMcast, Call, ChannelReply, CqReply, CreateChannel, CreateCq, CreateQp,
+    CreateSrq, DeallocMw, DeallocPd, DeregMr, DestroyChannel, DestroyCq, DestroyQp, DestroySrq,
+    DetachMcast, DeviceReply, Done, Hello, HelloReply, ModifyQp, ModifySrq, MrReply, MwReply,
+    PdReply, QpReply, QueryDevice, RegMr, ReregMr, ResizeCq, SrqReply,
 };
 
 use super::{Memory, Outcome, State, adapter};
@@ -49,7 +49,10 @@ pub(super) fn usual(state: &mut State, request: &Request) -> Outcome {
         RegMr::CODE => body::<RegMr>(&region(state.handle())),
         ReregMr::CODE => body::<ReregMr>(&MrReply::default()),
         AllocMw::CODE => window(state),
+        CreateChannel::CODE => channel(state),
         CreateCq::CODE => create_cq(state, &parse(request)?),
+        ResizeCq::CODE => resize_cq(state, &parse(request)?),
+        CreateSrq::CODE => create_srq(state, &parse(request)?),
         CreateQp::CODE => create_qp(state, &parse(request)?),
         code => match GRANTED.iter().find(|(granted, _)| *granted == code) {
             Some((_, done)) => done(),
@@ -111,11 +114,24 @@ fn window(state: &mut State) -> Outcome {
     body::<AllocMw>(&MwReply { mw, rkey })
 }
 
+fn channel(state: &mut State) -> Outcome {
+    let channel = state.handle();
+    let (read, write) = pipe()?;
+    state.channels.push(write);
+    let reply = ChannelReply { channel };
+    Ok(Answer::new::<CreateChannel>(&reply, vec![read]))
+}
+
 fn create_cq(state: &mut State, request: &CreateCq) -> Outcome {
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
     let (area, fd) = memory(plan.bytes)?;
     let handle = state.handle();
-    state.cqs.push(Memory { area, plan });
+    state.cqs.push(Memory {
+        handle,
+        cookie: request.cookie,
+        area,
+        plan,
+    });
     Ok(Answer::new::<CreateCq>(&cq_reply(handle, &plan), vec![fd]))
 }
 
@@ -125,6 +141,39 @@ fn cq_reply(cq: u32, plan: &CqPlan) -> CqReply {
         bytes: plan.bytes,
         ring: plan.ring,
     }
+}
+
+/// A new, empty ring: what was in the old one is for the test to move.
+fn resize_cq(state: &mut State, request: &ResizeCq) -> Outcome {
+    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    let (area, fd) = memory(plan.bytes)?;
+    let found = state.cqs.iter_mut().find(|cq| cq.handle == request.cq);
+    let cq = found.ok_or(Errno::NOENT)?;
+    (cq.area, cq.plan) = (area, plan);
+    Ok(Answer::new::<ResizeCq>(
+        &cq_reply(request.cq, &plan),
+        vec![fd],
+    ))
+}
+
+fn create_srq(state: &mut State, request: &CreateSrq) -> Outcome {
+    let plan = SrqPlan::new(request.max_wr, request.max_sge).ok_or(Errno::INVAL)?;
+    let (area, fd) = memory(plan.bytes)?;
+    let srq = state.handle();
+    state.srqs.push(Memory {
+        handle: srq,
+        cookie: request.cookie,
+        area,
+        plan,
+    });
+    let reply = SrqReply {
+        srq,
+        bytes: plan.bytes,
+        number: NUMBER + srq,
+        max_sge: plan.max_sge,
+        ring: plan.ring,
+    };
+    Ok(Answer::new::<CreateSrq>(&reply, vec![fd]))
 }
 
 fn create_qp(state: &mut State, request: &CreateQp) -> Outcome {
@@ -140,6 +189,11 @@ fn create_qp(state: &mut State, request: &CreateQp) -> Outcome {
         send: plan.send,
         recv: plan.recv,
     };
-    state.queue_pairs.push(Memory { area, plan });
+    state.queue_pairs.push(Memory {
+        handle: qp,
+        cookie: request.cookie,
+        area,
+        plan,
+    });
     Ok(Answer::new::<CreateQp>(&reply, vec![fd]))
 }

@@ -5,7 +5,8 @@ use core::ptr::null_mut;
 use std::sync::Arc;
 
 use vrdma_provider::area::Area;
-use vrdma_provider::daemon::WorkRing;
+use vrdma_provider::daemon::{CompletionRing, WorkRing};
+use vrdma_provider::layout::{Buffer, SendHeader, send_flag};
 
 use super::TestDevice;
 use crate::abi;
@@ -34,6 +35,16 @@ pub(crate) struct TestQp {
     pub(crate) qp: *mut abi::Qp,
     pub(crate) area: Arc<Area>,
     pub(crate) sends: WorkRing,
+    pub(crate) receives: WorkRing,
+    data_at: u32,
+}
+
+/// A send that was fetched.
+pub(crate) struct Fetched {
+    pub(crate) header: SendHeader,
+    pub(crate) buffers: Vec<Buffer>,
+    /// The payload, if it came by value.
+    pub(crate) copied: Option<Vec<u8>>,
 }
 
 impl TestQp {
@@ -42,6 +53,33 @@ impl TestQp {
         let mut bytes = vec![0; self.area.length()];
         self.area.read(0, &mut bytes);
         bytes
+    }
+
+    /// The next send, as the daemon reads it; its slot stays in use.
+    pub(crate) fn fetch(&mut self) -> Option<Fetched> {
+        let slot = self.sends.fetch().expect("sane indices")?;
+        let header: SendHeader = slot.header();
+        let buffers = (0..header.buffers as usize).map(|index| slot.buffer::<SendHeader>(index));
+        let buffers = buffers.map(|buffer| buffer.expect("it fits")).collect();
+        let copied = (header.flags & send_flag::DATA != 0).then(|| {
+            let mut bytes = vec![0; header.data_length as usize];
+            let at = self.data_at + header.data_offset;
+            self.area.read(at as usize, &mut bytes);
+            bytes
+        });
+        Some(Fetched {
+            header,
+            buffers,
+            copied,
+        })
+    }
+
+    /// Frees the slots of all sends that were fetched.
+    pub(crate) fn release(&mut self, count: usize) {
+        for _ in 0..count {
+            self.sends.release();
+        }
+        self.sends.show_released();
     }
 
     /// Takes all sends and frees their slots: how many there were.
@@ -69,6 +107,16 @@ impl TestDevice {
         let cq = unsafe { ibv_create_cq(self.context(), entries, null_mut(), null_mut(), 0) };
         assert!(!cq.is_null());
         cq
+    }
+
+    /// The daemon's end of a CQ.
+    pub(crate) fn completions(&self, cq: *mut abi::Cq) -> CompletionRing {
+        // SAFETY: a CQ of this device.
+        let handle = unsafe { (*cq).handle };
+        let daemon = self.daemon();
+        let memory = daemon.cqs.iter().find(|cq| cq.handle == handle);
+        let memory = memory.expect("it is there");
+        CompletionRing::new(Arc::clone(&memory.area), memory.plan.ring)
     }
 
     pub(crate) fn mr(&self, pd: *mut abi::Pd, bytes: &mut [u8], access: u32) -> *mut abi::Mr {
@@ -102,6 +150,8 @@ impl TestDevice {
             qp,
             area: Arc::clone(&memory.area),
             sends: WorkRing::new(Arc::clone(&memory.area), memory.plan.send),
+            receives: WorkRing::new(Arc::clone(&memory.area), memory.plan.recv),
+            data_at: memory.plan.send.data_at,
         }
     }
 }

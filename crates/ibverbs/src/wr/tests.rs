@@ -10,6 +10,7 @@ macro_rules! call {
 }
 
 mod operations;
+mod refusals;
 
 use core::ffi::{c_int, c_uint};
 use core::ptr::null_mut;
