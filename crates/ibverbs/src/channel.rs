@@ -1,5 +1,8 @@
 //! Completion channels: pipes of cookies.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

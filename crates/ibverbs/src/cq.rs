@@ -1,5 +1,8 @@
 //! Completion queues.
 
+#[cfg(test)]
+mod tests;
+
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, OwnedFd};

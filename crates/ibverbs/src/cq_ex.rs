@@ -1,5 +1,8 @@
 //! Extended completion queues: completions read field by field.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_uint};
 
 use parking_lot::MutexGuard;

@@ -3,6 +3,9 @@
 //! `ibv_get_cq_event` and `ibv_get_async_event` count what they hand out; the program counts what it
 //! acknowledges; an object goes away when both are equal, so that no event names it afterwards.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_uint};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};

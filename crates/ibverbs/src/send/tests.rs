@@ -223,7 +223,11 @@ fn payload_is_copied_if_it_is_short_registered_and_sent() {
     let (other, on_demand) = unsafe { ((*other).lkey, (*on_demand).lkey) };
     let (eager, short) = (EAGER_MAX as usize, scene.sge(5, 8));
     let behind = scene.sge(BYTES - 4, 8);
-    let keyed = |lkey| abi::Sge { lkey, ..short };
+    let keyed = |lkey| abi::Sge {
+        addr: elsewhere.as_ptr() as u64,
+        length: 8,
+        lkey,
+    };
     let cases: [(&str, u32, Vec<abi::Sge>, bool); 11] = [
         ("a send", opcode::SEND, vec![short], true),
         ("a write", opcode::RDMA_WRITE, vec![short, short], true),
