@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 use vrdma_lab::image::Image;
 
 use crate::demo::{Machine, warn_when_busy};
+use crate::named::Only;
 use finding::{Finding, render};
 
 /// Measure what the targets are about; writes target/bench/NAME.json.
@@ -39,9 +40,8 @@ pub(crate) struct Arguments {
     /// How often each cell of vm-pair, wire and process is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
-    /// Of wire only the contenders with this text in their name
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    #[command(flatten)]
+    only: Only,
 }
 
 /// What a benchmark found, and all that it saw.
@@ -55,6 +55,8 @@ struct Measured {
 struct Benchmark {
     name: &'static str,
     about: &'static str,
+    /// What `--only` chooses from; none if it is one figure or two.
+    rows: fn() -> Vec<String>,
     run: fn(&Arguments) -> Result<Measured>,
 }
 
@@ -62,31 +64,37 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark {
         name: "vm-pair",
         about: "latency and bandwidth between two guests, beside rxe and TCP",
+        rows: Vec::new,
         run: vm_pair::run,
     },
     Benchmark {
         name: "wire",
         about: "RDMA between two hosts, clean and lossy, beside rxe and TCP over the same veth pair",
+        rows: wire::rows,
         run: wire::run,
     },
     Benchmark {
         name: "process",
         about: "RDMA between two processes, beside sockets, UCX over shared memory and plain copies",
+        rows: process::rows,
         run: process::run,
     },
     Benchmark {
         name: "engine",
         about: "64-byte operations a second on one shard, driver and device in one process",
+        rows: Vec::new,
         run: |_| example::run(&example::ENGINE),
     },
     Benchmark {
         name: "idle",
         about: "processor time of a daemon with two idle guests",
+        rows: Vec::new,
         run: |_| idle::run(),
     },
     Benchmark {
         name: "queue-pair",
         about: "memory of an idle queue pair",
+        rows: Vec::new,
         run: |_| example::run(&example::QUEUE_PAIR),
     },
 ];
@@ -107,7 +115,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let chosen = chosen(&arguments.names)?;
+    let chosen = chosen(&arguments.names, &arguments.only)?;
     warn_when_busy();
     let machine = Machine::look(&Image::ensure()?)?;
     let mut code = ExitCode::SUCCESS;
@@ -123,18 +131,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(code)
 }
 
-fn chosen(names: &[String]) -> Result<Vec<&'static Benchmark>> {
-    let known = |name: &String| BENCHMARKS.iter().any(|benchmark| benchmark.name == name);
-    let unknown = names.iter().find(|name| !known(name));
-    ensure!(
-        unknown.is_none(),
-        "no such benchmark: {}; --list names them",
-        unknown.map_or("", String::as_str)
-    );
+/// Those of the names, all without one; of these those with a row that is meant.
+fn chosen(names: &[String], only: &Only) -> Result<Vec<&'static Benchmark>> {
+    let all: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !all.contains(&name.as_str())) {
+        bail!("no such benchmark: {unknown}; there are {}", all.join(", "));
+    }
     let wanted = |benchmark: &&Benchmark| {
         names.is_empty() || names.iter().any(|name| name == benchmark.name)
     };
-    Ok(BENCHMARKS.iter().filter(wanted).collect())
+    let mut chosen: Vec<&Benchmark> = BENCHMARKS.iter().filter(wanted).collect();
+    let rows: Vec<String> = chosen.iter().flat_map(|one| (one.rows)()).collect();
+    only.check(&rows)?;
+    let meant = |one: &Benchmark| (one.rows)().iter().any(|row| only.means(row));
+    chosen.retain(|one| only.means_all() || meant(one));
+    Ok(chosen)
 }
 
 fn measure(benchmark: &Benchmark, arguments: &Arguments, machine: &Machine) -> Result<()> {
@@ -186,23 +197,38 @@ fn write(path: &Path, contents: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
     fn names(words: &[&str]) -> Result<Vec<&'static str>> {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        Ok(chosen(&words)?
-            .iter()
-            .map(|benchmark| benchmark.name)
-            .collect())
+        let words = std::iter::once(&"bench").chain(words);
+        let arguments = <Line as clap::Parser>::try_parse_from(words)?.arguments;
+        let chosen = chosen(&arguments.names, &arguments.only)?;
+        Ok(chosen.iter().map(|benchmark| benchmark.name).collect())
     }
 
     #[test]
     fn names_choose_and_none_means_all() {
         assert_eq!(names(&["idle"]).unwrap(), ["idle"]);
         assert_eq!(names(&[]).unwrap().len(), BENCHMARKS.len());
+        let refused = names(&["idle", "speed"]).unwrap_err().to_string();
+        assert!(refused.contains("speed; there are vm-pair, "), "{refused}");
+    }
+
+    #[test]
+    fn rows_choose_their_benchmarks_and_unknown_ones_are_refused() {
+        assert_eq!(names(&["--only", "rxe"]).unwrap(), ["wire"]);
+        assert_eq!(names(&["--only", "ib_write_lat"]).unwrap(), ["process"]);
+        let refused = |words: &[&str]| names(words).unwrap_err().to_string();
+        let sentence = refused(&["wire", "--only", "host"]);
         assert!(
-            names(&["idle", "speed"])
-                .unwrap_err()
-                .to_string()
-                .contains("speed")
+            sentence.contains("\"host\" in its name; the rows are: vrdma, raw; "),
+            "{sentence}"
         );
+        assert!(refused(&["process", "--only", "rxe"]).contains("ib_send_lat; "));
+        assert!(refused(&["idle", "--only", "rxe"]).contains("no rows to choose from"));
     }
 }

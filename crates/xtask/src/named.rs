@@ -2,6 +2,9 @@
 //! run and told, and do not fail the run. One that passes is told too, as mended: it belongs on the list no
 //! longer.
 
+use anyhow::{Result, bail};
+use clap::Args;
+
 /// A row's name and the reason.
 pub(crate) type Known = (&'static str, &'static str);
 
@@ -21,9 +24,41 @@ pub(crate) fn word(passed: bool, known: Option<&str>) -> &'static str {
     }
 }
 
-/// Whether a row's name has one of the texts that were asked for; without any, all rows are meant.
-pub(crate) fn is_meant(only: &[String], name: &str) -> bool {
-    only.is_empty() || only.iter().any(|text| name.contains(text.as_str()))
+/// Texts in the names of the rows that were asked for; without any, all rows are meant.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Only {
+    /// Only the rows with this text in their name, or one of several
+    #[arg(long = "only", value_name = "TEXT")]
+    texts: Vec<String>,
+}
+
+impl Only {
+    /// Whether a row is meant.
+    pub(crate) fn means(&self, name: &str) -> bool {
+        self.texts.is_empty() || self.texts.iter().any(|text| name.contains(text.as_str()))
+    }
+
+    /// Whether all rows are.
+    pub(crate) fn means_all(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Refuses a text that no row has in its name, since who typed it meant one.
+    pub(crate) fn check(&self, rows: &[impl AsRef<str>]) -> Result<()> {
+        let names = || rows.iter().map(AsRef::as_ref);
+        let unknown = |text: &&String| !names().any(|name| name.contains(text.as_str()));
+        match self.texts.iter().find(unknown) {
+            None => Ok(()),
+            Some(text) if rows.is_empty() => bail!("--only {text:?} has no rows to choose from"),
+            Some(text) => {
+                let names: Vec<&str> = names().collect();
+                bail!(
+                    "no row has {text:?} in its name; the rows are: {}",
+                    names.join("; ")
+                )
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -32,9 +67,31 @@ mod tests {
 
     #[test]
     fn rows_are_meant_by_any_text_or_by_none() {
-        let only = ["ib_".to_owned(), "ping".to_owned()];
-        assert!(is_meant(&only, "rping") && is_meant(&only, "ib_send_lat"));
-        assert!(!is_meant(&only, "udaddy") && is_meant(&[], "udaddy"));
+        let some = only(&["ib_", "ping"]);
+        assert!(some.means("rping") && some.means("ib_send_lat") && !some.means("udaddy"));
+        assert!(only(&[]).means("udaddy"));
+    }
+
+    #[test]
+    fn a_text_in_no_name_is_refused_with_the_names() {
+        let rows = ["rping", "ib_send_lat"];
+        assert!(only(&[]).check(&rows).is_ok() && only(&["ping", "lat"]).check(&rows).is_ok());
+        let refused = only(&["ping", "host"])
+            .check(&rows)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            refused,
+            "no row has \"host\" in its name; the rows are: rping; ib_send_lat"
+        );
+        let rows: [&str; 0] = [];
+        assert!(only(&["ping"]).check(&rows).is_err());
+    }
+
+    fn only(texts: &[&str]) -> Only {
+        Only {
+            texts: texts.iter().map(ToString::to_string).collect(),
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod host;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 
 use expected::{Expected, Outcome};
@@ -46,7 +46,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     let outcomes = Outcome::read(&report);
-    ensure!(!outcomes.is_empty(), "no test matches");
+    if let Some(sentence) = outcomes.iter().find_map(Outcome::unknown) {
+        bail!("{sentence}");
+    }
+    ensure!(!outcomes.is_empty(), "no test ran");
     let findings = Expected::parse(expected)?.compare(&outcomes, arguments.only.is_empty());
     println!("{}", expected::summary(&outcomes));
     for finding in &findings {

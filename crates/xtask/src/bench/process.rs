@@ -24,6 +24,7 @@ use vrdma_lab::steps::Steps;
 use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::demo::{Measure, perftest};
+use crate::named::Only;
 use crate::programs::Hosts;
 use own_core::OwnCore;
 use table::Line;
@@ -81,6 +82,9 @@ const UCX: &[(&str, &str)] = &[
 const UCX_SERVER: &str = "UCX_TLS=shm,self ucx_perftest";
 const UCX_NAME: &str = "UCX over shared memory";
 
+/// The program of that name, which measures what the other ways are made of.
+const FLOORS: &str = "floors";
+
 /// What one run told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Told {
@@ -98,30 +102,80 @@ struct Floors {
     results: Vec<Told>,
 }
 
+/// Names of all ways; those that the floors print count as one.
+pub(super) fn rows() -> Vec<String> {
+    let shared = PERFTEST.iter().map(|(_, name, _)| (*name).to_owned());
+    let apart = PERFTEST.iter().filter(waits_for_daemon);
+    let apart = apart.map(|(_, name, _)| with_own_core(name));
+    let others = [UCX_NAME, FLOORS].map(str::to_owned);
+    let mut rows: Vec<String> = Vec::new();
+    for name in shared.chain(apart).chain(others) {
+        // Bandwidths have one name in two cells.
+        if !rows.contains(&name) {
+            rows.push(name);
+        }
+    }
+    rows
+}
+
+/// What the ways are measured in; a place that no chosen way needs is not set up.
+struct Bench<'a> {
+    only: &'a Only,
+    hosts: Hosts,
+    own_core: Option<OwnCore>,
+    floors: Option<PathBuf>,
+}
+
+impl<'a> Bench<'a> {
+    fn start(only: &'a Only) -> Result<Self> {
+        let cells = PERFTEST.iter().filter(waits_for_daemon);
+        let own_core = match cells
+            .map(|cell| with_own_core(cell.1))
+            .any(|name| only.means(&name))
+        {
+            true => OwnCore::start()?,
+            false => None,
+        };
+        Ok(Self {
+            only,
+            hosts: Hosts::start()?,
+            own_core,
+            floors: only.means(FLOORS).then(floors_program).transpose()?,
+        })
+    }
+
+    /// Each way once.
+    fn repeat(&self) -> Result<Vec<Told>> {
+        let mut told = Vec::new();
+        for cell in PERFTEST.iter().filter(|cell| self.only.means(cell.1)) {
+            told.push(perftest(self.hosts.processes(), cell).with_context(|| cell.2)?);
+        }
+        if let Some(own_core) = &self.own_core {
+            for cell in PERFTEST.iter().filter(waits_for_daemon) {
+                let name = with_own_core(cell.1);
+                if self.only.means(&name) {
+                    let told_there = perftest(own_core.places(), cell).with_context(|| cell.2)?;
+                    told.push(Told { name, ..told_there });
+                }
+            }
+        }
+        for cell in UCX.iter().filter(|_| self.only.means(UCX_NAME)) {
+            told.push(ucx(&self.hosts, cell).with_context(|| cell.1)?);
+        }
+        if let Some(floors) = &self.floors {
+            told.extend(floors_told(floors)?);
+        }
+        Ok(told)
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
-    let floors = floors_program()?;
-    let hosts = Hosts::start()?;
-    let own_core = OwnCore::start()?;
+    let bench = Bench::start(&arguments.only)?;
     let steps = Steps::default();
     let mut told = Vec::new();
     for repetition in 1..=arguments.repetitions {
         let step = steps.start(&format!("repetition {repetition}"));
-        for cell in PERFTEST {
-            told.push(perftest(hosts.processes(), cell).with_context(|| cell.2)?);
-        }
-        for cell in PERFTEST.iter().filter(waits_for_daemon) {
-            if let Some(own_core) = &own_core {
-                let told_there = perftest(own_core.places(), cell).with_context(|| cell.2)?;
-                told.push(Told {
-                    name: with_own_core(cell.1),
-                    ..told_there
-                });
-            }
-        }
-        for cell in UCX {
-            told.push(ucx(&hosts, cell).with_context(|| cell.1)?);
-        }
-        told.extend(floors_told(&floors)?);
+        told.extend(bench.repeat()?);
         step.done();
     }
     let lines = table::lines(&told);

@@ -27,14 +27,46 @@ use vrdma_lab::wire::{Uplink, WireConfig};
 use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::lab::{built, daemon};
+use crate::named::Only;
 use contender::{Contender, Figures};
 use hosts::Hosts;
 
 /// Room for RoCE packets of 4096 bytes, also inside a tunnel; TCP's segments are larger still.
 const MTU: u16 = 9000;
 
+/// Guests on two hosts.
+const GUEST_PAIRS: &[(&str, Kind, Uplink)] = &[
+    ("vrdma, raw", Kind::Vrdma, Uplink::Raw),
+    ("vrdma, tunnel", Kind::Vrdma, Uplink::Tunnel),
+    ("rxe", Kind::Rxe, Uplink::Raw),
+];
+
+/// Processes of two hosts.
+const PROCESS_PAIRS: &[(&str, Uplink)] = &[
+    ("vrdma processes, raw", Uplink::Raw),
+    ("vrdma processes, tunnel", Uplink::Tunnel),
+];
+
 /// Of the goodput rows; none is the first cells' business.
 const LOSSES: &[&str] = &["0.1%", "1%", "5%"];
+
+/// Names of all contenders.
+pub(super) fn rows() -> Vec<String> {
+    let guests = GUEST_PAIRS.iter().map(|(name, ..)| (*name).to_owned());
+    let processes = PROCESS_PAIRS.iter().map(|(name, _)| (*name).to_owned());
+    let losses = LOSSES.iter().map(|loss| lossy(loss));
+    let engine = [engine::NAME.to_owned()];
+    guests
+        .chain(processes)
+        .chain(losses)
+        .chain(engine)
+        .collect()
+}
+
+/// Name of the guests whose wire loses so much.
+fn lossy(loss: &str) -> String {
+    format!("{loss} loss")
+}
 
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     let bench = Bench {
@@ -45,30 +77,26 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
         steps: Steps::default(),
     };
     let mut figures = Vec::new();
-    for (name, kind, uplink) in [
-        ("vrdma, raw", Kind::Vrdma, Uplink::Raw),
-        ("vrdma, tunnel", Kind::Vrdma, Uplink::Tunnel),
-        ("rxe", Kind::Rxe, Uplink::Raw),
-    ] {
+    for &(name, kind, uplink) in GUEST_PAIRS {
         figures.extend(bench.with_pair(name, kind, uplink, "", |contender| contender.all()));
     }
-    for (name, uplink) in [
-        ("vrdma processes, raw", Uplink::Raw),
-        ("vrdma processes, tunnel", Uplink::Tunnel),
-    ] {
+    for &(name, uplink) in PROCESS_PAIRS {
         figures.extend(bench.with_processes(name, uplink));
     }
     for loss in LOSSES {
         let faults = format!("loss={loss}");
-        let name = format!("{loss} loss");
-        let measured = bench.with_pair(&name, Kind::Vrdma, Uplink::Raw, &faults, |contender| {
-            contender.goodput()
-        });
+        let measured = bench.with_pair(
+            &lossy(loss),
+            Kind::Vrdma,
+            Uplink::Raw,
+            &faults,
+            |contender| contender.goodput(),
+        );
         figures.extend(measured);
     }
     let notes = table::notes(MTU, arguments.repetitions);
     let mut findings = findings(&figures);
-    if engine::NAME.contains(&arguments.only) {
+    if arguments.only.means(engine::NAME) {
         findings.extend(engine::findings(&bench.steps)?);
     }
     Ok(Measured {
@@ -79,8 +107,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
 }
 
 struct Bench<'a> {
-    /// Text in the names of the contenders to measure.
-    only: &'a str,
+    /// The contenders to measure.
+    only: &'a Only,
     program: std::path::PathBuf,
     vrdma: std::path::PathBuf,
     repetitions: u32,
@@ -97,7 +125,7 @@ impl Bench<'_> {
         faults: &str,
         measure: impl Fn(&Contender<'_>) -> Vec<Figures>,
     ) -> Vec<Figures> {
-        if !name.contains(self.only) {
+        if !self.only.means(name) {
             return Vec::new();
         }
         let step = self.steps.start(&format!("boot two guests: {name}"));
@@ -126,7 +154,7 @@ impl Bench<'_> {
 
     /// Figures of processes of two hosts, each with its daemon.
     fn with_processes(&self, name: &str, uplink: Uplink) -> Vec<Figures> {
-        if !name.contains(self.only) {
+        if !self.only.means(name) {
             return Vec::new();
         }
         match Hosts::start(&self.program, &wire(uplink, "")) {

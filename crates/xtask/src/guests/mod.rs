@@ -25,7 +25,7 @@ use vrdma_lab::pair::{Network, Outcome, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
 
 use crate::lab::WireArguments;
-use crate::named::{self, Known};
+use crate::named::{self, Known, Only};
 use crate::rxe;
 use objects::Objects;
 pub(crate) use selection::{Setting, rows};
@@ -41,9 +41,8 @@ const KNOWN: &[Known] = &[];
 /// kills programs, reboots guests and reloads drivers under traffic.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only what has this text in its name, or one of several
-    #[arg(long, value_name = "TEXT")]
-    only: Vec<String>,
+    #[command(flatten)]
+    only: Only,
     /// Print the names and exit
     #[arg(long)]
     list: bool,
@@ -96,12 +95,9 @@ struct Case {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let wire = arguments.wire.wire()?;
     let mut cases = cases(arguments, wire.as_ref());
-    cases.retain(|case| named::is_meant(&arguments.only, &case.name));
-    ensure!(
-        !cases.is_empty(),
-        "nothing is called like {:?}; see --list",
-        arguments.only
-    );
+    let names: Vec<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    arguments.only.check(&names)?;
+    cases.retain(|case| arguments.only.means(&case.name));
     if arguments.list {
         cases.iter().for_each(|case| println!("{}", case.name));
         return Ok(ExitCode::SUCCESS);

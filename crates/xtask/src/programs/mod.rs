@@ -36,7 +36,7 @@ use vrdma_lab::guest::Kind;
 use vrdma_lab::place::{self, Place};
 use vrdma_lab::wire::Uplink;
 
-use crate::named::{self, Known};
+use crate::named::{self, Known, Only};
 use apart::Apart;
 use mixed::GuestAndHost;
 pub(crate) use preload::{library, preload};
@@ -49,9 +49,8 @@ const PROGRAM_LIMIT: Duration = Duration::from_secs(60);
 /// Runs perftest, qperf, rdma-core's examples, UCX, libfabric and Open MPI as processes and in containers.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Only what has this text in its name, or one of several
-    #[arg(long, value_name = "TEXT")]
-    only: Vec<String>,
+    #[command(flatten)]
+    only: Only,
     /// Print the names and exit
     #[arg(long)]
     list: bool,
@@ -107,6 +106,14 @@ struct Case<S> {
     run: Step<S>,
 }
 
+/// Cases that share a stage.
+struct Pass<'a> {
+    /// Of all of them, also those that are not meant.
+    names: Vec<String>,
+    /// Runs or lists those that are; how many failed.
+    perform: Box<dyn FnOnce() -> Result<usize> + 'a>,
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let peers = matches!(arguments.with, With::Peer | With::PeerGuest | With::PeerRxe);
     ensure!(
@@ -117,13 +124,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Some(uplink) => vec![uplink],
         None => vec![Uplink::Raw, Uplink::Tunnel],
     };
-    let to_guest = |kind| {
-        let pass = move |uplink| guest_and_host(arguments, Some((kind, uplink)));
-        uplinks.iter().map(move |uplink| pass(*uplink)).collect()
+    let to_guest = |kind| -> Vec<Pass<'_>> {
+        let pass = |uplink: &Uplink| guest_and_host(arguments, Some((kind, *uplink)));
+        uplinks.iter().map(pass).collect()
     };
-    let passes: Result<Vec<Option<usize>>> = match arguments.with {
-        With::Host => [of_one_host(arguments)].into_iter().collect(),
-        With::Guest => [guest_and_host(arguments, None)].into_iter().collect(),
+    let passes = match arguments.with {
+        With::Host => vec![of_one_host(arguments)],
+        With::Guest => vec![guest_and_host(arguments, None)],
         With::Peer => uplinks
             .iter()
             .map(|uplink| apart(arguments, *uplink))
@@ -131,27 +138,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         With::PeerGuest => to_guest(Kind::Vrdma),
         With::PeerRxe => to_guest(Kind::Rxe),
     };
-    let passes: Vec<usize> = passes?.into_iter().flatten().collect();
-    ensure!(
-        !passes.is_empty(),
-        "nothing is called like {:?}; see --list",
-        arguments.only
-    );
-    let failed = passes.iter().any(|failed| *failed > 0);
-    Ok(ExitCode::from(u8::from(failed)))
+    let names: Vec<&String> = passes.iter().flat_map(|pass| &pass.names).collect();
+    arguments.only.check(&names)?;
+    let mut failed = 0;
+    for pass in passes {
+        failed += (pass.perform)()?;
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn of_one_host(arguments: &Arguments) -> Result<Option<usize>> {
+fn of_one_host(arguments: &Arguments) -> Pass<'_> {
     let programs = |inside| table::programs(arguments.short, inside);
     let mut cases = cases("process", Hosts::processes, programs(Inside::Host));
     let boxed = programs(Inside::Container);
     cases.extend(self::cases("container", Hosts::containers, boxed));
     cases.extend(migrations());
-    perform(cases, arguments, Hosts::start)
+    pass(cases, arguments, Hosts::start)
 }
 
 /// Raw, the hosts' own TCP has other addresses than their adapters.
-fn apart(arguments: &Arguments, uplink: Uplink) -> Result<Option<usize>> {
+fn apart(arguments: &Arguments, uplink: Uplink) -> Pass<'_> {
     let mut rows = table::by_rdma_cm(arguments.short);
     if !arguments.short {
         rows.extend(table::by_tcp(false).into_iter().map(|row| row.at("$H")));
@@ -159,11 +165,11 @@ fn apart(arguments: &Arguments, uplink: Uplink) -> Result<Option<usize>> {
     rows.push(table::mckey());
     rows.extend(table::datagram_sockets());
     let cases = cases(&format!("peer, {uplink}"), Apart::processes, rows);
-    perform(cases, arguments, || Apart::start(uplink))
+    pass(cases, arguments, move || Apart::start(uplink))
 }
 
 /// At one daemon, or each on a host of its own.
-fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Result<Option<usize>> {
+fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Pass<'_> {
     let short = arguments.short;
     let suffix = apart.map_or(String::new(), |(kind, uplink)| {
         format!(", {kind}, {uplink}")
@@ -187,7 +193,7 @@ fn guest_and_host(arguments: &Arguments, apart: Option<(Kind, Uplink)>) -> Resul
     let setting = format!("host serves{suffix}");
     let rows = by_cm.chain(by_tcp).collect();
     cases.extend(self::cases(&setting, GuestAndHost::host_serves, rows));
-    perform(cases, arguments, || match apart {
+    pass(cases, arguments, move || match apart {
         Some((kind, uplink)) => GuestAndHost::across(kind, uplink),
         None => GuestAndHost::start(),
     })
@@ -209,21 +215,28 @@ fn migrations() -> impl Iterator<Item = Case<Hosts>> {
     })
 }
 
-/// How many failed, or nothing when no case has the name.
-fn perform<S: Stage>(
+/// The cases that are meant on the stage they share, which is set up only if there is one.
+fn pass<'a, S: Stage + 'a>(
     mut cases: Vec<Case<S>>,
-    arguments: &Arguments,
-    start: impl FnOnce() -> Result<S>,
-) -> Result<Option<usize>> {
-    cases.retain(|case| named::is_meant(&arguments.only, &case.name));
-    if cases.is_empty() {
-        return Ok(None);
+    arguments: &'a Arguments,
+    start: impl FnOnce() -> Result<S> + 'a,
+) -> Pass<'a> {
+    let names = cases.iter().map(|case| case.name.clone()).collect();
+    cases.retain(|case| arguments.only.means(&case.name));
+    let perform = move || {
+        if arguments.list {
+            cases.iter().for_each(|case| println!("{}", case.name));
+            return Ok(0);
+        }
+        match cases.is_empty() {
+            true => Ok(0),
+            false => Ok(report(&cases, &start()?)),
+        }
+    };
+    Pass {
+        names,
+        perform: Box::new(perform),
     }
-    if arguments.list {
-        cases.iter().for_each(|case| println!("{}", case.name));
-        return Ok(Some(0));
-    }
-    Ok(Some(report(&cases, &start()?)))
 }
 
 fn report<S: Stage>(cases: &[Case<S>], stage: &S) -> usize {

@@ -20,6 +20,12 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
+    /// What to say if it is no test but a pattern without one.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let sentence = || format!("no test matches {:?}; {}", self.name, self.reason);
+        (self.kind == "unknown").then(sentence)
+    }
+
     /// From the report of the runner: a kind, a name and a reason a line.
     pub(super) fn read(report: &str) -> Vec<Self> {
         let line = |line: &str| {
@@ -137,6 +143,16 @@ mod tests {
         let report = "ok a.1.y\nskip a.1.x because\nfail b it broke\nskip b why\nfail c it broke";
         let findings = expected.compare(&Outcome::read(report), true);
         assert_eq!(findings, ["skip: b: why", "fail: c: it broke"]);
+    }
+
+    #[test]
+    fn a_pattern_without_a_test_is_told_with_the_modules() {
+        let outcomes = Outcome::read("unknown test_x.* the modules are: test_cq; test_mr");
+        assert_eq!(
+            outcomes[0].unknown().unwrap(),
+            "no test matches \"test_x.*\"; the modules are: test_cq; test_mr"
+        );
+        assert_eq!(Outcome::read("ok a.b")[0].unknown(), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-"""Runs rdma-core's own tests and writes one line for each: outcome, name, reason.
+"""Runs rdma-core's own tests and writes one line for each: outcome, name, reason. A pattern that no test matches is the
+one line "unknown PATTERN REASON", and nothing runs.
 
 Arguments: the folder that holds rdma-core's `tests`, the file to write, seconds per test, and
 patterns (shell style) of the tests to run.
@@ -61,15 +62,29 @@ class Lines(unittest.TestResult):
             self.addFailure(test, error)
 
 
-def cases(suite):
+def cases(suite, wanted):
     for part in suite:
         if isinstance(part, unittest.TestSuite):
-            yield from cases(part)
-        elif not patterns or any(fnmatch.fnmatch(part.id(), "tests." + p) for p in patterns):
+            yield from cases(part, wanted)
+        elif any(fnmatch.fnmatch(part.id().removeprefix("tests."), pattern) for pattern in wanted):
             yield part
+
+
+def unknown(everything):
+    """The first pattern that no test matches, with the names that there are."""
+    names = [test.id().removeprefix("tests.") for test in cases(everything, ["*"])]
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            modules = sorted({name.split(".")[0] for name in names})
+            return f"unknown {pattern} the modules are: {'; '.join(modules)}"
+    return None
 
 
 signal.signal(signal.SIGALRM, too_slow)
 with open(report, "w") as out:
     everything = unittest.defaultTestLoader.loadTestsFromModule(tests)
-    unittest.TestSuite(cases(everything)).run(Lines(out))
+    refused = unknown(everything)
+    if refused:
+        print(refused, file=out)
+    else:
+        unittest.TestSuite(cases(everything, patterns or ["*"])).run(Lines(out))
