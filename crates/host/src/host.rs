@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use vrdma_adapter::GidChange;
-use vrdma_switch::{AttachError, Fabric, GroupId, PortId};
+use vrdma_switch::{AttachError, Fabric, GroupId, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::Mac;
@@ -113,6 +113,14 @@ impl<M: Member, P: Port> Host<M, P> {
     pub fn members_mut(&mut self) -> impl Iterator<Item = (PortId, &mut M)> {
         let numbered = (0..).zip(&mut self.members);
         numbered.filter_map(|(port, member)| Some((PortId(port), member.as_mut()?)))
+    }
+
+    /// Units of a member that the fabric dropped: why, and how many.
+    pub fn drops(&self, port: PortId) -> impl Iterator<Item = (NoRoute, u64)> {
+        let counts = self.fabric.traffic(port).map(|traffic| traffic.counts());
+        let of_reason = move |reason| Some((reason, counts.as_ref()?.dropped(reason)));
+        let dropped = NoRoute::ALL.into_iter().filter_map(of_reason);
+        dropped.filter(|(_, count)| *count > 0)
     }
 
     /// The next thing that the owner has to do.

@@ -12,7 +12,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 use super::rdma_cm;
-use super::stats::stats;
+use super::stats;
 use super::uplinks;
 use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
 use crate::vm::{Vm, fresh_seed};
@@ -97,8 +97,14 @@ impl Shard {
     fn snapshot(&self) -> Vec<AdapterSnapshot> {
         let now = self.clock.now();
         let snapshot = |(port, adapter): (PortId, &Adapter)| {
-            let mut rdma = stats(adapter);
+            let mut rdma = stats::stats(adapter);
             rdma.listeners = self.cm.listeners(port);
+            let dropped = &mut rdma.counters.drops;
+            for (reason, count) in self.host.drops(port) {
+                *dropped
+                    .entry(stats::no_route(reason).to_owned())
+                    .or_default() += count;
+            }
             rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
             AdapterSnapshot { port, rdma }
         };

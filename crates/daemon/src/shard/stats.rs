@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats};
 use vrdma_pvrdma::DeviceState;
+use vrdma_switch::NoRoute;
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
@@ -85,6 +86,16 @@ fn counters(counters: &Counters) -> RdmaCounters {
 
 fn messages(traffic: &Traffic) -> u64 {
     traffic.sends + traffic.writes + traffic.reads + traffic.atomics + traffic.datagrams
+}
+
+/// Why the fabric took a unit nowhere, in the words that uplinks use, too.
+pub(super) fn no_route(reason: NoRoute) -> &'static str {
+    match reason {
+        NoRoute::Detached => "detached",
+        NoRoute::SourceNotBound | NoRoute::Spoofed => "spoofed-gid",
+        NoRoute::Unknown => "unknown-adapter",
+        NoRoute::Isolated => "isolated",
+    }
 }
 
 fn drops(drops: &Drops) -> BTreeMap<String, u64> {

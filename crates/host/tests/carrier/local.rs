@@ -1,6 +1,7 @@
 //! Stations of one host.
 
 use vrdma_host::Datagram;
+use vrdma_switch::NoRoute;
 use vrdma_verbs::Time;
 use vrdma_verbs::work::{SendOp, Status};
 use vrdma_wire::{MAD_LEN, Pkey, Qpn};
@@ -75,6 +76,9 @@ fn groups_do_not_reach_each_other() {
     run(&mut host, NOW);
     assert_eq!(station(&mut host, a).completed(), []);
     assert_eq!(station(&mut host, b).memory.bytes(0)[0], 0);
+    let drops: Vec<_> = host.drops(a).collect();
+    assert_eq!(drops, [(NoRoute::Isolated, 1)]);
+    assert_eq!(host.drops(b).count(), 0);
 }
 
 #[test]
