@@ -32,19 +32,19 @@ impl Budget {
         self.left <= 0
     }
 
-    /// Frames of answers were queued.
-    pub(crate) fn charge_bytes(&mut self, bytes: u64) {
+    /// So much was moved for the member.
+    pub(crate) fn charge(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub_unsigned(bytes);
     }
+}
 
-    /// A request goes its way.
-    pub(crate) fn charge<R>(&mut self, request: &Request<R>) {
-        let moved = match request.op {
-            RequestOp::Read { length, .. } => length.into(),
-            _ => request.payload.length(),
-        };
-        self.charge_bytes(moved.saturating_add(UNIT_COST));
-    }
+/// What a request costs.
+pub(crate) fn cost<R>(request: &Request<R>) -> u64 {
+    let moved = match request.op {
+        RequestOp::Read { length, .. } => length.into(),
+        _ => request.payload.length(),
+    };
+    moved.saturating_add(UNIT_COST)
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
         let mut budget = Budget::default();
         assert!(budget.is_spent(), "a member begins with its first turn");
         budget.renew();
-        budget.charge_bytes(QUANTUM * 5 / 2);
+        budget.charge(QUANTUM * 5 / 2);
         budget.renew();
         assert!(budget.is_spent(), "half a quantum is still owed");
         budget.renew();
@@ -67,7 +67,7 @@ mod tests {
     fn what_was_not_used_does_not_add_up() {
         let mut budget = Budget::default();
         (0..100).for_each(|_| budget.renew());
-        budget.charge_bytes(QUANTUM);
+        budget.charge(QUANTUM);
         assert!(budget.is_spent());
     }
 }

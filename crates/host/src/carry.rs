@@ -54,12 +54,11 @@ impl<M: Member, P: Port> Host<M, P> {
         to: PortId,
         request: &Request<M::Region>,
     ) {
-        let (from, to) = (turn.from.0 as usize, to.0 as usize);
-        if to == from {
-            if let Some(member) = &mut self.members[from] {
+        if to == turn.from {
+            if let Some(member) = self.members.touch(to, turn.now) {
                 loop_back(member, turn.memory, request, turn.now);
             }
-        } else if let Ok([Some(member), Some(peer)]) = self.members.get_disjoint_mut([from, to]) {
+        } else if let Some([member, peer]) = self.members.touch_both(turn.from, to, turn.now) {
             exchange(member, peer, turn, request);
         }
     }

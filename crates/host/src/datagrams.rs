@@ -140,10 +140,10 @@ impl<M: Member, P: Port> Host<M, P> {
                 self.hand_out(to, &view, &request);
             }
             Ok(Way::Port(to)) => {
-                if let Some(peer) = self.member_mut(to) {
+                if let Some(peer) = self.members.touch(to, now) {
                     let theirs = peer.memory();
                     peer.deliver(&M::view(&theirs), &request, Source::Memory(&view), now);
-                    self.publish(now);
+                    self.members.publish(now);
                 }
             }
             Err(reason) => tracing::debug!("a datagram of management goes nowhere: {reason}"),

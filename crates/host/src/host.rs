@@ -8,10 +8,11 @@ use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::Mac;
 
-use crate::budget::Budget;
+use crate::budget;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
 use crate::member::Member;
+use crate::members::Members;
 use crate::paths::Reachable;
 use crate::port::{Marks, Port};
 use crate::turn::Turn;
@@ -35,10 +36,7 @@ pub struct Attachment {
 
 /// See the crate.
 pub struct Host<M: Member, P> {
-    /// By port number; a removed member leaves a gap.
-    pub(crate) members: Vec<Option<M>>,
-    /// By port number, too.
-    budgets: Vec<Budget>,
+    pub(crate) members: Members<M>,
     pub(crate) fabric: Fabric,
     pub(crate) uplinks: Uplinks<P>,
     pub(crate) datagrams: Datagrams,
@@ -50,8 +48,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Without members and uplinks. `seed` spreads what is better not done by all hosts at once.
     pub fn new(seed: u64) -> Self {
         Self {
-            members: Vec::new(),
-            budgets: Vec::new(),
+            members: Members::new(),
             fabric: Fabric::new(),
             uplinks: Uplinks::new(),
             datagrams: Datagrams::default(),
@@ -72,22 +69,17 @@ impl<M: Member, P: Port> Host<M, P> {
             mac,
         } = attachment;
         self.fabric.attach(port, group, mac)?;
-        let slot = port.0 as usize;
-        if self.members.len() <= slot {
-            self.members.resize_with(slot + 1, || None);
-            self.budgets.resize(slot + 1, Budget::default());
-        }
-        self.budgets[slot] = Budget::default();
-        self.members[slot] = Some(member);
+        self.members.insert(port, member);
         self.uplinks.segments.plug(port, group, marks);
-        self.rewire();
+        self.rewire_group(group);
+        self.measure_member(port);
         self.follow_gids(port);
         Ok(())
     }
 
     /// Unplugs a member; without such a one nothing happens.
     pub fn remove(&mut self, port: PortId) -> Option<M> {
-        let member = self.members.get_mut(port.0 as usize)?.take()?;
+        let member = self.members.remove(port)?;
         self.fabric.detach(port);
         self.uplinks.forget(port);
         Some(member)
@@ -95,24 +87,41 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// One of them.
     pub fn member(&self, port: PortId) -> Option<&M> {
-        self.members.get(port.0 as usize)?.as_ref()
+        self.members.get(port)
     }
 
-    /// One of them, to be changed. Its turn comes anyway.
-    pub fn member_mut(&mut self, port: PortId) -> Option<&mut M> {
-        self.members.get_mut(port.0 as usize)?.as_mut()
+    /// One of them, to be changed: it gets a turn, and its owner is told.
+    pub fn touch(&mut self, port: PortId, now: Time) -> Option<&mut M> {
+        self.members.touch(port, now)
+    }
+
+    /// Gives a member a turn: a client has rung.
+    pub fn wake(&mut self, port: PortId) {
+        self.members.wake(port);
+    }
+
+    /// Makes who rings from now on wake the owner of the host, except where doorbells are silent; `false`
+    /// if somebody has rung already. [`wake_up`](Self::wake_up) after a rest.
+    pub fn fall_asleep(&mut self) -> bool {
+        let mut quiet = true;
+        // Every member must hear it, so no short cut.
+        self.members.each_waiting(|member| quiet &= member.sleep());
+        quiet
+    }
+
+    /// Doorbells are looked at in each turn again, as far as they were.
+    pub fn wake_up(&mut self) {
+        self.members.each_waiting(M::awake);
+    }
+
+    /// Whether a guest that uses silent doorbells may occupy a core to wait for its next message.
+    pub fn is_watching(&self) -> bool {
+        self.members.has_watched()
     }
 
     /// All of them with their ports, in their order.
     pub fn members(&self) -> impl Iterator<Item = (PortId, &M)> {
-        let numbered = (0..).zip(&self.members);
-        numbered.filter_map(|(port, member)| Some((PortId(port), member.as_ref()?)))
-    }
-
-    /// The same, to be changed.
-    pub fn members_mut(&mut self) -> impl Iterator<Item = (PortId, &mut M)> {
-        let numbered = (0..).zip(&mut self.members);
-        numbered.filter_map(|(port, member)| Some((PortId(port), member.as_mut()?)))
+        self.members.iter()
     }
 
     /// Units of a member that the fabric dropped: why, and how many.
@@ -128,24 +137,27 @@ impl<M: Member, P: Port> Host<M, P> {
         self.events.pop_front()
     }
 
-    /// Takes what came over uplinks and looks at every member; `true` if any had something to do.
-    /// [`flush`](Self::flush) afterwards.
+    /// Takes what came over uplinks and gives every member a turn that waits for one; `true` if any had
+    /// something to do. [`flush`](Self::flush) afterwards.
     pub fn turn(&mut self, now: Time) -> bool {
         let mut worked = self.receive(now);
         if worked {
-            self.publish(now);
+            self.members.publish(now);
         }
-        self.budgets.iter_mut().for_each(Budget::renew);
-        for port in 0..self.members.len() as u32 {
-            worked |= self.serve(PortId(port), now);
+        self.members.wake_due(now);
+        for _ in 0..self.members.waiting() {
+            if let Some(port) = self.members.next() {
+                worked |= self.serve(port, now);
+            }
         }
+        self.members.publish(now);
         worked
     }
 
     /// Gives one member its turn, as far as its budget of this turn of the carrier goes; `true` if it
     /// had something to do.
     pub fn serve(&mut self, port: PortId, now: Time) -> bool {
-        let Some(member) = self.member_mut(port) else {
+        let Some(member) = self.members.get_mut(port) else {
             return false;
         };
         member.settle_memory(now);
@@ -158,28 +170,22 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         worked |= self.reply(turn);
-        let slot = port.0 as usize;
-        while !self.budgets[slot].is_spent() {
+        while !self.members.is_spent(port) {
             let Some(request) = self.next_request(turn) else {
                 break;
             };
-            self.budgets[slot].charge(&request);
+            self.members.charge(port, budget::cost(&request));
             self.carry(turn, &request);
             worked = true;
         }
-        // Who owes for a long unit may have more to send when that is paid.
-        worked |= self.budgets[slot].is_spent();
+        // Who owes for a long unit may have more to send when that is paid, and what was found need not have
+        // been anything to send.
+        worked |= self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
+        self.members.had_turn(port, worked, now);
         if worked {
-            self.publish(now);
+            self.members.publish(now);
         }
         worked
-    }
-
-    /// Frames of answers were queued for a member.
-    pub(crate) fn charge_bytes(&mut self, port: PortId, bytes: u64) {
-        if let Some(budget) = self.budgets.get_mut(port.0 as usize) {
-            budget.charge_bytes(bytes);
-        }
     }
 
     fn next_request(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Request<M::Region>> {
@@ -190,29 +196,20 @@ impl<M: Member, P: Port> Host<M, P> {
             now: turn.now,
         };
         self.members
-            .get_mut(turn.from.0 as usize)?
-            .as_mut()?
+            .get_mut(turn.from)?
             .next_request(turn.memory, turn.now, &mut paths)
-    }
-
-    /// Shows owners what happened. A delivery may concern any member, not only the one that has its
-    /// turn.
-    pub(crate) fn publish(&mut self, now: Time) {
-        let members = self.members.iter_mut().flatten();
-        members.for_each(|member| member.publish(now));
     }
 
     /// When a member or an uplink wants a turn.
     pub fn next_deadline(&self) -> Option<Time> {
-        let members = self.members.iter().flatten();
-        let deadlines = members.filter_map(M::next_deadline);
-        deadlines.chain(self.uplinks.next_deadline()).min()
+        let deadlines = [self.members.next_deadline(), self.uplinks.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group
     /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
     pub fn follow_gids(&mut self, port: PortId) {
-        let Some(Some(member)) = self.members.get_mut(port.0 as usize) else {
+        let Some(member) = self.members.get_mut(port) else {
             return;
         };
         while let Some(change) = member.take_gid_change() {

@@ -7,6 +7,17 @@ use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
+/// What the doorbells of an adapter do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doorbells {
+    /// Whoever rings makes the owner of the host call [`Host::wake`](crate::Host::wake), or there are none.
+    Wake,
+    /// Some have to be looked at in each turn, until [`Member::sleep`].
+    Polled,
+    /// They lie in memory and wake nobody.
+    Silent,
+}
+
 /// An adapter, whatever stands behind it: an engine, and the rings of its owner.
 pub trait Member {
     /// What its engine knows registered memory by.
@@ -74,6 +85,19 @@ pub trait Member {
 
     /// Shows the owner what happened since the last call.
     fn publish(&mut self, now: Time);
+
+    /// Whether queue pairs wait for a turn.
+    fn is_runnable(&self) -> bool;
+
+    /// What its doorbells do.
+    fn doorbells(&self) -> Doorbells;
+
+    /// From now on doorbells that were [polled](Doorbells::Polled) wake, too; `false` if one has rung
+    /// already.
+    fn sleep(&mut self) -> bool;
+
+    /// They are polled again.
+    fn awake(&mut self);
 
     /// When it wants a turn without a doorbell.
     fn next_deadline(&self) -> Option<Time>;

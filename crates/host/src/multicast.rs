@@ -32,12 +32,12 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Tells the fabric and the switches in front of uplinks what a member listens to, if that has
     /// changed. `ip` is the member's address.
     pub fn follow_groups(&mut self, port: PortId, ip: Option<Ipv4Addr>, now: Time) {
-        let groups = self.member_mut(port).and_then(M::take_groups);
+        let groups = self.members.get_mut(port).and_then(M::take_groups);
         let (Some(groups), Some(mac)) = (groups, self.fabric.mac(port)) else {
             return;
         };
         let who = Listener { mac, ip };
-        self.uplinks.reports.listen(port, who, &groups, now.0);
+        self.uplinks.reports.listen(port, who, &groups, now);
         if let Err(error) = self.fabric.listen(port, groups) {
             tracing::warn!("multicast does not reach an adapter: {error}");
         }

@@ -1,5 +1,6 @@
 //! How large packets of a member may be so that they fit the uplinks of its group.
 
+use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
 use crate::event::Event;
@@ -22,13 +23,17 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Tells every member what its port offers. Uplinks that come, go or change their MTU change
     /// it; a member whose messages stay on the host has the largest.
     pub fn measure(&mut self) {
-        for (port, member) in (0..).map(vrdma_switch::PortId).zip(&mut self.members) {
-            let (Some(member), Some(group)) = (member, self.fabric.group(port)) else {
-                continue;
-            };
-            let ip_bytes = self.uplinks.narrowest(group);
-            let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
-            member.set_mtu(mtu);
+        let ports: Vec<_> = self.members().map(|(port, _)| port).collect();
+        ports.into_iter().for_each(|port| self.measure_member(port));
+    }
+
+    pub(crate) fn measure_member(&mut self, port: PortId) {
+        let Some(group) = self.fabric.group(port) else {
+            return;
+        };
+        let ip_bytes = self.uplinks.narrowest(group);
+        let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
+        if self.members.set_mtu(port, mtu) {
             self.events.push_back(Event::PathMtu { port, mtu });
         }
     }

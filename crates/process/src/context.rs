@@ -9,6 +9,7 @@ use vrdma_memory::ClientMemory;
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::fast::Page;
 use vrdma_provider::message::AsyncEvent;
+use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
 use zerocopy::IntoBytes;
 
@@ -21,6 +22,10 @@ use vrdma_adapter::Slots;
 pub(super) struct Context {
     pub(super) memory: Arc<ClientMemory>,
     pub(super) doorbells: Listener,
+    /// They are looked at in each turn; the page says otherwise that the daemon sleeps.
+    pub(super) polled: bool,
+    /// When there was one, while they are polled.
+    pub(super) rang: Time,
     pub(super) channels: Slots<Channel>,
     /// Which queue pair each bit of the doorbell page means.
     pub(super) doorbell_qps: Vec<Option<QpId>>,
@@ -49,11 +54,14 @@ impl Context {
     pub(super) fn new(joining: Joining) -> Result<(Self, Vec<OwnedFd>), Errno> {
         let (events, read) = Pipe::new()?;
         let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
+        doorbells.sleep();
         let page = joining.fast.then(Page::create).transpose();
         let (page, grants) = page.map_err(|_| Errno::NOMEM)?.unzip();
         let context = Self {
             memory: joining.memory,
             doorbells,
+            polled: false,
+            rang: Time(0),
             channels: Slots::new(),
             doorbell_qps: Vec::new(),
             account: Account::new(joining.counts),

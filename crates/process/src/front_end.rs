@@ -43,8 +43,8 @@ impl FrontEnd for Process {
         Some(Client { user, owner })
     }
 
-    fn take_doorbells(&mut self, _: Turn<'_, '_>) -> bool {
-        self.take_rung()
+    fn take_doorbells(&mut self, turn: Turn<'_, '_>) -> bool {
+        self.take_rung(turn.now)
     }
 
     fn run_deferred(&mut self, turn: Turn<'_, '_>) -> bool {

@@ -24,6 +24,7 @@ mod completion;
 mod context;
 mod decode;
 mod directory;
+mod doorbells;
 mod fast;
 mod front_end;
 mod limits;
@@ -40,7 +41,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use vrdma_adapter::{Core, Failing, GidChange, Receiving, Sending, Slots};
+use vrdma_adapter::{Core, Failing, GidChange, Receiving, Slots};
 use vrdma_memory::{Region, Space, View};
 use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
@@ -78,6 +79,8 @@ pub struct Process {
     qps: Slots<Qp>,
     srqs: Slots<Srq>,
     grants: AdapterGrants,
+    /// Clients whose doorbells are polled.
+    polled: Vec<Owner>,
     /// When to try again to write notifications that found their pipe full.
     retry_at: Option<Time>,
     gid_changes: VecDeque<GidChange>,
@@ -109,6 +112,7 @@ impl Process {
             qps: Slots::new(),
             srqs: Slots::new(),
             grants: AdapterGrants::default(),
+            polled: Vec::new(),
             retry_at: None,
             gid_changes,
             groups_changed: false,
@@ -159,33 +163,9 @@ impl Process {
         (unseen + seen.len()) as u32
     }
 
-    /// Says in every doorbell page that the daemon sleeps; false if a client has rung meanwhile.
-    pub fn sleep(&self) -> bool {
-        // Every page must be marked, so no short cut.
-        let rung = self
-            .contexts
-            .iter()
-            .filter(|(_, context)| !context.doorbells.sleep());
-        rung.count() == 0
-    }
-
-    /// Says in every doorbell page that nobody has to be woken.
-    pub fn awake(&self) {
-        self.contexts
-            .iter()
-            .for_each(|(_, context)| context.doorbells.awake());
-    }
-
-    /// Takes the doorbells of all clients; true if there were any.
-    fn take_rung(&mut self) -> bool {
-        let mut rung = Vec::new();
-        for (_, context) in self.contexts.iter() {
-            context.doorbells.take(|bit| {
-                rung.extend(context.doorbell_qps.get(bit as usize).copied().flatten());
-            });
-        }
-        rung.iter().for_each(|id| self.wake(*id));
-        !rung.is_empty()
+    /// Whether queue pairs wait for a turn.
+    pub fn is_runnable(&self) -> bool {
+        self.core.is_runnable()
     }
 
     /// Ends a batch, if one has begun.

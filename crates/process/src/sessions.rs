@@ -115,10 +115,9 @@ impl Sessions {
         Some(self.sessions.get(id.0)?.as_fd())
     }
 
-    /// The adapter that the session has open.
-    pub fn opened(&self, id: SessionId) -> Option<PortId> {
-        let (port, _) = self.sessions.get(id.0)?.open?;
-        Some(port)
+    /// The adapter that the session has open, and as whom.
+    pub fn open_at(&self, id: SessionId) -> Option<(PortId, Owner)> {
+        self.sessions.get(id.0)?.open
     }
 
     /// Serves what the session sent.

@@ -110,6 +110,11 @@ impl Reports {
         self.members.remove(&port);
     }
 
+    /// The adapters that have listened to something.
+    pub fn listeners(&self) -> impl Iterator<Item = PortId> {
+        self.members.keys().copied()
+    }
+
     /// Tells everything again, as to a switch that has just been plugged in.
     pub fn tell_again(&mut self, now: u64) {
         for member in self

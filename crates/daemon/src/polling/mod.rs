@@ -2,11 +2,10 @@
 //!
 //! | mode | without work |
 //! |---|---|
-//! | adaptive | polls on for a moment if messages follow each other closely ([`adaptive`]), then naps while doorbells in memory must be looked at ([`backoff`]), else sleeps until something wakes it |
+//! | adaptive | polls on for a moment if messages follow each other closely ([`adaptive`]), then sleeps until something wakes it or its next deadline, which the carrier makes early while doorbells in memory must be looked at |
 //! | always | polls on. It never sleeps, so nobody has to wake it; for a core that nobody else uses ([`pin`]) |
 
 mod adaptive;
-mod backoff;
 pub(crate) mod pin;
 
 use std::time::Duration;
@@ -55,8 +54,8 @@ impl Polling {
         self.last_work = now;
     }
 
-    /// A turn found none. `watching` says that doorbell memory must be looked at again, which wakes
-    /// nobody; `timer` is the time to the nearest deadline.
+    /// A turn found none. `watching` says that a guest with doorbells in memory may occupy a core to wait
+    /// for its next message; `timer` is the time to the nearest deadline.
     pub(crate) fn rest(&mut self, now: Time, watching: bool, timer: Option<Duration>) -> Rest {
         if self.mode == PollMode::Always {
             return Rest::Poll;
@@ -64,8 +63,7 @@ impl Polling {
         if self.adaptive.goes_on(now, self.last_work, watching) {
             return Rest::Yield;
         }
-        let idle = Duration::from_nanos(now.0.saturating_sub(self.last_work.0));
-        Rest::Sleep(backoff::rest(idle, watching, timer))
+        Rest::Sleep(timer)
     }
 }
 

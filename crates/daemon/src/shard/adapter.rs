@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vrdma_adapter::{GidChange, Receiving, Sending};
-use vrdma_host::Member;
+use vrdma_host::{Doorbells, Member};
 use vrdma_memory::{Region, Space, View};
 use vrdma_process::{Process, Turn};
 use vrdma_verbs::packet::Reply;
@@ -48,29 +48,6 @@ impl Adapter {
         match self {
             Self::Vm(_) => None,
             Self::Process { process, .. } => Some(process),
-        }
-    }
-
-    /// Whether doorbells lie in memory and wake nobody.
-    pub(super) fn must_be_watched(&mut self) -> bool {
-        match self {
-            Self::Vm(vm) => vm.device().activity().live_contexts > 0,
-            Self::Process { .. } => false,
-        }
-    }
-
-    /// Makes who rings from now on wake the shard; false if somebody has rung already.
-    pub(super) fn sleep(&self) -> bool {
-        match self {
-            Self::Vm(_) => true,
-            Self::Process { process, .. } => process.sleep(),
-        }
-    }
-
-    /// Nobody has to wake the shard.
-    pub(super) fn awake(&self) {
-        if let Self::Process { process, .. } = self {
-            process.awake();
         }
     }
 }
@@ -191,6 +168,34 @@ impl Member for Adapter {
         match self {
             Self::Vm(vm) => vm.interrupt(),
             Self::Process { process, .. } => process.finish_batch(now),
+        }
+    }
+
+    fn is_runnable(&self) -> bool {
+        match self {
+            Self::Vm(vm) => vm.activity().runnable,
+            Self::Process { process, .. } => process.is_runnable(),
+        }
+    }
+
+    fn doorbells(&self) -> Doorbells {
+        match self {
+            Self::Vm(vm) if vm.activity().live_contexts > 0 => Doorbells::Silent,
+            Self::Process { process, .. } if process.is_polled() => Doorbells::Polled,
+            _ => Doorbells::Wake,
+        }
+    }
+
+    fn sleep(&mut self) -> bool {
+        match self {
+            Self::Vm(_) => true,
+            Self::Process { process, .. } => process.sleep(),
+        }
+    }
+
+    fn awake(&mut self) {
+        if let Self::Process { process, .. } = self {
+            process.awake();
         }
     }
 

@@ -29,14 +29,16 @@ use vrdma_verbs::Time;
 
 use crate::plane::{Heard, Inbox, ShardCommand, ShardOptions};
 use crate::polling::{Polling, Rest, pin};
-use crate::vm::{Vm, fresh_seed};
+use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
 use uplinks::UplinkPort;
 
-/// A register access waits at most this many busy turns.
+/// A register access, or a client that has not rung lately, waits at most this many busy turns, and if
+/// they are long at most for so long and one more turn. A look costs less than a microsecond.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
+const SOCKETS_WAIT: Duration = Duration::from_micros(50);
 
 /// The carrier with everything that it carries for.
 type Carrier = Host<Adapter, UplinkPort>;
@@ -57,7 +59,9 @@ struct Shard {
     registry: Registry,
     cm: ConnectionManager,
     polling: Polling,
+    /// Busy turns since sockets were served, and when that was.
     turns: u32,
+    served: Time,
     stopping: bool,
 }
 
@@ -109,6 +113,7 @@ impl Shard {
             cm: ConnectionManager::new(),
             polling: Polling::new(poll),
             turns: 0,
+            served: Time(0),
             stopping: false,
         }
     }
@@ -117,9 +122,10 @@ impl Shard {
     fn run(mut self) {
         while !self.stopping {
             if self.turn() {
-                self.polling.worked(self.clock.now());
-                self.turns = self.turns.wrapping_add(1);
-                if self.turns.is_multiple_of(TURNS_BETWEEN_SOCKETS) {
+                let now = self.clock.now();
+                self.polling.worked(now);
+                self.turns += 1;
+                if self.turns >= TURNS_BETWEEN_SOCKETS || now >= self.served + SOCKETS_WAIT {
                     self.serve_sockets(Some(Duration::ZERO));
                 }
             } else {
@@ -155,7 +161,7 @@ impl Shard {
 
     fn rest(&mut self) {
         let now = self.clock.now();
-        let watching = self.watching();
+        let watching = self.host.is_watching();
         let timer = self.until_timer(now);
         let rest = match self.polling.rest(now, watching, timer) {
             Rest::Sleep(rest) => rest,
@@ -166,19 +172,13 @@ impl Shard {
             }
         };
         // Who rings from here on wakes us; who has rung before is served at once.
-        let rest = if self.fall_asleep() {
+        let rest = if self.host.fall_asleep() {
             rest
         } else {
             Some(Duration::ZERO)
         };
         self.serve_sockets(rest);
-        self.wake_up();
-    }
-
-    /// Whether a guest program holds doorbells in memory, which wake nobody.
-    fn watching(&mut self) -> bool {
-        let mut adapters = self.host.members_mut();
-        adapters.any(|(_, adapter)| adapter.must_be_watched())
+        self.host.wake_up();
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
@@ -188,6 +188,8 @@ impl Shard {
     }
 
     fn serve_sockets(&mut self, patience: Option<Duration>) {
+        self.turns = 0;
+        self.served = self.clock.now();
         for ready in self.poller.wait(patience) {
             match ready.key {
                 Key::Wake => self.obey(),
@@ -199,13 +201,17 @@ impl Shard {
                 Key::ProcessListener => self.accept_sessions(),
                 Key::Session(session) => self.serve_session(session),
                 Key::CmSession(client) => self.serve_cm_session(client),
-                Key::Doorbell => {}
+                Key::Doorbell(port, owner) => {
+                    let now = self.clock.now();
+                    self.take_doorbells(port, owner, now);
+                }
             }
         }
     }
 
     fn accept(&mut self, port: PortId) {
-        let Some(vm) = vm_at(&mut self.host, port) else {
+        let now = self.clock.now();
+        let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
         };
         match vm.accept() {
@@ -220,7 +226,8 @@ impl Shard {
     }
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
-        let Some(vm) = vm_at(&mut self.host, port) else {
+        let now = self.clock.now();
+        let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
         };
         vm.on_socket(ready.readable, ready.writable);
@@ -248,9 +255,4 @@ impl Shard {
             }
         }
     }
-}
-
-/// The VM with that port number, if there is one.
-fn vm_at(host: &mut Carrier, port: PortId) -> Option<&mut Vm> {
-    host.member_mut(port)?.vm()
 }

@@ -5,13 +5,21 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use vrdma_switch::{PortId, UplinkId};
+use vrdma_switch::{MAX_PORTS, PortId, UplinkId};
+use vrdma_verbs::object::Owner;
 
 use vrdma_process::SessionId;
 use vrdma_process::cm::ClientId;
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
+
+/// Where in an event's data it says what it is about.
+const TAG_SHIFT: u32 = 56;
+
+/// Ports that fit below, far more than a switch has.
+const PORTS: u32 = 1 << 24;
+const _: () = assert!(MAX_PORTS <= PORTS as usize);
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +40,8 @@ pub(super) enum Key {
     Session(SessionId),
     /// A process that uses connection management.
     CmSession(ClientId),
-    /// A process rang while the shard slept. There is nothing to do but to be awake.
-    Doorbell,
+    /// A client of an adapter of processes rang that is not looked at in each turn.
+    Doorbell(PortId, Owner),
 }
 
 impl Key {
@@ -47,7 +55,7 @@ impl Key {
     const HEARD: u64 = 7;
     const CM_SESSION: u64 = 8;
 
-    /// What it is in the upper half, which one in the lower.
+    /// What it is in the upper byte, which one below: ports have less than 24 bits.
     fn encode(self) -> epoll::EventData {
         let (tag, number) = match self {
             Self::Wake => (Self::WAKE, 0),
@@ -55,22 +63,29 @@ impl Key {
             Self::Connection(port) => (Self::CONNECTION, port.0),
             Self::ProcessListener => (Self::PROCESS_LISTENER, 0),
             Self::Session(session) => (Self::SESSION, session.0),
-            Self::Doorbell => (Self::DOORBELL, 0),
+            Self::Doorbell(port, owner) => {
+                let port = u64::from(port.0) << 32;
+                let data = Self::DOORBELL << TAG_SHIFT | port | u64::from(owner.0);
+                return epoll::EventData::new_u64(data);
+            }
             Self::CmSession(client) => (Self::CM_SESSION, client.0),
             Self::Wire(uplink) => (Self::WIRE, uplink.0),
             Self::Heard => (Self::HEARD, 0),
         };
-        epoll::EventData::new_u64(tag << 32 | u64::from(number))
+        epoll::EventData::new_u64(tag << TAG_SHIFT | u64::from(number))
     }
 
     fn decode(data: epoll::EventData) -> Self {
         let number = data.u64() as u32;
-        match data.u64() >> 32 {
+        match data.u64() >> TAG_SHIFT {
             Self::LISTENER => Self::Listener(PortId(number)),
             Self::CONNECTION => Self::Connection(PortId(number)),
             Self::PROCESS_LISTENER => Self::ProcessListener,
             Self::SESSION => Self::Session(SessionId(number)),
-            Self::DOORBELL => Self::Doorbell,
+            Self::DOORBELL => {
+                let port = (data.u64() >> 32) as u32 & (PORTS - 1);
+                Self::Doorbell(PortId(port), Owner(number))
+            }
             Self::CM_SESSION => Self::CmSession(ClientId(number)),
             Self::WIRE => Self::Wire(UplinkId(number)),
             Self::HEARD => Self::Heard,

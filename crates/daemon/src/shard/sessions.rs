@@ -1,6 +1,7 @@
-//! Sessions of processes, and how they wake a shard that sleeps.
+//! Sessions of processes, and their doorbells.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::BorrowedFd;
 
 use vrdma_process::{Adapters, Process, Served, SessionId};
 use vrdma_switch::PortId;
@@ -15,11 +16,14 @@ use super::{Carrier, Shard};
 const ACCEPTED_A_TURN: usize = 64;
 
 /// The adapters of processes among those of the shard.
-struct OfProcesses<'a>(&'a mut Carrier);
+struct OfProcesses<'a> {
+    host: &'a mut Carrier,
+    now: Time,
+}
 
 impl Adapters for OfProcesses<'_> {
     fn at(&mut self, port: PortId) -> Option<&mut Process> {
-        self.0.member_mut(port)?.process()
+        self.host.touch(port, self.now)?.process()
     }
 }
 
@@ -44,21 +48,21 @@ impl Shard {
         let now = self.clock.now();
         // What was posted before the request is under way before the request is served: a program that
         // makes its CQ smaller is judged by what it has sent so far.
-        let opened = self.sessions.opened(session);
-        if let Some(port) = opened {
+        let open = self.sessions.open_at(session);
+        if let Some((port, owner)) = open {
+            self.take_doorbells(port, owner, now);
             self.host.serve(port, now);
         }
-        match self
-            .sessions
-            .serve(session, &mut OfProcesses(&mut self.host), now)
-        {
+        let mut adapters = OfProcesses {
+            host: &mut self.host,
+            now,
+        };
+        match self.sessions.serve(session, &mut adapters, now) {
             Served::Open => {}
             Served::Opened(port, owner) => {
-                if let Some(doorbell) = OfProcesses(&mut self.host)
-                    .at(port)
-                    .and_then(|process| process.doorbell_event(owner))
-                {
-                    self.poller.watch_edges(doorbell, Key::Doorbell);
+                if let Some(doorbell) = self.doorbell_event(port, owner) {
+                    let key = Key::Doorbell(port, owner);
+                    self.poller.watch_edges(doorbell, key);
                 }
             }
             Served::ConnectionManagement(socket, greeting) => {
@@ -68,22 +72,36 @@ impl Shard {
                 if let Some((port, owner)) = open {
                     self.unwatch_doorbell(port, owner);
                 }
-                self.sessions
-                    .close(session, &mut OfProcesses(&mut self.host), now);
+                let mut adapters = OfProcesses {
+                    host: &mut self.host,
+                    now,
+                };
+                self.sessions.close(session, &mut adapters, now);
             }
         }
-        if let Some(port) = opened {
+        if let Some((port, _)) = open {
             self.follow_groups(port, now);
         }
         self.polling.served(now);
     }
 
+    /// A client rang: its doorbells are looked at in each turn for a while.
+    pub(super) fn take_doorbells(&mut self, port: PortId, owner: Owner, now: Time) {
+        if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
+            process.poll_doorbells(owner, now);
+        }
+    }
+
+    fn doorbell_event(&self, port: PortId, owner: Owner) -> Option<BorrowedFd<'_>> {
+        match self.host.member(port)? {
+            Adapter::Process { process, .. } => process.doorbell_event(owner),
+            Adapter::Vm(_) => None,
+        }
+    }
+
     /// The client holds the eventfd too, so closing our end would not take it out of the set.
-    fn unwatch_doorbell(&mut self, port: PortId, owner: Owner) {
-        if let Some(doorbell) = OfProcesses(&mut self.host)
-            .at(port)
-            .and_then(|process| process.doorbell_event(owner))
-        {
+    fn unwatch_doorbell(&self, port: PortId, owner: Owner) {
+        if let Some(doorbell) = self.doorbell_event(port, owner) {
             self.poller.unwatch(doorbell);
         }
     }
@@ -93,17 +111,6 @@ impl Shard {
         for owner in self.sessions.close_adapter(port) {
             self.unwatch_doorbell(port, owner);
         }
-    }
-
-    /// Says on all doorbell pages that the shard sleeps; false if somebody has rung.
-    pub(super) fn fall_asleep(&self) -> bool {
-        let adapters = self.host.members();
-        // Every page must be marked, so no short cut.
-        adapters.filter(|(_, adapter)| !adapter.sleep()).count() == 0
-    }
-
-    pub(super) fn wake_up(&self) {
-        self.host.members().for_each(|(_, adapter)| adapter.awake());
     }
 
     /// What an adapter of processes listens to may have changed.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vrdma_memory::{Space, View};
-use vrdma_pvrdma::{Device, DeviceSnapshot};
+use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
 use vrdma_vfio_user::{Closed, Connection, Listener, Progress};
 
@@ -64,6 +64,10 @@ impl Vm {
 
     pub(crate) fn snapshot(&self) -> DeviceSnapshot {
         self.backend.device.snapshot()
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        self.backend.device.activity()
     }
 
     /// When the adapter wants its turn without a doorbell.

@@ -108,7 +108,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if error != FrameError::Payload {
             return tracing::debug!("a request is no packet: {error}");
         }
-        if let Some(member) = self.member_mut(turn.from) {
+        if let Some(member) = self.members.touch(turn.from, turn.now) {
             let lost = request.payload_lost();
             member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
         }
@@ -118,7 +118,8 @@ impl<M: Member, P: Port> Host<M, P> {
     pub(crate) fn reply(&mut self, turn: Turn<'_, M::View<'_>>) -> bool {
         let before = self.uplinks.queued_bytes;
         let worked = self.reply_some(turn);
-        self.charge_bytes(turn.from, self.uplinks.queued_bytes - before);
+        let queued = self.uplinks.queued_bytes - before;
+        self.members.charge(turn.from, queued);
         worked
     }
 
@@ -147,8 +148,7 @@ impl<M: Member, P: Port> Host<M, P> {
             now: turn.now,
         };
         self.members
-            .get_mut(turn.from.0 as usize)?
-            .as_mut()?
+            .get_mut(turn.from)?
             .next_reply(turn.now, &mut paths)
     }
 

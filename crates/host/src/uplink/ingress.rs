@@ -51,10 +51,7 @@ impl<M: Member, P: Port> Host<M, P> {
             worked |= self.receive_from(&mut uplink, now);
             self.uplinks.all[slot] = Some(uplink);
         }
-        if worked {
-            let members = self.members.iter_mut().flatten();
-            members.for_each(|member| member.end_train(now));
-        }
+        self.members.end_trains(now);
         worked
     }
 
@@ -146,7 +143,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if self.is_for_owner(port, packet.bth().destination) {
             return self.hand_out_packet(port, packet);
         }
-        if let Some(member) = self.member_mut(port) {
+        if let Some(member) = self.members.touch(port, now) {
             let memory = member.memory();
             member.receive(&M::view(&memory), packet, now);
         }

@@ -21,7 +21,7 @@ mod unresolved;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, Reports, UplinkId};
+use vrdma_switch::{GroupId, Neighbour, Neighbours, PortId, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_wire::{Gid, MAX_FRAME};
 
@@ -31,6 +31,7 @@ use crate::member::Member;
 use crate::port::Port;
 pub use counts::Counts;
 use misfit::Misfit;
+use reports::ReportsDue;
 pub use segments::Segments;
 use trace::Traces;
 use unresolved::Unresolved;
@@ -91,7 +92,7 @@ pub(crate) struct Uplinks<P> {
     /// Who sends packets that fit no uplink: the last of them.
     misfits: BTreeMap<PortId, Misfit>,
     unresolved: Unresolved,
-    pub(crate) reports: Reports,
+    pub(crate) reports: ReportsDue,
     traces: Traces,
     buffer: Box<[u8; MAX_FRAME]>,
     /// Bytes of all frames so far.
@@ -108,7 +109,7 @@ impl<P: Port> Uplinks<P> {
             neighbours: Neighbours::new(),
             misfits: BTreeMap::new(),
             unresolved: Unresolved::default(),
-            reports: Reports::default(),
+            reports: ReportsDue::default(),
             traces: Traces::default(),
             buffer: Box::new([0; MAX_FRAME]),
             queued_bytes: 0,
@@ -186,8 +187,7 @@ impl<P: Port> Uplinks<P> {
             let others = delayed.into_iter().chain(patience);
             others.fold(uplink.refresh_at, Time::min)
         });
-        let reports = self.reports.next_deadline().map(Time);
-        deadlines.chain(reports).min()
+        deadlines.chain(self.reports.next_deadline()).min()
     }
 }
 
@@ -259,7 +259,7 @@ impl<M: Member, P: Port> Host<M, P> {
             last: None,
             awaiting: BTreeSet::new(),
         }));
-        self.uplinks.reports.tell_again(now.0);
+        self.uplinks.reports.tell_again(now);
         self.rewire();
     }
 
@@ -284,14 +284,21 @@ impl<M: Member, P: Port> Host<M, P> {
         Some(&mut self.uplinks.get(id)?.port)
     }
 
-    /// Tells the fabric which groups reach other hosts, and members how large packets may be.
-    pub(crate) fn rewire(&mut self) {
+    /// Uplinks came or went: tells the fabric which groups reach other hosts, and members how large
+    /// packets may be.
+    fn rewire(&mut self) {
         self.uplinks.changes += 1;
-        for group in self.uplinks.segments.groups() {
-            let wired = self.uplinks.carries(group);
-            self.fabric.set_wired(group, wired);
-        }
+        let groups: Vec<_> = self.uplinks.segments.groups().collect();
+        groups
+            .into_iter()
+            .for_each(|group| self.rewire_group(group));
         self.measure();
+    }
+
+    /// The same of one group.
+    pub(crate) fn rewire_group(&mut self, group: GroupId) {
+        let wired = self.uplinks.carries(group);
+        self.fabric.set_wired(group, wired);
     }
 
     /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
@@ -315,8 +322,8 @@ impl<M: Member, P: Port> Host<M, P> {
     fn make_go_on(&mut self, waited: BTreeSet<PortId>) -> bool {
         let waited: Vec<_> = waited.into_iter().collect();
         let members = waited.iter().filter_map(|port| {
-            let member = self.members.get_mut(port.0 as usize)?.as_mut()?;
-            member.wire_has_room();
+            self.members.wake(*port);
+            self.members.get_mut(*port)?.wire_has_room();
             Some(())
         });
         members.count() > 0

@@ -4,4 +4,5 @@ mod full;
 mod hostile;
 mod local;
 mod remote;
+mod turns;
 mod world;

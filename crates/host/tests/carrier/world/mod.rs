@@ -52,7 +52,7 @@ pub(crate) fn add_uplink(host: &mut Carrier, id: u32) -> Wire {
 }
 
 pub(crate) fn station(host: &mut Carrier, port: PortId) -> &mut Station {
-    host.member_mut(port).unwrap()
+    host.touch(port, Time(0)).unwrap()
 }
 
 /// Connects fresh queue pairs of two stations of one host.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use vrdma_adapter::GidChange;
-use vrdma_host::Member;
+use vrdma_host::{Doorbells, Member};
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType,
@@ -49,6 +49,10 @@ pub(crate) struct Station {
     pub(crate) has_gsi: bool,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) groups: Option<Vec<Gid>>,
+    /// What its doorbells do.
+    pub(crate) doorbells: Doorbells,
+    /// Somebody has rung.
+    pub(crate) rung: bool,
     /// How often it was looked at.
     pub(crate) polls: u32,
     /// How often its owner was told.
@@ -88,6 +92,8 @@ impl Station {
             has_gsi: false,
             mtu: None,
             groups: None,
+            doorbells: Doorbells::Wake,
+            rung: false,
             polls: 0,
             published: 0,
         }
@@ -201,7 +207,7 @@ impl Member for Station {
         if due {
             self.hca.handle_timeout(now);
         }
-        due
+        due | std::mem::take(&mut self.rung)
     }
 
     fn next_request(
@@ -270,6 +276,23 @@ impl Member for Station {
                 self.completions.push((completion.wr_id, completion.status));
             }
         }
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.hca.has_ready()
+    }
+
+    fn doorbells(&self) -> Doorbells {
+        self.doorbells
+    }
+
+    fn sleep(&mut self) -> bool {
+        self.doorbells = Doorbells::Wake;
+        !self.rung
+    }
+
+    fn awake(&mut self) {
+        self.doorbells = Doorbells::Polled;
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -1,0 +1,292 @@
+//! The members by port number, and which of them are looked at when.
+//!
+//! ```text
+//!   a unit came, a client rang, a command ──► wake ──► run queue ──► turn ──► did something ─┐
+//!   its time has come ───────► timers ──────────┘          ▲                                 │
+//!                                  ▲                       └── or it has to be watched ◄─────┤
+//!                                  └──────── nothing: until its deadline, if it has one ◄────┘
+//! ```
+//! A member that nothing happens to is in neither queue and costs nothing. Each is at most once in each,
+//! so both are no longer than the table.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+use vrdma_wire::Mtu;
+
+use crate::budget::Budget;
+use crate::member::{Doorbells, Member};
+use crate::watch;
+
+/// One member and where it is queued.
+pub(crate) struct Slot<M> {
+    pub(crate) member: M,
+    /// It is in the run queue.
+    queued: bool,
+    /// Something happened to it that its owner was not shown.
+    touched: bool,
+    /// Its entry among the timers.
+    timer: Option<Time>,
+    /// When it last did something.
+    active: Time,
+    /// What it may send in this turn.
+    budget: Budget,
+    /// What its port offers, once that was measured.
+    mtu: Option<Mtu>,
+}
+
+/// All of them.
+pub(crate) struct Members<M> {
+    /// By port number; a removed member leaves a gap.
+    slots: Vec<Option<Slot<M>>>,
+    run: VecDeque<PortId>,
+    touched: Vec<PortId>,
+    timers: BTreeSet<(Time, PortId)>,
+    /// Members with doorbells that wake nobody and that were used lately.
+    watched: BTreeSet<PortId>,
+}
+
+impl<M: Member> Members<M> {
+    pub(crate) fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            run: VecDeque::new(),
+            touched: Vec::new(),
+            timers: BTreeSet::new(),
+            watched: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn insert(&mut self, port: PortId, member: M) {
+        let number = port.0 as usize;
+        if self.slots.len() <= number {
+            self.slots.resize_with(number + 1, || None);
+        }
+        self.slots[number] = Some(Slot {
+            member,
+            queued: false,
+            touched: false,
+            timer: None,
+            active: Time(0),
+            budget: Budget::default(),
+            mtu: None,
+        });
+        self.wake(port);
+    }
+
+    /// What is queued of it is skipped later.
+    pub(crate) fn remove(&mut self, port: PortId) -> Option<M> {
+        let slot = self.slots.get_mut(port.0 as usize)?.take()?;
+        if let Some(at) = slot.timer {
+            self.timers.remove(&(at, port));
+        }
+        if slot.queued {
+            self.run.retain(|queued| *queued != port);
+        }
+        self.watched.remove(&port);
+        Some(slot.member)
+    }
+
+    pub(crate) fn get(&self, port: PortId) -> Option<&M> {
+        let slot = self.slots.get(port.0 as usize)?.as_ref()?;
+        Some(&slot.member)
+    }
+
+    fn slot(&mut self, port: PortId) -> Option<&mut Slot<M>> {
+        self.slots.get_mut(port.0 as usize)?.as_mut()
+    }
+
+    /// A member whose turn it is, or to which nothing happens that its owner sees.
+    pub(crate) fn get_mut(&mut self, port: PortId) -> Option<&mut M> {
+        Some(&mut self.slot(port)?.member)
+    }
+
+    /// A member to which something happens: it gets a turn, and its owner is told.
+    pub(crate) fn touch(&mut self, port: PortId, now: Time) -> Option<&mut M> {
+        self.wake(port);
+        self.mark(port);
+        let slot = self.slot(port)?;
+        slot.active = now;
+        Some(&mut slot.member)
+    }
+
+    fn mark(&mut self, port: PortId) {
+        if let Some(slot) = self.slot(port)
+            && !std::mem::replace(&mut slot.touched, true)
+        {
+            self.touched.push(port);
+        }
+    }
+
+    /// Both ends of a unit.
+    pub(crate) fn touch_both(
+        &mut self,
+        from: PortId,
+        to: PortId,
+        now: Time,
+    ) -> Option<[&mut M; 2]> {
+        self.touch(from, now)?;
+        self.touch(to, now)?;
+        let ports = [from, to].map(|port| port.0 as usize);
+        match self.slots.get_disjoint_mut(ports) {
+            Ok([Some(a), Some(b)]) => Some([&mut a.member, &mut b.member]),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &M)> {
+        let numbered = (0..).map(PortId).zip(&self.slots);
+        numbered.filter_map(|(port, slot)| Some((port, &slot.as_ref()?.member)))
+    }
+
+    /// Tells a member what its port offers; `false` if it knows.
+    pub(crate) fn set_mtu(&mut self, port: PortId, mtu: Mtu) -> bool {
+        let slot = self.slot(port).filter(|slot| slot.mtu != Some(mtu));
+        let told = slot.map(|slot| {
+            slot.mtu = Some(mtu);
+            slot.member.set_mtu(mtu);
+        });
+        told.is_some()
+    }
+
+    /// Gives a member a turn.
+    pub(crate) fn wake(&mut self, port: PortId) {
+        if let Some(slot) = self.slot(port)
+            && !std::mem::replace(&mut slot.queued, true)
+        {
+            self.run.push_back(port);
+        }
+    }
+
+    /// Gives turns to those whose time has come.
+    pub(crate) fn wake_due(&mut self, now: Time) {
+        while let Some((at, port)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            if let Some(slot) = self.slot(port) {
+                slot.timer = None;
+            }
+            self.wake(port);
+        }
+    }
+
+    /// How many wait for a turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.run.len()
+    }
+
+    /// The next one that gets its turn, with a new quantum.
+    pub(crate) fn next(&mut self) -> Option<PortId> {
+        loop {
+            let port = self.run.pop_front()?;
+            if let Some(slot) = self.slot(port) {
+                slot.queued = false;
+                slot.budget.renew();
+                return Some(port);
+            }
+        }
+    }
+
+    /// Whether a member has used up what it may send in this turn.
+    pub(crate) fn is_spent(&self, port: PortId) -> bool {
+        let slot = self.slots.get(port.0 as usize).and_then(Option::as_ref);
+        slot.is_some_and(|slot| slot.budget.is_spent())
+    }
+
+    /// So much was moved for a member.
+    pub(crate) fn charge(&mut self, port: PortId, bytes: u64) {
+        if let Some(slot) = self.slot(port) {
+            slot.budget.charge(bytes);
+        }
+    }
+
+    /// A member has had its turn, and may have done something: when is the next one?
+    pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, now: Time) {
+        let Some(slot) = self.slot(port) else { return };
+        if worked {
+            slot.active = now;
+        }
+        let (idle, doorbells) = (now.since(slot.active), slot.member.doorbells());
+        let looks = match doorbells {
+            Doorbells::Wake => false,
+            Doorbells::Polled => true,
+            Doorbells::Silent => watch::looks_each_turn(idle),
+        };
+        if doorbells == Doorbells::Silent && watch::is_watched(idle) {
+            self.watched.insert(port);
+        } else if !self.watched.is_empty() {
+            self.watched.remove(&port);
+        }
+        if worked || looks {
+            self.wake(port);
+        }
+        self.mark(port);
+    }
+
+    /// Lets those that packets came for take in what they have kept.
+    pub(crate) fn end_trains(&mut self, now: Time) {
+        for at in 0..self.touched.len() {
+            let port = self.touched[at];
+            if let Some(member) = self.get_mut(port) {
+                member.end_train(now);
+            }
+        }
+    }
+
+    /// Shows owners what happened, and notes when members want a turn by themselves.
+    pub(crate) fn publish(&mut self, now: Time) {
+        for at in 0..self.touched.len() {
+            let port = self.touched[at];
+            let Some(slot) = self.slot(port) else {
+                continue;
+            };
+            slot.touched = false;
+            slot.member.publish(now);
+            let idle = now.since(slot.active);
+            let look =
+                (slot.member.doorbells() == Doorbells::Silent).then(|| watch::next_look(now, idle));
+            let due = slot.member.next_deadline().into_iter().chain(look).min();
+            if let Some(due) = due {
+                self.wake_by(port, due);
+            }
+        }
+        self.touched.clear();
+    }
+
+    /// A deadline that moves away leaves its entry where it is: it is early then, and costs a look.
+    fn wake_by(&mut self, port: PortId, due: Time) {
+        let Some(slot) = self.slot(port) else { return };
+        let before = slot.timer;
+        if before.is_some_and(|at| at <= due) {
+            return;
+        }
+        slot.timer = Some(due);
+        if let Some(at) = before {
+            self.timers.remove(&(at, port));
+        }
+        self.timers.insert((due, port));
+    }
+
+    /// When a member wants a turn by itself.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Whether doorbells that wake nobody were used lately.
+    pub(crate) fn has_watched(&self) -> bool {
+        !self.watched.is_empty()
+    }
+
+    /// Does something with each member that waits for a turn: without work, those that are looked at in
+    /// every turn.
+    pub(crate) fn each_waiting(&mut self, mut work: impl FnMut(&mut M)) {
+        for at in 0..self.run.len() {
+            let port = self.run[at];
+            if let Some(member) = self.get_mut(port) {
+                work(member);
+            }
+        }
+    }
+}
