@@ -63,6 +63,8 @@ pub(crate) struct State {
     last_handle: u32,
     pub(crate) doorbells: Listener,
     pub(crate) events: Option<OwnedFd>,
+    /// Goes along with the hello's answer: a page of grants, for clients that reach peers by themselves.
+    pub(crate) page: Option<OwnedFd>,
     /// The writing ends of completion channels.
     pub(crate) channels: Vec<OwnedFd>,
     pub(crate) queue_pairs: Vec<Memory<QpPlan>>,
@@ -95,7 +97,17 @@ impl State {
 
     /// The next request of this kind gets this answer.
     pub(crate) fn reply<T: Call>(&mut self, body: &T::Reply) {
-        self.script::<T>(Ok(Answer::new::<T>(body, Vec::new())));
+        self.reply_with::<T>(body, Vec::new());
+    }
+
+    /// The next request of this kind gets this answer, and descriptors along with it.
+    pub(crate) fn reply_with<T: Call>(&mut self, body: &T::Reply, fds: Vec<OwnedFd>) {
+        self.script::<T>(Ok(Answer::new::<T>(body, fds)));
+    }
+
+    /// What was said of requests that did not come is void.
+    pub(crate) fn forget_script(&mut self) {
+        self.script.clear();
     }
 
     /// All requests of one kind so far, in order.
@@ -126,6 +138,11 @@ impl State {
 impl TestDevice {
     /// Opens one.
     pub(crate) fn open() -> Self {
+        Self::open_prepared(|_| {})
+    }
+
+    /// Opens one at a daemon that was told something before.
+    pub(crate) fn open_prepared(prepare: impl FnOnce(&mut State)) -> Self {
         let kind = SocketType::SEQPACKET;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .expect("a pair of sockets");
@@ -135,11 +152,13 @@ impl TestDevice {
             last_handle: FIRST_HANDLE,
             doorbells: Listener::new().expect("a page"),
             events: None,
+            page: None,
             channels: Vec::new(),
             queue_pairs: Vec::new(),
             cqs: Vec::new(),
             srqs: Vec::new(),
         }));
+        prepare(&mut state.lock());
         let of_thread = Arc::clone(&state);
         let thread = std::thread::spawn(move || serve(&theirs, &of_thread));
         let listed = Listed::new(0, adapter());

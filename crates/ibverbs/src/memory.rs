@@ -1,5 +1,8 @@
 //! Memory regions.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_uint, c_void};
 use std::os::fd::AsFd;
 
@@ -28,6 +31,20 @@ struct Wanted {
 }
 
 impl Wanted {
+    /// `iova` is meant unless addresses begin at 0.
+    fn new(address: u64, length: u64, iova: u64, access: u32) -> Self {
+        Self {
+            address,
+            length,
+            iova: if access & access::ZERO_BASED != 0 {
+                0
+            } else {
+                iova
+            },
+            access,
+        }
+    }
+
     fn is_on_demand(&self) -> bool {
         self.access & access::ON_DEMAND != 0
     }
@@ -160,17 +177,7 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut abi::Mr {
-    let iova = if access & access::ZERO_BASED != 0 {
-        0
-    } else {
-        iova
-    };
-    let wanted = Wanted {
-        address: addr as u64,
-        length: length as u64,
-        iova,
-        access,
-    };
+    let wanted = Wanted::new(addr as u64, length as u64, iova, access);
     // SAFETY: as the caller promises.
     unsafe { register_in(pd, wanted) }
 }
@@ -213,6 +220,44 @@ const CHANGE_DOMAIN: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
 const STILL_GOOD: c_int = -1;
 
+impl MemoryRegion {
+    /// What it shall be when what the flags name is replaced.
+    fn changed(&self, flags: c_int, addr: u64, length: u64, access: u32) -> Wanted {
+        let access = if flags & CHANGE_ACCESS != 0 {
+            access
+        } else {
+            self.access
+        };
+        if flags & CHANGE_MEMORY != 0 {
+            return Wanted::new(addr, length, addr, access);
+        }
+        let (address, length) = (self.abi.addr as u64, self.abi.length as u64);
+        // Without the right that made them begin at 0, addresses are the program's own.
+        let was_zero_based = self.access & access::ZERO_BASED != 0;
+        let iova = if was_zero_based { address } else { self.iova };
+        Wanted::new(address, length, iova, access)
+    }
+
+    /// Replaces it by what is wanted, in a domain of its device.
+    fn replace(&mut self, pd: *mut abi::Pd, wanted: &Wanted) -> Result<()> {
+        // SAFETY: the context of a region is open; a domain of the same device.
+        let (device, domain) = unsafe { (OpenDevice::of(self.abi.context)?, (*pd).handle) };
+        let (request, file) = request(domain, wanted)?;
+        let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
+        let request = ReregMr {
+            wanted: request,
+            mr: self.abi.handle,
+            reserved: 0,
+        };
+        patiently(|| device.call_with(&request, &fds))?;
+        remember(device, self.abi.lkey, domain, wanted);
+        (self.abi.pd, self.abi.addr) = (pd, wanted.address as *mut c_void);
+        self.abi.length = wanted.length as usize;
+        (self.iova, self.access) = (wanted.iova, wanted.access);
+        Ok(())
+    }
+}
+
 /// `ibv_rereg_mr`: another region under the same pointer and keys.
 ///
 /// # Safety
@@ -227,51 +272,13 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     access: c_int,
 ) -> c_int {
     let known = CHANGE_MEMORY | CHANGE_DOMAIN | CHANGE_ACCESS;
-    if flags == 0 || flags & !known != 0 {
-        errno::set(libc::EINVAL);
-        return STILL_GOOD;
-    }
     // SAFETY: as the caller promises.
     let registered = unsafe { mr.cast::<MemoryRegion>().as_mut() };
-    let Some(registered) = registered else {
-        return STILL_GOOD;
-    };
-    let old = &registered.abi;
-    let (context, mr, lkey) = (old.context, old.handle, old.lkey);
-    let moves = flags & CHANGE_MEMORY != 0;
-    let wanted = Wanted {
-        address: if moves { addr } else { old.addr } as u64,
-        length: if moves { length } else { old.length } as u64,
-        iova: if moves { addr as u64 } else { registered.iova },
-        access: if flags & CHANGE_ACCESS != 0 {
-            access as u32
-        } else {
-            registered.access
-        },
-    };
-    let pd = if flags & CHANGE_DOMAIN != 0 {
-        pd
-    } else {
-        old.pd
-    };
-    // SAFETY: as the caller promises; its context is open as long as it exists.
-    let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
-        // SAFETY: a domain of this device.
-        let domain = unsafe { (*pd).handle };
-        let (request, file) = request(domain, &wanted)?;
-        let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
-        let request = ReregMr {
-            wanted: request,
-            mr,
-            reserved: 0,
-        };
-        patiently(|| device.call_with(&request, &fds))?;
-        remember(device, lkey, domain, &wanted);
-        let abi = &mut registered.abi;
-        (abi.pd, abi.addr) = (pd, wanted.address as *mut c_void);
-        abi.length = wanted.length as usize;
-        (registered.iova, registered.access) = (wanted.iova, wanted.access);
-        Ok(())
+    let registered = registered.filter(|_| flags != 0 && flags & !known == 0);
+    let outcome = registered.ok_or(Errno(libc::EINVAL)).and_then(|region| {
+        let wanted = region.changed(flags, addr as u64, length as u64, access as u32);
+        let moves = flags & CHANGE_DOMAIN != 0;
+        region.replace(if moves { pd } else { region.abi.pd }, &wanted)
     });
     match outcome {
         Ok(()) => 0,

@@ -92,11 +92,12 @@ fn hello(state: &mut State) -> Outcome {
     let wake = state.doorbells.wake().try_clone_to_owned();
     let (read, write) = pipe()?;
     state.events = Some(write);
-    let fds = vec![
+    let mut fds = vec![
         page.map_err(|_| Errno::MFILE)?,
         wake.map_err(|_| Errno::MFILE)?,
         read,
     ];
+    fds.extend(state.page.take());
     Ok(Answer::new::<Hello>(&reply, fds))
 }
 
