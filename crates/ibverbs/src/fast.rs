@@ -13,6 +13,9 @@
 //! Not for CQs with a channel (only the daemon can notify), nor extended ones (their time stamps are the
 //! daemon's), nor memory on demand.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::c_uint;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

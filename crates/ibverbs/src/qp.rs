@@ -1,5 +1,8 @@
 //! Queue pairs, and making them.
 
+#[cfg(test)]
+mod tests;
+
 use core::cell::UnsafeCell;
 use core::ffi::c_uint;
 use std::os::fd::{AsFd, OwnedFd};

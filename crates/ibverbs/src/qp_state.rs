@@ -1,5 +1,8 @@
 //! Changing, querying and destroying queue pairs.
 
+#[cfg(test)]
+mod tests;
+
 use core::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 

@@ -1,0 +1,469 @@
+//! What the library carries out itself, and what it leaves to the daemon.
+
+use core::ffi::c_int;
+use core::ptr::null_mut;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use vrdma_provider::daemon::CompletionRing;
+use vrdma_provider::message::access::{LOCAL_WRITE, REMOTE_READ, REMOTE_WRITE};
+use vrdma_provider::message::qp_type::RC;
+
+use super::*;
+use crate::abi;
+use crate::channel::ibv_create_comp_channel;
+use crate::cq::{ibv_create_cq, poll_cq};
+use crate::cq_ex::create_cq_ex;
+use crate::fake_daemon::TestDevice;
+use crate::fake_daemon::objects::TestQp;
+use crate::qp_state::ibv_modify_qp;
+use crate::request::INLINE;
+use crate::send::post_send;
+
+/// The peer's region: where it is for requests, and in its file.
+const START: u64 = 0x5000;
+const OFFSET: u64 = 256;
+const LENGTH: u64 = 1024;
+const RKEY: u32 = 0x99;
+const INDEX: u32 = 3;
+const GENERATION: u32 = 7;
+
+const SIGNALED: c_uint = send_flag::SIGNALED;
+
+/// A client that may reach its peer, and the peer's memory.
+struct Scene {
+    device: TestDevice,
+    pd: *mut abi::Pd,
+    page: Page,
+    peer: File,
+    memory: Box<[u8; 64]>,
+    lkey: u32,
+}
+
+fn file() -> OwnedFd {
+    let file = memfd_create("peer", MemfdFlags::CLOEXEC).expect("a file");
+    ftruncate(&file, OFFSET + LENGTH).expect("room");
+    file
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (page, fd) = Page::create().expect("a page");
+        let device = TestDevice::open_prepared(|daemon| daemon.page = Some(fd));
+        let pd = device.pd();
+        let mut memory = Box::new(core::array::from_fn(|index| index as u8 + 1));
+        let mr = device.mr(pd, &mut memory[..], LOCAL_WRITE);
+        let peer = file();
+        // SAFETY: just made.
+        let lkey = unsafe { (*mr).lkey };
+        Self {
+            device,
+            pd,
+            page,
+            peer: peer.into(),
+            memory,
+            lkey,
+        }
+    }
+
+    /// The daemon grants the peer's region with these rights, when it is asked the next time.
+    fn grant(&self, access: u32) {
+        self.page.give(INDEX, GENERATION);
+        let reached = Reached {
+            start: START,
+            length: LENGTH,
+            offset: OFFSET,
+            access,
+            index: INDEX,
+            generation: GENERATION,
+            reserved: 0,
+        };
+        let memory = self
+            .peer
+            .as_fd()
+            .try_clone_to_owned()
+            .expect("a descriptor");
+        let mut daemon = self.device.daemon();
+        daemon.forget_script();
+        daemon.reply_with::<Reach>(&reached, vec![memory]);
+    }
+
+    fn qp(&self) -> TestQp {
+        self.device.qp(self.pd, RC, RTS)
+    }
+
+    fn sge(&self, offset: u64, length: u32) -> abi::Sge {
+        abi::Sge {
+            addr: self.memory.as_ptr() as u64 + offset,
+            length,
+            lkey: self.lkey,
+        }
+    }
+
+    /// What lies in the peer's region.
+    fn peers(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        self.peer
+            .read_exact_at(&mut bytes, OFFSET + at)
+            .expect("it is there");
+        bytes
+    }
+
+    /// How often the daemon was asked for a grant.
+    fn questions(&self) -> usize {
+        self.device.daemon().asked::<Reach>().len()
+    }
+}
+
+/// A signalled request to the peer's region.
+#[derive(Clone)]
+struct Request {
+    operation: c_uint,
+    flags: c_uint,
+    to: u64,
+    sges: Vec<abi::Sge>,
+}
+
+impl Request {
+    fn new(operation: c_uint, sges: &[abi::Sge]) -> Self {
+        Self {
+            operation,
+            flags: SIGNALED,
+            to: START,
+            sges: sges.to_vec(),
+        }
+    }
+
+    fn post(&self, qp: &TestQp) {
+        // SAFETY: numbers and pointers.
+        let mut wr: abi::SendWr = unsafe { core::mem::zeroed() };
+        (wr.wr_id, wr.opcode, wr.send_flags) = (5, self.operation, self.flags);
+        wr.sg_list = self.sges.as_ptr().cast_mut();
+        wr.num_sge = self.sges.len() as c_int;
+        wr.wr.rdma = abi::Rdma {
+            remote_addr: self.to,
+            rkey: RKEY,
+        };
+        let mut bad = null_mut();
+        // SAFETY: one request whose buffers are there.
+        assert_eq!(unsafe { post_send(qp.qp, &raw mut wr, &raw mut bad) }, 0);
+    }
+}
+
+/// The next completion of the send queue.
+fn poll(qp: &TestQp) -> Option<abi::Wc> {
+    let mut wc = abi::Wc::default();
+    // SAFETY: a CQ, and room for one.
+    let found = unsafe { poll_cq((*qp.qp).send_cq, 1, &raw mut wc) };
+    (found == 1).then_some(wc)
+}
+
+#[test]
+fn a_write_goes_to_the_peer_s_memory_and_completes() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut qp = scene.qp();
+    let pieces = [scene.sge(0, 10), scene.sge(20, 0), scene.sge(30, 20)];
+    let to = START + 100;
+    Request {
+        to,
+        ..Request::new(opcode::RDMA_WRITE, &pieces)
+    }
+    .post(&qp);
+    assert_eq!(qp.carry_out(), 0, "the daemon gets nothing of it");
+    assert_eq!(scene.device.daemon().rung(), []);
+    let wanted: Vec<u8> = [&scene.memory[..10], &scene.memory[30..50]].concat();
+    assert_eq!(scene.peers(100, 30), wanted);
+    assert_eq!(
+        (scene.peers(99, 1), scene.peers(130, 1)),
+        (vec![0], vec![0])
+    );
+    let wc = poll(&qp).expect("a completion");
+    // SAFETY: it is there.
+    let number = unsafe { (*qp.qp).qp_num };
+    assert_eq!((wc.wr_id, wc.status, wc.opcode), (5, 0, WC_WRITE));
+    assert_eq!((wc.byte_len, wc.qp_num), (30, number));
+    assert!(!scene.page.is_busy(INDEX));
+}
+
+#[test]
+fn a_read_comes_from_the_peer_s_memory() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_READ);
+    let mut qp = scene.qp();
+    let bytes: Vec<u8> = (100..120).collect();
+    scene.peer.write_all_at(&bytes, OFFSET).expect("room");
+    let pieces = [scene.sge(5, 8), scene.sge(40, 12)];
+    Request::new(opcode::RDMA_READ, &pieces).post(&qp);
+    assert_eq!(qp.carry_out(), 0);
+    assert_eq!(scene.memory[5..13], bytes[..8]);
+    assert_eq!(scene.memory[40..52], bytes[8..]);
+    assert_eq!(poll(&qp).map(|wc| wc.opcode), Some(WC_READ));
+}
+
+#[test]
+fn inline_payload_needs_no_region_and_silence_no_completion() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut qp = scene.qp();
+    let own = [9u8; 12];
+    let sge = abi::Sge {
+        addr: own.as_ptr() as u64,
+        length: 12,
+        lkey: 0,
+    };
+    Request {
+        flags: INLINE,
+        ..Request::new(opcode::RDMA_WRITE, &[sge])
+    }
+    .post(&qp);
+    assert_eq!((qp.carry_out(), scene.peers(0, 12)), (0, own.to_vec()));
+    assert!(poll(&qp).is_none());
+}
+
+/// Memory of the program as a region with these rights, in some domain.
+fn registered(scene: &Scene, pd: *mut abi::Pd, access: u32) -> abi::Sge {
+    let bytes = Box::leak(Box::new([1; 16]));
+    let mr = scene.device.mr(pd, bytes, access);
+    abi::Sge {
+        addr: bytes.as_ptr() as u64,
+        length: 16,
+        // SAFETY: just made.
+        lkey: unsafe { (*mr).lkey },
+    }
+}
+
+#[test]
+fn whatever_is_not_plain_is_the_daemon_s() {
+    let scene = Scene::new();
+    let (write, read) = (opcode::RDMA_WRITE, opcode::RDMA_READ);
+    let sge = scene.sge(0, 16);
+    let constant = registered(&scene, scene.pd, 0);
+    let foreign = registered(&scene, scene.device.pd(), LOCAL_WRITE);
+    let plain = Request::new(write, &[sge]);
+    let unknown = abi::Sge { lkey: 1, ..sge };
+    let at = |to| Request {
+        to,
+        ..plain.clone()
+    };
+    let end = START + LENGTH;
+    for (what, rights, request) in [
+        ("a send", REMOTE_WRITE, Request::new(opcode::SEND, &[sge])),
+        (
+            "immediate data",
+            REMOTE_WRITE,
+            Request::new(opcode::RDMA_WRITE_WITH_IMM, &[sge]),
+        ),
+        ("no right to write", REMOTE_READ, plain.clone()),
+        ("no right to read", REMOTE_WRITE, Request::new(read, &[sge])),
+        ("nothing", REMOTE_WRITE, Request::new(write, &[])),
+        (
+            "an unknown key",
+            REMOTE_WRITE,
+            Request::new(write, &[unknown]),
+        ),
+        (
+            "another domain",
+            REMOTE_WRITE,
+            Request::new(write, &[foreign]),
+        ),
+        (
+            "an inline read",
+            REMOTE_READ,
+            Request {
+                flags: SIGNALED | INLINE,
+                ..Request::new(read, &[sge])
+            },
+        ),
+        (
+            "into a constant",
+            REMOTE_READ,
+            Request::new(read, &[constant]),
+        ),
+        ("before the region", REMOTE_WRITE, at(START - 1)),
+        ("beyond the region", REMOTE_WRITE, at(end - 15)),
+        ("beyond all addresses", REMOTE_WRITE, at(u64::MAX - 3)),
+    ] {
+        let mut qp = scene.qp();
+        scene.grant(rights);
+        request.post(&qp);
+        assert_eq!(qp.carry_out(), 1, "{what}");
+        assert!(poll(&qp).is_none(), "{what}");
+        assert!(!scene.page.is_busy(INDEX), "{what}");
+    }
+    let fits = at(end - 16);
+    let mut qp = scene.qp();
+    scene.grant(REMOTE_WRITE);
+    fits.post(&qp);
+    assert_eq!(qp.carry_out(), 0);
+}
+
+#[test]
+fn a_constant_may_be_written_to_the_peer() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut qp = scene.qp();
+    Request::new(opcode::RDMA_WRITE, &[registered(&scene, scene.pd, 0)]).post(&qp);
+    assert_eq!((qp.carry_out(), scene.peers(0, 16)), (0, vec![1; 16]));
+}
+
+/// Only the daemon can notify, and its clock is that of the time stamps.
+#[test]
+fn queues_with_a_channel_or_time_stamps_are_the_daemon_s() {
+    let scene = Scene::new();
+    let context = scene.device.context();
+    // SAFETY: an open context; numbers and pointers, for which zero is none.
+    let queues = unsafe {
+        let channel = ibv_create_comp_channel(context);
+        let mut init: abi::CqInitAttrEx = core::mem::zeroed();
+        init.cqe = 4;
+        [
+            ibv_create_cq(context, 4, null_mut(), channel, 0),
+            create_cq_ex(context, &raw mut init).cast(),
+        ]
+    };
+    for cq in queues {
+        scene.grant(REMOTE_WRITE);
+        let mut qp = scene.qp();
+        // SAFETY: it is there.
+        unsafe { (*qp.qp).send_cq = cq };
+        Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]).post(&qp);
+        assert_eq!(qp.carry_out(), 1);
+    }
+}
+
+#[test]
+fn a_queue_pair_that_is_not_ready_to_send_is_the_daemon_s() {
+    let scene = Scene::new();
+    for state in RTS..=6 {
+        scene.grant(REMOTE_WRITE);
+        let mut qp = scene.device.qp(scene.pd, RC, state);
+        Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]).post(&qp);
+        assert_eq!(qp.carry_out(), u32::from(state != RTS), "{state}");
+    }
+}
+
+/// A queue pair whose daemon carries out what it gets.
+struct Served {
+    qp: TestQp,
+    completions: CompletionRing,
+}
+
+impl Served {
+    fn new(scene: &Scene) -> Self {
+        let qp = scene.qp();
+        // SAFETY: it is there.
+        let completions = scene.device.completions(unsafe { (*qp.qp).send_cq });
+        Self { qp, completions }
+    }
+
+    /// Carries out what was posted, with a completion for each: how many.
+    fn carry_out(&mut self) -> u32 {
+        let count = self.qp.carry_out();
+        let entry = Completion {
+            // SAFETY: it is there.
+            qp_num: unsafe { (*self.qp.qp).qp_num },
+            ..Completion::default()
+        };
+        for _ in 0..count {
+            self.completions.write(&entry).expect("room");
+        }
+        self.completions.publish();
+        count
+    }
+}
+
+/// The order of a queue pair holds, and that of completions.
+#[test]
+fn nothing_overtakes_what_the_daemon_has() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut served = Served::new(&scene);
+    let write = Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]);
+    Request::new(opcode::SEND, &[scene.sge(0, 4)]).post(&served.qp);
+    write.post(&served.qp);
+    assert_eq!(served.carry_out(), 2, "it waits behind the send");
+    for _ in 0..3 {
+        write.post(&served.qp);
+        assert_eq!(served.carry_out(), 1, "a completion is not polled");
+        assert!(poll(&served.qp).is_some());
+    }
+    while poll(&served.qp).is_some() {}
+    write.post(&served.qp);
+    assert_eq!(served.carry_out(), 0, "all was polled");
+    let silent = Request {
+        flags: 0,
+        ..Request::new(opcode::SEND, &[scene.sge(0, 4)])
+    };
+    silent.post(&served.qp);
+    write.post(&served.qp);
+    assert_eq!(served.qp.carry_out(), 2, "a send without completion");
+}
+
+/// What was received pays for nothing that was sent.
+#[test]
+fn completions_of_receives_are_not_those_of_sends() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut served = Served::new(&scene);
+    let write = Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]);
+    Request::new(opcode::SEND, &[scene.sge(0, 4)]).post(&served.qp);
+    assert_eq!(served.qp.carry_out(), 1);
+    let received = Completion {
+        opcode: 1 << 7,
+        ..Completion::default()
+    };
+    served.completions.write(&received).expect("room");
+    served.completions.publish();
+    assert!(poll(&served.qp).is_some());
+    write.post(&served.qp);
+    assert_eq!(served.carry_out(), 1, "the send is not completed");
+}
+
+#[test]
+fn a_full_completion_queue_takes_no_more() {
+    let scene = Scene::new();
+    scene.grant(REMOTE_WRITE);
+    let mut qp = scene.qp();
+    let write = Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]);
+    // SAFETY: it is there.
+    let entries = unsafe { (*(*qp.qp).send_cq).cqe };
+    for _ in 0..entries {
+        write.post(&qp);
+    }
+    assert_eq!(qp.carry_out(), 0);
+    write.post(&qp);
+    assert_eq!(qp.carry_out(), 1);
+}
+
+/// One that was taken back is asked for again; one that was refused only after the queue pair changed.
+#[test]
+fn grants_end_and_refusals_stay() {
+    let scene = Scene::new();
+    let write = Request::new(opcode::RDMA_WRITE, &[scene.sge(0, 4)]);
+    let mut served = Served::new(&scene);
+    let public = served.qp.qp;
+    let mut post = |by_daemon, questions| {
+        write.post(&served.qp);
+        assert_eq!(
+            (served.carry_out(), scene.questions()),
+            (by_daemon, questions)
+        );
+        while poll(&served.qp).is_some() {}
+    };
+    post(1, 1);
+    scene.grant(REMOTE_WRITE);
+    post(1, 1);
+    let mut attr = abi::QpAttr {
+        qp_state: RTS,
+        ..abi::QpAttr::default()
+    };
+    // SAFETY: a queue pair and attributes.
+    assert_eq!(unsafe { ibv_modify_qp(public, &raw mut attr, 1) }, 0);
+    post(0, 2);
+    post(0, 2);
+    scene.page.take_back(INDEX);
+    post(1, 2);
+    scene.grant(REMOTE_WRITE);
+    post(0, 3);
+}
