@@ -218,10 +218,8 @@ fn changes_add_up() {
     let half = (scene.address() + 4096) as *mut c_void;
     let change = |flags, access| {
         // SAFETY: a region and a domain of the device.
-        assert_eq!(
-            unsafe { ibv_rereg_mr(mr, flags, scene.pd, half, 64, access) },
-            0
-        );
+        let outcome = unsafe { ibv_rereg_mr(mr, flags, scene.pd, half, 64, access) };
+        assert_eq!(outcome, 0);
         let asked: ReregMr = scene.device.last();
         let wanted = asked.wanted;
         (wanted.address, wanted.iova, wanted.access)
@@ -294,10 +292,8 @@ fn only_what_is_there_can_be_prefetched() {
         let mut list = list;
         let (start, count) = (list.as_mut_ptr(), list.len() as u32);
         // SAFETY: a domain of the device and a list of that length.
-        assert_eq!(
-            unsafe { advise_mr(scene.pd, advice, 0, start, count) },
-            wanted
-        );
+        let outcome = unsafe { advise_mr(scene.pd, advice, 0, start, count) };
+        assert_eq!(outcome, wanted);
     }
     let none = core::ptr::null_mut();
     // SAFETY: a null list is refused.
