@@ -21,10 +21,10 @@ test: setup check ## every test, guests included
 	cargo xtask programs --short --with peer-rxe --uplink raw
 	cargo xtask pyverbs
 
-check: ## formatting, lints and the house plan
+check: ## formatting, lints and the house rules
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo xtask layers
+	cargo xtask check
 
 bench: setup ## the figures of the targets, as JSON
 	cargo build --release --quiet --bins

@@ -320,8 +320,8 @@ pub(crate) enum AdapterCommand {
     QemuArgs(QemuOptions),
     /// Print what a libvirt domain needs for this adapter
     ///
-    /// Merge it into the domain with `virsh edit`: the name space belongs to the <domain> element,
-    /// <memoryBacking> and <qemu:commandline> are its children. The domain's user must be able to
+    /// Merge it into the domain with `virsh edit`: the name space belongs to the `<domain>` element,
+    /// `<memoryBacking>` and `<qemu:commandline>` are its children. The domain's user must be able to
     /// open the sockets (`vrdma adapter show`).
     LibvirtXml(LibvirtOptions),
 }

@@ -9,7 +9,7 @@ use vrdma_wire::{Gid, Mac};
 /// An adapter of processes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessSpec {
-    /// Its name, at most as long as [`Name`](vrdma_provider::message::Name) takes.
+    /// Its name, at most as long as [`Name`] takes.
     pub name: String,
     /// The name of its port group, for programs that ask.
     pub portgroup: String,

@@ -3,11 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod check;
 mod counters;
 mod demo;
 mod guests;
 mod lab;
-mod layers;
 mod library;
 mod named;
 mod process_host;
@@ -44,7 +44,9 @@ enum Command {
     Library(library::Arguments),
     /// rdma-core's own tests on this host, over the library and a daemon
     Pyverbs(pyverbs::Arguments),
-    /// Check that each room uses only the rooms below it
+    /// The house rules that a program can tell, all findings at once
+    Check(check::Arguments),
+    /// Of these that each room uses only the rooms below it
     Layers,
 }
 
@@ -57,7 +59,8 @@ fn main() -> ExitCode {
         Command::Programs(arguments) => programs::run(&arguments),
         Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Pyverbs(arguments) => pyverbs::run(&arguments),
-        Command::Layers => layers::check().map(|()| ExitCode::SUCCESS),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Layers => check::run(&check::Arguments::layers()),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

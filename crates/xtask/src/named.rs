@@ -33,6 +33,13 @@ pub(crate) struct Only {
 }
 
 impl Only {
+    /// The rows with this text.
+    pub(crate) fn text(text: &str) -> Self {
+        Self {
+            texts: vec![text.to_owned()],
+        }
+    }
+
     /// Whether a row is meant.
     pub(crate) fn means(&self, name: &str) -> bool {
         self.texts.is_empty() || self.texts.iter().any(|text| name.contains(text.as_str()))

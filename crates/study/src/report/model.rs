@@ -1,7 +1,7 @@
 //! What the report says, before it is HTML or Markdown.
 //!
-//! A measure of many sizes is a [`Curve`]: a row a size, configurations beside each other. All others of a study
-//! share one list: a row a figure.
+//! A measure of many sizes is a [`Table`] of its own: a row a size, configurations beside each other. All others of a
+//! study share one list: a row a figure.
 
 use super::plot::{Bars, Lines};
 use super::side::Side;

@@ -1,4 +1,4 @@
-//! What a queue pair asks of its [`Wire`], and tells it.
+//! What a queue pair asks of its [`Wire`](crate::requester::wire::Wire), and tells it.
 
 use vrdma_wire::Psn;
 

@@ -1,0 +1,238 @@
+//! Rooms: each uses only the rooms that the house plan allows, and those that forbid `unsafe` say so.
+//!
+//! The table is the plan of ARCHITECTURE.md; a room that is missing from it is a finding.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{Finding, Place, Tree};
+
+struct Room {
+    name: &'static str,
+    may_use: &'static [&'static str],
+    kind: Kind,
+}
+
+/// What a room may be made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Neither std nor `unsafe`.
+    Bare,
+    /// No `unsafe`.
+    Safe,
+    /// `unsafe`, or nothing is said.
+    Any,
+}
+
+use Kind::{Any, Bare, Safe};
+
+const fn room(name: &'static str, may_use: &'static [&'static str], kind: Kind) -> Room {
+    Room {
+        name,
+        may_use,
+        kind,
+    }
+}
+
+const ROOMS: &[Room] = &[
+    room("wire", &[], Bare),
+    room("verbs", &["wire"], Bare),
+    room("memory", &["verbs"], Any),
+    room("adapter", &["wire", "verbs"], Bare),
+    room("switch", &["wire"], Bare),
+    room("cm", &["wire"], Bare),
+    room("host", &["wire", "verbs", "adapter", "switch"], Safe),
+    room("pvrdma", &["wire", "verbs", "memory", "adapter"], Safe),
+    room(
+        "process",
+        &[
+            "wire", "verbs", "memory", "adapter", "switch", "cm", "provider",
+        ],
+        Safe,
+    ),
+    room("vfio-user", &[], Safe),
+    room("uplink", &["wire"], Any),
+    room("api", &[], Safe),
+    room("api-client", &["api"], Safe),
+    room("provider", &[], Any),
+    room(
+        "daemon",
+        &[
+            "wire",
+            "verbs",
+            "adapter",
+            "process",
+            "memory",
+            "switch",
+            "cm",
+            "host",
+            "pvrdma",
+            "vfio-user",
+            "provider",
+            "uplink",
+            "api",
+        ],
+        Safe,
+    ),
+    room("ibverbs", &["provider"], Any),
+    room("study", &["api", "lab"], Safe),
+    room("cli", &["api", "api-client"], Safe),
+    room(
+        "driver",
+        &["wire", "verbs", "memory", "adapter", "pvrdma"],
+        Any,
+    ),
+    room("sim", &["wire", "verbs", "switch", "uplink"], Safe),
+    room("lab", &["api", "api-client"], Any),
+    room("xtask", &["lab", "api", "study"], Safe),
+];
+
+/// Rooms without std.
+pub(super) fn without_std() -> impl Iterator<Item = &'static str> {
+    let bare = ROOMS.iter().filter(|room| room.kind == Bare);
+    bare.map(|room| room.name)
+}
+
+/// Of every package of the workspace.
+pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
+    let metadata = metadata(tree)?;
+    let mut findings = Vec::new();
+    for (name, package) in packages(&metadata)? {
+        let manifest = Manifest::of(tree, package)?;
+        match ROOMS.iter().find(|room| room.name == name) {
+            Some(room) => findings.extend(check_room(room, package, &manifest)),
+            None => findings.push(Finding::new(
+                Place::file(&manifest.file),
+                format!(
+                    "{name} is not in the house plan: add it to ARCHITECTURE.md and check/layers.rs"
+                ),
+            )),
+        }
+    }
+    Ok(findings)
+}
+
+fn metadata(tree: &Tree) -> Result<Value> {
+    let output = Command::new(env!("CARGO"))
+        .current_dir(&tree.root)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .output()
+        .context("running cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata failed");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn packages(metadata: &Value) -> Result<BTreeMap<&str, &Value>> {
+    let list = metadata["packages"]
+        .as_array()
+        .context("cargo metadata lists no packages")?;
+    Ok(list
+        .iter()
+        .filter_map(|package| Some((package["name"].as_str()?.strip_prefix("vrdma-")?, package)))
+        .collect())
+}
+
+/// A room's Cargo.toml.
+struct Manifest {
+    file: String,
+    text: String,
+}
+
+impl Manifest {
+    fn of(tree: &Tree, package: &Value) -> Result<Self> {
+        let path = package["manifest_path"]
+            .as_str()
+            .context("a package without a manifest")?;
+        let file = Path::new(path).strip_prefix(&tree.root)?.to_string_lossy();
+        let text = tree.read(&file)?;
+        Ok(Self {
+            file: file.into_owned(),
+            text,
+        })
+    }
+
+    /// Where a room is named.
+    fn line_of(&self, used: &str) -> Place {
+        let name = format!("vrdma-{used}");
+        let is_named = |line: &str| {
+            let rest = line.strip_prefix(&name);
+            rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
+        };
+        match self.text.lines().position(is_named) {
+            Some(index) => Place::line(&self.file, index + 1),
+            None => Place::file(&self.file),
+        }
+    }
+}
+
+fn check_room(room: &Room, package: &Value, manifest: &Manifest) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let name = room.name;
+    for used in used_rooms(package).filter(|used| !room.may_use.contains(used)) {
+        let sentence = format!(
+            "{name} may not use {used}: find another way, or change the row in ARCHITECTURE.md and check/layers.rs"
+        );
+        findings.push(Finding::new(manifest.line_of(used), sentence));
+    }
+    if room.kind != Any && !forbids_unsafe(package) {
+        let sentence =
+            format!("{name} lacks #![forbid(unsafe_code)]: add it to its lib.rs or main.rs");
+        findings.push(Finding::new(Place::file(&manifest.file), sentence));
+    }
+    findings
+}
+
+/// Dev-dependencies may reach up: a test brings its own world.
+fn used_rooms(package: &Value) -> impl Iterator<Item = &str> {
+    package["dependencies"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|dependency| dependency["kind"] != "dev")
+        .filter_map(|dependency| dependency["name"].as_str()?.strip_prefix("vrdma-"))
+}
+
+fn forbids_unsafe(package: &Value) -> bool {
+    let source = Path::new(package["manifest_path"].as_str().unwrap_or_default())
+        .parent()
+        .map(|folder| folder.join("src"));
+    source.is_some_and(|folder| {
+        ["lib.rs", "main.rs"].iter().any(|file| {
+            std::fs::read_to_string(folder.join(file))
+                .is_ok_and(|text| text.contains("#![forbid(unsafe_code)]"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_room_that_reaches_up_is_found_at_its_line() {
+        let manifest = Manifest {
+            file: "crates/wire/Cargo.toml".to_owned(),
+            text: "[dependencies]\nvrdma-verbs.workspace = true\n".to_owned(),
+        };
+        let dependencies = json!([{ "name": "vrdma-verbs", "kind": null }, { "name": "vrdma-lab", "kind": "dev" }]);
+        let package =
+            json!({ "dependencies": dependencies, "manifest_path": "/nonexistent/Cargo.toml" });
+        let found = check_room(&ROOMS[0], &package, &manifest);
+        let told: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("crates/wire/Cargo.toml:2: wire may not use verbs: "));
+        assert!(told[1].starts_with("crates/wire/Cargo.toml: wire lacks #![forbid(unsafe_code)]"));
+    }
+}
