@@ -117,9 +117,9 @@ pub trait Sending: FrontEnd {
         self.core_mut().hca.poll_reply(now, paths)
     }
 
-    /// A wire takes packets again.
-    fn wire_has_room(&mut self) {
-        self.core_mut().hca.wire_has_room();
+    /// A path that was full takes units again.
+    fn path_has_room(&mut self) {
+        self.core_mut().hca.path_has_room();
     }
 
     /// Gives one queue pair its turn; false if none waits.

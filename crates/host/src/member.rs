@@ -80,8 +80,8 @@ pub trait Member {
     /// What is owed next to peers behind uplinks: one packet, or READ data of several.
     fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Self::Region>>;
 
-    /// An uplink takes packets again.
-    fn wire_has_room(&mut self);
+    /// A path that was full takes units again.
+    fn path_has_room(&mut self);
 
     /// Shows the owner what happened since the last call.
     fn publish(&mut self, now: Time);

@@ -44,7 +44,10 @@ impl<P: Port> Paths for Reachable<'_, P> {
         self.uplinks.is_any_full(self.now)
     }
 
-    fn is_full(&mut self, wire: u32) -> bool {
+    fn is_full(&mut self, path: Path) -> bool {
+        let Path::Wire(wire) = path else {
+            return false;
+        };
         let uplink = (wire != EVERY_UPLINK).then_some(UplinkId(wire));
         let group = self.fabric.group(self.from);
         group.is_some_and(|group| {

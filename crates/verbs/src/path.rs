@@ -43,14 +43,14 @@ pub trait Paths {
     /// Where a destination is.
     fn path(&mut self, route: &Route) -> Path;
 
-    /// Whether any wire takes no more for now; [`Paths::is_full`] is asked only then.
+    /// Whether any path takes no more for now; [`Paths::is_full`] is asked only then.
     fn is_any_full(&self) -> bool {
         false
     }
 
-    /// Whether the wire with this number takes no more for now. Queue pairs that have units for it wait
-    /// until [`Hca::wire_has_room`](crate::Hca::wire_has_room); all others go on.
-    fn is_full(&mut self, _wire: u32) -> bool {
+    /// Whether this path takes no more for now. Queue pairs that have units for it wait until
+    /// [`Hca::path_has_room`](crate::Hca::path_has_room); all others go on.
+    fn is_full(&mut self, _path: Path) -> bool {
         false
     }
 
@@ -105,14 +105,5 @@ impl Known {
     pub(crate) fn in_epoch(kept: Option<Self>, epoch: u64) -> Option<Path> {
         kept.filter(|known| known.epoch == epoch)
             .map(|known| known.path)
-    }
-}
-
-/// Whether units on this path have to wait for their wire.
-#[inline]
-pub(crate) fn is_held_up(path: Path, paths: &mut impl Paths) -> bool {
-    match path {
-        Path::Wire(wire) => paths.is_full(wire),
-        Path::Local(_) => false,
     }
 }

@@ -157,10 +157,10 @@ impl Member for Adapter {
         }
     }
 
-    fn wire_has_room(&mut self) {
+    fn path_has_room(&mut self) {
         match self {
-            Self::Vm(vm) => vm.device().wire_has_room(),
-            Self::Process { process, .. } => process.wire_has_room(),
+            Self::Vm(vm) => vm.device().path_has_room(),
+            Self::Process { process, .. } => process.path_has_room(),
         }
     }
 

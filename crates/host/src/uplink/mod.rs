@@ -323,7 +323,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let waited: Vec<_> = waited.into_iter().collect();
         let members = waited.iter().filter_map(|port| {
             self.members.wake(*port);
-            self.members.get_mut(*port)?.wire_has_room();
+            self.members.get_mut(*port)?.path_has_room();
             Some(())
         });
         members.count() > 0

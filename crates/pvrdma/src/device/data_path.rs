@@ -89,9 +89,9 @@ impl Device {
     }
 
     /// Wires take packets again: queue pairs that waited for that go on.
-    pub fn wire_has_room(&mut self) {
+    pub fn path_has_room(&mut self) {
         if let Some(adapter) = self.working() {
-            adapter.wire_has_room();
+            adapter.path_has_room();
         }
     }
 

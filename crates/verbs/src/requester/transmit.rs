@@ -3,7 +3,7 @@
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
-use crate::path::{Known, Path, Paths, is_held_up};
+use crate::path::{Known, Path, Paths};
 use crate::qp::Qp;
 use crate::requester::Phase;
 use crate::requester::cut::Cut;
@@ -52,8 +52,8 @@ impl<R: Clone> Hca<R> {
         self.schedule.has_ready()
     }
 
-    /// A wire takes packets again: the QPs that wait for one may have units to send, or answers.
-    pub fn wire_has_room(&mut self) {
+    /// A path takes units again: the QPs that wait for one may have units to send, or answers.
+    pub fn path_has_room(&mut self) {
         for id in self.schedule.take_held_up() {
             if let Some(qp) = self.qps.get_mut(id.0) {
                 qp.scheduled.held_up = false;
@@ -211,7 +211,7 @@ impl<R: Clone> Qp<R> {
         let Some(path) = self.path(shared, turn.paths) else {
             return Ok(Step::NoRoute);
         };
-        if turn.paths.is_any_full() && is_held_up(path, turn.paths) {
+        if turn.paths.is_any_full() && turn.paths.is_full(path) {
             turn.schedule.hold_up(self.id, &mut self.scheduled);
             return Ok(Step::Idle);
         }
@@ -230,14 +230,17 @@ impl<R: Clone> Qp<R> {
     #[cold]
     fn datagram_waits(&self, index: usize, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
         let route = shared.route(self.address_of(index));
-        route.is_some_and(|route| is_held_up(paths.path(&route), paths))
+        route.is_some_and(|route| {
+            let path = paths.path(&route);
+            paths.is_full(path)
+        })
     }
 
-    /// Whether what is owed to the peer has to wait for its wire.
+    /// Whether what is owed to the peer has to wait for its path.
     #[cold]
     pub(crate) fn answers_wait(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
         let path = self.path(shared, paths);
-        path.is_some_and(|path| is_held_up(path, paths))
+        path.is_some_and(|path| paths.is_full(path))
     }
 
     /// A request for what was lost of a READ or atomic.

@@ -178,7 +178,7 @@ fn queue_pairs_wait_while_the_wire_is_full() {
             pair.transmit(0).is_empty(),
             "nobody has said that there is room"
         );
-        pair.a().hca.wire_has_room();
+        pair.a().hca.path_has_room();
         pair.run();
         assert_eq!(pair.b().bytes(&to), [7; 3000]);
         assert_eq!(pair.a().sends(), [(1, Status::Success)]);
@@ -213,7 +213,7 @@ fn a_full_wire_holds_up_nobody_who_leaves_by_another() {
     pair.b().receive_frame(&frame, now);
     assert_eq!(pair.frames_of(1).len(), 1, "an acknowledgement");
     pair.full = Some(4);
-    pair.a().hca.wire_has_room();
+    pair.a().hca.path_has_room();
     let units = pair.transmit(0);
     assert_eq!(units.len(), 1);
     assert_eq!(units[0].path, Some(Path::Wire(0)));
@@ -222,7 +222,7 @@ fn a_full_wire_holds_up_nobody_who_leaves_by_another() {
     pair.b().receive_frame(&frame, now);
     assert_eq!(pair.frames_of(1).len(), 0);
     pair.full = None;
-    pair.b().hca.wire_has_room();
+    pair.b().hca.path_has_room();
     assert_eq!(pair.frames_of(1).len(), 1);
 }
 

@@ -261,8 +261,8 @@ impl Member for Station {
         self.hca.poll_reply(now, paths)
     }
 
-    fn wire_has_room(&mut self) {
-        self.hca.wire_has_room();
+    fn path_has_room(&mut self) {
+        self.hca.path_has_room();
     }
 
     fn publish(&mut self, _: Time) {

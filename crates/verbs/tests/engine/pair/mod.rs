@@ -63,8 +63,8 @@ impl Paths for Ways {
         self.full.is_some()
     }
 
-    fn is_full(&mut self, wire: u32) -> bool {
-        self.full == Some(wire)
+    fn is_full(&mut self, path: Path) -> bool {
+        self.full.map(Path::Wire) == Some(path)
     }
 
     fn train_bytes(&self) -> u32 {
