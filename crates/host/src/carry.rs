@@ -40,14 +40,15 @@ impl<M: Member, P: Port> Host<M, P> {
             _ => {}
         }
         let route = &request.route;
-        match self.fabric.route(from, route.sgid, route.dgid) {
+        let state = self.shared.read();
+        match state.fabric.route(from, route.sgid, route.dgid) {
             Ok(Way::Port(port)) => Some(port),
             Ok(Way::Wire) => None,
             Err(_) => Some(PortId(NOWHERE)),
         }
     }
 
-    /// Takes a request to a member of this host, and the answer back.
+    /// Takes a request to a member of this host, and the answer back, or to the shard that has the member.
     pub(crate) fn pass(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
@@ -60,6 +61,8 @@ impl<M: Member, P: Port> Host<M, P> {
             }
         } else if let Some([member, peer]) = self.members.touch_both(turn.from, to, turn.now) {
             exchange(member, peer, turn, request);
+        } else {
+            self.transfer(turn, to, request);
         }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    fn push(&mut self, datagram: Datagram) {
+    pub(crate) fn push(&mut self, datagram: Datagram) {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(datagram);
         }
@@ -65,7 +65,19 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Whether what is for this queue pair of a member is for the owner of the host.
     pub(crate) fn is_for_owner(&self, to: PortId, destination: Qpn) -> bool {
-        destination == Qpn::GSI && self.member(to).is_some_and(|member| !member.has_gsi())
+        destination == Qpn::GSI && !self.has_gsi(to)
+    }
+
+    /// Whether the engine of a member, which any shard may have, has QP 1.
+    fn has_gsi(&self, port: PortId) -> bool {
+        match self.member(port) {
+            Some(member) => member.has_gsi(),
+            None => self
+                .shared
+                .read()
+                .home(port)
+                .is_none_or(|home| home.has_gsi),
+        }
     }
 
     /// Hands out a request for QP 1, if it is a datagram of management.
@@ -80,7 +92,7 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         let mut bytes = [0; MAD_LEN];
         if gather(&request.payload, memory, &mut bytes) {
-            self.datagrams.push(Datagram {
+            self.hand_to_owner(Datagram {
                 port: to,
                 local: request.route.dgid,
                 remote: request.route.sgid,
@@ -97,7 +109,7 @@ impl<M: Member, P: Port> Host<M, P> {
             && deth.qkey == Qkey::GSI
             && let Ok(bytes) = packet.payload().try_into()
         {
-            self.datagrams.push(Datagram {
+            self.hand_to_owner(Datagram {
                 port: to,
                 local: packet.dgid(),
                 remote: packet.sgid(),
@@ -111,7 +123,8 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Whether somebody has an address, for a member that wants to send there. Neighbours on other
     /// hosts are asked, and may be known the next time.
     pub fn knows(&mut self, from: PortId, sgid: Gid, dgid: Gid, now: Time) -> bool {
-        match self.fabric.way(from, sgid, dgid) {
+        let way = self.shared.read().fabric.way(from, sgid, dgid);
+        match way {
             Ok(Way::Port(_)) => true,
             Ok(Way::Wire) => self.knows_neighbour(from, sgid, dgid, now),
             Err(_) => false,
@@ -121,7 +134,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Sends a datagram from QP 1 of a member to QP 1 of its peer.
     pub fn send_datagram(&mut self, datagram: &Datagram, now: Time) {
         let Some(member) = self.member(datagram.port) else {
-            return;
+            return self.transfer_datagram(datagram);
         };
         let memory = member.memory();
         let view = M::view(&memory);
@@ -131,9 +144,11 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         let request = request(datagram);
-        let way = self
+        let state = self.shared.read();
+        let way = state
             .fabric
             .route(datagram.port, datagram.local, datagram.remote);
+        drop(state);
         match way {
             Ok(Way::Wire) => self.transmit(turn, &request),
             Ok(Way::Port(to)) if self.is_for_owner(to, Qpn::GSI) => {
@@ -144,6 +159,8 @@ impl<M: Member, P: Port> Host<M, P> {
                     let theirs = peer.memory();
                     peer.deliver(&M::view(&theirs), &request, Source::Memory(&view), now);
                     self.members.publish(now);
+                } else {
+                    self.transfer(turn, to, &request);
                 }
             }
             Err(reason) => tracing::debug!("a datagram of management goes nowhere: {reason}"),

@@ -1,9 +1,10 @@
 //! Members come and go, and each has its turn.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use vrdma_adapter::GidChange;
-use vrdma_switch::{AttachError, Fabric, GroupId, NoRoute, PortId};
+use vrdma_switch::{AttachError, GroupId, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::Mac;
@@ -15,6 +16,8 @@ use crate::member::Member;
 use crate::members::Members;
 use crate::paths::Reachable;
 use crate::port::{Marks, Port};
+use crate::shared::{Home, ShardId, Shared};
+use crate::transfer::{Lanes, Transfer};
 use crate::turn::Turn;
 use crate::uplink::Uplinks;
 
@@ -34,10 +37,23 @@ pub struct Attachment {
     pub mac: Mac,
 }
 
+/// Which shard a host is.
+#[derive(Clone)]
+pub struct Among {
+    /// This one.
+    pub id: ShardId,
+    /// How many there are.
+    pub shards: u16,
+    /// What they know together.
+    pub shared: Arc<Shared>,
+}
+
 /// See the crate.
 pub struct Host<M: Member, P> {
+    pub(crate) id: ShardId,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) members: Members<M>,
-    pub(crate) fabric: Fabric,
+    pub(crate) lanes: Lanes<M>,
     pub(crate) uplinks: Uplinks<P>,
     pub(crate) datagrams: Datagrams,
     pub(crate) events: VecDeque<Event>,
@@ -45,11 +61,24 @@ pub struct Host<M: Member, P> {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Without members and uplinks. `seed` spreads what is better not done by all hosts at once.
+    /// The only shard, without members and uplinks. `seed` spreads what is better not done by all hosts
+    /// at once.
     pub fn new(seed: u64) -> Self {
+        let alone = Among {
+            id: ShardId::FIRST,
+            shards: 1,
+            shared: Arc::default(),
+        };
+        Self::among(alone, seed)
+    }
+
+    /// One of several shards.
+    pub fn among(among: Among, seed: u64) -> Self {
         Self {
+            id: among.id,
+            shared: among.shared,
             members: Members::new(),
-            fabric: Fabric::new(),
+            lanes: Lanes::new(among.shards),
             uplinks: Uplinks::new(),
             datagrams: Datagrams::default(),
             events: VecDeque::new(),
@@ -63,26 +92,65 @@ impl<M: Member, P: Port> Host<M, P> {
     /// See [`AttachError`]; nothing was changed then.
     pub fn add(&mut self, attachment: Attachment, member: M) -> Result<(), AttachError> {
         let Attachment {
-            port,
-            group,
-            marks,
-            mac,
+            port, group, mac, ..
         } = attachment;
-        self.fabric.attach(port, group, mac)?;
+        self.shared
+            .change(|state| state.fabric.attach(port, group, mac))?;
+        self.insert(attachment, member);
+        self.tell_first(Transfer::Plugged(attachment));
+        Ok(())
+    }
+
+    /// A member that the fabric knows is here from now on.
+    fn insert(&mut self, attachment: Attachment, member: M) {
+        let Attachment {
+            port, group, marks, ..
+        } = attachment;
+        let home = Home {
+            shard: self.id,
+            has_gsi: member.has_gsi(),
+        };
+        self.shared.change(|state| state.set_home(port, Some(home)));
         self.members.insert(port, member);
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
         self.measure_member(port);
         self.follow_gids(port);
-        Ok(())
     }
 
     /// Unplugs a member; without such a one nothing happens.
     pub fn remove(&mut self, port: PortId) -> Option<M> {
         let member = self.members.remove(port)?;
-        self.fabric.detach(port);
+        self.shared.change(|state| {
+            state.fabric.detach(port);
+            state.set_home(port, None);
+        });
         self.uplinks.forget(port);
+        self.lanes.release(port);
+        self.tell_first(Transfer::Unplugged(port));
         Some(member)
+    }
+
+    /// Takes a member out for another shard, which keeps what comes for it until [`adopt`](Self::adopt).
+    /// [`hold`](Self::hold) it before, until it is quiet.
+    pub fn send_away(&mut self, port: PortId, to: ShardId) -> Option<M> {
+        debug_assert!(self.is_quiet(port), "another shard reads its memory");
+        let member = self.members.remove(port)?;
+        let home = Home {
+            shard: to,
+            has_gsi: member.has_gsi(),
+        };
+        self.shared.change(|state| state.set_home(port, Some(home)));
+        self.uplinks.leave(port);
+        self.lanes.release(port);
+        Some(member)
+    }
+
+    /// Takes in a member that another shard has sent away, with what came for it meanwhile.
+    pub fn adopt(&mut self, attachment: Attachment, member: M, now: Time) {
+        self.insert(attachment, member);
+        self.tell_first(Transfer::Plugged(attachment));
+        self.take_early(now);
     }
 
     /// One of them.
@@ -126,7 +194,8 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Units of a member that the fabric dropped: why, and how many.
     pub fn drops(&self, port: PortId) -> impl Iterator<Item = (NoRoute, u64)> {
-        let counts = self.fabric.traffic(port).map(|traffic| traffic.counts());
+        let traffic = self.shared.read().fabric.traffic(port);
+        let counts = traffic.map(|traffic| traffic.counts());
         let of_reason = move |reason| Some((reason, counts.as_ref()?.dropped(reason)));
         let dropped = NoRoute::ALL.into_iter().filter_map(of_reason);
         dropped.filter(|(_, count)| *count > 0)
@@ -170,7 +239,7 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         worked |= self.reply(turn);
-        while !self.members.is_spent(port) {
+        while !self.members.is_spent(port) && !self.lanes.is_held(port) {
             let Some(request) = self.next_request(turn) else {
                 break;
             };
@@ -190,8 +259,9 @@ impl<M: Member, P: Port> Host<M, P> {
 
     fn next_request(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Request<M::Region>> {
         let mut paths = Reachable {
-            fabric: &self.fabric,
+            shared: &self.shared,
             uplinks: &mut self.uplinks,
+            lanes: &mut self.lanes,
             from: turn.from,
             now: turn.now,
         };
@@ -215,12 +285,16 @@ impl<M: Member, P: Port> Host<M, P> {
         while let Some(change) = member.take_gid_change() {
             match change {
                 GidChange::Bound(gid) => {
-                    if let Err(error) = self.fabric.bind_gid(port, gid) {
+                    let bound = self.shared.change(|state| state.fabric.bind_gid(port, gid));
+                    if let Err(error) = bound {
                         tracing::warn!(adapter = member.name(), "GID {gid} is not usable: {error}");
                     }
                 }
-                GidChange::Unbound(gid) => self.fabric.unbind_gid(port, gid),
-                GidChange::Cleared => self.fabric.clear_gids(port),
+                GidChange::Unbound(gid) => {
+                    self.shared
+                        .change(|state| state.fabric.unbind_gid(port, gid));
+                }
+                GidChange::Cleared => self.shared.change(|state| state.fabric.clear_gids(port)),
             }
         }
     }

@@ -10,8 +10,10 @@
 //!   Member ◄── receive ◄── ingress ◄────────── frames ◄───┘
 //! ```
 //!
-//! One [`Host`] belongs to one thread and is sans-IO: time comes in as an argument, frames go through a
-//! [`Port`], and what the owner has to do with a descriptor comes out as an [`Event`]. It does not know
+//! One [`Host`] belongs to one thread, a *shard*, and is sans-IO: time comes in as an argument, frames go
+//! through a [`Port`], and what the owner has to do with a descriptor comes out as an [`Event`]. The hosts
+//! of several shards know together whose each address is ([`Shared`]), and what goes from one to another
+//! is a value that their owner moves ([`Transfer`]). It does not know
 //! threads, sockets, clocks, guests, processes, nor how memory is mapped: an adapter is whatever
 //! fulfils [`Member`], which names its memory, too.
 #![forbid(unsafe_code)]
@@ -27,13 +29,17 @@ mod multicast;
 mod path_mtu;
 mod paths;
 mod port;
+mod shared;
+mod transfer;
 mod turn;
 mod uplink;
 mod watch;
 
 pub use datagrams::Datagram;
 pub use event::Event;
-pub use host::{Attachment, Host};
+pub use host::{Among, Attachment, Host};
 pub use member::{Doorbells, Member};
 pub use port::{Marks, Port, Received, Segment, Train};
+pub use shared::{ShardId, Shared};
+pub use transfer::{Lane, Transfer};
 pub use uplink::{Counts, Segments, Uplink};

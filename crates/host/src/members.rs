@@ -126,6 +126,8 @@ impl<M: Member> Members<M> {
         to: PortId,
         now: Time,
     ) -> Option<[&mut M; 2]> {
+        // Only both together: one that is not here changes nothing.
+        self.get(to)?;
         self.touch(from, now)?;
         self.touch(to, now)?;
         let ports = [from, to].map(|port| port.0 as usize);

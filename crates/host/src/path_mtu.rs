@@ -7,6 +7,8 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
+use crate::shared::ShardId;
+use crate::transfer::Transfer;
 
 /// What stands around the payload of a packet in an IP packet: IPv6, UDP and BTH headers, RETH with
 /// immediate data (the most that comes with payload), ICRC.
@@ -28,13 +30,16 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     pub(crate) fn measure_member(&mut self, port: PortId) {
-        let Some(group) = self.fabric.group(port) else {
+        let Some(group) = self.shared.read().fabric.group(port) else {
             return;
         };
         let ip_bytes = self.uplinks.narrowest(group);
         let mtu = ip_bytes.map_or(Mtu::B4096, fitting);
         if self.members.set_mtu(port, mtu) {
-            self.events.push_back(Event::PathMtu { port, mtu });
+            if self.id == ShardId::FIRST {
+                self.events.push_back(Event::PathMtu { port, mtu });
+            }
+            self.tell_first(Transfer::PathMtu { port, mtu });
         }
     }
 }

@@ -1,10 +1,13 @@
 //! Where the peers of a member are, and whether the way there is full.
 
-use vrdma_switch::{Fabric, PortId, UplinkId, Way};
+use vrdma_switch::{PortId, UplinkId, Way};
 use vrdma_verbs::unit::Route;
 use vrdma_verbs::{Path, Paths, Time};
 
+use crate::member::Member;
 use crate::port::Port;
+use crate::shared::Shared;
+use crate::transfer::Lanes;
 use crate::uplink::{TRAIN_BYTES, Uplinks};
 
 /// Number of an adapter that is none: the fabric tells why when a unit is to go there.
@@ -14,24 +17,26 @@ pub(crate) const NOWHERE: u32 = u32::MAX;
 const EVERY_UPLINK: u32 = u32::MAX;
 
 /// Of one member, in one turn.
-pub(crate) struct Reachable<'a, P> {
-    pub(crate) fabric: &'a Fabric,
+pub(crate) struct Reachable<'a, M: Member, P> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) lanes: &'a mut Lanes<M>,
     pub(crate) uplinks: &'a mut Uplinks<P>,
     pub(crate) from: PortId,
     pub(crate) now: Time,
 }
 
-impl<P: Port> Paths for Reachable<'_, P> {
+impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
     /// Each of the two only grows, and so their sum tells every change.
     fn epoch(&self) -> u64 {
-        self.fabric.epoch() + self.uplinks.epoch()
+        self.shared.epoch() + self.uplinks.epoch()
     }
 
     fn path(&mut self, route: &Route) -> Path {
-        match self.fabric.way(self.from, route.sgid, route.dgid) {
+        let state = self.shared.read();
+        match state.fabric.way(self.from, route.sgid, route.dgid) {
             Ok(Way::Port(port)) => Path::Local(port.0),
             Ok(Way::Wire) => {
-                let group = self.fabric.group(self.from);
+                let group = state.fabric.group(self.from);
                 let uplink =
                     group.and_then(|group| self.uplinks.leads_to(group, route.dgid, self.now));
                 Path::Wire(uplink.map_or(EVERY_UPLINK, |uplink| uplink.0))
@@ -41,15 +46,16 @@ impl<P: Port> Paths for Reachable<'_, P> {
     }
 
     fn is_any_full(&self) -> bool {
-        self.uplinks.is_any_full(self.now)
+        self.uplinks.is_any_full(self.now) || self.lanes.is_any_full()
     }
 
     fn is_full(&mut self, path: Path) -> bool {
-        let Path::Wire(wire) = path else {
-            return false;
+        let wire = match path {
+            Path::Wire(wire) => wire,
+            Path::Local(port) => return self.is_lane_full(PortId(port)),
         };
         let uplink = (wire != EVERY_UPLINK).then_some(UplinkId(wire));
-        let group = self.fabric.group(self.from);
+        let group = self.shared.read().fabric.group(self.from);
         group.is_some_and(|group| {
             let leaves = (self.from, group);
             self.uplinks.holds_up(leaves, uplink, self.now)
@@ -58,5 +64,16 @@ impl<P: Port> Paths for Reachable<'_, P> {
 
     fn train_bytes(&self) -> u32 {
         TRAIN_BYTES
+    }
+}
+
+impl<M: Member, P> Reachable<'_, M, P> {
+    /// Whether the lane to the shard that has a member is full.
+    fn is_lane_full(&mut self, to: PortId) -> bool {
+        if !self.lanes.is_any_full() {
+            return false;
+        }
+        let home = self.shared.read().home(to);
+        home.is_some_and(|home| self.lanes.holds_up(self.from, home.shard))
     }
 }

@@ -142,8 +142,9 @@ impl<M: Member, P: Port> Host<M, P> {
 
     fn next_reply(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Reply<M::Region>> {
         let mut paths = Reachable {
-            fabric: &self.fabric,
+            shared: &self.shared,
             uplinks: &mut self.uplinks,
+            lanes: &mut self.lanes,
             from: turn.from,
             now: turn.now,
         };
@@ -171,7 +172,8 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Addresses and uplink for a destination.
     fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
-        let group = self.fabric.group(from)?;
+        let state = self.shared.read();
+        let (group, source) = (state.fabric.group(from)?, state.fabric.mac(from)?);
         let known = self.uplinks.neighbours.find(group, route.dgid, now.0);
         let known = known.filter(|_| !route.dgid.is_multicast());
         let stated = route.dgid.group_mac().or(route.dmac);
@@ -179,7 +181,7 @@ impl<M: Member, P: Port> Host<M, P> {
             from,
             route,
             group,
-            source: self.fabric.mac(from)?,
+            source,
             station: stated.or(known.map(|neighbour| neighbour.mac)),
             uplink: known.map(|neighbour| neighbour.uplink),
             now,

@@ -27,6 +27,8 @@ pub(super) enum Drop {
     OwnStation,
     /// To a multicast GID that no adapter of the group listens to.
     NobodyListens,
+    /// For an adapter of a shard that takes no more for now.
+    ShardFull,
 }
 
 /// Where and when a packet came.
@@ -85,58 +87,91 @@ impl<M: Member, P: Port> Host<M, P> {
         let group = group.ok_or(Drop::Segment)?;
         let packet = Packet::parse(received.frame).map_err(Drop::Refused)?;
         if packet.dgid().is_multicast() {
-            return self.take_of_many(group, received.frame, &packet, now);
+            return self.take_of_many(arrived, group, received.frame, &packet);
         }
-        let port = self
+        let ethernet = packet.ethernet();
+        let state = self.shared.read();
+        let port = state
             .fabric
             .arrive(group, packet.sgid(), packet.dgid())
             .map_err(Drop::NoRoute)?;
-        let ethernet = packet.ethernet();
-        if self.fabric.mac(port) != Some(ethernet.destination()) {
+        if state.fabric.mac(port) != Some(ethernet.destination()) {
             return Err(Drop::OtherStation);
         }
         let mac = ethernet.source();
         let sender = (group, packet.sgid(), Neighbour { mac, uplink });
-        if *last != Some(sender) {
-            if self.fabric.has_station(group, mac) {
-                return Err(Drop::OwnStation);
-            }
+        let is_new = *last != Some(sender);
+        if is_new && state.fabric.has_station(group, mac) {
+            return Err(Drop::OwnStation);
+        }
+        let home = state.home(port);
+        drop(state);
+        if is_new {
             *last = Some(sender);
-            let (group, gid, neighbour) = sender;
-            if self.uplinks.neighbours.guess(group, gid, neighbour, now.0) {
-                self.uplinks.changes += 1;
-            }
+            self.hear_sender(port, uplink, &packet, now);
+        }
+        if let Some(home) = home.filter(|home| home.shard != self.id) {
+            let sent = self.transfer_packet(home.shard, port, (uplink, received.frame));
+            return sent.then_some(()).ok_or(Drop::ShardFull);
         }
         self.uplinks.traces.add(port, received.frame, now);
         self.hand_over(port, &packet, now);
         Ok(())
     }
 
+    /// Notes where the sender of a packet is.
+    fn hear_sender(&mut self, port: PortId, uplink: UplinkId, packet: &Packet<'_>, now: Time) {
+        let Some(group) = self.shared.read().fabric.group(port) else {
+            return;
+        };
+        let mac = packet.ethernet().source();
+        let neighbour = Neighbour { mac, uplink };
+        let neighbours = &mut self.uplinks.neighbours;
+        if neighbours.guess(group, packet.sgid(), neighbour, now.0) {
+            self.uplinks.changes += 1;
+        }
+    }
+
     /// A datagram to a multicast GID: for every member of the group that listens to it.
     fn take_of_many(
         &mut self,
+        arrived: Arrived,
         group: GroupId,
         frame: &[u8],
         packet: &Packet<'_>,
-        now: Time,
     ) -> Result<(), Drop> {
         if packet.dgid().group_mac() != Some(packet.ethernet().destination()) {
             return Err(Drop::OtherStation);
         }
-        if self.fabric.has_station(group, packet.ethernet().source()) {
+        let state = self.shared.read();
+        if state.fabric.has_station(group, packet.ethernet().source()) {
             return Err(Drop::OwnStation);
         }
-        let heard = self
+        let heard = state
             .fabric
             .hear_from_wire(group, packet.sgid(), packet.dgid())
             .map_err(Drop::NoRoute)?;
-        let ports: Vec<_> = heard.collect();
-        for port in &ports {
-            self.uplinks.traces.add(*port, frame, now);
-            self.hand_over(*port, packet, now);
+        let ports: Vec<_> = heard.map(|port| (port, state.home(port))).collect();
+        drop(state);
+        for (port, home) in &ports {
+            if let Some(home) = home.filter(|home| home.shard != self.id) {
+                self.transfer_packet(home.shard, *port, (arrived.uplink, frame));
+                continue;
+            }
+            self.uplinks.traces.add(*port, frame, arrived.now);
+            self.hand_over(*port, packet, arrived.now);
         }
         let heard = !ports.is_empty();
         heard.then_some(()).ok_or(Drop::NobodyListens)
+    }
+
+    /// A packet for a member of this shard that the first shard has taken from an uplink and checked.
+    pub(crate) fn take_packet(&mut self, port: PortId, uplink: UplinkId, frame: &[u8], now: Time) {
+        if let Ok(packet) = Packet::parse(frame) {
+            self.hear_sender(port, uplink, &packet, now);
+            self.uplinks.traces.add(port, frame, now);
+            self.hand_over(port, &packet, now);
+        }
     }
 
     fn hand_over(&mut self, port: PortId, packet: &Packet<'_>, now: Time) {

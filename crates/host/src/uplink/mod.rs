@@ -124,6 +124,11 @@ impl<P: Port> Uplinks<P> {
     /// A member is gone.
     pub(crate) fn forget(&mut self, port: PortId) {
         self.segments.unplug(port);
+        self.leave(port);
+    }
+
+    /// A member has gone to another shard.
+    pub(crate) fn leave(&mut self, port: PortId) {
         self.misfits.remove(&port);
         self.reports.forget(port);
         self.traces.remove(port);
@@ -298,7 +303,8 @@ impl<M: Member, P: Port> Host<M, P> {
     /// The same of one group.
     pub(crate) fn rewire_group(&mut self, group: GroupId) {
         let wired = self.uplinks.carries(group);
-        self.fabric.set_wired(group, wired);
+        self.shared
+            .change(|state| state.fabric.set_wired(group, wired));
     }
 
     /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
@@ -319,7 +325,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Members that waited for room go on; `true` if there are any.
-    fn make_go_on(&mut self, waited: BTreeSet<PortId>) -> bool {
+    pub(crate) fn make_go_on(&mut self, waited: BTreeSet<PortId>) -> bool {
         let waited: Vec<_> = waited.into_iter().collect();
         let members = waited.iter().filter_map(|port| {
             self.members.wake(*port);

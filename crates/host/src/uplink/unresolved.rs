@@ -119,9 +119,11 @@ impl<M: Member, P: Port> Host<M, P> {
         wanted: Gid,
         now: Time,
     ) -> bool {
-        let (Some(group), Some(mac)) = (self.fabric.group(from), self.fabric.mac(from)) else {
+        let state = self.shared.read();
+        let (Some(group), Some(mac)) = (state.fabric.group(from), state.fabric.mac(from)) else {
             return false;
         };
+        drop(state);
         let known = self.uplinks.neighbours.find(group, wanted, now.0).is_some();
         if !known {
             self.uplinks.ask(Question {

@@ -4,5 +4,6 @@ mod full;
 mod hostile;
 mod local;
 mod remote;
+mod shards;
 mod turns;
 mod world;

@@ -29,19 +29,23 @@ pub(crate) fn gid(number: u8) -> Gid {
 /// Adds a station to port group `group`, whose VLAN and VXLAN network are its number plus ten.
 pub(crate) fn add(host: &mut Carrier, number: u8, group: u32) -> PortId {
     let station = Station::new(number, gid(number));
-    let port = PortId(u32::from(number));
+    let attachment = attachment(&station, number, group);
+    host.add(attachment, station).unwrap();
+    attachment.port
+}
+
+/// Where a station is plugged in.
+pub(crate) fn attachment(station: &Station, number: u8, group: u32) -> Attachment {
     let mark = group + 10;
-    let attachment = Attachment {
-        port,
+    Attachment {
+        port: PortId(u32::from(number)),
         group: GroupId(group),
         marks: Marks {
             vlan: Some(mark as u16),
             vni: Some(mark),
         },
         mac: station.mac,
-    };
-    host.add(attachment, station).unwrap();
-    port
+    }
 }
 
 /// Adds a raw uplink; the test keeps a handle.

@@ -1,0 +1,193 @@
+//! What waits to leave for other shards, and what is out there.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use vrdma_switch::PortId;
+
+use super::{Lane, Transfer};
+use crate::member::Member;
+use crate::shared::ShardId;
+
+/// Units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
+const UNITS_MAX: usize = 256;
+
+/// Bytes of answers that wait for one shard before units of that shard are no longer taken.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Transfers for a member that is on its way here: some 300 bytes each, and a packet at most.
+const EARLY_MAX: usize = 4096;
+
+/// To one shard.
+struct Outgoing<M: Member> {
+    units: VecDeque<Transfer<M>>,
+    answers: VecDeque<Transfer<M>>,
+    /// READ data among the answers.
+    answer_bytes: usize,
+    /// Members with units that wait for room.
+    awaiting: BTreeSet<PortId>,
+}
+
+/// To all others.
+pub(crate) struct Lanes<M: Member> {
+    outgoing: Vec<Outgoing<M>>,
+    /// How many of them have no room.
+    full: usize,
+    /// By port: requests whose payload other shards may be reading.
+    read_elsewhere: Vec<u32>,
+    /// Members that send nothing for now.
+    held: BTreeSet<PortId>,
+    /// Transfers for members that are on their way here.
+    early: VecDeque<Transfer<M>>,
+}
+
+impl<M: Member> Outgoing<M> {
+    fn new() -> Self {
+        Self {
+            units: VecDeque::new(),
+            answers: VecDeque::new(),
+            answer_bytes: 0,
+            awaiting: BTreeSet::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.units.len() >= UNITS_MAX
+    }
+}
+
+impl<M: Member> Lanes<M> {
+    pub(crate) fn new(shards: u16) -> Self {
+        Self {
+            outgoing: (0..shards).map(|_| Outgoing::new()).collect(),
+            full: 0,
+            read_elsewhere: Vec::new(),
+            held: BTreeSet::new(),
+            early: VecDeque::new(),
+        }
+    }
+
+    fn to(&mut self, shard: ShardId) -> Option<&mut Outgoing<M>> {
+        self.outgoing.get_mut(usize::from(shard.0))
+    }
+
+    /// Queues a unit even if there is no room: whoever can wait has asked before.
+    pub(crate) fn push_unit(&mut self, shard: ShardId, transfer: Transfer<M>) {
+        let Some(lane) = self.to(shard) else { return };
+        let was_full = lane.is_full();
+        lane.units.push_back(transfer);
+        let is_full = lane.is_full();
+        self.full += usize::from(is_full && !was_full);
+    }
+
+    pub(crate) fn push_answer(&mut self, shard: ShardId, transfer: Transfer<M>) {
+        if let Some(lane) = self.to(shard) {
+            lane.answer_bytes += data_bytes(&transfer);
+            lane.answers.push_back(transfer);
+        }
+    }
+
+    pub(crate) fn has_room(&self, shard: ShardId) -> bool {
+        let lane = self.outgoing.get(usize::from(shard.0));
+        lane.is_some_and(|lane| !lane.is_full())
+    }
+
+    /// Whether units of a shard are taken: answers to them may be long.
+    pub(crate) fn takes_units_of(&self, shard: ShardId) -> bool {
+        let lane = self.outgoing.get(usize::from(shard.0));
+        lane.is_some_and(|lane| lane.answer_bytes < ANSWER_BYTES_MAX)
+    }
+
+    pub(crate) fn is_any_full(&self) -> bool {
+        self.full > 0
+    }
+
+    /// Whether a member has to wait with units for a shard. It goes on when there is room.
+    pub(crate) fn holds_up(&mut self, member: PortId, shard: ShardId) -> bool {
+        let full = self.to(shard).filter(|lane| lane.is_full());
+        full.map(|lane| lane.awaiting.insert(member)).is_some()
+    }
+
+    /// The next transfer of a lane, and who waited for the room that it leaves.
+    pub(crate) fn pop(
+        &mut self,
+        shard: ShardId,
+        lane: Lane,
+    ) -> Option<(Transfer<M>, BTreeSet<PortId>)> {
+        let outgoing = self.to(shard)?;
+        match lane {
+            Lane::Answers => {
+                let transfer = outgoing.answers.pop_front()?;
+                outgoing.answer_bytes -= data_bytes(&transfer);
+                Some((transfer, BTreeSet::new()))
+            }
+            Lane::Units => {
+                let was_full = outgoing.is_full();
+                let transfer = outgoing.units.pop_front()?;
+                let has_room = !outgoing.is_full();
+                let waited = match has_room {
+                    true => std::mem::take(&mut outgoing.awaiting),
+                    false => BTreeSet::new(),
+                };
+                self.full -= usize::from(was_full && has_room);
+                Some((transfer, waited))
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut lanes = self.outgoing.iter();
+        lanes.all(|lane| lane.units.is_empty() && lane.answers.is_empty())
+    }
+
+    /// Another shard may read a member's memory for one request more.
+    pub(crate) fn reads(&mut self, member: PortId) {
+        let number = member.0 as usize;
+        if self.read_elsewhere.len() <= number {
+            self.read_elsewhere.resize(number + 1, 0);
+        }
+        self.read_elsewhere[number] += 1;
+    }
+
+    /// It has read one.
+    pub(crate) fn has_read(&mut self, member: PortId) {
+        if let Some(count) = self.read_elsewhere.get_mut(member.0 as usize) {
+            debug_assert!(*count > 0, "an answer to no request");
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn is_read_elsewhere(&self, member: PortId) -> bool {
+        let count = self.read_elsewhere.get(member.0 as usize);
+        count.is_some_and(|count| *count > 0)
+    }
+
+    pub(crate) fn hold(&mut self, member: PortId) {
+        self.held.insert(member);
+    }
+
+    pub(crate) fn release(&mut self, member: PortId) {
+        self.held.remove(&member);
+    }
+
+    pub(crate) fn is_held(&self, member: PortId) -> bool {
+        !self.held.is_empty() && self.held.contains(&member)
+    }
+
+    /// Keeps what is for a member that is on its way here; beyond the bound it is lost as on a wire.
+    pub(crate) fn keep_early(&mut self, transfer: Transfer<M>) {
+        if self.early.len() < EARLY_MAX {
+            self.early.push_back(transfer);
+        }
+    }
+
+    pub(crate) fn take_early(&mut self) -> VecDeque<Transfer<M>> {
+        std::mem::take(&mut self.early)
+    }
+}
+
+fn data_bytes<M: Member>(transfer: &Transfer<M>) -> usize {
+    match transfer {
+        Transfer::Answer(answer) => answer.data.len(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,95 @@
+//! What goes from one shard to another.
+//!
+//! ```text
+//!   shard of the requester                              shard of the responder
+//!   pass ──► Transfer::Request ─── lane of units ────► take_in ──► Member::deliver ─┐
+//!   Member::respond ◄── take_in ◄── lane of answers ◄─── Transfer::Answer ◄─────────┘
+//! ```
+//! The owner of the hosts takes transfers out of one ([`Host::next_transfer`]) and gives them to another
+//! ([`Host::take_in`]), in order. Each ordered pair of shards has two lanes. One that takes no more units
+//! holds up the queue pairs that send there, and no others; answers are always taken, so that two shards
+//! which send to each other cannot wait for each other.
+//!
+//! The payload of a request stays in the sender's memory, which the responder's shard reads; what is
+//! not answered (UC and UD) is copied, since its sender may use the buffer again at once. A responder's
+//! memory is touched by its own shard only: READ data is copied into the answer.
+//!
+//! Who wants to end the use of an adapter's memory asks [`Host::hold`] first, and waits until
+//! [`Host::is_quiet`] says that no other shard reads it.
+
+mod lanes;
+mod receive;
+mod send;
+
+use vrdma_switch::{PortId, UplinkId};
+use vrdma_verbs::unit::{Request, Response};
+
+use crate::datagrams::Datagram;
+use crate::host::Attachment;
+use crate::member::Member;
+pub(crate) use lanes::Lanes;
+
+/// See the module.
+pub enum Transfer<M: Member> {
+    /// A request for a member of the other shard.
+    Request(Box<Carried<M>>),
+    /// What became of one.
+    Answer(Box<Answered<M::Region>>),
+    /// A packet from an uplink.
+    Packet {
+        /// Whom it is for.
+        port: PortId,
+        /// Where it came.
+        uplink: UplinkId,
+        /// The frame.
+        frame: Box<[u8]>,
+    },
+    /// A datagram of management that came for a member.
+    Received(Box<Datagram>),
+    /// A datagram of management that a member shall send.
+    Send(Box<Datagram>),
+    /// A member of the sending shard was plugged in: the shard with the uplinks takes frames for its
+    /// group.
+    Plugged(Attachment),
+    /// It is gone.
+    Unplugged(PortId),
+    /// What its port offers has changed.
+    PathMtu {
+        /// The member.
+        port: PortId,
+        /// Payload of its largest packet.
+        mtu: vrdma_wire::Mtu,
+    },
+}
+
+/// A request on its way.
+pub struct Carried<M: Member> {
+    from: PortId,
+    to: PortId,
+    /// Of the fabric when it said that this is the way.
+    epoch: u64,
+    request: Request<M::Region>,
+    /// Where the payload is, unless the request has it itself.
+    memory: Option<M::Memory>,
+}
+
+/// The answer to a request.
+pub struct Answered<R> {
+    /// The requester.
+    to: PortId,
+    /// The sender's memory was read for it, and is not any more.
+    was_read: bool,
+    /// None if the responder said nothing.
+    response: Option<Response<R>>,
+    /// Of a READ.
+    data: Box<[u8]>,
+}
+
+/// The two lanes from one shard to another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// Requests, packets and datagrams: taken as the receiving shard has time for them.
+    Units,
+    /// Answers and what else must not wait.
+    Answers,
+}

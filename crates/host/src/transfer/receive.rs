@@ -1,0 +1,190 @@
+//! Transfers that come.
+
+use vrdma_switch::{Fabric, PortId, Way};
+use vrdma_verbs::unit::{Nak, Request, Response, ResponseBody};
+use vrdma_verbs::{Source, Time};
+use vrdma_wire::{Qpn, Service};
+
+use super::send::read_all;
+use super::{Answered, Carried, Transfer};
+use crate::event::Event;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+use crate::shared::ShardId;
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Whether units of a shard are taken for now; answers always are.
+    pub fn takes_units_of(&self, shard: ShardId) -> bool {
+        self.lanes.takes_units_of(shard)
+    }
+
+    /// Takes in what came from another shard. [`turn`](Self::turn) afterwards.
+    pub fn take_in(&mut self, transfer: Transfer<M>, now: Time) {
+        if let Some(port) = addressee(&transfer)
+            && self.member(port).is_none()
+        {
+            return self.forward(port, transfer);
+        }
+        match transfer {
+            Transfer::Request(carried) => self.take_request(&carried, now),
+            Transfer::Answer(answered) => self.take_answer(&answered, now),
+            Transfer::Packet {
+                port,
+                uplink,
+                frame,
+            } => self.take_packet(port, uplink, &frame, now),
+            Transfer::Received(datagram) => self.datagrams.push(*datagram),
+            Transfer::Send(datagram) => self.send_datagram(&datagram, now),
+            Transfer::Plugged(at) => {
+                self.uplinks.segments.plug(at.port, at.group, at.marks);
+                self.rewire_group(at.group);
+            }
+            Transfer::Unplugged(port) => self.uplinks.segments.unplug(port),
+            Transfer::PathMtu { port, mtu } => {
+                self.events.push_back(Event::PathMtu { port, mtu });
+            }
+        }
+    }
+
+    /// A member that is not here: it has moved, is on its way, or is gone.
+    fn forward(&mut self, port: PortId, transfer: Transfer<M>) {
+        let home = self.shared.read().home(port);
+        match (home, transfer) {
+            (Some(home), transfer) if home.shard == self.id => self.lanes.keep_early(transfer),
+            (Some(home), answer @ Transfer::Answer(_)) => {
+                self.lanes.push_answer(home.shard, answer)
+            }
+            (Some(home), unit) => self.lanes.push_unit(home.shard, unit),
+            (None, Transfer::Request(carried)) => self.answer(&carried, None),
+            (None, _) => {}
+        }
+    }
+
+    fn take_request(&mut self, carried: &Carried<M>, now: Time) {
+        let request = &carried.request;
+        if !self.is_still_right(carried) {
+            return self.answer(carried, None);
+        }
+        if request.destination == Qpn::MULTICAST {
+            let copies = self
+                .member(carried.to)
+                .map(|member| member.fan_out(request));
+            for copy in copies.unwrap_or_default() {
+                self.deliver(carried, &copy, now);
+            }
+            return;
+        }
+        let response = self.deliver(carried, request, now);
+        self.answer(carried, response);
+    }
+
+    /// The fabric may have changed on the way, and a number may be another member's by now.
+    fn is_still_right(&self, carried: &Carried<M>) -> bool {
+        let state = self.shared.read();
+        state.fabric.epoch() == carried.epoch || leads_there(&state.fabric, carried)
+    }
+
+    fn deliver(
+        &mut self,
+        carried: &Carried<M>,
+        request: &Request<M::Region>,
+        now: Time,
+    ) -> Option<Response<M::Region>> {
+        let peer = self.members.touch(carried.to, now)?;
+        let own = peer.memory();
+        let own = M::view(&own);
+        match &carried.memory {
+            Some(theirs) => {
+                let theirs = M::view(theirs);
+                peer.deliver(&own, request, Source::Memory(&theirs), now)
+            }
+            None => peer.deliver(&own, request, Source::Memory(&own), now),
+        }
+    }
+
+    /// Sends the answer back, and that the sender's memory is no longer read.
+    fn answer(&mut self, carried: &Carried<M>, response: Option<Response<M::Region>>) {
+        let was_read = carried.memory.is_some();
+        if response.is_none() && !was_read {
+            return;
+        }
+        let mut answered = Answered {
+            to: carried.from,
+            was_read,
+            response,
+            data: Box::default(),
+        };
+        self.fetch_data(carried.to, &mut answered);
+        let home = self.shared.read().home(carried.from);
+        if let Some(home) = home {
+            self.lanes
+                .push_answer(home.shard, Transfer::Answer(Box::new(answered)));
+        }
+    }
+
+    /// Copies READ data into the answer: only this shard touches the member's memory.
+    fn fetch_data(&self, port: PortId, answered: &mut Answered<M::Region>) {
+        let Some(response) = &mut answered.response else {
+            return;
+        };
+        let ResponseBody::Read(stretches) = &mut response.body else {
+            return;
+        };
+        let memory = self.member(port).map(M::memory);
+        let data = memory.map(|memory| read_all(stretches, &M::view(&memory)));
+        match data {
+            Some(Ok(data)) => {
+                stretches.clear();
+                answered.data = data;
+            }
+            _ => response.body = ResponseBody::Nak(Nak::RemoteOperational),
+        }
+    }
+
+    fn take_answer(&mut self, answered: &Answered<M::Region>, now: Time) {
+        if answered.was_read {
+            self.lanes.has_read(answered.to);
+        }
+        let Some(response) = &answered.response else {
+            return;
+        };
+        if let Some(member) = self.members.touch(answered.to, now) {
+            let memory = member.memory();
+            let memory = M::view(&memory);
+            let source = match response.body {
+                ResponseBody::Read(_) => Source::Bytes(&answered.data),
+                _ => Source::Memory(&memory),
+            };
+            member.respond(&memory, response, source, now);
+        }
+    }
+
+    /// A member that moved here is served what came before it.
+    pub(crate) fn take_early(&mut self, now: Time) {
+        for transfer in self.lanes.take_early() {
+            self.take_in(transfer, now);
+        }
+    }
+}
+
+/// The member that a transfer is for, if it has to be here.
+fn addressee<M: Member>(transfer: &Transfer<M>) -> Option<PortId> {
+    match transfer {
+        Transfer::Request(carried) => Some(carried.to),
+        Transfer::Answer(answered) => Some(answered.to),
+        Transfer::Packet { port, .. } => Some(*port),
+        Transfer::Send(datagram) => Some(datagram.port),
+        _ => None,
+    }
+}
+
+fn leads_there<M: Member>(fabric: &Fabric, carried: &Carried<M>) -> bool {
+    let request = &carried.request;
+    if request.destination == Qpn::MULTICAST && request.service == Service::Ud {
+        let group = fabric.group(carried.from);
+        return group.is_some() && group == fabric.group(carried.to);
+    }
+    let route = &request.route;
+    fabric.way(carried.from, route.sgid, route.dgid) == Ok(Way::Port(carried.to))
+}

@@ -1,0 +1,169 @@
+//! Transfers that leave.
+
+use vrdma_switch::{PortId, UplinkId};
+use vrdma_verbs::Source;
+use vrdma_verbs::memory::{Gather, Memory};
+use vrdma_verbs::unit::{InlinePart, Payload, Request};
+use vrdma_verbs::work::Inline;
+use vrdma_wire::Service;
+
+use super::{Carried, Lane, Transfer};
+use crate::datagrams::Datagram;
+use crate::host::Host;
+use crate::member::Member;
+use crate::port::Port;
+use crate::shared::ShardId;
+use crate::turn::Turn;
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// The next transfer of a lane to another shard, oldest first. Members that waited for room go on.
+    pub fn next_transfer(&mut self, to: ShardId, lane: Lane) -> Option<Transfer<M>> {
+        let (transfer, waited) = self.lanes.pop(to, lane)?;
+        if !waited.is_empty() {
+            self.make_go_on(waited);
+        }
+        Some(transfer)
+    }
+
+    /// Whether transfers wait for other shards.
+    pub fn has_transfers(&self) -> bool {
+        !self.lanes.is_empty()
+    }
+
+    /// A member sends nothing until [`release`](Self::release).
+    pub fn hold(&mut self, port: PortId) {
+        self.lanes.hold(port);
+    }
+
+    /// It goes on.
+    pub fn release(&mut self, port: PortId) {
+        self.lanes.release(port);
+        self.members.wake(port);
+    }
+
+    /// Whether no other shard reads a member's memory.
+    pub fn is_quiet(&self, port: PortId) -> bool {
+        !self.lanes.is_read_elsewhere(port)
+    }
+
+    /// Sends a request to a member of another shard.
+    pub(crate) fn transfer(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        to: PortId,
+        request: &Request<M::Region>,
+    ) {
+        let (home, epoch) = {
+            let state = self.shared.read();
+            (state.home(to), state.fabric.epoch())
+        };
+        let Some(home) = home else { return };
+        let mut request = request.clone();
+        let is_read = request.service == Service::Rc && is_in_memory(&request.payload);
+        if !is_read && copy_payload(&mut request, turn.memory).is_err() {
+            if let Some(member) = self.members.touch(turn.from, turn.now) {
+                let lost = request.payload_lost();
+                member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
+            }
+            return;
+        }
+        let memory = self.member(turn.from).filter(|_| is_read).map(M::memory);
+        if memory.is_some() {
+            self.lanes.reads(turn.from);
+        }
+        let carried = Carried {
+            from: turn.from,
+            to,
+            epoch,
+            request,
+            memory,
+        };
+        self.lanes
+            .push_unit(home.shard, Transfer::Request(Box::new(carried)));
+    }
+
+    /// Hands a packet to the shard that has the member; `false` if that takes no more for now.
+    pub(crate) fn transfer_packet(
+        &mut self,
+        shard: ShardId,
+        port: PortId,
+        (uplink, frame): (UplinkId, &[u8]),
+    ) -> bool {
+        let has_room = self.lanes.has_room(shard);
+        if has_room {
+            let frame = frame.into();
+            let packet = Transfer::Packet {
+                port,
+                uplink,
+                frame,
+            };
+            self.lanes.push_unit(shard, packet);
+        }
+        has_room
+    }
+
+    /// Hands a datagram of management to the owner of the host, who is with the first shard.
+    pub(crate) fn hand_to_owner(&mut self, datagram: Datagram) {
+        if self.id == ShardId::FIRST {
+            return self.datagrams.push(datagram);
+        }
+        if self.lanes.has_room(ShardId::FIRST) {
+            let received = Transfer::Received(Box::new(datagram));
+            self.lanes.push_unit(ShardId::FIRST, received);
+        }
+    }
+
+    /// Has a member of another shard send a datagram of management.
+    pub(crate) fn transfer_datagram(&mut self, datagram: &Datagram) {
+        let home = self.shared.read().home(datagram.port);
+        if let Some(home) = home.filter(|home| home.shard != self.id)
+            && self.lanes.has_room(home.shard)
+        {
+            let send = Transfer::Send(Box::new(datagram.clone()));
+            self.lanes.push_unit(home.shard, send);
+        }
+    }
+
+    /// Tells the first shard something about a member.
+    pub(crate) fn tell_first(&mut self, transfer: Transfer<M>) {
+        if self.id != ShardId::FIRST {
+            self.lanes.push_answer(ShardId::FIRST, transfer);
+        }
+    }
+}
+
+fn is_in_memory<R>(payload: &Payload<R>) -> bool {
+    matches!(payload, Payload::Memory(stretches) if !stretches.is_empty())
+}
+
+/// Puts the payload into the request itself, if it has any.
+fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Result<(), ()> {
+    let Payload::Memory(stretches) = &request.payload else {
+        return Ok(());
+    };
+    if stretches.is_empty() {
+        return Ok(());
+    }
+    let bytes = read_all(stretches, memory)?;
+    let inline = Inline::from(&bytes[..]);
+    request.payload = Payload::Inline(InlinePart::new(&inline, 0, bytes.len() as u32));
+    Ok(())
+}
+
+/// What stretches hold: one unit at most.
+pub(super) fn read_all<V: Memory>(
+    stretches: &Gather<V::Region>,
+    memory: &V,
+) -> Result<Box<[u8]>, ()> {
+    let length = stretches.iter().map(|part| part.length as usize).sum();
+    let mut bytes = vec![0; length].into_boxed_slice();
+    let mut rest = &mut bytes[..];
+    for part in stretches {
+        let (now, later) = rest.split_at_mut(part.length as usize);
+        memory
+            .read(&part.region, part.offset, now)
+            .map_err(|_| ())?;
+        rest = later;
+    }
+    Ok(bytes)
+}
