@@ -2,23 +2,21 @@
 //!
 //! Question: does a shard reach 5 million one-sided operations a second (Snap's figure, the target of
 //! the house plan)? One operation is: the driver writes a 128-byte slot and an index, the device copies
-//! and decodes it, the requester makes a unit, the responder checks key, range and rights, 64 bytes are
-//! copied, and the acknowledgement completes the request.
+//! and decodes it, the requester makes a unit, the carrier takes it to the peer, the responder checks key,
+//! range and rights, 64 bytes are copied, and the acknowledgement completes the request.
 //!
 //! Limit: about 300 bytes are moved within caches and some 20 cache lines touched for each operation,
 //! so around 50 ns, or 20 million a second, if nothing else cost anything.
 //!
 //! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use vrdma_driver::work::SendWork;
-use vrdma_driver::{Guest, Pair, PairOptions};
-use vrdma_memory::View;
-use vrdma_verbs::{Pace, Source, Time};
+use vrdma_driver::{Pair, PairOptions};
+use vrdma_verbs::Time;
 
 /// Requests posted with one doorbell, half of what the queue holds.
 const BATCH: u64 = 32;
@@ -60,7 +58,9 @@ impl Bench {
     fn batch(&mut self, [quiet, last]: &[Vec<u8>; 2]) {
         let now = self.now();
         let (a, send_cq) = (&self.pair.a.qp, &self.pair.a.send_cq);
-        let [source, target] = self.pair.fabric.both(self.pair.a.guest, self.pair.b.guest);
+        let (fabric, guest) = (&mut self.pair.fabric, self.pair.a.guest);
+        fabric.clock().reach(now);
+        let source = &mut fabric[guest];
         {
             let cpu = source.ram.view();
             for _ in 1..BATCH {
@@ -69,10 +69,9 @@ impl Bench {
             a.send.push(&cpu, last).expect("the last batch is done");
         }
         source.ring_send(a);
-        let spaces = [Arc::clone(source.dma()), Arc::clone(target.dma())];
-        let views = [spaces[0].view(), spaces[1].view()];
         loop {
-            serve([source, target], &views, now);
+            fabric.turn();
+            let source = &mut fabric[guest];
             let mut last = None;
             while let Some(entry) = source.peek_entry(send_cq) {
                 last = Some(entry);
@@ -91,22 +90,6 @@ impl Bench {
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// What a shard does between two of its devices.
-fn serve([source, target]: [&mut Guest; 2], [from, to]: &[View<'_>; 2], now: Time) {
-    source.device.poll(from, now);
-    target.device.poll(to, now);
-    while let Some(request) = source.device.next_request(from, now, &mut Pace::Local) {
-        if let Some(response) = target
-            .device
-            .deliver(to, &request, Source::Memory(from), now)
-        {
-            source
-                .device
-                .respond(from, &response, Source::Memory(to), now);
-        }
-    }
 }
 
 fn main() {

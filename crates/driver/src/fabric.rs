@@ -1,46 +1,37 @@
-//! Several guests in one process, and what the daemon's shard does between their devices.
+//! Guests of one host, whose units the daemon's carrier takes from device to device.
 //!
 //! ```text
-//!   poll ─► next_request ─► route by destination GID ─► deliver ─► response ─► respond
+//!   pump ─► turn ─► Host::turn ─► DeviceMember ─► pvrdma::Device
 //! ```
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::io;
 use std::ops::{Index, IndexMut};
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
-use vrdma_adapter::GidChange;
-use vrdma_memory::Region;
+use vrdma_host::{Attachment, Host, Marks};
 use vrdma_pvrdma::DeviceConfig;
+use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::object::Identity;
-use vrdma_verbs::unit::{Request, Response};
-use vrdma_verbs::{Pace, Source};
-use vrdma_wire::{Gid, Mac};
+use vrdma_wire::Mac;
 
 use crate::clock::Clock;
 use crate::guest::Guest;
+use crate::member::{DeviceMember, Loses, NoUplink, Unit};
 
 /// Rounds of one pump: more than any test needs, so a livelock fails instead of hanging.
 const ROUNDS_MAX: usize = 200_000;
 
-/// What is under way between two devices.
-#[derive(Clone, Copy, Debug)]
-pub enum Unit<'a> {
-    /// To the responder.
-    Request(&'a Request<Region>),
-    /// Back to the requester.
-    Response(&'a Response<Region>),
-}
+/// Every guest is in this port group.
+const GROUP: GroupId = GroupId(0);
 
-type Loses = Box<dyn FnMut(Unit<'_>) -> bool>;
-
-/// Guests and the paths between them.
+/// Guests and the carrier between them.
 pub struct Fabric {
-    guests: Vec<Guest>,
+    host: Host<DeviceMember, NoUplink>,
+    guests: usize,
     clock: Clock,
-    gids: HashMap<Gid, usize>,
-    loses: Loses,
+    loses: Option<Loses>,
 }
 
 impl Default for Fabric {
@@ -53,24 +44,29 @@ impl Index<usize> for Fabric {
     type Output = Guest;
 
     fn index(&self, guest: usize) -> &Guest {
-        &self.guests[guest]
+        let member = self.host.member(port(guest));
+        &member.expect("a guest of this fabric").guest
     }
 }
 
 impl IndexMut<usize> for Fabric {
     fn index_mut(&mut self, guest: usize) -> &mut Guest {
-        &mut self.guests[guest]
+        &mut self.member(guest).guest
     }
+}
+
+fn port(guest: usize) -> PortId {
+    PortId(guest as u32)
 }
 
 impl Fabric {
     /// Without guests, losing nothing.
     pub fn new() -> Self {
         Self {
-            guests: Vec::new(),
+            host: Host::new(0),
+            guests: 0,
             clock: Clock::default(),
-            gids: HashMap::new(),
-            loses: Box::new(|_| false),
+            loses: None,
         }
     }
 
@@ -79,13 +75,10 @@ impl Fabric {
         &self.clock
     }
 
-    /// Two guests at once.
-    ///
-    /// # Panics
-    /// When they are the same.
-    pub fn both(&mut self, a: usize, b: usize) -> [&mut Guest; 2] {
-        let guests = self.guests.get_disjoint_mut([a, b]);
-        guests.expect("two guests of this fabric")
+    /// A guest that something happens to.
+    fn member(&mut self, guest: usize) -> &mut DeviceMember {
+        let member = self.host.touch(port(guest), self.clock.now());
+        member.expect("a guest of this fabric")
     }
 
     /// An identity that differs from guest to guest.
@@ -98,7 +91,7 @@ impl Fabric {
 
     /// Adds a guest with the usual device, probed, with its link-local GID bound at index 0.
     pub fn add(&mut self) -> usize {
-        let identity = Self::identity(self.guests.len() as u8 + 1);
+        let identity = Self::identity(self.guests as u8 + 1);
         self.add_with(DeviceConfig::new(identity))
     }
 
@@ -112,8 +105,20 @@ impl Fabric {
 
     /// Adds a guest that has not probed its device.
     pub fn add_bare(&mut self, config: DeviceConfig) -> io::Result<usize> {
-        self.guests.push(Guest::new(config, self.clock.clone())?);
-        Ok(self.guests.len() - 1)
+        let number = self.guests;
+        let attachment = Attachment {
+            port: port(number),
+            group: GROUP,
+            marks: Marks::default(),
+            mac: config.identity.mac,
+        };
+        let guest = Guest::new(config, self.clock.clone())?;
+        let mut member = DeviceMember::new(guest);
+        member.loses.clone_from(&self.loses);
+        let added = self.host.add(attachment, member);
+        added.map_err(io::Error::other)?;
+        self.guests += 1;
+        Ok(number)
     }
 
     /// Binds a guest's link-local GID at index 0.
@@ -125,7 +130,11 @@ impl Fabric {
 
     /// Units for which `loses` is true disappear.
     pub fn lose(&mut self, loses: impl FnMut(Unit<'_>) -> bool + 'static) {
-        self.loses = Box::new(loses);
+        let loses: Loses = Rc::new(RefCell::new(loses));
+        for guest in 0..self.guests {
+            self.member(guest).loses = Some(Rc::clone(&loses));
+        }
+        self.loses = Some(loses);
     }
 
     /// Moves everything until nothing is left to do at this instant.
@@ -134,16 +143,20 @@ impl Fabric {
     /// If that never happens.
     pub fn pump(&mut self) {
         for _ in 0..ROUNDS_MAX {
-            let mut busy = false;
-            for guest in 0..self.guests.len() {
-                busy |= self.step(guest);
-            }
-            if !busy {
-                self.guests.iter_mut().for_each(Guest::handle_interrupts);
-                return;
+            if !self.turn() {
+                return self.handle_interrupts();
             }
         }
         panic!("the devices never come to rest");
+    }
+
+    /// Runs the handlers of the guests that were interrupted.
+    fn handle_interrupts(&mut self) {
+        for guest in 0..self.guests {
+            if self[guest].is_interrupted() {
+                self[guest].handle_interrupts();
+            }
+        }
     }
 
     /// Lets time pass, with everything that is due on the way.
@@ -151,11 +164,7 @@ impl Fabric {
         let end = self.clock.now() + time;
         self.pump();
         loop {
-            let deadlines = self
-                .guests
-                .iter()
-                .filter_map(|guest| guest.device.next_deadline());
-            let next = deadlines.min().filter(|next| *next <= end);
+            let next = self.host.next_deadline().filter(|next| *next <= end);
             self.clock.reach(next.unwrap_or(end));
             self.pump();
             if next.is_none() {
@@ -164,55 +173,24 @@ impl Fabric {
         }
     }
 
-    /// One turn of one device, with at most one request carried; true if anything was done.
+    /// One turn of the carrier; true if anything was done.
+    pub fn turn(&mut self) -> bool {
+        let now = self.clock.now();
+        (0..self.guests).for_each(|guest| self.host.follow_gids(port(guest)));
+        let worked = self.host.turn(now);
+        // No guest has another MTU to hear of than the one that its device began with.
+        while self.host.poll_event().is_some() {}
+        worked
+    }
+
+    /// One turn in which one device sends at most one request, and no other sends any; true if
+    /// anything was done.
     pub fn step(&mut self, from: usize) -> bool {
-        self.take_gid_changes(from);
-        let now = self.clock.now();
-        let space = Arc::clone(self[from].dma());
-        let view = space.view();
-        let busy = self[from].device.poll(&view, now);
-        let Some(request) = self[from].device.next_request(&view, now, &mut Pace::Local) else {
-            return busy || self[from].device.activity().runnable;
-        };
-        self.carry(from, &request);
-        true
-    }
-
-    fn take_gid_changes(&mut self, guest: usize) {
-        while let Some(change) = self.guests[guest].device.take_gid_change() {
-            match change {
-                GidChange::Bound(gid) => drop(self.gids.insert(gid, guest)),
-                GidChange::Unbound(gid) => drop(self.gids.remove(&gid)),
-                GidChange::Cleared => self.gids.retain(|_, owner| *owner != guest),
-            }
+        for guest in 0..self.guests {
+            self.member(guest).requests_left = Some(u32::from(guest == from));
         }
-    }
-
-    /// Delivers a request and takes the answer back, unless one of them is lost.
-    fn carry(&mut self, from: usize, request: &Request<Region>) {
-        let Some(to) = self.destination(request) else {
-            return;
-        };
-        let now = self.clock.now();
-        let spaces = [from, to].map(|guest| Arc::clone(self[guest].dma()));
-        let [source, target] = [spaces[0].view(), spaces[1].view()];
-        if (self.loses)(Unit::Request(request)) {
-            return;
-        }
-        let responder = &mut self.guests[to].device;
-        let response = responder.deliver(&target, request, Source::Memory(&source), now);
-        if let Some(response) = response
-            && !(self.loses)(Unit::Response(&response))
-        {
-            let requester = &mut self.guests[from].device;
-            requester.respond(&source, &response, Source::Memory(&target), now);
-        }
-    }
-
-    fn destination(&mut self, request: &Request<Region>) -> Option<usize> {
-        for guest in 0..self.guests.len() {
-            self.take_gid_changes(guest);
-        }
-        self.gids.get(&request.route.dgid).copied()
+        let worked = self.turn();
+        (0..self.guests).for_each(|guest| self.member(guest).requests_left = None);
+        worked
     }
 }

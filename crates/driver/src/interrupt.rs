@@ -20,12 +20,25 @@ pub struct Interrupts {
     pub fired: [u32; Vector::COUNT as usize],
     /// Handlers for events and notifications do not run: the rings fill up.
     pub blocked: bool,
+    /// Vectors that fired and whose handlers have not run.
+    pending: u32,
 }
 
 impl Guest {
+    /// Vectors fire, and their handlers run later.
+    pub(crate) fn take_interrupts(&mut self) {
+        self.interrupts.pending |= self.device.take_interrupts();
+    }
+
+    /// Whether handlers are to run.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupts.pending != 0
+    }
+
     /// Runs the handlers of the vectors that fired.
     pub fn handle_interrupts(&mut self) {
-        let vectors = self.device.take_interrupts();
+        self.take_interrupts();
+        let vectors = std::mem::take(&mut self.interrupts.pending);
         for (vector, fired) in self.interrupts.fired.iter_mut().enumerate() {
             *fired += vectors >> vector & 1;
         }

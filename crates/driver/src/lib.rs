@@ -1,14 +1,16 @@
 //! A small PVRDMA driver for tests: device and driver meet in one process.
 //!
 //! ```text
-//!   Fabric ── pump ──► Guest ── commands, doorbells ──► pvrdma::Device
-//!     │                  └── Ram: a memfd, mapped into the device's Space and into the guest's
-//!     └── carries requests and responses between the devices, loses them when told to
+//!   Fabric ── pump ──► host::Host ── DeviceMember ──► pvrdma::Device
+//!                                        └── Guest ── commands, doorbells ──┘
+//!                                              └── Ram: a memfd, mapped into the device's Space and
+//!                                                       into the guest's
 //! ```
 //!
 //! A [`Guest`] does what Linux's `vmw_pvrdma` and rdma-core's provider do, with their arithmetic and
 //! their sloppiness (garbage behind a command, stale bytes in work requests), and hands out what it
 //! sees; it checks nothing that the real ones do not check, so tests can be as hostile as they like.
+//! Between the devices is the daemon's own carrier; a [`DeviceMember`] loses units when told to.
 //! It does not know QEMU, vfio-user or threads: time and traffic move when a test says so.
 #![forbid(unsafe_code)]
 
@@ -19,6 +21,7 @@ mod doorbell;
 mod fabric;
 mod guest;
 mod interrupt;
+mod member;
 pub mod object;
 mod pair;
 mod probe;
@@ -29,8 +32,9 @@ pub mod work;
 pub use clock::Clock;
 pub use command::CommandError;
 pub use directory::Directory;
-pub use fabric::{Fabric, Unit};
+pub use fabric::Fabric;
 pub use guest::Guest;
+pub use member::{DeviceMember, NoUplink, Unit};
 pub use pair::{End, Pair, PairOptions};
 pub use probe::{Driver, ProbeError};
 pub use ram::{DOORBELL_BASE, RAM_BASE, Ram};

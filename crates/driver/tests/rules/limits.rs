@@ -186,6 +186,8 @@ fn rule_66_stopping_stops_memory_accesses_and_interrupts() {
         for turn in 0..4 {
             pair.fabric.step(turn % 2);
         }
+        pair.fabric[1].handle_interrupts();
+        let fired = pair.fabric[1].interrupts.fired[2];
         stop(&mut pair.fabric[1]);
         let pages = [
             &b.buffer.pages,
@@ -204,7 +206,7 @@ fn rule_66_stopping_stops_memory_accesses_and_interrupts() {
         pair.fabric.pass(Duration::from_secs(10));
         assert!(ram(&pair) == before, "row {row}");
         assert_eq!(pair.fabric[1].device.take_interrupts(), 0, "row {row}");
-        assert_eq!(pair.fabric[1].interrupts.fired[2], 0, "row {row}");
+        assert_eq!(pair.fabric[1].interrupts.fired[2], fired, "row {row}");
     }
 }
 
@@ -248,7 +250,8 @@ fn rule_68_what_is_for_nobody_is_dropped_and_counted() {
     let mut pair = Pair::datagrams();
     pair.receive(7, 0, 4096);
     let gid = pair.fabric[1].gid();
-    let qpns = [2, pair.b.qp.qpn + 1, 0xff_ffff];
+    // The last one is for multicast GIDs alone: the carrier drops it.
+    let qpns = [2, pair.b.qp.qpn + 1, 0xff_fffe, 0xff_ffff];
     for qpn in qpns {
         let to = vrdma_driver::work::datagram(pair.a.pd, gid, qpn, Pair::QKEY);
         pair.send(&SendWork::send(1).part(&to).sge(pair.a.sge(0, 8)));

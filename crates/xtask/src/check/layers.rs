@@ -83,7 +83,9 @@ const ROOMS: &[Room] = &[
     room("cli", &["api", "api-client"], Safe),
     room(
         "driver",
-        &["wire", "verbs", "memory", "adapter", "pvrdma"],
+        &[
+            "wire", "verbs", "memory", "adapter", "switch", "host", "pvrdma",
+        ],
         Any,
     ),
     room("sim", &["wire", "verbs", "switch", "uplink"], Safe),

@@ -1,0 +1,226 @@
+//! A guest as a member of the carrier, and the uplinks that its host does not have.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use vrdma_adapter::GidChange;
+use vrdma_host::{Doorbells, Member, Port, Received, Segment, Train};
+use vrdma_memory::{Region, Space, View};
+use vrdma_verbs::packet::Reply;
+use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Paths, Source, Time};
+use vrdma_wire::{Gid, Mtu, Packet};
+
+use crate::guest::Guest;
+
+/// What is under way between two devices.
+#[derive(Clone, Copy, Debug)]
+pub enum Unit<'a> {
+    /// To the responder.
+    Request(&'a Request<Region>),
+    /// Back to the requester.
+    Response(&'a Response<Region>),
+}
+
+/// Says which units disappear.
+pub(crate) type Loses = Rc<RefCell<dyn FnMut(Unit<'_>) -> bool>>;
+
+/// A guest and its device, as the daemon's carrier sees them.
+pub struct DeviceMember {
+    /// The guest.
+    pub guest: Guest,
+    pub(crate) loses: Option<Loses>,
+    /// Requests that it may still send, if somebody counts them.
+    pub(crate) requests_left: Option<u32>,
+}
+
+impl DeviceMember {
+    /// A guest whose units all arrive.
+    pub fn new(guest: Guest) -> Self {
+        Self {
+            guest,
+            loses: None,
+            requests_left: None,
+        }
+    }
+
+    fn loses(&self, unit: Unit<'_>) -> bool {
+        let loses = self.loses.as_ref();
+        loses.is_some_and(|loses| (loses.borrow_mut())(unit))
+    }
+}
+
+impl Member for DeviceMember {
+    type Region = Region;
+    type Memory = Arc<Space>;
+    type View<'a> = View<'a>;
+
+    fn name(&self) -> &str {
+        "a guest"
+    }
+
+    fn memory(&self) -> Arc<Space> {
+        Arc::clone(self.guest.dma())
+    }
+
+    fn view(memory: &Arc<Space>) -> View<'_> {
+        memory.view()
+    }
+
+    /// Guests of tests change their memory between turns and say so.
+    fn settle_memory(&mut self, _: Time) {}
+
+    fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        self.guest.device.poll(memory, now)
+    }
+
+    fn next_request(
+        &mut self,
+        memory: &View<'_>,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
+        if self.requests_left == Some(0) {
+            return None;
+        }
+        let request = self.guest.device.next_request(memory, now, paths)?;
+        self.requests_left = self.requests_left.map(|left| left - 1);
+        Some(request)
+    }
+
+    fn deliver(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        if self.loses(Unit::Request(request)) {
+            return None;
+        }
+        self.guest.device.deliver(memory, request, source, now)
+    }
+
+    fn respond(
+        &mut self,
+        memory: &View<'_>,
+        response: &Response<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) {
+        if !self.loses(Unit::Response(response)) {
+            self.guest.device.respond(memory, response, source, now);
+        }
+    }
+
+    /// The device has no multicast.
+    fn fan_out(&self, _: &Request<Region>) -> Vec<Request<Region>> {
+        Vec::new()
+    }
+
+    fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
+        self.guest.device.receive(memory, packet, now);
+    }
+
+    fn end_train(&mut self, now: Time) {
+        let space = self.memory();
+        self.guest.device.end_train(&space.view(), now);
+    }
+
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
+        self.guest.device.next_reply(now, paths)
+    }
+
+    fn path_has_room(&mut self) {
+        self.guest.device.path_has_room();
+    }
+
+    /// The guest's handlers run when it is scheduled.
+    fn publish(&mut self, _: Time) {
+        self.guest.take_interrupts();
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.guest.device.activity().runnable
+    }
+
+    fn doorbells(&self) -> Doorbells {
+        match self.guest.device.activity().live_contexts {
+            0 => Doorbells::Wake,
+            _ => Doorbells::Silent,
+        }
+    }
+
+    fn sleep(&mut self) -> bool {
+        true
+    }
+
+    fn awake(&mut self) {}
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.guest.device.next_deadline()
+    }
+
+    fn take_gid_change(&mut self) -> Option<GidChange> {
+        self.guest.device.take_gid_change()
+    }
+
+    fn take_groups(&mut self) -> Option<Vec<Gid>> {
+        None
+    }
+
+    fn set_mtu(&mut self, mtu: Mtu) {
+        self.guest.device.set_mtu(mtu);
+    }
+
+    fn has_gsi(&self) -> bool {
+        true
+    }
+}
+
+/// An uplink of a host that has none.
+#[derive(Clone, Copy, Debug)]
+pub enum NoUplink {}
+
+impl Port for NoUplink {
+    fn mtu(&self) -> u32 {
+        match *self {}
+    }
+
+    fn send(&mut self, _: Segment, _: &[u8]) {
+        match *self {}
+    }
+
+    fn send_in_place(&mut self, _: Train<'_>, _: &mut dyn FnMut(&mut [&mut [u8]]) -> bool) -> bool {
+        match *self {}
+    }
+
+    fn waiting(&self) -> usize {
+        match *self {}
+    }
+
+    fn flush(&mut self) -> bool {
+        match *self {}
+    }
+
+    fn sent_frames(&self) -> u64 {
+        match *self {}
+    }
+
+    fn receive(&mut self, _: &mut impl FnMut(Received<'_>)) -> usize {
+        match *self {}
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        match *self {}
+    }
+
+    fn release(&mut self) {
+        match *self {}
+    }
+
+    fn refresh(&mut self) {
+        match *self {}
+    }
+}
