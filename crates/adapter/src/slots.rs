@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Slots<T> {
     entries: Vec<Option<Box<T>>>,
+    /// Which of them are taken, a bit each: a search for a free number looks at 64 at a time.
+    taken: Vec<u64>,
 }
 
 impl<T> Slots<T> {
@@ -14,6 +16,7 @@ impl<T> Slots<T> {
     pub const fn new() -> Self {
         Self {
             entries: Vec::new(),
+            taken: Vec::new(),
         }
     }
 
@@ -34,13 +37,18 @@ impl<T> Slots<T> {
         let index = index as usize;
         if self.entries.len() <= index {
             self.entries.resize_with(index + 1, || None);
+            self.taken.resize(index / WORD + 1, 0);
         }
+        self.taken[index / WORD] |= bit(index);
         self.entries[index] = Some(Box::new(value));
     }
 
     /// Takes a value out.
     pub fn take(&mut self, index: u32) -> Option<T> {
-        Some(*self.entries.get_mut(index as usize)?.take()?)
+        let index = index as usize;
+        let value = self.entries.get_mut(index)?.take()?;
+        self.taken[index / WORD] &= !bit(index);
+        Some(*value)
     }
 
     /// All values with their numbers.
@@ -63,22 +71,69 @@ impl<T> Slots<T> {
 
     /// Drops every value that `keep` does not want.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        for entry in &mut self.entries {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
             if entry.as_deref().is_some_and(|value| !keep(value)) {
                 *entry = None;
+                self.taken[index / WORD] &= !bit(index);
             }
         }
     }
 
     /// The smallest number from `first` on that is free.
     pub fn vacant(&self, first: u32) -> u32 {
-        let taken = |index: &u32| self.get(*index).is_some();
-        (first..).find(|index| !taken(index)).unwrap_or(first)
+        let first = first as usize;
+        let mut below = bit(first) - 1;
+        for (word, taken) in self.taken.iter().enumerate().skip(first / WORD) {
+            let taken = taken | core::mem::take(&mut below);
+            if taken != u64::MAX {
+                return (word * WORD) as u32 + taken.trailing_ones();
+            }
+        }
+        first.max(self.taken.len() * WORD) as u32
     }
+}
+
+/// Bits of one word.
+const WORD: usize = u64::BITS as usize;
+
+fn bit(index: usize) -> u64 {
+    1 << (index % WORD)
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_free_number_is_found() {
+        let mut slots = Slots::new();
+        assert_eq!(
+            (slots.vacant(0), slots.vacant(1), slots.vacant(70)),
+            (0, 1, 70)
+        );
+        (0..130).for_each(|index| slots.put(index, index));
+        assert_eq!(
+            [0, 64, 129, 130, 200].map(|first| slots.vacant(first)),
+            [130, 130, 130, 130, 200]
+        );
+        assert_eq!(
+            [3, 100].map(|index| slots.take(index)),
+            [Some(3), Some(100)]
+        );
+        assert_eq!(
+            [0, 4, 100, 101].map(|first| slots.vacant(first)),
+            [3, 100, 100, 130]
+        );
+        slots.retain(|value| *value != 64);
+        assert_eq!(slots.vacant(4), 64);
+        slots.put(3, 3);
+        assert_eq!(slots.vacant(0), 64);
+        assert_eq!(slots.take(500), None);
     }
 }

@@ -36,8 +36,8 @@ pub use error::Error;
 /// Answers take milliseconds; a daemon that needs this long is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The longest real answer, a status with 1024 adapters, has some 2 MiB.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// The longest real answer, a status with 16384 adapters, has some 24 MiB.
+const ANSWER_BYTES_MAX: usize = 128 << 20;
 
 /// A request that was carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]

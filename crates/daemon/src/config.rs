@@ -55,8 +55,8 @@ use crate::{polling, socket};
 use error::Source;
 use file::{AdapterTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
-/// Largest file that is read: some 1024 adapters with comments fit ten times.
-const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Largest file that is read: as many adapters as there may be, with 500 bytes of keys and comments each.
+const FILE_BYTES_MAX: u64 = 8 << 20;
 
 /// What the daemon is told to be.
 #[derive(Clone, Debug)]

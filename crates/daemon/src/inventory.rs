@@ -3,7 +3,9 @@
 //! Pure bookkeeping: configuration and requests pass through the same checks, and nothing here
 //! touches a socket or a thread.
 
+mod adapters;
 mod address;
+mod numbers;
 mod refusal;
 mod uplinks;
 
@@ -15,9 +17,10 @@ use vrdma_api::{
     Adapter, AdapterKind, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest,
     Vlan, Vni,
 };
-use vrdma_switch::{GroupId, PortId};
+use vrdma_switch::{GroupId, MAX_PORTS, PortId};
 use vrdma_wire::Mac;
 
+use adapters::Adapters;
 pub use refusal::{Field, Kind, Refusal};
 use uplinks::Linked;
 pub(crate) use uplinks::stations_of;
@@ -28,8 +31,9 @@ use crate::socket;
 
 /// Port groups: as many as there are VLANs, since each usually stands for one.
 pub const PORTGROUPS_MAX: usize = 4094;
-/// Adapters: each costs some four descriptors and a device; far more than VMs fit on a host.
-pub const ADAPTERS_MAX: usize = 1024;
+/// Adapters: each is a port of the switch. One that nobody uses costs some 4 KiB, a VM's four descriptors
+/// besides.
+pub const ADAPTERS_MAX: usize = MAX_PORTS;
 
 #[derive(Clone, Debug)]
 struct Group {
@@ -37,6 +41,7 @@ struct Group {
     vlan: Option<Vlan>,
     vni: Option<Vni>,
     origin: Origin,
+    adapters: BTreeSet<Name>,
 }
 
 impl Group {
@@ -65,7 +70,7 @@ struct Plugged {
 pub struct Inventory {
     run_dir: PathBuf,
     groups: BTreeMap<Name, Group>,
-    adapters: BTreeMap<Name, Plugged>,
+    adapters: Adapters,
     uplinks: BTreeMap<Name, Linked>,
 }
 
@@ -75,7 +80,7 @@ impl Inventory {
         Self {
             run_dir: run_dir.to_owned(),
             groups: BTreeMap::new(),
-            adapters: BTreeMap::new(),
+            adapters: Adapters::default(),
             uplinks: BTreeMap::new(),
         }
     }
@@ -106,6 +111,7 @@ impl Inventory {
                 vlan: request.vlan,
                 vni: request.vni,
                 origin,
+                adapters: BTreeSet::new(),
             },
         );
         self.portgroup(name)
@@ -150,29 +156,15 @@ impl Inventory {
             .groups
             .get(name)
             .ok_or_else(|| self.no_portgroup(name))?;
-        Ok(self.describe(name, group))
+        Ok(describe(name, group))
     }
 
     /// All port groups by name.
     pub fn portgroups(&self) -> Vec<PortGroup> {
         self.groups
             .iter()
-            .map(|(name, group)| self.describe(name, group))
+            .map(|(name, group)| describe(name, group))
             .collect()
-    }
-
-    fn describe(&self, name: &Name, group: &Group) -> PortGroup {
-        let plugged = self
-            .adapters
-            .iter()
-            .filter(|(_, plugged)| plugged.adapter.portgroup == *name);
-        PortGroup {
-            name: name.clone(),
-            vlan: group.vlan,
-            vni: group.vni,
-            origin: group.origin,
-            adapters: plugged.map(|(name, _)| name.clone()).collect(),
-        }
     }
 
     fn no_portgroup(&self, name: &Name) -> Refusal {
@@ -186,7 +178,7 @@ impl Inventory {
         origin: Origin,
     ) -> Result<AdapterSpec, Refusal> {
         let name = &request.name;
-        if self.adapters.contains_key(name) {
+        if self.adapters.get(name).is_some() {
             return Err(Refusal::adapter_exists(name));
         }
         let group = self
@@ -207,13 +199,11 @@ impl Inventory {
         let adapter = self.new_adapter(request, (mac, ip), origin);
         let sockets = self.sockets(name);
         socket::check_length(&sockets.0).map_err(Refusal::path_too_long)?;
-        let port = PortId(lowest_free(
-            self.adapters.values().map(|plugged| plugged.port.0),
-        ));
-        let spec = spec(&adapter, port, (group, segment), sockets);
-        self.adapters
-            .insert(name.clone(), Plugged { port, adapter });
-        Ok(spec)
+        if let Some(group) = self.groups.get_mut(&request.portgroup) {
+            group.adapters.insert(name.clone());
+        }
+        let port = self.adapters.insert(adapter.clone());
+        Ok(spec(&adapter, port, (group, segment), sockets))
     }
 
     fn new_adapter(
@@ -244,20 +234,19 @@ impl Inventory {
     }
 
     fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
-        match self
-            .adapters
-            .values()
-            .find(|plugged| plugged.adapter.mac == mac)
-        {
-            Some(owner) => Err(Refusal::mac_taken(mac, &owner.adapter.name)),
+        match self.adapters.with_mac(mac) {
+            Some(owner) => Err(Refusal::mac_taken(mac, owner)),
             None => Ok(()),
         }
     }
 
     /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
     pub fn remove_adapter(&mut self, name: &Name) -> Result<PortId, Refusal> {
-        let port = self.port(name)?;
-        self.adapters.remove(name);
+        let removed = self.adapters.remove(name);
+        let Plugged { port, adapter } = removed.ok_or_else(|| Refusal::no_adapter(name))?;
+        if let Some(group) = self.groups.get_mut(&adapter.portgroup) {
+            group.adapters.remove(name);
+        }
         Ok(port)
     }
 
@@ -287,9 +276,19 @@ impl Inventory {
     /// All adapters by name.
     pub fn adapters(&self) -> Vec<Adapter> {
         self.adapters
-            .values()
-            .map(|plugged| plugged.adapter.clone())
+            .iter()
+            .map(|(_, plugged)| plugged.adapter.clone())
             .collect()
+    }
+}
+
+fn describe(name: &Name, group: &Group) -> PortGroup {
+    PortGroup {
+        name: name.clone(),
+        vlan: group.vlan,
+        vni: group.vni,
+        origin: group.origin,
+        adapters: group.adapters.iter().cloned().collect(),
     }
 }
 

@@ -192,6 +192,11 @@ impl<M: Member, P: Port> Host<M, P> {
         self.members.iter()
     }
 
+    /// The same from a port on, for whoever looks at a few at a time.
+    pub fn members_from(&self, first: PortId) -> impl Iterator<Item = (PortId, &M)> {
+        self.members.iter_from(first)
+    }
+
     /// Units of a member that the fabric dropped: why, and how many.
     pub fn drops(&self, port: PortId) -> impl Iterator<Item = (NoRoute, u64)> {
         let traffic = self.shared.read().fabric.traffic(port);

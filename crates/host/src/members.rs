@@ -138,7 +138,13 @@ impl<M: Member> Members<M> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &M)> {
-        let numbered = (0..).map(PortId).zip(&self.slots);
+        self.iter_from(PortId(0))
+    }
+
+    /// The same from a port on.
+    pub(crate) fn iter_from(&self, first: PortId) -> impl Iterator<Item = (PortId, &M)> {
+        let rest = self.slots.get(first.0 as usize..).unwrap_or_default();
+        let numbered = (first.0..).map(PortId).zip(rest);
         numbered.filter_map(|(port, slot)| Some((port, &slot.as_ref()?.member)))
     }
 

@@ -9,9 +9,10 @@ use vrdma_wire::Mac;
 #[cfg(test)]
 mod tests;
 
-/// Ports of one switch. More adapters than a host has cores to serve; it bounds what one flooded
-/// frame costs. Further ports are refused.
-pub const MAX_PORTS: usize = 1024;
+/// Ports of one switch, and so adapters of a host: ten thousand and room for growth. Further ports are
+/// refused. It bounds memory (some 4 KiB for each port that nobody uses: 64 MiB) and what one flooded
+/// frame costs, which goes to all ports of its group.
+pub const MAX_PORTS: usize = 16384;
 
 /// One adapter's place at the switch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -95,7 +96,9 @@ impl Membership {
         let member = self.ports.remove(&port)?;
         self.macs.remove(&(member.group, member.mac));
         if let Entry::Occupied(mut group) = self.groups.entry(member.group) {
-            group.get_mut().retain(|&other| other != port);
+            if let Ok(place) = group.get().binary_search(&port) {
+                group.get_mut().remove(place);
+            }
             if group.get().is_empty() {
                 group.remove();
             }

@@ -149,7 +149,7 @@ impl Exchange {
             }
         }
         self.segments.plug(number, port.group, port.segment.into());
-        self.join();
+        self.join(port.group);
         Ok(())
     }
 

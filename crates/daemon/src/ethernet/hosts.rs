@@ -1,7 +1,7 @@
 //! Ports without a guest: adapters of processes, which have no kernel to answer for their addresses
 //! and none to ask for others'.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use vrdma_switch::{GroupId, Host, Neighbour, PortId, Reports, UplinkId, sender};
 
@@ -14,6 +14,8 @@ const ANSWERS_MAX: usize = 256;
 /// All of them.
 pub(super) struct Hosts {
     hosts: HashMap<PortId, (GroupId, Host)>,
+    /// How many of them each group has that has any.
+    groups: BTreeMap<GroupId, usize>,
     answers: Vec<(PortId, Vec<u8>)>,
     says: Outbox<Heard>,
 }
@@ -22,17 +24,28 @@ impl Hosts {
     pub(super) fn new(says: Outbox<Heard>) -> Self {
         Self {
             hosts: HashMap::new(),
+            groups: BTreeMap::new(),
             answers: Vec::new(),
             says,
         }
     }
 
     pub(super) fn insert(&mut self, port: PortId, group: GroupId, host: Host) {
+        self.remove(port);
         self.hosts.insert(port, (group, host));
+        *self.groups.entry(group).or_default() += 1;
     }
 
     pub(super) fn remove(&mut self, port: PortId) {
-        self.hosts.remove(&port);
+        let Some((group, _)) = self.hosts.remove(&port) else {
+            return;
+        };
+        if let Some(members) = self.groups.get_mut(&group) {
+            *members -= 1;
+            if *members == 0 {
+                self.groups.remove(&group);
+            }
+        }
     }
 
     /// A frame for a port, which is a question if somebody without a kernel is behind it.
@@ -63,7 +76,7 @@ impl Hosts {
         } else {
             return;
         };
-        if self.hosts.values().any(|(of, _)| *of == group) {
+        if self.groups.contains_key(&group) {
             let _ = self.says.send(heard);
         }
     }

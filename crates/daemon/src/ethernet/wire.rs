@@ -9,7 +9,7 @@ mod snapshot;
 
 use std::time::{Duration, Instant};
 
-use vrdma_switch::{UplinkId, Verdict};
+use vrdma_switch::{GroupId, UplinkId, Verdict};
 use vrdma_uplink::Received;
 
 use super::client::FRAMES_MAX;
@@ -96,17 +96,17 @@ impl Exchange {
             .map_err(|error| format!("cannot watch the uplink: {error}"))?;
         self.bridge.attach_uplink(id);
         self.wires.insert(id, Wire::new(end));
-        self.join();
+        let groups: Vec<_> = self.segments.groups().collect();
+        groups.into_iter().for_each(|group| self.join(group));
         Ok(())
     }
 
-    /// Every group leaves by every uplink that can mark its frames.
-    pub(super) fn join(&mut self) {
+    /// A group leaves by every uplink that can mark its frames.
+    pub(super) fn join(&mut self, group: GroupId) {
         for (id, wire) in &self.wires {
-            let groups = self.segments.groups();
-            groups
-                .filter(|group| self.segments.of(*group, wire.end.is_tunnel).is_some())
-                .for_each(|group| self.bridge.join(*id, group));
+            if self.segments.of(group, wire.end.is_tunnel).is_some() {
+                self.bridge.join(*id, group);
+            }
         }
     }
 

@@ -26,20 +26,13 @@ impl Inventory {
                 if !is_usable(ip) {
                     return Err(Refusal::unusable_address(ip));
                 }
-                match self.owner_of(&request.portgroup, ip) {
+                match self.adapters.with_ip(&request.portgroup, ip) {
                     Some(owner) => Err(Refusal::address_taken(ip, owner)),
                     None => Ok(Some(ip)),
                 }
             }
             (AdapterKind::Process, None) => Ok(self.free_link_local(&request.portgroup, mac)),
         }
-    }
-
-    fn owner_of(&self, portgroup: &Name, ip: IpAddr) -> Option<&Name> {
-        let mut adapters = self.adapters.values().map(|plugged| &plugged.adapter);
-        let owner =
-            adapters.find(|adapter| adapter.portgroup == *portgroup && adapter.ip == Some(ip));
-        owner.map(|adapter| &adapter.name)
     }
 
     /// There are more addresses than adapters, so one is free.
@@ -49,7 +42,7 @@ impl Inventory {
         let address = |step| LINK_LOCAL_FIRST + start.wrapping_add(step) % LINK_LOCAL_COUNT;
         (0..LINK_LOCAL_COUNT)
             .map(|step| IpAddr::V4(Ipv4Addr::from_bits(address(step))))
-            .find(|ip| self.owner_of(portgroup, *ip).is_none())
+            .find(|ip| self.adapters.with_ip(portgroup, *ip).is_none())
     }
 }
 

@@ -107,14 +107,14 @@ fn the_tables_are_bounded() {
         .unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "there are 1024 adapters already, which is the limit; remove some first"
+        "there are 16384 adapters already, which is the limit; remove some first"
     );
     let sentence = inventory
         .remove_portgroup(&name("a"))
         .unwrap_err()
         .to_string();
     assert!(
-        sentence.contains("and 1016 more") && sentence.len() < 200,
+        sentence.contains("and 16376 more") && sentence.len() < 200,
         "{sentence}"
     );
 }

@@ -12,9 +12,8 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 use super::rdma_cm;
-use super::stats;
 use super::uplinks;
-use crate::plane::{AdapterSnapshot, AdapterSpec, ShardCommand};
+use crate::plane::{AdapterSpec, ShardCommand};
 use crate::vm::{Vm, fresh_seed};
 
 impl Shard {
@@ -30,9 +29,7 @@ impl Shard {
                     self.remove(port);
                     let _ = reply.send(());
                 }
-                ShardCommand::Snapshot(reply) => {
-                    let _ = reply.send(self.snapshot());
-                }
+                ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),
                 ShardCommand::Uplink(change, reply) => {
                     let _ = reply.send(self.change_uplink(change));
                 }
@@ -92,23 +89,6 @@ impl Shard {
         self.cm.detach(port);
         self.registry.directory.remove(port);
         self.host.remove(port);
-    }
-
-    fn snapshot(&self) -> Vec<AdapterSnapshot> {
-        let now = self.clock.now();
-        let snapshot = |(port, adapter): (PortId, &Adapter)| {
-            let mut rdma = stats::stats(adapter);
-            rdma.listeners = self.cm.listeners(port);
-            let dropped = &mut rdma.counters.drops;
-            for (reason, count) in self.host.drops(port) {
-                *dropped
-                    .entry(stats::no_route(reason).to_owned())
-                    .or_default() += count;
-            }
-            rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
-            AdapterSnapshot { port, rdma }
-        };
-        self.host.members().map(snapshot).collect()
     }
 }
 

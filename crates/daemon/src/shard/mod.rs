@@ -12,6 +12,7 @@ mod control;
 mod poller;
 mod rdma_cm;
 mod sessions;
+mod snapshot;
 mod stats;
 mod uplinks;
 
@@ -33,6 +34,7 @@ use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
 use poller::{Key, Poller, Ready};
+use snapshot::Snapshots;
 use uplinks::UplinkPort;
 
 /// A register access, or a client that has not rung lately, waits at most this many busy turns, and if
@@ -58,6 +60,7 @@ struct Shard {
     sessions: Sessions,
     registry: Registry,
     cm: ConnectionManager,
+    snapshots: Snapshots,
     polling: Polling,
     /// Busy turns since sockets were served, and when that was.
     turns: u32,
@@ -111,6 +114,7 @@ impl Shard {
             sessions,
             registry,
             cm: ConnectionManager::new(),
+            snapshots: Snapshots::default(),
             polling: Polling::new(poll),
             turns: 0,
             served: Time(0),
@@ -140,6 +144,7 @@ impl Shard {
         let mut worked = self.host.turn(now);
         worked |= self.tend_cm(now);
         worked |= self.host.flush(now);
+        worked |= self.go_on_with_snapshot();
         self.take_events();
         worked
     }

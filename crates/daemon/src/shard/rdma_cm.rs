@@ -21,6 +21,10 @@ use vrdma_process::cm::{AdapterSpec, ClientId};
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;
 
+/// Datagrams that come, datagrams that leave, and addresses that are looked for: of each at most so many
+/// in a turn, some microseconds each. The others wait for the next turn, behind messages.
+const CM_A_TURN: usize = 16;
+
 impl Shard {
     /// A process that greeted connection management.
     pub(super) fn open_cm_session(&mut self, socket: OwnedFd, greeting: &Message) {
@@ -47,24 +51,33 @@ impl Shard {
         if self.cm.deadline().is_some_and(|due| due <= moment) {
             self.cm.expire(moment);
         }
-        while let Some(search) = self.cm.next_search(moment) {
+        for _ in 0..CM_A_TURN {
+            let Some(search) = self.cm.next_search(moment) else {
+                break;
+            };
             if self.host.knows(search.port, search.sgid, search.dgid, now) {
                 self.cm.found(&search, moment);
             } else {
                 self.cm.missed(search, moment);
             }
         }
-        while let Some((port, outgoing)) = self.cm.next_outgoing() {
+        for _ in 0..CM_A_TURN {
+            let Some((port, outgoing)) = self.cm.next_outgoing() else {
+                break;
+            };
             self.host.send_datagram(&datagram(port, &outgoing), now);
-            self.take_datagrams(moment);
             worked = true;
         }
-        worked
+        worked |= self.take_datagrams(moment);
+        worked | self.cm.is_sending()
     }
 
     fn take_datagrams(&mut self, moment: Duration) -> bool {
         let mut taken = false;
-        while let Some(datagram) = self.host.next_datagram() {
+        for _ in 0..CM_A_TURN {
+            let Some(datagram) = self.host.next_datagram() else {
+                break;
+            };
             let received = Received {
                 ends: Ends {
                     local: datagram.local,

@@ -110,7 +110,7 @@ fn specs(count: u8) -> Vec<AdapterSpec> {
     (0..count).map(&mut add).collect()
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
 }

@@ -7,6 +7,7 @@ mod flushed;
 mod hosts;
 mod memory;
 mod quotas;
+mod snapshot;
 mod stalling;
 mod stopped;
 

@@ -1,5 +1,7 @@
 //! An adapter as connection management sees it.
 
+use std::time::Duration;
+
 use vrdma_cm::{Cm, CommId, Identity, ListenerId};
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
@@ -27,7 +29,13 @@ pub(super) struct Adapter {
     pub(super) spec: AdapterSpec,
     pub(super) cm: Cm,
     pub(super) ports: Ports,
-    gids: [Gid; 2],
+    pub(super) gids: [Gid; 2],
+    /// It may have changed since its events were taken.
+    pub(super) touched: bool,
+    /// It may have datagrams.
+    pub(super) sending: bool,
+    /// Its entry among the deadlines.
+    pub(super) due: Option<Duration>,
 }
 
 /// A connection of one of the adapters.
@@ -45,6 +53,9 @@ impl Adapter {
             }),
             ports: Ports::starting_at(seed >> 32),
             gids: [Gid::link_local(spec.mac), spec.address],
+            touched: false,
+            sending: false,
+            due: None,
             spec,
         }
     }

@@ -155,7 +155,7 @@ impl Handler<'_> {
         caller: Option<Caller>,
     ) -> Option<Identifier> {
         let (port, _) = connection;
-        let adapter = self.adapters.get(&port)?;
+        let adapter = self.adapters.get(port)?;
         let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);
         let index = adapter.index_of(ends.local)?;
         let parent = self.client.get(listener).ok()?;
@@ -195,7 +195,7 @@ impl Handler<'_> {
     /// No room for a call: as if the user had said no.
     pub(super) fn refuse(&mut self, (port, name): Connection) {
         let now = self.now;
-        if let Some(adapter) = self.adapters.get_mut(&port) {
+        if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.cm.release(name, now);
         }
     }

@@ -174,7 +174,7 @@ impl Handler<'_> {
         if let Some(identifier) = self.client.identifiers.remove(&id) {
             let port = identifier.route.local.port;
             for adapter in &identifier.holds {
-                if let Some(adapter) = self.adapters.get_mut(adapter) {
+                if let Some(adapter) = self.adapters.get_mut(*adapter) {
                     adapter.ports.give_back(identifier.space, port);
                 }
             }
@@ -200,7 +200,7 @@ impl Handler<'_> {
         };
         self.owners.connections.remove(&(port, name));
         let now = self.now;
-        if let Some(adapter) = self.adapters.get_mut(&port) {
+        if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.cm.release(name, now);
         }
     }

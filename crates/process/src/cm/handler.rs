@@ -1,10 +1,10 @@
 //! One request of one client, with everything that it may touch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vrdma_cm::Refused;
+use vrdma_cm::{CommId, ListenerId, Refused};
 use vrdma_provider::cm::{
     Bound, CreateId, Event, EventKind, GetEvent, IdReply, Migrate, SetOption, option, qp_type,
     space,
@@ -12,6 +12,7 @@ use vrdma_provider::cm::{
 use vrdma_switch::PortId;
 
 use super::adapter::{Adapter, Connection, Listening};
+use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::identifier::{Identifier, Stage};
 use super::search::Searches;
@@ -23,11 +24,31 @@ pub(super) struct Owner {
     pub(super) id: u64,
 }
 
-/// Whose connections and listeners are whose.
+/// Whose connections and listeners are whose, those of one adapter beside each other.
 #[derive(Default)]
 pub(super) struct Owners {
-    pub(super) connections: HashMap<Connection, Owner>,
-    pub(super) listeners: HashMap<Listening, Owner>,
+    pub(super) connections: BTreeMap<Connection, Owner>,
+    pub(super) listeners: BTreeMap<Listening, Owner>,
+}
+
+impl Owners {
+    /// An adapter is gone.
+    pub(super) fn forget_adapter(&mut self, port: PortId) {
+        let first = (port, CommId(0));
+        let connections = self.connections.range(first..=(port, CommId(u32::MAX)));
+        for connection in connections.map(|(it, _)| *it).collect::<Vec<_>>() {
+            self.connections.remove(&connection);
+        }
+        for listener in self.listeners_at(port).collect::<Vec<_>>() {
+            self.listeners.remove(&listener);
+        }
+    }
+
+    /// The listeners of an adapter.
+    pub(super) fn listeners_at(&self, port: PortId) -> impl Iterator<Item = Listening> {
+        let all = (port, ListenerId(0))..=(port, ListenerId(u32::MAX));
+        self.listeners.range(all).map(|(listener, _)| *listener)
+    }
 }
 
 /// Numbers that peers do not guess easily; PSNs need no more.
@@ -48,7 +69,7 @@ impl Random {
 pub(super) struct Handler<'a> {
     pub(super) key: ClientId,
     pub(super) client: &'a mut Client,
-    pub(super) adapters: &'a mut BTreeMap<PortId, Adapter>,
+    pub(super) adapters: &'a mut Adapters,
     pub(super) owners: &'a mut Owners,
     pub(super) searches: &'a mut Searches,
     pub(super) random: &'a mut Random,
@@ -107,7 +128,7 @@ impl Handler<'_> {
     }
 
     pub(super) fn adapter(&mut self, port: PortId) -> Result<&mut Adapter, Errno> {
-        self.adapters.get_mut(&port).ok_or(Errno::NODEV)
+        self.adapters.get_mut(port).ok_or(Errno::NODEV)
     }
 
     pub(super) fn owner(&self, id: u64) -> Owner {

@@ -13,6 +13,7 @@
 //! service does not know engines, memory or frames.
 
 mod adapter;
+mod adapters;
 mod address;
 mod channel;
 mod client;

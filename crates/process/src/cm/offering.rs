@@ -39,7 +39,7 @@ impl Handler<'_> {
         }
         let held = identifier.holds.iter().copied();
         let named = held.into_iter().find(|port| {
-            let adapter = self.adapters.get(port);
+            let adapter = self.adapters.get(*port);
             adapter.is_some_and(|adapter| adapter.spec.name == offer.adapter)
         });
         let port = named.ok_or(Errno::NODEV)?;
@@ -66,7 +66,7 @@ impl Handler<'_> {
             private: PrivateData::EMPTY,
         };
         let now = self.now;
-        if let Some(adapter) = self.adapters.get_mut(&port) {
+        if let Some(adapter) = self.adapters.get_mut(port) {
             // Just asked, so it can be answered.
             let _answered = adapter.cm.answer(name, &answer, now);
         }

@@ -51,19 +51,11 @@ impl Handler<'_> {
 
     /// Adapters that the client may use.
     fn usable(&self) -> Vec<PortId> {
-        let usable = self.adapters.values();
-        usable
-            .filter(|adapter| self.client.may_use(adapter))
-            .map(|adapter| adapter.spec.port)
-            .collect()
+        self.adapters.usable(self.client.wants).collect()
     }
 
     fn with_address(&self, gid: Gid) -> Result<(Option<PortId>, Option<Gid>), Errno> {
-        let usable = self.usable();
-        let port = usable.into_iter().find(|port| {
-            let adapter = self.adapters.get(port);
-            adapter.is_some_and(|adapter| adapter.index_of(gid).is_some())
-        });
+        let port = self.adapters.with_gid(self.client.wants, gid);
         Ok((Some(port.ok_or(Errno::ADDRNOTAVAIL)?), Some(gid)))
     }
 
@@ -90,7 +82,7 @@ impl Handler<'_> {
     fn free_port(&mut self, space: u32, at: &[PortId]) -> Result<u16, Errno> {
         let first = *at.first().ok_or(Errno::NODEV)?;
         let begin = self.adapter(first)?.ports.next();
-        let all = at.iter().filter_map(|port| self.adapters.get(port));
+        let all = at.iter().filter_map(|port| self.adapters.get(*port));
         let all: Vec<_> = all.map(|adapter| &adapter.ports).collect();
         let number = free_at_all(&all, space, begin).ok_or(Errno::ADDRINUSE)?;
         self.adapter(first)?.ports.go_on_behind(number);
@@ -146,17 +138,12 @@ impl Handler<'_> {
         if let Some(port) = identifier.adapter {
             return Ok((port, Gid(identifier.route.sgid)));
         }
-        let usable = self.usable();
         let to = match remote {
             Place::At(gid) | Place::Multicast(gid) => gid,
             Place::Loopback | Place::Any => Gid::default(),
         };
         // The adapter that has the address itself, else the one whose address is most like it.
-        let nearest = usable.into_iter().max_by_key(|port| {
-            let own = self.adapters.get(port).map(|adapter| adapter.spec.address);
-            let same = own.unwrap_or_default().to_ipv6().to_bits() ^ to.to_ipv6().to_bits();
-            (same.leading_zeros(), std::cmp::Reverse(*port))
-        });
+        let nearest = self.adapters.nearest(self.client.wants, to);
         let port = nearest.ok_or(Errno::NODEV)?;
         let sgid = self.adapter(port)?.source_for(to);
         Ok((port, sgid))
@@ -221,7 +208,7 @@ impl Handler<'_> {
         identifier.listens = None;
         for (port, listener) in std::mem::take(&mut identifier.listeners) {
             self.owners.listeners.remove(&(port, listener));
-            if let Some(adapter) = self.adapters.get_mut(&port) {
+            if let Some(adapter) = self.adapters.get_mut(port) {
                 // It was added by this identifier, so it is there.
                 let _removed = adapter.cm.unlisten(listener);
             }

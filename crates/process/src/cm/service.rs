@@ -16,6 +16,7 @@ use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
 use super::adapter::{Adapter, AdapterSpec};
+use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
@@ -28,18 +29,17 @@ const CLIENTS_MAX: usize = 1024;
 /// Requests of one client that are served before others have their turn.
 const REQUESTS_A_TURN: usize = 16;
 
+/// Adapters whose managers repeat in one call what was not answered; the others in the next one.
+const EXPIRED_A_TURN: usize = 64;
+
 /// Connection management of all process adapters.
 pub struct Service {
-    adapters: BTreeMap<PortId, Adapter>,
+    adapters: Adapters,
     clients: BTreeMap<ClientId, Client>,
     owners: Owners,
     searches: Searches,
     random: Random,
     next: u32,
-    /// Datagrams may wait.
-    busy: bool,
-    /// When a manager wants its turn; looked up when one of them has moved.
-    deadline: Option<Duration>,
 }
 
 impl Default for Service {
@@ -54,14 +54,12 @@ impl Service {
         // The standard library's hash keys are random, which is all that is needed here.
         let random = std::hash::RandomState::new().build_hasher().finish();
         Self {
-            adapters: BTreeMap::new(),
+            adapters: Adapters::default(),
             clients: BTreeMap::new(),
             owners: Owners::default(),
             searches: Searches::default(),
             random: Random(random),
             next: 0,
-            busy: false,
-            deadline: None,
         }
     }
 
@@ -71,24 +69,24 @@ impl Service {
         let may_use = |client: &Client| client.may_use(&adapter);
         let clients = self.clients.iter().filter(|(_, client)| may_use(client));
         let clients: Vec<ClientId> = clients.map(|(id, _)| *id).collect();
-        self.adapters.insert(spec.port, adapter);
+        self.adapters.insert(adapter);
         for client in clients {
             self.with(client, Duration::ZERO, |handler| handler.spread(spec.port));
         }
+        self.distribute(Duration::ZERO);
     }
 
     /// What the adapter's connections propose from now on.
     pub fn set_mtu(&mut self, port: PortId, mtu: Mtu) {
-        if let Some(adapter) = self.adapters.get_mut(&port) {
+        if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.spec.mtu = mtu;
         }
     }
 
     /// Forgets an adapter; its identifiers are told that it is gone.
     pub fn detach(&mut self, port: PortId) {
-        self.adapters.remove(&port);
-        self.owners.connections.retain(|(at, _), _| *at != port);
-        self.owners.listeners.retain(|(at, _), _| *at != port);
+        self.adapters.remove(port);
+        self.owners.forget_adapter(port);
         for search in self.searches.take_of(port) {
             self.with(search.owner.client, Duration::ZERO, |handler| {
                 handler.not_found(&search)
@@ -124,8 +122,7 @@ impl Service {
         if self.clients.len() >= CLIENTS_MAX {
             return Err(Errno::BUSY);
         }
-        let usable = self.adapters.values();
-        let adapters = usable.filter(|adapter| client.may_use(adapter)).count();
+        let adapters = self.adapters.usable(client.wants).count();
         if adapters == 0 {
             return Err(Errno::NODEV);
         }
@@ -148,8 +145,7 @@ impl Service {
 
     /// How many services are offered at an adapter.
     pub fn listeners(&self, port: PortId) -> u32 {
-        let at = self.owners.listeners.keys().filter(|(at, _)| *at == port);
-        at.count() as u32
+        self.owners.listeners_at(port).count() as u32
     }
 
     /// A client's socket, to be watched for requests.
@@ -189,7 +185,7 @@ impl Service {
 
     /// A datagram for QP 1 of an adapter.
     pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
-        if let Some(adapter) = self.adapters.get_mut(&port) {
+        if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.cm.receive(received, now);
             self.distribute(now);
         }
@@ -197,23 +193,26 @@ impl Service {
 
     /// A datagram to be sent from QP 1 of an adapter.
     pub fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
-        if !self.busy {
-            return None;
-        }
-        let mut adapters = self.adapters.iter_mut();
-        let next = adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_outgoing()?)));
-        self.busy = next.is_some();
-        next
+        self.adapters.next_outgoing()
+    }
+
+    /// Whether [`Service::next_outgoing`] may have one.
+    pub fn is_sending(&self) -> bool {
+        self.adapters.is_sending()
     }
 
     /// When [`Service::expire`] has something to do.
     pub fn deadline(&self) -> Option<Duration> {
-        self.deadline
+        let deadlines = [self.adapters.deadline(), self.searches.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Lets managers repeat what was not answered in time. Call it at [`deadline`](Self::deadline).
     pub fn expire(&mut self, now: Duration) {
-        for adapter in self.adapters.values_mut() {
+        for _ in 0..EXPIRED_A_TURN {
+            let Some(adapter) = self.adapters.take_due(now) else {
+                break;
+            };
             adapter.cm.expire(now);
         }
         self.distribute(now);
@@ -227,7 +226,7 @@ impl Service {
     /// It is known where the address is.
     pub fn found(&mut self, search: &Search, now: Duration) {
         self.with(search.owner.client, now, |handler| handler.found(search));
-        self.set_deadline();
+        self.distribute(now);
     }
 
     /// It is not, or not yet.
@@ -237,18 +236,12 @@ impl Service {
                 handler.not_found(&search)
             });
         }
-        self.set_deadline();
-    }
-
-    fn set_deadline(&mut self) {
-        let adapters = self.adapters.values();
-        let repeats = adapters.filter_map(|adapter| adapter.cm.deadline());
-        self.deadline = repeats.chain(self.searches.deadline()).min();
+        self.distribute(now);
     }
 
     /// Takes what on_event to whom it concerns.
     fn distribute(&mut self, now: Duration) {
-        while let Some((port, event)) = self.next_event() {
+        while let Some((port, event)) = self.adapters.next_event() {
             let connection = (port, subject(&event));
             let owner = self.owner(port, &event);
             let told = owner.and_then(|owner| {
@@ -257,18 +250,11 @@ impl Service {
                 })
             });
             if told.is_none()
-                && let Some(adapter) = self.adapters.get_mut(&port)
+                && let Some(adapter) = self.adapters.get_mut(port)
             {
                 adapter.cm.release(connection.1, now);
             }
         }
-        self.set_deadline();
-        self.busy = true;
-    }
-
-    fn next_event(&mut self) -> Option<(PortId, vrdma_cm::Event)> {
-        let mut adapters = self.adapters.iter_mut();
-        adapters.find_map(|(port, adapter)| Some((*port, adapter.cm.next_event()?)))
     }
 
     fn owner(&self, port: PortId, event: &vrdma_cm::Event) -> Option<Owner> {

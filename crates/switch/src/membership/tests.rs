@@ -39,10 +39,10 @@ fn ports_are_bounded() {
     for number in 0..MAX_PORTS as u32 {
         members.attach(PortId(number), BLUE, mac(number)).unwrap();
     }
-    let refused = members.attach(PortId(5000), GREEN, mac(5000));
+    let refused = members.attach(PortId(50000), GREEN, mac(50000));
     assert_eq!(refused, Err(AttachError::TooMany));
     members.detach(PortId(7)).unwrap();
-    members.attach(PortId(5000), GREEN, mac(5000)).unwrap();
+    members.attach(PortId(50000), GREEN, mac(50000)).unwrap();
 }
 
 #[test]

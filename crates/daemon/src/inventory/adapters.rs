@@ -1,0 +1,79 @@
+//! The adapters of the inventory, found by each thing that no two of them may share.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use vrdma_api::{Adapter, MacAddress, Name};
+use vrdma_switch::PortId;
+
+use super::Plugged;
+use super::numbers::Numbers;
+
+/// See the module. No operation looks at all of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Adapters {
+    by_name: BTreeMap<Name, Plugged>,
+    by_port: BTreeMap<PortId, Name>,
+    by_mac: BTreeMap<MacAddress, PortId>,
+    /// An address is one adapter's in its port group.
+    by_ip: BTreeMap<Name, BTreeMap<IpAddr, PortId>>,
+    ports: Numbers,
+}
+
+impl Adapters {
+    /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch.
+    pub(super) fn insert(&mut self, adapter: Adapter) -> PortId {
+        let port = PortId(self.ports.take());
+        self.by_port.insert(port, adapter.name.clone());
+        self.by_mac.insert(adapter.mac, port);
+        if let Some(ip) = adapter.ip {
+            let of_group = self.by_ip.entry(adapter.portgroup.clone()).or_default();
+            of_group.insert(ip, port);
+        }
+        let name = adapter.name.clone();
+        self.by_name.insert(name, Plugged { port, adapter });
+        port
+    }
+
+    /// Forgets one; all that it had is free.
+    pub(super) fn remove(&mut self, name: &Name) -> Option<Plugged> {
+        let plugged = self.by_name.remove(name)?;
+        let Plugged { port, adapter } = &plugged;
+        self.by_port.remove(port);
+        self.by_mac.remove(&adapter.mac);
+        if let Some(ip) = adapter.ip
+            && let Some(of_group) = self.by_ip.get_mut(&adapter.portgroup)
+        {
+            of_group.remove(&ip);
+            if of_group.is_empty() {
+                self.by_ip.remove(&adapter.portgroup);
+            }
+        }
+        self.ports.give_back(port.0);
+        Some(plugged)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub(super) fn get(&self, name: &Name) -> Option<&Plugged> {
+        self.by_name.get(name)
+    }
+
+    /// All by name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
+        self.by_name.iter()
+    }
+
+    /// Who has this MAC address.
+    pub(super) fn with_mac(&self, mac: MacAddress) -> Option<&Name> {
+        self.by_port.get(self.by_mac.get(&mac)?)
+    }
+
+    /// Who has this IP address in a port group.
+    pub(super) fn with_ip(&self, portgroup: &Name, ip: IpAddr) -> Option<&Name> {
+        let port = self.by_ip.get(portgroup)?.get(&ip)?;
+        self.by_port.get(port)
+    }
+}

@@ -1,0 +1,75 @@
+//! State and counters of all adapters, told a few adapters a turn: thousands of them in one turn would
+//! hold up messages for milliseconds.
+
+use std::collections::VecDeque;
+
+use vrdma_switch::PortId;
+
+use super::adapter::Adapter;
+use super::{Shard, stats};
+use crate::plane::{AdapterSnapshot, Reply};
+
+/// Adapters that are told of in one turn, a microsecond or two each.
+const ADAPTERS_A_TURN: usize = 16;
+
+/// A snapshot that is being made.
+pub(super) struct Job {
+    /// The first adapter that was not told of.
+    next: PortId,
+    told: Vec<AdapterSnapshot>,
+    reply: Reply<Vec<AdapterSnapshot>>,
+}
+
+/// Those that were asked for, made one after the other. The mailbox bounds how many there are.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    jobs: VecDeque<Job>,
+}
+
+impl Snapshots {
+    pub(super) fn begin(&mut self, reply: Reply<Vec<AdapterSnapshot>>) {
+        self.jobs.push_back(Job {
+            next: PortId(0),
+            told: Vec::new(),
+            reply,
+        });
+    }
+}
+
+impl Shard {
+    /// Goes on with the snapshot that was asked for first; `true` if there is one. An adapter that comes
+    /// or goes meanwhile is in it or is not. An asker that is gone is no error.
+    pub(super) fn go_on_with_snapshot(&mut self) -> bool {
+        let Some(mut job) = self.snapshots.jobs.pop_front() else {
+            return false;
+        };
+        let some = self.host.members_from(job.next).take(ADAPTERS_A_TURN);
+        let before = job.told.len();
+        job.told
+            .extend(some.map(|(port, adapter)| self.snapshot(port, adapter)));
+        match job.told[before..].last() {
+            Some(last) => {
+                job.next = PortId(last.port.0 + 1);
+                self.snapshots.jobs.push_front(job);
+            }
+            None => {
+                let _ = job.reply.send(job.told);
+            }
+        }
+        true
+    }
+
+    fn snapshot(&self, port: PortId, adapter: &Adapter) -> AdapterSnapshot {
+        let now = self.clock.now();
+        let mut rdma = stats::stats(adapter);
+        rdma.listeners = self.cm.listeners(port);
+        let dropped = &mut rdma.counters.drops;
+        for (reason, count) in self.host.drops(port) {
+            *dropped
+                .entry(stats::no_route(reason).to_owned())
+                .or_default() += count;
+        }
+        rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
+        AdapterSnapshot { port, rdma }
+    }
+}

@@ -1,0 +1,19 @@
+//! What the shard tells of its adapters.
+
+use vrdma_switch::PortId;
+
+use crate::client::{Host, block_on};
+
+/// Though a turn tells of a few only, and some are missing where a turn ends.
+#[test]
+fn every_adapter_is_told_of_once() {
+    let host = Host::with_adapters(100);
+    let removed = [0, 15, 16, 17, 99];
+    for adapter in removed {
+        block_on(host.handle.remove_adapter(PortId(adapter))).unwrap();
+    }
+    let told = block_on(host.handle.snapshot()).unwrap();
+    let told: Vec<u32> = told.iter().map(|snapshot| snapshot.port.0).collect();
+    let left = (0..100).filter(|adapter| !removed.contains(adapter));
+    assert_eq!(told, left.collect::<Vec<_>>());
+}

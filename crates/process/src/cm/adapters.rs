@@ -1,0 +1,250 @@
+//! The adapters that connection management serves, and which of them something happened to.
+//!
+//! ```text
+//!   get_mut ──► touched ──► next_event, until there is none ──► sending ──► next_outgoing
+//!                                                          └──► deadlines ──► take_due
+//! ```
+//! Whoever changes an adapter may have given it events, datagrams and another deadline, so it is looked
+//! at once. No call looks at adapters that nothing happened to.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use vrdma_cm::{Event, Outgoing};
+use vrdma_provider::message::{NAME_BYTES, Name};
+use vrdma_switch::PortId;
+use vrdma_wire::Gid;
+
+use super::adapter::Adapter;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Adapters {
+    by_port: BTreeMap<PortId, Adapter>,
+    by_name: BTreeMap<[u8; NAME_BYTES], PortId>,
+    /// All addresses of all of them; port groups may have the same ones.
+    by_gid: BTreeSet<(Gid, PortId)>,
+    /// The same without those that follow from MAC addresses.
+    by_address: BTreeSet<(Gid, PortId)>,
+    /// Each is in it at most once.
+    touched: VecDeque<PortId>,
+    /// Those that may have datagrams, each at most once.
+    sending: VecDeque<PortId>,
+    deadlines: BTreeSet<(Duration, PortId)>,
+}
+
+impl Adapters {
+    pub(super) fn insert(&mut self, adapter: Adapter) {
+        let port = adapter.spec.port;
+        self.remove(port);
+        self.by_name.insert(adapter.spec.name.0, port);
+        self.by_gid.extend(adapter.gids.map(|gid| (gid, port)));
+        self.by_address.insert((adapter.spec.address, port));
+        self.by_port.insert(port, adapter);
+    }
+
+    /// What is queued of it is skipped later.
+    pub(super) fn remove(&mut self, port: PortId) {
+        let Some(adapter) = self.by_port.remove(&port) else {
+            return;
+        };
+        self.by_name.remove(&adapter.spec.name.0);
+        for gid in adapter.gids {
+            self.by_gid.remove(&(gid, port));
+        }
+        self.by_address.remove(&(adapter.spec.address, port));
+        if adapter.touched {
+            self.touched.retain(|other| *other != port);
+        }
+        if adapter.sending {
+            self.sending.retain(|other| *other != port);
+        }
+        if let Some(due) = adapter.due {
+            self.deadlines.remove(&(due, port));
+        }
+    }
+
+    pub(super) fn get(&self, port: PortId) -> Option<&Adapter> {
+        self.by_port.get(&port)
+    }
+
+    /// One that may change.
+    pub(super) fn get_mut(&mut self, port: PortId) -> Option<&mut Adapter> {
+        let adapter = self.by_port.get_mut(&port)?;
+        if !std::mem::replace(&mut adapter.touched, true) {
+            self.touched.push_back(port);
+        }
+        Some(adapter)
+    }
+
+    /// Those that a client may use which wants `wants`: the only one of that name, or all if it names none.
+    pub(super) fn usable(&self, wants: Name) -> impl Iterator<Item = PortId> {
+        let all = wants == Name::default();
+        let named = self.by_name.get(&wants.0).filter(|_| !all).copied();
+        let all = all.then(|| self.by_port.keys().copied());
+        named.into_iter().chain(all.into_iter().flatten())
+    }
+
+    /// One that such a client may use and that has an address.
+    pub(super) fn with_gid(&self, wants: Name, gid: Gid) -> Option<PortId> {
+        let has = |port: &PortId| self.by_gid.contains(&(gid, *port));
+        if wants != Name::default() {
+            return self.usable(wants).find(has);
+        }
+        let mut with_gid = self
+            .by_gid
+            .range((gid, PortId(0))..=(gid, PortId(u32::MAX)));
+        with_gid.next().map(|(_, port)| *port)
+    }
+
+    /// One that such a client may use and whose own address is most like another. In their order, one of
+    /// the two beside that address shares the most leading bits with it.
+    pub(super) fn nearest(&self, wants: Name, to: Gid) -> Option<PortId> {
+        if wants != Name::default() {
+            return self.usable(wants).next();
+        }
+        let above = self.by_address.range((to, PortId(0))..).next();
+        let below = self.by_address.range(..(to, PortId(0))).next_back();
+        let beside = above.into_iter().chain(below);
+        let same_bits =
+            |gid: Gid| (gid.to_ipv6().to_bits() ^ to.to_ipv6().to_bits()).leading_zeros();
+        let nearest = beside.max_by_key(|(gid, port)| (same_bits(*gid), std::cmp::Reverse(*port)));
+        nearest.map(|(_, port)| *port)
+    }
+
+    /// An event of one of those that something happened to.
+    pub(super) fn next_event(&mut self) -> Option<(PortId, Event)> {
+        while let Some(port) = self.touched.front().copied() {
+            if let Some(adapter) = self.by_port.get_mut(&port) {
+                if let Some(event) = adapter.cm.next_event() {
+                    return Some((port, event));
+                }
+                adapter.touched = false;
+                if !std::mem::replace(&mut adapter.sending, true) {
+                    self.sending.push_back(port);
+                }
+                set_deadline(&mut self.deadlines, adapter);
+            }
+            self.touched.pop_front();
+        }
+        None
+    }
+
+    /// A datagram of one of those whose events were taken.
+    pub(super) fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
+        while let Some(port) = self.sending.front().copied() {
+            if let Some(adapter) = self.by_port.get_mut(&port) {
+                if let Some(outgoing) = adapter.cm.next_outgoing() {
+                    return Some((port, outgoing));
+                }
+                adapter.sending = false;
+            }
+            self.sending.pop_front();
+        }
+        None
+    }
+
+    /// Whether datagrams may wait.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    /// When the first of them wants its turn.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(due, _)| *due)
+    }
+
+    /// One whose time has come; it is asked again for its next deadline.
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<&mut Adapter> {
+        let &(due, port) = self.deadlines.first()?;
+        if due > now {
+            return None;
+        }
+        self.deadlines.pop_first();
+        let adapter = self.get_mut(port)?;
+        adapter.due = None;
+        Some(adapter)
+    }
+}
+
+fn set_deadline(deadlines: &mut BTreeSet<(Duration, PortId)>, adapter: &mut Adapter) {
+    let (due, port) = (adapter.cm.deadline(), adapter.spec.port);
+    if adapter.due == due {
+        return;
+    }
+    if let Some(before) = adapter.due {
+        deadlines.remove(&(before, port));
+    }
+    deadlines.extend(due.map(|due| (due, port)));
+    adapter.due = due;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use vrdma_wire::{Mac, Mtu};
+
+    use super::super::adapter::AdapterSpec;
+    use super::*;
+
+    fn adapter(number: u32, address: u32) -> Adapter {
+        let [a, b, c, d] = number.to_be_bytes();
+        let spec = AdapterSpec {
+            port: PortId(number),
+            name: Name::new(&format!("c{number}")).unwrap(),
+            mac: Mac([2, 0, a, b, c, d]),
+            address: Gid::from_ipv4(Ipv4Addr::from_bits(address)),
+            mtu: Mtu::B1024,
+        };
+        Adapter::new(spec, 1)
+    }
+
+    /// Addresses that are spread over all prefix lengths.
+    fn some_address(number: u32) -> u32 {
+        0x0a00_0000 ^ number.wrapping_mul(0x9e37_79b1) >> (number % 28)
+    }
+
+    #[test]
+    fn the_address_most_like_another_is_found() {
+        let mut adapters = Adapters::default();
+        for number in 0..200 {
+            adapters.insert(adapter(number, some_address(number)));
+        }
+        for number in (0..200).step_by(3) {
+            adapters.remove(PortId(number));
+        }
+        let everybody = Name::default();
+        let left = || (0..200).filter(|number| number % 3 != 0);
+        for to in (0..1000).map(|number| some_address(number + 7)) {
+            let same_bits = |number: u32| (some_address(number) ^ to).leading_zeros();
+            let gid = Gid::from_ipv4(Ipv4Addr::from_bits(to));
+            let nearest = adapters.nearest(everybody, gid).unwrap();
+            let most = left().map(same_bits).max().unwrap();
+            assert_eq!(same_bits(nearest.0), most, "{to:#x}");
+            let who = left()
+                .find(|number| some_address(*number) == to)
+                .map(PortId);
+            assert_eq!(adapters.with_gid(everybody, gid), who);
+        }
+        let named = Name::new("c7").unwrap();
+        assert_eq!(adapters.nearest(named, Gid::default()), Some(PortId(7)));
+        assert_eq!(adapters.usable(Name::new("c6").unwrap()).next(), None);
+        assert_eq!(adapters.usable(everybody).count(), 133);
+    }
+
+    /// What was queued of an adapter that is gone says nothing of the one that has its port now.
+    #[test]
+    fn a_removed_adapter_leaves_nothing() {
+        let mut adapters = Adapters::default();
+        adapters.insert(adapter(1, 1));
+        adapters.get_mut(PortId(1)).unwrap();
+        adapters.remove(PortId(1));
+        assert!(adapters.next_event().is_none() && adapters.touched.is_empty());
+        adapters.insert(adapter(1, 2));
+        adapters.get_mut(PortId(1)).unwrap();
+        assert!(adapters.next_event().is_none() && adapters.is_sending());
+        adapters.remove(PortId(1));
+        assert!(!adapters.is_sending() && adapters.deadline().is_none());
+    }
+}
