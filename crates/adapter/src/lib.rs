@@ -31,6 +31,7 @@ mod gid_change;
 mod publishing;
 mod receiving;
 mod sending;
+mod shard;
 mod slots;
 
 pub use core_state::{Core, RunState};
@@ -41,4 +42,5 @@ pub use gid_change::GidChange;
 pub use publishing::Publishing;
 pub use receiving::Receiving;
 pub use sending::Sending;
+pub use shard::ShardId;
 pub use slots::Slots;

@@ -98,6 +98,9 @@ pub struct AdapterRequest {
     /// interface gets it in a network of 24 bits (IPv6: 64), or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
+    /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
 }
 
 /// An adapter.
@@ -125,4 +128,7 @@ pub struct Adapter {
     /// For QEMU's `-netdev stream`; of a VM's adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_socket: Option<PathBuf>,
+    /// The shard that serves it now; absent for a TAP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<u16>,
 }

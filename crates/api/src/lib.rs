@@ -23,6 +23,7 @@
 //! | `DELETE /v1/uplinks/NAME/peers/ADDRESS` | - | nothing |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
+//! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
 //!
@@ -41,6 +42,7 @@ mod name;
 pub mod paths;
 mod poll;
 mod portgroup;
+mod shard;
 mod stats;
 mod status;
 mod uplink;
@@ -52,6 +54,7 @@ pub use mac::{MacAddress, NotAMac};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupRequest, Vlan, Vni};
+pub use shard::{MoveRequest, ShardStatus};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats};
 pub use status::Status;
 pub use uplink::{

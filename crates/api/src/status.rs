@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Adapter, AdapterStats, PollMode, PortGroup, Uplink};
+use crate::{Adapter, AdapterStats, PollMode, PortGroup, ShardStatus, Uplink};
 
 /// What runs and what it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -20,9 +20,9 @@ pub struct Status {
     pub config: Option<PathBuf>,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
-    /// The core that the data path has for itself, if it was given one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
+    /// The threads of the data path, by number.
+    #[serde(default)]
+    pub shards: Vec<ShardStatus>,
     /// How the data path waits for work.
     #[serde(default)]
     pub poll: PollMode,

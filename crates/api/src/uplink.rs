@@ -236,6 +236,21 @@ pub struct FrameStats {
     pub moved: u64,
 }
 
+impl FrameStats {
+    /// Adds what another end of the same uplink counted.
+    pub fn add(&mut self, other: &Self) {
+        self.tx_frames += other.tx_frames;
+        self.tx_bytes += other.tx_bytes;
+        self.rx_frames += other.rx_frames;
+        self.rx_bytes += other.rx_bytes;
+        self.contested += other.contested;
+        self.moved += other.moved;
+        for (reason, count) in &other.drops {
+            *self.drops.entry(reason.clone()).or_default() += count;
+        }
+    }
+}
+
 /// A peer to add: the other end of a tunnel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use vrdma_api::{Adapter, AdapterKind, AdapterRequest, Name, paths};
+use vrdma_api::{Adapter, AdapterKind, AdapterRequest, MoveRequest, Name, paths};
 use vrdma_api_client::Client;
 
 use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
@@ -24,6 +24,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             doorbells,
             kind,
             ip,
+            shard,
         } => {
             let (name, portgroup) = (name.clone(), portgroup.clone());
             add(
@@ -35,9 +36,11 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     doorbells: *doorbells,
                     kind: *kind,
                     ip: *ip,
+                    shard: *shard,
                 },
             )
         }
+        AdapterCommand::Move { name, shard } => move_to(client, name, *shard),
         AdapterCommand::List => list(client),
         AdapterCommand::Show { name } => show(client, name),
         AdapterCommand::Remove { name } => remove(client, name),
@@ -72,6 +75,13 @@ fn add(client: &Client, request: &AdapterRequest) -> Result<Report, Failure> {
     };
     let text = format!("adapter {name} added until the daemon stops; {next}");
     Ok(Report::new(&added, text))
+}
+
+fn move_to(client: &Client, name: &Name, shard: u16) -> Result<Report, Failure> {
+    let path = format!("{}/move", paths::adapter(name));
+    let moved: Adapter = client.post(&path, &MoveRequest { shard })?;
+    let text = format!("shard {shard} serves the adapter {name}");
+    Ok(Report::new(&moved, text))
 }
 
 fn list(client: &Client) -> Result<Report, Failure> {

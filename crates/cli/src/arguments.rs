@@ -115,7 +115,7 @@ pub(crate) enum Command {
     ///
     /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds
     /// the device vrdma0. Without --adapter it gets an adapter of its own, which goes away with it.
-    /// Where the daemon's data path has a core for itself, the program runs on the others. The exit
+    /// Where shards of the daemon have cores for themselves, the program runs on the others. The exit
     /// status is the program's. Setuid programs ignore preloaded libraries.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunOptions),
@@ -298,6 +298,21 @@ pub(crate) enum AdapterCommand {
         /// network's 24 bits (IPv6: 64), none if absent
         #[arg(long)]
         ip: Option<IpAddr>,
+        /// Shard of the data path that serves it; that with the fewest adapters if absent
+        #[arg(long, value_name = "N")]
+        shard: Option<u16>,
+    },
+    /// Have another shard of the data path serve an adapter
+    ///
+    /// Its programs, its guest and their connections go on; `vrdma status` shows how busy the shards
+    /// are.
+    #[command(after_help = "Example: vrdma adapter move vm1 --shard 1")]
+    Move {
+        /// The adapter
+        name: Name,
+        /// Number of the shard
+        #[arg(long, value_name = "N")]
+        shard: u16,
     },
     /// List the adapters
     List,

@@ -35,9 +35,8 @@ pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Fai
     let library = installation::library(options.library.as_deref()).map_err(Failure::new)?;
     let status: Status = client.get(paths::STATUS)?;
     let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
-    if let Some(core) = status.core {
-        cores::keep_off(core);
-    }
+    let cores = status.shards.iter().filter_map(|shard| shard.core);
+    cores.for_each(cores::keep_off);
     if let Some(name) = &options.adapter {
         usable(&status, name)?;
         return launch(options, &library, &socket, name);
@@ -98,6 +97,7 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         doorbells: DoorbellMode::default(),
         kind: AdapterKind::Process,
         ip: options.ip,
+        shard: None,
     })
 }
 

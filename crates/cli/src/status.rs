@@ -16,7 +16,8 @@ pub(crate) fn run(client: &Client) -> Result<Report, Failure> {
 }
 
 fn text(status: &Status) -> String {
-    let mut parts = vec![daemon(status), portgroup::list_text(&status.portgroups)];
+    let mut parts = vec![daemon(status), shards(status)];
+    parts.push(portgroup::list_text(&status.portgroups));
     if !status.uplinks.is_empty() {
         parts.push(uplink::list_text(&status.uplinks));
     }
@@ -38,10 +39,28 @@ fn daemon(status: &Status) -> String {
         ("configuration", config),
         ("run folder", status.run_dir.display().to_string()),
     ];
-    let core = status.core;
-    let core = core.map_or_else(String::new, |core| format!(", core {core} for itself"));
-    known.push(("data path", format!("polls: {}{core}", status.poll)));
+    known.push(("polling", status.poll.to_string()));
     facts(known)
+}
+
+fn shards(status: &Status) -> String {
+    const COLUMNS: &[Column] = &[
+        Column::Number("SHARD"),
+        Column::Number("CORE"),
+        Column::Number("ADAPTERS"),
+        Column::Number("BUSY"),
+        Column::Number("HANDED OVER"),
+    ];
+    let rows = status.shards.iter().enumerate().map(|(number, shard)| {
+        vec![
+            number.to_string(),
+            shard.core.map_or("any".to_owned(), |core| core.to_string()),
+            shard.adapters.to_string(),
+            format!("{} %", shard.busy_percent),
+            shard.transfers.to_string(),
+        ]
+    });
+    table(COLUMNS, rows.collect(), "no shards")
 }
 
 fn uptime(time: Duration) -> String {

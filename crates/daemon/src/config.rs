@@ -4,7 +4,7 @@
 //! [daemon]
 //! socket = "/run/vrdma/vrdmad.sock"
 //! run_dir = "/run/vrdma"
-//! core = 1                      # for the data path alone
+//! cores = "2-5"                 # one shard of the data path on each, alone; or shards = 4
 //! poll = "always"               # or "adaptive", the default
 //!
 //! [[portgroup]]
@@ -53,10 +53,13 @@ use crate::inventory::{Field, Inventory};
 use crate::plane::{AdapterSpec, ShardOptions, UplinkSpec};
 use crate::{polling, socket};
 use error::Source;
-use file::{AdapterTable, PeerTable, PortGroupTable, Tables, UplinkTable};
+use file::{AdapterTable, DaemonTable, PeerTable, PortGroupTable, Tables, UplinkTable};
 
 /// Largest file that is read: as many adapters as there may be, with 500 bytes of keys and comments each.
 const FILE_BYTES_MAX: u64 = 8 << 20;
+
+/// Shards: each pair of them has rings of some hundred kilobytes.
+const SHARDS_MAX: u16 = 64;
 
 /// What the daemon is told to be.
 #[derive(Clone, Debug)]
@@ -67,8 +70,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// Folder of the adapters' sockets.
     pub run_dir: PathBuf,
-    /// How the shard runs.
-    pub shard: ShardOptions,
+    /// How the shards run.
+    pub shards: ShardOptions,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -96,12 +99,8 @@ impl Config {
         let tables: Tables = toml::from_str(text).map_err(|error| source.toml(&error))?;
         let run_dir = folder(&source, tables.daemon.run_dir.as_ref(), run_dir)?;
         let socket = control_socket(&source, tables.daemon.socket.as_ref(), &run_dir)?;
-        let core = tables.daemon.core.as_ref();
-        let shard = ShardOptions {
-            core: core.map(|core| own_core(&source, core)).transpose()?,
-            poll: tables.daemon.poll.unwrap_or_default(),
-        };
-        let mut inventory = Inventory::new(&run_dir);
+        let shards = shards(&source, &tables.daemon)?;
+        let mut inventory = Inventory::new(&run_dir, shards.cores.len() as u16);
         for table in &tables.portgroup {
             add_portgroup(&source, &mut inventory, table)?;
         }
@@ -122,7 +121,7 @@ impl Config {
             file: Some(path.to_owned()),
             socket,
             run_dir,
-            shard,
+            shards,
             inventory,
             uplinks,
             adapters,
@@ -181,9 +180,36 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
     ))
 }
 
-fn own_core(source: &Source<'_>, given: &Spanned<i64>) -> Result<u32, ConfigError> {
-    let core = polling::pin::usable(*given.get_ref());
-    core.map_err(|sentence| source.at(given.span(), &sentence))
+fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, ConfigError> {
+    let poll = table.poll.unwrap_or_default();
+    let count = table.shards.as_ref();
+    let cores = table.cores.as_ref().map(|given| {
+        let cores = polling::pin::parse(given.get_ref());
+        cores.map_err(|sentence| source.at(given.span(), &sentence))
+    });
+    let Some(cores) = cores.transpose()? else {
+        let count = count.map(|given| shard_count(source, given)).transpose()?;
+        let cores = vec![None; usize::from(count.unwrap_or(1))];
+        return Ok(ShardOptions { cores, poll });
+    };
+    if let Some(given) = count.filter(|given| *given.get_ref() != cores.len() as i64) {
+        let sentence = format!(
+            "`cores` names {}, and each has one shard; leave `shards` out",
+            cores.len()
+        );
+        return Err(source.at(given.span(), &sentence));
+    }
+    let cores = cores.into_iter().map(Some).collect();
+    Ok(ShardOptions { cores, poll })
+}
+
+fn shard_count(source: &Source<'_>, given: &Spanned<i64>) -> Result<u16, ConfigError> {
+    let count = u16::try_from(*given.get_ref()).ok();
+    let count = count.filter(|count| (1..=SHARDS_MAX).contains(count));
+    count.ok_or_else(|| {
+        let sentence = format!("a daemon has 1 to {SHARDS_MAX} shards");
+        source.at(given.span(), &sentence)
+    })
 }
 
 fn add_portgroup(
@@ -249,6 +275,7 @@ fn add_adapter(
                 Field::Mac => table.mac.as_ref().map(Spanned::span),
                 Field::Ip => table.ip.as_ref().map(Spanned::span),
                 Field::PortGroup => Some(table.portgroup.span()),
+                Field::Shard => table.shard.as_ref().map(Spanned::span),
                 _ => None,
             };
             source.at(span.unwrap_or(table.name.span()), &refusal.to_string())

@@ -20,16 +20,17 @@ use std::time::{Duration, Instant};
 
 use tokio::net::UnixListener;
 use tokio::sync::{Mutex, watch};
+use vrdma_adapter::ShardId;
 use vrdma_api::{
-    Adapter, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, Name, Origin, PortGroup,
-    PortGroupRequest, RdmaStats, Status,
+    Adapter, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, MoveRequest, Name, Origin,
+    PortGroup, PortGroupRequest, RdmaStats, ShardStatus, Status,
 };
 use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::inventory::Inventory;
-use crate::plane::{AdapterSpec, ShardHandle, ShardOptions};
+use crate::plane::{AdapterSpec, ShardOptions, Shards};
 use crate::socket::BoundSocket;
 use answer::Problem;
 
@@ -41,17 +42,17 @@ const ADAPTER_MODE: u32 = 0o660;
 pub struct Facts {
     config: Option<PathBuf>,
     run_dir: PathBuf,
-    shard: ShardOptions,
+    shards: ShardOptions,
     started: Instant,
 }
 
 impl Facts {
     /// As of now.
-    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, shard: ShardOptions) -> Self {
+    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, shards: ShardOptions) -> Self {
         Self {
             config,
             run_dir,
-            shard,
+            shards,
             started: Instant::now(),
         }
     }
@@ -62,7 +63,7 @@ impl Facts {
 pub struct Control {
     /// Held across a whole change, so that no other sees half of it.
     inventory: Mutex<Inventory>,
-    shard: ShardHandle,
+    shards: Shards,
     ethernet: EthernetHandle,
     facts: Facts,
     /// The daemon ends.
@@ -73,13 +74,13 @@ impl Control {
     /// Over running threads. Adapters that the inventory already has are plugged by the caller.
     pub fn new(
         inventory: Inventory,
-        shard: ShardHandle,
+        shards: Shards,
         ethernet: EthernetHandle,
         facts: Facts,
     ) -> Self {
         Self {
             inventory: Mutex::new(inventory),
-            shard,
+            shards,
             ethernet,
             facts,
             stopping: watch::Sender::new(false),
@@ -110,7 +111,7 @@ impl Control {
             // The shard serves RDMA, which it has none of.
             return Ok(());
         }
-        let added = self.shard.add_adapter(spec).await;
+        let added = self.shards.add_adapter(spec).await;
         match &added {
             Ok(()) if kind == AdapterKind::Vm => share_with_group(&vfio_user_socket),
             Ok(()) => {}
@@ -120,7 +121,7 @@ impl Control {
     }
 
     async fn unplug(&self, port: PortId) -> Result<(), String> {
-        let shard = self.shard.remove_adapter(port).await;
+        let shard = self.shards.remove_adapter(port).await;
         self.ethernet.remove_port(port).await?;
         shard
     }
@@ -132,8 +133,38 @@ impl Control {
             inventory.remove_adapter(&request.name)?;
             return Err(Problem::internal(sentence));
         }
+        self.note_shard(&mut inventory, &request.name)?;
         tracing::info!("adapter {} added", request.name);
         Ok(inventory.adapter(&request.name)?)
+    }
+
+    /// Writes into the inventory which shard an adapter has.
+    fn note_shard(&self, inventory: &mut Inventory, name: &Name) -> Result<(), Problem> {
+        let shard = self.shards.shard_of(inventory.port(name)?);
+        inventory.place(name, shard.map(|shard| shard.0));
+        Ok(())
+    }
+
+    /// The same of all adapters of the configuration, which were plugged without a request.
+    pub async fn note_shards(&self) {
+        let mut inventory = self.inventory.lock().await;
+        let placed = inventory
+            .ports()
+            .map(|(name, port)| (name.clone(), self.shards.shard_of(port)));
+        for (name, shard) in placed.collect::<Vec<_>>() {
+            inventory.place(&name, shard.map(|shard| shard.0));
+        }
+    }
+
+    async fn move_adapter(&self, name: &Name, request: &MoveRequest) -> Result<Adapter, Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let port = inventory.port(name)?;
+        inventory.check_shard_number(request.shard)?;
+        let moved = self.shards.move_adapter(port, ShardId(request.shard));
+        moved.await.map_err(Problem::conflict)?;
+        self.note_shard(&mut inventory, name)?;
+        tracing::info!("adapter {name} moved to shard {}", request.shard);
+        Ok(inventory.adapter(name)?)
     }
 
     async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
@@ -173,12 +204,12 @@ impl Control {
 
     async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {
         let port = self.inventory.lock().await.port(name)?;
-        self.shard.trace(port).await.map_err(Problem::internal)
+        self.shards.trace(port).await.map_err(Problem::internal)
     }
 
     /// In the order of the inventory.
     async fn counted(&self, inventory: &Inventory) -> Result<Vec<AdapterStats>, Problem> {
-        let shard = self.shard.snapshot().await.map_err(Problem::internal)?;
+        let shard = self.shards.snapshot().await.map_err(Problem::internal)?;
         let ethernet = self.ethernet.snapshot().await.map_err(Problem::internal)?;
         let mut shard: HashMap<PortId, RdmaStats> = shard
             .into_iter()
@@ -193,6 +224,20 @@ impl Control {
         Ok(stats.collect())
     }
 
+    async fn shard_status(&self) -> Result<Vec<ShardStatus>, Problem> {
+        let loads = self.shards.loads().await.map_err(Problem::internal)?;
+        let counts = self.shards.adapter_counts();
+        let shards = loads.into_iter().zip(counts);
+        let status = shards.zip(&self.facts.shards.cores);
+        let status = status.map(|((load, adapters), core)| ShardStatus {
+            core: *core,
+            adapters,
+            busy_percent: load.busy,
+            transfers: load.transfers,
+        });
+        Ok(status.collect())
+    }
+
     async fn status(&self) -> Result<Status, Problem> {
         let inventory = self.inventory.lock().await;
         Ok(Status {
@@ -201,8 +246,8 @@ impl Control {
             uptime_seconds: self.facts.started.elapsed().as_secs(),
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),
-            core: self.facts.shard.core,
-            poll: self.facts.shard.poll,
+            shards: self.shard_status().await?,
+            poll: self.facts.shards.poll,
             portgroups: inventory.portgroups(),
             uplinks: self.all_uplinks(&inventory).await?,
             adapters: inventory.adapters(),

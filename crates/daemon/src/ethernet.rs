@@ -81,7 +81,7 @@ pub struct EthernetHandle {
 
 /// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
 /// [`EthernetHandle::stop`].
-pub fn start(says: Outbox<Heard>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
+pub fn start(says: Vec<Outbox<Heard>>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (outbox, inbox) = mailbox()?;
     let exchange = Exchange::new(inbox, says)?;
     let thread = thread::Builder::new()

@@ -69,16 +69,18 @@ struct Plugged {
 #[derive(Clone, Debug)]
 pub struct Inventory {
     run_dir: PathBuf,
+    shards: u16,
     groups: BTreeMap<Name, Group>,
     adapters: Adapters,
     uplinks: BTreeMap<Name, Linked>,
 }
 
 impl Inventory {
-    /// An empty one whose adapters' sockets lie in `run_dir`.
-    pub fn new(run_dir: &Path) -> Self {
+    /// An empty one whose adapters' sockets lie in `run_dir`, of a daemon with so many shards.
+    pub fn new(run_dir: &Path, shards: u16) -> Self {
         Self {
             run_dir: run_dir.to_owned(),
+            shards,
             groups: BTreeMap::new(),
             adapters: Adapters::default(),
             uplinks: BTreeMap::new(),
@@ -190,6 +192,7 @@ impl Inventory {
             .mac
             .unwrap_or_else(|| MacAddress::derived_from(name));
         self.check_mac(mac)?;
+        self.check_shard(request)?;
         if self.adapters.len() == ADAPTERS_MAX {
             return Err(Refusal::full(format!(
                 "there are {ADAPTERS_MAX} adapters already"
@@ -222,6 +225,7 @@ impl Inventory {
             origin,
             kind: request.kind,
             ip,
+            shard: request.shard,
             vfio_user_socket,
             ethernet_socket,
         }
@@ -238,6 +242,28 @@ impl Inventory {
             Some(owner) => Err(Refusal::mac_taken(mac, owner)),
             None => Ok(()),
         }
+    }
+
+    /// A shard that an adapter can have.
+    fn check_shard(&self, request: &AdapterRequest) -> Result<(), Refusal> {
+        match request.shard {
+            None => Ok(()),
+            Some(_) if request.kind == AdapterKind::Tap => Err(Refusal::no_shard_for_tap()),
+            Some(shard) => self.check_shard_number(shard),
+        }
+    }
+
+    /// Whether there is a shard of that number.
+    pub fn check_shard_number(&self, shard: u16) -> Result<(), Refusal> {
+        match shard < self.shards {
+            true => Ok(()),
+            false => Err(Refusal::no_shard(shard, self.shards)),
+        }
+    }
+
+    /// Another shard serves an adapter from now on.
+    pub fn place(&mut self, name: &Name, shard: Option<u16>) {
+        self.adapters.place(name, shard);
     }
 
     /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
@@ -317,6 +343,7 @@ fn spec(
         portgroup: adapter.portgroup.clone(),
         ip: adapter.ip,
         doorbells: adapter.doorbells,
+        shard: adapter.shard,
         vfio_user_socket,
         ethernet_socket,
     }

@@ -46,7 +46,7 @@ Example configuration:
   socket = \"/run/vrdma/vrdmad.sock\"   # control API, mode 0600
   run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
 
-  core = 1                            # optional: for the data path alone; `vrdma run` keeps off it
+  cores = \"2-5\"                     # optional: a shard of the data path on each; `vrdma run` keeps off them
   poll = \"always\"                   # optional: it never sleeps; needs the core for itself
 
   [[portgroup]]

@@ -4,8 +4,8 @@
 //! the RDMA half of the switch. Nothing here is shared memory: the shard answers by message.
 
 mod mailbox;
+mod shards;
 
-use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -19,9 +19,13 @@ use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_wire::{Gid, Mac};
 
+use vrdma_adapter::ShardId;
+
+use crate::shard::Moving;
 use crate::uplink::UplinkEnd;
 
-pub use mailbox::{Inbox, Outbox, Undelivered, mailbox};
+pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
+pub use shards::Shards;
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.
 pub type Reply<T> = oneshot::Sender<T>;
@@ -78,6 +82,8 @@ pub struct AdapterSpec {
     pub mac: Mac,
     /// Who uses it.
     pub kind: AdapterKind,
+    /// The shard that serves it; without one, that with the fewest adapters.
+    pub shard: Option<u16>,
     /// Its port group, for whoever asks.
     pub portgroup: Name,
     /// IP address of an adapter of processes.
@@ -106,13 +112,38 @@ impl AdapterSpec {
     }
 }
 
-/// How a shard runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// How the shards run.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShardOptions {
-    /// The core that it has for itself.
-    pub core: Option<u32>,
-    /// How it waits for work.
+    /// One for each shard: the core that it has for itself.
+    pub cores: Vec<Option<u32>>,
+    /// How they wait for work.
     pub poll: PollMode,
+}
+
+impl ShardOptions {
+    /// So many shards, which the scheduler places.
+    pub fn unpinned(shards: u16) -> Self {
+        Self {
+            cores: vec![None; usize::from(shards)],
+            poll: PollMode::default(),
+        }
+    }
+}
+
+impl Default for ShardOptions {
+    fn default() -> Self {
+        Self::unpinned(1)
+    }
+}
+
+/// How busy a shard is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ShardLoad {
+    /// Part of the last second in which it had something to do, in percent.
+    pub busy: u8,
+    /// Units, answers and packets that it has handed to other shards so far.
+    pub transfers: u64,
 }
 
 /// What the shard tells of one adapter.
@@ -146,6 +177,8 @@ pub enum UplinkChange {
     AddPeer(UplinkId, SocketAddr, Vec<Mac>),
     /// Forget the other end of a tunnel.
     RemovePeer(UplinkId, SocketAddr),
+    /// The peers have changed: look at the paths to them again.
+    Measure(UplinkId),
 }
 
 /// What the Ethernet thread hears and the shard has to know, for groups with adapters that have no
@@ -178,6 +211,18 @@ pub enum ShardCommand {
     AddAdapter(AdapterSpec, Reply<Result<(), String>>),
     /// Drop the guest's connection, the socket and all state. Unknown ports are fine.
     RemoveAdapter(PortId, Reply<()>),
+    /// To the first shard: another one serves this adapter of processes.
+    Announce(Box<AdapterSpec>),
+    /// To the first shard: it does so no more.
+    Retire(PortId),
+    /// Give up an adapter, with its clients, once no other shard reads its memory.
+    SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
+    /// Serve an adapter that another shard gave up.
+    Adopt(Box<Moving>, Reply<()>),
+    /// How busy the shard is.
+    Load(Reply<ShardLoad>),
+    /// To the first shard: how many listeners of rdma_cm these adapters have.
+    Listeners(Vec<PortId>, Reply<Vec<u32>>),
     /// All adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),
     /// An uplink comes, changes or goes. An error is a sentence and changes nothing.
@@ -188,59 +233,6 @@ pub enum ShardCommand {
     Uplinks(Reply<Vec<UplinkSnapshot>>),
     /// Drop everything and end the thread.
     Stop,
-}
-
-/// The control plane's end of a shard.
-#[derive(Clone, Debug)]
-pub struct ShardHandle {
-    outbox: Outbox<ShardCommand>,
-}
-
-impl ShardHandle {
-    /// A handle and the inbox for the shard's thread.
-    pub fn new() -> io::Result<(Self, Inbox<ShardCommand>)> {
-        let (outbox, inbox) = mailbox()?;
-        Ok((Self { outbox }, inbox))
-    }
-
-    /// Serves an adapter from now on.
-    pub async fn add_adapter(&self, spec: AdapterSpec) -> Result<(), String> {
-        ask(&self.outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await?
-    }
-
-    /// Ends an adapter's service.
-    pub async fn remove_adapter(&self, port: PortId) -> Result<(), String> {
-        ask(&self.outbox, |reply| {
-            ShardCommand::RemoveAdapter(port, reply)
-        })
-        .await
-    }
-
-    /// State and counters of all adapters.
-    pub async fn snapshot(&self) -> Result<Vec<AdapterSnapshot>, String> {
-        ask(&self.outbox, ShardCommand::Snapshot).await
-    }
-
-    /// Changes the shard's end of an uplink.
-    pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), String> {
-        ask(&self.outbox, |reply| ShardCommand::Uplink(change, reply)).await?
-    }
-
-    /// Begins an adapter's trace, or fetches what it has got: packets dropped so far as 8 bytes,
-    /// highest first, then records of a pcap file.
-    pub async fn trace(&self, port: PortId) -> Result<Vec<u8>, String> {
-        ask(&self.outbox, |reply| ShardCommand::Trace(port, reply)).await
-    }
-
-    /// The shard's ends of all uplinks.
-    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, String> {
-        ask(&self.outbox, ShardCommand::Uplinks).await
-    }
-
-    /// Tells the thread to end; wait for it by joining.
-    pub fn stop(&self) {
-        self.outbox.send_last(ShardCommand::Stop);
-    }
 }
 
 /// Sends a command and waits for its answer; a thread that died in between is an error, not a hang.

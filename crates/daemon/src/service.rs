@@ -6,6 +6,7 @@
 //! ```
 
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use vrdma_wire::Mac;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
-use crate::plane::{AdapterSpec, ShardHandle, UplinkSpec, mailbox};
+use crate::plane::{AdapterSpec, Shards, UplinkSpec, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
@@ -60,31 +61,35 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
-    let (says, heard) = mailbox().map_err(broken("cannot start the Ethernet thread"))?;
+    let count = config.shards.cores.len();
+    let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
+    let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
+    let (says, heard): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
     let (ethernet, ethernet_thread) =
         ethernet::start(says).map_err(broken("cannot start the Ethernet thread"))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
-    let (shard, inbox) = ShardHandle::new().map_err(broken("cannot start the shard"))?;
-    let shard_thread = processes
+    let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
+    let mut threads = processes
         .listener()
-        .and_then(|listener| shard::start(inbox, heard, listener, config.shard))
-        .map_err(broken("cannot start the shard"))?;
+        .and_then(|listener| shard::start(inboxes, heard, listener, &config.shards))
+        .map_err(broken("cannot start the shards"))?;
+    threads.push(ethernet_thread);
     let start = Start {
         uplinks: config.uplinks,
         peers: config.inventory.peer_addresses(),
         adapters: config.adapters,
     };
-    let facts = Facts::new(config.file, config.run_dir, config.shard);
+    let facts = Facts::new(config.file, config.run_dir, config.shards);
     let control = Arc::new(Control::new(
         config.inventory,
-        shard.clone(),
+        shards.clone(),
         ethernet.clone(),
         facts,
     ));
     let outcome = serve(&api, &control, start);
-    shard.stop();
+    shards.stop();
     ethernet.stop();
-    for thread in [shard_thread, ethernet_thread] {
+    for thread in threads {
         thread.join().map_err(|_| {
             ServiceError::Broken("a data path thread panicked; see the log above".to_owned())
         })?;
@@ -129,6 +134,7 @@ fn serve(
         for spec in adapters {
             control.plug(spec).await.map_err(ServiceError::Refused)?;
         }
+        control.note_shards().await;
         let listener = api
             .listener()
             .try_clone()

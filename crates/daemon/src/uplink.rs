@@ -1,8 +1,8 @@
-//! Uplinks as the daemon opens them: two ports, one for each data path thread.
+//! Uplinks as the daemon opens them: a port for each data path thread.
 //!
 //! ```text
 //!   control plane ── open ──► Ports ──┬─ rest ──► Ethernet thread
-//!                                     └─ roce ──► shard thread
+//!                                     └─ roce ──► first shard; its senders ──► other shards
 //! ```
 //! What the room of that name knows as segments are port groups here; [`Segments`] translates.
 
@@ -10,7 +10,7 @@ use vrdma_api::{FrameStats, Name};
 pub(crate) use vrdma_host::Segments;
 use vrdma_host::{Marks, Segment};
 use vrdma_switch::UplinkId;
-use vrdma_uplink::{Counters, Hop, Port, Ports, TunnelConfig};
+use vrdma_uplink::{Counters, FaultSpec, Hop, Port, Ports, TunnelConfig};
 
 use crate::plane::{Medium, UplinkSpec};
 
@@ -30,17 +30,17 @@ pub struct UplinkEnd {
     pub port: Port,
 }
 
-/// Both ends of an uplink.
+/// All ends of an uplink.
 #[derive(Debug)]
 pub struct UplinkEnds {
-    /// For the shard.
-    pub roce: UplinkEnd,
+    /// For the shards. The first one's receives, those of the others only send.
+    pub roce: Vec<UplinkEnd>,
     /// For the Ethernet thread.
     pub rest: UplinkEnd,
 }
 
-/// Opens an uplink. The error is a sentence.
-pub fn open(spec: &UplinkSpec) -> Result<UplinkEnds, String> {
+/// Opens an uplink for so many shards. The error is a sentence.
+pub fn open(spec: &UplinkSpec, shards: u16) -> Result<UplinkEnds, String> {
     let name = &spec.name;
     let refused = |error| format!("cannot open the uplink {:?}: {error}", name.as_str());
     let mut ports = match &spec.medium {
@@ -58,6 +58,16 @@ pub fn open(spec: &UplinkSpec) -> Result<UplinkEnds, String> {
     if let Some(faults) = spec.faults {
         ports.set_faults(faults);
     }
+    let mut roce = Vec::new();
+    for shard in 1..shards {
+        let mut sender = ports.roce.sender().map_err(refused)?;
+        if let Some(faults) = spec.faults {
+            let seed = faults.seed.wrapping_add(shard.into());
+            sender.set_faults(FaultSpec { seed, ..faults });
+        }
+        roce.push(sender);
+    }
+    roce.insert(0, ports.roce);
     let end = |port| UplinkEnd {
         id: spec.id,
         name: name.clone(),
@@ -65,7 +75,7 @@ pub fn open(spec: &UplinkSpec) -> Result<UplinkEnds, String> {
         port,
     };
     Ok(UplinkEnds {
-        roce: end(ports.roce),
+        roce: roce.into_iter().map(end).collect(),
         rest: end(ports.rest),
     })
 }

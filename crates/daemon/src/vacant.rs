@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use vrdma_api::RdmaStats;
 use vrdma_switch::PortId;
 
-use crate::plane::{AdapterSnapshot, Inbox, ShardCommand};
+use crate::plane::{AdapterSnapshot, Inbox, ShardCommand, ShardLoad};
 
 /// Runs until it is told to stop.
 pub(crate) fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
@@ -48,6 +48,18 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Uplinks(reply) => {
             let _ = reply.send(Vec::new());
         }
-        ShardCommand::Stop => {}
+        ShardCommand::SendAway(_, _, reply) => {
+            let _ = reply.send(Err("this shard has no devices".to_owned()));
+        }
+        ShardCommand::Load(reply) => {
+            let _ = reply.send(ShardLoad::default());
+        }
+        ShardCommand::Listeners(asked, reply) => {
+            let _ = reply.send(vec![0; asked.len()]);
+        }
+        ShardCommand::Adopt(_, reply) => {
+            let _ = reply.send(());
+        }
+        ShardCommand::Announce(_) | ShardCommand::Retire(_) | ShardCommand::Stop => {}
     }
 }

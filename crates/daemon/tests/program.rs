@@ -133,18 +133,21 @@ fn cores(daemon: &Running, name: &str) -> String {
 #[test]
 fn the_shard_has_a_core_for_itself_if_it_is_given_one() {
     // Once it serves an adapter it has settled.
-    let all = cores(&Running::start(&Place::new(ADAPTERS)), "shard");
+    let all = cores(&Running::start(&Place::new(ADAPTERS)), "shard-0");
     let last = all.rsplit([',', '-']).next().unwrap();
-    let daemon = Running::start(&Place::new(&format!("core = {last}\n{ADAPTERS}")));
-    assert_eq!(cores(&daemon, "shard"), last);
+    let daemon = Running::start(&Place::new(&format!("cores = \"{last}\"\n{ADAPTERS}")));
+    assert_eq!(cores(&daemon, "shard-0"), last);
     assert_eq!(cores(&daemon, "vrdmad"), all);
 }
 
 #[test]
 fn a_core_that_is_not_there_is_refused() {
-    let output = Place::new("core = 99999\n").command().output().unwrap();
+    let output = Place::new("cores = \"99999\"\n")
+        .command()
+        .output()
+        .unwrap();
     let sentence = refusal(&output);
-    let said = "vrdmad.toml, line 3, key core: the daemon may not use core 99999; choose one of ";
+    let said = "vrdmad.toml, line 3, key cores: the daemon may not use core 99999; choose of ";
     assert!(sentence.contains(said), "{sentence}");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use vrdma_adapter::GidChange;
+use vrdma_adapter::{GidChange, ShardId};
 use vrdma_switch::{AttachError, GroupId, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
@@ -16,7 +16,7 @@ use crate::member::Member;
 use crate::members::Members;
 use crate::paths::Reachable;
 use crate::port::{Marks, Port};
-use crate::shared::{Home, ShardId, Shared};
+use crate::shared::{Home, Shared};
 use crate::transfer::{Lanes, Transfer};
 use crate::turn::Turn;
 use crate::uplink::Uplinks;

@@ -40,6 +40,7 @@ pub use event::Event;
 pub use host::{Among, Attachment, Host};
 pub use member::{Doorbells, Member};
 pub use port::{Marks, Port, Received, Segment, Train};
-pub use shared::{ShardId, Shared};
+pub use shared::Shared;
 pub use transfer::{Lane, Transfer};
 pub use uplink::{Counts, Segments, Uplink};
+pub use vrdma_adapter::ShardId;

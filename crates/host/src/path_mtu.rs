@@ -1,5 +1,6 @@
 //! How large packets of a member may be so that they fit the uplinks of its group.
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
@@ -7,7 +8,6 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
-use crate::shared::ShardId;
 use crate::transfer::Transfer;
 
 /// What stands around the payload of a packet in an IP packet: IPv6, UDP and BTH headers, RETH with

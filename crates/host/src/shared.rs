@@ -7,21 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, PortId};
-
-/// Number of a shard: its place in the list of all.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct ShardId(pub u16);
-
-impl ShardId {
-    /// The first shard. It takes what comes over uplinks, and its owner serves datagrams of management.
-    pub const FIRST: Self = Self(0);
-
-    /// All shards but this one.
-    pub fn others(self, shards: u16) -> impl Iterator<Item = Self> {
-        (0..shards).map(Self).filter(move |other| *other != self)
-    }
-}
 
 /// Where a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

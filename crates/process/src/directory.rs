@@ -1,11 +1,13 @@
 //! All adapters of processes of this host: what sessions find them by.
 //!
-//! Written when an adapter is added or removed; read when a session opens an adapter or asks which there
-//! are. It does not hold the adapters themselves: each belongs to the thread that serves it.
+//! Written by the control thread when an adapter is added, moved or removed; read by every shard when
+//! a session opens an adapter or asks which there are. It does not hold the adapters themselves: each
+//! belongs to one shard.
 
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use vrdma_adapter::ShardId;
 use vrdma_provider::message::AdapterReply;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Gid;
@@ -32,17 +34,19 @@ struct Entry {
     described: AdapterReply,
     name: String,
     addresses: Vec<(GroupId, Gid)>,
+    shard: ShardId,
 }
 
 impl Directory {
     /// Adds an adapter, in place of one with the same port.
-    pub fn add(&self, spec: &ProcessSpec) {
+    pub fn add(&self, spec: &ProcessSpec, shard: ShardId) {
         self.remove(spec.port);
         let addresses = spec.addresses().into_iter();
         let entry = Entry {
             described: spec.described(),
             name: spec.name.clone(),
             addresses: addresses.map(|gid| (spec.group, gid)).collect(),
+            shard,
         };
         let mut entries = self.write();
         entries.by_name.insert(entry.name.clone(), spec.port);
@@ -67,6 +71,18 @@ impl Directory {
         if let Ok(at) = entries.ports.binary_search(&port) {
             entries.ports.remove(at);
         }
+    }
+
+    /// Another shard serves the adapter from now on.
+    pub fn place(&self, port: PortId, shard: ShardId) {
+        if let Some(entry) = self.write().by_port.get_mut(&port) {
+            entry.shard = shard;
+        }
+    }
+
+    /// The shard that serves an adapter.
+    pub fn shard_of(&self, port: PortId) -> Option<ShardId> {
+        Some(self.read().by_port.get(&port)?.shard)
     }
 
     /// The adapter with that name; the only one there is if the name is empty.
@@ -123,18 +139,19 @@ mod tests {
     fn an_empty_name_means_the_only_adapter() {
         let directory = Directory::default();
         assert_eq!(directory.named(""), None);
-        directory.add(&spec(4, "p4"));
+        directory.add(&spec(4, "p4"), ShardId(0));
         assert_eq!(directory.named(""), Some(PortId(4)));
-        directory.add(&spec(2, "p2"));
+        directory.add(&spec(2, "p2"), ShardId(1));
         assert_eq!(directory.named(""), None);
         assert_eq!(directory.named("p2"), Some(PortId(2)));
+        assert_eq!(directory.shard_of(PortId(2)), Some(ShardId(1)));
     }
 
     #[test]
     fn adapters_are_listed_in_the_order_of_their_ports() {
         let directory = Directory::default();
         for port in [7, 3, 5] {
-            directory.add(&spec(port, &format!("p{port}")));
+            directory.add(&spec(port, &format!("p{port}")), ShardId(0));
         }
         let names = || -> Vec<_> {
             let listed = (0..).map_while(|index| directory.described(index));
@@ -151,12 +168,13 @@ mod tests {
     fn what_is_removed_is_found_by_nothing() {
         let directory = Directory::default();
         let spec = spec(1, "p1");
-        directory.add(&spec);
+        directory.add(&spec, ShardId(0));
         let gid = spec.addresses()[1];
         assert_eq!(directory.with_address(GroupId(1), gid), Some(PortId(1)));
         assert_eq!(directory.with_address(GroupId(2), gid), None);
         directory.remove(PortId(1));
         assert_eq!(directory.with_address(GroupId(1), gid), None);
         assert_eq!(directory.named("p1"), None);
+        assert_eq!(directory.shard_of(PortId(1)), None);
     }
 }

@@ -52,7 +52,7 @@ use context::Context;
 pub use directory::Directory;
 use fast::AdapterGrants;
 use objects::{Cq, Mr, Qp, Srq};
-pub use sessions::{Adapters, Registry, Served, SessionId, Sessions};
+pub use sessions::{Adapters, OpenSession, OpeningSession, Registry, Served, SessionId, Sessions};
 pub use spec::ProcessSpec;
 pub use users::Users;
 
@@ -140,6 +140,11 @@ impl Process {
         changed.then(|| self.core.hca.multicast_groups().collect())
     }
 
+    /// [`take_groups`](Self::take_groups) tells them again: somebody new has to know.
+    pub fn tell_groups_again(&mut self) {
+        self.groups_changed = true;
+    }
+
     /// The engine, for counters.
     pub fn hca(&self) -> &Hca<Region> {
         &self.core.hca
@@ -193,12 +198,12 @@ impl Process {
 mod tests {
     use super::*;
 
-    /// Whichever thread serves them; that it compiles is the test.
+    /// Adapters and sessions move between shards; that it compiles is the test.
     #[test]
     fn adapters_and_sessions_may_move_between_threads() {
         fn may_move<T: Send>() {}
         may_move::<Process>();
-        may_move::<Sessions>();
+        may_move::<OpeningSession>();
         may_move::<Registry>();
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   accepted ──ListAdapter, Hello──► open (a context of one adapter) ──hang-up, broken rule──► closed
+//!                           └──► the shard of that adapter, if it is another one
 //! ```
+//! Each shard has its own; the one that has the listening socket accepts for all.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_adapter::Slots;
+use vrdma_adapter::{ShardId, Slots};
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Request};
-use vrdma_provider::message::{Call, Code, ListAdapter};
+use vrdma_provider::message::{Call, Code, Hello, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -45,11 +47,44 @@ pub enum Served {
     Opened(PortId, Owner),
     /// It wants connection management: its socket and its greeting, which go elsewhere.
     ConnectionManagement(OwnedFd, Box<Request>),
+    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it.
+    Elsewhere(ShardId, Box<OpeningSession>),
     /// It hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
 }
 
-/// What sessions look things up in; shared, so that more than one thread may serve sessions.
+/// A session on its way to another shard, with its hello.
+#[derive(Debug)]
+pub struct OpeningSession {
+    session: Session,
+    request: Request,
+    memory: Option<ForeignFile>,
+}
+
+impl OpeningSession {
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.session.as_fd()
+    }
+}
+
+/// A session on its way to another shard, with the adapter that it has open.
+#[derive(Debug)]
+pub struct OpenSession(Session);
+
+impl OpenSession {
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// As whom it has the adapter open.
+    pub fn owner(&self) -> Option<Owner> {
+        Some(self.0.open?.1)
+    }
+}
+
+/// What all shards share.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     /// All adapters of processes.
@@ -60,7 +95,9 @@ pub struct Registry {
 
 /// See the module.
 pub struct Sessions {
-    listener: OwnedFd,
+    shard: ShardId,
+    /// With one shard alone.
+    listener: Option<OwnedFd>,
     registry: Registry,
     sessions: Slots<Session>,
 }
@@ -72,9 +109,10 @@ pub trait Adapters {
 }
 
 impl Sessions {
-    /// Behind a listening socket.
-    pub fn new(listener: OwnedFd, registry: Registry) -> Self {
+    /// Of one shard; `listener` if it is the one that accepts.
+    pub fn new(shard: ShardId, listener: Option<OwnedFd>, registry: Registry) -> Self {
         Self {
+            shard,
             listener,
             registry,
             sessions: Slots::new(),
@@ -82,13 +120,16 @@ impl Sessions {
     }
 
     /// The listening socket, to be watched.
-    pub fn listener(&self) -> BorrowedFd<'_> {
-        self.listener.as_fd()
+    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
+        self.listener.as_ref().map(AsFd::as_fd)
     }
 
     /// Takes a client that waits. `None` if none does; a client beyond the limits is let go.
     pub fn accept(&mut self) -> Result<Option<SessionId>, Errno> {
-        let Some(socket) = daemon::accept(self.listener.as_fd())? else {
+        let Some(listener) = &self.listener else {
+            return Ok(None);
+        };
+        let Some(socket) = daemon::accept(listener.as_fd())? else {
             return Ok(None);
         };
         let peer = daemon::peer(socket.as_fd())?;
@@ -126,12 +167,16 @@ impl Sessions {
             return Served::Closed(None);
         };
         let was_open = session.open.is_some();
-        let directory = &self.registry.directory;
+        let place = Here {
+            shard: self.shard,
+            registry: &self.registry,
+        };
         for _ in 0..REQUESTS_A_TURN {
-            match serve_one(session, directory, adapters, now) {
+            match serve_one(session, place, adapters, now) {
                 Ok(Received::Answered) => {}
                 Ok(Received::Nothing) => break,
                 Ok(Received::Greeting(greeting)) => return self.hand_over(id, greeting),
+                Ok(Received::Elsewhere(shard, hello)) => return self.transfer(id, shard, hello),
                 Err(reason) => {
                     tracing::debug!("a session ends: {reason}");
                     return Served::Closed(session.open);
@@ -151,6 +196,49 @@ impl Sessions {
         }
     }
 
+    fn transfer(&mut self, id: SessionId, shard: ShardId, hello: Box<UnansweredHello>) -> Served {
+        match self.sessions.take(id.0) {
+            Some(session) => Served::Elsewhere(
+                shard,
+                Box::new(OpeningSession {
+                    session,
+                    request: hello.request,
+                    memory: hello.memory,
+                }),
+            ),
+            None => Served::Closed(None),
+        }
+    }
+
+    /// Takes a session that another shard passed on, and answers its hello. `None` if there is no
+    /// room for it.
+    pub fn adopt(
+        &mut self,
+        session: OpeningSession,
+        adapters: &mut impl Adapters,
+    ) -> Option<(SessionId, Served)> {
+        let OpeningSession {
+            session,
+            request,
+            memory,
+        } = session;
+        let id = self.put(session)?;
+        let session = self.sessions.get_mut(id.0)?;
+        let here = Here {
+            shard: self.shard,
+            registry: &self.registry,
+        };
+        // An adapter that moved on meanwhile is not chased: `NODEV`.
+        let answer = hello(session, here, &request, memory, adapters);
+        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
+        let served = match (sent, session.open) {
+            (Err(_), open) => Served::Closed(open),
+            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
+            (Ok(()), None) => Served::Open,
+        };
+        Some((id, served))
+    }
+
     /// The session is gone, and its objects with it.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
         let open = self.sessions.take(id.0).and_then(|session| session.open);
@@ -159,6 +247,25 @@ impl Sessions {
         {
             process.close(owner, now);
         }
+    }
+
+    /// The adapter moves to another shard, which [adopts](Self::adopt_open) its sessions.
+    pub fn take_of_adapter(&mut self, port: PortId) -> Vec<OpenSession> {
+        let at_port = |session: &Session| session.open.is_some_and(|(open, _)| open == port);
+        let sessions = self.sessions.iter();
+        let ids = sessions.filter_map(|(id, session)| at_port(session).then_some(id));
+        let ids: Vec<_> = ids.collect();
+        let taken = ids.into_iter().filter_map(|id| self.sessions.take(id));
+        taken.map(OpenSession).collect()
+    }
+
+    /// Takes a session of an adapter that has moved here.
+    ///
+    /// # Errors
+    /// The number of sessions is limited; whose it was.
+    pub fn adopt_open(&mut self, session: OpenSession) -> Result<SessionId, Option<Owner>> {
+        let owner = session.0.open.map(|(_, owner)| owner);
+        self.put(session.0).ok_or(owner)
     }
 
     /// The adapter goes away: its sessions end. Whose they were.
@@ -172,6 +279,13 @@ impl Sessions {
     }
 }
 
+/// The shard that serves a session, and what it knows of others.
+#[derive(Clone, Copy)]
+struct Here<'a> {
+    shard: ShardId,
+    registry: &'a Registry,
+}
+
 /// What came from a session.
 enum Received {
     /// Nothing.
@@ -180,12 +294,19 @@ enum Received {
     Answered,
     /// That it wants connection management.
     Greeting(Box<Request>),
+    /// A hello to an adapter of another shard.
+    Elsewhere(ShardId, Box<UnansweredHello>),
+}
+
+struct UnansweredHello {
+    request: Request,
+    memory: Option<ForeignFile>,
 }
 
 /// Serves one request.
 fn serve_one(
     session: &mut Session,
-    directory: &Directory,
+    here: Here<'_>,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Received, Errno> {
@@ -198,33 +319,49 @@ fn serve_one(
             return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
-        (Some(Code::Hello), None) => hello(session, directory, &request, foreign, adapters),
-        _ => answer(session, directory, &mut request, adapters, now),
+        (Some(Code::Hello), None) => {
+            if let Some(shard) = elsewhere(&request, here) {
+                let memory = foreign;
+                let hello = UnansweredHello { request, memory };
+                return Ok(Received::Elsewhere(shard, Box::new(hello)));
+            }
+            hello(session, here, &request, foreign, adapters)
+        }
+        _ => answer(session, here, &mut request, adapters, now),
     };
     daemon::send_answer(session.as_fd(), code, answer)?;
     Ok(Received::Answered)
 }
 
+/// The other shard that serves the adapter which a hello names.
+fn elsewhere(request: &Request, here: Here<'_>) -> Option<ShardId> {
+    let hello: Hello = request.parse()?;
+    let directory = &here.registry.directory;
+    let shard = directory.shard_of(directory.named(hello.adapter.as_str())?)?;
+    (shard != here.shard).then_some(shard)
+}
+
 fn hello(
     session: &mut Session,
-    directory: &Directory,
+    here: Here<'_>,
     request: &Request,
     memory: Option<ForeignFile>,
     adapters: &mut impl Adapters,
 ) -> Result<Answer, Errno> {
     let greeting = Greeting::parse(request, memory)?;
-    let port = greeting.adapter(directory)?;
+    let port = greeting.adapter(&here.registry.directory)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
     opening::open(session, process, greeting)
 }
 
 fn answer(
     session: &Session,
-    directory: &Directory,
+    here: Here<'_>,
     request: &mut Request,
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Answer, Errno> {
+    let directory = &here.registry.directory;
     match (Code::from_number(request.code()), session.open) {
         (Some(Code::ListAdapter), _) => {
             let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;

@@ -22,6 +22,8 @@ pub enum Select {
     Roce,
     /// Everything else.
     Rest,
+    /// Nothing: it only sends.
+    Nothing,
 }
 
 /// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
@@ -77,6 +79,7 @@ pub(crate) fn frame_filter(select: Select) -> Vec<Instruction> {
     match select {
         Select::Roce => program(0, u32::MAX, 0),
         Select::Rest => program(0, 0, u32::MAX),
+        Select::Nothing => program(0, 0, 0),
     }
 }
 

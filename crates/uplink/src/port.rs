@@ -99,6 +99,23 @@ impl Port {
         }
     }
 
+    /// A port for another thread that sends as this one does and receives nothing. Peers of a tunnel are
+    /// those of this one; faults are not.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn sender(&self) -> Result<Self, OpenError> {
+        let link = match &self.link {
+            Link::Raw(raw) => raw.sender().map(|raw| Link::Raw(Box::new(raw))),
+            Link::Tunnel(tunnel) => {
+                let tunnel = tunnel.sender();
+                tunnel.map(|tunnel| Link::Tunnel(Box::new(tunnel)))
+            }
+        };
+        link.map(Self::new)
+            .map_err(OpenError::system("sharing a socket"))
+    }
+
     /// Gives every frame of one batch to the sink; how many arrivals it were. 0 means that nothing
     /// waits; otherwise more may.
     ///
@@ -221,9 +238,9 @@ impl Port {
     }
 
     /// A tunnel's peers.
-    pub fn peers(&self) -> &[SocketAddr] {
+    pub fn peers(&self) -> Vec<SocketAddr> {
         match &self.link {
-            Link::Raw(_) => &[],
+            Link::Raw(_) => Vec::new(),
             Link::Tunnel(tunnel) => tunnel.peers(),
         }
     }

@@ -36,6 +36,7 @@ const SERVICE_TAG: EtherType = EtherType(0x88a8);
 pub struct Raw {
     name: String,
     interface: Interface,
+    select: Select,
     socket: Socket,
     index: i32,
     mtu: u32,
@@ -75,11 +76,34 @@ impl Raw {
         Ok(Self {
             name: name.to_owned(),
             interface,
+            select,
             socket,
             index,
             mtu,
             up,
             slots: Slots::new(SLOT_BYTES),
+            scratch: Vec::new(),
+            batch,
+            counters: Counters::default(),
+        })
+    }
+
+    /// A port for another thread that sends on the same socket and receives nothing.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn sender(&self) -> io::Result<Self> {
+        let mut batch = Batch::new(offload::HEADER_BYTES, true);
+        batch.set_frame_bytes(self.mtu as usize + HEADER_BYTES);
+        Ok(Self {
+            name: self.name.clone(),
+            interface: self.interface.clone(),
+            select: Select::Nothing,
+            socket: self.socket.again()?,
+            index: self.index,
+            mtu: self.mtu,
+            up: self.up,
+            slots: Slots::new(0),
             scratch: Vec::new(),
             batch,
             counters: Counters::default(),
@@ -106,6 +130,9 @@ impl Raw {
     /// # Errors
     /// What the kernel says, except that the interface is down or gone, which is no error.
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+        if self.select == Select::Nothing {
+            return Ok(0);
+        }
         let taken = match self.slots.receive(&self.socket) {
             Ok(taken) => taken,
             Err(error) => return self.excuse(error),
@@ -219,7 +246,9 @@ impl Raw {
     /// Looks at the interface again: its MTU, whether it is up, and whether it was made anew. Call it
     /// about once a second.
     pub fn refresh(&mut self) {
-        self.counters.set_overrun(self.socket.overruns());
+        if self.select != Select::Nothing {
+            self.counters.set_overrun(self.socket.overruns());
+        }
         let up = self.rebind().and_then(|()| {
             self.mtu = self.interface.mtu(&self.socket)?;
             let frame_bytes = self.mtu as usize + HEADER_BYTES;

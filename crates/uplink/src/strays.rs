@@ -28,7 +28,8 @@ const SOCKET: u64 = 0;
 /// One port's end.
 #[derive(Debug)]
 pub(crate) struct Strays {
-    pair: OwnedFd,
+    /// None where nothing is received.
+    pair: Option<OwnedFd>,
     /// Announces the UDP socket and the pair.
     epoll: OwnedFd,
     /// It announces room in the UDP socket too.
@@ -46,12 +47,25 @@ impl Strays {
         Ok([Self::new(a, first)?, Self::new(b, second)?])
     }
 
+    /// Of a port that receives nothing: announces room in the UDP socket alone.
+    pub(crate) fn none(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let nothing = EventFlags::empty();
+        epoll::add(&epoll, socket, EventData::new_u64(SOCKET), nothing)?;
+        Ok(Self {
+            pair: None,
+            epoll,
+            room_watched: false,
+            message: Vec::new(),
+        })
+    }
+
     fn new(pair: OwnedFd, socket: BorrowedFd<'_>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, socket, EventData::new_u64(SOCKET), EventFlags::IN)?;
         epoll::add(&epoll, &pair, EventData::new_u64(1), EventFlags::IN)?;
         Ok(Self {
-            pair,
+            pair: Some(pair),
             epoll,
             room_watched: false,
             message: Vec::new(),
@@ -61,7 +75,8 @@ impl Strays {
     /// Announces room in the UDP socket as well, or no longer: for who watches the one descriptor,
     /// which is never writable itself.
     pub(crate) fn watch_room(&mut self, socket: BorrowedFd<'_>, watch: bool) {
-        let mut flags = EventFlags::IN;
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, self.pair.is_some());
         flags.set(EventFlags::OUT, watch);
         if watch == self.room_watched {
             return;
@@ -73,17 +88,20 @@ impl Strays {
 
     /// Hands a datagram to the other port; `false` if that has too many unread or is gone.
     pub(crate) fn give(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+        let Some(pair) = &self.pair else {
+            return false;
+        };
         self.message.clear();
         self.message.extend(head(from));
         self.message.extend_from_slice(datagram);
-        rustix::net::send(&self.pair, &self.message, SendFlags::NOSIGNAL).is_ok()
+        rustix::net::send(pair, &self.message, SendFlags::NOSIGNAL).is_ok()
     }
 
     /// A datagram from the other port and its sender.
     pub(crate) fn take(&mut self) -> Option<(SocketAddr, &[u8])> {
+        let pair = self.pair.as_ref()?;
         self.message.resize(MESSAGE_BYTES_MAX, 0);
-        let (_, len) =
-            rustix::net::recv(&self.pair, &mut self.message[..], RecvFlags::empty()).ok()?;
+        let (_, len) = rustix::net::recv(pair, &mut self.message[..], RecvFlags::empty()).ok()?;
         let (head, datagram) = self.message[..len].split_first_chunk()?;
         Some((sender(head), datagram))
     }

@@ -16,6 +16,7 @@ mod opening;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use vrdma_wire::Mac;
@@ -57,7 +58,8 @@ pub struct Tunnel {
     select: Select,
     socket: Socket,
     strays: Strays,
-    peers: Peers,
+    /// Shared by the ports of all threads that send RoCEv2.
+    peers: Arc<Mutex<Peers>>,
     mtu: u32,
     slots: Slots,
     batch: Batch,
@@ -102,12 +104,37 @@ impl Tunnel {
             select,
             socket,
             strays,
-            peers: Peers::new(local),
+            peers: Arc::new(Mutex::new(Peers::new(local))),
             mtu: PATH_MTU_USUAL - overhead(local),
             slots: Slots::new(SLOT_BYTES),
             batch: Batch::new(vxlan::LEN, joins),
             counters: Counters::default(),
         }
+    }
+
+    /// A port for another thread that sends on the same socket, to the same peers, and receives nothing.
+    ///
+    /// # Errors
+    /// The process is out of descriptors.
+    pub fn sender(&self) -> io::Result<Self> {
+        let socket = self.socket.again()?;
+        let strays = Strays::none(socket.as_fd())?;
+        Ok(Self {
+            local: self.local,
+            select: Select::Nothing,
+            strays,
+            peers: Arc::clone(&self.peers),
+            mtu: self.mtu,
+            slots: Slots::new(0),
+            batch: Batch::new(vxlan::LEN, socket.can_segment()),
+            counters: Counters::default(),
+            socket,
+        })
+    }
+
+    // A thread that panicked with the lock ends the daemon, so what it left is not seen.
+    fn peers_mut(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The address that peers send to.
@@ -126,21 +153,21 @@ impl Tunnel {
     /// # Errors
     /// See [`PeerError`](crate::PeerError).
     pub fn add_peer(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), OpenError> {
-        self.peers.add_with(peer, stations)?;
+        self.peers_mut().add_with(peer, stations)?;
         self.measure();
         Ok(())
     }
 
     /// Forgets a peer and what was learned from it; `false` if there was none.
     pub fn remove_peer(&mut self, peer: SocketAddr) -> bool {
-        let removed = self.peers.remove(peer);
+        let removed = self.peers_mut().remove(peer);
         self.measure();
         removed
     }
 
     /// Every peer.
-    pub fn peers(&self) -> &[SocketAddr] {
-        self.peers.all()
+    pub fn peers(&self) -> Vec<SocketAddr> {
+        self.peers_mut().all().to_vec()
     }
 
     /// Gives every waiting frame of one batch to the sink; how many datagrams it were.
@@ -148,6 +175,9 @@ impl Tunnel {
     /// # Errors
     /// What the kernel says.
     pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+        if self.select == Select::Nothing {
+            return Ok(0);
+        }
         let taken = self.slots.receive(&self.socket)?;
         let now = Instant::now();
         let Self {
@@ -158,8 +188,9 @@ impl Tunnel {
             counters,
             ..
         } = self;
+        let mut peers = peers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut door = Door {
-            peers,
+            peers: &mut peers,
             counters,
             now,
         };
@@ -212,7 +243,7 @@ impl Tunnel {
         let Segment::Vni(number) = hop.segment else {
             return false;
         };
-        let peer = |vni| self.peers.behind(vni, to);
+        let peer = |vni| self.peers_mut().behind(vni, to);
         let way = Vni::new(number).and_then(|vni| Some((vni, peer(vni)?)));
         let bytes = lengths.iter().map(|length| length + vxlan::LEN).sum();
         let Some((vni, peer)) =
@@ -233,11 +264,11 @@ impl Tunnel {
             return Err(Loss::Runt);
         }
         let one = match hop.peer {
-            Some(peer) if !self.peers.all().contains(&peer) => return Err(Loss::NoPeer),
+            Some(peer) if !self.peers_mut().all().contains(&peer) => return Err(Loss::NoPeer),
             Some(peer) => Some(peer),
-            None => destination(frame).and_then(|mac| self.peers.behind(vni, mac)),
+            None => destination(frame).and_then(|mac| self.peers_mut().behind(vni, mac)),
         };
-        let receivers = one.map_or(self.peers.all().len(), |_| 1);
+        let receivers = one.map_or_else(|| self.peers_mut().all().len(), |_| 1);
         if receivers == 0 {
             return Err(Loss::NoPeer);
         }
@@ -250,9 +281,11 @@ impl Tunnel {
         let parts = [&vxlan::header(vni)[..], frame];
         match one {
             Some(peer) => self.batch.push(&parts, [Some(peer)]),
-            None => self
-                .batch
-                .push(&parts, self.peers.all().iter().copied().map(Some)),
+            None => {
+                let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+                let all = peers.all().iter().copied();
+                self.batch.push(&parts, all.map(Some));
+            }
         }
         Ok(())
     }
@@ -279,25 +312,24 @@ impl Tunnel {
 
     /// Looks at the paths again and forgets stations that are silent. Call it about once a second.
     pub fn refresh(&mut self) {
-        self.counters.set_overrun(self.socket.overruns());
-        self.peers.age(Instant::now());
+        if self.select != Select::Nothing {
+            self.counters.set_overrun(self.socket.overruns());
+            self.peers_mut().age(Instant::now());
+        }
         self.measure();
     }
 
     /// The kernel knows the MTU of a path by its route and by ICMP messages that came back.
     fn measure(&mut self) {
-        let paths = self
-            .peers
-            .all()
-            .iter()
-            .filter_map(|&peer| path_mtu(peer).ok());
+        let peers = self.peers();
+        let paths = peers.into_iter().filter_map(|peer| path_mtu(peer).ok());
         let narrowest = paths.min().unwrap_or(PATH_MTU_USUAL);
         self.mtu = narrowest.saturating_sub(overhead(self.local));
     }
 
     /// A station that two peers claim, at most once a minute.
     pub fn take_conflict(&mut self) -> Option<Conflict> {
-        self.peers.take_conflict(Instant::now())
+        self.peers_mut().take_conflict(Instant::now())
     }
 
     /// What was counted so far.

@@ -1,4 +1,6 @@
-use vrdma_api::{Adapter, DoorbellMode, EthernetStats, Origin, PollMode, PortGroup, RdmaStats};
+use vrdma_api::{
+    Adapter, DoorbellMode, EthernetStats, Origin, PollMode, PortGroup, RdmaStats, ShardStatus,
+};
 
 use super::*;
 
@@ -14,6 +16,7 @@ fn status() -> Status {
         ip: None,
         vfio_user_socket: Some(format!("/run/vrdma/{name}.vfio-user").into()),
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
+        shard: None,
     };
     let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
         name: name.clone(),
@@ -33,7 +36,7 @@ fn status() -> Status {
         uptime_seconds: 4000,
         config: Some("/etc/vrdma/vrdmad.toml".into()),
         run_dir: "/run/vrdma".into(),
-        core: None,
+        shards: Vec::new(),
         poll: PollMode::Adaptive,
         portgroups: vec![
             PortGroup {
@@ -64,7 +67,9 @@ fn everything_in_one_look() {
     up             1 h 6 min
     configuration  /etc/vrdma/vrdmad.toml
     run folder     /run/vrdma
-    data path      polls: adaptive
+    polling        adaptive
+
+    no shards
 
     PORT GROUP  VLAN   VNI  FROM     ADAPTERS
     blue          10    10  config   vm1 vm2
@@ -77,12 +82,22 @@ fn everything_in_one_look() {
 }
 
 #[test]
-fn a_core_of_its_own_is_told() {
+fn shards_are_told_with_their_cores_and_load() {
+    let shard = |core, busy_percent| ShardStatus {
+        core,
+        adapters: 3,
+        busy_percent,
+        transfers: 70_000,
+    };
     let status = Status {
-        core: Some(1),
+        shards: vec![shard(None, 0), shard(Some(5), 97)],
         ..status()
     };
-    assert!(daemon(&status).ends_with("\ndata path      polls: adaptive, core 1 for itself"));
+    insta::assert_snapshot!(shards(&status), @r"
+    SHARD  CORE  ADAPTERS  BUSY  HANDED OVER
+        0   any         3   0 %        70000
+        1     5         3  97 %        70000
+    ");
 }
 
 #[test]
@@ -132,7 +147,9 @@ fn an_empty_daemon_says_what_to_do_next() {
     up             1 h 6 min
     configuration  none
     run folder     /run/vrdma
-    data path      polls: adaptive
+    polling        adaptive
+
+    no shards
 
     no port groups; add one with `vrdma portgroup add NAME`
 

@@ -30,7 +30,8 @@ pub(super) struct Tables {
 pub(super) struct DaemonTable {
     pub(super) socket: Option<Spanned<PathBuf>>,
     pub(super) run_dir: Option<Spanned<PathBuf>>,
-    pub(super) core: Option<Spanned<i64>>,
+    pub(super) shards: Option<Spanned<i64>>,
+    pub(super) cores: Option<Spanned<String>>,
     pub(super) poll: Option<PollMode>,
 }
 
@@ -106,6 +107,7 @@ pub(super) struct AdapterTable {
     #[serde(default)]
     pub(super) kind: AdapterKind,
     pub(super) ip: Option<Spanned<IpAddr>>,
+    pub(super) shard: Option<Spanned<u16>>,
 }
 
 impl AdapterTable {
@@ -117,6 +119,7 @@ impl AdapterTable {
             doorbells: self.doorbells,
             kind: self.kind,
             ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
+            shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
         }
     }
 }

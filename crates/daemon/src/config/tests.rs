@@ -14,7 +14,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
-        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `core`, `poll`; correct the spelling or remove the line",
+        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `shards`, `cores`, `poll`; correct the spelling or remove the line",
     ),
     (
         "daemon = 5",
@@ -69,8 +69,20 @@ const WRONG: &[(&str, &str)] = &[
         "line 2, key poll: unknown variant `sometimes`, expected `adaptive` or `always`; write one of these in double quotes",
     ),
     (
-        "[daemon]\ncore = \"1\"",
-        "line 2, key core: invalid type: string \"1\", expected i64; write the value as the example in `vrdmad --help` does",
+        "[daemon]\ncores = 1",
+        "line 2, key cores: invalid type: integer `1`, expected a string; write the value as the example in `vrdmad --help` does",
+    ),
+    (
+        "[daemon]\nshards = 0",
+        "line 2, key shards: a daemon has 1 to 64 shards",
+    ),
+    (
+        "[daemon]\nshards = 2\ncores = \"0\"",
+        "line 2, key shards: `cores` names 1, and each has one shard; leave `shards` out",
+    ),
+    (
+        "[daemon]\nshards = 2\n[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nshard = 2",
+        "line 8, key shard: there is no shard 2; choose one of 0 to 1",
     ),
     (
         "[[portgroup]]\nname = \"blue\"\nname = \"red\"",
@@ -134,7 +146,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`; correct the spelling or remove the line",
     ),
 ];
 

@@ -38,6 +38,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
         .route(&below(paths::ADAPTERS, "/trace"), post(adapter_trace))
         .route(&below(paths::ADAPTERS, "/hold"), post(hold_adapter))
+        .route(&below(paths::ADAPTERS, "/move"), post(move_adapter))
         .merge(uplinks::router())
         .fallback(async || {
             Problem::new(
@@ -133,6 +134,17 @@ async fn adapter_stats(
 ) -> Result<Json<AdapterStats>, Problem> {
     let name = parse_name(&name)?;
     control.adapter_stats(&name).await.map(Json)
+}
+
+async fn move_adapter(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<Adapter>, Problem> {
+    let name = parse_name(&name)?;
+    let request = parse_body(&body)?;
+    let moved = to_the_end(async move { control.move_adapter(&name, &request).await });
+    moved.await.map(Json)
 }
 
 async fn hold_adapter(State(control): Daemon, Path(name): Path<String>) -> Result<Body, Problem> {

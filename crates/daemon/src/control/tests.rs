@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use vrdma_api_client::{Client, Error};
 
 use super::*;
-use crate::plane::{ShardOptions, mailbox};
+use crate::plane::{ShardOptions, Shards, mailbox};
 use crate::{ethernet, vacant};
 
 /// A daemon in a temporary folder; it ends with the value.
@@ -84,13 +84,13 @@ impl Drop for Daemon {
 }
 
 fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
-    let (ethernet, ethernet_thread) = ethernet::start(mailbox().unwrap().0).unwrap();
-    let (shard, inbox) = ShardHandle::new().unwrap();
-    let shard_thread = vacant::start(inbox).unwrap();
+    let (ethernet, ethernet_thread) = ethernet::start(vec![mailbox().unwrap().0]).unwrap();
+    let (shards, mut inboxes) = Shards::new(1).unwrap();
+    let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
     let facts = Facts::new(None, run_dir.to_owned(), ShardOptions::default());
     let control = Control::new(
-        Inventory::new(run_dir),
-        shard.clone(),
+        Inventory::new(run_dir, 1),
+        shards.clone(),
         ethernet.clone(),
         facts,
     );
@@ -105,7 +105,7 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
             .await
             .unwrap();
     });
-    shard.stop();
+    shards.stop();
     ethernet.stop();
     shard_thread.join().unwrap();
     ethernet_thread.join().unwrap();

@@ -17,10 +17,10 @@ use crate::uplink::{self, UplinkEnds};
 impl Control {
     /// Opens an uplink and tells the data path. The error is a sentence and leaves nothing behind.
     pub async fn plug_uplink(&self, spec: &UplinkSpec) -> Result<(), String> {
-        let UplinkEnds { roce, rest } = uplink::open(spec)?;
+        let UplinkEnds { roce, rest } = uplink::open(spec, self.shards.count())?;
         let rest = UplinkChange::Add(Box::new(rest));
         self.ethernet.change_uplink(rest).await?;
-        let added = self.shard.change_uplink(UplinkChange::Add(Box::new(roce)));
+        let added = self.shards.add_uplink(roce);
         if let Err(sentence) = added.await {
             self.unplug_uplink(spec.id).await?;
             return Err(sentence);
@@ -30,7 +30,7 @@ impl Control {
     }
 
     async fn unplug_uplink(&self, id: UplinkId) -> Result<(), String> {
-        let shard = self.shard.change_uplink(UplinkChange::Remove(id)).await;
+        let shard = self.shards.remove_uplink(id).await;
         self.ethernet
             .change_uplink(UplinkChange::Remove(id))
             .await?;
@@ -44,9 +44,9 @@ impl Control {
         peer: SocketAddr,
         stations: &[Mac],
     ) -> Result<(), String> {
-        let add = || UplinkChange::AddPeer(id, peer, stations.to_vec());
-        self.ethernet.change_uplink(add()).await?;
-        let added = self.shard.change_uplink(add()).await;
+        let add = UplinkChange::AddPeer(id, peer, stations.to_vec());
+        self.ethernet.change_uplink(add).await?;
+        let added = self.shards.add_peer(id, peer, stations.to_vec()).await;
         if added.is_err() {
             let take_back = UplinkChange::RemovePeer(id, peer);
             self.ethernet.change_uplink(take_back).await?;
@@ -55,9 +55,9 @@ impl Control {
     }
 
     async fn unplug_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), String> {
-        let remove = || UplinkChange::RemovePeer(id, peer);
-        let shard = self.shard.change_uplink(remove()).await;
-        self.ethernet.change_uplink(remove()).await?;
+        let shard = self.shards.remove_peer(id, peer).await;
+        let remove = UplinkChange::RemovePeer(id, peer);
+        self.ethernet.change_uplink(remove).await?;
         shard
     }
 
@@ -106,7 +106,7 @@ impl Control {
 
     /// What the threads tell of their ends.
     async fn seen(&self) -> Result<Seen, Problem> {
-        let shard = self.shard.uplinks().await.map_err(Problem::internal)?;
+        let shard = self.shards.uplinks().await.map_err(Problem::internal)?;
         let ethernet = self.ethernet.uplinks().await.map_err(Problem::internal)?;
         let by_id = |ends: Vec<UplinkSnapshot>| ends.into_iter().map(|end| (end.id, end)).collect();
         Ok(Seen {

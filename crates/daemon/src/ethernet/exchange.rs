@@ -54,7 +54,7 @@ enum Stop {
 }
 
 impl Exchange {
-    pub(super) fn new(inbox: Inbox<Command>, says: Outbox<Heard>) -> io::Result<Self> {
+    pub(super) fn new(inbox: Inbox<Command>, says: Vec<Outbox<Heard>>) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&inbox, Token::Inbox)?;
         Ok(Self {

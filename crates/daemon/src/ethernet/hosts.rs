@@ -17,11 +17,12 @@ pub(super) struct Hosts {
     /// How many of them each group has that has any.
     groups: BTreeMap<GroupId, usize>,
     answers: Vec<(PortId, Vec<u8>)>,
-    says: Outbox<Heard>,
+    /// To each shard.
+    says: Vec<Outbox<Heard>>,
 }
 
 impl Hosts {
-    pub(super) fn new(says: Outbox<Heard>) -> Self {
+    pub(super) fn new(says: Vec<Outbox<Heard>>) -> Self {
         Self {
             hosts: HashMap::new(),
             groups: BTreeMap::new(),
@@ -59,8 +60,8 @@ impl Hosts {
             .extend(answer.filter(|_| room).map(|answer| (port, answer)));
     }
 
-    /// Tells the shard where the sender of a frame from an uplink is, or that it asks who listens to
-    /// multicast, if somebody may want to know. The shard asks again for what it was not told because
+    /// Tells the shards where the sender of a frame from an uplink is, or that it asks who listens to
+    /// multicast, if somebody may want to know. A shard asks again for what it was not told because
     /// it was busy, as those do who ask it.
     pub(super) fn hear(&self, group: GroupId, uplink: UplinkId, frame: &[u8]) {
         let heard = if let Some((gid, mac)) = sender(frame) {
@@ -77,7 +78,9 @@ impl Hosts {
             return;
         };
         if self.groups.contains_key(&group) {
-            let _ = self.says.send(heard);
+            for shard in &self.says {
+                let _ = shard.send(heard.clone());
+            }
         }
     }
 }

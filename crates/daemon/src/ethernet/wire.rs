@@ -80,6 +80,7 @@ impl Exchange {
                     .map_err(|error| error.to_string()),
                 None => Ok(()),
             },
+            UplinkChange::Measure(_) => Ok(()),
             UplinkChange::RemovePeer(id, peer) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.end.port.remove_peer(peer);

@@ -61,6 +61,13 @@ impl Adapters {
         self.by_name.get(name)
     }
 
+    /// Another shard serves an adapter from now on.
+    pub(super) fn place(&mut self, name: &Name, shard: Option<u16>) {
+        if let Some(plugged) = self.by_name.get_mut(name) {
+            plugged.adapter.shard = shard;
+        }
+    }
+
     /// All by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
         self.by_name.iter()

@@ -62,7 +62,7 @@ mod tests {
     use crate::inventory::{Field, Kind};
 
     fn with_group() -> Inventory {
-        let mut inventory = Inventory::new(Path::new("/run/v"));
+        let mut inventory = Inventory::new(Path::new("/run/v"), 1);
         let request: PortGroupRequest = serde_json::from_str(r#"{ "name": "blue" }"#).unwrap();
         inventory.add_portgroup(&request, Origin::Config).unwrap();
         inventory

@@ -47,6 +47,8 @@ pub enum Field {
     Address,
     /// `stations`
     Stations,
+    /// `shard`
+    Shard,
 }
 
 /// A refused change.
@@ -74,6 +76,24 @@ impl Refusal {
             field,
             sentence,
         }
+    }
+
+    pub(super) fn no_shard(shard: u16, count: u16) -> Self {
+        let sentence = match count {
+            1 => format!(
+                "there is no shard {shard}: the daemon has one, number 0; it has more with `shards` or `cores` in [daemon] of its configuration"
+            ),
+            _ => format!(
+                "there is no shard {shard}; choose one of 0 to {}",
+                count - 1
+            ),
+        };
+        Self::new(Kind::Invalid, Field::Shard, sentence)
+    }
+
+    pub(super) fn no_shard_for_tap() -> Self {
+        let sentence = "shards serve RDMA, which a TAP has none of; leave the shard out";
+        Self::new(Kind::Invalid, Field::Shard, sentence.to_owned())
     }
 
     pub(super) fn portgroup_exists(name: &Name) -> Self {

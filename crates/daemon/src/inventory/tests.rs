@@ -20,11 +20,12 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         doorbells: Default::default(),
         kind: Default::default(),
         ip: None,
+        shard: None,
     }
 }
 
 fn with_groups(names: &[&str]) -> Inventory {
-    let mut inventory = Inventory::new(Path::new("/run/vrdma"));
+    let mut inventory = Inventory::new(Path::new("/run/vrdma"), 1);
     for name in names {
         inventory
             .add_portgroup(&group(name), Origin::Config)

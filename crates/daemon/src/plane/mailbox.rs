@@ -23,15 +23,26 @@ pub type Undelivered = &'static str;
 #[derive(Debug)]
 pub struct Outbox<C> {
     queue: SyncSender<C>,
-    wake: Arc<OwnedFd>,
+    wake: Waker,
 }
 
 impl<C> Clone for Outbox<C> {
     fn clone(&self) -> Self {
         Self {
             queue: self.queue.clone(),
-            wake: Arc::clone(&self.wake),
+            wake: self.wake.clone(),
         }
+    }
+}
+
+/// Wakes the thread that owns an inbox, without a command.
+#[derive(Clone, Debug)]
+pub struct Waker(Arc<OwnedFd>);
+
+impl Waker {
+    /// A full counter, the only failure, means that a wake-up is pending already.
+    pub fn wake(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 }
 
@@ -48,7 +59,7 @@ pub fn mailbox<C>() -> io::Result<(Outbox<C>, Inbox<C>)> {
     let (sender, receiver) = sync_channel(WAITING_MAX);
     let outbox = Outbox {
         queue: sender,
-        wake: Arc::clone(&wake),
+        wake: Waker(Arc::clone(&wake)),
     };
     Ok((
         outbox,
@@ -68,19 +79,14 @@ impl<C> Outbox<C> {
                 "a data path thread of the daemon has stopped; restart the daemon"
             }
         })?;
-        self.wake();
+        self.wake.wake();
         Ok(())
     }
 
     /// Queues a command that must not get lost, waiting for room; nothing if the thread has ended.
     pub fn send_last(&self, command: C) {
         let _ = self.queue.send(command);
-        self.wake();
-    }
-
-    /// A full counter, the only failure, means that a wake-up is pending already.
-    fn wake(&self) {
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        self.wake.wake();
     }
 }
 
@@ -94,6 +100,11 @@ impl<C> Inbox<C> {
     #[cfg(test)]
     pub(crate) fn wait(&self) -> Option<C> {
         self.queue.recv().ok()
+    }
+
+    /// What wakes the thread.
+    pub fn waker(&self) -> Waker {
+        Waker(Arc::clone(&self.wake))
     }
 
     /// Clears the wake-up. Call before [`Inbox::take`]: a command that arrives in between wakes again.

@@ -1,4 +1,4 @@
-//! The core that the shard has for itself, if the configuration gives it one.
+//! The core that a shard has for itself, if the configuration gives it one.
 //!
 //! The scheduler only keeps the shard there. That others stay away is up to who starts them: `vrdma run`
 //! starts its programs on the other cores. It is for machines with few: where two programs that poll share
@@ -7,17 +7,40 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// A core on which the daemon may run. The error is a sentence.
-pub(crate) fn usable(number: i64) -> Result<u32, String> {
+/// The cores of a list such as `2-5,7`, all of which the daemon may use. The error is a sentence.
+pub(crate) fn parse(list: &str) -> Result<Vec<u32>, String> {
+    let wrong = || {
+        format!(
+            "{list:?} is no list of cores; write numbers and ranges, such as \"1\" or \"2-5,7\""
+        )
+    };
     let allowed = sched_getaffinity(None).map_err(|error| {
-        format!("the cores of the daemon are not known ({error}); leave it out")
+        format!("the cores of the daemon are not known ({error}); leave `cores` out")
     })?;
-    let cores = (0..CpuSet::MAX_CPU as u32).filter(|core| allowed.is_set(*core as usize));
-    let found = cores.clone().find(|core| i64::from(*core) == number);
-    found.ok_or_else(|| {
-        let cores = ranges(cores);
-        format!("the daemon may not use core {number}; choose one of {cores}")
-    })
+    let mut cores = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(wrong());
+        }
+        for core in first..=last {
+            if core as usize >= CpuSet::MAX_CPU || !allowed.is_set(core as usize) {
+                let usable =
+                    (0..CpuSet::MAX_CPU as u32).filter(|core| allowed.is_set(*core as usize));
+                return Err(format!(
+                    "the daemon may not use core {core}; choose of {}",
+                    ranges(usable)
+                ));
+            }
+            if cores.contains(&core) {
+                return Err(format!("core {core} is named twice; name it once"));
+            }
+            cores.push(core);
+        }
+    }
+    Ok(cores)
 }
 
 /// Keeps the calling thread there.
@@ -84,11 +107,28 @@ mod tests {
             before == sched_getaffinity(None).unwrap()
         });
         assert!(unchanged.join().unwrap());
-        for core in [-1, i64::from(u32::MAX), i64::MAX] {
-            let sentence = usable(core).unwrap_err();
-            assert!(sentence.starts_with(&format!(
-                "the daemon may not use core {core}; choose one of "
-            )));
+    }
+
+    #[test]
+    fn a_list_names_cores_that_may_be_used() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|core| allowed.is_set(*core));
+        let first = first.unwrap();
+        assert_eq!(parse(&first.to_string()), Ok(vec![first as u32]));
+        assert_eq!(parse(&format!(" {first}-{first} ")), Ok(vec![first as u32]));
+        for (list, said) in [
+            ("", "is no list of cores"),
+            ("-1", "is no list of cores"),
+            ("two", "is no list of cores"),
+            ("3-2", "is no list of cores"),
+            (
+                "4294967295",
+                "the daemon may not use core 4294967295; choose of ",
+            ),
+            (&format!("{first},{first}"), "is named twice; name it once"),
+        ] {
+            let sentence = parse(list).unwrap_err();
+            assert!(sentence.contains(said), "{list}: {sentence}");
         }
     }
 }

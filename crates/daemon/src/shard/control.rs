@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
-use vrdma_host::Attachment;
+use vrdma_host::{Attachment, ShardId};
 use vrdma_process::{Process, ProcessSpec};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -13,7 +13,7 @@ use super::adapter::Adapter;
 use super::poller::Key;
 use super::rdma_cm;
 use super::uplinks;
-use crate::plane::{AdapterSpec, ShardCommand};
+use crate::plane::{AdapterSpec, ShardCommand, ShardLoad};
 use crate::vm::{Vm, fresh_seed};
 
 impl Shard {
@@ -28,6 +28,20 @@ impl Shard {
                 ShardCommand::RemoveAdapter(port, reply) => {
                     self.remove(port);
                     let _ = reply.send(());
+                }
+                ShardCommand::Announce(spec) => self.cm.attach(rdma_cm::spec(&process_spec(&spec))),
+                ShardCommand::Retire(port) => self.cm.detach(port),
+                ShardCommand::SendAway(port, to, reply) => self.send_away(port, to, reply),
+                ShardCommand::Adopt(moving, reply) => {
+                    self.adopt(*moving);
+                    let _ = reply.send(());
+                }
+                ShardCommand::Load(reply) => {
+                    let _ = reply.send(self.load());
+                }
+                ShardCommand::Listeners(ports, reply) => {
+                    let count = |port| self.cm.listeners(port);
+                    let _ = reply.send(ports.into_iter().map(count).collect());
                 }
                 ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),
                 ShardCommand::Uplink(change, reply) => {
@@ -47,12 +61,7 @@ impl Shard {
     }
 
     pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
-        let attachment = Attachment {
-            port: spec.port,
-            group: spec.group,
-            marks: spec.segment.into(),
-            mac: spec.mac,
-        };
+        let attachment = attachment(&spec);
         let adapter = self.make(spec)?;
         self.host.add(attachment, adapter)?;
         match self.host.member(attachment.port) {
@@ -61,8 +70,10 @@ impl Shard {
                 self.poller.watch(vm.listener(), key);
             }
             Some(Adapter::Process { process, .. }) => {
-                self.cm.attach(rdma_cm::spec(process));
-                self.registry.directory.add(process.spec());
+                if self.id == ShardId::FIRST {
+                    self.cm.attach(rdma_cm::spec(process.spec()));
+                }
+                self.registry.directory.add(process.spec(), self.id);
             }
             None => {}
         }
@@ -89,6 +100,23 @@ impl Shard {
         self.cm.detach(port);
         self.registry.directory.remove(port);
         self.host.remove(port);
+    }
+
+    fn load(&mut self) -> ShardLoad {
+        ShardLoad {
+            busy: self.load.percent(self.clock.now()),
+            transfers: self.lanes.sent(),
+        }
+    }
+}
+
+/// Where an adapter is plugged in.
+pub(super) fn attachment(spec: &AdapterSpec) -> Attachment {
+    Attachment {
+        port: spec.port,
+        group: spec.group,
+        marks: spec.segment.into(),
+        mac: spec.mac,
     }
 }
 

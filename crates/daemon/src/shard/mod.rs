@@ -1,14 +1,19 @@
-//! The data-path thread: serves the adapters of VMs and processes and carries messages between them.
+//! The data-path threads: each serves adapters of VMs and processes and carries messages between them.
 //!
 //! The carrier ([`vrdma_host`]) does that, turn by turn; here are its clock, its sockets, and how the
 //! thread rests when there is nothing to do. Sockets are looked at between turns, at the latest every
 //! [`TURNS_BETWEEN_SOCKETS`].
 //!
-//! The thread owns everything it touches. Others reach it by [`ShardCommand`]s alone.
+//! Each thread is a *shard* and owns everything it touches. The control plane reaches it by
+//! [`ShardCommand`]s, other shards by rings ([`lanes`]). The first shard takes what comes over uplinks,
+//! accepts clients, and serves connection management for all.
 
 mod adapter;
 pub(crate) mod clock;
 mod control;
+mod lanes;
+mod load;
+mod moving;
 mod poller;
 mod rdma_cm;
 mod sessions;
@@ -18,11 +23,12 @@ mod uplinks;
 
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use vrdma_api::PollMode;
-use vrdma_host::{Event, Host};
+use vrdma_host::{Among, Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Registry, Sessions};
 use vrdma_switch::PortId;
@@ -33,6 +39,10 @@ use crate::polling::{Polling, Rest, pin};
 use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
+use lanes::Lanes;
+use load::Load;
+use moving::Leaving;
+pub use moving::Moving;
 use poller::{Key, Poller, Ready};
 use snapshot::Snapshots;
 use uplinks::UplinkPort;
@@ -41,6 +51,9 @@ use uplinks::UplinkPort;
 /// they are long at most for so long and one more turn. A look costs less than a microsecond.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
 const SOCKETS_WAIT: Duration = Duration::from_micros(50);
+
+/// How long a shard sleeps whose transfers found a ring full: the other one is busy with what is in it.
+const LANES_WAIT: Duration = Duration::from_micros(50);
 
 /// The carrier with everything that it carries for.
 type Carrier = Host<Adapter, UplinkPort>;
@@ -53,6 +66,7 @@ struct Mailboxes {
 }
 
 struct Shard {
+    id: ShardId,
     clock: Clock,
     poller: Poller,
     from: Mailboxes,
@@ -62,33 +76,78 @@ struct Shard {
     cm: ConnectionManager,
     snapshots: Snapshots,
     polling: Polling,
+    lanes: Lanes,
+    load: Load,
+    /// Adapters that wait for leaving.
+    leaving: Vec<Leaving>,
     /// Busy turns since sockets were served, and when that was.
     turns: u32,
     served: Time,
     stopping: bool,
 }
 
-/// Starts the thread, on one core alone if that is given. `processes` is the listening socket of
-/// [`vrdma_process`].
+/// What a shard is made of, before its thread runs.
+struct Parts {
+    core: Option<u32>,
+    epoll: OwnedFd,
+    from: Mailboxes,
+    among: Among,
+    lanes: Lanes,
+    sessions: Sessions,
+    registry: Registry,
+    clock: Clock,
+    poll: PollMode,
+}
+
+/// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
 ///
 /// # Errors
 /// The system is out of threads or descriptors.
 pub fn start(
-    inbox: Inbox<ShardCommand>,
-    heard: Inbox<Heard>,
+    inboxes: Vec<Inbox<ShardCommand>>,
+    heard: Vec<Inbox<Heard>>,
     processes: OwnedFd,
-    options: ShardOptions,
-) -> std::io::Result<JoinHandle<()>> {
-    let epoll = Poller::open()?;
+    options: &ShardOptions,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let clock = Clock::start();
+    let registry = Registry::default();
+    let shared = Arc::default();
+    let shards = inboxes.len() as u16;
+    let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
+    let mut listener = Some(processes);
+    let mailboxes = inboxes.into_iter().zip(heard);
+    let mut threads = Vec::new();
+    for (at, (lanes, (inbox, heard))) in lanes.into_iter().zip(mailboxes).enumerate() {
+        let id = ShardId(at as u16);
+        threads.push(spawn(Parts {
+            core: options.cores.get(at).copied().flatten(),
+            epoll: Poller::open()?,
+            from: Mailboxes { inbox, heard },
+            among: Among {
+                id,
+                shards,
+                shared: Arc::clone(&shared),
+            },
+            lanes,
+            sessions: Sessions::new(id, listener.take(), registry.clone()),
+            registry: registry.clone(),
+            clock,
+            poll: options.poll,
+        })?);
+    }
+    Ok(threads)
+}
+
+fn spawn(parts: Parts) -> std::io::Result<JoinHandle<()>> {
+    let ShardId(number) = parts.among.id;
     thread::Builder::new()
-        .name("shard".to_owned())
+        .name(format!("shard-{number}"))
         .spawn(move || {
             precise_naps();
-            if let Some(core) = options.core {
+            if let Some(core) = parts.core {
                 pin::pin_thread(core);
             }
-            let mailboxes = Mailboxes { inbox, heard };
-            Shard::new(Poller::new(epoll), mailboxes, processes, options.poll).run();
+            Shard::new(parts).run();
         })
 }
 
@@ -100,22 +159,27 @@ fn precise_naps() {
 }
 
 impl Shard {
-    fn new(poller: Poller, from: Mailboxes, processes: OwnedFd, poll: PollMode) -> Self {
-        let registry = Registry::default();
-        let sessions = Sessions::new(processes, registry.clone());
-        poller.watch(&from.inbox, Key::Wake);
-        poller.watch(&from.heard, Key::Heard);
-        poller.watch(sessions.listener(), Key::ProcessListener);
+    fn new(parts: Parts) -> Self {
+        let poller = Poller::new(parts.epoll);
+        poller.watch(&parts.from.inbox, Key::Wake);
+        poller.watch(&parts.from.heard, Key::Heard);
+        if let Some(listener) = parts.sessions.listener() {
+            poller.watch(listener, Key::ProcessListener);
+        }
         Self {
-            clock: Clock::start(),
+            id: parts.among.id,
+            clock: parts.clock,
             poller,
-            from,
-            host: Host::new(fresh_seed()),
-            sessions,
-            registry,
+            from: parts.from,
+            host: Host::among(parts.among, fresh_seed()),
+            sessions: parts.sessions,
+            registry: parts.registry,
             cm: ConnectionManager::new(),
             snapshots: Snapshots::default(),
-            polling: Polling::new(poll),
+            polling: Polling::new(parts.poll),
+            lanes: parts.lanes,
+            load: Load::default(),
+            leaving: Vec::new(),
             turns: 0,
             served: Time(0),
             stopping: false,
@@ -125,9 +189,11 @@ impl Shard {
     /// Runs until it is told to stop.
     fn run(mut self) {
         while !self.stopping {
-            if self.turn() {
+            let began = self.clock.now();
+            if self.turn(began) {
                 let now = self.clock.now();
                 self.polling.worked(now);
+                self.load.worked(began, now);
                 self.turns += 1;
                 if self.turns >= TURNS_BETWEEN_SOCKETS || now >= self.served + SOCKETS_WAIT {
                     self.serve_sockets(Some(Duration::ZERO));
@@ -139,12 +205,15 @@ impl Shard {
     }
 
     /// A turn of everything; `true` if any had something to do.
-    fn turn(&mut self) -> bool {
-        let now = self.clock.now();
-        let mut worked = self.host.turn(now);
+    fn turn(&mut self, now: Time) -> bool {
+        let mut worked = self.lanes.take(&mut self.host, now);
+        self.take_sessions(now);
+        worked |= self.host.turn(now);
         worked |= self.tend_cm(now);
         worked |= self.host.flush(now);
         worked |= self.go_on_with_snapshot();
+        self.send_away_quiet();
+        self.lanes.send(&mut self.host);
         self.take_events();
         worked
     }
@@ -177,18 +246,20 @@ impl Shard {
             }
         };
         // Who rings from here on wakes us; who has rung before is served at once.
-        let rest = if self.host.fall_asleep() {
+        let rest = if self.host.fall_asleep() & self.lanes.fall_asleep() {
             rest
         } else {
             Some(Duration::ZERO)
         };
         self.serve_sockets(rest);
+        self.lanes.wake_up();
         self.host.wake_up();
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
         let deadlines = [self.host.next_deadline(), self.cm_deadline()];
-        let next = deadlines.into_iter().flatten().min();
+        let lanes = self.host.has_transfers().then(|| now + LANES_WAIT);
+        let next = deadlines.into_iter().flatten().chain(lanes).min();
         next.map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
 
@@ -231,6 +302,9 @@ impl Shard {
     }
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
+        if !self.await_quiet(port) {
+            return;
+        }
         let now = self.clock.now();
         let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
@@ -241,6 +315,7 @@ impl Shard {
                 .rewatch(connection, Key::Connection(port), connection.wants_write());
         }
         vm.interrupt();
+        self.host.release(port);
         self.host.follow_gids(port);
         self.polling.served(self.clock.now());
     }

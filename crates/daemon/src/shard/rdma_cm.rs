@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use vrdma_cm::{Ends, Outgoing, Received};
-use vrdma_host::Datagram;
+use vrdma_host::{Datagram, ShardId};
 use vrdma_provider::daemon::Request as Message;
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
@@ -15,7 +15,7 @@ use vrdma_wire::{Gid, Mtu, Pkey, Qpn};
 
 use super::Shard;
 use super::poller::Key;
-use vrdma_process::Process;
+use vrdma_process::ProcessSpec;
 use vrdma_process::cm::{AdapterSpec, ClientId};
 
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
@@ -46,6 +46,9 @@ impl Shard {
     /// Takes the datagrams that have come, repeats what was not answered and sends what waits; `true`
     /// if there was any.
     pub(super) fn tend_cm(&mut self, now: Time) -> bool {
+        if self.id != ShardId::FIRST {
+            return false;
+        }
         let moment = since_start(now);
         let mut worked = self.take_datagrams(moment);
         if self.cm.deadline().is_some_and(|due| due <= moment) {
@@ -101,8 +104,7 @@ impl Shard {
 }
 
 /// What the service has to know of an adapter.
-pub(super) fn spec(process: &Process) -> AdapterSpec {
-    let spec = process.spec();
+pub(super) fn spec(spec: &ProcessSpec) -> AdapterSpec {
     let address = spec.ip.map(|ip| match ip {
         IpAddr::V4(v4) => Gid::from_ipv4(v4),
         IpAddr::V6(v6) => Gid(v6.octets()),

@@ -52,6 +52,9 @@ impl Shard {
         if let Some((port, owner)) = open {
             self.take_doorbells(port, owner, now);
             self.host.serve(port, now);
+            if !self.await_quiet(port) {
+                return;
+            }
         }
         let mut adapters = OfProcesses {
             host: &mut self.host,
@@ -60,29 +63,69 @@ impl Shard {
         match self.sessions.serve(session, &mut adapters, now) {
             Served::Open => {}
             Served::Opened(port, owner) => {
-                if let Some(doorbell) = self.doorbell_event(port, owner) {
-                    let key = Key::Doorbell(port, owner);
-                    self.poller.watch_edges(doorbell, key);
-                }
+                self.watch_doorbell(port, owner);
             }
             Served::ConnectionManagement(socket, greeting) => {
                 self.open_cm_session(socket, &greeting)
             }
-            Served::Closed(open) => {
-                if let Some((port, owner)) = open {
-                    self.unwatch_doorbell(port, owner);
-                }
-                let mut adapters = OfProcesses {
-                    host: &mut self.host,
-                    now,
-                };
-                self.sessions.close(session, &mut adapters, now);
+            Served::Elsewhere(shard, opening) => {
+                self.poller.unwatch(opening.socket());
+                self.lanes.pass_session(shard, opening);
             }
+            Served::Closed(open) => self.close_session(session, open, now),
         }
         if let Some((port, _)) = open {
+            self.host.release(port);
             self.follow_groups(port, now);
         }
         self.polling.served(now);
+    }
+
+    fn close_session(&mut self, id: SessionId, open: Option<(PortId, Owner)>, now: Time) {
+        if let Some((port, owner)) = open {
+            self.unwatch_doorbell(port, owner);
+        }
+        let mut adapters = OfProcesses {
+            host: &mut self.host,
+            now,
+        };
+        self.sessions.close(id, &mut adapters, now);
+    }
+
+    /// A context ends without a session.
+    pub(super) fn close_context(&mut self, port: PortId, owner: Owner) {
+        let now = self.clock.now();
+        if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
+            process.close(owner, now);
+        }
+    }
+
+    /// Takes the sessions that the first shard accepted for adapters of this one.
+    pub(super) fn take_sessions(&mut self, now: Time) {
+        while let Some(opening) = self.lanes.take_session() {
+            let mut adapters = OfProcesses {
+                host: &mut self.host,
+                now,
+            };
+            let Some((id, served)) = self.sessions.adopt(*opening, &mut adapters) else {
+                continue;
+            };
+            if let Some(socket) = self.sessions.socket(id) {
+                self.poller.watch(socket, Key::Session(id));
+            }
+            match served {
+                Served::Opened(port, owner) => self.watch_doorbell(port, owner),
+                Served::Closed(open) => self.close_session(id, open, now),
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn watch_doorbell(&self, port: PortId, owner: Owner) {
+        if let Some(doorbell) = self.doorbell_event(port, owner) {
+            let key = Key::Doorbell(port, owner);
+            self.poller.watch_edges(doorbell, key);
+        }
     }
 
     /// A client rang: its doorbells are looked at in each turn for a while.
@@ -100,7 +143,7 @@ impl Shard {
     }
 
     /// The client holds the eventfd too, so closing our end would not take it out of the set.
-    fn unwatch_doorbell(&self, port: PortId, owner: Owner) {
+    pub(super) fn unwatch_doorbell(&self, port: PortId, owner: Owner) {
         if let Some(doorbell) = self.doorbell_event(port, owner) {
             self.poller.unwatch(doorbell);
         }
@@ -111,6 +154,14 @@ impl Shard {
         for owner in self.sessions.close_adapter(port) {
             self.unwatch_doorbell(port, owner);
         }
+    }
+
+    /// An adapter is new here: the switches in front of this shard's uplinks are told what it listens to.
+    pub(super) fn listen_again(&mut self, port: PortId, now: Time) {
+        if let Some(process) = self.host.touch(port, now).and_then(Adapter::process) {
+            process.tell_groups_again();
+        }
+        self.follow_groups(port, now);
     }
 
     /// What an adapter of processes listens to may have changed.

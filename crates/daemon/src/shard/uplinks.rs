@@ -116,6 +116,12 @@ impl Shard {
                     port.port().remove_peer(peer);
                 }
             }
+            UplinkChange::Measure(id) => {
+                if let Some(port) = self.host.uplink_port(id) {
+                    port.port().refresh();
+                    self.host.measure();
+                }
+            }
         }
         self.take_events();
         Ok(())

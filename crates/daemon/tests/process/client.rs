@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
-use vrdma_daemon::plane::{AdapterSpec, ShardHandle, ShardOptions, mailbox};
+use vrdma_daemon::plane::{AdapterSpec, ShardOptions, Shards, mailbox};
 use vrdma_daemon::process_socket::ProcessSocket;
 use vrdma_daemon::{inventory::Inventory, shard};
 use vrdma_provider::area::Area;
@@ -36,33 +36,34 @@ const NONCE: u64 = 0x6e6f_6e63_652e_2e2e;
 /// All rights.
 pub(crate) const ALL_RIGHTS: u32 = 15;
 
-/// A shard with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
+/// Shards with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
 pub(crate) struct Host {
-    pub(crate) handle: ShardHandle,
+    pub(crate) handle: Shards,
     folder: TempDir,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
     _socket: ProcessSocket,
 }
 
 impl Host {
     pub(crate) fn with_adapters(count: u8) -> Self {
-        Self::with(count, ShardOptions::default())
+        Self::with(count, &ShardOptions::unpinned(shards()))
     }
 
-    pub(crate) fn with(count: u8, options: ShardOptions) -> Self {
+    pub(crate) fn with(count: u8, options: &ShardOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = ProcessSocket::bind(folder.path()).unwrap();
-        let (handle, inbox) = ShardHandle::new().unwrap();
-        let (_, heard) = mailbox().unwrap();
+        let count_of_shards = options.cores.len();
+        let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
+        let heard = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
-        let thread = shard::start(inbox, heard, listener, options).unwrap();
+        let threads = shard::start(inboxes, heard, listener, options).unwrap();
         for spec in specs(count) {
             block_on(handle.add_adapter(spec)).unwrap();
         }
         Self {
             handle,
             folder,
-            thread: Some(thread),
+            threads,
             _socket: socket,
         }
     }
@@ -83,17 +84,25 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.handle.stop();
-        let ended = self.thread.take().unwrap().join();
-        assert!(
-            ended.is_ok() || std::thread::panicking(),
-            "the shard panicked"
-        );
+        for thread in self.threads.drain(..) {
+            let ended = thread.join();
+            assert!(
+                ended.is_ok() || std::thread::panicking(),
+                "a shard panicked"
+            );
+        }
     }
+}
+
+/// How many shards serve the adapters: the tests are run with one and with several.
+fn shards() -> u16 {
+    let given = std::env::var("VRDMA_TEST_SHARDS");
+    given.map_or(1, |count| count.parse().unwrap())
 }
 
 fn specs(count: u8) -> Vec<AdapterSpec> {
     use vrdma_api::Origin::Config;
-    let mut inventory = Inventory::new("/nonexistent".as_ref());
+    let mut inventory = Inventory::new("/nonexistent".as_ref(), 1);
     let group = serde_json::from_str(r#"{ "name": "blue" }"#).unwrap();
     inventory.add_portgroup(&group, Config).unwrap();
     let request = |number: u8| {
@@ -375,9 +384,9 @@ pub(crate) struct Terms {
     pub(crate) psns: (u32, u32),
 }
 
-/// Four milliseconds a try.
+/// Thirty milliseconds a try: three are longer than memory that never comes holds up its shard.
 pub(crate) const SHORT: Terms = Terms {
-    timeout: 10,
+    timeout: 13,
     retry_count: 2,
     psns: (0, 0),
 };

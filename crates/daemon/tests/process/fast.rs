@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
+use vrdma_daemon::plane::ShardOptions;
 use vrdma_provider::client::CallError;
 use vrdma_provider::message::{
     DeregMr, FileRange, Hello, ModifyQp, QpAttributes, Reach, Reached, RegMr, access, hello_flag,
@@ -22,7 +23,7 @@ fn open(host: &Host, number: u8) -> Client {
 }
 
 fn two() -> (Host, Client, Client) {
-    let host = Host::with_adapters(2);
+    let host = Host::with(2, &ShardOptions::default());
     let (a, b) = (open(&host, 0), open(&host, 1));
     (host, a, b)
 }

@@ -6,6 +6,7 @@ mod fast;
 mod flushed;
 mod hosts;
 mod memory;
+mod moving;
 mod quotas;
 mod snapshot;
 mod stalling;
@@ -112,7 +113,7 @@ fn a_shard_that_never_sleeps_serves_and_stops() {
         poll: PollMode::Always,
         ..ShardOptions::default()
     };
-    let host = Host::with(2, options);
+    let host = Host::with(2, &options);
     let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
     let mut queues = pair(&a, &b);
     let to = Memory::new(&b, 0, 64);

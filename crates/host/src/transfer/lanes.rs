@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
 
 use super::{Lane, Transfer};
 use crate::member::Member;
-use crate::shared::ShardId;
 
 /// Units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
 const UNITS_MAX: usize = 256;

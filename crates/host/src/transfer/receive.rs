@@ -1,5 +1,6 @@
 //! Transfers that come.
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, PortId, Way};
 use vrdma_verbs::unit::{Nak, Request, Response, ResponseBody};
 use vrdma_verbs::{Source, Time};
@@ -11,7 +12,6 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
-use crate::shared::ShardId;
 
 impl<M: Member, P: Port> Host<M, P> {
     /// Whether units of a shard are taken for now; answers always are.

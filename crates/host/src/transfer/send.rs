@@ -1,5 +1,6 @@
 //! Transfers that leave.
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_verbs::Source;
 use vrdma_verbs::memory::{Gather, Memory};
@@ -12,7 +13,6 @@ use crate::datagrams::Datagram;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
-use crate::shared::ShardId;
 use crate::turn::Turn;
 
 impl<M: Member, P: Port> Host<M, P> {

@@ -30,7 +30,9 @@ struct DaemonTable<'a> {
     socket: &'a Path,
     run_dir: &'a Path,
     #[serde(skip_serializing_if = "Option::is_none")]
-    core: Option<u32>,
+    shards: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -84,7 +86,8 @@ pub(super) fn configuration(
         daemon: DaemonTable {
             socket: &control_socket(run_dir),
             run_dir,
-            core,
+            shards: shards().filter(|_| core.is_none()),
+            cores: core.map(|core| core.to_string()),
         },
         uplink: wire.into_iter().map(uplink).collect(),
         peer: tunnel.into_iter().map(peer).collect(),
@@ -101,6 +104,11 @@ pub(super) fn configuration(
             .collect(),
     };
     Ok(toml::to_string(&configuration)?)
+}
+
+/// With how many shards the lab's daemons run, if not with one: `VRDMA_TEST_SHARDS`.
+fn shards() -> Option<u16> {
+    std::env::var("VRDMA_TEST_SHARDS").ok()?.parse().ok()
 }
 
 fn uplink<'a>((wire, side): (&'a WireConfig, Side)) -> UplinkTable<'a> {
@@ -242,7 +250,7 @@ vni = 100
     #[test]
     fn the_data_path_may_have_a_core() {
         let text = configuration(Path::new("/r"), &[], None, Some(1)).unwrap();
-        assert!(text.contains("run_dir = \"/r\"\ncore = 1\n"), "{text}");
+        assert!(text.contains("run_dir = \"/r\"\ncores = \"1\"\n"), "{text}");
     }
 
     #[test]

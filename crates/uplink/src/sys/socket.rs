@@ -52,6 +52,11 @@ impl Socket {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// The same socket once more, for another thread.
+    pub(crate) fn again(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
     /// Binds to every frame of an interface; again to move to another.
     pub(crate) fn bind_interface(&self, index: i32) -> io::Result<()> {
         self.bind_raw(&RawAddress::packets(index))

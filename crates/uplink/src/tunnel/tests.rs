@@ -72,3 +72,25 @@ fn each_port_gets_its_own_without_a_selector() {
     let counted = [&roce, &rest].map(|port| port.counters().received_frames);
     assert_eq!((counted, rest.counters().lost(Loss::Stray)), ([10, 10], 0));
 }
+
+#[test]
+fn a_sender_uses_the_socket_and_the_peers_of_its_port() {
+    let config = TunnelConfig {
+        local: "127.0.0.1:0".parse().unwrap(),
+    };
+    let (mut near, _near_rest) = Tunnel::open_both(&config).unwrap();
+    let (mut far, mut far_rest) = Tunnel::open_both(&config).unwrap();
+    let mut sender = near.sender().unwrap();
+    near.add_peer(far.local(), &[]).unwrap();
+    far.add_peer(near.local(), &[]).unwrap();
+    for number in 0..4 {
+        sender.send(Hop::to(Segment::Vni(1)), &frame(true, number));
+    }
+    assert!(sender.flush());
+    assert_eq!(numbers(&mut far, &mut far_rest, 4), [0, 1, 2, 3]);
+    assert_eq!(sender.counters().sent_frames, 4);
+    far.send(Hop::to(Segment::Vni(1)), &frame(true, 9));
+    far.flush();
+    let received = sender.receive(&mut |_| panic!("it receives nothing"));
+    assert_eq!(received.unwrap(), 0);
+}

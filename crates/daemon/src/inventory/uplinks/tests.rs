@@ -67,7 +67,7 @@ fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
 }
 
 fn inventory() -> Inventory {
-    Inventory::new(Path::new("/run/vrdma"))
+    Inventory::new(Path::new("/run/vrdma"), 1)
 }
 
 fn with_tunnel() -> Inventory {
@@ -156,6 +156,7 @@ fn segments_default_to_the_vlan() {
         doorbells: Default::default(),
         kind: Default::default(),
         ip: None,
+        shard: None,
     };
     let segment = inventory
         .add_adapter(&request, Origin::Config)

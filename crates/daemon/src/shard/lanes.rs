@@ -1,0 +1,217 @@
+//! The rings between shards, and who wakes whom.
+//!
+//! ```text
+//!   shard 0 ── units ──► shard 1        one ring of each kind for each ordered pair: one thread writes,
+//!           ◄─ answers ─                one reads
+//! ```
+//! A shard that sleeps says so first and looks at its rings once more; who has written looks at that
+//! afterwards. So one of the two sees the other (both by a fence that orders all threads).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use vrdma_host::{Lane, ShardId, Transfer};
+use vrdma_process::OpeningSession;
+use vrdma_verbs::Time;
+
+use super::Carrier;
+use super::adapter::Adapter;
+use crate::plane::Waker;
+
+/// Transfers in a ring: what a busy shard moves in some hundred microseconds.
+const RING: usize = 512;
+
+/// Sessions in a ring.
+const SESSIONS_RING: usize = 64;
+
+/// Units taken from one shard before the members have their turn.
+const UNITS_A_TURN: usize = 64;
+
+type Carried = Transfer<Adapter>;
+
+/// Whether a shard sleeps, and how it is woken.
+struct Sleeper {
+    asleep: AtomicBool,
+    waker: Waker,
+}
+
+/// Both ends that a shard has of the rings to and from another one.
+struct Ends {
+    shard: ShardId,
+    sleeper: Arc<Sleeper>,
+    units_out: Producer<Carried>,
+    answers_out: Producer<Carried>,
+    units_in: Consumer<Carried>,
+    answers_in: Consumer<Carried>,
+    sessions_out: Producer<Box<OpeningSession>>,
+    sessions_in: Consumer<Box<OpeningSession>>,
+    /// Sessions that found their ring full; no more than there may be sessions.
+    passed: VecDeque<Box<OpeningSession>>,
+}
+
+/// Of one shard.
+pub(super) struct Lanes {
+    own: Arc<Sleeper>,
+    ends: Vec<Ends>,
+    sent: u64,
+}
+
+/// Of each shard, by what wakes it.
+pub(super) fn between(wakers: Vec<Waker>) -> Vec<Lanes> {
+    let shards = wakers.len() as u16;
+    let sleepers = wakers.into_iter().map(|waker| {
+        Arc::new(Sleeper {
+            asleep: AtomicBool::new(false),
+            waker,
+        })
+    });
+    let sleepers: Vec<_> = sleepers.collect();
+    let own = sleepers.iter().cloned();
+    let mut all: Vec<_> = own
+        .map(|own| Lanes {
+            own,
+            ends: Vec::new(),
+            sent: 0,
+        })
+        .collect();
+    for a in 0..shards {
+        for b in a + 1..shards {
+            let (to_b, from_a) = pair(ShardId(a), ShardId(b), &sleepers);
+            all[usize::from(a)].ends.push(to_b);
+            all[usize::from(b)].ends.push(from_a);
+        }
+    }
+    all
+}
+
+/// The ends of two shards.
+fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
+    let sleeper = |shard: ShardId| Arc::clone(&sleepers[usize::from(shard.0)]);
+    let (a_units_out, b_units_in) = RingBuffer::new(RING);
+    let (b_units_out, a_units_in) = RingBuffer::new(RING);
+    let (a_answers_out, b_answers_in) = RingBuffer::new(RING);
+    let (b_answers_out, a_answers_in) = RingBuffer::new(RING);
+    let (a_sessions_out, b_sessions_in) = RingBuffer::new(SESSIONS_RING);
+    let (b_sessions_out, a_sessions_in) = RingBuffer::new(SESSIONS_RING);
+    let of_a = Ends {
+        shard: b,
+        sleeper: sleeper(b),
+        units_out: a_units_out,
+        answers_out: a_answers_out,
+        units_in: a_units_in,
+        answers_in: a_answers_in,
+        sessions_out: a_sessions_out,
+        sessions_in: a_sessions_in,
+        passed: VecDeque::new(),
+    };
+    let of_b = Ends {
+        shard: a,
+        sleeper: sleeper(a),
+        units_out: b_units_out,
+        answers_out: b_answers_out,
+        units_in: b_units_in,
+        answers_in: b_answers_in,
+        sessions_out: b_sessions_out,
+        sessions_in: b_sessions_in,
+        passed: VecDeque::new(),
+    };
+    (of_a, of_b)
+}
+
+impl Lanes {
+    /// Takes in what other shards sent; `true` if there was any.
+    pub(super) fn take(&mut self, host: &mut Carrier, now: Time) -> bool {
+        let mut any = false;
+        for ends in &mut self.ends {
+            while let Ok(answer) = ends.answers_in.pop() {
+                host.take_in(answer, now);
+                any = true;
+            }
+            for _ in 0..UNITS_A_TURN {
+                if !host.takes_units_of(ends.shard) {
+                    break;
+                }
+                let Ok(unit) = ends.units_in.pop() else { break };
+                host.take_in(unit, now);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Sends what waits, as far as there is room, and wakes who sleeps.
+    pub(super) fn send(&mut self, host: &mut Carrier) {
+        for ends in &mut self.ends {
+            let mut sent = 0;
+            for (lane, ring) in [
+                (Lane::Answers, &mut ends.answers_out),
+                (Lane::Units, &mut ends.units_out),
+            ] {
+                while !ring.is_full()
+                    && let Some(transfer) = host.next_transfer(ends.shard, lane)
+                {
+                    // It is not full, and nobody else writes.
+                    let _ = ring.push(transfer);
+                    sent += 1;
+                }
+            }
+            while !ends.sessions_out.is_full()
+                && let Some(session) = ends.passed.pop_front()
+            {
+                let _ = ends.sessions_out.push(session);
+                sent += 1;
+            }
+            self.sent += sent;
+            if sent > 0 {
+                ends.sleeper.wake();
+            }
+        }
+    }
+
+    /// Hands a session to the shard that has its adapter.
+    pub(super) fn pass_session(&mut self, to: ShardId, session: Box<OpeningSession>) {
+        if let Some(ends) = self.ends.iter_mut().find(|ends| ends.shard == to) {
+            ends.passed.push_back(session);
+        }
+    }
+
+    /// A session that another shard has accepted.
+    pub(super) fn take_session(&mut self) -> Option<Box<OpeningSession>> {
+        let mut ends = self.ends.iter_mut();
+        ends.find_map(|ends| ends.sessions_in.pop().ok())
+    }
+
+    /// From now on who sends wakes this shard; `false` if something has come already.
+    pub(super) fn fall_asleep(&self) -> bool {
+        if self.ends.is_empty() {
+            return true;
+        }
+        self.own.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let is_empty = |ends: &Ends| {
+            ends.units_in.is_empty() && ends.answers_in.is_empty() && ends.sessions_in.is_empty()
+        };
+        self.ends.iter().all(is_empty)
+    }
+
+    /// It looks by itself again.
+    pub(super) fn wake_up(&self) {
+        self.own.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// How many transfers it has sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+}
+
+impl Sleeper {
+    fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.swap(false, Ordering::Relaxed) {
+            self.waker.wake();
+        }
+    }
+}
