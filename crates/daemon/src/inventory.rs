@@ -206,6 +206,8 @@ impl Inventory {
             group.adapters.insert(name.clone());
         }
         let port = self.adapters.insert(adapter.clone());
+        let of_vm = adapter.kind == AdapterKind::Vm;
+        let sockets = if of_vm { sockets } else { Default::default() };
         Ok(spec(&adapter, port, (group, segment), sockets))
     }
 

@@ -29,6 +29,7 @@ mod fast;
 mod front_end;
 mod limits;
 mod objects;
+mod on_demand;
 mod opening;
 mod receive;
 mod requests;
@@ -37,11 +38,11 @@ mod sessions;
 mod spec;
 mod users;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustix::process::Pid;
-use vrdma_adapter::{Core, Failing, GidChange, Receiving, Slots};
+use vrdma_adapter::{Core, Failing, Receiving, Slots};
 use vrdma_memory::{Region, Space, View};
 use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
@@ -52,6 +53,7 @@ use context::Context;
 pub use directory::Directory;
 use fast::AdapterGrants;
 use objects::{Cq, Mr, Qp, Srq};
+pub use on_demand::OnDemand;
 pub use sessions::{Adapters, OpenSession, OpeningSession, Registry, Served, SessionId, Sessions};
 pub use spec::ProcessSpec;
 pub use users::Users;
@@ -83,25 +85,24 @@ pub struct Process {
     polled: Vec<Owner>,
     /// When to try again to write notifications that found their pipe full.
     retry_at: Option<Time>,
-    gid_changes: VecDeque<GidChange>,
     /// The multicast groups with members are not those that the fabric knows.
     groups_changed: bool,
 }
 
 impl Process {
     /// An adapter without clients. `seed` makes numbers of an earlier life stale.
-    pub fn new(spec: ProcessSpec, seed: u64) -> Result<Self, vrdma_verbs::Error> {
+    fn new(spec: ProcessSpec, seed: u64) -> Self {
         let identity = Identity {
             mac: spec.mac,
             seed,
         };
         let mut hca = Hca::new(identity, limits::ENGINE);
-        let mut gid_changes = VecDeque::new();
         for (index, gid) in spec.addresses().into_iter().enumerate() {
-            hca.bind_gid(index as u8, gid)?;
-            gid_changes.push_back(GidChange::Bound(gid));
+            // `OnDemand` has seen that they are usable, and there are two for a table of more.
+            let bound = hca.bind_gid(index as u8, gid);
+            debug_assert!(bound.is_ok(), "{gid}");
         }
-        Ok(Self {
+        Self {
             spec,
             space: Arc::new(Space::new()),
             core: Core::new(hca, UNIT_BYTES),
@@ -114,9 +115,8 @@ impl Process {
             grants: AdapterGrants::default(),
             polled: Vec::new(),
             retry_at: None,
-            gid_changes,
             groups_changed: false,
-        })
+        }
     }
 
     /// What it was made with.
@@ -127,11 +127,6 @@ impl Process {
     /// A space without maps: what views of it reach is in the regions.
     pub fn memory(&self) -> Arc<Space> {
         Arc::clone(&self.space)
-    }
-
-    /// The next change of its addresses.
-    pub fn take_gid_change(&mut self) -> Option<GidChange> {
-        self.gid_changes.pop_front()
     }
 
     /// The multicast groups with members, if they may have changed since the last call.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vrdma_adapter::{GidChange, Receiving, Sending};
 use vrdma_host::{Doorbells, Member};
 use vrdma_memory::{Region, Space, View};
-use vrdma_process::{Process, Turn};
+use vrdma_process::{OnDemand, Process, Turn};
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
@@ -23,7 +23,7 @@ pub(super) enum Adapter {
         /// What the control plane said of it.
         spec: Box<AdapterSpec>,
         /// The adapter itself.
-        process: Box<Process>,
+        process: OnDemand,
     },
 }
 
@@ -43,11 +43,11 @@ impl Adapter {
         }
     }
 
-    /// What processes open, if it is that.
+    /// What processes open, for one who uses it.
     pub(super) fn process(&mut self) -> Option<&mut Process> {
         match self {
             Self::Vm(_) => None,
-            Self::Process { process, .. } => Some(process),
+            Self::Process { process, .. } => Some(process.make()),
         }
     }
 }
@@ -82,7 +82,9 @@ impl Member for Adapter {
     fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         match self {
             Self::Vm(vm) => vm.poll(memory, now),
-            Self::Process { process, .. } => process.poll(Turn { memory, now }),
+            Self::Process { process, .. } => process
+                .get_mut()
+                .is_some_and(|process| process.poll(Turn { memory, now })),
         }
     }
 
@@ -94,7 +96,10 @@ impl Member for Adapter {
     ) -> Option<Request<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_request(memory, now, paths),
-            Self::Process { process, .. } => process.next_request(Turn { memory, now }, paths),
+            Self::Process { process, .. } => {
+                let process = process.get_mut()?;
+                process.next_request(Turn { memory, now }, paths)
+            }
         }
     }
 
@@ -107,7 +112,10 @@ impl Member for Adapter {
     ) -> Option<Response<Region>> {
         match self {
             Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
-            Self::Process { process, .. } => process.deliver(Turn { memory, now }, request, source),
+            Self::Process { process, .. } => {
+                let turn = Turn { memory, now };
+                process.make().deliver(turn, request, source)
+            }
         }
     }
 
@@ -121,7 +129,9 @@ impl Member for Adapter {
         match self {
             Self::Vm(vm) => vm.device().respond(memory, response, source, now),
             Self::Process { process, .. } => {
-                process.respond(Turn { memory, now }, response, source);
+                if let Some(process) = process.get_mut() {
+                    process.respond(Turn { memory, now }, response, source);
+                }
             }
         }
     }
@@ -130,14 +140,17 @@ impl Member for Adapter {
     fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
         match self {
             Self::Vm(_) => Vec::new(),
-            Self::Process { process, .. } => process.hca().fan_out(request),
+            Self::Process { process, .. } => {
+                let listening = process.get().map(|it| it.hca().fan_out(request));
+                listening.unwrap_or_default()
+            }
         }
     }
 
     fn receive(&mut self, memory: &View<'_>, packet: &Packet<'_>, now: Time) {
         match self {
             Self::Vm(vm) => vm.device().receive(memory, packet, now),
-            Self::Process { process, .. } => process.receive(Turn { memory, now }, packet),
+            Self::Process { process, .. } => process.make().receive(Turn { memory, now }, packet),
         }
     }
 
@@ -146,42 +159,56 @@ impl Member for Adapter {
         let memory = &space.view();
         match self {
             Self::Vm(vm) => vm.device().end_train(memory, now),
-            Self::Process { process, .. } => process.end_train(Turn { memory, now }),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.end_train(Turn { memory, now });
+                }
+            }
         }
     }
 
     fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
         match self {
             Self::Vm(vm) => vm.device().next_reply(now, paths),
-            Self::Process { process, .. } => process.next_reply(now, paths),
+            Self::Process { process, .. } => process.get_mut()?.next_reply(now, paths),
         }
     }
 
     fn path_has_room(&mut self) {
         match self {
             Self::Vm(vm) => vm.device().path_has_room(),
-            Self::Process { process, .. } => process.path_has_room(),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.path_has_room();
+                }
+            }
         }
     }
 
     fn publish(&mut self, now: Time) {
         match self {
             Self::Vm(vm) => vm.interrupt(),
-            Self::Process { process, .. } => process.finish_batch(now),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.finish_batch(now);
+                }
+            }
         }
     }
 
     fn is_runnable(&self) -> bool {
         match self {
             Self::Vm(vm) => vm.activity().runnable,
-            Self::Process { process, .. } => process.is_runnable(),
+            Self::Process { process, .. } => process.get().is_some_and(Process::is_runnable),
         }
     }
 
     fn doorbells(&self) -> Doorbells {
         match self {
             Self::Vm(vm) if vm.activity().live_contexts > 0 => Doorbells::Silent,
-            Self::Process { process, .. } if process.is_polled() => Doorbells::Polled,
+            Self::Process { process, .. } if process.get().is_some_and(Process::is_polled) => {
+                Doorbells::Polled
+            }
             _ => Doorbells::Wake,
         }
     }
@@ -189,12 +216,14 @@ impl Member for Adapter {
     fn sleep(&mut self) -> bool {
         match self {
             Self::Vm(_) => true,
-            Self::Process { process, .. } => process.sleep(),
+            Self::Process { process, .. } => process.get().is_none_or(Process::sleep),
         }
     }
 
     fn awake(&mut self) {
-        if let Self::Process { process, .. } = self {
+        if let Self::Process { process, .. } = self
+            && let Some(process) = process.get()
+        {
             process.awake();
         }
     }
@@ -202,7 +231,7 @@ impl Member for Adapter {
     fn next_deadline(&self) -> Option<Time> {
         match self {
             Self::Vm(vm) => vm.next_deadline(),
-            Self::Process { process, .. } => process.next_deadline(),
+            Self::Process { process, .. } => process.get()?.next_deadline(),
         }
     }
 
@@ -216,7 +245,7 @@ impl Member for Adapter {
     fn take_groups(&mut self) -> Option<Vec<Gid>> {
         match self {
             Self::Vm(_) => None,
-            Self::Process { process, .. } => process.take_groups(),
+            Self::Process { process, .. } => process.get_mut()?.take_groups(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
 use vrdma_host::{Attachment, ShardId};
-use vrdma_process::{Process, ProcessSpec};
+use vrdma_process::{OnDemand, ProcessSpec};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -85,10 +85,10 @@ impl Shard {
         Ok(match spec.kind {
             AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(spec, self.clock)?)),
             AdapterKind::Process => {
-                let process = Process::new(process_spec(&spec), fresh_seed())?;
+                let process = OnDemand::new(process_spec(&spec), fresh_seed())?;
                 Adapter::Process {
                     spec: Box::new(spec),
-                    process: Box::new(process),
+                    process,
                 }
             }
             AdapterKind::Tap => anyhow::bail!("a TAP has no RDMA device"),

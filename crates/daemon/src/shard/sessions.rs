@@ -137,7 +137,7 @@ impl Shard {
 
     fn doorbell_event(&self, port: PortId, owner: Owner) -> Option<BorrowedFd<'_>> {
         match self.host.member(port)? {
-            Adapter::Process { process, .. } => process.doorbell_event(owner),
+            Adapter::Process { process, .. } => process.get()?.doorbell_event(owner),
             Adapter::Vm(_) => None,
         }
     }

@@ -9,7 +9,7 @@ use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
 use crate::vm::Vm;
-use vrdma_process::Process;
+use vrdma_process::{OnDemand, Process};
 
 pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     match adapter {
@@ -18,7 +18,23 @@ pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     }
 }
 
-fn process_stats(process: &Process) -> RdmaStats {
+/// One that nobody has used has done nothing.
+fn process_stats(adapter: &OnDemand) -> RdmaStats {
+    let made = adapter.get().map(made_stats);
+    made.unwrap_or_else(|| RdmaStats {
+        processes: Some(0),
+        state: "active".to_owned(),
+        gids: adapter
+            .spec()
+            .addresses()
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        ..RdmaStats::default()
+    })
+}
+
+fn made_stats(process: &Process) -> RdmaStats {
     let hca = process.hca();
     let gids = (0..hca.limits().gids).filter_map(|index| hca.gid(index as u8));
     RdmaStats {

@@ -20,7 +20,8 @@ use super::adapter::Adapter;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Adapters {
-    by_port: BTreeMap<PortId, Adapter>,
+    /// Boxed: nodes of the tree have room for more than they hold.
+    by_port: BTreeMap<PortId, Box<Adapter>>,
     by_name: BTreeMap<[u8; NAME_BYTES], PortId>,
     /// All addresses of all of them; port groups may have the same ones.
     by_gid: BTreeSet<(Gid, PortId)>,
@@ -40,7 +41,7 @@ impl Adapters {
         self.by_name.insert(adapter.spec.name.0, port);
         self.by_gid.extend(adapter.gids.map(|gid| (gid, port)));
         self.by_address.insert((adapter.spec.address, port));
-        self.by_port.insert(port, adapter);
+        self.by_port.insert(port, Box::new(adapter));
     }
 
     /// What is queued of it is skipped later.
@@ -65,7 +66,7 @@ impl Adapters {
     }
 
     pub(super) fn get(&self, port: PortId) -> Option<&Adapter> {
-        self.by_port.get(&port)
+        self.by_port.get(&port).map(|adapter| &**adapter)
     }
 
     /// One that may change.
