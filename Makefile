@@ -8,6 +8,7 @@ demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
 
 test: setup check ## every test, guests included
 	cargo test --workspace
+	VRDMA_TEST_SHARDS=2 cargo test --package vrdma-daemon --test process
 	cargo xtask guests
 	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
 	cargo xtask guests --hosts 2 --short
@@ -16,6 +17,7 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --b rxe --short
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
+	VRDMA_TEST_SHARDS=2 cargo xtask programs --short --with guest
 	cargo xtask programs --short --with peer
 	cargo xtask programs --short --with peer-guest --uplink raw
 	cargo xtask programs --short --with peer-rxe --uplink raw

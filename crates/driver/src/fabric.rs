@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 use std::time::Duration;
 
-use vrdma_host::{Attachment, Host, Marks};
+use vrdma_host::{Among, Attachment, Host, Marks};
 use vrdma_pvrdma::DeviceConfig;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::object::Identity;
@@ -62,12 +62,26 @@ fn port(guest: usize) -> PortId {
 impl Fabric {
     /// Without guests, losing nothing.
     pub fn new() -> Self {
+        Self::with(Host::new(0), 0)
+    }
+
+    /// One of several shards; its guests are numbered from `first` on, and those of others otherwise.
+    pub fn among(among: Among, first: usize) -> Self {
+        Self::with(Host::among(among, 0), first)
+    }
+
+    fn with(host: Host<DeviceMember, NoUplink>, guests: usize) -> Self {
         Self {
-            host: Host::new(0),
-            guests: 0,
+            host,
+            guests,
             clock: Clock::default(),
             loses: None,
         }
+    }
+
+    /// The carrier, for whoever moves what it has for other shards.
+    pub fn carrier(&mut self) -> &mut Host<DeviceMember, NoUplink> {
+        &mut self.host
     }
 
     /// The clock of all guests.

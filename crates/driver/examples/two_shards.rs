@@ -1,0 +1,278 @@
+//! How many 64-byte writes two shards carry on two cores, drivers included: beside one shard, between
+//! pairs of one shard each, and between pairs that cross.
+//!
+//! Question: what do two shards bring, and what does it cost to cross? Each thread is a shard with a
+//! device whose driver writes, and one that is written to, by the other shard's device where pairs cross.
+//!
+//! Limit: disjoint pairs share nothing but the caches, so twice the rate of one. Where pairs cross, each
+//! unit and each answer is some 300 bytes that go from the cache of one core to that of the other, some
+//! five lines each, at 50 to 100 ns a line: half a microsecond an operation if nothing overlapped.
+//!
+//! `cargo run --release -p vrdma-driver --example two_shards`, prints JSON. Rates are by the clock, so the
+//! two cores have to be free.
+
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use serde_json::json;
+use vrdma_driver::object::Connection;
+use vrdma_driver::work::SendWork;
+use vrdma_driver::{DeviceMember, End, Fabric, PairOptions};
+use vrdma_host::{Among, Lane, ShardId, Shared, Transfer};
+use vrdma_verbs::Time;
+use vrdma_wire::Gid;
+
+const BATCH: u64 = 32;
+const RUN: Duration = Duration::from_millis(300);
+const RUNS: usize = 9;
+const BYTES: u32 = 64;
+const RING: usize = 512;
+const UNITS_A_TURN: usize = 64;
+
+type Carried = Transfer<DeviceMember>;
+
+/// Which end of another shard a writer writes to.
+#[derive(Clone, Copy)]
+struct Target {
+    qpn: u32,
+    gid: Gid,
+    address: u64,
+    rkey: u32,
+}
+
+/// What goes to and comes from the other shard.
+struct Lanes {
+    to: ShardId,
+    out: [Producer<Carried>; 2],
+    come: [Consumer<Carried>; 2],
+}
+
+const LANES: [Lane; 2] = [Lane::Answers, Lane::Units];
+
+impl Lanes {
+    fn pair() -> [Self; 2] {
+        let rings = || RingBuffer::new(RING);
+        let ((a_answers, b_in), (a_units, b_units_in)) = (rings(), rings());
+        let ((b_answers, a_in), (b_units, a_units_in)) = (rings(), rings());
+        [
+            Self {
+                to: ShardId(1),
+                out: [a_answers, a_units],
+                come: [a_in, a_units_in],
+            },
+            Self {
+                to: ShardId(0),
+                out: [b_answers, b_units],
+                come: [b_in, b_units_in],
+            },
+        ]
+    }
+
+    fn turn(&mut self, fabric: &mut Fabric, now: Time) {
+        let host = fabric.carrier();
+        while let Ok(answer) = self.come[0].pop() {
+            host.take_in(answer, now);
+        }
+        for _ in 0..UNITS_A_TURN {
+            let Ok(unit) = self.come[1].pop() else { break };
+            host.take_in(unit, now);
+        }
+        for (lane, ring) in LANES.into_iter().zip(&mut self.out) {
+            while !ring.is_full()
+                && let Some(transfer) = host.next_transfer(self.to, lane)
+            {
+                assert!(ring.push(transfer).is_ok(), "there was room");
+            }
+        }
+    }
+}
+
+/// One thread.
+struct Shard {
+    fabric: Fabric,
+    lanes: Option<Lanes>,
+    writer: End,
+    target: Target,
+    start: Instant,
+}
+
+impl Shard {
+    fn turn(&mut self) {
+        let now = Time(self.start.elapsed().as_nanos() as u64);
+        self.fabric.clock().reach(now);
+        self.fabric.turn();
+        if let Some(lanes) = &mut self.lanes {
+            lanes.turn(&mut self.fabric, now);
+        }
+    }
+
+    fn batch(&mut self, [quiet, last]: &[Vec<u8>; 2]) {
+        let qp = &self.writer.qp;
+        let source = &mut self.fabric[self.writer.guest];
+        {
+            let cpu = source.ram.view();
+            for _ in 1..BATCH {
+                qp.send.push(&cpu, quiet).expect("the last batch is done");
+            }
+            qp.send.push(&cpu, last).expect("the last batch is done");
+        }
+        source.ring_send(qp);
+        loop {
+            self.turn();
+            let source = &mut self.fabric[self.writer.guest];
+            let mut done = None;
+            while let Some(entry) = source.peek_entry(&self.writer.send_cq) {
+                done = Some(entry);
+            }
+            if let Some(entry) = done {
+                assert_eq!(entry.status.get(), 0, "the operations succeed");
+                if self.writer.qp.send.outstanding(&source.ram.view()) == 0 {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Operations a second by the clock.
+    fn measure(&mut self) -> f64 {
+        let request = SendWork::write(1, self.target.address, self.target.rkey);
+        let request = request.sge(self.writer.sge(0, BYTES));
+        let entries = [request.clone().unsignaled().encode(), request.encode()];
+        let begin = Instant::now();
+        let mut done = 0;
+        while begin.elapsed() < RUN {
+            self.batch(&entries);
+            done += BATCH;
+        }
+        done as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+/// What a thread is told.
+struct Part {
+    id: u16,
+    among: Among,
+    lanes: Option<Lanes>,
+    /// To say whom it serves, and to hear whom it writes to.
+    says: std::sync::mpsc::Sender<Target>,
+    hears: std::sync::mpsc::Receiver<Target>,
+    start: Instant,
+}
+
+fn prepare(part: Part) -> Shard {
+    let mut fabric = Fabric::among(part.among, usize::from(part.id) * 2);
+    let guests = [fabric.add(), fabric.add()];
+    let [writer, written] = guests.map(|guest| fabric.end(guest, PairOptions::default()));
+    let (address, rkey) = written.remote(0);
+    let of = |fabric: &Fabric, end: &End, (address, rkey)| Target {
+        qpn: end.qp.qpn,
+        gid: fabric[end.guest].gid(),
+        address,
+        rkey,
+    };
+    // First whom the other one writes to, then who writes.
+    part.says
+        .send(of(&fabric, &written, (address, rkey)))
+        .unwrap();
+    let target = part.hears.recv().unwrap();
+    part.says.send(of(&fabric, &writer, (0, 0))).unwrap();
+    let from = part.hears.recv().unwrap();
+    for (end, peer) in [(&writer, target), (&written, from)] {
+        let connection = Connection::to(peer.qpn, peer.gid);
+        fabric[end.guest]
+            .connect(&end.qp, &connection)
+            .expect("two fresh QPs connect");
+    }
+    Shard {
+        fabric,
+        lanes: part.lanes,
+        writer,
+        target,
+        start: part.start,
+    }
+}
+
+fn run(part: Part, barrier: &Barrier) -> Vec<f64> {
+    let mut shard = prepare(part);
+    barrier.wait();
+    let rates = (0..RUNS).map(|_| shard.measure()).collect();
+    // The other one may still wait for answers.
+    let until = Instant::now() + RUN;
+    while Instant::now() < until {
+        shard.turn();
+    }
+    rates
+}
+
+/// The rate of all threads together, in each run.
+fn rates(threads: u16, crossing: bool) -> Vec<f64> {
+    let shared: Arc<Shared> = Arc::default();
+    let barrier = Barrier::new(usize::from(threads));
+    let start = Instant::now();
+    let mut lanes: Vec<_> = match threads {
+        1 => vec![None],
+        _ => Lanes::pair().map(Some).into(),
+    };
+    let mut channels: Vec<_> = (0..threads).map(|_| std::sync::mpsc::channel()).collect();
+    let mut says: Vec<_> = channels
+        .iter()
+        .map(|(says, _)| Some(says.clone()))
+        .collect();
+    if crossing {
+        says.reverse();
+    }
+    let mut each: Vec<Vec<f64>> = Vec::new();
+    thread::scope(|scope| {
+        let parts = (0..threads).map(|id| Part {
+            id,
+            among: Among {
+                id: ShardId(id),
+                shards: threads,
+                shared: Arc::clone(&shared),
+            },
+            lanes: lanes[usize::from(id)].take(),
+            says: says[usize::from(id)].take().expect("one for each"),
+            hears: channels.remove(0).1,
+            start,
+        });
+        let parts: Vec<_> = parts.collect();
+        let threads: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(|| run(part, &barrier)))
+            .collect();
+        each = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect();
+    });
+    (0..RUNS)
+        .map(|run| each.iter().map(|rates| rates[run]).sum())
+        .collect()
+}
+
+fn main() {
+    let cases = [
+        ("one shard", 1, false),
+        ("two shards, disjoint pairs", 2, false),
+        ("two shards, crossing pairs", 2, true),
+    ];
+    let results = cases.map(|(name, threads, crossing)| {
+        let mut rates = rates(threads, crossing);
+        rates.sort_by(f64::total_cmp);
+        json!({
+            "name": name,
+            "unit": "operations/s",
+            "median": rates[RUNS / 2].round(),
+            "min": rates[0].round(),
+            "max": rates[RUNS - 1].round(),
+        })
+    });
+    let report = json!({
+        "benchmark": "two_shards",
+        "settings": { "bytes": BYTES, "batch": BATCH, "runs": RUNS, "run_ms": RUN.as_millis() as u64 },
+        "results": results,
+    });
+    println!("{report:#}");
+}
