@@ -114,6 +114,9 @@ impl<R: Clone> Qp<R> {
             self.start_timer(now);
         } else {
             requester.unacked = end;
+            if !self.is_connected() {
+                self.count_datagram(shared, cut.index);
+            }
             self.settle(shared);
         }
     }

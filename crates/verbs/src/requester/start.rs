@@ -131,10 +131,11 @@ impl<R: Clone> Qp<R> {
         let wr = &self.requester.queue[self.requester.cursor].wr;
         let length = self.checked_length(shared, wr)?;
         self.check_results(shared, wr, length)?;
-        if !self.is_connected() {
+        if self.is_connected() {
+            count(&mut shared.counters.sent, self.spec.qp_type, wr, length);
+        } else {
             check_datagram(shared, wr.datagram.as_ref())?;
         }
-        count(&mut shared.counters.sent, self.spec.qp_type, wr, length);
         let first = self.requester.next;
         let pending = &mut self.requester.queue[self.requester.cursor];
         pending.phase = Phase::Started;
@@ -145,6 +146,13 @@ impl<R: Clone> Qp<R> {
             QpType::Gsi | QpType::Ud => 1,
         };
         Ok(Start::Units)
+    }
+
+    /// A datagram leaves. It counts now, because one that waited may have been started anew.
+    pub(super) fn count_datagram(&self, shared: &mut Shared<R>, index: usize) {
+        let pending = &self.requester.queue[index];
+        let sent = &mut shared.counters.sent;
+        count(sent, self.spec.qp_type, &pending.wr, pending.length);
     }
 
     fn checked_length(&self, shared: &Shared<R>, wr: &SendWr<R>) -> Result<u32, Status> {

@@ -31,7 +31,7 @@ pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
         block_own_multicast: qp.spec.block_own_multicast,
         capacity: save_capacity(&qp.spec.capacity),
         attr: save_attr(&qp.attr),
-        requester: save_requester(&qp.requester, region),
+        requester: save_requester(qp, region),
         responder: save_responder(&qp.responder),
     }
 }
@@ -109,10 +109,17 @@ fn check_attr<R>(qp: &Qp<R>, shared: &Shared<R>) -> Result<(), RestoreError> {
     check(!depends || valid, "an attribute is out of its range")
 }
 
-fn save_requester<R>(requester: &Requester<R>, region: SaveRegion<'_, R>) -> record::Requester {
-    let queue = requester.queue.iter();
+fn save_requester<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Requester {
+    let requester = &qp.requester;
+    let pending = |pending: &Pending<R>| {
+        let saved = save_pending(pending, region);
+        match qp.is_connected() {
+            true => saved,
+            false => begin_again(saved),
+        }
+    };
     record::Requester {
-        queue: queue.map(|pending| save_pending(pending, region)).collect(),
+        queue: requester.queue.iter().map(pending).collect(),
         unacked: requester.settled.get(),
         retries: requester.retries.into(),
         rnr_retries: requester.rnr_retries.into(),
@@ -153,10 +160,16 @@ fn restore_requester<R>(
     })
 }
 
+/// How [`Phase::Posted`] is saved.
+const POSTED: u32 = 0;
+
+/// How [`Phase::Started`] is saved.
+const STARTED: u32 = 1;
+
 fn save_pending<R>(pending: &Pending<R>, region: SaveRegion<'_, R>) -> record::Pending {
     let (phase, status) = match pending.phase {
-        Phase::Posted => (0, 0),
-        Phase::Started => (1, 0),
+        Phase::Posted => (POSTED, 0),
+        Phase::Started => (STARTED, 0),
         Phase::Done => (2, 0),
         Phase::Failed(status) => (3, status as u32),
     };
@@ -170,6 +183,17 @@ fn save_pending<R>(pending: &Pending<R>, region: SaveRegion<'_, R>) -> record::P
     }
 }
 
+/// A datagram that waits for its path has not gone out, and has no PSN that anybody knows.
+fn begin_again(saved: record::Pending) -> record::Pending {
+    match saved.phase {
+        STARTED => record::Pending {
+            phase: POSTED,
+            ..saved
+        },
+        _ => saved,
+    }
+}
+
 fn restore_pending<R>(
     saved: &record::Pending,
     region: FindRegion<'_, R>,
@@ -177,8 +201,8 @@ fn restore_pending<R>(
     Ok(Pending {
         wr: restore_send(&saved.work, region)?,
         phase: match saved.phase {
-            0 => Phase::Posted,
-            1 => Phase::Started,
+            POSTED => Phase::Posted,
+            STARTED => Phase::Started,
             2 => Phase::Done,
             3 => Phase::Failed(failure(saved.status)?),
             _ => return Err(RestoreError::Inconsistent("unknown phase of a request")),

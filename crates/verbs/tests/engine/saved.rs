@@ -31,6 +31,25 @@ pub(crate) fn move_house(node: &mut Node) {
     node.hca = restore(&save(node)).unwrap();
 }
 
+/// Found by the simulator, seed 2926: the state of such an adapter was refused.
+#[test]
+fn a_datagram_that_waits_for_a_full_wire_goes_out_after_a_move() {
+    let mut pair = Pair::wired(QpType::Ud, Setup::default());
+    let to = pair.b().register(100, ALL);
+    pair.b().receive(7, &[to.sge()]);
+    let mut wr = send_wr(1, SendOp::Send, &[]);
+    wr.datagram = Some(datagram(pair.b().name()));
+    pair.a().post(wr);
+    pair.full = Some(0);
+    assert!(pair.transmit(0).is_empty());
+    move_house(pair.a());
+    pair.full = None;
+    pair.run();
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    assert_eq!(pair.a().hca.counters().sent.datagrams, 1);
+    assert_eq!(pair.b().receives().len(), 1);
+}
+
 /// An adapter with something of everything.
 fn furnished() -> Node {
     let setup = Setup {
