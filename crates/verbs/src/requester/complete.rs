@@ -24,6 +24,8 @@ impl<R> Requester<R> {
         let packets = limit.since(self.unacked);
         self.unacked = limit;
         self.gone_back = false;
+        // The peer comes further, so nothing was in vain, though data of an older READ may be missing.
+        self.retries = 0;
         if self.next.is_before(limit) {
             self.next = limit;
             self.find_cursor();
