@@ -14,7 +14,8 @@ use vrdma_wire::{Gid, Mac, Mtu, Qkey};
 use crate::border::{Border, Sabotage};
 use crate::cluster::Place;
 use crate::end::{Buffer, End, Name, Pool, address_of};
-use crate::memory::{BUFFER_BYTES, Region};
+use crate::member::{Adapter, Parts};
+use crate::memory::{BUFFER_BYTES, Memory, Region};
 use crate::plan::ConnectionPlan;
 use crate::violation::Violation;
 use crate::world::World;
@@ -68,7 +69,16 @@ impl World {
         };
         self.cluster
             .say(|| format!("a{number} on host {host}, group {}", group.0));
-        self.cluster.add(place, hca, border)
+        let memory = Memory::default();
+        let parts = Parts {
+            number,
+            hca,
+            memory: memory.clone(),
+            border,
+            log: self.cluster.log.clone(),
+        };
+        let adapter = Adapter::new(parts, &place.gids)?;
+        self.cluster.add(place, memory, adapter)
     }
 
     fn connect(&mut self, plan: &ConnectionPlan) -> Result<(), Violation> {
@@ -107,7 +117,7 @@ impl World {
             None
         };
         spec.signal_all = plan.signal_all[side];
-        let hca = &mut self.cluster.hcas[adapter];
+        let hca = self.cluster.hca(adapter);
         let qp = hca.create_qp(spec).map_err(Violation::from_error)?;
         let qpn = hca
             .qpn(qp)
@@ -159,7 +169,7 @@ impl World {
             region: Some(region),
         };
         let pd = self.common[adapter].pd;
-        let keys = self.cluster.hcas[adapter].register(pd, spec);
+        let keys = self.cluster.hca(adapter).register(pd, spec);
         let keys = keys.map_err(Violation::from_error)?;
         Ok(Buffer { region, keys })
     }
@@ -173,7 +183,7 @@ impl World {
         let buffer = self.add_buffer(adapter)?;
         if shared {
             let pd = self.common[adapter].pd;
-            let srq = self.cluster.hcas[adapter].create_srq(pd, 0);
+            let srq = self.cluster.hca(adapter).create_srq(pd, 0);
             let srq = srq.map_err(Violation::from_error)?;
             self.common[adapter].srq = Some((srq, number));
             self.srqs.insert(number, srq);
@@ -197,12 +207,12 @@ impl World {
         end: usize,
         sgid_index: usize,
     ) -> Result<(), Violation> {
-        let peer = self.ends[self.ends[end].peer].name;
+        let peer = &self.ends[self.ends[end].peer];
         let mut attr = QpAttr {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC,
             port: 1,
             qkey: QKEY,
-            address: address(peer.gid, sgid_index),
+            address: self.address(peer, sgid_index),
             path_mtu: plan.mtu,
             timeout: plan.timeout,
             retry_count: 7,
@@ -212,17 +222,29 @@ impl World {
             max_rd_atomic: plan.rd_atomic,
             max_dest_rd_atomic: plan.rd_atomic,
             min_rnr_timer: 8,
-            dest_qpn: peer.qpn,
+            dest_qpn: peer.name.qpn,
             ..QpAttr::default()
         };
         let End { adapter, qp, .. } = self.ends[end];
         for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
             attr.state = state;
             let mask = AttrMask::from_bits_retain(mask(plan.kind, state));
-            let modified = self.cluster.hcas[adapter].modify_qp(qp, &attr, mask);
+            let modified = self.cluster.hca(adapter).modify_qp(qp, &attr, mask);
             modified.map_err(Violation::from_error)?;
         }
         Ok(())
+    }
+
+    /// How an end is reached, its station included, as kernels of guests tell it.
+    pub(crate) fn address(&self, peer: &End, sgid_index: usize) -> Address {
+        Address {
+            dgid: peer.name.gid,
+            sgid_index: sgid_index as u8,
+            hop_limit: 64,
+            port: 1,
+            dmac: self.cluster.places[peer.adapter].mac.0,
+            ..Address::default()
+        }
     }
 }
 
@@ -247,16 +269,6 @@ fn common(hca: &mut Hca<Region>) -> Result<Common, vrdma_verbs::Error> {
         recv_cq: hca.create_cq(OWNER)?,
         srq: None,
     })
-}
-
-pub(crate) fn address(dgid: Gid, sgid_index: usize) -> Address {
-    Address {
-        dgid,
-        sgid_index: sgid_index as u8,
-        hop_limit: 64,
-        port: 1,
-        ..Address::default()
-    }
 }
 
 /// The attributes that each transition needs (IBTA 11.2).

@@ -1,40 +1,34 @@
-//! Hosts with a switch each, adapters on them, and the network between: what a daemon's shard does,
+//! Hosts with the shipped carrier each, adapters on them, and the network between: what daemons do,
 //! without threads and sockets.
 //!
 //! ```text
-//!   Hca ── unit ──► Fabric ─┬─ same host ──► other Hca, from memory to memory
-//!                           └─ wire ── frame ──► Network ──► Fabric of the other host ──► Hca
+//!   Adapter ── unit ──► vrdma_host::Host ─┬─ same host ──► other Adapter, from memory to memory
+//!                                         └─ frame ──► SimPort ──► Network ──► SimPort of another Host
 //! ```
-//! Every adapter stands behind a [`Border`], which breaks it in a chosen way or not at all.
+//! Each uplink of a host is on a network of its own, and every host is on each.
 
-use std::collections::VecDeque;
+use vrdma_host::{Attachment, Event, Host, Marks, Segment};
+use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::{Gid, Mac};
 
-use vrdma_switch::{Fabric, GroupId, PortId, Way};
-use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
-use vrdma_verbs::unit::{Request, RequestOp, Route};
-use vrdma_verbs::work::Output;
-use vrdma_verbs::{Hca, Path, Paths, Source, Time};
-use vrdma_wire::{Gid, MAX_FRAME, Mac, Packet};
-
-use crate::border::{Border, Entry};
+use crate::log::Log;
+use crate::member::Adapter;
 use crate::memory::{Memory, Region};
-use crate::network::Network;
+use crate::network::{Ends, Network};
+use crate::plan::UplinkPlan;
+use crate::port::SimPort;
 use crate::stranger::Stranger;
-use crate::trace::{Trace, describe};
-use crate::violation::Violation;
+use crate::trace::describe;
+use crate::violation::{Violation, check};
 
-/// Bytes of a unit between two adapters of one host.
-const UNIT_BYTES: u32 = 64 * 1024;
+/// Rounds of turns at one instant. More than a thousand messages take at once; without an end something
+/// answers itself for ever.
+const ROUNDS_MAX: usize = 200_000;
 
-/// Bytes of a unit for a wire, where a unit is more than a packet.
-const TRAIN_BYTES: u32 = 16 * 1024;
-
-/// Turns of the cluster at one instant. More than a thousand messages take at once; without an end
-/// something answers itself for ever.
-const TURNS_MAX: usize = 200_000;
-
-/// Units that an adapter sends before the next one has its turn.
-const BURST: usize = 16;
+/// What a group's number is added to for its marks.
+const VLAN_BASE: u32 = 10;
+const VNI_BASE: u32 = 5000;
 
 /// An adapter's place.
 #[derive(Clone, Copy, Debug)]
@@ -46,60 +40,70 @@ pub(crate) struct Place {
     pub(crate) gids: [Gid; 2],
 }
 
+/// One host.
+struct SimHost {
+    carrier: Host<Adapter, SimPort>,
+    ports: Vec<SimPort>,
+    /// Uplinks that the carrier wants to be told of when they take frames again.
+    watched: Vec<bool>,
+}
+
 pub(crate) struct Cluster {
     pub(crate) now: Time,
-    hosts: Vec<Fabric>,
+    hosts: Vec<SimHost>,
+    uplinks: UplinkPlan,
     pub(crate) places: Vec<Place>,
-    pub(crate) hcas: Vec<Hca<Region>>,
     pub(crate) memories: Vec<Memory>,
-    borders: Vec<Border>,
     pub(crate) network: Network,
     pub(crate) stranger: Stranger,
-    /// Completions and events that the owners have not seen yet.
-    pub(crate) outputs: VecDeque<(usize, Output)>,
-    pub(crate) trace: Trace,
-    /// Packets that were dropped before an adapter saw them.
-    pub(crate) refused: u64,
+    pub(crate) log: Log,
+    /// How often an uplink was found full.
+    pub(crate) held_up: u64,
 }
 
-/// What an adapter's host knows of destinations.
-struct View<'a> {
-    fabric: &'a Fabric,
-    port: PortId,
-}
-
-impl Paths for View<'_> {
-    fn epoch(&self) -> u64 {
-        self.fabric.epoch()
-    }
-
-    fn path(&mut self, route: &Route) -> Path {
-        match self.fabric.route(self.port, route.sgid, route.dgid) {
-            Ok(Way::Port(port)) => Path::Local(port.0),
-            _ => Path::Wire(0),
+impl SimHost {
+    fn new(number: usize, plan: &UplinkPlan) -> Self {
+        let mut carrier = Host::new(number as u64);
+        let ports: Vec<_> = plan.kinds.iter().map(|_| SimPort::default()).collect();
+        for ((id, port), is_tunnel) in (0..).zip(&ports).zip(&plan.kinds) {
+            carrier.add_uplink(UplinkId(id), *is_tunnel, port.clone(), Time(0));
+        }
+        Self {
+            carrier,
+            watched: vec![false; ports.len()],
+            ports,
         }
     }
 
-    /// Half of the adapters send several packets as one unit.
-    fn train_bytes(&self) -> u32 {
-        TRAIN_BYTES * (self.port.0 % 2)
+    /// Does what the carrier asks for.
+    fn take_events(&mut self) {
+        while let Some(event) = self.carrier.poll_event() {
+            if let Event::Watch { uplink, writable } = event {
+                self.watched[uplink.0 as usize] = writable;
+            }
+        }
     }
 }
 
 impl Cluster {
-    pub(crate) fn new(hosts: usize, network: Network, stranger: Stranger, trace: Trace) -> Self {
+    pub(crate) fn new(
+        hosts: usize,
+        uplinks: UplinkPlan,
+        network: Network,
+        stranger: Stranger,
+        log: Log,
+    ) -> Self {
+        let hosts = (0..hosts).map(|number| SimHost::new(number, &uplinks));
         Self {
             now: Time(0),
-            hosts: (0..hosts).map(|_| Fabric::new()).collect(),
+            hosts: hosts.collect(),
+            uplinks,
             places: Vec::new(),
-            hcas: Vec::new(),
             memories: Vec::new(),
-            borders: Vec::new(),
             network,
             stranger,
-            outputs: VecDeque::new(),
-            trace,
-            refused: 0,
+            log,
+            held_up: 0,
         }
     }
 
@@ -107,63 +111,75 @@ impl Cluster {
     pub(crate) fn add(
         &mut self,
         place: Place,
-        mut hca: Hca<Region>,
-        border: Border,
+        memory: Memory,
+        adapter: Adapter,
     ) -> Result<(), Violation> {
-        for (index, gid) in (0..).zip(place.gids) {
-            hca.bind_gid(index, gid).map_err(Violation::from_error)?;
-        }
         self.places.push(place);
-        self.hcas.push(hca);
-        self.memories.push(Memory::default());
-        self.borders.push(border);
-        self.attach(self.places.len() - 1)
+        self.memories.push(memory);
+        self.attach(self.places.len() - 1, adapter)
     }
 
-    fn attach(&mut self, adapter: usize) -> Result<(), Violation> {
-        let place = self.places[adapter];
-        let fabric = &mut self.hosts[place.host];
-        fabric.set_wired(place.group, true);
-        let attached = fabric.attach(place.port, place.group, place.mac);
-        attached.map_err(Violation::from_error)?;
-        for gid in place.gids {
-            fabric
-                .bind_gid(place.port, gid)
-                .map_err(Violation::from_error)?;
-        }
-        Ok(())
+    fn attach(&mut self, number: usize, adapter: Adapter) -> Result<(), Violation> {
+        let place = self.places[number];
+        let attachment = Attachment {
+            port: place.port,
+            group: place.group,
+            marks: Marks {
+                vlan: Some((VLAN_BASE + place.group.0) as u16),
+                vni: Some(VNI_BASE + place.group.0),
+            },
+            mac: place.mac,
+        };
+        let carrier = &mut self.hosts[place.host].carrier;
+        let added = carrier.add(attachment, adapter);
+        added.map_err(Violation::from_error)
     }
 
     /// Moves an adapter to another host, as a live migration does: its state is saved and restored, and
     /// what is on the wire is lost.
-    pub(crate) fn migrate(&mut self, adapter: usize, host: usize) -> Result<(), Violation> {
-        self.collect(adapter);
-        let saved = self.hcas[adapter].save(|region| region.to_le_bytes().to_vec());
-        let saved = saved.map_err(Violation::from_error)?;
-        let find = |name: &[u8]| Some(Region::from_le_bytes(name.try_into().ok()?));
-        self.hcas[adapter] = Hca::restore(&saved, find).map_err(Violation::from_error)?;
-        let place = self.places[adapter];
-        self.hosts[place.host].detach(place.port);
-        self.places[adapter].host = host;
-        self.say(|| format!("a{adapter} moves from host {} to host {host}", place.host));
-        self.attach(adapter)
+    pub(crate) fn migrate(&mut self, number: usize, host: usize) -> Result<(), Violation> {
+        let place = self.places[number];
+        let adapter = self.hosts[place.host].carrier.remove(place.port);
+        let mut adapter = adapter.ok_or_else(|| Violation::new("an adapter is nowhere"))?;
+        adapter.move_house()?;
+        self.places[number].host = host;
+        self.say(|| format!("a{number} moves from host {} to host {host}", place.host));
+        self.attach(number, adapter)
     }
 
-    pub(crate) fn say(&mut self, line: impl FnOnce() -> String) {
-        self.trace.say(self.now, line);
+    pub(crate) fn say(&self, line: impl FnOnce() -> String) {
+        self.log.say(line);
+    }
+
+    /// The engine of an adapter, for its owner.
+    ///
+    /// # Panics
+    /// If the adapter is nowhere.
+    pub(crate) fn hca(&mut self, adapter: usize) -> &mut Hca<Region> {
+        let place = self.places[adapter];
+        let carrier = &mut self.hosts[place.host].carrier;
+        let member = carrier.touch(place.port, self.now);
+        &mut member.expect("adapters are plugged in").hca
+    }
+
+    /// Every adapter.
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = &Adapter> {
+        let placed = self.places.iter();
+        placed.filter_map(|place| self.hosts[place.host].carrier.member(place.port))
     }
 
     /// Moves everything that moves at this instant.
     pub(crate) fn settle(&mut self) -> Result<(), Violation> {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..ROUNDS_MAX {
             let mut moved = false;
-            for adapter in 0..self.hcas.len() {
-                moved |= self.transmit(adapter)?;
-                moved |= self.answer(adapter)?;
-                self.collect(adapter);
+            for host in 0..self.hosts.len() {
+                moved |= self.turn(host)?;
             }
             if !moved {
-                return Ok(());
+                let unshown = self.log.unshown();
+                return check(unshown.is_none(), || {
+                    format!("the owner of {unshown:?} is never told what happened")
+                });
             }
         }
         Err(Violation::new(
@@ -171,218 +187,116 @@ impl Cluster {
         ))
     }
 
+    /// One turn of one host; `true` if anything moved.
+    fn turn(&mut self, number: usize) -> Result<bool, Violation> {
+        let host = &mut self.hosts[number];
+        let mut moved = host.carrier.turn(self.now);
+        moved |= host.carrier.flush(self.now);
+        host.take_events();
+        for uplink in 0..host.ports.len() {
+            let host = &self.hosts[number];
+            let stuck = host.ports[uplink].is_stuck();
+            self.held_up += u64::from(stuck && moved);
+            check(!stuck || host.watched[uplink], || {
+                format!("uplink {uplink} of host {number} is full, and nobody waits for room")
+            })?;
+            for (segment, frame) in host.ports[uplink].take_sent() {
+                moved = true;
+                self.send(number, uplink, segment, &frame);
+            }
+        }
+        Ok(moved)
+    }
+
     /// When something happens by itself.
     pub(crate) fn next(&self) -> Option<Time> {
-        let adapters = self.hcas.iter().zip(&self.borders);
-        let waits = adapters
-            .filter_map(|(hca, border)| border.hears_time().then(|| hca.next_deadline())?);
-        waits.chain(self.network.next()).min()
+        let hosts = self.hosts.iter();
+        let waits = hosts.filter_map(|host| host.carrier.next_deadline());
+        let room = self.uplinks.next_change(self.now);
+        waits.chain(self.network.next()).chain(room).min()
     }
 
     /// Moves the clock, and what is due by then.
     pub(crate) fn advance(&mut self, now: Time) -> Result<(), Violation> {
         self.now = now.max(self.now);
+        self.log.reach(self.now);
+        self.fill_uplinks();
         while let Some(flight) = self.network.arrive(self.now) {
-            self.take_in(flight.to, flight.group, &flight.frame);
-            self.settle()?;
-            if let Some(forged) = self.stranger.provoked(&flight.frame) {
-                self.say(|| "a stranger sends a frame".to_owned());
-                self.take_in(flight.to, flight.group, &forged);
-                self.settle()?;
+            let port = &self.hosts[flight.ends.to].ports[flight.ends.uplink];
+            let provoked = self.stranger.provoked(&flight.frame);
+            port.arrive((flight.segment, flight.frame));
+            if let Some(forged) = provoked {
+                self.log.say(|| "a stranger sends a frame".to_owned());
+                port.arrive((flight.segment, forged));
             }
-        }
-        for (adapter, border) in self.borders.iter().enumerate() {
-            let due = self.hcas[adapter]
-                .next_deadline()
-                .is_some_and(|due| due <= self.now);
-            if due && border.hears_time() {
-                self.hcas[adapter].handle_timeout(self.now);
+            // Half of the frames come together with those that follow at the same instant.
+            if flight.number % 2 == 0 {
+                self.settle()?;
             }
         }
         self.settle()
     }
 
-    fn transmit(&mut self, adapter: usize) -> Result<bool, Violation> {
-        let place = self.places[adapter];
-        for sent in 0..BURST {
-            let Some(qp) = self.hcas[adapter].next_ready() else {
-                return Ok(sent > 0);
-            };
-            let mut view = View {
-                fabric: &self.hosts[place.host],
-                port: place.port,
-            };
-            let unit = self.hcas[adapter].poll_transmit(qp, self.now, UNIT_BYTES, &mut view);
-            if let Some(unit) = unit {
-                self.dispatch(adapter, &unit)?;
-            }
-        }
-        Ok(true)
-    }
-
-    fn dispatch(&mut self, adapter: usize, unit: &Request<Region>) -> Result<(), Violation> {
-        let place = self.places[adapter];
-        let way = self.hosts[place.host].route(place.port, unit.route.sgid, unit.route.dgid);
-        match way {
-            Ok(Way::Port(port)) => {
-                if let Some(to) = self.adapter_at(place.host, port) {
-                    self.deliver(adapter, to, unit);
+    /// Uplinks become full, and take frames again.
+    fn fill_uplinks(&mut self) {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            for uplink in 0..host.ports.len() {
+                let port = &host.ports[uplink];
+                let was_full = port.is_full();
+                port.set_full(self.uplinks.is_full(number, uplink, self.now));
+                if was_full && !port.is_full() && host.watched[uplink] {
+                    host.carrier.make_room(UplinkId(uplink as u32));
                 }
-                Ok(())
             }
-            Ok(Way::Wire) => self.put_on_wire(adapter, unit),
-            Err(reason) => Err(Violation::new(format!(
-                "a{adapter} sends to nobody: {reason}"
-            ))),
         }
     }
 
-    fn adapter_at(&self, host: usize, port: PortId) -> Option<usize> {
-        let mut places = self.places.iter();
-        places.position(|place| place.host == host && place.port == port)
-    }
-
-    /// From memory to memory; the answer comes back at once.
-    fn deliver(&mut self, from: usize, to: usize, unit: &Request<Region>) {
-        let (here, there) = (&self.memories[from], &self.memories[to]);
-        let answer = self.hcas[to].deliver(unit, Source::Memory(here), there);
-        if let Some(answer) = answer {
-            self.hcas[from].respond(&answer, Source::Memory(there), here, self.now);
-        }
-        self.say(|| {
-            format!(
-                "a{from} to a{to}, same host: {:?} {:?} PSN {:#x} {} packets",
-                unit.service,
-                unit.op,
-                unit.psn.get(),
-                unit.packets
-            )
+    /// To the host where the station is now, or to all hosts. A peer that has moved to this host meanwhile
+    /// is not reached by a frame that was made for the wire.
+    fn send(&mut self, from: usize, uplink: usize, segment: Segment, frame: &[u8]) {
+        self.log.keep(frame);
+        let group = group_of(segment);
+        let at_home = |place: &&Place| place.group == group && frame[..6] == place.mac.0;
+        let home = self.places.iter().find(at_home);
+        let to = home.map(|place| place.host).filter(|&to| to != from);
+        let gone = to.is_some_and(|to| {
+            let ends = Ends { from, to, uplink };
+            self.network.send(self.now, ends, segment, frame)
         });
-        self.collect(to);
-        self.collect(from);
-    }
-
-    fn put_on_wire(&mut self, adapter: usize, unit: &Request<Region>) -> Result<(), Violation> {
-        if unit.packets > 1 && matches!(unit.op, RequestOp::Send | RequestOp::Write { .. }) {
-            return self.put_train_on_wire(adapter, unit);
-        }
-        let mut buffer = [0; MAX_FRAME];
-        let memory = &self.memories[adapter];
-        let frame = request_frame(unit, memory, &self.link(adapter), &mut buffer);
-        let frame = frame.map_err(Violation::from_error)?;
-        self.send(adapter, unit.route.dgid, frame);
-        Ok(())
-    }
-
-    fn put_train_on_wire(
-        &mut self,
-        adapter: usize,
-        unit: &Request<Region>,
-    ) -> Result<(), Violation> {
-        let frames = Frames::of_request(unit, &self.link(adapter));
-        self.put_frames_on_wire(adapter, unit.route.dgid, frames)
-    }
-
-    fn put_frames_on_wire(
-        &mut self,
-        adapter: usize,
-        to: Gid,
-        frames: Result<Frames<'_, Region>, FrameError>,
-    ) -> Result<(), Violation> {
-        let frames = frames.and_then(|frames| frames.to_vecs(&self.memories[adapter]));
-        for frame in frames.map_err(Violation::from_error)? {
-            self.send(adapter, to, &frame);
-        }
-        Ok(())
-    }
-
-    fn answer(&mut self, adapter: usize) -> Result<bool, Violation> {
-        for sent in 0..BURST {
-            let place = self.places[adapter];
-            let mut view = View {
-                fabric: &self.hosts[place.host],
-                port: place.port,
-            };
-            let Some(reply) = self.hcas[adapter].poll_reply(self.now, &mut view) else {
-                return Ok(sent > 0);
-            };
-            self.put_reply_on_wire(adapter, &reply)?;
-        }
-        Ok(true)
-    }
-
-    fn put_reply_on_wire(
-        &mut self,
-        adapter: usize,
-        reply: &Reply<Region>,
-    ) -> Result<(), Violation> {
-        let link = self.link(adapter);
-        let frames = Frames::of_reply(reply, &link).map_err(Violation::from_error)?;
-        if let Some(frames) = frames {
-            return self.put_frames_on_wire(adapter, reply.route().dgid, Ok(frames));
-        }
-        let mut buffer = [0; MAX_FRAME];
-        let memory = &self.memories[adapter];
-        let frame = reply_frame(reply, memory, &self.link(adapter), &mut buffer);
-        let frame = frame.map_err(Violation::from_error)?;
-        self.send(adapter, reply.route().dgid, frame);
-        Ok(())
-    }
-
-    fn link(&self, adapter: usize) -> Link {
-        Link {
-            source: self.places[adapter].mac,
-            destination: Mac::BROADCAST,
-            vlan: None,
-        }
-    }
-
-    /// To whichever host the destination is on now. A peer that has moved to this host meanwhile is
-    /// not reached by a frame that was made for the wire.
-    fn send(&mut self, adapter: usize, dgid: Gid, frame: &[u8]) {
-        let Place { host, group, .. } = self.places[adapter];
-        let home = self
-            .places
-            .iter()
-            .find(|place| place.group == group && place.gids.contains(&dgid));
-        let to = home.map(|place| place.host).filter(|&to| to != host);
-        self.trace.keep(self.now, frame);
-        let gone = to.is_some_and(|to| self.network.send(self.now, (host, to), group, frame));
         self.say(|| {
             let lost = if gone { "" } else { ", lost" };
-            format!("a{adapter} sends {}{lost}", describe(frame))
+            format!("host {from} sends by {uplink} {}{lost}", describe(frame))
         });
     }
 
-    /// What a host does with a frame from another.
-    fn take_in(&mut self, host: usize, group: GroupId, frame: &[u8]) {
-        let Ok(packet) = Packet::parse(frame) else {
-            self.refused += 1;
-            return self.say(|| format!("host {host} refuses {}", describe(frame)));
-        };
-        let port = self.hosts[host].arrive(group, packet.sgid(), packet.dgid());
-        let Some(to) = port.ok().and_then(|port| self.adapter_at(host, port)) else {
-            self.refused += 1;
-            return self.say(|| format!("host {host} has nobody for {}", describe(frame)));
-        };
-        self.say(|| format!("a{to} gets {}", describe(frame)));
-        let entry = Entry {
-            hca: &mut self.hcas[to],
-            memory: &self.memories[to],
-            now: self.now,
-        };
-        let forged = self.borders[to].take_in(&packet, entry);
-        if let Some(reply) = forged {
-            let _ = self.put_reply_on_wire(to, &reply);
-        }
+    /// Frames that hosts refused.
+    pub(crate) fn refused(&self) -> u64 {
+        let uplinks = self.hosts.iter().flat_map(|host| host.carrier.uplinks());
+        let counts = uplinks.flat_map(|uplink| uplink.counts().by_reason().into_values());
+        counts.sum()
     }
 
-    /// Takes what an adapter has handed out.
-    fn collect(&mut self, adapter: usize) {
-        while let Some(output) = self.hcas[adapter].poll_output() {
-            let border = &mut self.borders[adapter];
-            let outputs = &mut self.outputs;
-            border.hand_out(output, &mut |output| outputs.push_back((adapter, output)));
-        }
+    /// Frames that did not fit into uplinks.
+    pub(crate) fn overrun(&self) -> u64 {
+        let ports = self.hosts.iter().flat_map(|host| &host.ports);
+        ports.map(SimPort::lost).sum()
     }
+
+    /// Units of an adapter that its host dropped.
+    pub(crate) fn dropped(&self, adapter: usize) -> Option<String> {
+        let place = self.places[adapter];
+        let mut drops = self.hosts[place.host].carrier.drops(place.port);
+        drops
+            .next()
+            .map(|(reason, count)| format!("{count} times {reason}"))
+    }
+}
+
+/// The group of a segment of [`Cluster::attach`].
+fn group_of(segment: Segment) -> GroupId {
+    GroupId(match segment {
+        Segment::Vlan(vlan) => u32::from(vlan) - VLAN_BASE,
+        Segment::Vni(vni) => vni - VNI_BASE,
+        Segment::Untagged => u32::MAX,
+    })
 }

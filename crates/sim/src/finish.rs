@@ -1,6 +1,6 @@
 //! The end of a run: nothing is missing, nothing is left over, nothing comes any more.
 
-use vrdma_verbs::counters::{Counts, Traffic};
+use vrdma_verbs::counters::{Counters, Counts, Traffic};
 
 use crate::build::OWNER;
 use crate::end::{End, Op, pattern};
@@ -16,7 +16,7 @@ impl World {
         for end in &self.ends {
             self.judge_end(end)?;
         }
-        for number in 0..self.cluster.hcas.len() {
+        for number in 0..self.cluster.places.len() {
             self.judge_adapter(number)?;
         }
         self.close()
@@ -70,10 +70,14 @@ impl World {
         })
     }
 
-    fn judge_adapter(&self, number: usize) -> Result<(), Violation> {
+    fn judge_adapter(&mut self, number: usize) -> Result<(), Violation> {
         let guard = self.cluster.memories[number].broken_guard();
         check(guard.is_none(), || {
             format!("somebody wrote between the buffers of a{number}: {guard:?}")
+        })?;
+        let dropped = self.cluster.dropped(number);
+        check(dropped.is_none(), || {
+            format!("the host of a{number} drops what it sends: {dropped:?}")
         })?;
         let ends = || self.ends.iter().filter(|end| end.adapter == number);
         if ends().any(|end| end.failed.is_some()) {
@@ -84,15 +88,19 @@ impl World {
             count(&mut asked, work.0, work.1.op, work.1.length);
         }
         self.judge_received(number)?;
-        let counted = self.cluster.hcas[number].counters().sent;
+        let counted = self.counters(number).sent;
         check(counted == asked, || {
             format!("a{number} counts {counted:?} and was asked for {asked:?}")
         })
     }
 
+    fn counters(&mut self, number: usize) -> Counters {
+        *self.cluster.hca(number).counters()
+    }
+
     /// What peers asked for has been counted once, where nothing may get lost. Data of READs counts at
     /// the requester's side alone, and a long one is asked for in several requests.
-    fn judge_received(&self, number: usize) -> Result<(), Violation> {
+    fn judge_received(&mut self, number: usize) -> Result<(), Violation> {
         let mut given = Traffic::default();
         for end in self.ends.iter().filter(|end| end.adapter == number) {
             let peer = &self.ends[end.peer];
@@ -104,7 +112,7 @@ impl World {
                 count(&mut given, peer, work.op, length);
             }
         }
-        let counted = self.cluster.hcas[number].counters().received;
+        let counted = self.counters(number).received;
         given.reads = given
             .reads
             .max(counted.reads.min(READ_REQUESTS_MAX * given.reads));
@@ -129,7 +137,8 @@ impl World {
                 )
             })?;
         }
-        for (number, hca) in self.cluster.hcas.iter_mut().enumerate() {
+        for number in 0..self.cluster.places.len() {
+            let hca = self.cluster.hca(number);
             hca.destroy_owner(OWNER);
             let left = hca.counts();
             check(left == Counts::default(), || {
@@ -137,7 +146,7 @@ impl World {
             })?;
         }
         self.cluster.settle()?;
-        let late = self.cluster.outputs.front();
+        let late = self.cluster.log.next_output();
         check(late.is_none(), || {
             format!("after everything is destroyed comes {late:?}")
         })

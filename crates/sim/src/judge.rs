@@ -20,7 +20,7 @@ use crate::world::World;
 
 impl World {
     pub(crate) fn judge_outputs(&mut self) -> Result<(), Violation> {
-        while let Some((adapter, output)) = self.cluster.outputs.pop_front() {
+        while let Some((adapter, output)) = self.cluster.log.next_output() {
             self.cluster
                 .say(|| format!("a{adapter} hands out {output:?}"));
             match output {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   seed ─► Plan ─► World ─┬─ owners post requests          (owner)
-//!                          ├─ Cluster: Hca, Fabric, Network (cluster, network)
+//!                          ├─ Cluster: Host, Adapter, Network (cluster, member, port, network)
 //!                          └─ every completion is judged    (judge, finish) ─► Summary or Violation
 //! ```
 //!
@@ -17,10 +17,13 @@ mod cluster;
 mod end;
 mod finish;
 mod judge;
+mod log;
+mod member;
 mod memory;
 mod network;
 mod owner;
 mod plan;
+mod port;
 mod stranger;
 mod summary;
 mod trace;
@@ -78,7 +81,7 @@ pub fn run(options: Options) -> Report {
     };
     let outcome = world.run().map(|()| Summary::of(&world));
     let ended = world.cluster.now;
-    let (trace, frames) = world.cluster.trace.into_parts();
+    let (trace, frames) = world.cluster.log.take_trace().into_parts();
     Report {
         outcome,
         ended,

@@ -6,6 +6,7 @@
 //! Nobody has a reason to write to a guard, so one that changed shows a write that went astray.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 
 use vrdma_verbs::memory::{CopyFault, Fault, Memory as _};
 
@@ -27,10 +28,10 @@ struct Buffer {
     guards: Vec<usize>,
 }
 
-/// Every buffer of one adapter.
-#[derive(Default)]
+/// A handle of every buffer of one adapter.
+#[derive(Clone, Default)]
 pub(crate) struct Memory {
-    buffers: RefCell<Vec<Buffer>>,
+    buffers: Rc<RefCell<Vec<Buffer>>>,
 }
 
 impl Memory {

@@ -1,5 +1,5 @@
-//! What lies between the hosts: for each direction of each pair a link with a rate, a queue, a
-//! latency, times when it is down, and injected faults.
+//! What lies between the hosts: for each direction of each pair, and for each uplink, a link with a
+//! rate, a queue, a latency, times when it is down, and injected faults.
 //!
 //! ```text
 //!   host 0 ── faults ── queue, rate, marks ── latency ──► host 1
@@ -8,8 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use vrdma_switch::GroupId;
-use vrdma_uplink::{FaultSpec, Faults, Hop, Segment};
+use vrdma_host::Segment;
+use vrdma_uplink::{FaultSpec, Faults, Hop};
 use vrdma_verbs::Time;
 use vrdma_wire::{Ecn, EtherType, EthernetView, TrafficClass, internet_checksum};
 
@@ -26,19 +26,26 @@ pub(crate) struct LinkPlan {
     pub(crate) down: Vec<(Time, Time)>,
 }
 
+/// From which host to which, and by which of their uplinks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ends {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) uplink: usize,
+}
+
 /// A frame on its way, ordered by when it arrives, then by when it was sent.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Flight {
     at: Time,
-    number: u64,
-    pub(crate) to: usize,
-    pub(crate) group: GroupId,
+    pub(crate) number: u64,
+    pub(crate) ends: Ends,
+    pub(crate) segment: Segment,
     pub(crate) frame: Vec<u8>,
 }
 
 struct Link {
-    from: usize,
-    to: usize,
+    ends: Ends,
     faults: Faults,
     free_at: u64,
 }
@@ -64,13 +71,18 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(hosts: usize, plan: LinkPlan) -> Self {
-        let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
-        let links = pairs.filter(|(from, to)| from != to).map(|(from, to)| {
-            let seed = plan.faults.seed.wrapping_add((from * hosts + to) as u64);
+    pub(crate) fn new(hosts: usize, uplinks: usize, plan: LinkPlan) -> Self {
+        let directions = (0..hosts * hosts * uplinks).map(|number| Ends {
+            from: number / hosts % hosts,
+            to: number % hosts,
+            uplink: number / hosts / hosts,
+        });
+        let links = directions.filter(|ends| ends.from != ends.to);
+        let links = links.map(|ends| {
+            let number = (ends.uplink * hosts + ends.from) * hosts + ends.to;
+            let seed = plan.faults.seed.wrapping_add(number as u64);
             Link {
-                from,
-                to,
+                ends,
                 faults: Faults::new(FaultSpec {
                     seed,
                     ..plan.faults
@@ -87,28 +99,18 @@ impl Network {
         }
     }
 
-    /// Sends a frame of a group to another host. `false` if it is lost at once.
-    pub(crate) fn send(
-        &mut self,
-        now: Time,
-        ends: (usize, usize),
-        group: GroupId,
-        frame: &[u8],
-    ) -> bool {
+    /// Sends a frame to another host. `false` if it is lost at once.
+    pub(crate) fn send(&mut self, now: Time, ends: Ends, segment: Segment, frame: &[u8]) -> bool {
         self.fates.sent += 1;
         let is_down = |(from, to): &(Time, Time)| (*from..*to).contains(&now);
         if self.plan.down.iter().any(is_down) {
             self.fates.lost += 1;
             return false;
         }
-        let Some(at) = self
-            .links
-            .iter()
-            .position(|link| (link.from, link.to) == ends)
-        else {
+        let Some(at) = self.links.iter().position(|link| link.ends == ends) else {
             return false;
         };
-        let hop = Hop::to(Segment::Vni(group.0));
+        let hop = Hop::to(held(segment));
         let lost = self.links[at].faults.lost();
         let mut leaving = Vec::new();
         let out = &mut |_: Hop, frame: &[u8]| leaving.push(frame.to_vec());
@@ -116,7 +118,7 @@ impl Network {
         let lost = self.links[at].faults.lost() - lost;
         self.fates.lost += lost;
         for frame in leaving {
-            self.queue(at, now.0, group, frame);
+            self.queue(at, now.0, segment, frame);
         }
         lost == 0
     }
@@ -156,19 +158,17 @@ impl Network {
             }
             let mut leaving = Vec::new();
             faults.release(now.0, &mut |hop: Hop, frame: &[u8]| {
-                if let Segment::Vni(group) = hop.segment {
-                    leaving.push((GroupId(group), frame.to_vec()));
-                }
+                leaving.push((released(hop.segment), frame.to_vec()));
             });
-            for (group, frame) in leaving {
-                self.queue(at, now.0, group, frame);
+            for (segment, frame) in leaving {
+                self.queue(at, now.0, segment, frame);
             }
         }
     }
 
     /// Into the queue of a link: its rate makes frames late, a long queue marks them, a full one
     /// drops them.
-    fn queue(&mut self, at: usize, now: u64, group: GroupId, mut frame: Vec<u8>) {
+    fn queue(&mut self, at: usize, now: u64, segment: Segment, mut frame: Vec<u8>) {
         let plan = &self.plan;
         let link = &mut self.links[at];
         let waits = link.free_at.saturating_sub(now);
@@ -185,10 +185,28 @@ impl Network {
         self.flights.push(Reverse(Flight {
             at: Time(link.free_at + plan.latency_ns),
             number: self.number,
-            to: link.to,
-            group,
+            ends: link.ends,
+            segment,
             frame,
         }));
+    }
+}
+
+/// A segment as what holds frames back knows it.
+fn held(segment: Segment) -> vrdma_uplink::Segment {
+    match segment {
+        Segment::Untagged => vrdma_uplink::Segment::Untagged,
+        Segment::Vlan(vlan) => vrdma_uplink::Segment::Vlan(vlan),
+        Segment::Vni(vni) => vrdma_uplink::Segment::Vni(vni),
+    }
+}
+
+/// The other way round.
+fn released(segment: vrdma_uplink::Segment) -> Segment {
+    match segment {
+        vrdma_uplink::Segment::Untagged => Segment::Untagged,
+        vrdma_uplink::Segment::Vlan(vlan) => Segment::Vlan(vlan),
+        vrdma_uplink::Segment::Vni(vni) => Segment::Vni(vni),
     }
 }
 

@@ -5,7 +5,7 @@ use vrdma_verbs::object::QpType;
 use vrdma_verbs::work::{Datagram, RecvWr, Remote, SendWr, Sge, SgeList, Status};
 use vrdma_verbs::{INLINE_MAX, Time};
 
-use crate::build::{QKEY, address};
+use crate::build::QKEY;
 use crate::end::{End, LABEL_BYTES, Op, RECEIVE, Receive, Work, address_of, pattern, send_op};
 use crate::violation::Violation;
 use crate::world::World;
@@ -42,7 +42,7 @@ impl World {
                 failed,
                 ..
             } = self.ends[end];
-            let room = self.cluster.hcas[adapter].send_room(qp) > 0;
+            let room = self.cluster.hca(adapter).send_room(qp) > 0;
             if failed.is_none() && room && works.len() < quota {
                 self.post(end)?;
             }
@@ -80,7 +80,7 @@ impl World {
         let sges = cut(&mut self.random, pool.buffer.sge(slot, length));
         let wr = RecvWr { id, sges: Ok(sges) };
         pool.receives.push(Receive { slot, done: false });
-        let hca = &mut self.cluster.hcas[pool.adapter];
+        let hca = self.cluster.hca(pool.adapter);
         let posted = match self.srqs.get(&number) {
             Some(&srq) => hca.post_srq_recv(srq, wr),
             None => hca.post_recv(self.ends[end].qp, wr),
@@ -122,19 +122,19 @@ impl World {
             )
         });
         self.ends[number].works.push(work);
-        let posted = self.cluster.hcas[adapter].post_send(qp, wr);
+        let posted = self.cluster.hca(adapter).post_send(qp, wr);
         posted.map_err(Violation::from_error)
     }
 
     fn datagram(&self, number: usize) -> Datagram {
         let end = &self.ends[number];
-        let peer = self.ends[end.peer].name;
+        let peer = &self.ends[end.peer];
         let gids = self.cluster.places[end.adapter].gids;
         let sgid_index = gids.iter().position(|gid| *gid == end.name.gid);
         Datagram {
-            qpn: peer.qpn,
+            qpn: peer.name.qpn,
             qkey: QKEY,
-            address: address(peer.gid, sgid_index.unwrap_or(0)),
+            address: self.address(peer, sgid_index.unwrap_or(0)),
         }
     }
 
@@ -257,7 +257,10 @@ impl World {
             state: QpState::Err,
             ..QpAttr::default()
         };
-        let modified = self.cluster.hcas[adapter].modify_qp(qp, &attr, AttrMask::STATE);
+        let modified = self
+            .cluster
+            .hca(adapter)
+            .modify_qp(qp, &attr, AttrMask::STATE);
         modified.map_err(Violation::from_error)?;
         self.cluster.settle()
     }

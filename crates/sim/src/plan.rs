@@ -47,12 +47,46 @@ pub(crate) struct ConnectionPlan {
     pub(crate) depths: [usize; 2],
 }
 
+/// The uplinks of every host.
+#[derive(Clone, Debug)]
+pub(crate) struct UplinkPlan {
+    /// Which of them are tunnels.
+    pub(crate) kinds: Vec<bool>,
+    full: Vec<Full>,
+}
+
+/// A time during which an uplink takes nothing.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    host: usize,
+    uplink: usize,
+    from: Time,
+    to: Time,
+}
+
+impl UplinkPlan {
+    /// Whether an uplink of a host takes nothing now.
+    pub(crate) fn is_full(&self, host: usize, uplink: usize, now: Time) -> bool {
+        let mut full = self.full.iter();
+        full.any(|full| {
+            (full.host, full.uplink) == (host, uplink) && (full.from..full.to).contains(&now)
+        })
+    }
+
+    /// When an uplink becomes full, or takes frames again.
+    pub(crate) fn next_change(&self, now: Time) -> Option<Time> {
+        let changes = self.full.iter().flat_map(|full| [full.from, full.to]);
+        changes.filter(|at| *at > now).min()
+    }
+}
+
 pub(crate) struct Plan {
     pub(crate) weather: Weather,
     pub(crate) hosts: usize,
     /// Host and group of each adapter.
     pub(crate) adapters: Vec<(usize, GroupId)>,
     pub(crate) link: LinkPlan,
+    pub(crate) uplinks: UplinkPlan,
     pub(crate) connections: Vec<ConnectionPlan>,
     pub(crate) upheavals: Vec<(Time, Upheaval)>,
     /// Frames that a stranger sends for a thousand that pass.
@@ -82,6 +116,7 @@ impl Plan {
             weather,
             hosts,
             link: link(random, weather),
+            uplinks: uplinks(random, weather, hosts),
             adapters,
             connections,
             upheavals,
@@ -163,6 +198,29 @@ fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
             100 * MILLISECOND
         },
         down: if rough { flaps(random) } else { Vec::new() },
+    }
+}
+
+/// One uplink or two, and times when they are full. No connection gives up while it waits for so short a
+/// time, but in rough weather.
+fn uplinks(random: &mut Rng, weather: Weather, hosts: usize) -> UplinkPlan {
+    let kinds: Vec<_> = (0..random.usize(1..=2)).map(|_| random.bool()).collect();
+    let longest = match weather {
+        Weather::Fine | Weather::Mild => 20 * MILLISECOND,
+        Weather::Rough => 2000 * MILLISECOND,
+    };
+    let full = (0..random.usize(..4)).map(|_| {
+        let from = random.u64(..10 * MILLISECOND);
+        Full {
+            host: random.usize(..hosts),
+            uplink: random.usize(..kinds.len()),
+            from: Time(from),
+            to: Time(from + random.u64(..longest)),
+        }
+    });
+    UplinkPlan {
+        full: full.collect(),
+        kinds,
     }
 }
 

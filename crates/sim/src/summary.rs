@@ -46,6 +46,8 @@ summary! {
     marked,
     /// Refused by a host: broken, or for nobody.
     refused,
+    /// Times that frames waited because an uplink was full.
+    held_up,
     /// Sent by strangers.
     foreign,
     /// Times that a requester went back.
@@ -78,17 +80,18 @@ impl Summary {
             failures: world.ends.iter().filter(|end| end.failed_alone()).count() as u64,
             frames: fates.sent,
             lost: fates.lost,
-            overflowed: fates.overflowed,
+            overflowed: fates.overflowed + world.cluster.overrun(),
             marked: fates.marked,
-            refused: world.cluster.refused,
+            refused: world.cluster.refused(),
+            held_up: world.cluster.held_up,
             foreign: world.cluster.stranger.sent,
             migrations: world.migrations,
             events: world.events,
             moments: world.moments,
             ..Self::default()
         };
-        for hca in &world.cluster.hcas {
-            let counters = hca.counters();
+        for adapter in world.cluster.adapters() {
+            let counters = adapter.hca.counters();
             summary.retries += counters.retries;
             summary.timeouts += counters.timeouts;
             summary.sequence_naks += counters.sequence_naks_sent;

@@ -39,9 +39,14 @@ impl Trace {
 
 /// A frame in a line.
 pub(crate) fn describe(frame: &[u8]) -> String {
-    let Ok(packet) = Packet::dissect(frame) else {
-        return format!("{} bytes that are no RoCEv2 packet", frame.len());
-    };
+    match Packet::dissect(frame) {
+        Ok(packet) => describe_packet(&packet),
+        Err(_) => format!("{} bytes that are no RoCEv2 packet", frame.len()),
+    }
+}
+
+/// A packet in a line.
+pub(crate) fn describe_packet(packet: &Packet<'_>) -> String {
     let (bth, info) = (packet.bth(), packet.info());
     let extension = match packet.extension() {
         Extension::Ack(aeth) => format!(" {:?} msn {}", aeth.syndrome, aeth.msn.get()),

@@ -10,6 +10,7 @@ use crate::border::Sabotage;
 use crate::build::Common;
 use crate::cluster::Cluster;
 use crate::end::{End, Pool};
+use crate::log::Log;
 use crate::network::Network;
 use crate::plan::{Plan, Upheaval};
 use crate::stranger::Stranger;
@@ -47,10 +48,12 @@ impl World {
     ) -> Result<Self, Violation> {
         let mut random = Rng::with_seed(seed);
         let plan = Plan::of(&mut random);
-        let network = Network::new(plan.hosts, plan.link.clone());
+        let uplinks = plan.uplinks.clone();
+        let network = Network::new(plan.hosts, uplinks.kinds.len(), plan.link.clone());
+        let log = Log::new(Trace::new(trace));
         let stranger = Stranger::new(random.u64(..), plan.hostility);
         let mut world = Self {
-            cluster: Cluster::new(plan.hosts, network, stranger, Trace::new(trace)),
+            cluster: Cluster::new(plan.hosts, uplinks, network, stranger, log),
             ends: Vec::new(),
             pools: Vec::new(),
             srqs: HashMap::new(),

@@ -180,12 +180,16 @@ impl World {
         self.judge_repetition(peer, at)
     }
 
-    /// Only a network that sends frames twice, or a stranger on it, delivers unreliable messages twice, and only one that
-    /// lets them overtake each other delivers them in another order.
+    /// Only a network that sends frames twice, a stranger on it, or a host that does not know yet by which of
+    /// its uplinks to send, delivers unreliable messages twice, and only one that lets them overtake each
+    /// other delivers them in another order.
     fn judge_repetition(&mut self, sender: usize, at: usize) -> Result<usize, Violation> {
         let faults = self.plan.link.faults;
-        let twice = faults.duplicate > Default::default() || self.plan.hostility > 0;
-        let shuffled = twice || faults.reorder > Default::default() || faults.jitter_ns > 0;
+        let flooded = self.plan.uplinks.kinds.len() > 1;
+        let twice = faults.duplicate > Default::default() || self.plan.hostility > 0 || flooded;
+        let late = faults.reorder > Default::default() || faults.jitter_ns > 0;
+        // What an adapter sent from its old host may come after what it sends from the new one.
+        let shuffled = twice || late || self.migrations > 0;
         let end = &mut self.ends[sender];
         let times = end.arrivals.entry(at).or_default();
         *times += 1;

@@ -88,7 +88,11 @@ const ROOMS: &[Room] = &[
         ],
         Any,
     ),
-    room("sim", &["wire", "verbs", "switch", "uplink"], Safe),
+    room(
+        "sim",
+        &["wire", "verbs", "adapter", "switch", "host", "uplink"],
+        Safe,
+    ),
     room("lab", &["api", "api-client"], Any),
     room("xtask", &["lab", "api", "study"], Safe),
 ];

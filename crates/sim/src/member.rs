@@ -1,0 +1,237 @@
+//! An adapter of the simulation as the carrier sees it: an engine behind a [`Border`], whose owner
+//! posts and polls by calls.
+
+use std::collections::VecDeque;
+
+use vrdma_adapter::GidChange;
+use vrdma_host::{Doorbells, Member};
+use vrdma_verbs::packet::Reply;
+use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Hca, Paths, Source, Time};
+use vrdma_wire::{Gid, Mtu, Packet};
+
+use crate::border::{Border, Entry};
+use crate::log::Log;
+use crate::memory::{Memory, Region};
+use crate::trace::describe_packet;
+use crate::violation::Violation;
+
+/// Bytes of a unit between two adapters of one host.
+const UNIT_BYTES: u32 = 64 * 1024;
+
+/// See the module.
+pub(crate) struct Adapter {
+    number: usize,
+    pub(crate) hca: Hca<Region>,
+    memory: Memory,
+    border: Border,
+    gids: Vec<Gid>,
+    changes: VecDeque<GidChange>,
+    /// What the border answers instead of the engine.
+    forged: VecDeque<Reply<Region>>,
+    log: Log,
+}
+
+/// What an adapter is made of.
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) hca: Hca<Region>,
+    pub(crate) memory: Memory,
+    pub(crate) border: Border,
+    pub(crate) log: Log,
+}
+
+impl Adapter {
+    /// An adapter with these addresses.
+    pub(crate) fn new(parts: Parts, gids: &[Gid]) -> Result<Self, Violation> {
+        let Parts {
+            number,
+            mut hca,
+            memory,
+            border,
+            log,
+        } = parts;
+        for (index, gid) in (0..).zip(gids) {
+            hca.bind_gid(index, *gid).map_err(Violation::from_error)?;
+        }
+        let mut adapter = Self {
+            number,
+            hca,
+            memory,
+            border,
+            gids: gids.to_vec(),
+            changes: VecDeque::new(),
+            forged: VecDeque::new(),
+            log,
+        };
+        adapter.tell_gids();
+        Ok(adapter)
+    }
+
+    fn tell_gids(&mut self) {
+        self.changes = self.gids.iter().copied().map(GidChange::Bound).collect();
+    }
+
+    /// Goes through its saved state, as in a live migration.
+    pub(crate) fn move_house(&mut self) -> Result<(), Violation> {
+        self.collect();
+        let saved = self.hca.save(|region| region.to_le_bytes().to_vec());
+        let saved = saved.map_err(Violation::from_error)?;
+        let find = |name: &[u8]| Some(Region::from_le_bytes(name.try_into().ok()?));
+        self.hca = Hca::restore(&saved, find).map_err(Violation::from_error)?;
+        self.tell_gids();
+        Ok(())
+    }
+
+    /// Takes what the engine has handed out, in the order in which it happened.
+    fn collect(&mut self) {
+        while let Some(output) = self.hca.poll_output() {
+            let (log, number) = (&self.log, self.number);
+            let hand_out = &mut |output| log.hand_out(number, output);
+            self.border.hand_out(output, hand_out);
+        }
+    }
+}
+
+impl Member for Adapter {
+    type Region = Region;
+    type Memory = Memory;
+    type View<'a> = Memory;
+
+    fn name(&self) -> &str {
+        "an adapter"
+    }
+
+    fn memory(&self) -> Memory {
+        self.memory.clone()
+    }
+
+    fn view(memory: &Memory) -> Memory {
+        memory.clone()
+    }
+
+    fn settle_memory(&mut self, _: Time) {}
+
+    fn poll(&mut self, _: &Memory, now: Time) -> bool {
+        let due = self.next_deadline().is_some_and(|due| due <= now);
+        if due {
+            self.hca.handle_timeout(now);
+        }
+        due
+    }
+
+    fn next_request(
+        &mut self,
+        _: &Memory,
+        now: Time,
+        paths: &mut impl Paths,
+    ) -> Option<Request<Region>> {
+        while let Some(qp) = self.hca.next_ready() {
+            let request = self.hca.poll_transmit(qp, now, UNIT_BYTES, paths);
+            if request.is_some() {
+                return request;
+            }
+        }
+        None
+    }
+
+    fn deliver(
+        &mut self,
+        memory: &Memory,
+        request: &Request<Region>,
+        source: Source<'_, Memory>,
+        _: Time,
+    ) -> Option<Response<Region>> {
+        self.log.say(|| {
+            format!(
+                "a{} gets from its own host: {:?} {:?} PSN {:#x} {} packets",
+                self.number,
+                request.service,
+                request.op,
+                request.psn.get(),
+                request.packets
+            )
+        });
+        let response = self.hca.deliver(request, source, memory);
+        self.collect();
+        response
+    }
+
+    fn respond(
+        &mut self,
+        memory: &Memory,
+        response: &Response<Region>,
+        source: Source<'_, Memory>,
+        now: Time,
+    ) {
+        self.hca.respond(response, source, memory, now);
+        self.collect();
+    }
+
+    fn fan_out(&self, request: &Request<Region>) -> Vec<Request<Region>> {
+        self.hca.fan_out(request)
+    }
+
+    fn receive(&mut self, memory: &Memory, packet: &Packet<'_>, now: Time) {
+        self.log
+            .say(|| format!("a{} gets {}", self.number, describe_packet(packet)));
+        let entry = Entry {
+            hca: &mut self.hca,
+            memory,
+            now,
+        };
+        self.forged.extend(self.border.take_in(packet, entry));
+        self.collect();
+    }
+
+    fn end_train(&mut self, _: Time) {}
+
+    fn next_reply(&mut self, now: Time, paths: &mut impl Paths) -> Option<Reply<Region>> {
+        let forged = self.forged.pop_front();
+        forged.or_else(|| self.hca.poll_reply(now, paths))
+    }
+
+    fn path_has_room(&mut self) {
+        self.hca.path_has_room();
+    }
+
+    fn publish(&mut self, _: Time) {
+        self.collect();
+        self.log.show(self.number);
+    }
+
+    fn is_runnable(&self) -> bool {
+        self.hca.has_ready()
+    }
+
+    fn doorbells(&self) -> Doorbells {
+        Doorbells::Wake
+    }
+
+    fn sleep(&mut self) -> bool {
+        true
+    }
+
+    fn awake(&mut self) {}
+
+    fn next_deadline(&self) -> Option<Time> {
+        let deadline = self.hca.next_deadline();
+        deadline.filter(|_| self.border.hears_time())
+    }
+
+    fn take_gid_change(&mut self) -> Option<GidChange> {
+        self.changes.pop_front()
+    }
+
+    fn take_groups(&mut self) -> Option<Vec<Gid>> {
+        None
+    }
+
+    fn set_mtu(&mut self, mtu: Mtu) {
+        self.hca.set_port_mtu(mtu);
+    }
+
+    fn has_gsi(&self) -> bool {
+        true
+    }
+}
