@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::Mode;
+use rustix::process::{Resource, getrlimit, setrlimit, umask};
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use vrdma_switch::UplinkId;
@@ -57,7 +58,8 @@ fn broken(what: &'static str) -> impl Fn(std::io::Error) -> ServiceError {
 /// Runs until SIGTERM or SIGINT.
 pub fn run(config: Config) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
-    rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    umask(Mode::RWXG | Mode::RWXO);
+    raise_descriptor_limit();
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
@@ -95,6 +97,16 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         })?;
     }
     outcome
+}
+
+/// A session costs some ten descriptors and a VM four, and the usual limit of 1024 is for programs that
+/// use `select`.
+fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!("cannot raise the limit of descriptors: {error}");
+    }
 }
 
 /// What is there from the beginning.

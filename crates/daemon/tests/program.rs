@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 
 const ADAPTERS: &str =
     "[[portgroup]]\nname = \"blue\"\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\n";
@@ -269,4 +269,45 @@ fn logs_go_to_standard_error_without_colours() {
         .read_to_string(&mut printed)
         .unwrap();
     assert_eq!(printed, "");
+}
+
+fn limit_descriptors(child: &Child, limit: u64) -> Rlimit {
+    let limit = Rlimit {
+        current: Some(limit),
+        maximum: Some(4096),
+    };
+    prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit).unwrap()
+}
+
+/// The listener stays readable while nobody can be accepted: the shard leaves it alone for a while
+/// instead of trying without end.
+#[test]
+fn without_descriptors_a_client_waits_and_one_line_tells() {
+    let place = Place::new("");
+    let mut child = place.command().stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = |what: &str, lines: &mut std::io::Lines<BufReader<std::process::ChildStderr>>| {
+        lines.any(|line| line.unwrap().contains(what))
+    };
+    assert!(line("ready", &mut lines));
+    let before = limit_descriptors(&child, 3);
+    assert_eq!(before.current, before.maximum, "raised at the start");
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        None,
+    );
+    let socket = socket.unwrap();
+    let address = rustix::net::SocketAddrUnix::new(place.path("run/process.sock")).unwrap();
+    rustix::net::connect(&socket, &address).unwrap();
+    assert!(line("cannot be accepted", &mut lines));
+    limit_descriptors(&child, 4096);
+    rustix::net::send(&socket, &[1], rustix::net::SendFlags::empty()).unwrap();
+    let (length, _) =
+        rustix::net::recv(&socket, &mut [0u8; 8], rustix::net::RecvFlags::empty()).unwrap();
+    assert_eq!(length, 0, "accepted, and hung up on for what it said");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let more = lines.filter(|line| line.as_ref().unwrap().contains("cannot be accepted"));
+    assert!(more.count() < 10);
+    assert!(child.wait().unwrap().success());
 }

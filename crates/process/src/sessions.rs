@@ -32,7 +32,7 @@ const SESSIONS: u32 = 4096;
 const SESSIONS_A_USER: u32 = 3072;
 
 /// Requests that one session is served before the others have their turn.
-const REQUESTS_A_TURN: usize = 16;
+const REQUESTS_A_TURN: usize = 4;
 
 /// A session's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

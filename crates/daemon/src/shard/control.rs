@@ -10,17 +10,23 @@ use vrdma_verbs::Time;
 
 use super::Shard;
 use super::adapter::Adapter;
-use super::poller::Key;
+use super::poller::{Key, Ready};
 use super::rdma_cm;
 use super::uplinks;
 use crate::plane::{AdapterSpec, ShardCommand, ShardLoad};
 use crate::vm::{Vm, fresh_seed};
 
+/// Commands in one turn; the others have to wait for messages once more.
+const COMMANDS_A_TURN: usize = 4;
+
 impl Shard {
-    /// Carries out every waiting command. An asker that is gone is no error.
+    /// Carries out waiting commands, some of them in one turn. An asker that is gone is no error.
     pub(super) fn obey(&mut self) {
         self.from.inbox.clear();
-        while let Some(command) = self.from.inbox.take() {
+        for _ in 0..COMMANDS_A_TURN {
+            let Some(command) = self.from.inbox.take() else {
+                return;
+            };
             match command {
                 ShardCommand::AddAdapter(spec, reply) => {
                     let _ = reply.send(self.add(spec).map_err(|error| format!("{error:#}")));
@@ -58,6 +64,7 @@ impl Shard {
                 ShardCommand::Stop => self.stopping = true,
             }
         }
+        self.ready.push_back(Ready::commands());
     }
 
     pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ mod control;
 mod lanes;
 mod load;
 mod moving;
+mod paused;
 mod poller;
 mod rdma_cm;
 mod sessions;
@@ -21,6 +22,7 @@ mod snapshot;
 mod stats;
 mod uplinks;
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -43,6 +45,7 @@ use lanes::Lanes;
 use load::Load;
 use moving::Leaving;
 pub use moving::Moving;
+use paused::Paused;
 use poller::{Key, Poller, Ready};
 use snapshot::Snapshots;
 use uplinks::UplinkPort;
@@ -51,6 +54,9 @@ use uplinks::UplinkPort;
 /// they are long at most for so long and one more turn. A look costs less than a microsecond.
 const TURNS_BETWEEN_SOCKETS: u32 = 16;
 const SOCKETS_WAIT: Duration = Duration::from_micros(50);
+
+/// Clients' requests, commands and register accesses hold up messages for so long and one of them more.
+const SOCKETS_QUANTUM: Duration = Duration::from_micros(50);
 
 /// How long a shard sleeps whose transfers found a ring full: the other one is busy with what is in it.
 const LANES_WAIT: Duration = Duration::from_micros(50);
@@ -75,6 +81,9 @@ struct Shard {
     registry: Registry,
     cm: ConnectionManager,
     snapshots: Snapshots,
+    /// What was ready and has not had its turn.
+    ready: VecDeque<Ready>,
+    paused: Paused,
     polling: Polling,
     lanes: Lanes,
     load: Load,
@@ -176,6 +185,8 @@ impl Shard {
             registry: parts.registry,
             cm: ConnectionManager::new(),
             snapshots: Snapshots::default(),
+            ready: VecDeque::new(),
+            paused: Paused::default(),
             polling: Polling::new(parts.poll),
             lanes: parts.lanes,
             load: Load::default(),
@@ -257,30 +268,48 @@ impl Shard {
     }
 
     fn until_timer(&self, now: Time) -> Option<Duration> {
-        let deadlines = [self.host.next_deadline(), self.cm_deadline()];
+        let deadlines = [
+            self.host.next_deadline(),
+            self.cm_deadline(),
+            self.paused.deadline(),
+        ];
         let lanes = self.host.has_transfers().then(|| now + LANES_WAIT);
         let next = deadlines.into_iter().flatten().chain(lanes).min();
         next.map(|deadline| Duration::from_nanos(deadline.0.saturating_sub(now.0)))
     }
 
+    /// Serves what is ready, each in its turn, as far as its quantum goes; what is left comes first the next
+    /// time.
     fn serve_sockets(&mut self, patience: Option<Duration>) {
         self.turns = 0;
         self.served = self.clock.now();
-        for ready in self.poller.wait(patience) {
-            match ready.key {
-                Key::Wake => self.obey(),
-                Key::Heard => self.learn(),
-                Key::Listener(port) => self.accept(port),
-                Key::Connection(port) => self.converse(port, &ready),
-                // What came is taken at the next turn, which looks at all of them.
-                Key::Wire(uplink) => self.host.make_room(uplink),
-                Key::ProcessListener => self.accept_sessions(),
-                Key::Session(session) => self.serve_session(session),
-                Key::CmSession(client) => self.serve_cm_session(client),
-                Key::Doorbell(port, owner) => {
-                    let now = self.clock.now();
-                    self.take_doorbells(port, owner, now);
-                }
+        self.end_pauses(self.served);
+        if self.ready.is_empty() {
+            self.ready = self.poller.wait(patience).into();
+            self.served = self.clock.now();
+        }
+        while let Some(ready) = self.ready.pop_front() {
+            self.serve_socket(&ready);
+            if self.clock.now() >= self.served + SOCKETS_QUANTUM {
+                return;
+            }
+        }
+    }
+
+    fn serve_socket(&mut self, ready: &Ready) {
+        match ready.key {
+            Key::Wake => self.obey(),
+            Key::Heard => self.learn(),
+            Key::Listener(port) => self.accept(port),
+            Key::Connection(port) => self.converse(port, ready),
+            // What came is taken at the next turn, which looks at all of them.
+            Key::Wire(uplink) => self.host.make_room(uplink),
+            Key::ProcessListener => self.accept_sessions(),
+            Key::Session(session) => self.serve_session(session),
+            Key::CmSession(client) => self.serve_cm_session(client),
+            Key::Doorbell(port, owner) => {
+                let now = self.clock.now();
+                self.take_doorbells(port, owner, now);
             }
         }
     }
@@ -297,7 +326,7 @@ impl Shard {
                     self.poller.watch(connection, Key::Connection(port));
                 }
             }
-            Err(error) => tracing::warn!("a VM could not connect: {error}"),
+            Err(error) => self.pause(Key::Listener(port), &error),
         }
     }
 

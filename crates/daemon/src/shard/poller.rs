@@ -102,6 +102,17 @@ pub(super) struct Ready {
     pub(super) writable: bool,
 }
 
+impl Ready {
+    /// More commands may wait than were carried out.
+    pub(super) fn commands() -> Self {
+        Self {
+            key: Key::Wake,
+            readable: true,
+            writable: false,
+        }
+    }
+}
+
 pub(super) struct Poller {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -144,13 +155,22 @@ impl Poller {
         }
     }
 
+    /// Stops watching for anything until it is [watched again](Self::rewatch).
+    pub(super) fn mute(&self, fd: impl AsFd, key: Key) {
+        self.modify(fd, key, epoll::EventFlags::empty());
+    }
+
+    fn modify(&self, fd: impl AsFd, key: Key, flags: epoll::EventFlags) {
+        if let Err(error) = epoll::modify(&self.epoll, fd, key.encode(), flags) {
+            tracing::error!("cannot watch a socket: {error}");
+        }
+    }
+
     /// Watches for output too while there is some to write.
     pub(super) fn rewatch(&self, fd: impl AsFd, key: Key, wants_write: bool) {
         let mut flags = epoll::EventFlags::IN;
         flags.set(epoll::EventFlags::OUT, wants_write);
-        if let Err(error) = epoll::modify(&self.epoll, fd, key.encode(), flags) {
-            tracing::error!("cannot watch a socket: {error}");
-        }
+        self.modify(fd, key, flags);
     }
 
     /// Waits for events, for ever without a limit.

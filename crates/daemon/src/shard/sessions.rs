@@ -13,7 +13,7 @@ use super::poller::Key;
 use super::{Carrier, Shard};
 
 /// Clients taken at a time; more wait for the next turn.
-const ACCEPTED_A_TURN: usize = 64;
+const ACCEPTED_A_TURN: usize = 8;
 
 /// The adapters of processes among those of the shard.
 struct OfProcesses<'a> {
@@ -38,7 +38,7 @@ impl Shard {
                     }
                 }
                 Ok(None) => return,
-                Err(error) => return tracing::warn!("a process could not connect: {error}"),
+                Err(error) => return self.pause(Key::ProcessListener, &error),
             }
         }
     }

@@ -15,7 +15,7 @@ use std::time::SystemTime;
 use vrdma_memory::{Space, View};
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
-use vrdma_vfio_user::{Closed, Connection, Listener, Progress};
+use vrdma_vfio_user::{Closed, Connection, Listener};
 
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
@@ -119,7 +119,10 @@ impl Vm {
         if writable {
             connection.on_writable(&mut self.backend)?;
         }
-        while readable && connection.on_readable(&mut self.backend)? == Progress::Worked {}
+        // More is there the next time: who writes without end has its turn as everybody.
+        if readable {
+            connection.on_readable(&mut self.backend)?;
+        }
         if let Some(address) = self.backend.sharing.take_question() {
             // A session with that many questions open is not worth asking again.
             let _ = connection.dma_read(0, address, sharing::SAMPLE_BYTES);

@@ -27,7 +27,7 @@ use crate::opening::same_version;
 const CLIENTS_MAX: usize = 1024;
 
 /// Requests of one client that are served before others have their turn.
-const REQUESTS_A_TURN: usize = 16;
+const REQUESTS_A_TURN: usize = 4;
 
 /// Adapters whose managers repeat in one call what was not answered; the others in the next one.
 const EXPIRED_A_TURN: usize = 64;

@@ -61,6 +61,10 @@ struct Received {
     lost: bool,
 }
 
+/// Bytes of one read, which its owner does between other work: a hundred accesses to registers, each far
+/// below a microsecond. Longer messages come in several reads.
+pub(super) const READ_BYTES: usize = 4096;
+
 impl Connection {
     /// Serves the client at the other end of this stream socket.
     pub fn new(socket: OwnedFd) -> Self {
@@ -113,7 +117,9 @@ impl Connection {
     }
 
     fn receive(&mut self, backend: &mut dyn Backend) -> Result<Progress, Closed> {
-        let received = match receive_once(self.socket.as_fd(), self.session.space()) {
+        let space = self.session.space();
+        let room = space.len().min(READ_BYTES);
+        let received = match receive_once(self.socket.as_fd(), &mut space[..room]) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Progress::Idle),
             Err(errno) => return Err(Closed::Io(errno)),
             Ok(Received { length: 0, .. }) => return Err(self.hang_up()),

@@ -375,3 +375,24 @@ fn a_folder_that_does_not_exist_is_an_error() {
         }
     ));
 }
+
+/// Who writes without end is served in pieces, so that whoever owns the connection serves others between.
+#[test]
+fn a_flood_is_taken_in_pieces() {
+    let mut pair = Pair::greeted();
+    let reset = Header {
+        id: 1,
+        command: C::DeviceReset as u16,
+        kind: Kind::Command { no_reply: true },
+        payload: 0,
+    };
+    let resets = 4096;
+    let mut flood = Vec::new();
+    (0..resets).for_each(|_| flood.extend(reset.emit()));
+    pair.send(&flood);
+    let mut pieces = 0;
+    while pair.server.on_readable(&mut pair.device).unwrap() == Progress::Worked {
+        pieces += 1;
+    }
+    assert_eq!(pieces, flood.len().div_ceil(super::connection::READ_BYTES));
+}
