@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::limits;
+use super::queue_pairs::QueuePairs;
 
 /// What is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,11 +33,14 @@ type Counts = [u64; KINDS];
 /// What all clients of one user have, whichever shards serve them. Shards that count at the same
 /// moment may together go over a quota by one request each.
 #[derive(Debug, Default)]
-pub(super) struct UserCounts([AtomicU64; KINDS]);
+pub(super) struct UserCounts {
+    counts: [AtomicU64; KINDS],
+    pub(super) queue_pairs: QueuePairs,
+}
 
 impl UserCounts {
     fn of(&self, kind: Kind) -> u64 {
-        self.0[kind as usize].load(Ordering::Relaxed)
+        self.counts[kind as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -63,21 +67,26 @@ impl Account {
         fits(self.own[kind as usize], client) && fits(self.user.of(kind), user)
     }
 
+    /// Whose it is.
+    pub(super) fn user(&self) -> &Arc<UserCounts> {
+        &self.user
+    }
+
     pub(super) fn take(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] += count;
-        self.user.0[kind as usize].fetch_add(count, Ordering::Relaxed);
+        self.user.counts[kind as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     /// Gives back what was taken before.
     pub(super) fn give(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] -= count;
-        self.user.0[kind as usize].fetch_sub(count, Ordering::Relaxed);
+        self.user.counts[kind as usize].fetch_sub(count, Ordering::Relaxed);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        for (all, own) in self.user.0.iter().zip(self.own) {
+        for (all, own) in self.user.counts.iter().zip(self.own) {
             all.fetch_sub(own, Ordering::Relaxed);
         }
     }

@@ -31,6 +31,7 @@ mod limits;
 mod objects;
 mod on_demand;
 mod opening;
+mod queue_pairs;
 mod receive;
 mod requests;
 mod session;

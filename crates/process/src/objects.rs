@@ -9,6 +9,8 @@ use vrdma_provider::message::QpCapacity;
 use vrdma_verbs::object::{MrId, Owner, QpType};
 use vrdma_wire::{Lkey, Qpn};
 
+use crate::queue_pairs::Entry;
+
 /// A memory region.
 pub(super) struct Mr {
     pub(super) owner: Owner,
@@ -52,6 +54,8 @@ pub(super) struct Qp {
     pub(super) owner: Owner,
     pub(super) qp_type: QpType,
     pub(super) qpn: Qpn,
+    /// Its user's claim to that number.
+    pub(super) _entry: Entry,
     pub(super) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(super) recv: Option<WorkRing>,

@@ -29,6 +29,7 @@ pub struct ClientId(pub u32);
 /// A client.
 pub(super) struct Client {
     pub(super) socket: OwnedFd,
+    pub(super) uid: u32,
     /// The only adapter that it wants; empty for all.
     pub(super) wants: Name,
     pub(super) channels: BTreeMap<u64, Channel>,
@@ -38,9 +39,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: OwnedFd, wants: Name) -> Self {
+    pub(super) fn new(socket: OwnedFd, uid: u32, wants: Name) -> Self {
         Self {
             socket,
+            uid,
             wants,
             channels: BTreeMap::new(),
             identifiers: BTreeMap::new(),

@@ -23,8 +23,12 @@ impl Handler<'_> {
         }
         let port = identifier.adapter.ok_or(Errno::INVAL)?;
         let parameters = &connect.parameters;
-        let local = side(parameters, psn)?;
         let (link, identifier) = (identifier.path(parameters.retry_count), identifier.clone());
+        let local = match identifier.is_datagram() {
+            // The peer is told of no queue pair.
+            true => Side::default(),
+            false => side(parameters, self.own_qp(port, parameters.qp_num)?, psn),
+        };
         let now = self.now;
         let cm = &mut self.adapter(port)?.cm;
         let name = if identifier.is_datagram() {
@@ -66,7 +70,8 @@ impl Handler<'_> {
 
     fn reply(&mut self, accept: &Accept, (port, name): Connection) -> Result<(), Errno> {
         let psn = self.client.get(accept.id)?.local.psn;
-        let side = side(&accept.parameters, psn)?;
+        let qpn = self.own_qp(port, accept.parameters.qp_num)?;
+        let side = side(&accept.parameters, qpn, psn);
         let acceptance = Acceptance {
             side,
             private: private(&accept.parameters)?,
@@ -91,7 +96,7 @@ impl Handler<'_> {
         };
         let answer = SidrAnswer {
             status: SidrStatus::OK,
-            qpn: Qpn::from_low_bits(parameters.qp_num),
+            qpn: self.own_qp(port, parameters.qp_num)?,
             qkey: Qkey(qkey),
             private: private(parameters)?,
         };
@@ -210,16 +215,16 @@ fn private<const N: usize>(parameters: &ConnectionParameters) -> Result<PrivateD
     PrivateData::new(parameters.private.as_bytes()).ok_or(Errno::INVAL)
 }
 
-fn side(parameters: &ConnectionParameters, psn: Psn) -> Result<Side, Errno> {
-    Ok(Side {
-        qpn: Qpn::new(parameters.qp_num).ok_or(Errno::INVAL)?,
+fn side(parameters: &ConnectionParameters, qpn: Qpn, psn: Psn) -> Side {
+    Side {
+        qpn,
         psn,
         responder_resources: parameters.responder_resources,
         initiator_depth: parameters.initiator_depth,
         flow_control: parameters.flow_control != 0,
         rnr_retry: Bits::new(parameters.rnr_retry_count).unwrap_or(Bits::MAX),
         srq: parameters.srq != 0,
-    })
+    }
 }
 
 fn caller(identifier: &Identifier) -> Caller {

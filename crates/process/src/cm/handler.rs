@@ -10,12 +10,14 @@ use vrdma_provider::cm::{
     space,
 };
 use vrdma_switch::PortId;
+use vrdma_wire::Qpn;
 
 use super::adapter::{Adapter, Connection, Listening};
 use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::identifier::{Identifier, Stage};
 use super::search::Searches;
+use crate::users::Users;
 
 /// Which client's identifier something belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,6 +75,7 @@ pub(super) struct Handler<'a> {
     pub(super) owners: &'a mut Owners,
     pub(super) searches: &'a mut Searches,
     pub(super) random: &'a mut Random,
+    pub(super) users: &'a Users,
     pub(super) now: Duration,
 }
 
@@ -125,6 +128,17 @@ impl Handler<'_> {
     pub(super) fn bound(&mut self, id: u64) -> Result<Bound, Errno> {
         let route = self.client.get(id)?.route;
         Ok(Bound { route })
+    }
+
+    /// A queue pair of an adapter that the client wants to be told of for itself.
+    ///
+    /// # Errors
+    /// `INVAL`: no such number. `PERM`: it is not its user's.
+    pub(super) fn own_qp(&self, port: PortId, number: u32) -> Result<Qpn, Errno> {
+        let qpn = Qpn::new(number).ok_or(Errno::INVAL)?;
+        let user = self.users.of(self.client.uid);
+        let owned = user.counts.queue_pairs.has(port, qpn);
+        owned.then_some(qpn).ok_or(Errno::PERM)
     }
 
     pub(super) fn adapter(&mut self, port: PortId) -> Result<&mut Adapter, Errno> {

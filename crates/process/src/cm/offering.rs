@@ -29,10 +29,6 @@ impl Handler<'_> {
             0 => UDP_QKEY,
             own => own,
         };
-        let offered = Offered {
-            qpn: Qpn::new(offer.qp_num).ok_or(Errno::INVAL)?,
-            qkey: Qkey(qkey),
-        };
         let identifier = self.client.get(offer.id)?;
         if identifier.stage != Stage::Bound || !identifier.is_datagram() {
             return Err(Errno::INVAL);
@@ -43,7 +39,11 @@ impl Handler<'_> {
             adapter.is_some_and(|adapter| adapter.spec.name == offer.adapter)
         });
         let port = named.ok_or(Errno::NODEV)?;
-        identifier.offers.insert(port, offered);
+        let offered = Offered {
+            qpn: self.own_qp(port, offer.qp_num)?,
+            qkey: Qkey(qkey),
+        };
+        self.client.get(offer.id)?.offers.insert(port, offered);
         Ok(())
     }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use vrdma_cm::{Outgoing, Received};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{Greet, Greeting};
-use vrdma_provider::daemon::{Answer, Request, send_answer, take};
+use vrdma_provider::daemon::{Answer, Request, peer, send_answer, take};
 use vrdma_provider::message::Call;
 use vrdma_provider::socket::Descriptors;
 use vrdma_switch::PortId;
@@ -22,6 +23,7 @@ use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
 use super::search::{Search, Searches};
 use crate::opening::same_version;
+use crate::users::Users;
 
 /// Clients at a time; each is a descriptor.
 const CLIENTS_MAX: usize = 1024;
@@ -39,18 +41,13 @@ pub struct Service {
     owners: Owners,
     searches: Searches,
     random: Random,
+    users: Arc<Users>,
     next: u32,
 }
 
-impl Default for Service {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Service {
-    /// Without adapters and clients.
-    pub fn new() -> Self {
+    /// Without adapters and clients; the queue pairs of `users` are theirs to connect.
+    pub fn new(users: Arc<Users>) -> Self {
         // The standard library's hash keys are random, which is all that is needed here.
         let random = std::hash::RandomState::new().build_hasher().finish();
         Self {
@@ -59,6 +56,7 @@ impl Service {
             owners: Owners::default(),
             searches: Searches::default(),
             random: Random(random),
+            users,
             next: 0,
         }
     }
@@ -104,7 +102,8 @@ impl Service {
     /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused.
     pub fn greet(&mut self, socket: OwnedFd, greeting: &Request) -> Option<ClientId> {
         let wants = greeting.parse::<Greet>().map(|greet| greet.adapter);
-        let client = Client::new(socket, wants.unwrap_or_default());
+        let uid = peer(socket.as_fd()).ok()?.uid;
+        let client = Client::new(socket, uid, wants.unwrap_or_default());
         let answer = self.judge(&client, greeting);
         let welcome = answer.is_ok();
         let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
@@ -284,6 +283,7 @@ impl Service {
             owners: &mut self.owners,
             searches: &mut self.searches,
             random: &mut self.random,
+            users: &self.users,
             now,
         };
         Some(work(&mut handler))

@@ -3,6 +3,7 @@
 
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::{Errno, ioctl_fionread};
@@ -17,6 +18,8 @@ use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Mac, Mtu, Pkey, Qpn};
 
 use super::{AdapterSpec, ClientId, Service};
+use crate::queue_pairs::Entry;
+use crate::users::Users;
 
 mod addresses;
 mod clients;
@@ -29,6 +32,8 @@ struct World {
     known: u8,
     /// Queue pair of the next call.
     qpn: u32,
+    /// Those that this user has.
+    queue_pairs: Vec<Entry>,
 }
 
 /// A process.
@@ -90,7 +95,14 @@ fn spec(last: u8, name: &str) -> AdapterSpec {
 impl World {
     /// Adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
     fn new() -> Self {
-        let mut service = Service::new();
+        let users = Arc::<Users>::default();
+        let own = users.of(rustix::process::geteuid().as_raw());
+        let both = (0..2).map(PortId);
+        let all =
+            both.flat_map(|port| (0..0x2000).map(move |number| (port, Qpn::from_low_bits(number))));
+        let queue_pairs = all.map(|(port, qpn)| Entry::new(Arc::clone(&own.counts), port, qpn));
+        let queue_pairs = queue_pairs.collect();
+        let mut service = Service::new(users);
         service.attach(spec(1, "a"));
         service.attach(spec(2, "b"));
         Self {
@@ -98,6 +110,7 @@ impl World {
             now: Duration::ZERO,
             known: 2,
             qpn: 0x11,
+            queue_pairs,
         }
     }
 

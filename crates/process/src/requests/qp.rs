@@ -19,6 +19,7 @@ use vrdma_wire::{Gid, Qpn};
 use super::{Asker, Outcome, OutcomeWithFds, errno, qp_attributes};
 use crate::account::Kind;
 use crate::objects::Qp;
+use crate::queue_pairs::Entry;
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
@@ -31,11 +32,14 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     let created = asker.process.core.hca.create_qp(spec).map_err(errno);
     let id = created.inspect_err(|_| forget_data(asker, data.id))?;
     let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
+    let port = asker.process.spec.port;
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let entry = Entry::new(Arc::clone(context.account.user()), port, qpn);
     let qp = object(
         asker,
         &spec,
         &plan,
-        (qpn, request.cookie),
+        (entry, qpn, request.cookie),
         (Arc::new(area), data),
     );
     asker.process.qps.put(id.0, qp);
@@ -74,7 +78,7 @@ fn object(
     asker: &Asker<'_>,
     spec: &QpSpec,
     plan: &QpPlan,
-    (qpn, cookie): (Qpn, u64),
+    (entry, qpn, cookie): (Entry, Qpn, u64),
     (area, data): (Arc<Area>, MrKeys),
 ) -> Qp {
     let recv = || WorkRing::new(Arc::clone(&area), plan.recv);
@@ -82,6 +86,7 @@ fn object(
         owner: asker.owner,
         qp_type: spec.qp_type,
         qpn,
+        _entry: entry,
         recv: spec.srq.is_none().then(recv),
         send: WorkRing::new(area, plan.send),
         bytes: plan.bytes.into(),

@@ -184,3 +184,38 @@ fn a_listener_that_goes_takes_unseen_calls_along() {
     let channel = b.channel;
     world.ask(&b, &DestroyChannel { channel }).unwrap();
 }
+
+/// A call with the number of somebody else's queue pair would end that one's connection: the callee takes
+/// it for one that was made again.
+#[test]
+fn nobody_connects_with_somebody_elses_queue_pair() {
+    let mut world = World::new();
+    let (a, caller, b, called) = connected(&mut world);
+    let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);
+    let thief = world.process("a");
+    let id = world.resolved(&thief, at(ip(2), port), TCP.0, TCP.1);
+    // From here on no queue pair is this user's.
+    world.queue_pairs.clear();
+    let parameters = parameters(0x11, b"hello");
+    let stolen = world.ask(&thief, &Connect { id, parameters });
+    assert_eq!(stolen.err(), Some(Errno::PERM));
+    let offers = world.id(&b, space::UDP, qp_type::UD);
+    let local = at(ip(2), 7174);
+    world.ask(&b, &Bind { id: offers, local }).unwrap();
+    let offer = Offer {
+        id: offers,
+        qp_num: 0x22,
+        qkey: 0,
+        adapter: Name::new("b").unwrap(),
+    };
+    assert_eq!(world.ask(&b, &offer), Err(Errno::PERM));
+    for (process, id) in [(&a, caller), (&b, called), (&b, listener)] {
+        let silent = world.ask(
+            process,
+            &GetEvent {
+                channel: process.channel,
+            },
+        );
+        assert_eq!(silent.err(), Some(Errno::AGAIN), "{id}");
+    }
+}
