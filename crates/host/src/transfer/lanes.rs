@@ -187,7 +187,7 @@ impl<M: Member> Lanes<M> {
 
 fn data_bytes<M: Member>(transfer: &Transfer<M>) -> usize {
     match transfer {
-        Transfer::Answer(answer) => answer.data.len(),
+        Transfer::Answer(carried) => carried.data.len(),
         _ => 0,
     }
 }

@@ -33,8 +33,8 @@ pub(crate) use lanes::Lanes;
 pub enum Transfer<M: Member> {
     /// A request for a member of the other shard.
     Request(Box<Carried<M>>),
-    /// What became of one.
-    Answer(Box<Answered<M::Region>>),
+    /// What became of one of this shard.
+    Answer(Box<Carried<M>>),
     /// A packet from an uplink.
     Packet {
         /// Whom it is for.
@@ -62,7 +62,7 @@ pub enum Transfer<M: Member> {
     },
 }
 
-/// A request on its way.
+/// A request on its way, and back with what became of it: its sender's shard makes it and drops it.
 pub struct Carried<M: Member> {
     from: PortId,
     to: PortId,
@@ -71,17 +71,9 @@ pub struct Carried<M: Member> {
     request: Request<M::Region>,
     /// Where the payload is, unless the request has it itself.
     memory: Option<M::Memory>,
-}
-
-/// The answer to a request.
-pub struct Answered<R> {
-    /// The requester.
-    to: PortId,
-    /// The sender's memory was read for it, and is not any more.
-    was_read: bool,
-    /// None if the responder said nothing.
-    response: Option<Response<R>>,
-    /// Of a READ.
+    /// What the responder said, if it did.
+    response: Option<Response<M::Region>>,
+    /// Data of a READ.
     data: Box<[u8]>,
 }
 

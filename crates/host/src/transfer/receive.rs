@@ -7,7 +7,7 @@ use vrdma_verbs::{Source, Time};
 use vrdma_wire::{Qpn, Service};
 
 use super::send::read_all;
-use super::{Answered, Carried, Transfer};
+use super::{Carried, Transfer};
 use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
@@ -27,8 +27,8 @@ impl<M: Member, P: Port> Host<M, P> {
             return self.forward(port, transfer);
         }
         match transfer {
-            Transfer::Request(carried) => self.take_request(&carried, now),
-            Transfer::Answer(answered) => self.take_answer(&answered, now),
+            Transfer::Request(carried) => self.take_request(carried, now),
+            Transfer::Answer(carried) => self.take_answer(&carried, now),
             Transfer::Packet {
                 port,
                 uplink,
@@ -56,27 +56,26 @@ impl<M: Member, P: Port> Host<M, P> {
                 self.lanes.push_answer(home.shard, answer)
             }
             (Some(home), unit) => self.lanes.push_unit(home.shard, unit),
-            (None, Transfer::Request(carried)) => self.answer(&carried, None),
+            (None, Transfer::Request(carried)) => self.answer(carried),
             (None, _) => {}
         }
     }
 
-    fn take_request(&mut self, carried: &Carried<M>, now: Time) {
-        let request = &carried.request;
-        if !self.is_still_right(carried) {
-            return self.answer(carried, None);
+    fn take_request(&mut self, mut carried: Box<Carried<M>>, now: Time) {
+        if !self.is_still_right(&carried) {
+            return self.answer(carried);
         }
-        if request.destination == Qpn::MULTICAST {
-            let copies = self
-                .member(carried.to)
-                .map(|member| member.fan_out(request));
+        if carried.request.destination == Qpn::MULTICAST {
+            let member = self.member(carried.to);
+            let copies = member.map(|member| member.fan_out(&carried.request));
             for copy in copies.unwrap_or_default() {
-                self.deliver(carried, &copy, now);
+                self.deliver(&carried, &copy, now);
             }
             return;
         }
-        let response = self.deliver(carried, request, now);
-        self.answer(carried, response);
+        carried.response = self.deliver(&carried, &carried.request, now);
+        self.fetch_data(&mut carried);
+        self.answer(carried);
     }
 
     /// The fabric may have changed on the way, and a number may be another member's by now.
@@ -103,57 +102,49 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Sends the answer back, and that the sender's memory is no longer read.
-    fn answer(&mut self, carried: &Carried<M>, response: Option<Response<M::Region>>) {
-        let was_read = carried.memory.is_some();
-        if response.is_none() && !was_read {
+    /// Sends a request back with the answer, which says too that the sender's memory is no longer read.
+    fn answer(&mut self, carried: Box<Carried<M>>) {
+        if carried.response.is_none() && carried.memory.is_none() {
             return;
         }
-        let mut answered = Answered {
-            to: carried.from,
-            was_read,
-            response,
-            data: Box::default(),
-        };
-        self.fetch_data(carried.to, &mut answered);
         let home = self.shared.read().home(carried.from);
         if let Some(home) = home {
             self.lanes
-                .push_answer(home.shard, Transfer::Answer(Box::new(answered)));
+                .push_answer(home.shard, Transfer::Answer(carried));
         }
     }
 
     /// Copies READ data into the answer: only this shard touches the member's memory.
-    fn fetch_data(&self, port: PortId, answered: &mut Answered<M::Region>) {
-        let Some(response) = &mut answered.response else {
+    fn fetch_data(&self, carried: &mut Carried<M>) {
+        let Some(response) = &mut carried.response else {
             return;
         };
         let ResponseBody::Read(stretches) = &mut response.body else {
             return;
         };
-        let memory = self.member(port).map(M::memory);
+        let memory = self.member(carried.to).map(M::memory);
         let data = memory.map(|memory| read_all(stretches, &M::view(&memory)));
         match data {
             Some(Ok(data)) => {
                 stretches.clear();
-                answered.data = data;
+                carried.data = data;
             }
             _ => response.body = ResponseBody::Nak(Nak::RemoteOperational),
         }
     }
 
-    fn take_answer(&mut self, answered: &Answered<M::Region>, now: Time) {
-        if answered.was_read {
-            self.lanes.has_read(answered.to);
+    fn take_answer(&mut self, carried: &Carried<M>, now: Time) {
+        if carried.memory.is_some() {
+            self.lanes.has_read(carried.from);
         }
-        let Some(response) = &answered.response else {
+        let Some(response) = &carried.response else {
             return;
         };
-        if let Some(member) = self.members.touch(answered.to, now) {
+        if let Some(member) = self.members.touch(carried.from, now) {
             let memory = member.memory();
             let memory = M::view(&memory);
             let source = match response.body {
-                ResponseBody::Read(_) => Source::Bytes(&answered.data),
+                ResponseBody::Read(_) => Source::Bytes(&carried.data),
                 _ => Source::Memory(&memory),
             };
             member.respond(&memory, response, source, now);
@@ -172,7 +163,7 @@ impl<M: Member, P: Port> Host<M, P> {
 fn addressee<M: Member>(transfer: &Transfer<M>) -> Option<PortId> {
     match transfer {
         Transfer::Request(carried) => Some(carried.to),
-        Transfer::Answer(answered) => Some(answered.to),
+        Transfer::Answer(carried) => Some(carried.from),
         Transfer::Packet { port, .. } => Some(*port),
         Transfer::Send(datagram) => Some(datagram.port),
         _ => None,

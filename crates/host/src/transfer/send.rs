@@ -77,6 +77,8 @@ impl<M: Member, P: Port> Host<M, P> {
             epoch,
             request,
             memory,
+            response: None,
+            data: Box::default(),
         };
         self.lanes
             .push_unit(home.shard, Transfer::Request(Box::new(carried)));
