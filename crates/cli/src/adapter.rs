@@ -162,6 +162,7 @@ fn show_text(adapter: &Adapter) -> String {
     let of_vm = (adapter.kind == AdapterKind::Vm).then(|| adapter.doorbells.to_string());
     let optional = [
         ("IP", adapter.ip.map(|ip| ip.to_string())),
+        ("shard", adapter.shard.map(|shard| shard.to_string())),
         ("doorbells", of_vm),
         (
             "vfio-user socket",
