@@ -27,7 +27,7 @@ use vrdma_provider::client::Connection;
 use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, Request, SrqPlan, send_answer, take};
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::message::{AdapterReply, AsyncEvent, Call, Name};
-use vrdma_provider::socket::Descriptors;
+
 use zerocopy::IntoBytes;
 
 use crate::device::Listed;
@@ -205,7 +205,7 @@ fn serve(socket: &OwnedFd, state: &Mutex<State>) {
     loop {
         let mut set = [PollFd::new(socket, PollFlags::IN)];
         poll(&mut set, None).expect("a socket can be polled");
-        match take(socket.as_fd(), Descriptors::Taken) {
+        match take(socket.as_fd(), drop) {
             Ok(Some(request)) => {
                 let mut state = state.lock();
                 let (code, answer) = (request.code(), state.answer(&request));

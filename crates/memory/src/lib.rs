@@ -20,6 +20,7 @@
 //! key: registrations are the engine's business.
 
 mod client;
+mod closing;
 mod copy;
 mod cursor;
 mod dirty;

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use rustix::process::Pid;
 
 use crate::Fault;
+use crate::closing::Closing;
 use crate::stalled::{Marks, Stalled};
 
 /// How long the data path waits for one copy: a page from a slow disk is there by then, and a thread
@@ -64,6 +65,7 @@ pub struct Tenant {
     state: Mutex<State>,
     abandoned: Arc<AtomicU32>,
     marks: Mutex<Marks>,
+    closing: Closing,
 }
 
 /// What only the tenant's thread may drop. Where no thread can be had it is never dropped.
@@ -97,20 +99,11 @@ impl Tenant {
         self.is_serving(&mut self.state.lock())
     }
 
-    /// Closes descriptors of files that may make a `close` wait. Nothing comes back: what hangs is
-    /// given up.
+    /// Closes descriptors that a client sent, and its sockets, without waiting.
     pub fn close(&self, files: Vec<OwnedFd>) {
-        if files.is_empty() {
-            return;
+        if !files.is_empty() {
+            self.closing.close(files);
         }
-        let files = Kept::new(files);
-        let _in_time = self.run(move || {
-            drop(files.take());
-            Moved {
-                buffer: Vec::new(),
-                count: None,
-            }
-        });
     }
 
     /// A buffer for a job: take it, and give it back in [`Moved`].

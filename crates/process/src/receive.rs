@@ -1,8 +1,8 @@
 //! What a client sends, with descriptors that may be anything.
 //!
 //! A descriptor may be a file of a file system that its sender serves (FUSE). Then whoever asks what it
-//! is, or closes it, waits for the sender. Files in memory are told apart without asking them; only the
-//! tenant's thread touches others.
+//! is, or closes it, waits for the sender. It may be a socket that lingers, too. Files in memory are told
+//! apart without asking them; only the tenant's threads touch others.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use vrdma_memory::{Tenant, is_in_memory};
 use vrdma_provider::daemon::{self, Request};
 use vrdma_provider::message::{Call, Hello};
-use vrdma_provider::socket::Descriptors;
 
-/// A descriptor that only the thread of its user touches.
+/// A descriptor that only the thread of its user closes: one that a client sent, or its socket, which
+/// may have others in it that nobody has read.
 #[derive(Debug)]
 pub(super) struct ForeignFile {
     fd: Option<OwnedFd>,
@@ -21,9 +21,25 @@ pub(super) struct ForeignFile {
 }
 
 impl ForeignFile {
+    pub(super) fn new(fd: OwnedFd, tenant: Arc<Tenant>) -> Self {
+        Self {
+            fd: Some(fd),
+            tenant,
+        }
+    }
+
     /// For the tenant's thread.
     pub(super) fn take(mut self) -> Option<OwnedFd> {
         self.fd.take()
+    }
+}
+
+impl AsFd for ForeignFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.fd {
+            Some(fd) => fd.as_fd(),
+            None => unreachable!("only what is being dropped has none"),
+        }
     }
 }
 
@@ -34,27 +50,25 @@ impl Drop for ForeignFile {
 }
 
 /// The next request, with its files in memory. Of foreign descriptors only the one that a client says
-/// hello with is kept. While the tenant is refused none are taken at all.
+/// hello with is kept. While the tenant is refused none is.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     tenant: &Arc<Tenant>,
 ) -> Result<Option<(Request, Option<ForeignFile>)>, Errno> {
-    let fds = if tenant.is_refused() {
-        Descriptors::Left
-    } else {
-        Descriptors::Taken
-    };
-    let Some(mut request) = daemon::take(socket, fds)? else {
+    let close = |fds| tenant.close(fds);
+    let Some(mut request) = daemon::take(socket, close)? else {
         return Ok(None);
     };
+    if tenant.is_refused() {
+        tenant.close(request.take_fds());
+    }
     let mut foreign = request.sift_fds(|fd| is_in_memory(fd.as_fd()));
     if request.code() != Hello::CODE || foreign.len() > 1 {
         tenant.close(foreign);
         return Ok(Some((request, None)));
     }
-    let kept = foreign.pop().map(|fd| ForeignFile {
-        fd: Some(fd),
-        tenant: Arc::clone(tenant),
-    });
+    let kept = foreign
+        .pop()
+        .map(|fd| ForeignFile::new(fd, Arc::clone(tenant)));
     Ok(Some((request, kept)))
 }

@@ -1,17 +1,18 @@
 //! One connection to the process socket.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use vrdma_provider::daemon::Peer;
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
+use super::receive::ForeignFile;
 use super::users::{Place, User};
 
 /// A session before and after its hello.
 #[derive(Debug)]
 pub(super) struct Session {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: ForeignFile,
     pub(super) peer: Peer,
     /// Its place among those of its user.
     pub(super) place: Place,

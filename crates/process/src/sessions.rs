@@ -134,6 +134,7 @@ impl Sessions {
         };
         let peer = daemon::peer(socket.as_fd())?;
         let user = self.registry.users.of(peer.uid);
+        let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
         let session = Place::take(user, SESSIONS_A_USER).map(|place| Session {
             socket,
             peer,
@@ -190,8 +191,9 @@ impl Sessions {
     }
 
     fn hand_over(&mut self, id: SessionId, greeting: Box<Request>) -> Served {
-        match self.sessions.take(id.0) {
-            Some(session) => Served::ConnectionManagement(session.socket, greeting),
+        let session = self.sessions.take(id.0);
+        match session.and_then(|session| session.socket.take()) {
+            Some(socket) => Served::ConnectionManagement(socket, greeting),
             None => Served::Closed(None),
         }
     }
@@ -316,6 +318,7 @@ fn serve_one(
     let code = request.code();
     let answer = match (Code::from_number(code), session.open) {
         _ if code == Greet::CODE && session.open.is_none() => {
+            session.user().tenant.close(request.take_fds());
             return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
@@ -329,6 +332,8 @@ fn serve_one(
         }
         _ => answer(session, here, &mut request, adapters, now),
     };
+    // What nobody wanted of its files: the last one to close a large file in memory frees its pages.
+    session.user().tenant.close(request.take_fds());
     daemon::send_answer(session.as_fd(), code, answer)?;
     Ok(Received::Answered)
 }

@@ -43,6 +43,8 @@ pub struct Packet {
     length: usize,
     /// Descriptors, in order.
     pub fds: Vec<OwnedFd>,
+    /// Or brings too many of them.
+    pub(crate) is_too_long: bool,
 }
 
 impl Packet {
@@ -79,45 +81,42 @@ pub fn send(
     }
 }
 
-/// What becomes of descriptors that come with a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Descriptors {
-    /// They are the receiver's.
-    Taken,
-    /// They never arrive. To close one may take as long as its sender likes, if it is a file of a file
-    /// system that the sender serves.
-    Left,
-}
+/// Descriptors that one packet can bring (`SCM_MAX_FD` of Linux). Room for fewer would have the kernel
+/// close the others before it returns, and that takes as long as their sender likes.
+const FDS_SENT_MAX: usize = 253;
 
 /// Receives one packet. `Ok(None)`: the peer hung up. A packet that is too long, or brings more than
-/// [`FDS_MAX`] descriptors where they are taken, is `EMSGSIZE`.
-pub fn receive(
-    socket: BorrowedFd<'_>,
-    flags: RecvFlags,
-    fds: Descriptors,
-) -> Result<Option<Packet>, Errno> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
-    let (space, flaws) = match fds {
-        Descriptors::Taken => (&mut space[..], ReturnFlags::TRUNC | ReturnFlags::CTRUNC),
-        Descriptors::Left => (&mut [][..], ReturnFlags::TRUNC),
-    };
+/// [`FDS_MAX`] descriptors, is `EMSGSIZE`.
+pub fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Option<Packet>, Errno> {
+    let packet = receive_all(socket, flags)?;
+    if packet.is_too_long {
+        return Err(Errno::MSGSIZE);
+    }
+    Ok((packet.length > 0).then_some(packet))
+}
+
+/// Receives one packet with all of its descriptors, whatever it is: nothing is closed.
+pub(crate) fn receive_all(socket: BorrowedFd<'_>, flags: RecvFlags) -> Result<Packet, Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_SENT_MAX))];
     let mut packet = Packet {
         bytes: [0; PACKET_MAX],
         length: 0,
         fds: Vec::new(),
+        is_too_long: false,
     };
     let received = retry_on_intr(|| {
-        let mut control = RecvAncillaryBuffer::new(space);
+        let mut control = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut packet.bytes)];
         let received = recvmsg(socket, into, &mut control, flags | RecvFlags::CMSG_CLOEXEC)?;
         packet.fds = descriptors(&mut control);
         Ok::<_, Errno>(received)
     })?;
     packet.length = received.bytes;
-    if received.flags.intersects(flaws) {
-        return Err(Errno::MSGSIZE);
-    }
-    Ok((received.bytes > 0).then_some(packet))
+    let cut = received
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    packet.is_too_long = cut || packet.fds.len() > FDS_MAX;
+    Ok(packet)
 }
 
 fn descriptors(control: &mut RecvAncillaryBuffer<'_>) -> Vec<OwnedFd> {

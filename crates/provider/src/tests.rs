@@ -12,7 +12,7 @@ use crate::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQu
 use crate::daemon::{self, Answer, CompletionRing, CqPlan, QpPlan, RingError, WorkRing};
 use crate::layout::{Buffer, Completion, RecvHeader, SendHeader, armed, queue_header, send_flag};
 use crate::message::{AllocPd, Call, DeallocPd, Hello, PdReply, QpCapacity};
-use crate::socket::{Descriptors, send};
+use crate::socket::send;
 use crate::version::OtherVersion;
 use crate::{EAGER_MAX, VERSION};
 
@@ -225,7 +225,7 @@ fn calls_are_answered_or_refused() {
         )
         .is_ok()
         {
-            let Ok(Some(request)) = daemon::take(theirs.as_fd(), Descriptors::Taken) else {
+            let Ok(Some(request)) = daemon::take(theirs.as_fd(), drop) else {
                 return;
             };
             let answer = match request.parse::<AllocPd>() {
@@ -261,9 +261,7 @@ fn a_first_request_of_another_version_is_known_by_its_first_word() {
     ];
     for (words, wanted) in cases {
         send(ours.as_fd(), words.as_bytes(), &[], SendFlags::empty()).unwrap();
-        let request = daemon::take(theirs.as_fd(), Descriptors::Taken)
-            .unwrap()
-            .unwrap();
+        let request = daemon::take(theirs.as_fd(), drop).unwrap().unwrap();
         assert_eq!(request.check_version(), wanted);
     }
 }

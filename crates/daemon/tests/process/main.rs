@@ -5,6 +5,7 @@ mod client;
 mod fast;
 mod flushed;
 mod hosts;
+mod lingering;
 mod memory;
 mod moving;
 mod quotas;
@@ -40,7 +41,7 @@ const RETRY_EXC_ERR: u32 = 12;
 /// The next packet, by hand.
 fn answer_to(client: &Client) -> Result<Option<socket::Packet>, Errno> {
     let flags = rustix::net::RecvFlags::empty();
-    socket::receive(client.connection.as_fd(), flags, socket::Descriptors::Taken)
+    socket::receive(client.connection.as_fd(), flags)
 }
 
 fn two() -> (Host, Client, Client) {

@@ -127,7 +127,7 @@ fn ask<T: Call>(connection: &Connection, request: &T, file: &File) -> u32 {
     let count = poll(&mut answered, Some(&PATIENCE)).unwrap();
     assert_eq!(count, 1, "the shard does not answer");
     let flags = RecvFlags::empty();
-    let answer = socket::receive(connection.as_fd(), flags, socket::Descriptors::Taken);
+    let answer = socket::receive(connection.as_fd(), flags);
     let answer = answer.unwrap().expect("an answer");
     split(answer.bytes()).unwrap().0.errno
 }

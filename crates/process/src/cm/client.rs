@@ -11,6 +11,7 @@ use super::adapter::Adapter;
 use super::channel::Channel;
 use super::identifier::Identifier;
 use super::multicast::Group;
+use crate::receive::ForeignFile;
 
 /// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
 /// one each.
@@ -28,7 +29,7 @@ pub struct ClientId(pub u32);
 
 /// A client.
 pub(super) struct Client {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: ForeignFile,
     pub(super) uid: u32,
     /// The only adapter that it wants; empty for all.
     pub(super) wants: Name,
@@ -39,7 +40,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: OwnedFd, uid: u32, wants: Name) -> Self {
+    pub(super) fn new(socket: ForeignFile, uid: u32, wants: Name) -> Self {
         Self {
             socket,
             uid,

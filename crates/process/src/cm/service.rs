@@ -12,7 +12,6 @@ use vrdma_provider::VERSION;
 use vrdma_provider::cm::{Greet, Greeting};
 use vrdma_provider::daemon::{Answer, Request, peer, send_answer, take};
 use vrdma_provider::message::Call;
-use vrdma_provider::socket::Descriptors;
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
@@ -23,6 +22,7 @@ use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
 use super::search::{Search, Searches};
 use crate::opening::same_version;
+use crate::receive::ForeignFile;
 use crate::users::Users;
 
 /// Clients at a time; each is a descriptor.
@@ -103,6 +103,7 @@ impl Service {
     pub fn greet(&mut self, socket: OwnedFd, greeting: &Request) -> Option<ClientId> {
         let wants = greeting.parse::<Greet>().map(|greet| greet.adapter);
         let uid = peer(socket.as_fd()).ok()?.uid;
+        let socket = ForeignFile::new(socket, Arc::clone(&self.users.of(uid).tenant));
         let client = Client::new(socket, uid, wants.unwrap_or_default());
         let answer = self.judge(&client, greeting);
         let welcome = answer.is_ok();
@@ -161,11 +162,15 @@ impl Service {
             let Some(known) = self.clients.get(&client) else {
                 return;
             };
-            let served = match take(known.socket.as_fd(), Descriptors::Left) {
+            let user = self.users.of(known.uid);
+            let close = |fds| user.tenant.close(fds);
+            let served = match take(known.socket.as_fd(), close) {
                 Ok(None) => return,
-                Ok(Some(request)) => self
-                    .with(client, now, |handler| handler.serve(&request))
-                    .unwrap_or(Ok(())),
+                Ok(Some(mut request)) => {
+                    close(request.take_fds());
+                    let served = self.with(client, now, |handler| handler.serve(&request));
+                    served.unwrap_or(Ok(()))
+                }
                 Err(errno) => Err(errno),
             };
             if served.is_err() {

@@ -13,7 +13,7 @@ use vrdma_provider::VERSION;
 use vrdma_provider::cm::*;
 use vrdma_provider::daemon::take;
 use vrdma_provider::message::{Call, Header, Name, PACKET_MAX, encode, parse, split};
-use vrdma_provider::socket::{Descriptors, receive, send};
+use vrdma_provider::socket::{receive, send};
 use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Mac, Mtu, Pkey, Qpn};
 
@@ -69,7 +69,7 @@ fn put<T: Call>(socket: &OwnedFd, request: &T) {
 }
 
 fn answer<T: Call>(socket: &OwnedFd) -> Result<(T::Reply, Vec<OwnedFd>), Errno> {
-    let packet = receive(socket.as_fd(), RecvFlags::DONTWAIT, Descriptors::Taken)
+    let packet = receive(socket.as_fd(), RecvFlags::DONTWAIT)
         .unwrap()
         .unwrap();
     let (Header { code, errno }, body) = split(packet.bytes()).unwrap();
@@ -122,7 +122,7 @@ impl World {
             adapter: Name::new(adapter).unwrap(),
         };
         put(&theirs, &greet);
-        let request = take(ours.as_fd(), Descriptors::Taken).unwrap().unwrap();
+        let request = take(ours.as_fd(), drop).unwrap().unwrap();
         let id = self.service.greet(ours, &request);
         answer::<Greet>(&theirs)?;
         Ok((id.unwrap(), theirs))

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 use crate::message::{Call, PACKET_MAX, encode, parse, split};
-use crate::socket::{Descriptors, receive, send};
+use crate::socket::{receive, send};
 
 /// Why a call has no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -81,8 +81,7 @@ impl Connection {
     }
 
     fn answer<T: Call>(&self) -> Result<Answer<T::Reply>, CallError> {
-        let packet = receive(self.socket.as_fd(), RecvFlags::empty(), Descriptors::Taken)
-            .map_err(CallError::Lost)?;
+        let packet = receive(self.socket.as_fd(), RecvFlags::empty()).map_err(CallError::Lost)?;
         let packet = packet.ok_or(CallError::Lost(Errno::PIPE))?;
         let (header, body) = split(packet.bytes()).ok_or(CallError::Lost(Errno::PROTO))?;
         if header.code != T::CODE {

@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
-use crate::socket::{Descriptors, Packet, borrowed, receive, send};
+use crate::socket::{Packet, borrowed, receive_all, send};
 use crate::version::{self, OtherVersion};
 
 /// Clients that may wait for being accepted.
@@ -116,15 +116,29 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
 }
 
 /// The next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the
-/// client's fault and ends the connection.
-pub fn take(socket: BorrowedFd<'_>, fds: Descriptors) -> Result<Option<Request>, Errno> {
-    let packet = match receive(socket, RecvFlags::DONTWAIT, fds) {
-        Ok(packet) => packet.ok_or(Errno::PIPE)?,
+/// client's fault and ends the connection. `close` gets the descriptors of what is no request: to close
+/// them may take as long as the client likes.
+pub fn take(
+    socket: BorrowedFd<'_>,
+    close: impl FnOnce(Vec<OwnedFd>),
+) -> Result<Option<Request>, Errno> {
+    let packet = match receive_all(socket, RecvFlags::DONTWAIT) {
+        Ok(packet) => packet,
         Err(Errno::AGAIN) => return Ok(None),
         Err(errno) => return Err(errno),
     };
-    let (header, _) = split(packet.bytes()).ok_or(Errno::PROTO)?;
-    Ok(Some(Request { header, packet }))
+    let header = match packet.bytes() {
+        [] => Err(Errno::PIPE),
+        _ if packet.is_too_long => Err(Errno::MSGSIZE),
+        bytes => split(bytes).map(|(header, _)| header).ok_or(Errno::PROTO),
+    };
+    match header {
+        Ok(header) => Ok(Some(Request { header, packet })),
+        Err(errno) => {
+            close(packet.fds);
+            Err(errno)
+        }
+    }
 }
 
 /// A good answer, ready to be sent.

@@ -1,0 +1,83 @@
+//! Closes descriptors that clients sent, in a thread of their user.
+//!
+//! `close` takes as long as the sender likes if the file is on a file system that it serves, or if it is
+//! a socket with unsent data that is to linger. A socket with such descriptors unread is as bad: its own
+//! `close` closes them. So the data path closes nothing that came from a client, and waits for nobody
+//! who does.
+
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use parking_lot::Mutex;
+
+/// Closings that may wait for one that hangs. Who has more loses the descriptors until the daemon ends:
+/// the limit of descriptors bounds that, and clients wait then, but no messages.
+const WAITING_MAX: usize = 4096;
+
+/// See the module. Its thread begins with the first descriptor and ends after the last.
+#[derive(Default, Debug)]
+pub(crate) struct Closing(Mutex<Option<SyncSender<Vec<OwnedFd>>>>);
+
+impl Closing {
+    pub(crate) fn close(&self, files: Vec<OwnedFd>) {
+        let mut thread = self.0.lock();
+        if thread.is_none() {
+            *thread = hire();
+        }
+        let rest = match thread.as_ref() {
+            Some(thread) => thread.try_send(files).map_err(|error| match error {
+                std::sync::mpsc::TrySendError::Full(files)
+                | std::sync::mpsc::TrySendError::Disconnected(files) => files,
+            }),
+            None => Err(files),
+        };
+        std::mem::forget(rest.err());
+    }
+}
+
+fn hire() -> Option<SyncSender<Vec<OwnedFd>>> {
+    let (files, waiting) = sync_channel(WAITING_MAX);
+    let thread = thread::Builder::new().name("closing".to_owned());
+    let begun = thread.spawn(move || waiting.into_iter().for_each(drop));
+    begun.ok().map(|_| files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    use rustix::io::Errno;
+    use rustix::net::sockopt::set_socket_linger;
+
+    use super::*;
+
+    /// A socket whose `close` takes so long, and its peer, which has to stay.
+    fn lingering(time: Duration) -> (OwnedFd, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (peer, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        while socket.write(&[0; 65536]).is_ok() {}
+        set_socket_linger(&socket, Some(time)).unwrap();
+        (socket.into(), peer)
+    }
+
+    #[test]
+    fn who_closes_waits_for_nobody() {
+        let closing = Closing::default();
+        let (hangs, peer) = lingering(Duration::from_secs(3600));
+        closing.close(vec![hangs]);
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        closing.close(vec![write]);
+        // It would have ended with the hour.
+        let still_open = rustix::io::read(&read, &mut [0u8; 1]);
+        assert_eq!(still_open, Err(Errno::AGAIN));
+        drop(peer);
+        while rustix::io::read(&read, &mut [0u8; 1]) != Ok(0) {
+            thread::yield_now();
+        }
+    }
+}
