@@ -258,9 +258,13 @@ fn main() {
         ("two shards, disjoint pairs", 2, false),
         ("two shards, crossing pairs", 2, true),
     ];
-    let results = cases.map(|(name, threads, crossing)| {
+    let rates = cases.map(|(name, threads, crossing)| {
         let mut rates = rates(threads, crossing);
         rates.sort_by(f64::total_cmp);
+        (name, rates)
+    });
+    let median = |at: usize| rates[at].1[RUNS / 2];
+    let rows = rates.iter().map(|(name, rates)| {
         json!({
             "name": name,
             "unit": "operations/s",
@@ -269,6 +273,15 @@ fn main() {
             "max": rates[RUNS - 1].round(),
         })
     });
+    let ratio = |name, at, target: f64| {
+        let ratio = median(at) / median(0);
+        json!({ "name": name, "unit": "x one shard", "median": ratio, "target": target })
+    };
+    let ratios = [
+        ratio("disjoint pairs", 1, 1.8),
+        ratio("crossing pairs", 2, 1.0),
+    ];
+    let results: Vec<_> = rows.chain(ratios).collect();
     let report = json!({
         "benchmark": "two_shards",
         "settings": { "bytes": BYTES, "batch": BATCH, "runs": RUNS, "run_ms": RUN.as_millis() as u64 },

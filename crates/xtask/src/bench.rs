@@ -86,6 +86,12 @@ const BENCHMARKS: &[Benchmark] = &[
         run: |_| example::run(&example::ENGINE),
     },
     Benchmark {
+        name: "shards",
+        about: "64-byte writes a second of two shards on two cores, beside one",
+        rows: Vec::new,
+        run: |_| example::run(&example::SHARDS),
+    },
+    Benchmark {
         name: "idle",
         about: "processor time of a daemon with two idle guests",
         rows: Vec::new,

@@ -1,6 +1,7 @@
 //! Benchmarks that are examples of the driver's room, device and driver in one process.
 //!
-//! An example prints JSON: `results`, each with `name`, `unit` and `median`, and one `target` for all.
+//! An example prints JSON: `results`, each with `name`, `unit` and `median`, and a `target` for all or for
+//! some of them.
 
 use std::env;
 use std::process::Command;
@@ -22,6 +23,10 @@ pub(super) const ENGINE: Example = Example {
     name: "shard_rate",
     target: Target::AtLeast,
 };
+pub(super) const SHARDS: Example = Example {
+    name: "two_shards",
+    target: Target::AtLeast,
+};
 pub(super) const QUEUE_PAIR: Example = Example {
     name: "idle_bytes",
     target: Target::Below,
@@ -29,7 +34,7 @@ pub(super) const QUEUE_PAIR: Example = Example {
 
 #[derive(Deserialize)]
 struct Report {
-    target: f64,
+    target: Option<f64>,
     results: Vec<Row>,
 }
 
@@ -38,14 +43,17 @@ struct Row {
     name: String,
     unit: String,
     median: f64,
+    target: Option<f64>,
 }
 
 pub(super) fn run(example: &Example) -> Result<Measured> {
     let details: Value = serde_json::from_slice(&output("vrdma-driver", example.name)?)
         .with_context(|| format!("{} printed something else than its report", example.name))?;
     let report = Report::deserialize(&details)?;
-    let target = (example.target)(report.target);
-    let finding = |row: Row| Finding::new(row.name, row.median, &row.unit, Some(target));
+    let finding = |row: Row| {
+        let target = row.target.or(report.target).map(example.target);
+        Finding::new(row.name, row.median, &row.unit, target)
+    };
     Ok(Measured {
         findings: report.results.into_iter().map(finding).collect(),
         details,
