@@ -150,7 +150,7 @@ pub(crate) struct RunOptions {
     /// Lets the program and others of its user that were started so reach each other's memory
     ///
     /// READs and WRITEs between them are then carried out by whoever asks for them, without vrdmad,
-    /// which checks keys and rights once and takes its leave back when they end. A program gets
+    /// which checks keys and rights once and takes the grant back when they end. A program gets
     /// descriptors of all the memory of those it is connected to: only for programs that trust each
     /// other. Such traffic is in no statistics and no trace.
     #[arg(long)]

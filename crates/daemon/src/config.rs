@@ -46,7 +46,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use vrdma_api::{Origin, paths};
 
-pub use defaults::{Surroundings, default_file};
+pub use defaults::{Environment, default_file};
 pub use error::ConfigError;
 
 use crate::inventory::{Field, Inventory};

@@ -30,7 +30,7 @@ use vrdma_switch::{GroupId, PortId};
 use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
 
-use crate::plane::{Heard, Outbox, Reply, Segment, UplinkChange, UplinkSnapshot, ask, mailbox};
+use crate::plane::{Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, ask, mailbox};
 use crate::socket::BoundSocket;
 use exchange::Exchange;
 
@@ -81,7 +81,7 @@ pub struct EthernetHandle {
 
 /// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
 /// [`EthernetHandle::stop`].
-pub fn start(says: Vec<Outbox<Heard>>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
+pub fn start(says: Vec<Outbox<Snooped>>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (outbox, inbox) = mailbox()?;
     let exchange = Exchange::new(inbox, says)?;
     let thread = thread::Builder::new()

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 use vrdma_api::paths;
-use vrdma_daemon::config::{Config, ConfigError, Surroundings, default_file};
+use vrdma_daemon::config::{Config, ConfigError, Environment, default_file};
 use vrdma_daemon::service;
 
-/// The configuration or the surroundings are wrong: nothing was changed, and trying again as is
+/// The configuration or the environment are wrong: nothing was changed, and trying again as is
 /// will not help. Units can name it in `RestartPreventExitStatus`.
 const EXIT_REFUSED: u8 = 2;
 
@@ -131,12 +131,12 @@ impl std::fmt::Display for Failure {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     start_log(&arguments.log)?;
-    let surroundings = Surroundings::of_process();
+    let environment = Environment::of_process();
     let file = arguments
         .config
         .clone()
-        .or_else(|| default_file(&surroundings));
-    let run_dir = paths::default_run_dir(surroundings.runtime_dir.as_deref());
+        .or_else(|| default_file(&environment));
+    let run_dir = paths::default_run_dir(environment.runtime_dir.as_deref());
     let config = Config::load(file.as_deref(), &run_dir).map_err(Failure::Config)?;
     if arguments.check {
         println!(

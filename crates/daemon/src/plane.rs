@@ -184,7 +184,7 @@ pub enum UplinkChange {
 /// What the Ethernet thread hears and the shard has to know, for groups with adapters that have no
 /// kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum Snooped {
     /// Where an address of another host is, as it said itself.
     Address {
         /// Port group.

@@ -66,14 +66,14 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let count = config.shards.cores.len();
     let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
     let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
-    let (says, heard): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
+    let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
     let (ethernet, ethernet_thread) =
         ethernet::start(says).map_err(broken("cannot start the Ethernet thread"))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
     let mut threads = processes
         .listener()
-        .and_then(|listener| shard::start(inboxes, heard, listener, &config.shards))
+        .and_then(|listener| shard::start(inboxes, snooped, listener, &config.shards))
         .map_err(broken("cannot start the shards"))?;
     threads.push(ethernet_thread);
     let start = Start {

@@ -1,7 +1,7 @@
 //! `--fast-local`: READs and WRITEs that this process carries out itself.
 //!
 //! ```text
-//!   post ── all conditions hold ──► enter leave ─► pread, pwrite ─► exit leave ─► completion of our own
+//!   post ── all conditions hold ──► enter grant ─► pread, pwrite ─► exit grant ─► completion of our own
 //!     └─ any does not ──► ring, daemon
 //! ```
 //!
@@ -48,7 +48,7 @@ pub(crate) struct Peer {
 }
 
 enum Known {
-    /// The daemon gave leave.
+    /// The daemon gave a grant.
     Open { memory: File, reached: Reached },
     /// It did not.
     Closed,

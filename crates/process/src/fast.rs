@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use vrdma_memory::Region;
 use vrdma_provider::daemon::Answer;
-use vrdma_provider::fast::{LEAVES, Page};
+use vrdma_provider::fast::{GRANTS, Page};
 use vrdma_provider::message::{Reach, Reached};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::attr::{Access, QpState};
@@ -83,7 +83,7 @@ impl ClientGrants {
         };
         let free = self.by_index.iter().position(is_free);
         let index = free.unwrap_or(self.by_index.len());
-        if index >= LEAVES as usize {
+        if index >= GRANTS as usize {
             return None;
         }
         let grant = Arc::new(Grant {

@@ -8,8 +8,8 @@
 //!     busy = 0
 //! ```
 //!
-//! One of the two sees the other's store, so no copy begins after a leave was taken back, and whoever
-//! takes it back sees the copy that is under way. A page holds the leaves of one client, which may
+//! One of the two sees the other's store, so no copy begins after a grant was taken back, and whoever
+//! takes it back sees the copy that is under way. A page holds the grants of one client, which may
 //! scribble on it: it then deceives itself, or delays the end of a region.
 
 use std::io;
@@ -21,14 +21,14 @@ use std::sync::atomic::Ordering::{Release, SeqCst};
 use crate::area::Area;
 
 /// Leaves of one client at the same time: each costs it a descriptor.
-pub const LEAVES: u32 = 128;
+pub const GRANTS: u32 = 128;
 
 /// Each has a line of the cache.
 const STRIDE: usize = 64;
 const BUSY: usize = 4;
 
 /// Bytes of a page.
-const BYTES: usize = LEAVES as usize * STRIDE;
+const BYTES: usize = GRANTS as usize * STRIDE;
 
 /// The page of one client.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Page(Arc<Area>);
 impl Page {
     /// Makes one, and its descriptor for the client.
     pub fn create() -> io::Result<(Self, OwnedFd)> {
-        let (area, fd) = Area::create("vrdma-leaves", BYTES)?;
+        let (area, fd) = Area::create("vrdma-grants", BYTES)?;
         Ok((Self(Arc::new(area)), fd))
     }
 
@@ -47,14 +47,14 @@ impl Page {
     }
 
     fn valid(&self, index: u32) -> &AtomicU32 {
-        self.0.u32((index % LEAVES) as usize * STRIDE)
+        self.0.u32((index % GRANTS) as usize * STRIDE)
     }
 
     fn busy(&self, index: u32) -> &AtomicU32 {
-        self.0.u32((index % LEAVES) as usize * STRIDE + BUSY)
+        self.0.u32((index % GRANTS) as usize * STRIDE + BUSY)
     }
 
-    /// The client begins a copy under a leave; false if it was taken back. One copy of a leave at a
+    /// The client begins a copy under a grant; false if it was taken back. One copy of a grant at a
     /// time.
     pub fn enter(&self, index: u32, generation: u32) -> bool {
         self.busy(index).store(1, SeqCst);
@@ -70,7 +70,7 @@ impl Page {
         self.busy(index).store(0, Release);
     }
 
-    /// The daemon gives a leave; `generation` is not 0 and differs from earlier ones of this index.
+    /// The daemon gives a grant; `generation` is not 0 and differs from earlier ones of this index.
     pub fn give(&self, index: u32, generation: u32) {
         self.valid(index).store(generation, SeqCst);
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leave_ends_for_one_generation_and_a_copy_under_way_is_seen() {
+    fn a_grant_ends_for_one_generation_and_a_copy_under_way_is_seen() {
         let (daemon, fd) = Page::create().unwrap();
         let client = Page::map(fd.as_fd()).unwrap();
         assert!(!client.enter(3, 7));
@@ -129,7 +129,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 let then = memory.load(SeqCst);
-                // Generations only grow, so a leave of the past lets nobody in.
+                // Generations only grow, so a grant of the past lets nobody in.
                 assert!(then <= generation);
                 assert_eq!(memory.load(SeqCst), then);
             }

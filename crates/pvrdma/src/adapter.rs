@@ -29,9 +29,9 @@ use vrdma_wire::Mtu;
 use crate::abi::event::{EventEntry, NotifyEntry};
 use crate::abi::register::Vector;
 use crate::abi::version;
-use crate::chatter::Chatter;
 use crate::config::{DeviceConfig, DeviceLimits};
 use crate::handshake::Terms;
+use crate::log_limit::LogLimit;
 use crate::object::Mr;
 use crate::object::context::Contexts;
 use crate::object::cq::Cq;
@@ -48,7 +48,7 @@ pub(crate) type Turn<'a, 'v> = vrdma_adapter::Turn<'a, View<'v>>;
 
 /// What the guest got wrong so far, in ways that it is not told about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Oddities {
+pub struct Violations {
     /// Doorbells for objects that do not exist or belong to another page.
     pub doorbells: u64,
     /// Commands that were refused.
@@ -69,8 +69,8 @@ pub(crate) struct Adapter {
     pub(crate) srqs: Slots<Srq>,
     pub(crate) gids: gids::GidLedger,
     pub(crate) quota: Quota,
-    pub(crate) oddities: Oddities,
-    pub(crate) chatter: Chatter,
+    pub(crate) violations: Violations,
+    pub(crate) log_limit: LogLimit,
     watch: Watch,
     /// Where looking at doorbell pages goes on.
     page_cursor: usize,
@@ -94,7 +94,7 @@ impl Adapter {
         identity: Identity,
         terms: Terms,
         doorbell_pages: Option<Arc<SharedPages>>,
-        chatter: Chatter,
+        log_limit: LogLimit,
     ) -> Self {
         Self {
             config,
@@ -110,8 +110,8 @@ impl Adapter {
             srqs: Slots::new(),
             gids: gids::GidLedger::new(config.limits.gids),
             quota: Quota::new(config.limits.listed_pages),
-            oddities: Oddities::default(),
-            chatter,
+            violations: Violations::default(),
+            log_limit,
             watch: Watch::default(),
             page_cursor: 0,
             events: DeviceRing::new(terms.event_pages),

@@ -22,7 +22,7 @@
 //! but never missing; `model` tries all interleavings.
 //!
 //! With trapped doorbells every word arrives, in order: nobody counts [`Touches`], and what remains
-//! are the exact rules. This module knows neither rings nor pages; [`Sight`] is all it is told.
+//! are the exact rules. This module knows neither rings nor pages; [`CqState`] is all it is told.
 
 mod habit;
 
@@ -74,7 +74,7 @@ impl Touches {
 
 /// What the device sees of a CQ at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sight {
+pub struct CqState {
     /// The guest's consumer index.
     pub consumer: u32,
     /// Everything that was published is consumed.
@@ -152,25 +152,25 @@ impl Arming {
         }
     }
 
-    /// A word that names this CQ. In a mapped page the word has been counted in `sight.touches`.
-    pub fn rung(&mut self, word: CqDoorbell, sight: Sight, now: Time) -> Verdict {
+    /// A word that names this CQ. In a mapped page the word has been counted in `state.touches`.
+    pub fn rung(&mut self, word: CqDoorbell, state: CqState, now: Time) -> Verdict {
         match word {
             CqDoorbell::Poll => self.habit.polled(now),
             CqDoorbell::Arm => self.arm(Armed::Any, now),
             CqDoorbell::ArmSolicited => self.arm(Armed::Solicited, now),
         }
-        self.look_again(sight, now)
+        self.look_again(state, now)
     }
 
     /// Some word was seen in the page of this CQ, which was [`Verdict::Unheard`].
-    pub fn page_touched(&mut self, sight: Sight, now: Time) -> Verdict {
+    pub fn page_touched(&mut self, state: CqState, now: Time) -> Verdict {
         self.unheard = false;
-        self.look_again(sight, now)
+        self.look_again(state, now)
     }
 
     /// Completions were published. `before` is the ring as it was without them, with the page looked
     /// at after they became visible; `urgent` says that one of them is solicited or an error.
-    pub fn published(&mut self, before: Sight, urgent: bool, now: Time) -> Verdict {
+    pub fn published(&mut self, before: CqState, urgent: bool, now: Time) -> Verdict {
         if before.empty {
             self.consumed();
         }
@@ -188,22 +188,22 @@ impl Arming {
     }
 
     /// Looks after a watch.
-    pub fn poll(&mut self, sight: Sight, now: Time) -> Verdict {
-        if sight.empty {
+    pub fn poll(&mut self, state: CqState, now: Time) -> Verdict {
+        if state.empty {
             self.consumed();
         }
         match self.watch {
             None => Verdict::Idle,
             Some(watch) if now < watch.deadline => Verdict::Wait(watch.deadline),
-            Some(watch) if watch.consumer != sight.consumer => {
+            Some(watch) if watch.consumer != state.consumer => {
                 self.consumed();
-                self.watch(sight, watch.patience, watch.telling, now)
+                self.watch(state, watch.patience, watch.telling, now)
             }
             Some(watch) => {
                 if watch.telling {
                     self.habit.overslept();
                 }
-                self.notify(sight)
+                self.notify(state)
             }
         }
     }
@@ -227,18 +227,18 @@ impl Arming {
 
     /// A word was seen: the guest may have armed after a completion that it had not seen yet. It is
     /// about to look, so a watch is better than a notification.
-    fn look_again(&mut self, sight: Sight, now: Time) -> Verdict {
+    fn look_again(&mut self, state: CqState, now: Time) -> Verdict {
         if let Some(watch) = self.watch {
             return Verdict::Wait(watch.deadline);
         }
-        if sight.empty || !self.wanted(sight) {
+        if state.empty || !self.wanted(state) {
             return Verdict::Idle;
         }
-        self.watch(sight, ARM_PATIENCE, false, now)
+        self.watch(state, ARM_PATIENCE, false, now)
     }
 
     /// Maybe armed: sleeper or poller?
-    fn guess(&mut self, before: Sight, urgent: bool, now: Time) -> Verdict {
+    fn guess(&mut self, before: CqState, urgent: bool, now: Time) -> Verdict {
         let stalled = !before.empty && self.answered_at == Some(before.consumer);
         if stalled || (self.solicits && !urgent) {
             return self.watch(before, STALLED_PATIENCE, false, now);
@@ -249,12 +249,12 @@ impl Arming {
         }
     }
 
-    fn watch(&mut self, sight: Sight, patience: Duration, telling: bool, now: Time) -> Verdict {
+    fn watch(&mut self, state: CqState, patience: Duration, telling: bool, now: Time) -> Verdict {
         let deadline = now + patience;
         self.watch = Some(Watch {
             deadline,
             patience,
-            consumer: sight.consumer,
+            consumer: state.consumer,
             telling,
         });
         Verdict::Wait(deadline)
@@ -268,10 +268,10 @@ impl Arming {
         }
     }
 
-    fn notify(&mut self, sight: Sight) -> Verdict {
+    fn notify(&mut self, state: CqState) -> Verdict {
         self.armed = Armed::No;
-        self.answered = sight.touches;
-        self.answered_at = Some(sight.consumer);
+        self.answered = state.touches;
+        self.answered_at = Some(state.consumer);
         self.watch = None;
         self.habit.notified();
         Verdict::Notify
@@ -284,12 +284,12 @@ impl Arming {
         Verdict::Unheard
     }
 
-    fn maybe_armed(&self, sight: Sight) -> bool {
-        sight.touches != self.answered
+    fn maybe_armed(&self, state: CqState) -> bool {
+        state.touches != self.answered
     }
 
-    fn wanted(&self, sight: Sight) -> bool {
-        self.armed != Armed::No || self.maybe_armed(sight)
+    fn wanted(&self, state: CqState) -> bool {
+        self.armed != Armed::No || self.maybe_armed(state)
     }
 }
 

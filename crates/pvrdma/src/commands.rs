@@ -140,8 +140,8 @@ fn answer(
 
 impl Adapter {
     fn refused(&mut self, turn: Turn<'_, '_>, code: u32, errno: Errno) {
-        self.oddities.commands += 1;
-        if self.chatter.allows(turn.now) {
+        self.violations.commands += 1;
+        if self.log_limit.allows(turn.now) {
             let name = table::entry(code).map_or("unknown", |entry| entry.name);
             tracing::debug!(code, name, ?errno, "refused a guest's command");
         }

@@ -31,11 +31,11 @@ use crate::abi::register::Vector;
 use vrdma_adapter::GidChange;
 
 use crate::adapter::Adapter;
-use crate::chatter::Chatter;
 use crate::config::{DeviceConfig, DoorbellMode};
 use crate::config_space::ConfigSpace;
 use crate::handshake::{Handshake, Slots};
 use crate::interrupts::Interrupts;
+use crate::log_limit::LogLimit;
 
 pub use pci::BarRegion;
 pub use snapshot::{Activity, DeviceSnapshot, DeviceState};
@@ -65,7 +65,7 @@ pub struct Device {
     /// Time of the last unit taken in.
     batch_time: Time,
     /// While a life lasts it has the bucket.
-    chatter: Chatter,
+    log_limit: LogLimit,
     /// Lives so far: each starts with other queue pair numbers and keys.
     lives: u64,
     /// Addresses were bound when the last life ended.
@@ -99,7 +99,7 @@ impl Device {
             error: registers::NOT_ACTIVE,
             mac: [0; 2],
             batch_time: Time::default(),
-            chatter: Chatter::new(),
+            log_limit: LogLimit::new(),
             lives: 0,
             gids_cleared: false,
         })

@@ -17,7 +17,6 @@ pub mod abi;
 mod adapter;
 pub mod arming;
 mod capabilities;
-mod chatter;
 mod commands;
 mod config;
 pub mod config_space;
@@ -25,6 +24,7 @@ mod decode;
 mod device;
 mod handshake;
 mod interrupts;
+mod log_limit;
 mod object;
 mod queue;
 mod quota;
@@ -32,6 +32,6 @@ pub mod ring;
 #[cfg(test)]
 mod testing;
 
-pub use adapter::Oddities;
+pub use adapter::Violations;
 pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};
 pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState};

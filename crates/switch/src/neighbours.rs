@@ -30,12 +30,12 @@ pub struct Neighbour {
 }
 
 #[derive(Clone, Copy)]
-struct Heard {
+struct Entry {
     neighbour: Neighbour,
     at: u64,
 }
 
-impl Heard {
+impl Entry {
     fn is_fresh(self, now: u64) -> bool {
         now.saturating_sub(self.at) < NEIGHBOUR_AGE_NS
     }
@@ -43,7 +43,7 @@ impl Heard {
 
 #[derive(Default)]
 struct Network {
-    neighbours: BTreeMap<Gid, Heard>,
+    neighbours: BTreeMap<Gid, Entry>,
     search_again: u64,
 }
 
@@ -66,7 +66,7 @@ impl Neighbours {
         if known.is_none() && !network.has_room(now) {
             return false;
         }
-        let heard = Heard { neighbour, at: now };
+        let heard = Entry { neighbour, at: now };
         network.neighbours.insert(gid, heard);
         known != Some(neighbour)
     }
@@ -93,7 +93,7 @@ impl Neighbours {
     /// Whoever was heard behind an uplink is not known any more.
     pub fn forget_behind(&mut self, uplink: UplinkId) {
         for network in self.networks.values_mut() {
-            let elsewhere = |heard: &Heard| heard.neighbour.uplink != uplink;
+            let elsewhere = |heard: &Entry| heard.neighbour.uplink != uplink;
             network.neighbours.retain(|_, heard| elsewhere(heard));
         }
     }

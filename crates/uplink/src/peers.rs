@@ -36,7 +36,7 @@ const CONFLICTS_APART: Duration = Duration::from_secs(60);
 
 /// What a frame taught about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Lesson {
+pub(crate) enum Learned {
     /// Nothing strange.
     Plain,
     /// The station was behind another peer, and had been silent.
@@ -120,7 +120,7 @@ pub(crate) struct Peers {
     stated: HashMap<Mac, SocketAddr>,
     /// The peers that those are behind.
     closed: Vec<SocketAddr>,
-    /// The last lesson: bursts come from one station.
+    /// The last learned: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
     conflict: Option<Box<Conflict>>,
     told: Option<Instant>,
@@ -207,26 +207,26 @@ impl Peers {
     }
 
     /// Notes that a station spoke from behind a peer.
-    pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Lesson {
+    pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Learned {
         let latest = Some((vni, mac, peer, now));
         if self.latest == latest {
-            return Lesson::Plain;
+            return Learned::Plain;
         }
         match self.stated.get(&mac) {
             Some(owner) if *owner == peer => {
                 self.latest = latest;
-                return Lesson::Plain;
+                return Learned::Plain;
             }
-            Some(_) => return Lesson::Foreign,
-            None if self.closed.contains(&peer) => return Lesson::Foreign,
+            Some(_) => return Learned::Foreign,
+            None if self.closed.contains(&peer) => return Learned::Foreign,
             None => {}
         }
         if is_nobody(mac) {
-            return Lesson::Plain;
+            return Learned::Plain;
         }
         let full = self.stations.len() >= STATIONS_MAX;
         let seen = Station { peer, seen: now };
-        let lesson = match self.stations.get_mut(&(vni, mac)) {
+        let learned = match self.stations.get_mut(&(vni, mac)) {
             Some(station) if station.stays(&seen) => {
                 self.conflict = Some(Box::new(Conflict {
                     network: vni.get(),
@@ -234,24 +234,24 @@ impl Peers {
                     peer: station.peer,
                     other: peer,
                 }));
-                return Lesson::Contested;
+                return Learned::Contested;
             }
             Some(station) => {
                 let before = std::mem::replace(station, seen).peer;
                 if before == peer {
-                    Lesson::Plain
+                    Learned::Plain
                 } else {
-                    Lesson::Moved
+                    Learned::Moved
                 }
             }
-            None if full => Lesson::Plain,
+            None if full => Learned::Plain,
             None => {
                 self.stations.insert((vni, mac), seen);
-                Lesson::Plain
+                Learned::Plain
             }
         };
         self.latest = latest;
-        lesson
+        learned
     }
 
     /// The last conflict, unless one was told lately.

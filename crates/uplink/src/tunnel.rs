@@ -10,7 +10,7 @@
 //! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
 //! fragmented: what does not fit the path is counted, and the MTU follows the path.
 
-mod door;
+mod ingress;
 mod opening;
 
 use std::io;
@@ -31,7 +31,7 @@ use crate::segment::{Hop, Received, Segment};
 use crate::strays::Strays;
 use crate::sys::{Arrival, Slots, Socket};
 use crate::vxlan::{self, Vni};
-use door::{Came, Door};
+use ingress::{Ingress, Taker};
 use opening::{INNER_HEADER_BYTES, bound, overhead, path_mtu};
 
 /// What UDP can carry: several datagrams arrive joined.
@@ -189,7 +189,7 @@ impl Tunnel {
             ..
         } = self;
         let mut peers = peers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut door = Door {
+        let mut ingress = Ingress {
             peers: &mut peers,
             counters,
             now,
@@ -197,14 +197,14 @@ impl Tunnel {
         for at in 0..taken {
             let (arrival, bytes) = slots.take(at);
             let own = |frame: &[u8]| is_roce(frame) == (*select == Select::Roce);
-            door.enter(arrival, bytes, &mut |from, datagram, received| {
+            ingress.receive(arrival, bytes, &mut |from, datagram, received| {
                 if own(received.frame) {
                     sink(received);
-                    Came::Home
+                    Taker::Owner
                 } else if strays.give(from, datagram) {
-                    Came::ToTheOther
+                    Taker::Sibling
                 } else {
-                    Came::ToNobody
+                    Taker::Nobody
                 }
             });
         }
@@ -217,9 +217,9 @@ impl Tunnel {
                 from: Some(from),
                 ..Arrival::default()
             };
-            door.enter(arrival, datagram, &mut |_, _, received| {
+            ingress.receive(arrival, datagram, &mut |_, _, received| {
                 sink(received);
-                Came::Home
+                Taker::Owner
             });
         }
         Ok(taken + found)

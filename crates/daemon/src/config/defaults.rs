@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 /// What the environment says; an argument so that tests need not change the process's own.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct Environment {
     /// `$XDG_CONFIG_HOME`
     pub config_home: Option<PathBuf>,
     /// `$XDG_RUNTIME_DIR`
     pub runtime_dir: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl Environment {
     /// Those of this process.
     pub fn of_process() -> Self {
         let variable = |name| std::env::var_os(name).map(PathBuf::from);
@@ -23,8 +23,8 @@ impl Surroundings {
 }
 
 /// The person's own configuration before the machine's; `None` when neither exists.
-pub fn default_file(surroundings: &Surroundings) -> Option<PathBuf> {
-    let own = surroundings
+pub fn default_file(environment: &Environment) -> Option<PathBuf> {
+    let own = environment
         .config_home
         .as_ref()
         .map(|home| home.join("vrdma/vrdmad.toml"));

@@ -242,13 +242,13 @@ fn unreadable_files_are_named() {
 #[test]
 fn a_personal_file_comes_before_the_machines() {
     let home = tempfile::tempdir().unwrap();
-    let surroundings = Surroundings {
+    let environment = Environment {
         config_home: Some(home.path().to_owned()),
         runtime_dir: None,
     };
     let file = home.path().join("vrdma/vrdmad.toml");
-    assert_ne!(default_file(&surroundings), Some(file.clone()));
+    assert_ne!(default_file(&environment), Some(file.clone()));
     std::fs::create_dir(home.path().join("vrdma")).unwrap();
     std::fs::write(&file, "").unwrap();
-    assert_eq!(default_file(&surroundings), Some(file));
+    assert_eq!(default_file(&environment), Some(file));
 }

@@ -16,7 +16,7 @@ use super::link::Link;
 use super::poller::{Poller, Token};
 use super::wire::{self, Taken, Wire};
 use super::{Behind, Command, EthernetPort};
-use crate::plane::{Heard, Inbox, Outbox};
+use crate::plane::{Inbox, Outbox, Snooped};
 use crate::uplink::Segments;
 
 /// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
@@ -54,7 +54,7 @@ enum Stop {
 }
 
 impl Exchange {
-    pub(super) fn new(inbox: Inbox<Command>, says: Vec<Outbox<Heard>>) -> io::Result<Self> {
+    pub(super) fn new(inbox: Inbox<Command>, says: Vec<Outbox<Snooped>>) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&inbox, Token::Inbox)?;
         Ok(Self {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use vrdma_switch::{GroupId, Host, Neighbour, PortId, Reports, UplinkId, sender};
 
 use super::exchange::{Exchange, framed};
-use crate::plane::{Heard, Outbox};
+use crate::plane::{Outbox, Snooped};
 
 /// Answers that wait for the end of a batch; questions beyond get none and are asked again.
 const ANSWERS_MAX: usize = 256;
@@ -18,11 +18,11 @@ pub(super) struct Hosts {
     groups: BTreeMap<GroupId, usize>,
     answers: Vec<(PortId, Vec<u8>)>,
     /// To each shard.
-    says: Vec<Outbox<Heard>>,
+    says: Vec<Outbox<Snooped>>,
 }
 
 impl Hosts {
-    pub(super) fn new(says: Vec<Outbox<Heard>>) -> Self {
+    pub(super) fn new(says: Vec<Outbox<Snooped>>) -> Self {
         Self {
             hosts: HashMap::new(),
             groups: BTreeMap::new(),
@@ -64,22 +64,22 @@ impl Hosts {
     /// multicast, if somebody may want to know. A shard asks again for what it was not told because
     /// it was busy, as those do who ask it.
     pub(super) fn hear(&self, group: GroupId, uplink: UplinkId, frame: &[u8]) {
-        let heard = if let Some((gid, mac)) = sender(frame) {
+        let snooped = if let Some((gid, mac)) = sender(frame) {
             let neighbour = Neighbour { mac, uplink };
-            Heard::Address {
+            Snooped::Address {
                 group,
                 gid,
                 neighbour,
             }
         } else if Reports::is_query(frame) {
             let frame = frame.into();
-            Heard::Query { group, frame }
+            Snooped::Query { group, frame }
         } else {
             return;
         };
         if self.groups.contains_key(&group) {
             for shard in &self.says {
-                let _ = shard.send(heard.clone());
+                let _ = shard.send(snooped.clone());
             }
         }
     }

@@ -36,7 +36,7 @@ use vrdma_process::{Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
-use crate::plane::{Heard, Inbox, ShardCommand, ShardOptions};
+use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
 use crate::polling::{Polling, Rest, pin};
 use crate::vm::fresh_seed;
 use adapter::Adapter;
@@ -68,7 +68,7 @@ type Carrier = Host<Adapter, UplinkPort>;
 struct Mailboxes {
     inbox: Inbox<ShardCommand>,
     /// Of the Ethernet thread.
-    heard: Inbox<Heard>,
+    snooped: Inbox<Snooped>,
 }
 
 struct Shard {
@@ -114,7 +114,7 @@ struct Parts {
 /// The system is out of threads or descriptors.
 pub fn start(
     inboxes: Vec<Inbox<ShardCommand>>,
-    heard: Vec<Inbox<Heard>>,
+    snooped: Vec<Inbox<Snooped>>,
     processes: OwnedFd,
     options: &ShardOptions,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -124,14 +124,14 @@ pub fn start(
     let shards = inboxes.len() as u16;
     let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
     let mut listener = Some(processes);
-    let mailboxes = inboxes.into_iter().zip(heard);
+    let mailboxes = inboxes.into_iter().zip(snooped);
     let mut threads = Vec::new();
-    for (at, (lanes, (inbox, heard))) in lanes.into_iter().zip(mailboxes).enumerate() {
+    for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
         let id = ShardId(at as u16);
         threads.push(spawn(Parts {
             core: options.cores.get(at).copied().flatten(),
             epoll: Poller::open()?,
-            from: Mailboxes { inbox, heard },
+            from: Mailboxes { inbox, snooped },
             among: Among {
                 id,
                 shards,
@@ -171,7 +171,7 @@ impl Shard {
     fn new(parts: Parts) -> Self {
         let poller = Poller::new(parts.epoll);
         poller.watch(&parts.from.inbox, Key::Wake);
-        poller.watch(&parts.from.heard, Key::Heard);
+        poller.watch(&parts.from.snooped, Key::Snooped);
         if let Some(listener) = parts.sessions.listener() {
             poller.watch(listener, Key::ProcessListener);
         }
@@ -299,7 +299,7 @@ impl Shard {
     fn serve_socket(&mut self, ready: &Ready) {
         match ready.key {
             Key::Wake => self.obey(),
-            Key::Heard => self.learn(),
+            Key::Snooped => self.learn(),
             Key::Listener(port) => self.accept(port),
             Key::Connection(port) => self.converse(port, ready),
             // What came is taken at the next turn, which looks at all of them.
@@ -349,18 +349,18 @@ impl Shard {
         self.polling.served(self.clock.now());
     }
 
-    /// Takes what the Ethernet thread has heard.
+    /// Takes what the Ethernet thread has snooped.
     fn learn(&mut self) {
-        self.from.heard.clear();
+        self.from.snooped.clear();
         let now = self.clock.now();
-        while let Some(heard) = self.from.heard.take() {
-            match heard {
-                Heard::Address {
+        while let Some(snooped) = self.from.snooped.take() {
+            match snooped {
+                Snooped::Address {
                     group,
                     gid,
                     neighbour,
                 } => self.host.learn(group, gid, neighbour, now),
-                Heard::Query { group, frame } => self.host.hear_query(group, &frame, now),
+                Snooped::Query { group, frame } => self.host.hear_query(group, &frame, now),
             }
         }
     }

@@ -32,8 +32,8 @@ pub(super) enum Key {
     Connection(PortId),
     /// An uplink.
     Wire(UplinkId),
-    /// The Ethernet thread has heard a station.
-    Heard,
+    /// The Ethernet thread has snooped a station.
+    Snooped,
     /// A process waits for being let in.
     ProcessListener,
     /// A process's socket.
@@ -52,7 +52,7 @@ impl Key {
     const SESSION: u64 = 4;
     const DOORBELL: u64 = 5;
     const WIRE: u64 = 6;
-    const HEARD: u64 = 7;
+    const SNOOPED: u64 = 7;
     const CM_SESSION: u64 = 8;
 
     /// What it is in the upper byte, which one below: ports have less than 24 bits.
@@ -70,7 +70,7 @@ impl Key {
             }
             Self::CmSession(client) => (Self::CM_SESSION, client.0),
             Self::Wire(uplink) => (Self::WIRE, uplink.0),
-            Self::Heard => (Self::HEARD, 0),
+            Self::Snooped => (Self::SNOOPED, 0),
         };
         epoll::EventData::new_u64(tag << TAG_SHIFT | u64::from(number))
     }
@@ -88,7 +88,7 @@ impl Key {
             }
             Self::CM_SESSION => Self::CmSession(ClientId(number)),
             Self::WIRE => Self::Wire(UplinkId(number)),
-            Self::HEARD => Self::Heard,
+            Self::SNOOPED => Self::Snooped,
             _ => Self::Wake,
         }
     }

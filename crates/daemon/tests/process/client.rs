@@ -54,9 +54,9 @@ impl Host {
         let socket = ProcessSocket::bind(folder.path()).unwrap();
         let count_of_shards = options.cores.len();
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
-        let heard = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
+        let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
-        let threads = shard::start(inboxes, heard, listener, options).unwrap();
+        let threads = shard::start(inboxes, snooped, listener, options).unwrap();
         for spec in specs(count) {
             block_on(handle.add_adapter(spec)).unwrap();
         }

@@ -54,7 +54,7 @@ fn access() -> i32 {
 }
 
 #[test]
-fn a_leave_leads_to_the_region() {
+fn a_grant_leads_to_the_region() {
     let (_host, a, b) = two();
     let mut queues = pair(&a, &b);
     let to = Memory::new(&b, 0, 4096);
@@ -71,7 +71,7 @@ fn a_leave_leads_to_the_region() {
 }
 
 #[test]
-fn a_leave_for_a_file_leads_to_the_file() {
+fn a_grant_for_a_file_leads_to_the_file() {
     let (_host, a, b) = two();
     let queues = pair(&a, &b);
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
@@ -130,7 +130,7 @@ fn leave_is_given_only_between_two_that_want_it_and_for_what_the_peer_may_reach(
 }
 
 #[test]
-fn a_leave_ends_with_region_queue_pair_and_client() {
+fn a_grant_ends_with_region_queue_pair_and_client() {
     let (host, a, b) = two();
     let leave = || {
         let (queues, to) = (pair(&a, &b), Memory::new(&b, 0, 64));

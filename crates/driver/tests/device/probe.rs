@@ -111,7 +111,7 @@ fn registration_as_linux_does_it() {
         (counts.pds, counts.mrs, counts.cqs, counts.qps),
         (1, 1, 1, 1)
     );
-    assert_eq!(vm.device.snapshot().oddities, Default::default());
+    assert_eq!(vm.device.snapshot().violations, Default::default());
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn rule_43_a_page_rings_for_its_own_context_only() {
     }
     pair.fabric.pump();
     assert_eq!(pair.sent(), []);
-    assert_eq!(pair.fabric[0].device.snapshot().oddities.doorbells, 8);
+    assert_eq!(pair.fabric[0].device.snapshot().violations.doorbells, 8);
     pair.fabric[0].write_doorbell(0, Doorbell::Qp, a.qp.handle | SEND);
     pair.fabric.pump();
     assert_eq!(

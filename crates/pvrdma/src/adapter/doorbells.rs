@@ -26,7 +26,7 @@ impl Adapter {
     /// Doorbells race with destruction, so one for nothing is only counted.
     pub(crate) fn ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell, value: u32) {
         let Some(owner) = self.contexts.at_page(page).map(|context| context.owner) else {
-            self.oddities.doorbells += 1;
+            self.violations.doorbells += 1;
             return;
         };
         let known = match doorbell {
@@ -34,7 +34,7 @@ impl Adapter {
             Doorbell::Cq => self.ring_cq(turn, owner, value),
             Doorbell::Srq => self.ring_srq(turn, owner, value),
         };
-        self.oddities.doorbells += u64::from(known.is_none());
+        self.violations.doorbells += u64::from(known.is_none());
     }
 
     fn ring_qp(&mut self, turn: Turn<'_, '_>, owner: Owner, value: u32) -> Option<()> {
@@ -88,8 +88,8 @@ impl Adapter {
             (CqFlags::POLL, CqDoorbell::Poll),
         ];
         for (_, word) in words.iter().filter(|(flag, _)| flags.contains(*flag)) {
-            self.show(turn, id, |arming, sight| {
-                arming.rung(*word, sight, turn.now)
+            self.show(turn, id, |arming, state| {
+                arming.rung(*word, state, turn.now)
             });
         }
         Some(())
@@ -196,8 +196,8 @@ impl Adapter {
             let Some(id) = context.and_then(|context| context.heard.pop_front()) else {
                 return false;
             };
-            self.show(turn, id, |arming, sight| {
-                arming.page_touched(sight, turn.now)
+            self.show(turn, id, |arming, state| {
+                arming.page_touched(state, turn.now)
             });
         }
         true

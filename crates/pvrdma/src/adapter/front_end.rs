@@ -9,7 +9,7 @@ use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
 use super::{Adapter, Turn, completion};
-use crate::arming::{Sight, Touches};
+use crate::arming::{CqState, Touches};
 use crate::commands::destroy;
 use crate::object::cq::Unpublished;
 use crate::queue::RingError;
@@ -138,7 +138,7 @@ impl FrontEnd for Adapter {
         };
         let first = cq.unpublished.is_none();
         if first {
-            let before = cq.sight(turn.memory, Touches::default())?;
+            let before = cq.state(turn.memory, Touches::default())?;
             let urgent = false;
             cq.unpublished = Some(Unpublished { before, urgent });
         }
@@ -162,7 +162,7 @@ impl FrontEnd for Adapter {
         cq.ring.publish(turn.memory)?;
         let touches = self.hear(turn, owner);
         if let Some(cq) = self.cqs.get_mut(id.0) {
-            let before = Sight {
+            let before = CqState {
                 touches,
                 ..unpublished.before
             };
@@ -226,8 +226,8 @@ impl Adapter {
     }
 
     fn report_failed(&mut self, turn: Turn<'_, '_>, kind: &str, handle: u32, error: RingError) {
-        self.oddities.queues += 1;
-        if self.chatter.allows(turn.now) {
+        self.violations.queues += 1;
+        if self.log_limit.allows(turn.now) {
             tracing::warn!(handle, %error, "a guest's {kind} failed");
         }
     }

@@ -12,7 +12,7 @@ use vrdma_verbs::object::{CqId, Owner};
 
 use super::{Adapter, Turn};
 use crate::abi::event::NotifyEntry;
-use crate::arming::{Arming, Sight, Touches, Verdict};
+use crate::arming::{Arming, CqState, Touches, Verdict};
 use crate::object::context::Contexts;
 
 /// Queues looked at in one poll: a few microseconds.
@@ -88,7 +88,7 @@ impl Adapter {
             if let Some(cq) = self.cqs.get_mut(id.0) {
                 cq.watched_at = None;
             }
-            self.show(turn, id, |arming, sight| arming.poll(sight, turn.now));
+            self.show(turn, id, |arming, state| arming.poll(state, turn.now));
         }
         true
     }
@@ -98,7 +98,7 @@ impl Adapter {
         &mut self,
         turn: Turn<'_, '_>,
         id: CqId,
-        look: impl FnOnce(&mut Arming, Sight) -> Verdict,
+        look: impl FnOnce(&mut Arming, CqState) -> Verdict,
     ) {
         let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
             return;
@@ -108,9 +108,9 @@ impl Adapter {
             return;
         }
         let touches = touches(&mut self.contexts, cq.owner);
-        match cq.sight(turn.memory, touches) {
-            Ok(sight) => {
-                let verdict = look(&mut cq.arming, sight);
+        match cq.state(turn.memory, touches) {
+            Ok(state) => {
+                let verdict = look(&mut cq.arming, state);
                 self.obey(turn, id, verdict);
             }
             Err(error) => self.fail_cq(turn, id, error),

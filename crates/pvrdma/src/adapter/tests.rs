@@ -107,7 +107,7 @@ fn a_bogus_producer_index_fails_the_queue_pair() {
             guest.events(),
             [(EventCode::QpFatal as u32, link.qp.handle)]
         );
-        assert_eq!(guest.device.snapshot().oddities.queues, 1);
+        assert_eq!(guest.device.snapshot().violations.queues, 1);
     }
 }
 

@@ -20,7 +20,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use super::habit::Habit;
 use device::{Device, Flaw, Order};
-use guest::{Idiom, Thread};
+use guest::{Thread, Waiting};
 
 /// CQs, threads and vCPUs.
 const QUEUES: usize = 2;
@@ -113,14 +113,14 @@ const HABITS: [Habit; 2] = [Habit::sleeper(), Habit::new()];
 
 /// Completions for a thread and the one beside it. A second one shows whether the first left something
 /// behind; two sleepers have states enough with one each.
-fn completions(idioms: [Idiom; QUEUES]) -> [u8; QUEUES] {
+fn completions(idioms: [Waiting; QUEUES]) -> [u8; QUEUES] {
     match idioms[1] {
-        Idiom::Poll => [2, 1],
+        Waiting::Poll => [2, 1],
         _ => [1, 1],
     }
 }
 
-fn world(idioms: [Idiom; QUEUES], flaw: Flaw, order: Order) -> World {
+fn world(idioms: [Waiting; QUEUES], flaw: Flaw, order: Order) -> World {
     World {
         shared: Shared::default(),
         threads: [Thread::new(0, idioms[0]), Thread::new(1, idioms[1])],
@@ -128,7 +128,7 @@ fn world(idioms: [Idiom; QUEUES], flaw: Flaw, order: Order) -> World {
     }
 }
 
-fn never_loses(idioms: [Idiom; QUEUES], order: Order) {
+fn never_loses(idioms: [Waiting; QUEUES], order: Order) {
     let states = search(world(idioms, Flaw::None, order))
         .unwrap_or_else(|end| panic!("{idioms:?} {order:?} ends in {end:#?}"));
     assert!(states > 1000, "the model is too small: {states} states");
@@ -136,49 +136,52 @@ fn never_loses(idioms: [Idiom; QUEUES], order: Order) {
 
 #[test]
 fn arm_then_drain_beside_a_poller() {
-    never_loses([Idiom::ArmDrainSleep, Idiom::Poll], Order::SwapLast);
+    never_loses([Waiting::ArmDrainSleep, Waiting::Poll], Order::SwapLast);
 }
 
 #[test]
 fn a_publication_may_look_at_the_page_too_early() {
-    never_loses([Idiom::ArmDrainSleep, Idiom::Poll], Order::SwapFirst);
+    never_loses([Waiting::ArmDrainSleep, Waiting::Poll], Order::SwapFirst);
 }
 
 #[test]
 fn solicited_arm_beside_a_poller() {
     never_loses(
-        [Idiom::ArmSolicitedDrainSleep, Idiom::Poll],
+        [Waiting::ArmSolicitedDrainSleep, Waiting::Poll],
         Order::SwapLast,
     );
 }
 
 #[test]
 fn arming_twice_beside_a_poller() {
-    never_loses([Idiom::ArmBothDrainSleep, Idiom::Poll], Order::SwapLast);
+    never_loses([Waiting::ArmBothDrainSleep, Waiting::Poll], Order::SwapLast);
 }
 
 #[test]
 fn drain_then_arm_beside_a_poller() {
-    never_loses([Idiom::DrainArmDrainSleep, Idiom::Poll], Order::SwapLast);
+    never_loses(
+        [Waiting::DrainArmDrainSleep, Waiting::Poll],
+        Order::SwapLast,
+    );
 }
 
 #[test]
 fn sleeping_on_an_arming_older_than_a_consumed_completion() {
-    never_loses([Idiom::ArmTakeOneSleep, Idiom::Poll], Order::SwapLast);
+    never_loses([Waiting::ArmTakeOneSleep, Waiting::Poll], Order::SwapLast);
 }
 
 #[test]
 fn two_sleepers_share_the_page() {
-    never_loses([Idiom::ArmDrainSleep; QUEUES], Order::SwapLast);
+    never_loses([Waiting::ArmDrainSleep; QUEUES], Order::SwapLast);
 }
 
 /// The model is worth something only if it sees what is wrong.
 #[test]
 fn every_flaw_is_caught() {
     for flaw in Flaw::ALL {
-        let caught = Idiom::SLEEPERS
+        let caught = Waiting::SLEEPERS
             .into_iter()
-            .any(|idiom| search(world([idiom, Idiom::Poll], flaw, Order::SwapLast)).is_err());
+            .any(|idiom| search(world([idiom, Waiting::Poll], flaw, Order::SwapLast)).is_err());
         assert!(caught, "{flaw:?} went unnoticed");
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use vrdma_verbs::Time;
 
 use super::{
-    ARM_PATIENCE, Arming, CqDoorbell, PATIENCE, STALLED_PATIENCE, Sight, Touches, Verdict,
+    ARM_PATIENCE, Arming, CqDoorbell, CqState, PATIENCE, STALLED_PATIENCE, Touches, Verdict,
 };
 
 const US: u64 = 1000;
@@ -39,8 +39,8 @@ impl Script {
         }
     }
 
-    fn sight(&self) -> Sight {
-        Sight {
+    fn state(&self) -> CqState {
+        CqState {
             consumer: self.consumer,
             empty: self.consumer == self.producer,
             touches: self.touches,
@@ -61,7 +61,7 @@ impl Script {
         if self.mapped {
             self.touches.touch();
         }
-        self.arming.rung(word, self.sight(), self.now)
+        self.arming.rung(word, self.state(), self.now)
     }
 
     /// A word that names another CQ of the page.
@@ -75,7 +75,7 @@ impl Script {
     }
 
     fn publish_as(&mut self, urgent: bool) -> Verdict {
-        let before = self.sight();
+        let before = self.state();
         self.producer += 1;
         self.arming.published(before, urgent, self.now)
     }
@@ -86,7 +86,7 @@ impl Script {
     }
 
     fn poll(&mut self) -> Verdict {
-        self.arming.poll(self.sight(), self.now)
+        self.arming.poll(self.state(), self.now)
     }
 }
 
@@ -125,7 +125,7 @@ fn a_word_that_becomes_visible_late_counts_for_older_completions() {
     let mut cq = Script::mapped();
     assert_eq!(cq.publish(), Verdict::Unheard);
     cq.at(10).overwritten();
-    assert_eq!(cq.arming.page_touched(cq.sight(), cq.now), wait(20_010));
+    assert_eq!(cq.arming.page_touched(cq.state(), cq.now), wait(20_010));
     assert_eq!(cq.at(20_010).poll(), Verdict::Notify);
 }
 

@@ -76,7 +76,7 @@ fn a_refused_command_leaves_no_valid_answer_and_no_interrupt() {
     let header = guest.response_header();
     assert_eq!((header.ack.get(), header.error), (0, ENOENT as u8));
     assert_eq!(guest.device.take_interrupts(), 0);
-    assert_eq!(guest.device.snapshot().oddities.commands, 1);
+    assert_eq!(guest.device.snapshot().violations.commands, 1);
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Device {
         let memory = self.space.view();
         match Handshake::read(&memory, address, &self.config) {
             Ok(handshake) => self.stage = Stage::Configured(Box::new(handshake)),
-            Err(_) if self.chatter.allows(now) => {
+            Err(_) if self.log_limit.allows(now) => {
                 tracing::debug!(address, "a guest's shared region cannot be used");
             }
             Err(_) => {}
@@ -40,7 +40,7 @@ impl Device {
         };
         let memory = self.space.view();
         let terms = handshake.agree(&memory).map_err(|refusal| {
-            if self.chatter.allows(now) {
+            if self.log_limit.allows(now) {
                 tracing::debug!(%refusal, "a guest's driver was not activated");
             }
             Errno::Invalid
@@ -49,7 +49,7 @@ impl Device {
         self.lives += 1;
         let slots = terms.slots;
         let pages = self.doorbell_pages.clone();
-        let adapter = Adapter::new(self.config, self.identity(), terms, pages, self.chatter);
+        let adapter = Adapter::new(self.config, self.identity(), terms, pages, self.log_limit);
         self.stage = Stage::Active(Box::new(adapter), slots);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Device {
     fn end_life(&mut self, next: Stage) {
         if let Stage::Active(adapter, _) = std::mem::replace(&mut self.stage, next) {
             self.gids_cleared = true;
-            self.chatter = adapter.chatter;
+            self.log_limit = adapter.log_limit;
         }
     }
 
@@ -120,7 +120,7 @@ impl Device {
         if !adapter.is_broken() {
             return;
         }
-        if adapter.chatter.allows(self.batch_time) {
+        if adapter.log_limit.allows(self.batch_time) {
             tracing::warn!("a guest's device rings or slots are unusable: the device stops");
         }
         let memory = self.space.view();

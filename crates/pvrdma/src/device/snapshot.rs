@@ -4,7 +4,7 @@ use vrdma_verbs::counters::{Counters, Counts};
 use vrdma_wire::Gid;
 
 use super::{Device, Stage};
-use crate::adapter::Oddities;
+use crate::adapter::Violations;
 
 /// Where in its life the device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub struct DeviceSnapshot {
     /// Traffic of this life.
     pub counters: Counters,
     /// What the guest got wrong in this life.
-    pub oddities: Oddities,
+    pub violations: Violations,
     /// Bound addresses with their indices.
     pub gids: Vec<(u8, Gid)>,
     /// Lives so far.
@@ -69,7 +69,7 @@ impl Device {
             counts: adapter.map_or_else(Counts::default, |adapter| adapter.core.hca.counts()),
             counters: adapter
                 .map_or_else(Counters::default, |adapter| *adapter.core.hca.counters()),
-            oddities: adapter.map_or_else(Oddities::default, |adapter| adapter.oddities),
+            violations: adapter.map_or_else(Violations::default, |adapter| adapter.violations),
             gids: adapter.map_or_else(Vec::new, |adapter| adapter.gids.bound().collect()),
             lives: self.lives,
         }

@@ -4,7 +4,7 @@ use vrdma_memory::View;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use crate::arming::{Arming, Sight, Touches};
+use crate::arming::{Arming, CqState, Touches};
 use crate::queue::RingError;
 use crate::queue::completion::CompletionRing;
 use crate::quota::Charge;
@@ -13,7 +13,7 @@ use crate::quota::Charge;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unpublished {
     /// The ring without them.
-    pub(crate) before: Sight,
+    pub(crate) before: CqState,
     /// One of them is solicited or an error.
     pub(crate) urgent: bool,
 }
@@ -33,13 +33,13 @@ pub(crate) struct Cq {
 
 impl Cq {
     /// The guest's side of the ring as it is now.
-    pub(crate) fn sight(
+    pub(crate) fn state(
         &mut self,
         memory: &View<'_>,
         touches: Touches,
-    ) -> Result<Sight, RingError> {
+    ) -> Result<CqState, RingError> {
         let unconsumed = self.ring.unconsumed(memory)?;
-        Ok(Sight {
+        Ok(CqState {
             consumer: self.ring.consumer(),
             empty: unconsumed == 0,
             touches,

@@ -87,8 +87,8 @@ fn a_station_that_speaks_is_not_drawn_away() {
     for _ in 0..5 {
         peers.learn(VNI, station(1), two, now);
         now += STATION_STAYS / 2;
-        let lesson = peers.learn(VNI, station(1), three, now);
-        assert_eq!(lesson, Lesson::Contested);
+        let learned = peers.learn(VNI, station(1), three, now);
+        assert_eq!(learned, Learned::Contested);
         assert_eq!(peers.behind(VNI, station(1)), Some(two));
     }
     let told = peers.take_conflict(now).unwrap();
@@ -99,8 +99,8 @@ fn a_station_that_speaks_is_not_drawn_away() {
     peers.learn(VNI, station(1), three, now);
     assert_eq!(peers.take_conflict(now), None, "not again so soon");
     now += STATION_STAYS;
-    let lesson = peers.learn(VNI, station(1), three, now);
-    assert_eq!(lesson, Lesson::Moved);
+    let learned = peers.learn(VNI, station(1), three, now);
+    assert_eq!(learned, Learned::Moved);
     assert_eq!(peers.behind(VNI, station(1)), Some(three));
 }
 
@@ -128,12 +128,12 @@ fn stated_stations_are_behind_their_peer_alone() {
         Some(named),
         "before it speaks"
     );
-    assert_eq!(peers.learn(VNI, station(1), named, now), Lesson::Plain);
+    assert_eq!(peers.learn(VNI, station(1), named, now), Learned::Plain);
     for at in [now, now + long] {
-        assert_eq!(peers.learn(VNI, station(1), other, at), Lesson::Foreign);
-        assert_eq!(peers.learn(VNI, station(3), named, at), Lesson::Foreign);
-        assert_eq!(peers.learn(VNI, Mac([1; 6]), named, at), Lesson::Foreign);
-        assert_eq!(peers.learn(VNI, station(3), other, at), Lesson::Plain);
+        assert_eq!(peers.learn(VNI, station(1), other, at), Learned::Foreign);
+        assert_eq!(peers.learn(VNI, station(3), named, at), Learned::Foreign);
+        assert_eq!(peers.learn(VNI, Mac([1; 6]), named, at), Learned::Foreign);
+        assert_eq!(peers.learn(VNI, station(3), other, at), Learned::Plain);
         peers.age(at);
     }
     assert_eq!(peers.behind(VNI, station(1)), Some(named));
@@ -146,6 +146,6 @@ fn stated_stations_are_behind_their_peer_alone() {
         assert_eq!(peers.add_with(third, &[station(9), bad]), refused);
     }
     assert!(peers.remove(named));
-    assert_eq!(peers.learn(VNI, station(1), other, now), Lesson::Plain);
+    assert_eq!(peers.learn(VNI, station(1), other, now), Learned::Plain);
     peers.add_with(third, &[station(9)]).unwrap();
 }

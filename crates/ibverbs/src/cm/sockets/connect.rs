@@ -35,7 +35,7 @@ fn check(outcome: c_int) -> Result<()> {
 }
 
 /// What an event said, after it was acknowledged.
-struct Heard {
+struct Arrived {
     kind: u32,
     status: c_int,
     id: *mut abi::Id,
@@ -44,7 +44,7 @@ struct Heard {
 
 impl State {
     /// The next event; waits if there is none.
-    fn hear(&self) -> Result<Heard> {
+    fn hear(&self) -> Result<Arrived> {
         // SAFETY: the socket's own channel, and an event of it.
         unsafe {
             let event = next(Channel::of(self.channel)?)?;
@@ -55,7 +55,7 @@ impl State {
                 let data = said.private_data.cast::<u8>();
                 data.copy_to_nonoverlapping(private.as_mut_ptr(), count);
             }
-            let heard = Heard {
+            let heard = Arrived {
                 kind: (*event).event,
                 status: (*event).status,
                 id: (*event).id,
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    fn happened(&mut self, heard: &Heard) {
+    fn happened(&mut self, heard: &Arrived) {
         let established = heard.kind == EventKind::Established as u32 && heard.status == 0;
         match std::mem::replace(&mut self.stage, Stage::New) {
             Stage::Waiting(mut stream) if established => {
@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    fn fail(&mut self, stream: Stream, heard: &Heard) {
+    fn fail(&mut self, stream: Stream, heard: &Arrived) {
         // SAFETY: the socket's own; the stream's completions go after the queue pair.
         unsafe { crate::cm::qp::rdma_destroy_qp(self.id) };
         stream.release();

@@ -6,7 +6,7 @@
 use vrdma_verbs::Time;
 
 use super::super::habit::Habit;
-use super::super::{Armed, Arming, PATIENCE, Sight, Touches, Verdict};
+use super::super::{Armed, Arming, CqState, PATIENCE, Touches, Verdict};
 use super::{QUEUES, Shared};
 
 /// Stands for all instants.
@@ -109,7 +109,7 @@ impl Device {
             Some(Publishing::Halfway { consumer, empty }) => {
                 self.store_or_swap(queue, shared, self.order == Order::SwapFirst);
                 self.arming[queue].habit = habit;
-                let before = Sight {
+                let before = CqState {
                     consumer,
                     empty,
                     touches: self.touches,
@@ -133,9 +133,9 @@ impl Device {
             self.arming[queue].watch = None;
             return true;
         }
-        let sight = self.sight(queue, shared);
-        let verdict = self.arming[queue].poll(sight, deadline);
-        if self.flaw == Flaw::ForgetsWhenConsumed && sight.empty {
+        let state = self.state(queue, shared);
+        let verdict = self.arming[queue].poll(state, deadline);
+        if self.flaw == Flaw::ForgetsWhenConsumed && state.empty {
             self.forget(queue);
         }
         self.obey(queue, verdict, shared);
@@ -157,7 +157,7 @@ impl Device {
         }
     }
 
-    fn decide(&mut self, queue: usize, before: Sight, urgent: bool, shared: &mut Shared) {
+    fn decide(&mut self, queue: usize, before: CqState, urgent: bool, shared: &mut Shared) {
         let verdict = self.arming[queue].published(before, urgent, NOW);
         if self.flaw == Flaw::ForgetsOnPublish {
             self.forget(queue);
@@ -173,8 +173,8 @@ impl Device {
             self.touches.touch();
             self.hear(shared);
         }
-        let sight = self.sight(named, shared);
-        let verdict = self.arming[named].rung(word, sight, NOW);
+        let state = self.state(named, shared);
+        let verdict = self.arming[named].rung(word, state, NOW);
         self.obey(named, verdict, shared);
         true
     }
@@ -182,18 +182,18 @@ impl Device {
     fn hear(&mut self, shared: &mut Shared) {
         for queue in 0..QUEUES {
             if std::mem::take(&mut self.unheard[queue]) {
-                let sight = self.sight(queue, shared);
-                let verdict = self.arming[queue].page_touched(sight, NOW);
+                let state = self.state(queue, shared);
+                let verdict = self.arming[queue].page_touched(state, NOW);
                 self.obey(queue, verdict, shared);
             }
         }
     }
 
-    fn sight(&self, queue: usize, shared: &Shared) -> Sight {
+    fn state(&self, queue: usize, shared: &Shared) -> CqState {
         let consumer = shared.consumer[queue];
         let blind =
             self.flaw == Flaw::IgnoresOlderCompletions && self.arming[queue].watch.is_none();
-        Sight {
+        CqState {
             consumer,
             empty: blind || consumer == shared.producer[queue],
             touches: self.touches,

@@ -12,7 +12,7 @@ const STORES: usize = 2;
 
 /// How a thread waits for completions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Idiom {
+pub(super) enum Waiting {
     /// Never arms; gives up when it finds nothing, so that the model is finite.
     Poll,
     /// Arm, poll until empty, sleep.
@@ -28,7 +28,7 @@ pub(super) enum Idiom {
     ArmTakeOneSleep,
 }
 
-impl Idiom {
+impl Waiting {
     /// Those that sleep.
     pub(super) const SLEEPERS: [Self; 5] = [
         Self::ArmDrainSleep,
@@ -64,7 +64,7 @@ enum Store {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Thread {
     queue: usize,
-    idiom: Idiom,
+    idiom: Waiting,
     at: At,
     /// Armed since it last woke up.
     armed: bool,
@@ -74,7 +74,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(queue: usize, idiom: Idiom) -> Self {
+    pub(super) fn new(queue: usize, idiom: Waiting) -> Self {
         let mut thread = Self {
             queue,
             idiom,
@@ -91,12 +91,12 @@ impl Thread {
 
     /// Its completions are solicited.
     pub(super) fn is_solicited(&self) -> bool {
-        self.idiom == Idiom::ArmSolicitedDrainSleep
+        self.idiom == Waiting::ArmSolicitedDrainSleep
     }
 
     /// The next completion comes only when the last one is consumed.
     pub(super) fn lock_step(&self) -> bool {
-        self.idiom == Idiom::ArmTakeOneSleep
+        self.idiom == Waiting::ArmTakeOneSleep
     }
 
     pub(super) fn sleeps(&self) -> bool {
@@ -144,12 +144,12 @@ impl Thread {
     }
 
     fn arm(&mut self) {
-        if self.idiom != Idiom::ArmSolicitedDrainSleep {
+        if self.idiom != Waiting::ArmSolicitedDrainSleep {
             self.store(Store::Word(CqDoorbell::Arm));
         }
         if matches!(
             self.idiom,
-            Idiom::ArmSolicitedDrainSleep | Idiom::ArmBothDrainSleep
+            Waiting::ArmSolicitedDrainSleep | Waiting::ArmBothDrainSleep
         ) {
             self.store(Store::Word(CqDoorbell::ArmSolicited));
         }
@@ -160,7 +160,7 @@ impl Thread {
     fn wake(&mut self) {
         self.armed = false;
         self.at = At::Look;
-        if self.idiom != Idiom::DrainArmDrainSleep {
+        if self.idiom != Waiting::DrainArmDrainSleep {
             self.arm();
         }
     }
@@ -169,15 +169,15 @@ impl Thread {
         self.consumer += 1;
         self.store(Store::Consumer(self.consumer));
         self.at = match self.idiom {
-            Idiom::ArmTakeOneSleep => At::Sleep,
+            Waiting::ArmTakeOneSleep => At::Sleep,
             _ => At::Look,
         };
     }
 
     fn found_nothing(&mut self) {
         match self.idiom {
-            Idiom::Poll => self.at = At::Done,
-            Idiom::DrainArmDrainSleep if !self.armed => self.arm(),
+            Waiting::Poll => self.at = At::Done,
+            Waiting::DrainArmDrainSleep if !self.armed => self.arm(),
             _ => self.at = At::Sleep,
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct Question {
 }
 
 /// What an event said, after it was acknowledged.
-struct Heard {
+struct Arrived {
     kind: u32,
     status: c_int,
     id: *mut abi::Id,
@@ -54,12 +54,12 @@ fn check(outcome: c_int) -> Result<()> {
 
 /// # Safety
 /// `channel` is there.
-unsafe fn hear(channel: *mut abi::EventChannel) -> Result<Heard> {
+unsafe fn hear(channel: *mut abi::EventChannel) -> Result<Arrived> {
     // SAFETY: as promised; every identifier of the channel is one for datagrams.
     unsafe {
         let event = next(Channel::of(channel)?)?;
         let said = (*event).param.ud;
-        let heard = Heard {
+        let heard = Arrived {
             kind: (*event).event,
             status: (*event).status,
             id: (*event).id,
@@ -132,7 +132,7 @@ impl Datagrams {
         }
     }
 
-    fn heard(&mut self, heard: &Heard) {
+    fn heard(&mut self, heard: &Arrived) {
         let asked = self.questions.iter();
         let Some(at) = asked.clone().position(|asked| asked.id == heard.id) else {
             return;
@@ -153,7 +153,7 @@ impl Datagrams {
     }
 
     /// The way at the end, nothing before.
-    fn next_step(&self, heard: &Heard, of: Address) -> Result<Option<Way>> {
+    fn next_step(&self, heard: &Arrived, of: Address) -> Result<Option<Way>> {
         let is = |kind: EventKind| heard.kind == kind as u32;
         match heard.status {
             0 => {}
@@ -178,7 +178,7 @@ impl Datagrams {
         check(started).map(|()| None)
     }
 
-    fn way(&self, heard: &Heard, of: Address) -> Result<Way> {
+    fn way(&self, heard: &Arrived, of: Address) -> Result<Way> {
         // SAFETY: the question's own identifier, which has an adapter.
         let (context, pd, own) = unsafe {
             let id = &*heard.id;

@@ -1,4 +1,4 @@
-//! What of an arrival comes in, and what it teaches about the peers.
+//! What of an arrival is taken in, and what is learned from it about the peers.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -7,33 +7,35 @@ use vrdma_wire::Mac;
 
 use super::opening::INNER_HEADER_BYTES;
 use crate::counters::{Counters, Loss};
-use crate::peers::{Lesson, Peers};
+use crate::peers::{Learned, Peers};
 use crate::segment::{Received, Segment};
 use crate::sys::Arrival;
 use crate::vxlan::{self, Vni};
 
-/// Where a frame came to: to this port's owner, to the other port, which counts it, or nowhere.
-pub(super) enum Came {
-    Home,
-    ToTheOther,
-    ToNobody,
+/// Who takes a frame.
+pub(super) enum Taker {
+    /// The owner of this port.
+    Owner,
+    /// The other port, which counts it.
+    Sibling,
+    Nobody,
 }
 
-/// Decides what of an arrival comes in.
-pub(super) struct Door<'a> {
+/// Decides what of an arrival is taken in.
+pub(super) struct Ingress<'a> {
     pub(super) peers: &'a mut Peers,
     pub(super) counters: &'a mut Counters,
     pub(super) now: Instant,
 }
 
-impl Door<'_> {
-    /// Takes one arrival apart, which may be several datagrams of one sender. `inside` says where
-    /// a frame came to.
-    pub(super) fn enter(
+impl Ingress<'_> {
+    /// Takes one arrival apart, which may be several datagrams of one sender. `taker` says who takes a
+    /// frame.
+    pub(super) fn receive(
         &mut self,
         arrival: Arrival,
         bytes: &[u8],
-        inside: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Came,
+        taker: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Taker,
     ) {
         let step = arrival.joined.unwrap_or(bytes.len()).max(1);
         let datagrams = bytes.len().div_ceil(step).max(1) as u64;
@@ -55,10 +57,10 @@ impl Door<'_> {
                 continue;
             };
             match self.peers.learn(vni, source, peer, self.now) {
-                Lesson::Plain => {}
-                Lesson::Moved => self.counters.moved += 1,
-                Lesson::Contested => self.counters.contested += 1,
-                Lesson::Foreign => {
+                Learned::Plain => {}
+                Learned::Moved => self.counters.moved += 1,
+                Learned::Contested => self.counters.contested += 1,
+                Learned::Foreign => {
                     self.counters.lose(Loss::ForeignStation);
                     continue;
                 }
@@ -68,10 +70,10 @@ impl Door<'_> {
                 segment: Segment::Vni(vni.get()),
                 from: Some(peer),
             };
-            match inside(from, datagram, received) {
-                Came::Home => self.counters.took(frame.len()),
-                Came::ToTheOther => {}
-                Came::ToNobody => self.counters.lose(Loss::Stray),
+            match taker(from, datagram, received) {
+                Taker::Owner => self.counters.took(frame.len()),
+                Taker::Sibling => {}
+                Taker::Nobody => self.counters.lose(Loss::Stray),
             }
         }
     }

@@ -11,12 +11,12 @@ const REFILL: Duration = Duration::from_secs(1);
 
 /// Decides whether a line may be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chatter {
+pub(crate) struct LogLimit {
     tokens: u32,
     refilled: Time,
 }
 
-impl Chatter {
+impl LogLimit {
     /// A full bucket.
     pub(crate) const fn new() -> Self {
         Self {
@@ -51,12 +51,12 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_one_line_a_second() {
-        let mut chatter = Chatter::new();
+        let mut log_limit = LogLimit::new();
         let start = Time(1 << 40);
-        let burst = (0..100).filter(|_| chatter.allows(start)).count();
+        let burst = (0..100).filter(|_| log_limit.allows(start)).count();
         assert_eq!(burst, BURST as usize);
-        assert!(!chatter.allows(start + REFILL / 2));
-        assert!(chatter.allows(start + REFILL));
-        assert!(!chatter.allows(start + REFILL));
+        assert!(!log_limit.allows(start + REFILL / 2));
+        assert!(log_limit.allows(start + REFILL));
+        assert!(!log_limit.allows(start + REFILL));
     }
 }
