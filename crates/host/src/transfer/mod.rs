@@ -5,8 +5,8 @@
 //!   pass ──► Transfer::Request ─── lane of units ────► take_in ──► Member::deliver ─┐
 //!   Member::respond ◄── take_in ◄── lane of answers ◄─── Transfer::Answer ◄─────────┘
 //! ```
-//! The owner of the hosts takes transfers out of one ([`Host::next_transfer`]) and gives them to another
-//! ([`Host::take_in`]), in order. Each ordered pair of shards has two lanes. One that takes no more units
+//! The owner of the hosts takes transfers out of one ([`next_transfer`](crate::Host::next_transfer)) and gives them to another
+//! ([`take_in`](crate::Host::take_in)), in order. Each ordered pair of shards has two lanes. One that takes no more units
 //! holds up the queue pairs that send there, and no others; answers are always taken, so that two shards
 //! which send to each other cannot wait for each other.
 //!
@@ -14,8 +14,8 @@
 //! not answered (UC and UD) is copied, since its sender may use the buffer again at once. A responder's
 //! memory is touched by its own shard only: READ data is copied into the answer.
 //!
-//! Who wants to end the use of an adapter's memory asks [`Host::hold`] first, and waits until
-//! [`Host::is_quiet`] says that no other shard reads it.
+//! Who wants to end the use of an adapter's memory asks [`hold`](crate::Host::hold) first, and waits until
+//! [`is_quiet`](crate::Host::is_quiet) says that no other shard reads it.
 
 mod lanes;
 mod receive;
@@ -28,6 +28,7 @@ use crate::datagrams::Datagram;
 use crate::host::Attachment;
 use crate::member::Member;
 pub(crate) use lanes::Lanes;
+pub(crate) use send::FromUplink;
 
 /// See the module.
 pub enum Transfer<M: Member> {

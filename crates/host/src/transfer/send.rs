@@ -15,6 +15,12 @@ use crate::member::Member;
 use crate::port::Port;
 use crate::turn::Turn;
 
+/// A packet and where it came.
+pub(crate) struct FromUplink<'a> {
+    pub(crate) uplink: UplinkId,
+    pub(crate) frame: &'a [u8],
+}
+
 impl<M: Member, P: Port> Host<M, P> {
     /// The next transfer of a lane to another shard, oldest first. Members that waited for room go on.
     pub fn next_transfer(&mut self, to: ShardId, lane: Lane) -> Option<Transfer<M>> {
@@ -89,15 +95,14 @@ impl<M: Member, P: Port> Host<M, P> {
         &mut self,
         shard: ShardId,
         port: PortId,
-        (uplink, frame): (UplinkId, &[u8]),
+        from: FromUplink<'_>,
     ) -> bool {
         let has_room = self.lanes.has_room(shard);
         if has_room {
-            let frame = frame.into();
             let packet = Transfer::Packet {
                 port,
-                uplink,
-                frame,
+                uplink: from.uplink,
+                frame: from.frame.into(),
             };
             self.lanes.push_unit(shard, packet);
         }

@@ -8,6 +8,7 @@ use super::Uplink;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::{Port, Received};
+use crate::transfer::FromUplink;
 
 /// Batches taken from one uplink before the members have their turn.
 const BATCHES: usize = 4;
@@ -111,7 +112,8 @@ impl<M: Member, P: Port> Host<M, P> {
             self.hear_sender(port, uplink, &packet, now);
         }
         if let Some(home) = home.filter(|home| home.shard != self.id) {
-            let sent = self.transfer_packet(home.shard, port, (uplink, received.frame));
+            let frame = received.frame;
+            let sent = self.transfer_packet(home.shard, port, FromUplink { uplink, frame });
             return sent.then_some(()).ok_or(Drop::ShardFull);
         }
         self.uplinks.traces.add(port, received.frame, now);
@@ -155,7 +157,8 @@ impl<M: Member, P: Port> Host<M, P> {
         drop(state);
         for (port, home) in &ports {
             if let Some(home) = home.filter(|home| home.shard != self.id) {
-                self.transfer_packet(home.shard, *port, (arrived.uplink, frame));
+                let uplink = arrived.uplink;
+                self.transfer_packet(home.shard, *port, FromUplink { uplink, frame });
                 continue;
             }
             self.uplinks.traces.add(*port, frame, arrived.now);
