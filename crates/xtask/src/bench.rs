@@ -4,6 +4,7 @@
 //! table and written to `target/bench/NAME.json` with the machine's facts. A target that is missed is
 //! told and is no failure: figures depend on the machine, and no test waits for them.
 
+mod adapters;
 mod example;
 mod finding;
 mod idle;
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire and process is measured
+    /// How often each cell of vm-pair, wire, process and adapters is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -96,6 +97,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "processor time of a daemon with two idle guests",
         rows: Vec::new,
         run: |_| idle::run(),
+    },
+    Benchmark {
+        name: "adapters",
+        about: "time and memory of ten thousand adapters that nobody uses",
+        rows: Vec::new,
+        run: adapters::run,
     },
     Benchmark {
         name: "queue-pair",
