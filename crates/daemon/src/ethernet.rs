@@ -18,6 +18,7 @@ mod exchange;
 mod framing;
 mod hosts;
 mod link;
+mod paused;
 mod poller;
 mod station;
 mod wire;

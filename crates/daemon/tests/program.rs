@@ -311,3 +311,22 @@ fn without_descriptors_a_client_waits_and_one_line_tells() {
     assert!(more.count() < 10);
     assert!(child.wait().unwrap().success());
 }
+
+#[test]
+fn without_descriptors_an_ethernet_card_waits_and_one_line_tells() {
+    let place = Place::new(ADAPTERS);
+    let mut child = place.command().stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let is = |what: &'static str| move |line: std::io::Result<String>| line.unwrap().contains(what);
+    assert!(lines.any(is("ready")));
+    limit_descriptors(&child, 3);
+    let mut socket = UnixStream::connect(place.path("run/vm1.ethernet")).unwrap();
+    assert!(lines.any(is("cannot take a connection")));
+    limit_descriptors(&child, 4096);
+    socket.write_all(&[0xff; 4]).unwrap();
+    assert_eq!(socket.read(&mut [0; 8]).unwrap(), 0, "no such frame");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let more = lines.map(is("cannot take a connection")).filter(|it| *it);
+    assert!(more.count() < 10);
+    assert!(child.wait().unwrap().success());
+}

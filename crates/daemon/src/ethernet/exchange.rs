@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use vrdma_api::EthernetStats;
 use vrdma_switch::{Bridge, GroupId, Host, PortId, UplinkId, Verdict};
@@ -13,6 +13,7 @@ use super::client::FRAMES_MAX;
 use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 use super::hosts::Hosts;
 use super::link::Link;
+use super::paused::Paused;
 use super::poller::{Poller, Token};
 use super::wire::{self, Taken, Wire};
 use super::{Behind, Command, EthernetPort};
@@ -40,6 +41,8 @@ pub(super) struct Exchange {
     told: Vec<(PortId, Vec<u8>)>,
     /// Links whose `pending` is not empty.
     pub(super) touched: Vec<PortId>,
+    /// Listeners that could not accept.
+    paused: Paused,
     stopping: bool,
 }
 
@@ -70,6 +73,7 @@ impl Exchange {
             taken: Taken::default(),
             told: Vec::new(),
             touched: Vec::new(),
+            paused: Paused::default(),
             stopping: false,
         })
     }
@@ -78,7 +82,7 @@ impl Exchange {
     pub(super) fn run(mut self) {
         let mut ready = Vec::new();
         while !self.stopping {
-            if let Err(error) = self.poller.wait(&mut ready, self.patience()) {
+            if let Err(error) = self.poller.wait(&mut ready, self.until_next()) {
                 tracing::error!("the Ethernet thread cannot wait for its sockets: {error}");
                 return;
             }
@@ -86,7 +90,17 @@ impl Exchange {
                 self.serve(*token, *room);
             }
             self.tend_wires();
+            while let Some(port) = self.paused.take_due() {
+                if let Some(link) = self.links.get(&port) {
+                    link.mute(&self.poller, false);
+                }
+            }
         }
+    }
+
+    fn until_next(&self) -> Option<Duration> {
+        let times = [self.patience(), self.paused.patience()];
+        times.into_iter().flatten().min()
     }
 
     fn serve(&mut self, token: Token, room: bool) {
@@ -181,7 +195,11 @@ impl Exchange {
             return;
         };
         if let Err(error) = link.accept(&self.poller) {
-            tracing::warn!("{}: cannot take a connection: {error}", link.name);
+            if self.paused.is_news() {
+                tracing::warn!("{}: cannot take a connection: {error}", link.name);
+            }
+            link.mute(&self.poller, true);
+            self.paused.add(port);
         }
     }
 

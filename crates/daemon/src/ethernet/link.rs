@@ -64,6 +64,17 @@ impl Link {
         }
     }
 
+    /// Leaves its listener alone, or watches it again.
+    pub(super) fn mute(&self, poller: &Poller, muted: bool) {
+        let watched = self.socket.as_ref().map(|socket| {
+            let token = Token::Listener(self.port);
+            poller.watch_listener(socket.listener(), token, !muted)
+        });
+        if let Some(Err(error)) = watched {
+            tracing::error!("{}: cannot watch its listener: {error}", self.name);
+        }
+    }
+
     /// Takes the connection that waits, or refuses it while another one is served: a second QEMU on
     /// one socket would be a second station with the first one's address.
     pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {

@@ -75,6 +75,21 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
     }
 
+    /// Watches a listener, or no longer.
+    pub(super) fn watch_listener(
+        &self,
+        fd: impl AsFd,
+        token: Token,
+        watched: bool,
+    ) -> io::Result<()> {
+        let flags = if watched {
+            EventFlags::IN
+        } else {
+            EventFlags::empty()
+        };
+        Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
+    }
+
     /// Sleeps until something is ready, at most for `patience`; fills `ready` with who, and whether it has room.
     pub(super) fn wait(
         &self,
