@@ -40,8 +40,8 @@ impl<M: Member, P: Port> Host<M, P> {
             _ => {}
         }
         let route = &request.route;
-        let state = self.shared.read();
-        match state.fabric.route(from, route.sgid, route.dgid) {
+        let fabric = self.shared.read();
+        match fabric.route(from, route.sgid, route.dgid) {
             Ok(Way::Port(port)) => Some(port),
             Ok(Way::Wire) => None,
             Err(_) => Some(PortId(NOWHERE)),

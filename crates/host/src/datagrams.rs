@@ -72,11 +72,7 @@ impl<M: Member, P: Port> Host<M, P> {
     fn has_gsi(&self, port: PortId) -> bool {
         match self.member(port) {
             Some(member) => member.has_gsi(),
-            None => self
-                .shared
-                .read()
-                .home(port)
-                .is_none_or(|home| home.has_gsi),
+            None => self.shared.home(port).is_none_or(|home| home.has_gsi),
         }
     }
 
@@ -123,7 +119,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Whether somebody has an address, for a member that wants to send there. Neighbours on other
     /// hosts are asked, and may be known the next time.
     pub fn knows(&mut self, from: PortId, sgid: Gid, dgid: Gid, now: Time) -> bool {
-        let way = self.shared.read().fabric.way(from, sgid, dgid);
+        let way = self.shared.read().way(from, sgid, dgid);
         match way {
             Ok(Way::Port(_)) => true,
             Ok(Way::Wire) => self.knows_neighbour(from, sgid, dgid, now),
@@ -144,11 +140,9 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         let request = request(datagram);
-        let state = self.shared.read();
-        let way = state
-            .fabric
-            .route(datagram.port, datagram.local, datagram.remote);
-        drop(state);
+        let fabric = self.shared.read();
+        let way = fabric.route(datagram.port, datagram.local, datagram.remote);
+        drop(fabric);
         match way {
             Ok(Way::Wire) => self.transmit(turn, &request),
             Ok(Way::Port(to)) if self.is_for_owner(to, Qpn::GSI) => {

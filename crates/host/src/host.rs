@@ -95,7 +95,7 @@ impl<M: Member, P: Port> Host<M, P> {
             port, group, mac, ..
         } = attachment;
         self.shared
-            .change(|state| state.fabric.attach(port, group, mac))?;
+            .change(|fabric| fabric.attach(port, group, mac))?;
         self.insert(attachment, member);
         self.tell_first(Transfer::Plugged(attachment));
         Ok(())
@@ -110,7 +110,7 @@ impl<M: Member, P: Port> Host<M, P> {
             shard: self.id,
             has_gsi: member.has_gsi(),
         };
-        self.shared.change(|state| state.set_home(port, Some(home)));
+        self.shared.set_home(port, Some(home));
         self.members.insert(port, member);
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
@@ -121,10 +121,8 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Unplugs a member; without such a one nothing happens.
     pub fn remove(&mut self, port: PortId) -> Option<M> {
         let member = self.members.remove(port)?;
-        self.shared.change(|state| {
-            state.fabric.detach(port);
-            state.set_home(port, None);
-        });
+        self.shared.change(|fabric| fabric.detach(port));
+        self.shared.set_home(port, None);
         self.uplinks.forget(port);
         self.lanes.release(port);
         self.tell_first(Transfer::Unplugged(port));
@@ -140,7 +138,7 @@ impl<M: Member, P: Port> Host<M, P> {
             shard: to,
             has_gsi: member.has_gsi(),
         };
-        self.shared.change(|state| state.set_home(port, Some(home)));
+        self.shared.set_home(port, Some(home));
         self.uplinks.leave(port);
         self.lanes.release(port);
         Some(member)
@@ -199,7 +197,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Units of a member that the fabric dropped: why, and how many.
     pub fn drops(&self, port: PortId) -> impl Iterator<Item = (NoRoute, u64)> {
-        let traffic = self.shared.read().fabric.traffic(port);
+        let traffic = self.shared.read().traffic(port);
         let counts = traffic.map(|traffic| traffic.counts());
         let of_reason = move |reason| Some((reason, counts.as_ref()?.dropped(reason)));
         let dropped = NoRoute::ALL.into_iter().filter_map(of_reason);
@@ -290,16 +288,15 @@ impl<M: Member, P: Port> Host<M, P> {
         while let Some(change) = member.take_gid_change() {
             match change {
                 GidChange::Bound(gid) => {
-                    let bound = self.shared.change(|state| state.fabric.bind_gid(port, gid));
+                    let bound = self.shared.change(|fabric| fabric.bind_gid(port, gid));
                     if let Err(error) = bound {
                         tracing::warn!(adapter = member.name(), "GID {gid} is not usable: {error}");
                     }
                 }
                 GidChange::Unbound(gid) => {
-                    self.shared
-                        .change(|state| state.fabric.unbind_gid(port, gid));
+                    self.shared.change(|fabric| fabric.unbind_gid(port, gid));
                 }
-                GidChange::Cleared => self.shared.change(|state| state.fabric.clear_gids(port)),
+                GidChange::Cleared => self.shared.change(|fabric| fabric.clear_gids(port)),
             }
         }
     }

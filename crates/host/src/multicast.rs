@@ -14,13 +14,13 @@ use crate::turn::Turn;
 impl<M: Member, P: Port> Host<M, P> {
     pub(crate) fn multiply(&mut self, turn: Turn<'_, M::View<'_>>, request: &Request<M::Region>) {
         let route = &request.route;
-        let state = self.shared.read();
-        let Ok(ports) = state.fabric.hear(turn.from, route.sgid, route.dgid) else {
+        let fabric = self.shared.read();
+        let Ok(ports) = fabric.hear(turn.from, route.sgid, route.dgid) else {
             return;
         };
         let ports: Vec<_> = ports.collect();
-        let leaves = state.fabric.leaves(turn.from);
-        drop(state);
+        let leaves = fabric.leaves(turn.from);
+        drop(fabric);
         for to in ports {
             if self.member(to).is_none() {
                 self.transfer(turn, to, request);
@@ -40,14 +40,12 @@ impl<M: Member, P: Port> Host<M, P> {
     /// changed. `ip` is the member's address.
     pub fn follow_groups(&mut self, port: PortId, ip: Option<Ipv4Addr>, now: Time) {
         let groups = self.members.get_mut(port).and_then(M::take_groups);
-        let (Some(groups), Some(mac)) = (groups, self.shared.read().fabric.mac(port)) else {
+        let (Some(groups), Some(mac)) = (groups, self.shared.read().mac(port)) else {
             return;
         };
         let who = Listener { mac, ip };
         self.uplinks.reports.listen(port, who, &groups, now);
-        let listens = self
-            .shared
-            .change(|state| state.fabric.listen(port, groups));
+        let listens = self.shared.change(|fabric| fabric.listen(port, groups));
         if let Err(error) = listens {
             tracing::warn!("multicast does not reach an adapter: {error}");
         }

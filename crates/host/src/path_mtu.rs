@@ -30,7 +30,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     pub(crate) fn measure_member(&mut self, port: PortId) {
-        let Some(group) = self.shared.read().fabric.group(port) else {
+        let Some(group) = self.shared.read().group(port) else {
             return;
         };
         let ip_bytes = self.uplinks.narrowest(group);

@@ -32,11 +32,11 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
     }
 
     fn path(&mut self, route: &Route) -> Path {
-        let state = self.shared.read();
-        match state.fabric.way(self.from, route.sgid, route.dgid) {
+        let fabric = self.shared.read();
+        match fabric.way(self.from, route.sgid, route.dgid) {
             Ok(Way::Port(port)) => Path::Local(port.0),
             Ok(Way::Wire) => {
-                let group = state.fabric.group(self.from);
+                let group = fabric.group(self.from);
                 let uplink =
                     group.and_then(|group| self.uplinks.leads_to(group, route.dgid, self.now));
                 Path::Wire(uplink.map_or(EVERY_UPLINK, |uplink| uplink.0))
@@ -55,7 +55,7 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
             Path::Local(port) => return self.is_lane_full(PortId(port)),
         };
         let uplink = (wire != EVERY_UPLINK).then_some(UplinkId(wire));
-        let group = self.shared.read().fabric.group(self.from);
+        let group = self.shared.read().group(self.from);
         group.is_some_and(|group| {
             let leaves = (self.from, group);
             self.uplinks.holds_up(leaves, uplink, self.now)
@@ -73,7 +73,7 @@ impl<M: Member, P> Reachable<'_, M, P> {
         if !self.lanes.is_any_full() {
             return false;
         }
-        let home = self.shared.read().home(to);
+        let home = self.shared.home(to);
         home.is_some_and(|home| self.lanes.holds_up(self.from, home.shard))
     }
 }

@@ -4,11 +4,11 @@
 //! Written when an adapter comes, goes, moves, or changes its addresses; connections keep what they
 //! found until the epoch changes, so the lock is taken for datagrams, frames and little else.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use vrdma_adapter::ShardId;
-use vrdma_switch::{Fabric, PortId};
+use vrdma_switch::{Fabric, MAX_PORTS, PortId};
 
 /// Where a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,32 +18,39 @@ pub(crate) struct Home {
     pub(crate) has_gsi: bool,
 }
 
-/// See the module.
-#[derive(Default)]
-pub struct Shared {
-    state: RwLock<State>,
-    epoch: AtomicU64,
-}
+impl Home {
+    /// Set in every number that stands for a home.
+    const IS_ONE: u32 = 1 << 31;
+    const HAS_GSI: u32 = 1 << 30;
 
-/// What the lock protects.
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) fabric: Fabric,
-    /// By port number.
-    homes: Vec<Option<Home>>,
-}
-
-impl State {
-    pub(crate) fn home(&self, port: PortId) -> Option<Home> {
-        *self.homes.get(port.0 as usize)?
+    fn to_number(self) -> u32 {
+        let gsi = if self.has_gsi { Self::HAS_GSI } else { 0 };
+        Self::IS_ONE | gsi | u32::from(self.shard.0)
     }
 
-    pub(crate) fn set_home(&mut self, port: PortId, home: Option<Home>) {
-        let number = port.0 as usize;
-        if self.homes.len() <= number {
-            self.homes.resize(number + 1, None);
+    fn from_number(number: u32) -> Option<Self> {
+        (number & Self::IS_ONE != 0).then_some(Self {
+            shard: ShardId(number as u16),
+            has_gsi: number & Self::HAS_GSI != 0,
+        })
+    }
+}
+
+/// See the module.
+pub struct Shared {
+    fabric: RwLock<Fabric>,
+    epoch: AtomicU64,
+    /// By port number: read for every unit that crosses, so without the lock.
+    homes: Box<[AtomicU32]>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            fabric: RwLock::default(),
+            epoch: AtomicU64::new(0),
+            homes: (0..MAX_PORTS).map(|_| AtomicU32::new(0)).collect(),
         }
-        self.homes[number] = home;
     }
 }
 
@@ -53,15 +60,49 @@ impl Shared {
         self.epoch.load(Ordering::Acquire)
     }
 
-    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    /// Which shard has a member.
+    pub(crate) fn home(&self, port: PortId) -> Option<Home> {
+        let home = self.homes.get(port.0 as usize)?;
+        Home::from_number(home.load(Ordering::Acquire))
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let result = change(&mut state);
-        self.epoch.store(state.fabric.epoch(), Ordering::Release);
+    pub(crate) fn set_home(&self, port: PortId, home: Option<Home>) {
+        if let Some(place) = self.homes.get(port.0 as usize) {
+            let number = home.map_or(0, Home::to_number);
+            place.store(number, Ordering::Release);
+        }
+    }
+
+    // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Fabric> {
+        self.fabric.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Fabric) -> T) -> T {
+        let mut fabric = self.fabric.write().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut fabric);
+        self.epoch.store(fabric.epoch(), Ordering::Release);
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_are_kept_by_port() {
+        let shared = Shared::default();
+        let home = |shard, has_gsi| {
+            let shard = ShardId(shard);
+            Some(Home { shard, has_gsi })
+        };
+        for (port, home) in [(0, home(0, false)), (7, home(63, true)), (8, None)] {
+            shared.set_home(PortId(port), home);
+            assert_eq!(shared.home(PortId(port)), home);
+        }
+        shared.set_home(PortId(7), None);
+        assert_eq!(shared.home(PortId(7)), None);
+        assert_eq!(shared.home(PortId(u32::MAX)), None);
     }
 }

@@ -49,7 +49,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// A member that is not here: it has moved, is on its way, or is gone.
     fn forward(&mut self, port: PortId, transfer: Transfer<M>) {
-        let home = self.shared.read().home(port);
+        let home = self.shared.home(port);
         match (home, transfer) {
             (Some(home), transfer) if home.shard == self.id => self.lanes.keep_early(transfer),
             (Some(home), answer @ Transfer::Answer(_)) => {
@@ -80,8 +80,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// The fabric may have changed on the way, and a number may be another member's by now.
     fn is_still_right(&self, carried: &Carried<M>) -> bool {
-        let state = self.shared.read();
-        state.fabric.epoch() == carried.epoch || leads_there(&state.fabric, carried)
+        self.shared.epoch() == carried.epoch || leads_there(&self.shared.read(), carried)
     }
 
     fn deliver(
@@ -107,7 +106,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if carried.response.is_none() && carried.memory.is_none() {
             return;
         }
-        let home = self.shared.read().home(carried.from);
+        let home = self.shared.home(carried.from);
         if let Some(home) = home {
             self.lanes
                 .push_answer(home.shard, Transfer::Answer(carried));

@@ -59,11 +59,10 @@ impl<M: Member, P: Port> Host<M, P> {
         to: PortId,
         request: &Request<M::Region>,
     ) {
-        let (home, epoch) = {
-            let state = self.shared.read();
-            (state.home(to), state.fabric.epoch())
+        let epoch = self.shared.epoch();
+        let Some(home) = self.shared.home(to) else {
+            return;
         };
-        let Some(home) = home else { return };
         let mut request = request.clone();
         let is_read = request.service == Service::Rc && is_in_memory(&request.payload);
         if !is_read && copy_payload(&mut request, turn.memory).is_err() {
@@ -122,7 +121,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Has a member of another shard send a datagram of management.
     pub(crate) fn transfer_datagram(&mut self, datagram: &Datagram) {
-        let home = self.shared.read().home(datagram.port);
+        let home = self.shared.home(datagram.port);
         if let Some(home) = home.filter(|home| home.shard != self.id)
             && self.lanes.has_room(home.shard)
         {

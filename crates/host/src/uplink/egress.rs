@@ -172,8 +172,8 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Addresses and uplink for a destination.
     fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
-        let state = self.shared.read();
-        let (group, source) = (state.fabric.group(from)?, state.fabric.mac(from)?);
+        let fabric = self.shared.read();
+        let (group, source) = (fabric.group(from)?, fabric.mac(from)?);
         let known = self.uplinks.neighbours.find(group, route.dgid, now.0);
         let known = known.filter(|_| !route.dgid.is_multicast());
         let stated = route.dgid.group_mac().or(route.dmac);

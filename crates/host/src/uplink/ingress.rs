@@ -91,22 +91,21 @@ impl<M: Member, P: Port> Host<M, P> {
             return self.take_of_many(arrived, group, received.frame, &packet);
         }
         let ethernet = packet.ethernet();
-        let state = self.shared.read();
-        let port = state
-            .fabric
+        let fabric = self.shared.read();
+        let port = fabric
             .arrive(group, packet.sgid(), packet.dgid())
             .map_err(Drop::NoRoute)?;
-        if state.fabric.mac(port) != Some(ethernet.destination()) {
+        if fabric.mac(port) != Some(ethernet.destination()) {
             return Err(Drop::OtherStation);
         }
         let mac = ethernet.source();
         let sender = (group, packet.sgid(), Neighbour { mac, uplink });
         let is_new = *last != Some(sender);
-        if is_new && state.fabric.has_station(group, mac) {
+        if is_new && fabric.has_station(group, mac) {
             return Err(Drop::OwnStation);
         }
-        let home = state.home(port);
-        drop(state);
+        let home = self.shared.home(port);
+        drop(fabric);
         if is_new {
             *last = Some(sender);
             self.hear_sender(port, uplink, &packet, now);
@@ -123,7 +122,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Notes where the sender of a packet is.
     fn hear_sender(&mut self, port: PortId, uplink: UplinkId, packet: &Packet<'_>, now: Time) {
-        let Some(group) = self.shared.read().fabric.group(port) else {
+        let Some(group) = self.shared.read().group(port) else {
             return;
         };
         let mac = packet.ethernet().source();
@@ -145,16 +144,15 @@ impl<M: Member, P: Port> Host<M, P> {
         if packet.dgid().group_mac() != Some(packet.ethernet().destination()) {
             return Err(Drop::OtherStation);
         }
-        let state = self.shared.read();
-        if state.fabric.has_station(group, packet.ethernet().source()) {
+        let fabric = self.shared.read();
+        if fabric.has_station(group, packet.ethernet().source()) {
             return Err(Drop::OwnStation);
         }
-        let heard = state
-            .fabric
+        let heard = fabric
             .hear_from_wire(group, packet.sgid(), packet.dgid())
             .map_err(Drop::NoRoute)?;
-        let ports: Vec<_> = heard.map(|port| (port, state.home(port))).collect();
-        drop(state);
+        let ports: Vec<_> = heard.map(|port| (port, self.shared.home(port))).collect();
+        drop(fabric);
         for (port, home) in &ports {
             if let Some(home) = home.filter(|home| home.shard != self.id) {
                 let uplink = arrived.uplink;

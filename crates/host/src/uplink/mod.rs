@@ -303,8 +303,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// The same of one group.
     pub(crate) fn rewire_group(&mut self, group: GroupId) {
         let wired = self.uplinks.carries(group);
-        self.shared
-            .change(|state| state.fabric.set_wired(group, wired));
+        self.shared.change(|fabric| fabric.set_wired(group, wired));
     }
 
     /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.

@@ -49,7 +49,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let due = &mut self.uplinks.reports;
         let listeners: Vec<_> = due.reports.listeners().collect();
         for port in listeners {
-            if self.shared.read().fabric.group(port) == Some(group) {
+            if self.shared.read().group(port) == Some(group) {
                 let random = self.random.u32(..);
                 due.reports.hear(port, frame, (now.0, random));
             }
@@ -66,7 +66,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let frames = due.reports.poll(now.0);
         due.look_up_deadline();
         for (port, frame) in frames {
-            let group = self.shared.read().fabric.group(port);
+            let group = self.shared.read().group(port);
             if let Some(group) = group {
                 self.uplinks.tell_switches(group, &frame);
             }

@@ -119,11 +119,11 @@ impl<M: Member, P: Port> Host<M, P> {
         wanted: Gid,
         now: Time,
     ) -> bool {
-        let state = self.shared.read();
-        let (Some(group), Some(mac)) = (state.fabric.group(from), state.fabric.mac(from)) else {
+        let fabric = self.shared.read();
+        let (Some(group), Some(mac)) = (fabric.group(from), fabric.mac(from)) else {
             return false;
         };
-        drop(state);
+        drop(fabric);
         let known = self.uplinks.neighbours.find(group, wanted, now.0).is_some();
         if !known {
             self.uplinks.ask(Question {
