@@ -61,7 +61,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    fn take_request(&mut self, mut carried: Box<Carried<M>>, now: Time) {
+    fn take_request(&mut self, mut carried: Carried<M>, now: Time) {
         if !self.is_still_right(&carried) {
             return self.answer(carried);
         }
@@ -102,7 +102,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Sends a request back with the answer, which says too that the sender's memory is no longer read.
-    fn answer(&mut self, carried: Box<Carried<M>>) {
+    fn answer(&mut self, carried: Carried<M>) {
         if carried.response.is_none() && carried.memory.is_none() {
             return;
         }

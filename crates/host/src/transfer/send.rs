@@ -85,8 +85,7 @@ impl<M: Member, P: Port> Host<M, P> {
             response: None,
             data: Box::default(),
         };
-        self.lanes
-            .push_unit(home.shard, Transfer::Request(Box::new(carried)));
+        self.lanes.push_unit(home.shard, Transfer::Request(carried));
     }
 
     /// Hands a packet to the shard that has the member; `false` if that takes no more for now.
