@@ -203,6 +203,8 @@ impl<R: Clone> Hca<R> {
         }
         let qp = self.qps.named(response.destination)?;
         let hole = qp.requester.awaiting.first_hole()?;
-        (hole.0 == response.psn).then_some((hole.1.since(hole.0), qp.attr.path_mtu))
+        let missing = hole.1.since(hole.0);
+        // Nothing can follow where one packet is missing alone.
+        (hole.0 == response.psn && missing > 1).then_some((missing, qp.attr.path_mtu))
     }
 }
