@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{MacAddress, Name, Origin};
+use crate::{MacAddress, Name, Origin, Rate};
 
 /// How the daemon learns of a guest's doorbells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -101,6 +101,27 @@ pub struct AdapterRequest {
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
+    /// The most that it sends; none when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_out: Option<Rate>,
+}
+
+/// A change of an adapter. What is absent stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdapterChange {
+    /// The most that it sends; `null` for no limit.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub limit_out: Option<Option<Rate>>,
+}
+
+/// Tells `null` from nothing.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Rate>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// An adapter.
@@ -131,4 +152,7 @@ pub struct Adapter {
     /// The shard that serves it now; absent for a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
+    /// The most that it sends; absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_out: Option<Rate>,
 }

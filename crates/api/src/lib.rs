@@ -13,6 +13,7 @@
 //! | `GET /v1/adapters` | - | list of [`Adapter`] |
 //! | `POST /v1/adapters` | [`AdapterRequest`] | [`Adapter`] |
 //! | `GET /v1/adapters/NAME` | - | [`Adapter`] |
+//! | `PATCH /v1/adapters/NAME` | [`AdapterChange`] | [`Adapter`] |
 //! | `DELETE /v1/adapters/NAME` | - | nothing |
 //! | `GET /v1/uplinks` | - | list of [`Uplink`] |
 //! | `POST /v1/uplinks` | [`UplinkRequest`] | [`Uplink`] |
@@ -42,6 +43,7 @@ mod name;
 pub mod paths;
 mod poll;
 mod portgroup;
+mod rate;
 mod shard;
 mod stats;
 mod status;
@@ -49,13 +51,14 @@ mod uplink;
 
 use serde::{Deserialize, Serialize};
 
-pub use adapter::{Adapter, AdapterKind, AdapterRequest, DoorbellMode};
+pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
 pub use mac::{MacAddress, NotAMac};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupRequest, Vlan, Vni};
+pub use rate::{NotARate, Rate};
 pub use shard::{MoveRequest, ShardStatus};
-pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats};
+pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};
 pub use status::Status;
 pub use uplink::{
     Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,

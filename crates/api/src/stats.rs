@@ -39,11 +39,23 @@ pub struct RdmaStats {
     /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
     #[serde(default)]
     pub listeners: u32,
+    /// How its limit held it up.
+    #[serde(default)]
+    pub throttled: Throttled,
     /// Traffic.
     pub counters: RdmaCounters,
     /// What is wrong with the guest's set-up: a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+}
+
+/// How often and how long an adapter with something to send has waited for its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Throttled {
+    /// How often.
+    pub times: u64,
+    /// Microseconds in all.
+    pub us: u64,
 }
 
 /// Live objects of one adapter.

@@ -102,6 +102,20 @@ impl Client {
         self.parse(&self.ask(Method::POST, path, body)?)
     }
 
+    /// Changes something that is there.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub fn patch<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        let body =
+            serde_json::to_vec(body).expect("API types have string keys and no failing serializer");
+        self.parse(&self.ask(Method::PATCH, path, body)?)
+    }
+
     /// Asks for bytes that are no JSON.
     ///
     /// # Errors

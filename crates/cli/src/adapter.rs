@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use vrdma_api::{Adapter, AdapterKind, AdapterRequest, MoveRequest, Name, paths};
+use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, paths};
 use vrdma_api_client::Client;
 
-use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
+use crate::arguments::{AdapterCommand, LibvirtOptions, Limit, QemuOptions};
 use crate::failure::Failure;
 use crate::portgroup::origin;
 use crate::qemu::{self, libvirt};
@@ -25,6 +25,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             kind,
             ip,
             shard,
+            limit_out,
         } => {
             let (name, portgroup) = (name.clone(), portgroup.clone());
             add(
@@ -37,10 +38,12 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     kind: *kind,
                     ip: *ip,
                     shard: *shard,
+                    limit_out: *limit_out,
                 },
             )
         }
         AdapterCommand::Move { name, shard } => move_to(client, name, *shard),
+        AdapterCommand::Set { name, limit_out } => set(client, name, *limit_out),
         AdapterCommand::List => list(client),
         AdapterCommand::Show { name } => show(client, name),
         AdapterCommand::Remove { name } => remove(client, name),
@@ -92,6 +95,21 @@ fn list(client: &Client) -> Result<Report, Failure> {
 fn show(client: &Client, name: &Name) -> Result<Report, Failure> {
     let adapter = get(client, name)?;
     Ok(Report::new(&adapter, show_text(&adapter)))
+}
+
+fn set(client: &Client, name: &Name, limit_out: Limit) -> Result<Report, Failure> {
+    let change = AdapterChange {
+        limit_out: Some(limit_out.0),
+    };
+    let changed: Adapter = client.patch(&paths::adapter(name), &change)?;
+    let limit = shown_limit(&changed);
+    let text = format!("adapter {name} sends at most {limit} until the daemon stops");
+    Ok(Report::new(&changed, text))
+}
+
+fn shown_limit(adapter: &Adapter) -> String {
+    let limit = adapter.limit_out;
+    limit.map_or_else(|| "what it can".to_owned(), |rate| rate.to_string())
 }
 
 fn remove(client: &Client, name: &Name) -> Result<Report, Failure> {
@@ -163,6 +181,7 @@ fn show_text(adapter: &Adapter) -> String {
     let optional = [
         ("IP", adapter.ip.map(|ip| ip.to_string())),
         ("shard", adapter.shard.map(|shard| shard.to_string())),
+        ("limit out", adapter.limit_out.map(|rate| rate.to_string())),
         ("doorbells", of_vm),
         (
             "vfio-user socket",

@@ -1,15 +1,16 @@
 //! The command line's grammar and its manual.
 
+mod adapter;
+
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use vrdma_api::{
-    AdapterKind, DoorbellMode, Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths,
-};
+use vrdma_api::{Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths};
 
-use crate::qemu::{MemorySize, Slot};
+pub(crate) use adapter::{AdapterCommand, LibvirtOptions, Limit, QemuOptions};
+
 use crate::study::StudyOptions;
 
 /// Asks and changes a running vrdmad
@@ -270,109 +271,6 @@ pub(crate) enum PeerCommand {
         #[arg(long)]
         uplink: Name,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AdapterCommand {
-    /// Add an adapter until the daemon stops
-    #[command(
-        after_help = "Example: vrdma adapter add vm1 --portgroup blue --mac 52:54:00:00:00:01"
-    )]
-    Add {
-        /// 1 to 32 of a-z, 0-9, '_', '.', '-'
-        name: Name,
-        /// The port group to plug it into
-        #[arg(long)]
-        portgroup: Name,
-        /// MAC address; one derived from the name if absent
-        #[arg(long)]
-        mac: Option<MacAddress>,
-        /// How the guest rings: mapped, or trapped (slow, for finding faults)
-        #[arg(long, default_value_t)]
-        doorbells: DoorbellMode,
-        /// Who uses it: vm, process for programs of this host and its containers, or tap for the
-        /// host's own IP stack (an interface named as the adapter; needs CAP_NET_ADMIN)
-        #[arg(long, default_value_t)]
-        kind: AdapterKind,
-        /// IP address of an adapter of processes, a link-local one if absent; of a tap, with the
-        /// network's 24 bits (IPv6: 64), none if absent
-        #[arg(long)]
-        ip: Option<IpAddr>,
-        /// Shard of the data path that serves it; that with the fewest adapters if absent
-        #[arg(long, value_name = "N")]
-        shard: Option<u16>,
-    },
-    /// Have another shard of the data path serve an adapter
-    ///
-    /// Its programs, its guest and their connections go on; `vrdma status` shows how busy the shards
-    /// are.
-    #[command(after_help = "Example: vrdma adapter move vm1 --shard 1")]
-    Move {
-        /// The adapter
-        name: Name,
-        /// Number of the shard
-        #[arg(long, value_name = "N")]
-        shard: u16,
-    },
-    /// List the adapters
-    List,
-    /// Show one adapter
-    Show {
-        /// The adapter
-        name: Name,
-    },
-    /// Remove an adapter; its guest sees a device that does not answer
-    Remove {
-        /// The adapter
-        name: Name,
-    },
-    /// Print the QEMU options for a VM with this adapter
-    ///
-    /// QEMU 11 or later. The options give the VM shared memory (the daemon reads and writes it
-    /// directly), a vmxnet3 card as function 0 of a slot, and the adapter as function 1, where the
-    /// guest's driver looks for it.
-    #[command(after_long_help = QEMU_ARGS_EXAMPLES)]
-    QemuArgs(QemuOptions),
-    /// Print what a libvirt domain needs for this adapter
-    ///
-    /// Merge it into the domain with `virsh edit`: the name space belongs to the `<domain>` element,
-    /// `<memoryBacking>` and `<qemu:commandline>` are its children. The domain's user must be able to
-    /// open the sockets (`vrdma adapter show`).
-    LibvirtXml(LibvirtOptions),
-}
-
-const QEMU_ARGS_EXAMPLES: &str = "\
-Examples:
-  qemu-system-x86_64 -M q35 -accel kvm disk.qcow2 $(vrdma adapter qemu-args vm1 --memory 4G)
-  vrdma adapter qemu-args vm1 --quote          # to paste into a script
-  vrdma adapter qemu-args vm1b --slot 6 --without-memory   # a second adapter of the same VM
-  vrdma adapter qemu-args vm1 --json           # a list of strings, for programs";
-
-#[derive(Debug, Args)]
-pub(crate) struct QemuOptions {
-    /// The adapter
-    pub(crate) name: Name,
-    /// Memory of the VM, with K, M, G or T
-    #[arg(long, value_name = "SIZE", default_value = "2G")]
-    pub(crate) memory: MemorySize,
-    /// Leave memory out: for a second adapter, or a VM that has shared memory already
-    #[arg(long, conflicts_with = "memory")]
-    pub(crate) without_memory: bool,
-    /// PCI slot of the two functions, 1 to 30
-    #[arg(long, default_value = "5")]
-    pub(crate) slot: Slot,
-    /// Quote for a shell and break lines
-    #[arg(long)]
-    pub(crate) quote: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LibvirtOptions {
-    /// The adapter
-    pub(crate) name: Name,
-    /// PCI slot of the two functions, 1 to 30; one that the domain does not use
-    #[arg(long, default_value = "5")]
-    pub(crate) slot: Slot,
 }
 
 #[derive(Debug, Args)]

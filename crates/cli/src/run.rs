@@ -98,6 +98,7 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         kind: AdapterKind::Process,
         ip: options.ip,
         shard: None,
+        limit_out: None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, paths};
+use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, Throttled, paths};
 use vrdma_api_client::Client;
 
 use crate::adapter;
@@ -109,6 +109,8 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     ];
     let mut rows = who;
     rows.extend(more);
+    let Throttled { times, us } = stats.throttled;
+    rows.extend((times > 0).then(|| ("throttled", format!("{times} times, {} ms", us / 1000))));
     rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));
     rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
     rows

@@ -33,6 +33,7 @@
 //! portgroup = "blue"
 //! kind = "process"
 //! ip = "10.0.0.5"
+//! limit_out = "10gbit"          # the most that it sends
 //! ```
 
 mod defaults;
@@ -276,6 +277,7 @@ fn add_adapter(
                 Field::Ip => table.ip.as_ref().map(Spanned::span),
                 Field::PortGroup => Some(table.portgroup.span()),
                 Field::Shard => table.shard.as_ref().map(Spanned::span),
+                Field::LimitOut => table.limit_out.as_ref().map(Spanned::span),
                 _ => None,
             };
             source.at(span.unwrap_or(table.name.span()), &refusal.to_string())

@@ -22,8 +22,8 @@ use tokio::net::UnixListener;
 use tokio::sync::{Mutex, watch};
 use vrdma_adapter::ShardId;
 use vrdma_api::{
-    Adapter, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, MoveRequest, Name, Origin,
-    PortGroup, PortGroupRequest, RdmaStats, ShardStatus, Status,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, MoveRequest,
+    Name, Origin, PortGroup, PortGroupRequest, RdmaStats, ShardStatus, Status,
 };
 use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
@@ -167,6 +167,12 @@ impl Control {
         Ok(inventory.adapter(name)?)
     }
 
+    async fn change_adapter(&self, name: &Name, change: AdapterChange) -> Result<Adapter, Problem> {
+        let changed = self.inventory.lock().await.change_adapter(name, change)?;
+        tracing::info!("adapter {name} changed");
+        Ok(changed)
+    }
+
     async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
         let port = inventory.port(name)?;
@@ -218,7 +224,10 @@ impl Control {
         let mut ethernet: HashMap<PortId, EthernetStats> = ethernet.into_iter().collect();
         let stats = inventory.ports().map(|(name, port)| AdapterStats {
             name: name.clone(),
-            rdma: shard.remove(&port).unwrap_or_default(),
+            rdma: RdmaStats {
+                throttled: inventory.throttled(name),
+                ..shard.remove(&port).unwrap_or_default()
+            },
             ethernet: ethernet.remove(&port).unwrap_or_default(),
         });
         Ok(stats.collect())

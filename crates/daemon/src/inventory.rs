@@ -12,12 +12,13 @@ mod uplinks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use vrdma_api::{
-    Adapter, AdapterKind, AdapterRequest, MacAddress, Name, Origin, PortGroup, PortGroupRequest,
-    Vlan, Vni,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin, PortGroup,
+    PortGroupRequest, Rate, Throttled, Vlan, Vni,
 };
-use vrdma_switch::{GroupId, MAX_PORTS, PortId};
+use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId, Waits};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
@@ -62,6 +63,8 @@ fn network(vlan: Option<Vlan>, vni: Option<Vni>) -> Option<Vni> {
 #[derive(Clone, Debug)]
 struct Plugged {
     port: PortId,
+    /// What limits it; the data path has it, too.
+    policy: Arc<Policy>,
     adapter: Adapter,
 }
 
@@ -192,6 +195,7 @@ impl Inventory {
             .mac
             .unwrap_or_else(|| MacAddress::derived_from(name));
         self.check_mac(mac)?;
+        check_limit(request.kind, request.limit_out)?;
         self.check_shard(request)?;
         if self.adapters.len() == ADAPTERS_MAX {
             return Err(Refusal::full(format!(
@@ -205,10 +209,10 @@ impl Inventory {
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
         }
-        let port = self.adapters.insert(adapter.clone());
+        let (port, policy) = self.adapters.insert(adapter.clone());
         let of_vm = adapter.kind == AdapterKind::Vm;
         let sockets = if of_vm { sockets } else { Default::default() };
-        Ok(spec(&adapter, port, (group, segment), sockets))
+        Ok(spec(&adapter, (port, policy), (group, segment), sockets))
     }
 
     fn new_adapter(
@@ -228,6 +232,7 @@ impl Inventory {
             kind: request.kind,
             ip,
             shard: request.shard,
+            limit_out: request.limit_out,
             vfio_user_socket,
             ethernet_socket,
         }
@@ -271,11 +276,35 @@ impl Inventory {
     /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
     pub fn remove_adapter(&mut self, name: &Name) -> Result<PortId, Refusal> {
         let removed = self.adapters.remove(name);
-        let Plugged { port, adapter } = removed.ok_or_else(|| Refusal::no_adapter(name))?;
+        let Plugged { port, adapter, .. } = removed.ok_or_else(|| Refusal::no_adapter(name))?;
         if let Some(group) = self.groups.get_mut(&adapter.portgroup) {
             group.adapters.remove(name);
         }
         Ok(port)
+    }
+
+    /// Changes an adapter; the data path goes by it at once.
+    pub fn change_adapter(
+        &mut self,
+        name: &Name,
+        change: AdapterChange,
+    ) -> Result<Adapter, Refusal> {
+        let kind = self.plugged(name)?.adapter.kind;
+        if let Some(limit) = change.limit_out {
+            check_limit(kind, limit)?;
+            self.adapters.limit_out(name, limit);
+        }
+        self.adapter(name)
+    }
+
+    /// How often and how long an adapter waited for its limit.
+    pub fn throttled(&self, name: &Name) -> Throttled {
+        let waits = self.adapters.get(name).map(|it| it.policy.waits());
+        let Waits { times, ns } = waits.unwrap_or_default();
+        Throttled {
+            times,
+            us: ns / 1000,
+        }
     }
 
     /// One adapter.
@@ -329,9 +358,17 @@ fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
         .map_or(taken.len() as u32, |(number, _)| number)
 }
 
+/// RDMA is what is limited.
+fn check_limit(kind: AdapterKind, limit: Option<Rate>) -> Result<(), Refusal> {
+    match limit {
+        Some(_) if kind == AdapterKind::Tap => Err(Refusal::no_limit_for_tap()),
+        _ => Ok(()),
+    }
+}
+
 fn spec(
     adapter: &Adapter,
-    port: PortId,
+    (port, policy): (PortId, Arc<Policy>),
     (group, segment): (GroupId, Segment),
     (vfio_user_socket, ethernet_socket): (PathBuf, PathBuf),
 ) -> AdapterSpec {
@@ -346,6 +383,7 @@ fn spec(
         ip: adapter.ip,
         doorbells: adapter.doorbells,
         shard: adapter.shard,
+        policy,
         vfio_user_socket,
         ethernet_socket,
     }

@@ -8,6 +8,7 @@ mod shards;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot;
 use vrdma_api::{
     AdapterKind, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan, Vni,
 };
-use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
+use vrdma_switch::{GroupId, Neighbour, Policy, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_wire::{Gid, Mac};
 
@@ -84,6 +85,8 @@ pub struct AdapterSpec {
     pub kind: AdapterKind,
     /// The shard that serves it; without one, that with the fewest adapters.
     pub shard: Option<u16>,
+    /// What limits it. The control plane changes it while the data path goes by it.
+    pub policy: Arc<Policy>,
     /// Its port group, for whoever asks.
     pub portgroup: Name,
     /// IP address of an adapter of processes.

@@ -40,11 +40,15 @@ impl Budget {
 
 /// What a request costs.
 pub(crate) fn cost<R>(request: &Request<R>) -> u64 {
-    let moved = match request.op {
+    moved(request).saturating_add(UNIT_COST)
+}
+
+/// Bytes of payload that a request moves, in either direction.
+pub(crate) fn moved<R>(request: &Request<R>) -> u64 {
+    match request.op {
         RequestOp::Read { length, .. } => length.into(),
         _ => request.payload.length(),
-    };
-    moved.saturating_add(UNIT_COST)
+    }
 }
 
 #[cfg(test)]

@@ -235,24 +235,38 @@ impl<M: Member, P: Port> Host<M, P> {
         member.settle_memory(now);
         let memory = member.memory();
         let view = M::view(&memory);
-        let mut worked = member.poll(&view, now);
+        let polled = member.poll(&view, now);
         let turn = Turn {
             from: port,
             memory: &view,
             now,
         };
-        worked |= self.reply(turn);
-        while !self.members.is_spent(port) && !self.lanes.is_held(port) {
+        let mut moved = self.reply(turn);
+        while !self.members.is_spent(port)
+            && !self.lanes.is_held(port)
+            && self.members.is_within_limit(port, now)
+        {
             let Some(request) = self.next_request(turn) else {
                 break;
             };
             self.members.charge(port, budget::cost(&request));
+            let frames = self.uplinks.queued_bytes;
             self.carry(turn, &request);
-            worked = true;
+            let frames = self.uplinks.queued_bytes - frames;
+            self.members
+                .pay(port, budget::moved(&request).max(frames), now);
+            moved = true;
+        }
+        if self.members.waits_for_limit(port, now) {
+            // Its timer gives it the next turn, whatever else it has to send.
+            self.members.had_turn(port, moved, now);
+            self.members.publish(now);
+            return moved;
         }
         // Who owes for a long unit may have more to send when that is paid, and what was found need not have
         // been anything to send.
-        worked |= self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
+        let more = self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
+        let worked = polled || moved || more;
         self.members.had_turn(port, worked, now);
         if worked {
             self.members.publish(now);

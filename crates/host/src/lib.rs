@@ -23,6 +23,7 @@ mod carry;
 mod datagrams;
 mod event;
 mod host;
+mod limits;
 mod member;
 mod members;
 mod multicast;

@@ -1,6 +1,7 @@
 //! What the carrier asks of an adapter.
 
 use vrdma_adapter::GidChange;
+use vrdma_switch::Policy;
 use vrdma_verbs::memory::Memory;
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
@@ -88,6 +89,11 @@ pub trait Member {
 
     /// Whether queue pairs wait for a turn.
     fn is_runnable(&self) -> bool;
+
+    /// What limits it.
+    fn policy(&self) -> Option<&Policy> {
+        None
+    }
 
     /// What its doorbells do.
     fn doorbells(&self) -> Doorbells;

@@ -28,6 +28,7 @@ mod membership;
 mod neighbours;
 mod oversize;
 mod reports;
+mod shaping;
 mod stations;
 mod traffic;
 
@@ -42,5 +43,6 @@ pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};
 pub use neighbours::{NEIGHBOUR_AGE_NS, NEIGHBOURS_MAX, Neighbour, Neighbours, sender};
 pub use oversize::Oversize;
 pub use reports::{Listener, Reports};
+pub use shaping::{BURST_NS, Meter, Policy, Waits};
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
 pub use traffic::{MessageCounts, Traffic, TrafficCounts};

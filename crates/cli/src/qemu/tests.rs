@@ -16,6 +16,7 @@ fn adapter(run_dir: &str) -> Adapter {
         vfio_user_socket: Some(PathBuf::from(format!("{run_dir}/vm1.vfio-user"))),
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
         shard: None,
+        limit_out: None,
     }
 }
 

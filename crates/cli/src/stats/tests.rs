@@ -31,6 +31,7 @@ pub(crate) fn busy() -> AdapterStats {
                 srq: 6,
             },
             listeners: 1,
+            throttled: Throttled { times: 2, us: 7500 },
             counters: RdmaCounters {
                 tx_messages: 1000,
                 tx_bytes: 65_536_000,
@@ -79,6 +80,7 @@ fn one_adapter_in_full() {
     retries             3
     NAKs                1 sent, 2 received
     RDMA drops          malformed 1, unknown-qp 7
+    throttled           2 times, 7 ms
     rdma_cm services    1
     Ethernet connected  yes
     Ethernet sent       12 frames, 1.0 KiB

@@ -17,6 +17,7 @@ fn status() -> Status {
         vfio_user_socket: Some(format!("/run/vrdma/{name}.vfio-user").into()),
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
         shard: None,
+        limit_out: None,
     };
     let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
         name: name.clone(),

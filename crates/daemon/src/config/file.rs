@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
     AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
-    PollMode, PortGroupRequest, UplinkKind, UplinkRequest, Vlan, Vni,
+    PollMode, PortGroupRequest, Rate, UplinkKind, UplinkRequest, Vlan, Vni,
 };
 
 #[derive(Debug, Deserialize)]
@@ -108,6 +108,7 @@ pub(super) struct AdapterTable {
     pub(super) kind: AdapterKind,
     pub(super) ip: Option<Spanned<IpAddr>>,
     pub(super) shard: Option<Spanned<u16>>,
+    pub(super) limit_out: Option<Spanned<Rate>>,
 }
 
 impl AdapterTable {
@@ -120,6 +121,7 @@ impl AdapterTable {
             kind: self.kind,
             ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
             shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
+            limit_out: self.limit_out.as_ref().map(|limit| *limit.get_ref()),
         }
     }
 }

@@ -37,6 +37,18 @@ const WRONG: &[(&str, &str)] = &[
         "line 1: invalid type: map, expected a sequence; write the table's name in double brackets, such as [[adapter]]",
     ),
     (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nlimit_out = \"10\"",
+        "line 6, key limit_out: 10 is too little to send packets: use 400kbit or more",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nlimit_out = \"fast\"",
+        "line 6, key limit_out: \"fast\" is not a rate: use a number with a unit, such as 10gbit, 500mbit or 800kbit",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nlimit_out = \"1gbit\"",
+        "line 7, key limit_out: limits are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+    ),
+    (
         "[[portgroup]]\nvlan = 1",
         "line 1: missing field `name`; add it to this table",
     ),
@@ -146,7 +158,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`; correct the spelling or remove the line",
     ),
 ];
 

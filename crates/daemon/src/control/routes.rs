@@ -33,7 +33,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route(paths::ADAPTERS, get(adapters).post(add_adapter))
         .route(
             &below(paths::ADAPTERS, ""),
-            get(adapter).delete(remove_adapter),
+            get(adapter).patch(change_adapter).delete(remove_adapter),
         )
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
         .route(&below(paths::ADAPTERS, "/trace"), post(adapter_trace))
@@ -117,6 +117,17 @@ async fn add_adapter(
     let request = parse_body(&body)?;
     let added = to_the_end(async move { control.add_adapter(&request).await }).await?;
     Ok((StatusCode::CREATED, Json(added)))
+}
+
+async fn change_adapter(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<Adapter>, Problem> {
+    let name = parse_name(&name)?;
+    let change = parse_body(&body)?;
+    let changed = to_the_end(async move { control.change_adapter(&name, change).await });
+    changed.await.map(Json)
 }
 
 async fn remove_adapter(

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use vrdma_api::{Adapter, MacAddress, Name};
-use vrdma_switch::PortId;
+use vrdma_api::{Adapter, MacAddress, Name, Rate};
+use vrdma_switch::{Policy, PortId};
 
 use super::Plugged;
 use super::numbers::Numbers;
@@ -21,8 +22,9 @@ pub(super) struct Adapters {
 }
 
 impl Adapters {
-    /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch.
-    pub(super) fn insert(&mut self, adapter: Adapter) -> PortId {
+    /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch and what
+    /// limits it.
+    pub(super) fn insert(&mut self, adapter: Adapter) -> (PortId, Arc<Policy>) {
         let port = PortId(self.ports.take());
         self.by_port.insert(port, adapter.name.clone());
         self.by_mac.insert(adapter.mac, port);
@@ -31,14 +33,21 @@ impl Adapters {
             of_group.insert(ip, port);
         }
         let name = adapter.name.clone();
-        self.by_name.insert(name, Plugged { port, adapter });
-        port
+        let policy = Arc::<Policy>::default();
+        policy.out.set_rate(adapter.limit_out.map(Rate::bits));
+        let plugged = Plugged {
+            port,
+            policy: Arc::clone(&policy),
+            adapter,
+        };
+        self.by_name.insert(name, plugged);
+        (port, policy)
     }
 
     /// Forgets one; all that it had is free.
     pub(super) fn remove(&mut self, name: &Name) -> Option<Plugged> {
         let plugged = self.by_name.remove(name)?;
-        let Plugged { port, adapter } = &plugged;
+        let Plugged { port, adapter, .. } = &plugged;
         self.by_port.remove(port);
         self.by_mac.remove(&adapter.mac);
         if let Some(ip) = adapter.ip
@@ -65,6 +74,14 @@ impl Adapters {
     pub(super) fn place(&mut self, name: &Name, shard: Option<u16>) {
         if let Some(plugged) = self.by_name.get_mut(name) {
             plugged.adapter.shard = shard;
+        }
+    }
+
+    /// What an adapter sends at most from now on.
+    pub(super) fn limit_out(&mut self, name: &Name, limit: Option<Rate>) {
+        if let Some(plugged) = self.by_name.get_mut(name) {
+            plugged.adapter.limit_out = limit;
+            plugged.policy.out.set_rate(limit.map(Rate::bits));
         }
     }
 

@@ -39,6 +39,8 @@ pub enum Field {
     Interface,
     /// `listen`
     Listen,
+    /// `limit_out`
+    LimitOut,
     /// `faults`
     Faults,
     /// `uplink`
@@ -94,6 +96,12 @@ impl Refusal {
     pub(super) fn no_shard_for_tap() -> Self {
         let sentence = "shards serve RDMA, which a TAP has none of; leave the shard out";
         Self::new(Kind::Invalid, Field::Shard, sentence.to_owned())
+    }
+
+    pub(super) fn no_limit_for_tap() -> Self {
+        let sentence =
+            "limits are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
+        Self::new(Kind::Invalid, Field::LimitOut, sentence.to_owned())
     }
 
     pub(super) fn portgroup_exists(name: &Name) -> Self {

@@ -21,6 +21,7 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         kind: Default::default(),
         ip: None,
         shard: None,
+        limit_out: None,
     }
 }
 

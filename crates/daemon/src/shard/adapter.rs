@@ -6,6 +6,7 @@ use vrdma_adapter::{GidChange, Receiving, Sending};
 use vrdma_host::{Doorbells, Member};
 use vrdma_memory::{Region, Space, View};
 use vrdma_process::{OnDemand, Process, Turn};
+use vrdma_switch::Policy;
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
@@ -201,6 +202,10 @@ impl Member for Adapter {
             Self::Vm(vm) => vm.activity().runnable,
             Self::Process { process, .. } => process.get().is_some_and(Process::is_runnable),
         }
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        Some(&self.spec().policy)
     }
 
     fn doorbells(&self) -> Doorbells {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats};
+use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, Throttled};
 use vrdma_pvrdma::DeviceState;
 use vrdma_switch::NoRoute;
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
@@ -45,6 +45,7 @@ fn made_stats(process: &Process) -> RdmaStats {
         gids: gids.map(|gid| gid.to_string()).collect(),
         objects: object_counts(&hca.counts(), process.clients()),
         listeners: 0,
+        throttled: Throttled::default(),
         counters: counters(hca.counters()),
         fault: None,
     }
@@ -60,6 +61,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
         objects: object_counts(&device.counts, device.contexts),
         listeners: 0,
+        throttled: Throttled::default(),
         counters: counters(&device.counters),
         fault: vm.fault().map(str::to_owned),
     }

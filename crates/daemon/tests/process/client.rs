@@ -24,6 +24,7 @@ use vrdma_provider::message::{
     QpCapacity, QpReply, RegMr, qp_type,
 };
 use vrdma_provider::{VERSION, socket};
+use vrdma_switch::Policy;
 
 /// Nothing here takes longer than a retry time-out or two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,6 +40,8 @@ pub(crate) const ALL_RIGHTS: u32 = 15;
 /// Shards with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
 pub(crate) struct Host {
     pub(crate) handle: Shards,
+    /// What limits the adapters.
+    pub(crate) policies: Vec<Arc<Policy>>,
     folder: TempDir,
     threads: Vec<JoinHandle<()>>,
     _socket: ProcessSocket,
@@ -57,11 +60,14 @@ impl Host {
         let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
         let threads = shard::start(inboxes, snooped, listener, options).unwrap();
-        for spec in specs(count) {
+        let specs = specs(count);
+        let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
+        for spec in specs {
             block_on(handle.add_adapter(spec)).unwrap();
         }
         Self {
             handle,
+            policies,
             folder,
             threads,
             _socket: socket,

@@ -5,6 +5,7 @@ mod client;
 mod fast;
 mod flushed;
 mod hosts;
+mod limits;
 mod lingering;
 mod memory;
 mod moving;

@@ -120,6 +120,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let worked = self.reply_some(turn);
         let queued = self.uplinks.queued_bytes - before;
         self.members.charge(turn.from, queued);
+        self.members.pay(turn.from, queued, turn.now);
         worked
     }
 

@@ -2,6 +2,7 @@
 
 mod full;
 mod hostile;
+mod limits;
 mod local;
 mod remote;
 mod shards;

@@ -157,6 +157,7 @@ fn segments_default_to_the_vlan() {
         kind: Default::default(),
         ip: None,
         shard: None,
+        limit_out: None,
     };
     let segment = inventory
         .add_adapter(&request, Origin::Config)

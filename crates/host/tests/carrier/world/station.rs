@@ -1,9 +1,11 @@
 //! A member of the tests: an engine whose owner posts and polls by calls.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use vrdma_adapter::GidChange;
 use vrdma_host::{Doorbells, Member};
+use vrdma_switch::Policy;
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType,
@@ -49,6 +51,8 @@ pub(crate) struct Station {
     pub(crate) has_gsi: bool,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) groups: Option<Vec<Gid>>,
+    /// What limits it.
+    pub(crate) policy: Arc<Policy>,
     /// What its doorbells do.
     pub(crate) doorbells: Doorbells,
     /// Somebody has rung.
@@ -92,6 +96,7 @@ impl Station {
             has_gsi: false,
             mtu: None,
             groups: None,
+            policy: Arc::default(),
             doorbells: Doorbells::Wake,
             rung: false,
             polls: 0,
@@ -280,6 +285,10 @@ impl Member for Station {
 
     fn is_runnable(&self) -> bool {
         self.hca.has_ready()
+    }
+
+    fn policy(&self) -> Option<&Policy> {
+        Some(&self.policy)
     }
 
     fn doorbells(&self) -> Doorbells {
