@@ -74,7 +74,7 @@ impl World {
     }
 
     /// Delivers all there is; the names of the messages, in order.
-    pub(crate) fn settle(&mut self) -> Vec<&'static str> {
+    pub(crate) fn deliver_all(&mut self) -> Vec<&'static str> {
         self.collect();
         let mut seen = Vec::new();
         while let Some(datagram) = self.queue.pop_front() {
@@ -163,12 +163,12 @@ impl World {
         let mut world = Self::new();
         world.listen(1, 1);
         let a = world.call(0x11);
-        world.settle();
+        world.deliver_all();
         let (b, _) = world.requested();
         world.accept(b, 0x22);
-        world.settle();
+        world.deliver_all();
         world.machines[0].ready(a, PrivateData::EMPTY).unwrap();
-        world.settle();
+        world.deliver_all();
         world.events = [Vec::new(), Vec::new()];
         (world, a, b)
     }

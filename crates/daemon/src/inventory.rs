@@ -212,7 +212,10 @@ impl Inventory {
         let (port, policy) = self.adapters.insert(adapter.clone());
         let of_vm = adapter.kind == AdapterKind::Vm;
         let sockets = if of_vm { sockets } else { Default::default() };
-        Ok(spec(&adapter, (port, policy), (group, segment), sockets))
+        Ok(AdapterSpec {
+            policy,
+            ..spec(&adapter, port, (group, segment), sockets)
+        })
     }
 
     fn new_adapter(
@@ -368,7 +371,7 @@ fn check_limit(kind: AdapterKind, limit: Option<Rate>) -> Result<(), Refusal> {
 
 fn spec(
     adapter: &Adapter,
-    (port, policy): (PortId, Arc<Policy>),
+    port: PortId,
     (group, segment): (GroupId, Segment),
     (vfio_user_socket, ethernet_socket): (PathBuf, PathBuf),
 ) -> AdapterSpec {
@@ -383,7 +386,7 @@ fn spec(
         ip: adapter.ip,
         doorbells: adapter.doorbells,
         shard: adapter.shard,
-        policy,
+        policy: Arc::default(),
         vfio_user_socket,
         ethernet_socket,
     }

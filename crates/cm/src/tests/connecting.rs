@@ -6,7 +6,7 @@ fn both_sides_learn_what_the_other_says() {
     let mut world = World::new();
     let listener = world.listen(1, 1);
     let a = world.call(0x11);
-    assert_eq!(world.settle(), ["REQ"]);
+    assert_eq!(world.deliver_all(), ["REQ"]);
     let [Event::Requested(b, told, request)] = world.take(1)[..] else {
         panic!("no request");
     };
@@ -18,7 +18,7 @@ fn both_sides_learn_what_the_other_says() {
     assert_eq!(&request.private.as_bytes()[..6], b"hello\0");
 
     world.accept(b, 0x22);
-    assert_eq!(world.settle(), ["REP"]);
+    assert_eq!(world.deliver_all(), ["REP"]);
     let [Event::Replied(id, reply)] = world.take(0)[..] else {
         panic!("no reply");
     };
@@ -27,7 +27,7 @@ fn both_sides_learn_what_the_other_says() {
 
     let private = PrivateData::new(b"go").unwrap();
     world.machines[0].ready(a, private).unwrap();
-    assert_eq!(world.settle(), ["RTU"]);
+    assert_eq!(world.deliver_all(), ["RTU"]);
     assert_eq!(world.take(1), [Event::Established(b, private)]);
     assert!(!world.wait(), "a connection at rest needs no timer");
 }
@@ -54,7 +54,7 @@ fn the_path_of_a_request_is_one_that_linux_takes() {
 fn nobody_listens() {
     let mut world = World::new();
     world.call(0x11);
-    assert_eq!(world.settle(), ["REQ", "REJ"]);
+    assert_eq!(world.deliver_all(), ["REQ", "REJ"]);
     assert_eq!(rejected(&world.take(0)[0]), RejectReason::INVALID_SERVICE);
     assert!(!world.wait());
 }
@@ -74,7 +74,7 @@ fn the_nearer_listener_is_told() {
     world.machines[1].listen(other, 1).unwrap();
     assert_eq!(world.machines[1].listen(other, 1), Err(Refused::Taken));
     world.call(0x11);
-    world.settle();
+    world.deliver_all();
     assert!(matches!(world.take(1)[..], [Event::Requested(_, told, _)] if told == near));
     world.machines[1].unlisten(near).unwrap();
     assert_eq!(world.machines[1].unlisten(near), Err(Refused::Unknown));
@@ -85,7 +85,7 @@ fn users_reject() {
     let mut world = World::new();
     world.listen(1, 1);
     world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     let private = PrivateData::new(b"no").unwrap();
     let machine = &mut world.machines[1];
@@ -94,7 +94,7 @@ fn users_reject() {
         machine.reject(b, RejectReason::CONSUMER, private),
         Err(Refused::Unknown)
     );
-    world.settle();
+    world.deliver_all();
     let [Event::Rejected(_, reason, told)] = world.take(0)[..] else {
         panic!("no rejection");
     };
@@ -107,15 +107,15 @@ fn the_caller_rejects_a_reply() {
     let mut world = World::new();
     world.listen(1, 1);
     let a = world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.accept(b, 0x22);
-    world.settle();
+    world.deliver_all();
     let machine = &mut world.machines[0];
     machine
         .reject(a, RejectReason::CONSUMER, PrivateData::EMPTY)
         .unwrap();
-    assert_eq!(world.settle(), ["REJ"]);
+    assert_eq!(world.deliver_all(), ["REJ"]);
     assert_eq!(rejected(&world.take(1)[0]), RejectReason::CONSUMER);
     assert!(!world.wait());
 }
@@ -125,19 +125,19 @@ fn a_slow_listener_asks_for_patience_and_a_lost_reply_comes_again() {
     let mut world = World::new();
     world.listen(1, 1);
     let a = world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.wait();
-    assert_eq!(world.settle(), ["REQ", "MRA"]);
+    assert_eq!(world.deliver_all(), ["REQ", "MRA"]);
     assert!(world.take(1).is_empty(), "told once");
     world.accept(b, 0x22);
     assert_eq!(world.lose(), ["REP"]);
     world.wait();
-    assert_eq!(world.settle(), ["REP"]);
+    assert_eq!(world.deliver_all(), ["REP"]);
     world.machines[0].ready(a, PrivateData::EMPTY).unwrap();
     assert_eq!(world.lose(), ["RTU"]);
     world.wait();
-    assert_eq!(world.settle(), ["REP", "RTU"]);
+    assert_eq!(world.deliver_all(), ["REP", "RTU"]);
     assert_eq!(world.take(1), [Event::Established(b, PrivateData::EMPTY)]);
 }
 
@@ -146,7 +146,7 @@ fn data_says_that_the_caller_is_ready() {
     let mut world = World::new();
     world.listen(1, 1);
     world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.accept(b, 0x22);
     world.machines[1].established(b).unwrap();
@@ -174,10 +174,10 @@ fn a_farewell_ends_a_call_that_was_never_answered() {
     let mut world = World::new();
     world.listen(1, 1);
     let a = world.call(0x11);
-    world.settle();
+    world.deliver_all();
     world.take(1);
     world.machines[0].release(a, world.now);
-    assert_eq!(world.settle(), ["REJ"]);
+    assert_eq!(world.deliver_all(), ["REJ"]);
     assert_eq!(rejected(&world.take(1)[0]), RejectReason::TIMEOUT);
     assert!(world.take(0).is_empty());
 }
@@ -187,12 +187,12 @@ fn a_reply_to_a_forgotten_call_is_rejected() {
     let mut world = World::new();
     world.listen(1, 1);
     let a = world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.machines[0].release(a, world.now);
     world.lose();
     world.accept(b, 0x22);
-    assert_eq!(world.settle(), ["REP", "REJ"]);
+    assert_eq!(world.deliver_all(), ["REP", "REJ"]);
     assert_eq!(rejected(&world.take(1)[0]), RejectReason(6));
 }
 
@@ -202,12 +202,12 @@ fn calls_beyond_the_backlog_wait_outside() {
     world.listen(1, 1);
     world.call(0x11);
     world.call(0x12);
-    assert_eq!(world.settle(), ["REQ", "REQ"]);
+    assert_eq!(world.deliver_all(), ["REQ", "REQ"]);
     let (b, _) = world.requested();
     world.accept(b, 0x22);
-    world.settle();
+    world.deliver_all();
     world.wait();
-    world.settle();
+    world.deliver_all();
     let (_, request) = world.requested();
     assert_eq!(request.side.qpn.get(), 0x12);
 }

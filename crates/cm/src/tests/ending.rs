@@ -5,11 +5,11 @@ use crate::Refused;
 fn one_side_disconnects_and_both_are_told() {
     let (mut world, a, b) = World::connected();
     world.machines[0].disconnect(a, world.now).unwrap();
-    assert_eq!(world.settle(), ["DREQ", "DREP"]);
+    assert_eq!(world.deliver_all(), ["DREQ", "DREP"]);
     assert_eq!(world.take(0), [Event::Disconnected(a)]);
     assert_eq!(world.take(1), [Event::Disconnected(b)]);
     world.machines[1].disconnect(b, world.now).unwrap();
-    assert!(world.settle().is_empty(), "it is over already");
+    assert!(world.deliver_all().is_empty(), "it is over already");
     while world.wait() {}
     assert_eq!(world.take(0), [Event::TimewaitOver(a)]);
     assert_eq!(world.take(1), [Event::TimewaitOver(b)]);
@@ -24,7 +24,7 @@ fn both_sides_disconnect_at_once() {
     let (mut world, a, b) = World::connected();
     world.machines[0].disconnect(a, world.now).unwrap();
     world.machines[1].disconnect(b, world.now).unwrap();
-    assert_eq!(world.settle(), ["DREQ", "DREQ", "DREP", "DREP"]);
+    assert_eq!(world.deliver_all(), ["DREQ", "DREQ", "DREP", "DREP"]);
     assert_eq!(world.take(0), [Event::Disconnected(a)]);
     assert_eq!(world.take(1), [Event::Disconnected(b)]);
 }
@@ -41,7 +41,7 @@ fn lost_farewells_are_repeated() {
     assert_eq!(world.take(1), [Event::Disconnected(b)]);
     while world.take(0).is_empty() {
         world.wait();
-        world.settle();
+        world.deliver_all();
     }
 }
 
@@ -64,7 +64,7 @@ fn a_peer_that_is_gone_does_not_hold_the_end_up() {
 fn release_disconnects_and_says_nothing_to_the_owner() {
     let (mut world, a, b) = World::connected();
     world.machines[0].release(a, world.now);
-    assert_eq!(world.settle(), ["DREQ", "DREP"]);
+    assert_eq!(world.deliver_all(), ["DREQ", "DREP"]);
     assert_eq!(world.take(1), [Event::Disconnected(b)]);
     world.machines[1].release(b, world.now);
     while world.wait() {}
@@ -76,13 +76,13 @@ fn release_of_a_call_that_waits_rejects_it() {
     let mut world = World::new();
     world.listen(1, 1);
     world.call(0x11);
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.machines[1].release(b, world.now);
-    assert_eq!(world.settle(), ["REJ"]);
+    assert_eq!(world.deliver_all(), ["REJ"]);
     assert_eq!(rejected(&world.take(0)[0]), RejectReason::CONSUMER);
     world.call(0x12);
-    world.settle();
+    world.deliver_all();
     world.requested();
 }
 
@@ -92,12 +92,12 @@ fn a_queue_pair_used_anew_ends_the_stale_connection() {
     world.machines[0].release(a, world.now);
     world.lose();
     world.call(0x11);
-    let sent = world.settle();
+    let sent = world.deliver_all();
     assert!(sent.contains(&"REJ") && sent.contains(&"DREQ"), "{sent:?}");
     assert_eq!(rejected(&world.take(0)[0]), RejectReason::STALE);
     assert_eq!(world.take(1), [Event::Disconnected(b)]);
     world.call(0x11);
-    world.settle();
+    world.deliver_all();
     world.requested();
 }
 
@@ -121,7 +121,7 @@ fn commands_out_of_season_change_nothing() {
     let reason = RejectReason::CONSUMER;
     let reject = world.machines[0].reject(a, reason, PrivateData::EMPTY);
     assert_eq!(reject, Err(Refused::State));
-    world.settle();
+    world.deliver_all();
     let (b, _) = world.requested();
     world.accept(b, 0x22);
     assert_eq!(

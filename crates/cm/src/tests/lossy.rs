@@ -139,7 +139,7 @@ proptest! {
                 bytes: &bytes,
             };
             world.machines[0].receive(&received, world.now);
-            world.settle();
+            world.deliver_all();
         }
         for _ in 0..2000 {
             if !world.wait() {

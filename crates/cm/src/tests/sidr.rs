@@ -62,15 +62,15 @@ fn a_service_is_found() {
     let mut world = World::new();
     listen(&mut world);
     let a = ask(&mut world);
-    world.settle();
+    world.deliver_all();
     let b = asked(&mut world);
     world.wait();
-    assert_eq!(world.settle(), ["SIDR_REQ"], "the owner still thinks");
+    assert_eq!(world.deliver_all(), ["SIDR_REQ"], "the owner still thinks");
     assert!(world.take(1).is_empty());
     answer(&mut world, b, SidrStatus::OK);
     assert_eq!(world.lose(), ["SIDR_REP"]);
     world.wait();
-    assert_eq!(world.settle(), ["SIDR_REQ", "SIDR_REP"]);
+    assert_eq!(world.deliver_all(), ["SIDR_REQ", "SIDR_REP"]);
     let resolution = Resolution {
         qpn: Qpn::new(0x33).unwrap(),
         qkey: Qkey(0x0123_4567),
@@ -85,7 +85,7 @@ fn a_service_is_found() {
 fn a_service_is_not_there_or_says_no_or_is_silent() {
     let mut world = World::new();
     let a = ask(&mut world);
-    world.settle();
+    world.deliver_all();
     let unsupported = Some(SidrStatus::UNSUPPORTED);
     assert_eq!(
         world.take(0),
@@ -94,10 +94,10 @@ fn a_service_is_not_there_or_says_no_or_is_silent() {
 
     listen(&mut world);
     let a = ask(&mut world);
-    world.settle();
+    world.deliver_all();
     let b = asked(&mut world);
     world.machines[1].release(b, world.now);
-    world.settle();
+    world.deliver_all();
     let rejected = Some(SidrStatus::REJECTED);
     assert_eq!(
         world.take(0),

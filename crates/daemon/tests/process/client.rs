@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
-use vrdma_daemon::plane::{AdapterSpec, ShardOptions, Shards, mailbox};
+use vrdma_daemon::plane::{ShardOptions, Shards, mailbox};
 use vrdma_daemon::process_socket::ProcessSocket;
-use vrdma_daemon::{inventory::Inventory, shard};
+use vrdma_daemon::shard;
 use vrdma_provider::area::Area;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use vrdma_provider::doorbell::Ringer;
@@ -25,6 +25,8 @@ use vrdma_provider::message::{
 };
 use vrdma_provider::{VERSION, socket};
 use vrdma_switch::Policy;
+
+use crate::adapters::{block_on, shards, specs};
 
 /// Nothing here takes longer than a retry time-out or two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -98,36 +100,6 @@ impl Drop for Host {
             );
         }
     }
-}
-
-/// How many shards serve the adapters: the tests are run with one and with several.
-fn shards() -> u16 {
-    let given = std::env::var("VRDMA_TEST_SHARDS");
-    given.map_or(1, |count| count.parse().unwrap())
-}
-
-fn specs(count: u8) -> Vec<AdapterSpec> {
-    use vrdma_api::Origin::Config;
-    let mut inventory = Inventory::new("/nonexistent".as_ref(), 1);
-    let group = serde_json::from_str(r#"{ "name": "blue" }"#).unwrap();
-    inventory.add_portgroup(&group, Config).unwrap();
-    let request = |number: u8| {
-        serde_json::from_value(serde_json::json!({
-            "name": format!("c{number}"), "portgroup": "blue", "kind": "process",
-            "ip": format!("10.0.0.{}", number + 1),
-        }))
-    };
-    let mut add = |number| {
-        inventory
-            .add_adapter(&request(number).unwrap(), Config)
-            .unwrap()
-    };
-    (0..count).map(&mut add).collect()
-}
-
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().build();
-    runtime.unwrap().block_on(future)
 }
 
 /// An open context with a protection domain.

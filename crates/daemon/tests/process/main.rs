@@ -1,5 +1,6 @@
 //! Processes and the shard: what works, and what a bad client can not do to others.
 
+mod adapters;
 mod child;
 mod client;
 mod fast;

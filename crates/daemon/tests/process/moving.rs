@@ -5,7 +5,8 @@ use vrdma_daemon::plane::ShardOptions;
 use vrdma_provider::layout::{SendHeader, opcode};
 use vrdma_switch::PortId;
 
-use crate::client::{Client, Host, LONG, Memory, assert_works, block_on, connected, pair, write};
+use crate::adapters::block_on;
+use crate::client::{Client, Host, LONG, Memory, assert_works, connected, pair, write};
 
 const SHARDS: u16 = 3;
 

@@ -2,7 +2,8 @@
 
 use vrdma_switch::PortId;
 
-use crate::client::{Host, block_on};
+use crate::adapters::block_on;
+use crate::client::Host;
 
 /// Though a turn tells of a few only, and some are missing where a turn ends.
 #[test]

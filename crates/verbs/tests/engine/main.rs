@@ -18,6 +18,7 @@ mod pair;
 mod patience;
 mod refusal;
 mod regions;
+mod retries;
 mod saved;
 mod shared_receives;
 mod slow_peer;
