@@ -46,9 +46,9 @@ impl<R: Clone> Core<R> {
         }
     }
 
-    /// Whether queue pairs wait for a turn.
+    /// Whether queue pairs wait for a turn, or the engine has units of some.
     pub fn is_runnable(&self) -> bool {
-        !self.run.is_empty()
+        !self.run.is_empty() || !self.ready.is_empty() || self.hca.has_ready()
     }
 
     /// Whether a queue pair's owner is gone: nothing is taken from its rings any more.
