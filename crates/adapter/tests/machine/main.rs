@@ -35,7 +35,10 @@ fn a_queue_pair_is_in_the_run_queue_once() {
     assert!(rings.run_one(Rings::TURN), "what was left");
     assert!(!rings.run_one(Rings::TURN));
     rings.wake(QpId(77));
-    assert!(!rings.core().is_runnable(), "nobody has that number");
+    assert!(!rings.run_one(Rings::TURN), "nobody has that number");
+    assert!(rings.core().is_runnable(), "the engine has its units");
+    assert_eq!(run(&mut rings), 20);
+    assert!(!rings.core().is_runnable());
 }
 
 #[test]
