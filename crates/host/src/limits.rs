@@ -27,8 +27,11 @@ impl<M: Member> Members<M> {
         policy.is_none_or(|policy| policy.out.wait_ns(now.0) == 0)
     }
 
-    /// A member has sent so many bytes.
+    /// A member has sent so many bytes, which ends its wait, unless they are none.
     pub(crate) fn pay(&mut self, port: PortId, bytes: u64, now: Time) {
+        if bytes == 0 {
+            return;
+        }
         let Some(slot) = self.slot(port) else { return };
         if let Some(policy) = slot.member.policy() {
             policy.out.charge(bytes.saturating_mul(8), now.0);

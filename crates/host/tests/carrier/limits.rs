@@ -116,6 +116,20 @@ fn who_waits_for_its_limit_costs_a_turn_by_a_timer_and_no_other() {
 }
 
 #[test]
+fn a_wait_is_counted_once_however_often_its_member_is_looked_at() {
+    let mut host = Carrier::new(1);
+    let greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
+    greedy.limit(&mut host, GIGABIT);
+    run(&mut host, NOW);
+    let before = station(&mut host, greedy.port).policy.waits();
+    for _ in 0..100 {
+        host.wake(greedy.port);
+        host.turn(NOW);
+    }
+    assert_eq!(station(&mut host, greedy.port).policy.waits(), before);
+}
+
+#[test]
 fn a_limited_neighbour_slows_nobody() {
     let mut host = Carrier::new(1);
     let greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
