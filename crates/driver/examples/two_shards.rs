@@ -29,7 +29,6 @@ const RUN: Duration = Duration::from_millis(300);
 const RUNS: usize = 9;
 const BYTES: u32 = 64;
 const RING: usize = 512;
-const UNITS_A_TURN: usize = 64;
 
 type Carried = Transfer<DeviceMember>;
 
@@ -72,13 +71,12 @@ impl Lanes {
 
     fn turn(&mut self, fabric: &mut Fabric, now: Time) {
         let host = fabric.carrier();
-        while let Ok(answer) = self.come[0].pop() {
-            host.take_in(answer, now);
-        }
-        for _ in 0..UNITS_A_TURN {
-            let Ok(unit) = self.come[1].pop() else { break };
-            host.take_in(unit, now);
-        }
+        let [answers, units] = &mut self.come;
+        let next = |lane| match lane {
+            Lane::Answers => answers.pop().ok(),
+            Lane::Units => units.pop().ok(),
+        };
+        host.take_from(self.to, next, now);
         for (lane, ring) in LANES.into_iter().zip(&mut self.out) {
             while !ring.is_full()
                 && let Some(transfer) = host.next_transfer(self.to, lane)

@@ -43,6 +43,11 @@ pub(crate) fn cost<R>(request: &Request<R>) -> u64 {
     moved(request).saturating_add(UNIT_COST)
 }
 
+/// What anything else costs that has so many bytes.
+pub(crate) fn cost_of(bytes: usize) -> u64 {
+    (bytes as u64).saturating_add(UNIT_COST)
+}
+
 /// Bytes of payload that a request moves, in either direction.
 pub(crate) fn moved<R>(request: &Request<R>) -> u64 {
     match request.op {

@@ -86,6 +86,11 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
+    /// Which shard it is.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
     /// Plugs a member in.
     ///
     /// # Errors

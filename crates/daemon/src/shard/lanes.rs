@@ -26,9 +26,6 @@ const RING: usize = 512;
 /// Sessions in a ring.
 const SESSIONS_RING: usize = 64;
 
-/// Units taken from one shard before the members have their turn.
-const UNITS_A_TURN: usize = 64;
-
 type Carried = Transfer<Adapter>;
 
 /// Whether a shard sleeps, and how it is woken.
@@ -121,22 +118,16 @@ fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
 }
 
 impl Lanes {
-    /// Takes in what other shards sent; `true` if there was any.
+    /// Takes in what other shards sent, as far as their turns go; `true` if there was any.
     pub(super) fn take(&mut self, host: &mut Carrier, now: Time) -> bool {
         let mut any = false;
         for ends in &mut self.ends {
-            while let Ok(answer) = ends.answers_in.pop() {
-                host.take_in(answer, now);
-                any = true;
-            }
-            for _ in 0..UNITS_A_TURN {
-                if !host.takes_units_of(ends.shard) {
-                    break;
-                }
-                let Ok(unit) = ends.units_in.pop() else { break };
-                host.take_in(unit, now);
-                any = true;
-            }
+            let (answers, units) = (&mut ends.answers_in, &mut ends.units_in);
+            let next = |lane| match lane {
+                Lane::Answers => answers.pop().ok(),
+                Lane::Units => units.pop().ok(),
+            };
+            any |= host.take_from(ends.shard, next, now);
         }
         any
     }

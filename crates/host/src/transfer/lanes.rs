@@ -6,6 +6,7 @@ use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
 
 use super::{Lane, Transfer};
+use crate::budget::Budget;
 use crate::member::Member;
 
 /// Units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
@@ -14,8 +15,16 @@ const UNITS_MAX: usize = 256;
 /// Bytes of answers that wait for one shard before units of that shard are no longer taken.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Transfers for a member that is on its way here: some 300 bytes each, and a packet at most.
+/// Transfers for members that are on their way here, some 400 bytes each, and packets. No more units are
+/// taken then.
 const EARLY_MAX: usize = 4096;
+
+/// What is taken from one shard in a turn.
+#[derive(Default)]
+struct Incoming {
+    units: Budget,
+    answers: Budget,
+}
 
 /// To one shard.
 struct Outgoing<M: Member> {
@@ -30,6 +39,7 @@ struct Outgoing<M: Member> {
 /// To all others.
 pub(crate) struct Lanes<M: Member> {
     outgoing: Vec<Outgoing<M>>,
+    incoming: Vec<Incoming>,
     /// How many of them have no room.
     full: usize,
     /// By port: requests whose payload other shards may be reading.
@@ -59,6 +69,7 @@ impl<M: Member> Lanes<M> {
     pub(crate) fn new(shards: u16) -> Self {
         Self {
             outgoing: (0..shards).map(|_| Outgoing::new()).collect(),
+            incoming: (0..shards).map(|_| Incoming::default()).collect(),
             full: 0,
             read_elsewhere: Vec::new(),
             held: BTreeSet::new(),
@@ -91,10 +102,41 @@ impl<M: Member> Lanes<M> {
         lane.is_some_and(|lane| !lane.is_full())
     }
 
-    /// Whether units of a shard are taken: answers to them may be long.
-    pub(crate) fn takes_units_of(&self, shard: ShardId) -> bool {
-        let lane = self.outgoing.get(usize::from(shard.0));
-        lane.is_some_and(|lane| lane.answer_bytes < ANSWER_BYTES_MAX)
+    fn budget(&mut self, shard: ShardId, lane: Lane) -> Option<&mut Budget> {
+        let incoming = self.incoming.get_mut(usize::from(shard.0))?;
+        Some(match lane {
+            Lane::Units => &mut incoming.units,
+            Lane::Answers => &mut incoming.answers,
+        })
+    }
+
+    /// A turn begins.
+    pub(crate) fn renew(&mut self, shard: ShardId, lane: Lane) {
+        if let Some(budget) = self.budget(shard, lane) {
+            budget.renew();
+        }
+    }
+
+    /// So much was taken from a shard.
+    pub(crate) fn charge(&mut self, shard: ShardId, lane: Lane, bytes: u64) {
+        if let Some(budget) = self.budget(shard, lane) {
+            budget.charge(bytes);
+        }
+    }
+
+    /// Whether no more is taken from a lane in this turn.
+    pub(crate) fn is_spent(&mut self, shard: ShardId, lane: Lane) -> bool {
+        let budget = self.budget(shard, lane);
+        budget.is_none_or(|budget| budget.is_spent())
+    }
+
+    /// Whether more is taken from a lane: answers to units may be long, and what is for members that are
+    /// on their way here has to be kept.
+    pub(crate) fn takes(&mut self, shard: ShardId, lane: Lane) -> bool {
+        let waiting = self.outgoing.get(usize::from(shard.0));
+        let has_room = waiting.is_some_and(|waiting| waiting.answer_bytes < ANSWER_BYTES_MAX)
+            && self.early.len() < EARLY_MAX;
+        (lane == Lane::Answers || has_room) && !self.is_spent(shard, lane)
     }
 
     pub(crate) fn is_any_full(&self) -> bool {
@@ -173,11 +215,9 @@ impl<M: Member> Lanes<M> {
         !self.held.is_empty() && self.held.contains(&member)
     }
 
-    /// Keeps what is for a member that is on its way here; beyond the bound it is lost as on a wire.
+    /// Keeps what is for a member that is on its way here.
     pub(crate) fn keep_early(&mut self, transfer: Transfer<M>) {
-        if self.early.len() < EARLY_MAX {
-            self.early.push_back(transfer);
-        }
+        self.early.push_back(transfer);
     }
 
     pub(crate) fn take_early(&mut self) -> VecDeque<Transfer<M>> {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   shard of the requester                              shard of the responder
-//!   pass ──► Transfer::Request ─── lane of units ────► take_in ──► Member::deliver ─┐
-//!   Member::respond ◄── take_in ◄── lane of answers ◄─── Transfer::Answer ◄─────────┘
+//!   pass ──► Transfer::Request ─── lane of units ────► take_from ──► Member::deliver ─┐
+//!   Member::respond ◄── take_from ◄── lane of answers ◄─── Transfer::Answer ◄─────────┘
 //! ```
 //! The owner of the hosts takes transfers out of one ([`next_transfer`](crate::Host::next_transfer)) and gives them to another
-//! ([`take_in`](crate::Host::take_in)), in order. Each ordered pair of shards has two lanes. One that takes no more units
+//! ([`take_from`](crate::Host::take_from)), in order. Each ordered pair of shards has two lanes. One that takes no more units
 //! holds up the queue pairs that send there, and no others; answers are always taken, so that two shards
 //! which send to each other cannot wait for each other.
 //!
@@ -21,6 +21,7 @@ mod lanes;
 mod receive;
 mod send;
 
+use vrdma_adapter::ShardId;
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_verbs::unit::{Request, Response};
 
@@ -66,6 +67,8 @@ pub enum Transfer<M: Member> {
 
 /// A request on its way, and back with what became of it: its sender's shard makes it and drops it.
 pub struct Carried<M: Member> {
+    /// Where it comes back to, even if its sender is gone by then.
+    origin: ShardId,
     from: PortId,
     to: PortId,
     /// Of the fabric when it said that this is the way.

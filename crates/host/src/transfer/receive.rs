@@ -7,20 +7,43 @@ use vrdma_verbs::{Source, Time};
 use vrdma_wire::{Qpn, Service};
 
 use super::send::read_all;
-use super::{Carried, Transfer};
+use super::{Carried, Lane, Transfer};
+use crate::budget;
 use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Whether units of a shard are taken for now; answers always are.
-    pub fn takes_units_of(&self, shard: ShardId) -> bool {
-        self.lanes.takes_units_of(shard)
+    /// Takes in what `next` has of the lanes from another shard, of each as much as its budget of this turn
+    /// allows; `true` if there was any, or may be more. [`turn`](Self::turn) afterwards.
+    pub fn take_from(
+        &mut self,
+        shard: ShardId,
+        mut next: impl FnMut(Lane) -> Option<Transfer<M>>,
+        now: Time,
+    ) -> bool {
+        let mut worked = false;
+        for lane in [Lane::Answers, Lane::Units] {
+            self.lanes.renew(shard, lane);
+            while self.lanes.takes(shard, lane)
+                && let Some(transfer) = next(lane)
+            {
+                self.lanes.charge(shard, lane, cost(&transfer));
+                self.take_in(transfer, now);
+                worked = true;
+            }
+            worked |= self.lanes.is_spent(shard, lane);
+        }
+        worked
     }
 
-    /// Takes in what came from another shard. [`turn`](Self::turn) afterwards.
-    pub fn take_in(&mut self, transfer: Transfer<M>, now: Time) {
+    fn take_in(&mut self, mut transfer: Transfer<M>, now: Time) {
+        if let Transfer::Answer(carried) = &mut transfer
+            && carried.memory.take().is_some()
+        {
+            self.lanes.has_read(carried.from);
+        }
         if let Some(port) = addressee(&transfer)
             && self.member(port).is_none()
         {
@@ -71,7 +94,7 @@ impl<M: Member, P: Port> Host<M, P> {
             for copy in copies.unwrap_or_default() {
                 self.deliver(&carried, &copy, now);
             }
-            return;
+            return self.answer(carried);
         }
         carried.response = self.deliver(&carried, &carried.request, now);
         self.fetch_data(&mut carried);
@@ -106,11 +129,8 @@ impl<M: Member, P: Port> Host<M, P> {
         if carried.response.is_none() && carried.memory.is_none() {
             return;
         }
-        let home = self.shared.home(carried.from);
-        if let Some(home) = home {
-            self.lanes
-                .push_answer(home.shard, Transfer::Answer(carried));
-        }
+        let origin = carried.origin;
+        self.lanes.push_answer(origin, Transfer::Answer(carried));
     }
 
     /// Copies READ data into the answer: only this shard touches the member's memory.
@@ -133,9 +153,6 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     fn take_answer(&mut self, carried: &Carried<M>, now: Time) {
-        if carried.memory.is_some() {
-            self.lanes.has_read(carried.from);
-        }
         let Some(response) = &carried.response else {
             return;
         };
@@ -155,6 +172,16 @@ impl<M: Member, P: Port> Host<M, P> {
         for transfer in self.lanes.take_early() {
             self.take_in(transfer, now);
         }
+    }
+}
+
+/// What it costs to take a transfer in.
+fn cost<M: Member>(transfer: &Transfer<M>) -> u64 {
+    match transfer {
+        Transfer::Request(carried) => budget::cost(&carried.request),
+        Transfer::Answer(carried) => budget::cost_of(carried.data.len()),
+        Transfer::Packet { frame, .. } => budget::cost_of(frame.len()),
+        _ => budget::cost_of(0),
     }
 }
 

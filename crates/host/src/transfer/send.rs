@@ -77,6 +77,7 @@ impl<M: Member, P: Port> Host<M, P> {
             self.lanes.reads(turn.from);
         }
         let carried = Carried {
+            origin: self.id,
             from: turn.from,
             to,
             epoch,

@@ -1,5 +1,6 @@
 //! Several shards of one daemon: what goes from one to another, and members that move.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vrdma_host::{Among, Datagram, Lane, ShardId};
@@ -29,16 +30,26 @@ fn shards() -> [Carrier; 2] {
 
 /// Moves what waits in one lane between each pair; `true` if anything did.
 fn move_transfers(hosts: &mut [Carrier; 2], lane: Lane) -> bool {
-    let mut moved = false;
-    for from in 0..SHARDS {
-        for to in ShardId(from).others(SHARDS) {
-            while let Some(transfer) = hosts[usize::from(from)].next_transfer(to, lane) {
-                hosts[usize::from(to.0)].take_in(transfer, NOW);
-                moved = true;
-            }
-        }
-    }
-    moved
+    let [first, second] = hosts;
+    move_all(first, second, lane) | move_all(second, first, lane)
+}
+
+/// Moves what waits in one lane from one shard to another; `true` if there was any.
+fn move_all(from: &mut Carrier, to: &mut Carrier, lane: Lane) -> bool {
+    let mut moved = 0;
+    while move_some(from, to, lane, &mut moved) {}
+    moved > 0
+}
+
+/// The same in one turn of the receiver; `true` if there may be more.
+fn move_some(from: &mut Carrier, to: &mut Carrier, lane: Lane, moved: &mut usize) -> bool {
+    let (source, target) = (from.id(), to.id());
+    let next = |asked| {
+        let transfer = (asked == lane).then(|| from.next_transfer(target, lane));
+        *moved += usize::from(matches!(transfer, Some(Some(_))));
+        transfer.flatten()
+    };
+    to.take_from(source, next, NOW)
 }
 
 /// Gives turns until nothing moves.
@@ -132,10 +143,8 @@ fn memory_is_read_elsewhere_until_the_answer_is_back() {
     crossing.post(2, SendOp::Write(remote), 64);
     crossing.hosts[0].turn(NOW);
     let mut units = 0;
-    while let Some(unit) = crossing.hosts[0].next_transfer(ShardId(1), Lane::Units) {
-        crossing.hosts[1].take_in(unit, NOW);
-        units += 1;
-    }
+    let [near, far] = &mut crossing.hosts;
+    while move_some(near, far, Lane::Units, &mut units) {}
     assert_eq!(units, 1, "who is held sends nothing more");
     move_transfers(&mut crossing.hosts, Lane::Answers);
     assert!(crossing.hosts[0].is_quiet(port));
@@ -157,14 +166,15 @@ fn a_full_lane_holds_up_its_senders_until_there_is_room() {
         crossing.hosts[0].turn(NOW);
     }
     let lane = std::iter::from_fn(|| crossing.hosts[0].next_transfer(ShardId(1), Lane::Units));
-    let waiting: Vec<_> = lane.take(400).collect();
-    assert!(
-        (256..=320).contains(&waiting.len()),
-        "{} wait",
-        waiting.len()
-    );
-    for unit in waiting {
-        crossing.hosts[1].take_in(unit, NOW);
+    let mut waiting: VecDeque<_> = lane.take(400).collect();
+    let count = waiting.len();
+    assert!((256..=320).contains(&count), "{count} wait");
+    while !waiting.is_empty() {
+        let next = |lane| match lane {
+            Lane::Units => waiting.pop_front(),
+            Lane::Answers => None,
+        };
+        crossing.hosts[1].take_from(ShardId(0), next, NOW);
     }
     run_all(&mut crossing.hosts);
     let done = crossing.station(0).completed();
@@ -279,4 +289,44 @@ fn packets_of_uplinks_reach_members_of_every_shard() {
     let written = station(&mut near[1], b).memory.bytes(0);
     assert!(written[..5000].iter().all(|byte| *byte == 0x5a));
     assert_eq!(station(&mut far, c).completed(), [(1, Status::Success)]);
+}
+
+#[test]
+fn long_units_of_another_shard_are_taken_a_quantum_a_turn() {
+    const MESSAGES: u64 = 10;
+    let mut crossing = Crossing::new();
+    let remote = crossing.station(1).remote();
+    for id in 0..MESSAGES {
+        crossing.post(id, SendOp::Write(remote), REGION_BYTES as u32);
+    }
+    for _ in 0..1000 {
+        crossing.hosts[0].turn(NOW);
+    }
+    let [near, far] = &mut crossing.hosts;
+    let (mut turns, mut units) = (0, 0);
+    while move_some(near, far, Lane::Units, &mut units) {
+        turns += 1;
+    }
+    let bytes = MESSAGES * REGION_BYTES as u64;
+    let least = bytes / (64 << 10) - 8;
+    assert!(
+        turns >= least,
+        "{units} units in {turns} turns, 64 KiB each"
+    );
+}
+
+#[test]
+fn a_number_whose_member_went_is_quiet_once_nobody_reads_its_memory() {
+    let mut crossing = Crossing::new();
+    let remote = crossing.station(1).remote();
+    crossing.post(1, SendOp::Write(remote), 64);
+    crossing.hosts[0].turn(NOW);
+    let port = crossing.ports[0];
+    assert!(crossing.hosts[0].remove(port).is_some());
+    assert!(
+        !crossing.hosts[0].is_quiet(port),
+        "the other shard reads it"
+    );
+    run_all(&mut crossing.hosts);
+    assert!(crossing.hosts[0].is_quiet(port), "for who gets it next");
 }
