@@ -215,9 +215,9 @@ pub enum ShardCommand {
     /// Drop the guest's connection, the socket and all state. Unknown ports are fine.
     RemoveAdapter(PortId, Reply<()>),
     /// To the first shard: another one serves this adapter of processes.
-    Announce(Box<AdapterSpec>),
-    /// To the first shard: it does so no more.
-    Retire(PortId),
+    Announce(Box<AdapterSpec>, Reply<()>),
+    /// To the first shard: it does so no more. Unknown ports are fine.
+    Retire(PortId, Reply<()>),
     /// Give up an adapter, with its clients, once no other shard reads its memory.
     SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
     /// Serve an adapter that another shard gave up.

@@ -57,9 +57,11 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Listeners(asked, reply) => {
             let _ = reply.send(vec![0; asked.len()]);
         }
-        ShardCommand::Adopt(_, reply) => {
+        ShardCommand::Adopt(_, reply)
+        | ShardCommand::Announce(_, reply)
+        | ShardCommand::Retire(_, reply) => {
             let _ = reply.send(());
         }
-        ShardCommand::Announce(_) | ShardCommand::Retire(_) | ShardCommand::Stop => {}
+        ShardCommand::Stop => {}
     }
 }

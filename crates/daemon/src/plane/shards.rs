@@ -16,6 +16,9 @@ use super::{
 };
 use crate::uplink::UplinkEnd;
 
+/// Adapters whose listeners are asked for at once: each takes the first shard a lookup.
+const LISTENERS_AT_ONCE: usize = 256;
+
 /// Where each adapter is, and how many each shard has.
 #[derive(Debug)]
 struct Places {
@@ -108,15 +111,21 @@ impl Shards {
         let stated = spec.shard.map(ShardId);
         let shard = stated.unwrap_or_else(|| self.least_loaded());
         let port = spec.port;
-        let announced = (spec.kind == AdapterKind::Process && shard != ShardId::FIRST)
-            .then(|| ShardCommand::Announce(Box::new(spec.clone())));
+        let is_announced = spec.kind == AdapterKind::Process && shard != ShardId::FIRST;
         let outbox = self.outbox(shard)?;
-        ask(outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await??;
-        if let Some(announced) = announced {
-            self.first().send(announced)?;
+        if is_announced {
+            let announced = Box::new(spec.clone());
+            let announce = |reply| ShardCommand::Announce(announced, reply);
+            ask(self.first(), announce).await?;
         }
-        self.places().put(port, shard);
-        Ok(())
+        let added = ask(outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await;
+        let added = added.and_then(|added| added);
+        match added {
+            Ok(()) => self.places().put(port, shard),
+            Err(_) if is_announced => self.retire(port).await?,
+            Err(_) => {}
+        }
+        added
     }
 
     /// Ends an adapter's service.
@@ -128,10 +137,14 @@ impl Shards {
             return Ok(());
         };
         if shard != ShardId::FIRST {
-            self.first().send(ShardCommand::Retire(port))?;
+            self.retire(port).await?;
         }
         let remove = |reply| ShardCommand::RemoveAdapter(port, reply);
-        ask(self.outbox(shard)?, remove).await
+        ask_last(self.outbox(shard)?, remove).await
+    }
+
+    async fn retire(&self, port: PortId) -> Result<(), String> {
+        ask_last(self.first(), |reply| ShardCommand::Retire(port, reply)).await
     }
 
     /// Has another shard serve an adapter. Its connections stay.
@@ -163,14 +176,21 @@ impl Shards {
         }
         if self.count() > 1 {
             all.sort_by_key(|snapshot| snapshot.port);
-            let ports = all.iter().map(|snapshot| snapshot.port).collect();
-            let listeners = |reply| ShardCommand::Listeners(ports, reply);
-            let listeners = ask(self.first(), listeners).await?;
-            for (snapshot, count) in all.iter_mut().zip(listeners) {
-                snapshot.rdma.listeners = count;
+            for some in all.chunks_mut(LISTENERS_AT_ONCE) {
+                self.count_listeners(some).await?;
             }
         }
         Ok(all)
+    }
+
+    async fn count_listeners(&self, snapshots: &mut [AdapterSnapshot]) -> Result<(), String> {
+        let ports = snapshots.iter().map(|snapshot| snapshot.port).collect();
+        let listeners = |reply| ShardCommand::Listeners(ports, reply);
+        let listeners = ask(self.first(), listeners).await?;
+        for (snapshot, count) in snapshots.iter_mut().zip(listeners) {
+            snapshot.rdma.listeners = count;
+        }
+        Ok(())
     }
 
     /// How busy each is.

@@ -35,8 +35,14 @@ impl Shard {
                     self.remove(port);
                     let _ = reply.send(());
                 }
-                ShardCommand::Announce(spec) => self.cm.attach(rdma_cm::spec(&process_spec(&spec))),
-                ShardCommand::Retire(port) => self.cm.detach(port),
+                ShardCommand::Announce(spec, reply) => {
+                    self.cm.attach(rdma_cm::spec(&process_spec(&spec)));
+                    let _ = reply.send(());
+                }
+                ShardCommand::Retire(port, reply) => {
+                    self.cm.detach(port);
+                    let _ = reply.send(());
+                }
                 ShardCommand::SendAway(port, to, reply) => self.send_away(port, to, reply),
                 ShardCommand::Adopt(moving, reply) => {
                     self.adopt(*moving);
