@@ -6,6 +6,8 @@
 //! ```
 //! Each shard has its own; the one that has the listening socket accepts for all.
 
+mod between_shards;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use super::receive::{ForeignFile, receive};
 use super::session::Session;
 use super::users::{Place, Users};
 use super::{Process, fast, requests};
+pub use between_shards::{OpenSession, OpeningSession};
 
 /// Sessions of one shard: each costs some ten descriptors.
 const SESSIONS: u32 = 4096;
@@ -47,41 +50,11 @@ pub enum Served {
     Opened(PortId, Owner),
     /// It wants connection management: its socket and its greeting, which go elsewhere.
     ConnectionManagement(OwnedFd, Box<Request>),
-    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it.
+    /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it; this shard does so when the
+    /// adapter has come, if it is on its way here.
     Elsewhere(ShardId, Box<OpeningSession>),
     /// It hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
-}
-
-/// A session on its way to another shard, with its hello.
-#[derive(Debug)]
-pub struct OpeningSession {
-    session: Session,
-    request: Request,
-    memory: Option<ForeignFile>,
-}
-
-impl OpeningSession {
-    /// Its socket.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.session.as_fd()
-    }
-}
-
-/// A session on its way to another shard, with the adapter that it has open.
-#[derive(Debug)]
-pub struct OpenSession(Session);
-
-impl OpenSession {
-    /// Its socket.
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    /// As whom it has the adapter open.
-    pub fn owner(&self) -> Option<Owner> {
-        Some(self.0.open?.1)
-    }
 }
 
 /// What all shards share.
@@ -198,49 +171,6 @@ impl Sessions {
         }
     }
 
-    fn transfer(&mut self, id: SessionId, shard: ShardId, hello: Box<UnansweredHello>) -> Served {
-        match self.sessions.take(id.0) {
-            Some(session) => Served::Elsewhere(
-                shard,
-                Box::new(OpeningSession {
-                    session,
-                    request: hello.request,
-                    memory: hello.memory,
-                }),
-            ),
-            None => Served::Closed(None),
-        }
-    }
-
-    /// Takes a session that another shard passed on, and answers its hello. `None` if there is no
-    /// room for it.
-    pub fn adopt(
-        &mut self,
-        session: OpeningSession,
-        adapters: &mut impl Adapters,
-    ) -> Option<(SessionId, Served)> {
-        let OpeningSession {
-            session,
-            request,
-            memory,
-        } = session;
-        let id = self.put(session)?;
-        let session = self.sessions.get_mut(id.0)?;
-        let here = Here {
-            shard: self.shard,
-            registry: &self.registry,
-        };
-        // An adapter that moved on meanwhile is not chased: `NODEV`.
-        let answer = hello(session, here, &request, memory, adapters);
-        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
-        let served = match (sent, session.open) {
-            (Err(_), open) => Served::Closed(open),
-            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
-            (Ok(()), None) => Served::Open,
-        };
-        Some((id, served))
-    }
-
     /// The session is gone, and its objects with it.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
         let open = self.sessions.take(id.0).and_then(|session| session.open);
@@ -249,25 +179,6 @@ impl Sessions {
         {
             process.close(owner, now);
         }
-    }
-
-    /// The adapter moves to another shard, which [adopts](Self::adopt_open) its sessions.
-    pub fn take_of_adapter(&mut self, port: PortId) -> Vec<OpenSession> {
-        let at_port = |session: &Session| session.open.is_some_and(|(open, _)| open == port);
-        let sessions = self.sessions.iter();
-        let ids = sessions.filter_map(|(id, session)| at_port(session).then_some(id));
-        let ids: Vec<_> = ids.collect();
-        let taken = ids.into_iter().filter_map(|id| self.sessions.take(id));
-        taken.map(OpenSession).collect()
-    }
-
-    /// Takes a session of an adapter that has moved here.
-    ///
-    /// # Errors
-    /// The number of sessions is limited; whose it was.
-    pub fn adopt_open(&mut self, session: OpenSession) -> Result<SessionId, Option<Owner>> {
-        let owner = session.0.open.map(|(_, owner)| owner);
-        self.put(session.0).ok_or(owner)
     }
 
     /// The adapter goes away: its sessions end. Whose they were.
@@ -323,7 +234,7 @@ fn serve_one(
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            if let Some(shard) = elsewhere(&request, here) {
+            if let Some(shard) = elsewhere(&request, here, adapters) {
                 let memory = foreign;
                 let hello = UnansweredHello { request, memory };
                 return Ok(Received::Elsewhere(shard, Box::new(hello)));
@@ -338,12 +249,14 @@ fn serve_one(
     Ok(Received::Answered)
 }
 
-/// The other shard that serves the adapter which a hello names.
-fn elsewhere(request: &Request, here: Here<'_>) -> Option<ShardId> {
+/// The shard to ask instead of this one: the adapter that a hello names is there, or on its way there,
+/// which may be here.
+fn elsewhere(request: &Request, here: Here<'_>, adapters: &mut impl Adapters) -> Option<ShardId> {
     let hello: Hello = request.parse()?;
     let directory = &here.registry.directory;
-    let shard = directory.shard_of(directory.named(hello.adapter.as_str())?)?;
-    (shard != here.shard).then_some(shard)
+    let port = directory.named(hello.adapter.as_str())?;
+    let shard = directory.shard_of(port)?;
+    (shard != here.shard || adapters.at(port).is_none()).then_some(shard)
 }
 
 fn hello(

@@ -32,7 +32,7 @@ use std::time::Duration;
 use vrdma_api::PollMode;
 use vrdma_host::{Among, Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{Registry, Sessions};
+use vrdma_process::{OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -89,6 +89,8 @@ struct Shard {
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
+    /// Sessions that wait for adapters which are on their way here; the limit of sessions bounds them.
+    early_sessions: Vec<Box<OpeningSession>>,
     /// Busy turns since sockets were served, and when that was.
     turns: u32,
     served: Time,
@@ -191,6 +193,7 @@ impl Shard {
             lanes: parts.lanes,
             load: Load::default(),
             leaving: Vec::new(),
+            early_sessions: Vec::new(),
             turns: 0,
             served: Time(0),
             stopping: false,
@@ -218,7 +221,7 @@ impl Shard {
     /// A turn of everything; `true` if any had something to do.
     fn turn(&mut self, now: Time) -> bool {
         let mut worked = self.lanes.take(&mut self.host, now);
-        self.take_sessions(now);
+        worked |= self.take_session(now);
         worked |= self.host.turn(now);
         worked |= self.tend_cm(now);
         worked |= self.host.flush(now);

@@ -104,6 +104,8 @@ impl Shard {
             }
         }
         let adapter = self.host.send_away(port, to)?;
+        // From now on who opens it goes there, and waits there until it comes.
+        self.registry.directory.place(port, to);
         Some(Moving {
             attachment: attachment(adapter.spec()),
             adapter,
@@ -120,7 +122,6 @@ impl Shard {
         } = moving;
         let now = self.clock.now();
         self.host.adopt(at, adapter, now);
-        self.registry.directory.place(at.port, self.id);
         if let Some(Adapter::Vm(vm)) = self.host.member(at.port) {
             self.poller.watch(vm.listener(), Key::Listener(at.port));
             if let Some(connection) = vm.connection() {
@@ -134,6 +135,7 @@ impl Shard {
             self.adopt_session(at.port, session);
         }
         self.listen_again(at.port, now);
+        self.adopt_early(now);
         self.take_events();
     }
 

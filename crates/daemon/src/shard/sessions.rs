@@ -3,7 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 
-use vrdma_process::{Adapters, Process, Served, SessionId};
+use vrdma_adapter::ShardId;
+use vrdma_process::{Adapters, OpeningSession, Process, Served, SessionId};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -70,7 +71,7 @@ impl Shard {
             }
             Served::Elsewhere(shard, opening) => {
                 self.poller.unwatch(opening.socket());
-                self.lanes.pass_session(shard, opening);
+                self.pass_session(shard, opening);
             }
             Served::Closed(open) => self.close_session(session, open, now),
         }
@@ -100,24 +101,48 @@ impl Shard {
         }
     }
 
-    /// Takes the sessions that the first shard accepted for adapters of this one.
-    pub(super) fn take_sessions(&mut self, now: Time) {
-        while let Some(opening) = self.lanes.take_session() {
-            let mut adapters = OfProcesses {
-                host: &mut self.host,
-                now,
-            };
-            let Some((id, served)) = self.sessions.adopt(*opening, &mut adapters) else {
-                continue;
-            };
-            if let Some(socket) = self.sessions.socket(id) {
-                self.poller.watch(socket, Key::Session(id));
-            }
-            match served {
-                Served::Opened(port, owner) => self.watch_doorbell(port, owner),
-                Served::Closed(open) => self.close_session(id, open, now),
-                _ => {}
-            }
+    /// Passes a session on to the shard that has its adapter. It waits here if the adapter is on its way here.
+    fn pass_session(&mut self, to: ShardId, opening: Box<OpeningSession>) {
+        if to == self.id {
+            self.early_sessions.push(opening);
+        } else {
+            self.lanes.pass_session(to, opening);
+        }
+    }
+
+    /// Takes one of the sessions that other shards passed on; `true` if there was one.
+    pub(super) fn take_session(&mut self, now: Time) -> bool {
+        let opening = self.lanes.take_session();
+        let came = opening.is_some();
+        if let Some(opening) = opening {
+            self.adopt_opening(opening, now);
+        }
+        came
+    }
+
+    /// An adapter has come: who said hello to it meanwhile is answered.
+    pub(super) fn adopt_early(&mut self, now: Time) {
+        for opening in std::mem::take(&mut self.early_sessions) {
+            self.adopt_opening(opening, now);
+        }
+    }
+
+    fn adopt_opening(&mut self, opening: Box<OpeningSession>, now: Time) {
+        let mut adapters = OfProcesses {
+            host: &mut self.host,
+            now,
+        };
+        let Some((id, served)) = self.sessions.adopt(opening, &mut adapters) else {
+            return;
+        };
+        if let Some(socket) = self.sessions.socket(id) {
+            self.poller.watch(socket, Key::Session(id));
+        }
+        match served {
+            Served::Opened(port, owner) => self.watch_doorbell(port, owner),
+            Served::Elsewhere(shard, opening) => self.pass_session(shard, opening),
+            Served::Closed(open) => self.close_session(id, open, now),
+            Served::Open | Served::ConnectionManagement(..) => {}
         }
     }
 

@@ -63,6 +63,24 @@ fn clients_open_and_register_after_a_move() {
     }
 }
 
+/// A hello may come before the adapter does, or go where it was.
+#[test]
+fn clients_open_an_adapter_whenever_it_moves() {
+    const MOVES: u16 = 200;
+    let host = three();
+    std::thread::scope(|scope| {
+        let mover = scope.spawn(|| {
+            for shard in 1..=MOVES {
+                move_to(&host, 0, shard % SHARDS).unwrap();
+            }
+        });
+        while !mover.is_finished() {
+            drop(Client::open(&host, 0));
+        }
+        mover.join().unwrap();
+    });
+}
+
 #[test]
 fn moves_that_make_no_sense_change_nothing() {
     let host = three();

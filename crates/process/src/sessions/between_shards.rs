@@ -1,0 +1,121 @@
+//! Sessions that go from shard to shard: one that says hello to the shard of the adapter that it names,
+//! one that has an adapter open along with it.
+//!
+//! ```text
+//!   hello ──the directory names another shard──► OpeningSession ──► adopt there ──► open, or sent on once more
+//!   open  ──its adapter moves──────────────────► OpenSession ─────► adopt_open there
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use vrdma_adapter::ShardId;
+use vrdma_provider::daemon::{self, Request};
+use vrdma_switch::PortId;
+use vrdma_verbs::object::Owner;
+
+use super::{Adapters, Here, Served, SessionId, Sessions, UnansweredHello, elsewhere, hello};
+use crate::receive::ForeignFile;
+use crate::session::Session;
+
+/// A session on its way to another shard, with its hello.
+#[derive(Debug)]
+pub struct OpeningSession {
+    session: Session,
+    request: Request,
+    memory: Option<ForeignFile>,
+}
+
+impl OpeningSession {
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.session.as_fd()
+    }
+}
+
+/// A session on its way to another shard, with the adapter that it has open.
+#[derive(Debug)]
+pub struct OpenSession(Session);
+
+impl OpenSession {
+    /// Its socket.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// As whom it has the adapter open.
+    pub fn owner(&self) -> Option<Owner> {
+        Some(self.0.open?.1)
+    }
+}
+
+impl Sessions {
+    pub(super) fn transfer(
+        &mut self,
+        id: SessionId,
+        shard: ShardId,
+        hello: Box<UnansweredHello>,
+    ) -> Served {
+        match self.sessions.take(id.0) {
+            Some(session) => Served::Elsewhere(
+                shard,
+                Box::new(OpeningSession {
+                    session,
+                    request: hello.request,
+                    memory: hello.memory,
+                }),
+            ),
+            None => Served::Closed(None),
+        }
+    }
+
+    /// Takes a session that was passed on, and answers its hello, or says where it has to go. `None` if
+    /// there is no room for it.
+    pub fn adopt(
+        &mut self,
+        opening: Box<OpeningSession>,
+        adapters: &mut impl Adapters,
+    ) -> Option<(SessionId, Served)> {
+        let OpeningSession {
+            session,
+            request,
+            memory,
+        } = *opening;
+        let id = self.put(session)?;
+        let here = Here {
+            shard: self.shard,
+            registry: &self.registry,
+        };
+        if let Some(shard) = elsewhere(&request, here, adapters) {
+            let hello = Box::new(UnansweredHello { request, memory });
+            return Some((id, self.transfer(id, shard, hello)));
+        }
+        let session = self.sessions.get_mut(id.0)?;
+        let answer = hello(session, here, &request, memory, adapters);
+        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
+        let served = match (sent, session.open) {
+            (Err(_), open) => Served::Closed(open),
+            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
+            (Ok(()), None) => Served::Open,
+        };
+        Some((id, served))
+    }
+
+    /// The adapter moves to another shard, which [adopts](Self::adopt_open) its sessions.
+    pub fn take_of_adapter(&mut self, port: PortId) -> Vec<OpenSession> {
+        let at_port = |session: &Session| session.open.is_some_and(|(open, _)| open == port);
+        let sessions = self.sessions.iter();
+        let ids = sessions.filter_map(|(id, session)| at_port(session).then_some(id));
+        let ids: Vec<_> = ids.collect();
+        let taken = ids.into_iter().filter_map(|id| self.sessions.take(id));
+        taken.map(OpenSession).collect()
+    }
+
+    /// Takes a session of an adapter that has moved here.
+    ///
+    /// # Errors
+    /// The number of sessions is limited; whose it was.
+    pub fn adopt_open(&mut self, session: OpenSession) -> Result<SessionId, Option<Owner>> {
+        let owner = session.0.open.map(|(_, owner)| owner);
+        self.put(session.0).ok_or(owner)
+    }
+}
