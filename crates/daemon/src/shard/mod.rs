@@ -90,7 +90,7 @@ struct Shard {
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
     /// Sessions that wait for adapters which are on their way here; the limit of sessions bounds them.
-    early_sessions: Vec<Box<OpeningSession>>,
+    early_sessions: Vec<OpeningSession>,
     /// Busy turns since sockets were served, and when that was.
     turns: u32,
     served: Time,

@@ -104,7 +104,7 @@ impl Shard {
     /// Passes a session on to the shard that has its adapter. It waits here if the adapter is on its way here.
     fn pass_session(&mut self, to: ShardId, opening: Box<OpeningSession>) {
         if to == self.id {
-            self.early_sessions.push(opening);
+            self.early_sessions.push(*opening);
         } else {
             self.lanes.pass_session(to, opening);
         }
@@ -115,7 +115,7 @@ impl Shard {
         let opening = self.lanes.take_session();
         let came = opening.is_some();
         if let Some(opening) = opening {
-            self.adopt_opening(opening, now);
+            self.adopt_opening(*opening, now);
         }
         came
     }
@@ -127,7 +127,7 @@ impl Shard {
         }
     }
 
-    fn adopt_opening(&mut self, opening: Box<OpeningSession>, now: Time) {
+    fn adopt_opening(&mut self, opening: OpeningSession, now: Time) {
         let mut adapters = OfProcesses {
             host: &mut self.host,
             now,

@@ -72,14 +72,14 @@ impl Sessions {
     /// there is no room for it.
     pub fn adopt(
         &mut self,
-        opening: Box<OpeningSession>,
+        opening: OpeningSession,
         adapters: &mut impl Adapters,
     ) -> Option<(SessionId, Served)> {
         let OpeningSession {
             session,
             request,
             memory,
-        } = *opening;
+        } = opening;
         let id = self.put(session)?;
         let here = Here {
             shard: self.shard,
