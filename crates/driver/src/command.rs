@@ -51,7 +51,22 @@ impl Guest {
         command: Command,
         request: &(impl IntoBytes + Immutable),
     ) -> Result<A, CommandError> {
-        self.execute(command, request)?;
+        self.begin(command, request);
+        self.answer(command)
+    }
+
+    /// Sends a command. A long one is executed while the device is polled.
+    pub fn begin(&mut self, command: Command, request: &(impl IntoBytes + Immutable)) {
+        self.handle_interrupts();
+        self.interrupts.responses = 0;
+        let slot = slot(command, request.as_bytes());
+        self.ram.write_bytes(self.driver().command_slot, &slot);
+        self.write_register(Register::Request, 0);
+    }
+
+    /// The answer of the command that was sent last, whose end it waits for.
+    pub fn answer<A: FromBytes>(&mut self, command: Command) -> Result<A, CommandError> {
+        self.end(command)?;
         let mut response = [0; RESPONSE_BYTES];
         self.ram
             .read_bytes(self.driver().response_slot, &mut response);
@@ -71,7 +86,8 @@ impl Guest {
         command: Command,
         request: &(impl IntoBytes + Immutable),
     ) -> Result<(), CommandError> {
-        self.execute(command, request)
+        self.begin(command, request);
+        self.end(command)
     }
 
     /// Puts any bytes into the slot and rings.
@@ -80,14 +96,8 @@ impl Guest {
         self.write_checked(Register::Request, 0)
     }
 
-    fn execute(
-        &mut self,
-        command: Command,
-        request: &(impl IntoBytes + Immutable),
-    ) -> Result<(), CommandError> {
-        self.handle_interrupts();
-        self.interrupts.responses = 0;
-        let outcome = self.execute_raw(&slot(command, request.as_bytes()));
+    fn end(&mut self, command: Command) -> Result<(), CommandError> {
+        let outcome = self.read_register(Register::Error);
         self.handle_interrupts();
         let interrupts = self.interrupts.responses;
         let expected = u32::from(outcome == 0 && is_waited(command));

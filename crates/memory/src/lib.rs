@@ -42,7 +42,7 @@ pub use dirty::{DirtyLog, DirtyRun};
 pub use file::FileRegion;
 pub use map::{Protection, Right};
 pub use mapping::MapError;
-pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList};
+pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList, PageWalk};
 pub use region::Region;
 pub use shared::SharedPages;
 pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError};

@@ -5,8 +5,8 @@
 //!   page i: directory entry (i >> 9) & 0x1ff, table entry i & 0x1ff
 //! ```
 //!
-//! A directory is walked once, into a private list; the guest may change it afterwards without
-//! effect. A list says where pages were, not that they still are: every access through it is
+//! A directory is walked once, in pieces if it is long, into a private list; the guest may change it
+//! afterwards without effect. A list says where pages were, not that they still are: every access through it is
 //! checked against the maps of the day. Pages may repeat.
 
 use std::fmt;
@@ -94,26 +94,9 @@ impl PageList {
         count: u32,
         right: Right,
     ) -> Result<Self, PageError> {
-        if !(1..=MAX_PAGES).contains(&count) {
-            return Err(PageError::Count(count));
-        }
-        let mut pages = Vec::with_capacity(count as usize);
-        let tables = read_entries(view, Level::Directory, 0, directory)?;
-        for (index, &table) in tables[..(count as usize).div_ceil(ENTRIES)]
-            .iter()
-            .enumerate()
-        {
-            let entries = read_entries(view, Level::Table, index, table)?;
-            let used = ENTRIES.min(count as usize - pages.len());
-            for &page in &entries[..used] {
-                check_page(view, Level::Page, pages.len(), page, right)?;
-                pages.push(page);
-            }
-        }
-        Ok(Self {
-            pages: pages.into_boxed_slice(),
-            first_byte: 0,
-        })
+        let mut walk = PageWalk::begin(view, directory, count, right)?;
+        while !walk.go_on(view, ENTRIES)? {}
+        Ok(walk.finish())
     }
 
     /// Lets the region begin at this byte of the first page (a registration's start is rarely
@@ -170,6 +153,69 @@ impl PageList {
             .take_while(|pair| pair[0].wrapping_add(PAGE) == pair[1])
             .count();
         (more as u64 + 1) * PAGE
+    }
+}
+
+/// A walk over a page directory in pieces, for those that are long: 2^18 pages take a millisecond.
+///
+/// What was read stays as it was read; a page is looked up in the maps of the time at which its table is
+/// read.
+pub struct PageWalk {
+    tables: Box<[u64]>,
+    pages: Vec<u64>,
+    count: usize,
+    right: Right,
+}
+
+impl PageWalk {
+    /// Reads the directory page at bus address `directory`, for `count` pages which all must be mapped
+    /// with `right`.
+    pub fn begin(
+        view: &View<'_>,
+        directory: u64,
+        count: u32,
+        right: Right,
+    ) -> Result<Self, PageError> {
+        if !(1..=MAX_PAGES).contains(&count) {
+            return Err(PageError::Count(count));
+        }
+        let count = count as usize;
+        let tables = read_entries(view, Level::Directory, 0, directory)?;
+        Ok(Self {
+            tables: tables[..count.div_ceil(ENTRIES)].into(),
+            pages: Vec::with_capacity(count),
+            count,
+            right,
+        })
+    }
+
+    /// Reads at most so many tables more, of up to 512 pages each; true once it has read all.
+    pub fn go_on(&mut self, view: &View<'_>, tables: usize) -> Result<bool, PageError> {
+        let first = self.pages.len().div_ceil(ENTRIES);
+        let some = self.tables.iter().enumerate().skip(first).take(tables);
+        for (index, &table) in some {
+            let entries = read_entries(view, Level::Table, index, table)?;
+            let used = ENTRIES.min(self.count - self.pages.len());
+            for &page in &entries[..used] {
+                check_page(view, Level::Page, self.pages.len(), page, self.right)?;
+                self.pages.push(page);
+            }
+        }
+        Ok(self.pages.len() == self.count)
+    }
+
+    /// The pages read so far: all, after [`go_on`](Self::go_on) has said so.
+    pub fn finish(self) -> PageList {
+        PageList {
+            pages: self.pages.into_boxed_slice(),
+            first_byte: 0,
+        }
+    }
+}
+
+impl fmt::Debug for PageWalk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageWalk({} of {} pages)", self.pages.len(), self.count)
     }
 }
 

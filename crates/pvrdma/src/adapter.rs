@@ -29,6 +29,7 @@ use vrdma_wire::Mtu;
 use crate::abi::event::{EventEntry, NotifyEntry};
 use crate::abi::register::Vector;
 use crate::abi::version;
+use crate::commands::Long;
 use crate::config::{DeviceConfig, DeviceLimits};
 use crate::handshake::Terms;
 use crate::log_limit::LogLimit;
@@ -79,6 +80,8 @@ pub(crate) struct Adapter {
     /// When to try again to empty what waits for those two.
     retry_at: Option<Time>,
     ring_faults: u32,
+    /// A command that is executed piece by piece.
+    pub(crate) long: Option<Box<Long>>,
     /// The pages that programs ring in, when they are memory.
     doorbell_pages: Option<Arc<SharedPages>>,
     /// Vectors raised and not yet passed on.
@@ -118,6 +121,7 @@ impl Adapter {
             notifications: DeviceRing::new(terms.notify_pages),
             retry_at: None,
             ring_faults: 0,
+            long: None,
             doorbell_pages,
             raised: 0,
             broken: false,

@@ -1,5 +1,10 @@
 //! The command channel: one request slot, one response slot, executed before the register write
-//! that asks for it returns.
+//! that asks for it returns, or, if that would take long, before the next access to a register.
+//!
+//! ```text
+//!   execute ──► Answered, Done, Refused
+//!      └──────► UnderWay ──go_on, between other work──► Answered, Refused
+//! ```
 //!
 //! The request is copied once. Every command is one function behind a table entry; what it answers
 //! is written whole, header and body, and not a byte more. A refused command answers with a header
@@ -92,6 +97,22 @@ pub(crate) enum Outcome {
     Refused(Errno),
     /// A slot is not there any more.
     SlotLost,
+    /// It is long: [`go_on`] until it has another outcome.
+    UnderWay,
+}
+
+/// A command that is not done at once.
+pub(crate) struct Long {
+    head: RequestHeader,
+    registration: mr::Registration,
+}
+
+/// What a command's function says.
+enum Answer {
+    /// It is done.
+    Now(Reply),
+    /// It goes on.
+    Later(Box<mr::Registration>),
 }
 
 /// Executes the request in the slot.
@@ -104,23 +125,53 @@ pub(crate) fn execute(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) 
     let (head, body) = bytes.split_at(HEADER_BYTES);
     let head = RequestHeader::read_from_bytes(head).expect("split at the header's length");
     let body = Body(body.try_into().expect("split at the header's length"));
-    let outcome = answer(adapter, turn, slots, &head, &body);
+    let entry = table::entry(head.command.get()).ok_or(Errno::NotSupported);
+    let answer = entry.and_then(|entry| entry.run(adapter, turn, &body));
+    adapter.publish(turn);
+    let result = match answer {
+        Ok(Answer::Now(reply)) => Ok(reply),
+        Ok(Answer::Later(registration)) => {
+            let registration = *registration;
+            adapter.long = Some(Box::new(Long { head, registration }));
+            return Outcome::UnderWay;
+        }
+        Err(errno) => Err(errno),
+    };
+    let outcome = answer_with(adapter, turn, slots, &head, result);
     outcome.unwrap_or(Outcome::SlotLost)
 }
 
-fn answer(
+/// Goes on with a long command: a piece of it that takes some ten microseconds.
+pub(crate) fn go_on(adapter: &mut Adapter, turn: Turn<'_, '_>, slots: &Slots) -> Outcome {
+    let Some(mut long) = adapter.long.take() else {
+        return Outcome::Done;
+    };
+    let result = match long.registration.go_on(turn) {
+        Ok(false) => {
+            adapter.long = Some(long);
+            return Outcome::UnderWay;
+        }
+        Ok(true) => long.registration.finish(adapter),
+        Err(errno) => Err(errno),
+    };
+    let outcome = answer_with(adapter, turn, slots, &long.head, result);
+    outcome.unwrap_or(Outcome::SlotLost)
+}
+
+fn answer_with(
     adapter: &mut Adapter,
     turn: Turn<'_, '_>,
     slots: &Slots,
     head: &RequestHeader,
-    body: &Body,
+    result: Result<Reply, Errno>,
 ) -> Result<Outcome, Fault> {
     let code = head.command.get();
-    let entry = table::entry(code).ok_or(Errno::NotSupported);
-    let result = entry.and_then(|entry| Ok((entry, (entry.run)(adapter, turn, body)?)));
-    adapter.publish(turn);
     let (reply, error, outcome) = match result {
-        Ok((entry, reply)) => (reply, 0, entry.outcome()),
+        Ok(reply) => (
+            reply,
+            0,
+            table::entry(code).map_or(Outcome::Done, table::Entry::outcome),
+        ),
         Err(errno) => (Reply::header(), errno as u8, Outcome::Refused(errno)),
     };
     let header = ResponseHeader {

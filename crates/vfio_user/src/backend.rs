@@ -118,6 +118,11 @@ pub struct SetIrqs<'a> {
 /// An answer leaves when the call returns, and QEMU gives up after five seconds with its vCPU
 /// stopped for as long: no call may wait for anything.
 pub trait Backend {
+    /// Whether the device is at something that takes long, and commands wait until it is not.
+    fn is_busy(&self) -> bool {
+        false
+    }
+
     /// The region with this index, if the device has it. Asked before every access.
     fn region(&self, index: u32) -> Option<Region>;
 

@@ -57,6 +57,9 @@ pub(crate) enum Irqs {
 #[derive(Debug, Default)]
 pub(crate) struct Device {
     pub(crate) calls: Vec<Call>,
+    /// A write makes it busy.
+    pub(crate) is_slow: bool,
+    pub(crate) is_busy: bool,
     /// The answer to the next mapping.
     pub(crate) map_error: Option<Errno>,
 }
@@ -74,6 +77,10 @@ pub(crate) fn pattern(offset: u64, length: usize) -> Vec<u8> {
 }
 
 impl Backend for Device {
+    fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
     fn region(&self, index: u32) -> Option<Region> {
         let (size, readable, writable) = match index {
             0 => (0x1000, true, true),
@@ -136,6 +143,7 @@ impl Backend for Device {
             offset,
             data: data.to_vec(),
         });
+        self.is_busy = self.is_slow;
     }
 
     fn dma_map(&mut self, map: DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno> {

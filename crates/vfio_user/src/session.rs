@@ -84,8 +84,9 @@ impl Session {
     }
 
     /// Takes the first `length` bytes of [`space`](Self::space), which came from one receive call
-    /// together with `fds`, and carries out every command that is complete. `lost` says that the
-    /// kernel had to drop descriptors.
+    /// together with `fds`, and carries out every command that is complete, until the device is
+    /// [busy](Backend::is_busy): then call [`go_on`](Self::go_on) later, and before the next receive call.
+    /// `lost` says that the kernel had to drop descriptors.
     ///
     /// Afterwards look at [`outgoing`](Self::outgoing).
     ///
@@ -103,7 +104,17 @@ impl Session {
         backend: &mut dyn Backend,
     ) -> Result<(), SessionError> {
         self.input.filled(length, Attached { fds, lost });
-        while let Some(incoming) = self.input.next()? {
+        self.go_on(backend)
+    }
+
+    /// Carries out every command that is complete, until the device is [busy](Backend::is_busy).
+    ///
+    /// # Errors
+    /// As [`received`](Self::received).
+    pub fn go_on(&mut self, backend: &mut dyn Backend) -> Result<(), SessionError> {
+        while !backend.is_busy()
+            && let Some(incoming) = self.input.next()?
+        {
             self.peer.handle(incoming, backend)?;
         }
         self.input.compact();

@@ -93,6 +93,18 @@ const BENCHMARKS: &[Benchmark] = &[
         run: |_| example::run(&example::SHARDS),
     },
     Benchmark {
+        name: "neighbour",
+        about: "longest times of a guest's messages beside a greedy guest, in one process",
+        rows: Vec::new,
+        run: |_| example::run(&example::NEIGHBOUR),
+    },
+    Benchmark {
+        name: "silent",
+        about: "processor time of a shard beside a hundred guests that are silent",
+        rows: Vec::new,
+        run: |_| example::run(&example::SILENT),
+    },
+    Benchmark {
         name: "idle",
         about: "processor time of a daemon with two idle guests",
         rows: Vec::new,

@@ -22,7 +22,7 @@ mod snapshot;
 mod stats;
 mod uplinks;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -83,6 +83,9 @@ struct Shard {
     snapshots: Snapshots,
     /// What was ready and has not had its turn.
     ready: VecDeque<Ready>,
+    /// VMs whose requests wait: for the end of a long command, or of reads of their memory by other shards.
+    /// What QEMU has sent is looked at without being announced again.
+    busy: BTreeSet<PortId>,
     paused: Paused,
     polling: Polling,
     lanes: Lanes,
@@ -188,6 +191,7 @@ impl Shard {
             registry: parts.registry,
             snapshots: Snapshots::default(),
             ready: VecDeque::new(),
+            busy: BTreeSet::new(),
             paused: Paused::default(),
             polling: Polling::new(parts.poll),
             lanes: parts.lanes,
@@ -291,6 +295,8 @@ impl Shard {
             self.ready = self.poller.wait(patience).into();
             self.served = self.clock.now();
         }
+        let busy = std::mem::take(&mut self.busy).into_iter();
+        self.ready.extend(busy.map(Ready::connection));
         while let Some(ready) = self.ready.pop_front() {
             self.serve_socket(&ready);
             if self.clock.now() >= self.served + SOCKETS_QUANTUM {
@@ -335,6 +341,7 @@ impl Shard {
 
     fn converse(&mut self, port: PortId, ready: &Ready) {
         if !self.await_quiet(port) {
+            self.busy.insert(port);
             return;
         }
         let now = self.clock.now();
@@ -342,6 +349,9 @@ impl Shard {
             return;
         };
         vm.on_socket(ready.readable, ready.writable);
+        if vm.is_busy() {
+            self.busy.insert(port);
+        }
         if let Some(connection) = vm.connection() {
             self.poller
                 .rewatch(connection, Key::Connection(port), connection.wants_write());

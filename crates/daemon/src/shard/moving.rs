@@ -123,6 +123,7 @@ impl Shard {
         let now = self.clock.now();
         self.host.adopt(at, adapter, now);
         if let Some(Adapter::Vm(vm)) = self.host.member(at.port) {
+            self.busy.insert(at.port);
             self.poller.watch(vm.listener(), Key::Listener(at.port));
             if let Some(connection) = vm.connection() {
                 let key = Key::Connection(at.port);

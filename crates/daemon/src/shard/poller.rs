@@ -103,6 +103,15 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// QEMU may have sent something.
+    pub(super) fn connection(port: PortId) -> Self {
+        Self {
+            key: Key::Connection(port),
+            readable: true,
+            writable: false,
+        }
+    }
+
     /// More commands may wait than were carried out.
     pub(super) fn commands() -> Self {
         Self {

@@ -110,6 +110,10 @@ impl Backend {
 }
 
 impl vfio::Backend for Backend {
+    fn is_busy(&self) -> bool {
+        self.device.is_busy()
+    }
+
     fn region(&self, index: u32) -> Option<vfio::Region> {
         let size = self.device.region_bytes(region_at(index)?);
         Some(vfio::Region {

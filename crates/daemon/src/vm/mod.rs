@@ -105,6 +105,11 @@ impl Vm {
         Ok(is_new)
     }
 
+    /// Whether what QEMU sends waits for the end of a long command.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.backend.device.is_busy()
+    }
+
     /// Serves what QEMU sent. The connection is gone afterwards if it broke.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) {
         if let Err(reason) = self.converse(readable, writable) {

@@ -8,6 +8,7 @@ mod errors;
 mod events;
 mod fast_register;
 mod life;
+mod long_command;
 mod probe;
 mod retry;
 mod shared_receive;

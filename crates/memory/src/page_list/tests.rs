@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Level, MAX_PAGES, PageError, PageFlaw, PageList};
+use super::{Level, MAX_PAGES, PageError, PageFlaw, PageList, PageWalk};
 use crate::{Fault, Memory, PAGE, Protection, Region, Right, SharedPages, Space};
 
 const DIRECTORY: u64 = 0x10_0000;
@@ -128,6 +128,35 @@ fn a_list_does_not_outlive_its_maps() {
     let pages = Region::Pages(Arc::new(resolve(&space, 1, Right::Write).unwrap()));
     space.unmap(DATA, 1100 * PAGE).unwrap();
     assert_eq!(Memory::write(&space.view(), &pages, 0, &[1]), Err(Fault));
+}
+
+#[test]
+fn a_long_list_is_read_in_pieces() {
+    let space = guest();
+    let pages: Vec<_> = (0..1100).map(|page| DATA + page * PAGE).collect();
+    list(&space, &pages);
+    let view = space.view();
+    let mut walk = PageWalk::begin(&view, DIRECTORY, 1100, Right::Write).unwrap();
+    assert_eq!(walk.go_on(&view, 1), Ok(false));
+    assert_eq!(walk.go_on(&view, 1), Ok(false));
+    assert_eq!(walk.go_on(&view, 1), Ok(true));
+    let read = walk.finish();
+    assert!((0..1100).all(|page| read.page(page) == Some(pages[page as usize])));
+}
+
+/// The guest cannot change what was read, and what was taken away meanwhile is missed.
+#[test]
+fn a_piece_is_looked_up_when_it_is_read() {
+    let space = guest();
+    list(&space, &vec![DATA; 1100]);
+    let mut walk = PageWalk::begin(&space.view(), DIRECTORY, 1100, Right::Write).unwrap();
+    put(&space, DIRECTORY, 1, 0);
+    assert_eq!(walk.go_on(&space.view(), 1), Ok(false));
+    space.unmap(DATA, 1100 * PAGE).unwrap();
+    assert_eq!(
+        walk.go_on(&space.view(), 1),
+        Err(flaw(Level::Page, 512, DATA, PageFlaw::Unmapped))
+    );
 }
 
 #[test]

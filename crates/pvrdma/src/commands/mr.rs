@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use vrdma_memory::{MAX_PAGES, PAGE, PageList, Region, Right};
+use vrdma_memory::{MAX_PAGES, PAGE, PageError, PageWalk, Region, Right};
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKind, MrSpec, PdId};
 
 use super::errno::require;
-use super::{Body, Errno, Reply};
+use super::{Answer, Body, Errno, Reply};
 use crate::abi::request::{self, CreateMr, mr_flag};
 use crate::abi::response::CreatedMr;
 use crate::adapter::{Adapter, Turn};
@@ -21,21 +21,43 @@ const ACCESS_IGNORED: u32 = 16 | 128;
 /// `IB_ACCESS_OPTIONAL`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
+/// Tables of a page directory that are read at once: 8192 pages, which takes 40 us.
+const TABLES_AT_ONCE: usize = 16;
+
 type Spec = (MrSpec<Region>, Option<Charge>);
+
+/// A program's region, whose pages are being read.
+pub(super) struct Registration {
+    pd: PdId,
+    start: u64,
+    length: u64,
+    access: Access,
+    charge: Charge,
+    walk: PageWalk,
+}
 
 pub(super) fn create(
     adapter: &mut Adapter,
     turn: Turn<'_, '_>,
     body: &Body,
-) -> Result<Reply, Errno> {
+) -> Result<Answer, Errno> {
     let request: CreateMr = body.parse();
-    let pd = PdId(request.pd_handle.get());
     let (spec, charge) = match request.flags.get() {
-        0 => user(adapter, turn, &request)?,
+        0 => return user(adapter, turn, &request),
         mr_flag::DMA => dma(&request)?,
         mr_flag::FAST_REGISTER => empty(adapter, &request)?,
         _ => return Err(Errno::Invalid),
     };
+    let pd = PdId(request.pd_handle.get());
+    register(adapter, pd, spec, charge).map(Answer::Now)
+}
+
+fn register(
+    adapter: &mut Adapter,
+    pd: PdId,
+    spec: MrSpec<Region>,
+    charge: Option<Charge>,
+) -> Result<Reply, Errno> {
     let keys = adapter.core.hca.register(pd, spec)?;
     adapter.mrs.put(keys.id.0, Mr { _charge: charge });
     Ok(Reply::with(&CreatedMr {
@@ -52,7 +74,7 @@ fn access(flags: u32) -> Result<Access, Errno> {
     Access::from_bits(meant).ok_or(Errno::Invalid)
 }
 
-fn user(adapter: &Adapter, turn: Turn<'_, '_>, request: &CreateMr) -> Result<Spec, Errno> {
+fn user(adapter: &mut Adapter, turn: Turn<'_, '_>, request: &CreateMr) -> Result<Answer, Errno> {
     let access = access(request.access_flags.get())?;
     let pages = pages_spanned(request).ok_or(Errno::Invalid)?;
     let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
@@ -60,17 +82,44 @@ fn user(adapter: &Adapter, turn: Turn<'_, '_>, request: &CreateMr) -> Result<Spe
         true => Right::Write,
         false => Right::Read,
     };
-    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, right);
-    let list = list.map_err(|_| Errno::Fault)?;
-    let start = request.start.get();
-    let spec = MrSpec {
-        kind: MrKind::User,
-        start,
+    let walk = PageWalk::begin(turn.memory, request.pdir_dma.get(), pages, right);
+    let mut registration = Registration {
+        pd: PdId(request.pd_handle.get()),
+        start: request.start.get(),
         length: request.length.get(),
         access,
-        region: Some(Region::Pages(Arc::new(list.starting_at(start)))),
+        charge,
+        walk: walk.map_err(unreadable)?,
     };
-    Ok((spec, Some(charge)))
+    match registration.go_on(turn)? {
+        true => registration.finish(adapter).map(Answer::Now),
+        false => Ok(Answer::Later(Box::new(registration))),
+    }
+}
+
+fn unreadable(_: PageError) -> Errno {
+    Errno::Fault
+}
+
+impl Registration {
+    /// Reads some more pages; true once it has all.
+    pub(super) fn go_on(&mut self, turn: Turn<'_, '_>) -> Result<bool, Errno> {
+        let done = self.walk.go_on(turn.memory, TABLES_AT_ONCE);
+        done.map_err(unreadable)
+    }
+
+    /// Makes the region.
+    pub(super) fn finish(self, adapter: &mut Adapter) -> Result<Reply, Errno> {
+        let list = self.walk.finish().starting_at(self.start);
+        let spec = MrSpec {
+            kind: MrKind::User,
+            start: self.start,
+            length: self.length,
+            access: self.access,
+            region: Some(Region::Pages(Arc::new(list))),
+        };
+        register(adapter, self.pd, spec, Some(self.charge))
+    }
 }
 
 /// The page count of the request, when it is what the range takes.

@@ -1,20 +1,41 @@
 //! Every command: its function, and whether the driver waits for the response interrupt.
 
-use super::{Body, Errno, Outcome, Reply, bind, context, cq, mr, pd, port, qp, srq};
+use super::{Answer, Body, Errno, Outcome, Reply, bind, context, cq, mr, pd, port, qp, srq};
 use crate::abi::command::Command;
 use crate::adapter::{Adapter, Turn};
 
-type Run = fn(&mut Adapter, Turn<'_, '_>, &Body) -> Result<Reply, Errno>;
+type AtOnce = fn(&mut Adapter, Turn<'_, '_>, &Body) -> Result<Reply, Errno>;
+type InPieces = fn(&mut Adapter, Turn<'_, '_>, &Body) -> Result<Answer, Errno>;
+
+/// How a command is executed.
+enum Run {
+    /// It is short.
+    AtOnce(AtOnce),
+    /// It may be long.
+    InPieces(InPieces),
+}
 
 /// One row.
 pub(super) struct Entry {
     code: Command,
     pub(super) name: &'static str,
     waits: bool,
-    pub(super) run: Run,
+    run: Run,
 }
 
 impl Entry {
+    pub(super) fn run(
+        &self,
+        adapter: &mut Adapter,
+        turn: Turn<'_, '_>,
+        body: &Body,
+    ) -> Result<Answer, Errno> {
+        match self.run {
+            Run::AtOnce(run) => run(adapter, turn, body).map(Answer::Now),
+            Run::InPieces(run) => run(adapter, turn, body),
+        }
+    }
+
     pub(super) fn outcome(&self) -> Outcome {
         match self.waits {
             true => Outcome::Answered,
@@ -23,8 +44,17 @@ impl Entry {
     }
 }
 
-const fn waited(code: Command, name: &'static str, run: Run) -> Entry {
-    let waits = true;
+const fn in_pieces(code: Command, name: &'static str, run: InPieces) -> Entry {
+    Entry {
+        code,
+        name,
+        waits: true,
+        run: Run::InPieces(run),
+    }
+}
+
+const fn waited(code: Command, name: &'static str, run: AtOnce) -> Entry {
+    let (waits, run) = (true, Run::AtOnce(run));
     Entry {
         code,
         name,
@@ -33,8 +63,8 @@ const fn waited(code: Command, name: &'static str, run: Run) -> Entry {
     }
 }
 
-const fn unwaited(code: Command, name: &'static str, run: Run) -> Entry {
-    let waits = false;
+const fn unwaited(code: Command, name: &'static str, run: AtOnce) -> Entry {
+    let (waits, run) = (false, Run::AtOnce(run));
     Entry {
         code,
         name,
@@ -49,7 +79,7 @@ static TABLE: [Entry; 21] = [
     waited(Command::QueryPkey, "QUERY_PKEY", port::query_pkey),
     waited(Command::CreatePd, "CREATE_PD", pd::create),
     unwaited(Command::DestroyPd, "DESTROY_PD", pd::destroy),
-    waited(Command::CreateMr, "CREATE_MR", mr::create),
+    in_pieces(Command::CreateMr, "CREATE_MR", mr::create),
     unwaited(Command::DestroyMr, "DESTROY_MR", mr::destroy),
     waited(Command::CreateCq, "CREATE_CQ", cq::create),
     waited(Command::ResizeCq, "RESIZE_CQ", cq::resize),

@@ -46,10 +46,14 @@ impl Device {
     /// Looks at mapped doorbells, timers and what waits for room in the guest's rings. True if
     /// anything was done or is still to be done: call again before sleeping.
     pub fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        let was_busy = self.is_busy();
+        if was_busy {
+            self.go_on(memory, now);
+        }
         let Some(adapter) = self.working() else {
-            return false;
+            return was_busy;
         };
-        let busy = adapter.poll(Turn { memory, now });
+        let busy = adapter.poll(Turn { memory, now }) | was_busy;
         if adapter.is_broken() {
             self.give_up_if_broken();
         }

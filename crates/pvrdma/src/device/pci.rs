@@ -60,6 +60,7 @@ impl Device {
             BarRegion::Msix => out.fill(0),
             BarRegion::Doorbells => out.fill(0xff),
             BarRegion::Registers => {
+                self.finish_command(self.batch_time);
                 let register = Register::at(offset).filter(|_| out.len() == size_of::<u32>());
                 match register {
                     Some(register) => {
@@ -72,13 +73,14 @@ impl Device {
         }
     }
 
-    /// Writes to a region, and has done all that the write asks for when it returns. The calling
-    /// thread must hold no view of the space: a write may turn bus mastering on or off.
+    /// Writes to a region, and has done all that the write asks for when it returns, but for a long
+    /// command ([`is_busy`](Self::is_busy)). The calling thread must hold no view of the space: a write may turn bus mastering on or off.
     pub fn write(&mut self, region: BarRegion, offset: u64, data: &[u8], now: Time) {
         match region {
             BarRegion::Config => self.write_config(offset, data),
             BarRegion::Msix => {}
             BarRegion::Registers => {
+                self.finish_command(now);
                 if let (Some(register), Some(value)) = (Register::at(offset), word(data)) {
                     self.write_register(register, value, now);
                 }

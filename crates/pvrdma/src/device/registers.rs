@@ -1,5 +1,8 @@
 //! What reading and writing each register does.
 
+use std::sync::Arc;
+
+use vrdma_memory::View;
 use vrdma_verbs::Time;
 
 use super::{Device, Stage};
@@ -48,6 +51,29 @@ impl Device {
         }
     }
 
+    /// Whether a command is being executed piece by piece, by [`poll`](Self::poll). An access to a register
+    /// waits for its end; who has other work to do keeps what comes for the registers until then.
+    pub fn is_busy(&self) -> bool {
+        matches!(&self.stage, Stage::Active(adapter, _) if adapter.long.is_some())
+    }
+
+    /// Goes on with a long command.
+    pub(super) fn go_on(&mut self, memory: &View<'_>, now: Time) {
+        let Stage::Active(adapter, slots) = &mut self.stage else {
+            return;
+        };
+        let outcome = commands::go_on(adapter, Turn { memory, now }, slots);
+        self.error = self.conclude(outcome);
+    }
+
+    /// Ends a long command, however long that takes.
+    pub(super) fn finish_command(&mut self, now: Time) {
+        while self.is_busy() {
+            let space = Arc::clone(&self.space);
+            self.go_on(&space.view(), now);
+        }
+    }
+
     fn control(&mut self, value: u32, now: Time) -> Result<(), Errno> {
         match Control::from_code(value).ok_or(Errno::Invalid)? {
             Control::Activate => self.activate(now),
@@ -70,17 +96,22 @@ impl Device {
             now,
         };
         let outcome = commands::execute(adapter, turn, slots);
-        if outcome == Outcome::SlotLost {
+        drop(memory);
+        self.conclude(outcome)
+    }
+
+    /// The value of the error register after a command.
+    fn conclude(&mut self, outcome: Outcome) -> u32 {
+        if let (Outcome::SlotLost, Stage::Active(adapter, _)) = (outcome, &mut self.stage) {
             adapter.break_down();
         }
-        drop(memory);
         self.give_up_if_broken();
         match outcome {
             Outcome::Answered => {
                 self.interrupts.raise(Vector::Response.bit());
                 0
             }
-            Outcome::Done => 0,
+            Outcome::Done | Outcome::UnderWay => 0,
             Outcome::Refused(errno) => errno as u32,
             Outcome::SlotLost => Errno::Fault as u32,
         }

@@ -80,7 +80,7 @@ impl Device {
         match &self.stage {
             Stage::Active(adapter, _) if self.config_space.bus_master() => Activity {
                 live_contexts: adapter.contexts.in_use(),
-                runnable: adapter.core.is_runnable(),
+                runnable: adapter.core.is_runnable() || adapter.long.is_some(),
             },
             _ => Activity::default(),
         }

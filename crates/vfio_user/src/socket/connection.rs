@@ -75,7 +75,8 @@ impl Connection {
     }
 
     /// Receives once, carries out every command that is complete and sends the answers: two
-    /// system calls for a register access, and no allocation.
+    /// system calls for a register access, and no allocation. While the device is
+    /// [busy](Backend::is_busy) commands wait: call it again when it is not, readable or not.
     ///
     /// # Errors
     /// The connection is over. The backend got a `dma_done` for every DMA request still open.
@@ -117,6 +118,11 @@ impl Connection {
     }
 
     fn receive(&mut self, backend: &mut dyn Backend) -> Result<Progress, Closed> {
+        self.session.go_on(backend)?;
+        self.flush()?;
+        if backend.is_busy() {
+            return Ok(Progress::Idle);
+        }
         let space = self.session.space();
         let room = space.len().min(READ_BYTES);
         let received = match receive_once(self.socket.as_fd(), &mut space[..room]) {

@@ -27,6 +27,14 @@ pub(super) const SHARDS: Example = Example {
     name: "two_shards",
     target: Target::AtLeast,
 };
+pub(super) const NEIGHBOUR: Example = Example {
+    name: "neighbour",
+    target: Target::Below,
+};
+pub(super) const SILENT: Example = Example {
+    name: "silent_guests",
+    target: Target::Below,
+};
 pub(super) const QUEUE_PAIR: Example = Example {
     name: "idle_bytes",
     target: Target::Below,

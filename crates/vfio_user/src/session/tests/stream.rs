@@ -54,6 +54,25 @@ fn a_burst_is_answered_in_order() {
     }
 }
 
+/// However much the client sends ahead.
+#[test]
+fn commands_wait_while_the_device_is_busy() {
+    let mut talk = Talk::greeted();
+    talk.device.is_slow = true;
+    let write = |id| command(id, C::RegionWrite, &[access(0, 0, 1), vec![7]].concat());
+    talk.send(&[write(1), write(2), write(3)].concat());
+    for served in 1..=3 {
+        assert_eq!(talk.device.take().len(), 1, "{served}");
+        assert_eq!(talk.replies().len(), 1);
+        talk.session.go_on(&mut talk.device).unwrap();
+        talk.expect_silence();
+        talk.device.is_busy = false;
+        talk.session.go_on(&mut talk.device).unwrap();
+    }
+    talk.expect_silence();
+    assert!(talk.session.is_between_messages());
+}
+
 #[test]
 fn descriptors_belong_to_the_last_message_of_their_burst() {
     let mut talk = Talk::greeted();
