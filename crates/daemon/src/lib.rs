@@ -16,6 +16,7 @@
 
 pub mod config;
 pub mod control;
+mod disposal;
 pub mod ethernet;
 pub mod inventory;
 pub mod plane;

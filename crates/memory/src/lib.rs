@@ -45,7 +45,7 @@ pub use mapping::MapError;
 pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList, PageWalk};
 pub use region::Region;
 pub use shared::SharedPages;
-pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError};
+pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError, Unmapped};
 pub use tenant::Tenant;
 pub use view::View;
 pub use vrdma_verbs::memory::{CopyFault, Fault, Memory};

@@ -1,5 +1,6 @@
 //! The DMA maps of one guest or client.
 
+use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -54,6 +55,23 @@ impl Default for Space {
     }
 }
 
+/// Maps that were removed. Drop them where nobody waits: the kernel takes milliseconds for each gigabyte
+/// that was in use.
+pub struct Unmapped(Vec<Map>);
+
+impl Unmapped {
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|map| map.size).sum()
+    }
+}
+
+impl fmt::Debug for Unmapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unmapped({} bytes)", self.bytes())
+    }
+}
+
 impl Space {
     /// Nothing mapped, bus mastering on: a PCI function turns it off when it is reset.
     pub fn new() -> Self {
@@ -90,25 +108,24 @@ impl Space {
         })
     }
 
-    /// Removes every map inside the range and returns how many bytes that were; a range without
-    /// maps is no error (as in VFIO). When this returns, nobody accesses them any more.
-    pub fn unmap(&self, iova: u64, size: u64) -> Result<u64, UnmapError> {
+    /// Removes every map inside the range; a range without maps is no error (as in VFIO). When this
+    /// returns, nobody accesses them any more.
+    pub fn unmap(&self, iova: u64, size: u64) -> Result<Unmapped, UnmapError> {
         let removed = self.maps.write().remove(iova, iova.saturating_add(size))?;
         Ok(self.forget(removed))
     }
 
     /// Removes every map.
-    pub fn unmap_all(&self) {
+    pub fn unmap_all(&self) -> Unmapped {
         let removed = std::mem::take(&mut self.maps.write().sorted);
-        self.forget(removed);
+        self.forget(removed)
     }
 
-    /// Returning guest memory to the kernel is slow, so it is done outside the lock.
-    fn forget(&self, removed: Vec<Map>) -> u64 {
+    fn forget(&self, removed: Vec<Map>) -> Unmapped {
         if !removed.is_empty() {
             self.generation.fetch_add(1, AcqRel);
         }
-        removed.iter().map(|map| map.size).sum()
+        Unmapped(removed)
     }
 
     /// PCI's bus master enable: while it is off every access faults. When this returns with it

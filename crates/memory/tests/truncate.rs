@@ -87,7 +87,7 @@ fn a_lost_map_can_be_replaced() {
     let (space, file) = guest();
     ftruncate(&file, 0).unwrap();
     assert_eq!(space.view().load_u32_acquire(0), Err(Fault));
-    assert_eq!(space.unmap(0, PAGES * PAGE), Ok(PAGES * PAGE));
+    assert_eq!(space.unmap(0, PAGES * PAGE).unwrap().bytes(), PAGES * PAGE);
     ftruncate(&file, PAGES * PAGE).unwrap();
     space
         .map(0, PAGES * PAGE, Protection::BOTH, file, 0)

@@ -37,6 +37,7 @@ use crate::handshake::{Handshake, Slots};
 use crate::interrupts::Interrupts;
 use crate::log_limit::LogLimit;
 
+pub use life_cycle::Ended;
 pub use pci::BarRegion;
 pub use snapshot::{Activity, DeviceSnapshot, DeviceState};
 
@@ -68,6 +69,8 @@ pub struct Device {
     log_limit: LogLimit,
     /// Lives so far: each starts with other queue pair numbers and keys.
     lives: u64,
+    /// The last life, until somebody takes it away.
+    ended: Option<Ended>,
     /// Addresses were bound when the last life ended.
     gids_cleared: bool,
 }
@@ -101,6 +104,7 @@ impl Device {
             batch_time: Time::default(),
             log_limit: LogLimit::new(),
             lives: 0,
+            ended: None,
             gids_cleared: false,
         })
     }

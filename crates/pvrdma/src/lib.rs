@@ -34,4 +34,4 @@ mod testing;
 
 pub use adapter::Violations;
 pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};
-pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState};
+pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState, Ended};

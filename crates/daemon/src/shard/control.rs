@@ -96,7 +96,9 @@ impl Shard {
 
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
         Ok(match spec.kind {
-            AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(spec, self.clock)?)),
+            AdapterKind::Vm => {
+                Adapter::Vm(Box::new(Vm::new(spec, self.clock, self.disposal.clone())?))
+            }
             AdapterKind::Process => {
                 let process = OnDemand::new(process_spec(&spec), fresh_seed())?;
                 Adapter::Process {
@@ -112,7 +114,9 @@ impl Shard {
         self.close_sessions_of(port);
         self.cm.detach(port);
         self.registry.directory.remove(port);
-        self.host.remove(port);
+        if let Some(adapter) = self.host.remove(port) {
+            self.disposal.free(adapter);
+        }
     }
 
     fn load(&mut self) -> ShardLoad {

@@ -36,6 +36,7 @@ use vrdma_process::{OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
+use crate::disposal::Disposal;
 use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
 use crate::polling::{Polling, Rest, pin};
 use crate::vm::fresh_seed;
@@ -89,6 +90,7 @@ struct Shard {
     paused: Paused,
     polling: Polling,
     lanes: Lanes,
+    disposal: Disposal,
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
@@ -107,6 +109,7 @@ struct Parts {
     from: Mailboxes,
     among: Among,
     lanes: Lanes,
+    disposal: Disposal,
     sessions: Sessions,
     registry: Registry,
     clock: Clock,
@@ -126,6 +129,7 @@ pub fn start(
     let clock = Clock::start();
     let registry = Registry::default();
     let shared = Arc::default();
+    let disposal = Disposal::start()?;
     let shards = inboxes.len() as u16;
     let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
     let mut listener = Some(processes);
@@ -143,6 +147,7 @@ pub fn start(
                 shared: Arc::clone(&shared),
             },
             lanes,
+            disposal: disposal.clone(),
             sessions: Sessions::new(id, listener.take(), registry.clone()),
             registry: registry.clone(),
             clock,
@@ -195,6 +200,7 @@ impl Shard {
             paused: Paused::default(),
             polling: Polling::new(parts.poll),
             lanes: parts.lanes,
+            disposal: parts.disposal,
             load: Load::default(),
             leaving: Vec::new(),
             early_sessions: Vec::new(),

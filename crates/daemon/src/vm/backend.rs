@@ -15,6 +15,7 @@ use vrdma_vfio_user::{Errno, Eventfd, IrqVectors};
 
 use super::fresh_seed;
 use super::sharing::{SAMPLE_BYTES, Sharing};
+use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
 
@@ -41,12 +42,17 @@ pub(super) struct Backend {
     name: Name,
     irqs: IrqVectors<Eventfd>,
     clock: Clock,
+    disposal: Disposal,
     /// When the device shall look at its memory again.
     settles: Option<Time>,
 }
 
 impl Backend {
-    pub(super) fn new(spec: &AdapterSpec, clock: Clock) -> std::io::Result<Self> {
+    pub(super) fn new(
+        spec: &AdapterSpec,
+        clock: Clock,
+        disposal: Disposal,
+    ) -> std::io::Result<Self> {
         let memory = Arc::new(Space::new());
         let device = Device::new(config(spec), Arc::clone(&memory))?;
         Ok(Self {
@@ -56,6 +62,7 @@ impl Backend {
             name: spec.name.clone(),
             irqs: IrqVectors::new(VECTORS),
             clock,
+            disposal,
             settles: None,
         })
     }
@@ -63,7 +70,7 @@ impl Backend {
     /// QEMU is gone: so are its memory and its descriptors.
     pub(super) fn disconnected(&mut self) {
         self.device.reset();
-        self.memory.unmap_all();
+        self.disposal.free(self.memory.unmap_all());
         self.settles = None;
         self.irqs = IrqVectors::new(VECTORS);
         self.sharing = Sharing::default();
@@ -71,6 +78,9 @@ impl Backend {
 
     pub(super) fn interrupt(&mut self) {
         let raised = self.device.take_interrupts();
+        if let Some(ended) = self.device.take_ended() {
+            self.disposal.free(ended);
+        }
         (0..u32::from(VECTORS))
             .filter(|vector| raised >> vector & 1 == 1)
             .for_each(|vector| self.irqs.raise(vector));
@@ -188,15 +198,16 @@ impl vfio::Backend for Backend {
     }
 
     fn dma_unmap(&mut self, unmap: vfio::DmaUnmap) -> Result<(), Errno> {
-        match unmap {
+        let unmapped = match unmap {
             vfio::DmaUnmap::All => self.memory.unmap_all(),
             vfio::DmaUnmap::Range { iova, size } => {
-                self.memory.unmap(iova, size).map(drop).map_err(|error| {
+                self.memory.unmap(iova, size).map_err(|error| {
                     tracing::warn!("{error}");
                     Errno::INVAL
                 })?
             }
-        }
+        };
+        self.disposal.free(unmapped);
         self.memory_moves();
         Ok(())
     }

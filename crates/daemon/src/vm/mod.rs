@@ -17,6 +17,7 @@ use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
 use vrdma_vfio_user::{Closed, Connection, Listener};
 
+use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
 use backend::Backend;
@@ -31,9 +32,9 @@ pub(crate) struct Vm {
 
 impl Vm {
     /// Listens for QEMU at the adapter's socket.
-    pub(crate) fn new(spec: AdapterSpec, clock: Clock) -> anyhow::Result<Self> {
+    pub(crate) fn new(spec: AdapterSpec, clock: Clock, disposal: Disposal) -> anyhow::Result<Self> {
         let listener = Listener::bind(&spec.vfio_user_socket)?;
-        let backend = Backend::new(&spec, clock)?;
+        let backend = Backend::new(&spec, clock, disposal)?;
         Ok(Self {
             spec,
             listener,

@@ -17,7 +17,8 @@ fn map(space: &Space, page: u64, pages: u64) -> Result<(), MapError> {
 }
 
 fn unmap(space: &Space, page: u64, pages: u64) -> Result<u64, UnmapError> {
-    space.unmap(page * PAGE, pages * PAGE)
+    let unmapped = space.unmap(page * PAGE, pages * PAGE);
+    unmapped.map(|unmapped| unmapped.bytes())
 }
 
 #[test]
@@ -112,8 +113,8 @@ fn unmap_removes_whole_maps_only() {
     assert_eq!(space.generation(), 1);
     assert_eq!(space.view().load_u32_acquire(2 * PAGE), Err(Fault));
     assert_eq!(space.view().load_u32_acquire(8 * PAGE), Ok(0));
-    assert_eq!(space.unmap(0, u64::MAX), Ok(2 * PAGE));
-    assert_eq!(space.unmap(5, 0), Ok(0));
+    assert_eq!(space.unmap(0, u64::MAX).unwrap().bytes(), 2 * PAGE);
+    assert_eq!(space.unmap(5, 0).unwrap().bytes(), 0);
 }
 
 #[test]

@@ -199,3 +199,13 @@ fn a_device_that_stops_says_so_while_it_can() {
     let event: EventEntry = guest.get(entries);
     assert_eq!(event.code.get(), EventCode::DeviceFatal as u32);
 }
+
+#[test]
+fn what_a_life_had_is_given_to_whoever_frees_it() {
+    let mut guest = Guest::active();
+    assert!(guest.device.take_ended().is_none());
+    guest.execute(Command::CreatePd, &Context::default());
+    guest.device.reset();
+    assert!(guest.device.take_ended().is_some());
+    assert!(guest.device.take_ended().is_none());
+}
