@@ -41,7 +41,7 @@ mod terms;
 
 pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
 pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
-pub use listeners::{Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
+pub use listeners::{Addresses, Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
 pub use machine::{Cm, Identity, Outgoing, Received};
 pub use store::MAX_CONNECTIONS;
 pub use terms::{Acceptance, Call, Ends, Link, Refused, Resolve, Side, SidrAnswer};

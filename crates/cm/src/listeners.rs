@@ -24,8 +24,31 @@ pub struct ListenerId(pub u32);
 pub struct Listen {
     /// The service.
     pub service: ServiceId,
-    /// At this address only; `None` is at all of them, unless another listener is nearer.
-    pub address: Option<Gid>,
+    /// The addresses.
+    pub at: Addresses,
+}
+
+/// At which addresses somebody listens. The nearest listener is told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Addresses {
+    /// This one.
+    One(Gid),
+    /// All of IPv4.
+    Ipv4,
+    /// All of IPv6.
+    Ipv6,
+    /// All.
+    All,
+}
+
+impl Addresses {
+    /// All of the family that an address is of.
+    fn family_of(address: Gid) -> Self {
+        match address.to_ipv4() {
+            Some(_) => Self::Ipv4,
+            None => Self::Ipv6,
+        }
+    }
 }
 
 struct Listener {
@@ -79,9 +102,13 @@ impl Listeners {
 
     /// Who answers for a service at an address.
     pub(crate) fn find(&self, service: ServiceId, address: Gid) -> Option<ListenerId> {
-        [Some(address), None]
-            .into_iter()
-            .find_map(|address| self.by_place.get(&Listen { service, address }).copied())
+        let nearest = [
+            Addresses::One(address),
+            Addresses::family_of(address),
+            Addresses::All,
+        ];
+        let mut nearest = nearest.into_iter();
+        nearest.find_map(|at| self.by_place.get(&Listen { service, at }).copied())
     }
 
     /// One more call waits; `false` if there is no room for it.

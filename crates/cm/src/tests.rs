@@ -11,8 +11,8 @@ use vrdma_wire::cm::{
 use vrdma_wire::{Bits, Gid, Mtu, Pkey, Psn, Qpn};
 
 use crate::{
-    Acceptance, Call, Caller, Cm, Ends, Event, Identity, Link, Listen, ListenerId, Outgoing,
-    Received, Request, Side,
+    Acceptance, Addresses, Call, Caller, Cm, Ends, Event, Identity, Link, Listen, ListenerId,
+    Outgoing, Received, Request, Side,
 };
 
 mod connecting;
@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn listen(&mut self, side: usize, backlog: u32) -> ListenerId {
         let at = Listen {
             service: SERVICE,
-            address: None,
+            at: Addresses::All,
         };
         self.machines[side].listen(at, backlog).unwrap()
     }

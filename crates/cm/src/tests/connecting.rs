@@ -62,15 +62,15 @@ fn nobody_listens() {
 #[test]
 fn the_nearer_listener_is_told() {
     let mut world = World::new();
-    let at = |address| Listen {
+    let at = |at| Listen {
         service: SERVICE,
-        address,
+        at,
     };
     world.listen(1, 1);
     let near = world.machines[1]
-        .listen(at(Some(world.gids[1])), 1)
+        .listen(at(Addresses::One(world.gids[1])), 1)
         .unwrap();
-    let other = at(Some(world.gids[0]));
+    let other = at(Addresses::One(world.gids[0]));
     world.machines[1].listen(other, 1).unwrap();
     assert_eq!(world.machines[1].listen(other, 1), Err(Refused::Taken));
     world.call(0x11);
@@ -78,6 +78,27 @@ fn the_nearer_listener_is_told() {
     assert!(matches!(world.take(1)[..], [Event::Requested(_, told, _)] if told == near));
     world.machines[1].unlisten(near).unwrap();
     assert_eq!(world.machines[1].unlisten(near), Err(Refused::Unknown));
+}
+
+#[test]
+fn listeners_of_both_families_stand_side_by_side() {
+    let mut world = World::new();
+    let listen = |world: &mut World, at| {
+        let listen = Listen {
+            service: SERVICE,
+            at,
+        };
+        world.machines[1].listen(listen, 1).unwrap()
+    };
+    let all = listen(&mut world, Addresses::All);
+    let other = match world.gids[1].to_ipv4() {
+        Some(_) => Addresses::Ipv6,
+        None => Addresses::Ipv4,
+    };
+    listen(&mut world, other);
+    world.call(0x11);
+    world.deliver_all();
+    assert!(matches!(world.take(1)[..], [Event::Requested(_, told, _)] if told == all));
 }
 
 #[test]
@@ -248,7 +269,7 @@ fn listeners_are_bounded() {
     let mut at = |port: usize| {
         let at = Listen {
             service: ServiceId(port as u64),
-            address: None,
+            at: Addresses::All,
         };
         world.machines[0].listen(at, 1)
     };

@@ -123,7 +123,7 @@ proptest! {
         datagrams in prop::collection::vec((0usize..16, prop::collection::vec(any::<u8>(), 256)), 0..40),
     ) {
         let (mut world, ..) = World::connected();
-        world.machines[0].listen(Listen { service: ServiceId(0), address: None }, 3).unwrap();
+        world.machines[0].listen(Listen { service: ServiceId(0), at: Addresses::All }, 3).unwrap();
         for (kind, mut bytes) in datagrams {
             let header = [1, 7, 2, 3];
             bytes[..4].copy_from_slice(&header);

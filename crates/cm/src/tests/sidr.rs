@@ -26,7 +26,7 @@ fn ask(world: &mut World) -> CommId {
 fn listen(world: &mut World) {
     let at = Listen {
         service: UDP,
-        address: None,
+        at: Addresses::All,
     };
     world.machines[1].listen(at, 4).unwrap();
 }

@@ -179,8 +179,9 @@ impl Handler<'_> {
         if let Some(identifier) = self.client.identifiers.remove(&id) {
             let port = identifier.route.local.port;
             for adapter in &identifier.holds {
-                if let Some(adapter) = self.adapters.get_mut(*adapter) {
-                    adapter.ports.give_back(identifier.space, port);
+                let adapter = self.adapters.get_mut(*adapter);
+                if let (Some(adapter), Some(claim)) = (adapter, &identifier.claim) {
+                    adapter.ports.give_back(identifier.space, port, claim);
                 }
             }
         }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_cm::{ConnectionType, Ends, Link, Listen, PortSpace, ServiceId, Side};
-use vrdma_provider::cm::{Endpoint, Route, qp_type, space};
+use vrdma_cm::{Addresses, ConnectionType, Ends, Link, Listen, PortSpace, ServiceId, Side};
+use vrdma_provider::cm::{Endpoint, Route, family, qp_type, space};
 use vrdma_switch::PortId;
 use vrdma_wire::{Bits, Gid, Mtu};
 
 use super::adapter::{Connection, Listening};
 use super::offering::Offered;
+use super::ports::Claim;
 
 /// Timeout code of acknowledgements unless the user wants another: 0.27 s, the four-fold of what a
 /// busy host may take.
@@ -68,6 +69,8 @@ pub(super) struct Identifier {
     pub(super) adapter: Option<PortId>,
     /// Adapters whose port it holds.
     pub(super) holds: Vec<PortId>,
+    /// With what it holds that.
+    pub(super) claim: Option<Claim>,
     /// For what it listens, and how many calls may wait.
     pub(super) listens: Option<(Listen, u32)>,
     pub(super) listeners: Vec<Listening>,
@@ -100,6 +103,7 @@ impl Identifier {
             },
             adapter: None,
             holds: Vec::new(),
+            claim: None,
             listens: None,
             listeners: Vec::new(),
             offers: BTreeMap::new(),
@@ -143,6 +147,16 @@ impl Identifier {
             PortSpace::Tcp
         };
         ServiceId::of_port(space, endpoint.port)
+    }
+
+    /// Where it listens, once it is bound.
+    pub(super) fn listening_addresses(&self) -> Addresses {
+        match self.adapter {
+            Some(_) => Addresses::One(Gid(self.route.sgid)),
+            None if !self.options.family_only => Addresses::All,
+            None if self.route.local.family == family::INET => Addresses::Ipv4,
+            None => Addresses::Ipv6,
+        }
     }
 
     /// The path that a call proposes.

@@ -2,23 +2,45 @@
 
 use std::collections::BTreeMap;
 
+use vrdma_wire::Gid;
+
+/// Owners that one port of one adapter may have, each of which is looked at when another one comes.
+const OWNERS_MAX: usize = 1024;
+
 /// Ports that are given to those who do not care: above the well-known ones, as Linux does.
 const FREE: std::ops::Range<u16> = 32768..61000;
 
 /// Ports of one word of a map of ports.
 const WORD: u16 = 64;
 
-/// Owners of a port.
-#[derive(Clone, Copy)]
-struct Taken {
-    owners: u32,
-    /// All of them allow others.
-    shared: bool,
+/// With what an identifier has a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Claim {
+    /// One address, or all.
+    pub(super) address: Option<Gid>,
+    /// Of the address, as in `sockaddr`.
+    pub(super) family: u16,
+    /// All addresses are those of the family.
+    pub(super) family_only: bool,
+    /// Others that allow it, too, may have the same.
+    pub(super) shared: bool,
+}
+
+impl Claim {
+    /// Whether both cannot have a port at once (`cma_check_port` of Linux).
+    fn conflicts(&self, other: &Self) -> bool {
+        let apart = self.family_only && other.family_only && self.family != other.family;
+        let same = match (self.address, other.address) {
+            (Some(own), Some(others)) => own == others,
+            _ => true,
+        };
+        same && !apart && !(self.shared && other.shared)
+    }
 }
 
 /// Ports of one adapter, by port space and number.
 pub(super) struct Ports {
-    taken: BTreeMap<(u32, u16), Taken>,
+    taken: BTreeMap<(u32, u16), Vec<Claim>>,
     /// The same as a map of bits: 64 ports each, by their number over 64; words without a bit are not
     /// there.
     words: BTreeMap<(u32, u16), u64>,
@@ -36,30 +58,26 @@ impl Ports {
     }
 
     /// Whether the port could be taken.
-    pub(super) fn allows(&self, space: u32, port: u16, shared: bool) -> bool {
-        match self.taken.get(&(space, port)) {
-            None => true,
-            Some(taken) => taken.shared && shared,
-        }
+    pub(super) fn allows(&self, space: u32, port: u16, claim: &Claim) -> bool {
+        self.taken.get(&(space, port)).is_none_or(|owners| {
+            owners.len() < OWNERS_MAX && !owners.iter().any(|owner| owner.conflicts(claim))
+        })
     }
 
     /// Takes a port that [`Ports::allows`].
-    pub(super) fn take(&mut self, space: u32, port: u16, shared: bool) {
-        let entry = self.taken.entry((space, port)).or_insert(Taken {
-            owners: 0,
-            shared: true,
-        });
-        entry.owners += 1;
-        entry.shared &= shared;
+    pub(super) fn take(&mut self, space: u32, port: u16, claim: Claim) {
+        self.taken.entry((space, port)).or_default().push(claim);
         *self.words.entry((space, port / WORD)).or_default() |= bit(port);
     }
 
-    pub(super) fn give_back(&mut self, space: u32, port: u16) {
-        let Some(taken) = self.taken.get_mut(&(space, port)) else {
+    pub(super) fn give_back(&mut self, space: u32, port: u16, claim: &Claim) {
+        let Some(owners) = self.taken.get_mut(&(space, port)) else {
             return;
         };
-        taken.owners -= 1;
-        if taken.owners > 0 {
+        if let Some(at) = owners.iter().position(|owner| owner == claim) {
+            owners.swap_remove(at);
+        }
+        if !owners.is_empty() {
             return;
         }
         self.taken.remove(&(space, port));
@@ -128,19 +146,73 @@ fn bit(port: u16) -> u64 {
 mod tests {
     use std::collections::BTreeSet;
 
+    use vrdma_provider::cm::family;
+
     use super::*;
+
+    const ALONE: Claim = Claim {
+        address: None,
+        family: family::INET,
+        family_only: false,
+        shared: false,
+    };
+    const SHARED: Claim = Claim {
+        shared: true,
+        ..ALONE
+    };
 
     #[test]
     fn a_port_has_one_owner_unless_all_share() {
         let mut ports = Ports::starting_at(7);
-        assert!(ports.allows(6, 80, false));
-        ports.take(6, 80, false);
-        assert!(!ports.allows(6, 80, true));
-        assert!(ports.allows(17, 80, false), "another space");
-        ports.give_back(6, 80);
-        ports.take(6, 80, true);
-        assert!(ports.allows(6, 80, true));
-        assert!(!ports.allows(6, 80, false));
+        assert!(ports.allows(6, 80, &ALONE));
+        ports.take(6, 80, ALONE);
+        assert!(!ports.allows(6, 80, &SHARED));
+        assert!(ports.allows(17, 80, &ALONE), "another space");
+        ports.give_back(6, 80, &ALONE);
+        ports.take(6, 80, SHARED);
+        assert!(ports.allows(6, 80, &SHARED));
+        assert!(!ports.allows(6, 80, &ALONE));
+        for _ in 1..OWNERS_MAX {
+            ports.take(6, 80, SHARED);
+        }
+        assert!(!ports.allows(6, 80, &SHARED), "that is the bound");
+    }
+
+    #[test]
+    fn families_and_addresses_are_told_apart() {
+        let v6 = |claim| Claim {
+            family: family::INET6,
+            ..claim
+        };
+        let only = Claim {
+            family_only: true,
+            ..ALONE
+        };
+        let one = |last| Claim {
+            address: Some(Gid([last; 16])),
+            ..ALONE
+        };
+        let cases = [
+            ("both say so", only, v6(only), true),
+            ("one of them says so", only, v6(ALONE), false),
+            ("the same family", only, only, false),
+            ("two addresses", one(1), v6(one(2)), true),
+            ("the same address", one(1), one(1), false),
+            ("one address and all", one(1), ALONE, false),
+            (
+                "one address and all of another family",
+                one(1),
+                v6(only),
+                false,
+            ),
+        ];
+        for (name, first, second, goes) in cases {
+            let mut ports = Ports::starting_at(7);
+            ports.take(6, 80, first);
+            assert_eq!(ports.allows(6, 80, &second), goes, "{name}");
+            ports.give_back(6, 80, &first);
+            assert!(ports.allows(6, 80, &second), "{name}: given back");
+        }
     }
 
     #[test]
@@ -149,13 +221,13 @@ mod tests {
         let mut given = BTreeSet::new();
         for _ in FREE {
             let port = free_at_all(&[&ports], 6, ports.next()).unwrap();
-            ports.take(6, port, false);
+            ports.take(6, port, ALONE);
             ports.go_on_behind(port);
             assert!(FREE.contains(&port) && given.insert(port));
         }
         assert_eq!(free_at_all(&[&ports], 6, ports.next()), None);
         assert!(free_at_all(&[&ports], 17, 40000).is_some(), "another space");
-        ports.give_back(6, 40000);
+        ports.give_back(6, 40000, &ALONE);
         assert_eq!(free_at_all(&[&ports], 6, ports.next()), Some(40000));
     }
 
@@ -167,15 +239,15 @@ mod tests {
             panic!("there are ports");
         };
         for port in FREE.filter(|port| *port != last) {
-            a.take(6, port, true);
+            a.take(6, port, SHARED);
         }
-        b.take(6, last, false);
+        b.take(6, last, ALONE);
         assert_eq!(free_at_all(&[&a], 6, first), Some(last));
         assert_eq!(free_at_all(&[&b], 6, last), Some(first));
         for begin in [first, first + 100, last] {
             assert_eq!(free_at_all(&[&a, &b], 6, begin), None);
         }
-        a.give_back(6, 40000);
+        a.give_back(6, 40000, &SHARED);
         for begin in [first, 39999, 40000, 40001, last] {
             assert_eq!(free_at_all(&[&a, &b], 6, begin), Some(40000));
         }

@@ -13,7 +13,7 @@ use vrdma_wire::Gid;
 use super::address::{Place, place};
 use super::handler::{Handler, errno};
 use super::identifier::Stage;
-use super::ports::free_at_all;
+use super::ports::{Claim, free_at_all};
 
 impl Handler<'_> {
     pub(super) fn bind(&mut self, bind: &Bind) -> Result<Bound, Errno> {
@@ -35,9 +35,17 @@ impl Handler<'_> {
             Some(port) => vec![port],
             None => self.usable(),
         };
-        let number = self.take_port(id, local.port, &held)?;
+        let options = self.client.get(id)?.options;
+        let claim = Claim {
+            address: sgid,
+            family: local.family,
+            family_only: options.family_only,
+            shared: options.reuse_address,
+        };
+        let number = self.take_port(id, local.port, &claim, &held)?;
         let identifier = self.client.get(id)?;
         identifier.holds = held;
+        identifier.claim = Some(claim);
         identifier.route.local = Endpoint {
             port: number,
             ..*local
@@ -60,20 +68,25 @@ impl Handler<'_> {
     }
 
     /// Takes a port at all of the adapters, or at none.
-    fn take_port(&mut self, id: u64, wanted: u16, at: &[PortId]) -> Result<u16, Errno> {
-        let identifier = self.client.get(id)?;
-        let (space, shared) = (identifier.space, identifier.options.reuse_address);
+    fn take_port(
+        &mut self,
+        id: u64,
+        wanted: u16,
+        claim: &Claim,
+        at: &[PortId],
+    ) -> Result<u16, Errno> {
+        let space = self.client.get(id)?.space;
         let number = match wanted {
             0 => self.free_port(space, at)?,
             number => number,
         };
         for port in at {
-            if !self.adapter(*port)?.ports.allows(space, number, shared) {
+            if !self.adapter(*port)?.ports.allows(space, number, claim) {
                 return Err(Errno::ADDRINUSE);
             }
         }
         for port in at {
-            self.adapter(*port)?.ports.take(space, number, shared);
+            self.adapter(*port)?.ports.take(space, number, *claim);
         }
         Ok(number)
     }
@@ -178,7 +191,7 @@ impl Handler<'_> {
         };
         let at = vrdma_cm::Listen {
             service: identifier.service(&identifier.route.local),
-            address: identifier.adapter.map(|_| Gid(identifier.route.sgid)),
+            at: identifier.listening_addresses(),
         };
         identifier.listens = Some((at, backlog));
         let adapters = identifier.holds.clone();
@@ -227,8 +240,10 @@ impl Handler<'_> {
     }
 
     fn spread_one(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
-        let number = self.client.get(id)?.route.local.port;
-        self.take_port(id, number, &[port])?;
+        let identifier = self.client.get(id)?;
+        let number = identifier.route.local.port;
+        let claim = identifier.claim.ok_or(Errno::INVAL)?;
+        self.take_port(id, number, &claim, &[port])?;
         let identifier = self.client.get(id)?;
         identifier.holds.push(port);
         if identifier.stage == Stage::Listening {

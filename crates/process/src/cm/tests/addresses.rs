@@ -141,3 +141,51 @@ fn who_listens_everywhere_listens_at_adapters_that_come() {
     world.connect(&a, caller);
     assert_eq!(world.expect(&a, caller, EventKind::Rejected).status, 8);
 }
+
+/// As iSCSI's target does: IPv4 first, then IPv6, each for its own family.
+#[test]
+fn listeners_of_both_families_share_a_port() {
+    let mut world = World::new();
+    let (a, all) = (world.process("a"), world.process(""));
+    let listen = |world: &mut World, family| {
+        let id = world.id(&all, TCP.0, TCP.1);
+        let only = SetOption {
+            id,
+            option: option::FAMILY_ONLY,
+            value: 1,
+        };
+        world.ask(&all, &only).unwrap();
+        let local = Endpoint {
+            family,
+            port: 3260,
+            ..Endpoint::default()
+        };
+        world.ask(&all, &Bind { id, local }).unwrap();
+        let listen = Listen {
+            id,
+            backlog: 2,
+            reserved: 0,
+        };
+        world.ask(&all, &listen).unwrap();
+        id
+    };
+    let v4 = listen(&mut world, family::INET);
+    let v6 = listen(&mut world, family::INET6);
+    assert_ne!(v4, v6);
+    let caller = world.resolved(&a, at(ip(2), 3260), TCP.0, TCP.1);
+    world.connect(&a, caller);
+    assert_eq!(world.event(&all).listener, v4);
+}
+
+#[test]
+fn two_addresses_of_an_adapter_have_ports_of_their_own() {
+    let mut world = World::new();
+    let b = world.process("b");
+    world.listen(&b, at(ip(2), 7), TCP.0, TCP.1);
+    let id = world.id(&b, TCP.0, TCP.1);
+    let link_local = Gid::link_local(Mac([2, 0, 0, 0, 0, 2]));
+    let local = super::super::address::endpoint(link_local, 7);
+    world.ask(&b, &Bind { id, local }).unwrap();
+    let id = world.id(&b, TCP.0, TCP.1);
+    assert_eq!(world.ask(&b, &Bind { id, local }), Err(Errno::ADDRINUSE));
+}
