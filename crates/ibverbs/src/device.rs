@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use vrdma_provider::client::{CallError, Connection};
-use vrdma_provider::message::{AdapterReply, ListAdapter};
+use vrdma_provider::message::{AdapterReply, Call, FindAdapter, ListAdapter, Name};
 use vrdma_provider::socket::{ADAPTER_VARIABLE, SOCKET_VARIABLE, path};
 
 use crate::abi;
 use crate::errno::{self, Errno, Result};
 
-/// Adapters listed at most; what a daemon names beyond them is ignored.
-const DEVICES_MAX: u32 = 64;
+/// Adapters listed at most, as many as a daemon has; what it names beyond them is ignored.
+const DEVICES_MAX: u32 = 16_384;
 
 /// A device of the list.
 #[repr(C)]
@@ -98,22 +98,37 @@ pub(crate) fn socket() -> PathBuf {
     )
 }
 
-/// The adapters that this process may use, in the daemon's order.
+/// The adapters that this process may use, in the daemon's order; one if it is named.
 pub(crate) fn devices() -> Result<Vec<&'static Listed>> {
     let connection = Connection::open(&socket())?;
     let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
+    if !wanted.is_empty() {
+        let Some(name) = Name::new(&wanted) else {
+            return Ok(Vec::new());
+        };
+        let named = told(&connection, &FindAdapter { name })?;
+        return Ok(named.map(|adapter| known(0, adapter)).into_iter().collect());
+    }
     let mut found = Vec::new();
     for index in 0..DEVICES_MAX {
-        match connection.call(&ListAdapter { index }, &[]) {
-            Ok(answer) if wanted.is_empty() || answer.body.name.as_str() == wanted => {
-                found.push(known(found.len() as u32, answer.body));
-            }
-            Ok(_) => {}
-            Err(CallError::Refused(_)) => break,
-            Err(error) => return Err(Errno(error.raw_os_error())),
+        match told(&connection, &ListAdapter { index })? {
+            Some(adapter) => found.push(known(index, adapter)),
+            None => break,
         }
     }
     Ok(found)
+}
+
+/// What the daemon tells of an adapter; nothing if there is none.
+fn told(
+    connection: &Connection,
+    asked: &impl Call<Reply = AdapterReply>,
+) -> Result<Option<AdapterReply>> {
+    match connection.call(asked, &[]) {
+        Ok(answer) => Ok(Some(answer.body)),
+        Err(CallError::Refused(_)) => Ok(None),
+        Err(error) => Err(Errno(error.raw_os_error())),
+    }
 }
 
 /// The same pointer as the last time.

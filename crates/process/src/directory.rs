@@ -101,6 +101,13 @@ impl Directory {
         Some(entries.by_port.get(port)?.described)
     }
 
+    /// The same of the adapter with a name.
+    pub fn described_as(&self, name: &str) -> Option<AdapterReply> {
+        let entries = self.read();
+        let port = entries.by_name.get(name)?;
+        Some(entries.by_port.get(port)?.described)
+    }
+
     /// The adapter that has an address in a port group.
     pub fn with_address(&self, group: GroupId, gid: Gid) -> Option<PortId> {
         self.read().by_address.get(&(group, gid)).copied()

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use vrdma_adapter::{ShardId, Slots};
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{self, Answer, Request};
-use vrdma_provider::message::{Call, Code, Hello, ListAdapter};
+use vrdma_provider::message::{Call, Code, FindAdapter, Hello, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -285,6 +285,11 @@ fn answer(
             let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;
             let described = directory.described(index).ok_or(Errno::NODEV)?;
             Ok(Answer::new::<ListAdapter>(&described, Vec::new()))
+        }
+        (Some(Code::FindAdapter), _) => {
+            let FindAdapter { name } = request.parse().ok_or(Errno::INVAL)?;
+            let described = directory.described_as(name.as_str()).ok_or(Errno::NODEV)?;
+            Ok(Answer::new::<FindAdapter>(&described, Vec::new()))
         }
         (Some(Code::Reach), Some(open)) => {
             let request = request.parse().ok_or(Errno::INVAL)?;

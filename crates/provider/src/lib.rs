@@ -25,7 +25,7 @@
 //!
 //! | request | fds with it | fds with the reply |
 //! |---|---|---|
-//! | [`message::ListAdapter`] (also before hello) | | |
+//! | [`message::ListAdapter`], [`message::FindAdapter`] (also before hello) | | |
 //! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end), page of leaves if asked for |
 //! | [`message::QueryDevice`], [`message::QueryPort`], [`message::QueryGid`] | | |
 //! | [`message::AllocPd`], [`message::DeallocPd`] | | |

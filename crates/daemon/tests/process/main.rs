@@ -28,8 +28,8 @@ use vrdma_daemon::plane::ShardOptions;
 use vrdma_provider::client::Connection;
 use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, opcode, queue_header};
 use vrdma_provider::message::{
-    AllocPd, AsyncEvent, AttachMcast, DeallocPd, DeregMr, DestroyQp, Hello, ListAdapter, QueryQp,
-    RegMr, element,
+    AllocPd, AsyncEvent, AttachMcast, DeallocPd, DeregMr, DestroyQp, FindAdapter, Hello,
+    ListAdapter, Name, QueryQp, RegMr, element,
 };
 use vrdma_provider::socket;
 use zerocopy::FromBytes;
@@ -178,6 +178,24 @@ fn a_hello_must_be_right() {
     );
     connection.call(&hello(0), &[memory.as_fd()]).unwrap();
     assert_eq!(say(hello(0)), Errno::ISCONN.raw_os_error());
+}
+
+#[test]
+fn an_adapter_is_found_by_its_name_among_many() {
+    const MANY: u8 = 70;
+    let host = Host::with(MANY, &ShardOptions::default());
+    let connection = Connection::open(&host.path()).unwrap();
+    let find = |name: &str| {
+        let name = Name::new(name).unwrap();
+        connection.call(&FindAdapter { name }, &[])
+    };
+    for number in [0, 69] {
+        let name = format!("c{number}");
+        assert_eq!(find(&name).unwrap().body.name.as_str(), name);
+    }
+    for name in ["c70", ""] {
+        assert_eq!(errno(find(name)), Errno::NODEV.raw_os_error());
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) fn serve(
     };
     let asker = &mut asker;
     match code {
-        Code::ListAdapter | Code::Hello | Code::Reach => Err(Errno::OPNOTSUPP),
+        Code::ListAdapter | Code::FindAdapter | Code::Hello | Code::Reach => Err(Errno::OPNOTSUPP),
         Code::QueryDevice => plain(asker, request, device::query),
         Code::QueryPort => plain(asker, request, device::query_port),
         Code::QueryGid => plain(asker, request, device::query_gid),

@@ -81,4 +81,6 @@ codes! {
     ReregMr = 27,
     /// [`Reach`](super::Reach)
     Reach = 28,
+    /// [`FindAdapter`](super::FindAdapter)
+    FindAdapter = 29,
 }

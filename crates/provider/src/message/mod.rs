@@ -31,7 +31,8 @@ pub use queue::{
     srq_mask,
 };
 pub use session::{
-    AdapterReply, AsyncEvent, Hello, HelloReply, ListAdapter, NAME_BYTES, Name, element,
+    AdapterReply, AsyncEvent, FindAdapter, Hello, HelloReply, ListAdapter, NAME_BYTES, Name,
+    element,
 };
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

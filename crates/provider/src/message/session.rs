@@ -51,6 +51,17 @@ pub struct ListAdapter {
 }
 call!(ListAdapter = ListAdapter -> AdapterReply);
 
+/// Asks for the adapter of a name. `ENODEV` if this user may open none of that name. Needs no hello.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct FindAdapter {
+    /// Its name.
+    pub name: Name,
+}
+call!(FindAdapter = FindAdapter -> AdapterReply);
+
 /// An adapter.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
