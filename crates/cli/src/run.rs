@@ -102,10 +102,18 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
     })
 }
 
-/// The value of LD_PRELOAD: ours first, then what was there.
-fn preloads(library: &Path) -> OsString {
-    let mut value = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+/// What the program finds our library by: as a preloaded one in place of the system's, and in a folder
+/// with both of its names where it loads one of them at run time.
+fn library_variables(library: &Path) -> [(&'static str, OsString); 2] {
+    let folder = library.parent().unwrap_or(Path::new("/"));
+    let places = [("LD_PRELOAD", library), ("LD_LIBRARY_PATH", folder)];
+    places.map(|(name, ours)| (name, before(ours, std::env::var_os(name))))
+}
+
+/// A list of paths: ours first, then what was there.
+fn before(ours: &Path, others: Option<OsString>) -> OsString {
+    let mut value = ours.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
         value.push(":");
         value.push(others);
     }
@@ -128,7 +136,7 @@ fn launch(
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .env("LD_PRELOAD", preloads(library))
+        .envs(library_variables(library))
         .env(paths::PROCESS_SOCKET_VARIABLE, socket)
         .env(paths::ADAPTER_VARIABLE, adapter.as_str());
     if options.fast_local {

@@ -71,8 +71,12 @@ pub(crate) unsafe extern "C" fn alloc_parent_domain(
     const KNOWN: u32 = 3;
     // SAFETY: the header's wrapper passes what its caller gave: valid attributes.
     let (pd, mask) = unsafe { ((*attr).pd, (*attr).comp_mask) };
-    if pd.is_null() || mask & !KNOWN != 0 {
+    if pd.is_null() {
         return errno::pointer(Err(Errno(libc::EINVAL)));
+    }
+    // What programs take for "this attribute is not supported".
+    if mask & !KNOWN != 0 {
+        return errno::pointer(Err(Errno(libc::EOPNOTSUPP)));
     }
     // SAFETY: a domain of this library.
     let handle = unsafe { (*pd).handle };

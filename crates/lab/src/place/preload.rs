@@ -73,10 +73,12 @@ impl Preload {
     }
 
     fn environment(&self, socket: &Path, library: &Path) -> Vec<(String, String)> {
+        let folder = library.parent().unwrap_or(library);
         let own = [
             ("VRDMA_SOCKET", socket.display().to_string()),
             ("VRDMA_ADAPTER", self.adapter.clone()),
             ("LD_PRELOAD", library.display().to_string()),
+            ("LD_LIBRARY_PATH", folder.display().to_string()),
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value));
         own.into_iter().chain(self.variables.clone()).collect()

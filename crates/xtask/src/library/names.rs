@@ -112,7 +112,9 @@ impl Names {
             }
             Section::Private(nodes) => {
                 for (node, number) in nodes {
-                    self.alias(&name.replace('%', number), Some(*node), function);
+                    let name = name.replace('%', number);
+                    self.newest.insert(name.clone(), *node);
+                    self.alias(&name, Some(*node), function);
                 }
             }
             Section::Bare => {
@@ -217,6 +219,7 @@ mod tests {
           renamed = other
         private 33 34
           register_% -> nothing
+          log -> nothing
         bare
           open = vrdma_open
     ";
@@ -241,7 +244,10 @@ mod tests {
             "old@@A_1.0",
             "both@A_1.0",
             "renamed@@A_1.1",
-            "register_34@IBVERBS_PRIVATE_34",
+            "register_33@@IBVERBS_PRIVATE_33",
+            "register_34@@IBVERBS_PRIVATE_34",
+            "log@IBVERBS_PRIVATE_33",
+            "log@@IBVERBS_PRIVATE_34",
         ] {
             assert!(text.contains(&format!(", {symver}\n")), "{symver}: {text}");
         }

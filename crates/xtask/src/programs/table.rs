@@ -40,6 +40,16 @@ const HOST_ONLY: &[Fact] = &[
         "fi_pingpong -p 'verbs;ofi_rxm' -e rdm -I 100 $A",
         &["64k"],
     ),
+    (
+        "libraries loaded at run time",
+        "",
+        "python3 -c \"import ctypes; load = lambda name: ctypes.CDLL(name); \
+         verbs, cm = load('libibverbs.so.1'), load('librdmacm.so.1'); \
+         cm.rdma_create_event_channel.restype = ctypes.c_void_p; \
+         assert cm.rdma_create_event_channel(); verbs.ibv_query_gid_type; \
+         print('both are ours')\"",
+        &["both are ours"],
+    ),
 ];
 
 /// Both ranks on one adapter: mpirun starts them where it is itself. Hosts lack NetPIPE.
