@@ -14,6 +14,7 @@ use vrdma_provider::socket::{ADAPTER_VARIABLE, SOCKET_VARIABLE, path};
 
 use crate::abi;
 use crate::errno::{self, Errno, Result};
+use crate::facts;
 
 /// Adapters listed at most, as many as a daemon has; what it names beyond them is ignored.
 const DEVICES_MAX: u32 = 16_384;
@@ -27,6 +28,7 @@ pub struct Listed {
     not_a_vendor: usize,
     index: c_int,
     adapter: AdapterReply,
+    folder: Option<PathBuf>,
 }
 
 // SAFETY: nothing in it changes after it was made; the pointers in it are always null.
@@ -60,12 +62,14 @@ impl Listed {
             &mut abi.dev_path,
             &format!("/sys/class/infiniband_verbs/uverbs{index}"),
         );
-        write(
-            &mut abi.ibdev_path,
-            &format!("/sys/class/infiniband/vrdma{index}"),
-        );
+        let name = format!("vrdma{index}");
+        let folder = facts::folder(&adapter, &name);
+        let path = folder.clone();
+        let path = path.unwrap_or_else(|| Path::new("/sys/class/infiniband").join(name));
+        write(&mut abi.ibdev_path, &path.to_string_lossy());
         Self {
             abi,
+            folder,
             not_a_vendor: 0,
             index: index as c_int,
             adapter,
@@ -142,6 +146,13 @@ fn known(index: u32, adapter: AdapterReply) -> &'static Listed {
     let listed: &'static Listed = Box::leak(Box::new(Listed::new(index, adapter)));
     known.push(listed);
     listed
+}
+
+/// The folder of a device that was listed.
+pub(crate) fn folder(index: u32) -> Option<PathBuf> {
+    let known = KNOWN.lock();
+    let listed = known.iter().find(|listed| listed.index == index as c_int)?;
+    listed.folder.clone()
 }
 
 /// `ibv_get_device_list`: the caller frees the array, the devices stay.

@@ -28,6 +28,7 @@ pub mod cq_ex;
 pub mod device;
 pub mod domain;
 pub mod event;
+mod facts;
 #[cfg(test)]
 mod fake_daemon;
 pub mod fast;

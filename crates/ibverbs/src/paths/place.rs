@@ -2,25 +2,32 @@
 
 /// What such a path stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Null,
-    Text(&'static str),
+pub(super) enum Place<'a> {
+    /// The node of a device.
+    Node,
+    /// A file below a device's folder, or the folder.
+    Fact {
+        /// The device.
+        index: u32,
+        /// Behind the folder: empty, or from its slash on.
+        rest: &'a [u8],
+    },
 }
 
-fn is_number(text: &[u8]) -> bool {
-    !text.is_empty() && text.len() <= 3 && text.iter().all(u8::is_ascii_digit)
+fn number(text: &[u8]) -> Option<u32> {
+    str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// One comparison for nearly every path of a program.
-pub(super) fn place(path: &[u8]) -> Option<Place> {
-    if let Some(number) = path.strip_prefix(b"/dev/infiniband/uverbs") {
-        return is_number(number).then_some(Place::Null);
+pub(super) fn place(path: &[u8]) -> Option<Place<'_>> {
+    if let Some(index) = path.strip_prefix(b"/dev/infiniband/uverbs") {
+        return number(index).map(|_| Place::Node);
     }
     let rest = path.strip_prefix(b"/sys/class/infiniband/vrdma")?;
-    let slash = rest.iter().position(|byte| *byte == b'/')?;
-    let (number, rest) = rest.split_at(slash);
-    let index = rest.strip_prefix(b"/ports/1/gid_attrs/types/")?;
-    (is_number(number) && is_number(index)).then_some(Place::Text("RoCE v2\n"))
+    let end = rest.iter().position(|byte| *byte == b'/');
+    let (index, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    let index = number(index)?;
+    Some(Place::Fact { index, rest })
 }
 
 #[cfg(test)]
@@ -29,20 +36,17 @@ mod tests {
 
     #[test]
     fn only_these_paths_are_ours() {
-        assert_eq!(place(b"/dev/infiniband/uverbs0"), Some(Place::Null));
+        assert_eq!(place(b"/dev/infiniband/uverbs0"), Some(Place::Node));
         assert_eq!(place(b"/dev/infiniband/uverbs"), None);
         assert_eq!(place(b"/dev/infiniband/uverbs0/x"), None);
         assert_eq!(place(b"/dev/infiniband/rdma_cm"), None);
-        let fact = b"/sys/class/infiniband/vrdma1/ports/1/gid_attrs/types/0";
-        assert_eq!(place(fact), Some(Place::Text("RoCE v2\n")));
-        assert_eq!(
-            place(b"/sys/class/infiniband/vrdma1/ports/1/gid_attrs/types/x"),
-            None
-        );
-        assert_eq!(
-            place(b"/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0"),
-            None
-        );
+        let fact = |index, rest: &'static [u8]| Some(Place::Fact { index, rest });
+        let device = b"/sys/class/infiniband/vrdma1";
+        assert_eq!(place(device), fact(1, b""));
+        let file = b"/sys/class/infiniband/vrdma12/ports/1/gid_attrs/types/0";
+        assert_eq!(place(file), fact(12, b"/ports/1/gid_attrs/types/0"));
+        assert_eq!(place(b"/sys/class/infiniband/vrdmax/ports"), None);
+        assert_eq!(place(b"/sys/class/infiniband/mlx5_0/ports/1"), None);
         assert_eq!(place(b""), None);
     }
 }

@@ -11,7 +11,11 @@ use anyhow::{Context, Result, bail, ensure};
 const OURS: &[&str] = &[
     "_ZN*",
     "_R*",
-    "__[!x_v]*",
+    "__[!x_vlor]*",
+    "__l[!x]*",
+    "__o[!p]*",
+    "__r[!e]*",
+    "__re[!a]*",
     "rust_*",
     "vrdma_*",
     "anon.*",

@@ -50,6 +50,16 @@ const HOST_ONLY: &[Fact] = &[
          print('both are ours')\"",
         &["both are ours"],
     ),
+    (
+        "files of a device",
+        "",
+        "python3 -c \"import ctypes, os; \
+         verbs = ctypes.CDLL('libibverbs.so.1'); verbs.ibv_get_device_list(None); \
+         device = '/sys/class/infiniband/vrdma0'; types = device + '/ports/1/gid_attrs/types'; \
+         assert os.path.isdir(os.path.realpath(device + '/../..')); \
+         print(len(os.listdir(types)), 'GIDs are', open(types + '/1').read())\"",
+        &["16 GIDs are RoCE v2"],
+    ),
 ];
 
 /// Both ranks on one adapter: mpirun starts them where it is itself. Hosts lack NetPIPE.
