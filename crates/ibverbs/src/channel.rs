@@ -13,6 +13,7 @@ use crate::cq::CompletionQueue;
 use crate::errno::{self, Errno, Result};
 use crate::event::read_record;
 use crate::lookup::Object;
+use crate::lost;
 use crate::memory::leak;
 use crate::open::OpenDevice;
 
@@ -101,7 +102,11 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::CompChannel
 /// The next notification of a CQ that is still there.
 fn next(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue> {
     loop {
-        let cookie = u64::from_ne_bytes(read_record(channel.pipe.as_fd())?);
+        let cookie = match read_record(channel.pipe.as_fd()) {
+            Ok(record) => u64::from_ne_bytes(record),
+            Err(Errno(libc::EIO)) => return last(device, channel),
+            Err(error) => return Err(error),
+        };
         let found = device.lookup.with(cookie, |object| {
             let Object::Cq(cq) = object else { return None };
             // SAFETY: an object that is found is there until the lookup's lock is released.
@@ -110,6 +115,32 @@ fn next(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue
         });
         if let Some(Some(cq)) = found {
             return Ok(cq);
+        }
+    }
+}
+
+/// The daemon is gone: a notification of a CQ that waits for one, so that its program polls it. The
+/// channel falls silent after the last.
+#[cold]
+fn last(device: &OpenDevice, channel: &Channel) -> Result<*const CompletionQueue> {
+    device.lost.note();
+    let waiting = device.lookup.find(|object| match object {
+        Object::Cq(cq) => {
+            // SAFETY: an object that is found is there until the lookup's lock is released.
+            let queue = unsafe { &*cq };
+            let waits = queue.is_of(&channel.abi) && queue.ring.lock().queue.disarm();
+            waits.then(|| {
+                queue.completion_events.add();
+                cq
+            })
+        }
+        _ => None,
+    });
+    match waiting {
+        Some(cq) => Ok(cq),
+        None => {
+            lost::silence(channel.pipe.as_raw_fd())?;
+            Err(Errno(libc::EIO))
         }
     }
 }

@@ -14,6 +14,10 @@ use crate::abi;
 /// spinning threads on one core cost each other a scheduler tick of 4 ms.
 const PATIENCE: u32 = 10;
 
+/// Idle polls between two looks whether there still is a daemon: some milliseconds, of which the look is a
+/// small part.
+const SUSPICION: u32 = 1024;
+
 /// `IBV_WC_RECV`: a bit of what is received.
 const RECV: u32 = 1 << 7;
 
@@ -29,6 +33,7 @@ pub(crate) struct Ring {
     /// For the `ibv_wc_read_*` functions.
     pub(crate) current: Completion,
     empty_polls: u32,
+    idle_polls: u32,
 }
 
 impl Ring {
@@ -40,6 +45,7 @@ impl Ring {
             owed: 0,
             current: Completion::default(),
             empty_polls: 0,
+            idle_polls: 0,
         }
     }
 
@@ -102,6 +108,13 @@ impl Ring {
             self.empty_polls.saturating_add(1)
         };
         self.empty_polls > PATIENCE
+    }
+
+    /// After a poll that found nothing while little came: whether it is time to see if the daemon is gone.
+    #[inline]
+    pub(crate) fn should_look_after_daemon(&mut self) -> bool {
+        self.idle_polls = self.idle_polls.wrapping_add(1);
+        self.idle_polls.is_multiple_of(SUSPICION)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::completion::{Ring, to_wc};
 use crate::errno::{self, Errno, Result};
 use crate::event::{Acknowledged, HandedOut};
 use crate::lookup::Object;
+use crate::lost;
 use crate::memory::leak;
 use crate::open::OpenDevice;
 
@@ -49,6 +50,22 @@ impl CompletionQueue {
     pub(crate) unsafe fn of<'a>(cq: *mut abi::Cq) -> Result<(&'a Self, &'a OpenDevice)> {
         // SAFETY: such a pointer is to the first field of a `CompletionQueue`, whose context is open.
         unsafe { Ok((&*cq.cast::<Self>(), OpenDevice::of((*cq).context)?)) }
+    }
+
+    /// Whether it notifies by a channel.
+    pub(crate) fn is_of(&self, channel: &abi::CompChannel) -> bool {
+        // SAFETY: a field that does not change.
+        let own = unsafe { (*self.ex.get()).base.channel };
+        core::ptr::eq(own, channel)
+    }
+
+    /// Whether the daemon is gone, at which this looks now and then while the CQ `is_idle`.
+    #[inline]
+    pub(crate) fn has_lost(&self, device: &OpenDevice, is_idle: bool) -> bool {
+        if is_idle && !device.lost.is_known() && self.ring.lock().should_look_after_daemon() {
+            device.look_after_daemon();
+        }
+        device.lost.is_known()
     }
 
     /// Where completion events are acknowledged.
@@ -235,12 +252,16 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut abi::Cq) -> c_int {
 /// `ops.poll_cq`.
 pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut abi::Wc) -> c_int {
     // SAFETY: the header's wrapper passes a CQ.
-    let Ok((queue, _)) = (unsafe { CompletionQueue::of(cq) }) else {
+    let Ok((queue, device)) = (unsafe { CompletionQueue::of(cq) }) else {
         errno::set(libc::EIO);
         return -libc::EIO;
     };
     // SAFETY: the program passed room for `count`.
     let (found, give_way) = unsafe { look(queue, count, to) };
+    if found == 0 && queue.has_lost(device, give_way) {
+        // SAFETY: as above.
+        return unsafe { flush(queue, device, count, to) };
+    }
     if !give_way {
         return found as c_int;
     }
@@ -268,6 +289,28 @@ unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usiz
     }
     let give_way = ring.should_yield(found);
     (found, give_way)
+}
+
+/// Takes what the daemon did not do: how many.
+///
+/// # Safety
+/// `to` has room for `count`.
+#[cold]
+unsafe fn flush(
+    queue: &CompletionQueue,
+    device: &OpenDevice,
+    count: c_int,
+    to: *mut abi::Wc,
+) -> c_int {
+    let room = usize::try_from(count).unwrap_or(0);
+    let ended = std::iter::from_fn(|| lost::flushed(device, queue)).take(room);
+    let mut found = 0;
+    for completion in ended {
+        // SAFETY: as promised.
+        unsafe { to.add(found).write(to_wc(&completion)) };
+        found += 1;
+    }
+    found as c_int
 }
 
 /// `ops.req_notify_cq`. Entries that are there already do not notify: programs look once more.

@@ -6,11 +6,13 @@ mod tests;
 use core::ffi::{c_int, c_uint};
 
 use parking_lot::MutexGuard;
+use vrdma_provider::layout::Completion;
 
 use crate::abi;
 use crate::completion::Ring;
 use crate::cq::{CompletionQueue, Wanted};
 use crate::errno::{self, Errno, Result};
+use crate::lost;
 use crate::open::OpenDevice;
 
 /// Fields of `enum ibv_create_cq_wc_flags`: all of the plain completion, the time stamp, and the
@@ -81,6 +83,11 @@ fn take(queue: &CompletionQueue, ring: &mut Ring) -> c_int {
     let Some(completion) = ring.next() else {
         return libc::ENOENT;
     };
+    show(queue, ring, completion);
+    0
+}
+
+fn show(queue: &CompletionQueue, ring: &mut Ring, completion: Completion) {
     ring.current = completion;
     // SAFETY: the public fields are read by the thread that polls, which is this one.
     unsafe {
@@ -88,19 +95,33 @@ fn take(queue: &CompletionQueue, ring: &mut Ring) -> c_int {
         (*ex).wr_id = completion.wr_id;
         (*ex).status = completion.status;
     }
+}
+
+/// The same with what a daemon that is gone did not do.
+#[cold]
+fn begin_flushed(queue: &CompletionQueue, device: &OpenDevice) -> c_int {
+    let Some(completion) = lost::flushed(device, queue) else {
+        return libc::ENOENT;
+    };
+    let mut ring = queue.ring.lock();
+    show(queue, &mut ring, completion);
+    MutexGuard::leak(ring);
     0
 }
 
 unsafe extern "C" fn start_poll(cq: *mut abi::CqEx, attr: *mut abi::PollCqAttr) -> c_int {
     // SAFETY: the header's wrapper passes a CQ, and null or attributes.
     let (queue, attr) = unsafe { (CompletionQueue::of(cq.cast()), attr.as_ref()) };
-    let Ok((queue, _)) = queue else {
+    let Ok((queue, device)) = queue else {
         return libc::EIO;
     };
     if attr.is_some_and(|attr| attr.comp_mask != 0) {
         return libc::EINVAL;
     }
     let (outcome, give_way) = begin(queue);
+    if outcome != 0 && queue.has_lost(device, give_way) {
+        return begin_flushed(queue, device);
+    }
     if !give_way {
         return outcome;
     }

@@ -16,6 +16,7 @@ use crate::abi;
 use crate::cq::CompletionQueue;
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Object;
+use crate::lost;
 use crate::open::OpenDevice;
 use crate::qp::QueuePair;
 use crate::srq::SharedQueue;
@@ -67,7 +68,7 @@ impl Acknowledged {
     }
 }
 
-/// Reads one record from a pipe whose writer writes whole records.
+/// Reads one record from a pipe whose writer writes whole records. `EIO`: it ended with the daemon.
 pub(crate) fn read_record<const BYTES: usize>(pipe: BorrowedFd<'_>) -> Result<[u8; BYTES]> {
     let mut record = [0; BYTES];
     // SAFETY: writes at most the length of the array.
@@ -83,7 +84,13 @@ pub(crate) fn read_record<const BYTES: usize>(pipe: BorrowedFd<'_>) -> Result<[u
 /// The next event whose object is still there.
 fn next(device: &OpenDevice) -> Result<abi::AsyncEvent> {
     loop {
-        let record = read_record::<{ size_of::<AsyncEvent>() }>(device.events())?;
+        let record = match read_record::<{ size_of::<AsyncEvent>() }>(device.events()) {
+            Err(Errno(libc::EIO)) if device.lost.tells() => {
+                lost::silence(device.events().as_raw_fd())?;
+                return Ok(lost::fatal());
+            }
+            record => record?,
+        };
         let event: AsyncEvent = vrdma_provider::message::parse(&record).ok_or(Errno(libc::EIO))?;
         let element = match event.element {
             element::PORT => Some(event.cookie as usize as *mut _),

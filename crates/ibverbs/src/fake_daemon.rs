@@ -171,6 +171,14 @@ impl TestDevice {
         }
     }
 
+    /// The daemon ends, and its ends of all pipes with it.
+    pub(crate) fn end_daemon(&self) {
+        self.device.hang_up();
+        let mut daemon = self.state.lock();
+        daemon.events = None;
+        daemon.channels.clear();
+    }
+
     /// The daemon. The test must let go of it before it asks something.
     pub(crate) fn daemon(&self) -> MutexGuard<'_, State> {
         self.state.lock()

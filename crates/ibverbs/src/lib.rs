@@ -34,6 +34,7 @@ mod fake_daemon;
 pub mod fast;
 pub mod fork;
 pub mod lookup;
+mod lost;
 pub mod memory;
 pub mod multicast;
 pub mod open;

@@ -53,6 +53,12 @@ impl Lookup {
         self.objects.lock().remove(&cookie);
     }
 
+    /// What `found` finds first among all objects, which cannot be destroyed meanwhile.
+    pub(crate) fn find<R>(&self, found: impl FnMut(Object) -> Option<R>) -> Option<R> {
+        let objects = self.objects.lock();
+        objects.values().copied().find_map(found)
+    }
+
     /// Lets `found` see the object while it cannot be destroyed.
     pub(crate) fn with<R>(&self, cookie: u64, found: impl FnOnce(Object) -> R) -> Option<R> {
         let objects = self.objects.lock();

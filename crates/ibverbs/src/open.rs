@@ -21,6 +21,7 @@ use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 use crate::device::{Listed, socket};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
+use crate::lost::{self, Lost};
 use crate::region::Region;
 use crate::{abi, channel, cq, cq_ex, domain, fork, memory, port, qp_ex, query, send, srq, window};
 
@@ -30,6 +31,7 @@ pub struct OpenDevice {
     verbs: UnsafeCell<abi::VerbsContext>,
     connection: Mutex<Connection>,
     events: OwnedFd,
+    pub(crate) lost: Lost,
     generation: u32,
     listed: &'static Listed,
     pub(crate) ringer: Ringer,
@@ -91,6 +93,22 @@ impl OpenDevice {
         self.call(&QueryPort {})
     }
 
+    /// As if the daemon had ended.
+    #[cfg(test)]
+    pub(crate) fn hang_up(&self) {
+        let connection = self.connection.lock();
+        let hung_up = rustix::net::shutdown(connection.as_fd(), rustix::net::Shutdown::Both);
+        hung_up.expect("it is connected");
+    }
+
+    /// Looks whether the daemon is gone.
+    #[cold]
+    pub(crate) fn look_after_daemon(&self) {
+        if lost::has_hung_up(self.connection.lock().as_fd()) {
+            self.lost.note();
+        }
+    }
+
     pub(crate) fn events(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
@@ -116,6 +134,7 @@ impl OpenDevice {
             verbs: UnsafeCell::new(table(listed.pointer(), command_fd, events.as_raw_fd())),
             connection: Mutex::new(connection),
             events,
+            lost: Lost::default(),
             generation: fork::generation(),
             listed,
             ringer,

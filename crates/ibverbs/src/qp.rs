@@ -106,6 +106,18 @@ impl QueuePair {
         }
     }
 
+    /// Where its receives complete.
+    pub(crate) fn recv_cq(&self) -> Option<&CompletionQueue> {
+        // SAFETY: as above.
+        unsafe {
+            (*self.ex.get())
+                .qp_base
+                .recv_cq
+                .cast::<CompletionQueue>()
+                .as_ref()
+        }
+    }
+
     /// The daemon gets this request: it may owe a completion.
     pub(crate) fn owe(&self, header: &SendHeader) {
         let signaled = self.signal_all || header.flags & send_flag::SIGNALED != 0;

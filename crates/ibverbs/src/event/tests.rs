@@ -183,11 +183,3 @@ fn an_unacknowledged_event_keeps_each_object() {
         assert_eq!(end.join().expect("no panic"), 0, "{about}");
     }
 }
-
-#[test]
-fn the_end_of_the_daemon_is_an_error() {
-    let scene = Scene::new();
-    scene.device.daemon().events = None;
-    let outcome = next(&scene.device);
-    assert_eq!(outcome.err(), Some(Errno(libc::EIO)));
-}

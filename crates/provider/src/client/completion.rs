@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
 use crate::area::Area;
-use crate::layout::{COMPLETION_BYTES, Completion, cq_header};
+use crate::layout::{COMPLETION_BYTES, Completion, armed, cq_header};
 use crate::message::QueueGeometry;
 
 /// A completion queue.
@@ -70,6 +70,11 @@ impl CompletionQueue {
     pub fn arm(&self, what: u32) {
         self.word(cq_header::ARMED).fetch_max(what, Release);
         fence(SeqCst);
+    }
+
+    /// Arms it no more: whether it was armed. For a daemon that is gone.
+    pub fn disarm(&self) -> bool {
+        self.word(cq_header::ARMED).swap(armed::NO, Relaxed) != armed::NO
     }
 
     /// What is armed, for moving it to a resized queue.

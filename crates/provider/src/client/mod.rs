@@ -15,10 +15,25 @@ pub use receive::ReceiveQueue;
 pub use send::{Full, SendQueue};
 
 use std::io;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::CQ_ENTRIES_MAX;
 use crate::area::Area;
+use crate::layout::queue_header;
 use crate::message::QueueGeometry;
+
+/// Where the oldest request is that the daemon has not done, which is taken out of the queue.
+fn take_back(area: &Area, ring: &QueueGeometry, producer: u32) -> Option<usize> {
+    let word = area.u32(ring.header as usize + queue_header::CONSUMER);
+    let consumer = word.load(Acquire);
+    let waiting = producer.wrapping_sub(consumer);
+    if waiting == 0 || waiting > ring.slots {
+        return None;
+    }
+    word.store(consumer.wrapping_add(1), Release);
+    let slot = consumer & (ring.slots - 1);
+    Some((ring.slots_at + slot * ring.stride) as usize)
+}
 
 /// Whether a queue's parts lie inside its area: a library of another version must fail and not crash.
 fn check(area: &Area, header_bytes: usize, stride: u32, ring: &QueueGeometry) -> io::Result<()> {

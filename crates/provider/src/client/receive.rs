@@ -70,6 +70,12 @@ impl ReceiveQueue {
         self.word(queue_header::RING).load(Relaxed) != 0
     }
 
+    /// Takes back the oldest receive that was not used, of a daemon that is gone: its `wr_id`.
+    pub fn take_back(&mut self) -> Option<u64> {
+        let at = super::take_back(&self.area, &self.ring, self.producer)?;
+        Some(self.area.get::<RecvHeader>(at).wr_id)
+    }
+
     /// The queue pair was reset: everything starts at zero.
     pub fn reset(&mut self) {
         self.producer = 0;

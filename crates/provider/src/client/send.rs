@@ -151,6 +151,12 @@ impl SendQueue {
             .store(self.producer, Release);
     }
 
+    /// Takes back the oldest request that was not done, of a daemon that is gone.
+    pub fn take_back(&mut self) -> Option<SendHeader> {
+        let at = super::take_back(&self.area, &self.ring, self.producer)?;
+        Some(self.area.get(at))
+    }
+
     /// Free slots.
     pub fn room(&mut self) -> u32 {
         self.refresh();
