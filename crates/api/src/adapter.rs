@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{MacAddress, Name, Origin, Rate};
+use crate::{MacAddress, Name, Origin, Rate, UnixName};
 
 /// How the daemon learns of a guest's doorbells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -104,10 +104,17 @@ pub struct AdapterRequest {
     /// The most that it sends; none when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_out: Option<Rate>,
+    /// Users that may use it besides the daemon's own. With neither users nor groups, those of its port
+    /// group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UnixName>,
+    /// Groups whose members may use it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<UnixName>,
 }
 
 /// A change of an adapter. What is absent stays as it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterChange {
     /// The most that it sends; `null` for no limit.
@@ -117,6 +124,12 @@ pub struct AdapterChange {
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_out: Option<Option<Rate>>,
+    /// Users that may use it from now on, in place of all before. What is open stays open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Vec<UnixName>>,
+    /// Groups whose members may, in place of all before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Vec<UnixName>>,
 }
 
 /// Tells `null` from nothing.
@@ -155,4 +168,10 @@ pub struct Adapter {
     /// The most that it sends; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_out: Option<Rate>,
+    /// Users that may use it besides the daemon's own: its own ones, or those of its port group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UnixName>,
+    /// Groups whose members may use it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<UnixName>,
 }

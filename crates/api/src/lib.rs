@@ -47,6 +47,7 @@ mod rate;
 mod shard;
 mod stats;
 mod status;
+mod unix_name;
 mod uplink;
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,7 @@ pub use rate::{NotARate, Rate};
 pub use shard::{MoveRequest, ShardStatus};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};
 pub use status::Status;
+pub use unix_name::{NotAUnixName, UnixName};
 pub use uplink::{
     Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,
     UplinkKind, UplinkRequest, UplinkStats,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, Origin};
+use crate::{Name, Origin, UnixName};
 
 /// An IEEE 802.1Q VLAN number, 1 to 4094.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -197,6 +197,12 @@ pub struct PortGroupRequest {
     /// stays on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
+    /// Users that may use those of its adapters that name none themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UnixName>,
+    /// Groups whose members may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<UnixName>,
 }
 
 /// A port group.
@@ -215,4 +221,10 @@ pub struct PortGroup {
     pub origin: Origin,
     /// Its adapters, by name.
     pub adapters: Vec<Name>,
+    /// Users that may use those of its adapters that name none themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<UnixName>,
+    /// Groups whose members may.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<UnixName>,
 }

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, paths};
+use vrdma_api::{
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, UnixName, paths,
+};
 use vrdma_api_client::Client;
 
-use crate::arguments::{AdapterCommand, LibvirtOptions, Limit, QemuOptions};
+use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
 use crate::failure::Failure;
 use crate::portgroup::origin;
 use crate::qemu::{self, libvirt};
@@ -26,6 +28,8 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             ip,
             shard,
             limit_out,
+            users,
+            groups,
         } => {
             let (name, portgroup) = (name.clone(), portgroup.clone());
             add(
@@ -39,11 +43,25 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     ip: *ip,
                     shard: *shard,
                     limit_out: *limit_out,
+                    users: users.clone(),
+                    groups: groups.clone(),
                 },
             )
         }
         AdapterCommand::Move { name, shard } => move_to(client, name, *shard),
-        AdapterCommand::Set { name, limit_out } => set(client, name, *limit_out),
+        AdapterCommand::Set {
+            name,
+            limit_out,
+            users,
+            groups,
+        } => {
+            let change = AdapterChange {
+                limit_out: limit_out.map(|limit| limit.0),
+                users: named(users),
+                groups: named(groups),
+            };
+            set(client, name, &change)
+        }
         AdapterCommand::List => list(client),
         AdapterCommand::Show { name } => show(client, name),
         AdapterCommand::Remove { name } => remove(client, name),
@@ -97,14 +115,43 @@ fn show(client: &Client, name: &Name) -> Result<Report, Failure> {
     Ok(Report::new(&adapter, show_text(&adapter)))
 }
 
-fn set(client: &Client, name: &Name, limit_out: Limit) -> Result<Report, Failure> {
-    let change = AdapterChange {
-        limit_out: Some(limit_out.0),
-    };
-    let changed: Adapter = client.patch(&paths::adapter(name), &change)?;
-    let limit = shown_limit(&changed);
-    let text = format!("adapter {name} sends at most {limit} until the daemon stops");
-    Ok(Report::new(&changed, text))
+fn set(client: &Client, name: &Name, change: &AdapterChange) -> Result<Report, Failure> {
+    let changed: Adapter = client.patch(&paths::adapter(name), change)?;
+    Ok(Report::new(&changed, change_text(change, &changed)))
+}
+
+fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
+    let mut what = Vec::new();
+    if change.limit_out.is_some() {
+        what.push(format!("sends at most {}", shown_limit(changed)));
+    }
+    if change.users.is_some() || change.groups.is_some() {
+        what.push(match people(changed).as_str() {
+            NOBODY => "is the daemon's own user's alone".to_owned(),
+            people => format!("may be used by {people}"),
+        });
+    }
+    let (name, what) = (&changed.name, what.join(" and "));
+    format!("adapter {name} {what} until the daemon stops")
+}
+
+/// Whom a change names, if it does; `none` is nobody.
+fn named(names: &[UnixName]) -> Option<Vec<UnixName>> {
+    let all = names.iter().filter(|name| name.as_str() != "none");
+    (!names.is_empty()).then(|| all.cloned().collect())
+}
+
+const NOBODY: &str = "-";
+
+/// Who may use an adapter besides the daemon's own user; groups with an @.
+pub(crate) fn people(adapter: &Adapter) -> String {
+    let users = adapter.users.iter().map(ToString::to_string);
+    let groups = adapter.groups.iter().map(|group| format!("@{group}"));
+    let all: Vec<_> = users.chain(groups).collect();
+    match all.len() {
+        0 => NOBODY.to_owned(),
+        _ => all.join(" "),
+    }
 }
 
 fn shown_limit(adapter: &Adapter) -> String {
@@ -151,6 +198,7 @@ fn list_text(adapters: &[Adapter]) -> String {
         Column::Text("KIND"),
         Column::Text("MAC"),
         Column::Text("IP"),
+        Column::Text("USERS"),
         Column::Text("FROM"),
     ];
     let rows = adapters.iter().map(|adapter| {
@@ -162,6 +210,7 @@ fn list_text(adapters: &[Adapter]) -> String {
             adapter
                 .ip
                 .map_or_else(|| "-".to_owned(), |ip| ip.to_string()),
+            people(adapter),
             origin(adapter.origin).to_owned(),
         ]
     });
@@ -175,6 +224,7 @@ fn show_text(adapter: &Adapter) -> String {
         ("port group", adapter.portgroup.to_string()),
         ("kind", adapter.kind.to_string()),
         ("MAC", adapter.mac.to_string()),
+        ("users", people(adapter)),
         ("from", origin(adapter.origin).to_owned()),
     ];
     let of_vm = (adapter.kind == AdapterKind::Vm).then(|| adapter.doorbells.to_string());
@@ -195,4 +245,43 @@ fn show_text(adapter: &Adapter) -> String {
     let known = optional.into_iter();
     rows.extend(known.filter_map(|(name, value)| Some((name, value?))));
     facts(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_tells_who_may_use_the_adapter_then() {
+        let mut adapter: Adapter = serde_json::from_value(serde_json::json!({
+            "name": "c1", "portgroup": "blue", "mac": "52:54:00:00:00:01", "doorbells": "mapped",
+            "origin": "runtime", "users": ["alice"], "groups": ["7"],
+        }))
+        .unwrap();
+        let users = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
+            let users = named(&names);
+            AdapterChange {
+                users,
+                ..AdapterChange::default()
+            }
+        };
+        let change = users(&["alice"]);
+        let asked = serde_json::to_string(&change).unwrap();
+        assert_eq!(asked, r#"{"users":["alice"]}"#);
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 may be used by alice @7 until the daemon stops"
+        );
+        let change = users(&["none"]);
+        assert_eq!(change.users, Some(Vec::new()));
+        assert_eq!(users(&[]).users, None);
+        (adapter.users, adapter.groups) = (Vec::new(), Vec::new());
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 is the daemon's own user's alone until the daemon stops"
+        );
+    }
 }

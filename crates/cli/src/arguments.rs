@@ -7,9 +7,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use vrdma_api::{Endpoint, Interface, MacAddress, Name, Vlan, Vni, paths};
+use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, paths};
 
-pub(crate) use adapter::{AdapterCommand, LibvirtOptions, Limit, QemuOptions};
+pub(crate) use adapter::{AdapterCommand, LibvirtOptions, QemuOptions};
 
 use crate::study::StudyOptions;
 
@@ -177,6 +177,13 @@ pub(crate) enum PortgroupCommand {
         /// VXLAN network of its frames in tunnels, 1 to 16777215; the VLAN's number if absent
         #[arg(long)]
         vni: Option<Vni>,
+        /// User of the host who may use those of its adapters that name nobody themselves, by name
+        /// or number; may be repeated
+        #[arg(long = "user", value_name = "USER")]
+        users: Vec<UnixName>,
+        /// Group whose members may; may be repeated
+        #[arg(long = "group", value_name = "GROUP")]
+        groups: Vec<UnixName>,
     },
     /// List the port groups
     List,

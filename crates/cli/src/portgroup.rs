@@ -10,12 +10,20 @@ use crate::table::{Column, table};
 
 pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report, Failure> {
     match command {
-        PortgroupCommand::Add { name, vlan, vni } => add(
+        PortgroupCommand::Add {
+            name,
+            vlan,
+            vni,
+            users,
+            groups,
+        } => add(
             client,
             &PortGroupRequest {
                 name: name.clone(),
                 vlan: *vlan,
                 vni: *vni,
+                users: users.clone(),
+                groups: groups.clone(),
             },
         ),
         PortgroupCommand::List => list(client),

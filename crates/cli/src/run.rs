@@ -99,6 +99,8 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         ip: options.ip,
         shard: None,
         limit_out: None,
+        users: Vec::new(),
+        groups: Vec::new(),
     })
 }
 

@@ -83,10 +83,9 @@ fn uplink() -> Value {
         "tx_frames": 1, "tx_bytes": 1536, "rx_frames": 0, "rx_bytes": 0,
         "drops": { "icrc": 2, "unknown-adapter": 1 },
     });
-    let ethernet = json!({ "tx_frames": 0, "tx_bytes": 0, "rx_frames": 0, "rx_bytes": 0 });
     json!({
-        "name": "up0", "kind": "tunnel", "listen": "192.0.2.1:4789", "origin": "config", "mtu": 1450,
-        "peers": ["192.0.2.2:4789"], "stats": { "roce": roce, "ethernet": ethernet },
+        "name": "up0", "kind": "tunnel", "listen": "192.0.2.1:4789", "origin": "config", "mtu": 1450, "peers": ["192.0.2.2:4789"],
+        "stats": { "roce": roce, "ethernet": { "tx_frames": 0, "tx_bytes": 0, "rx_frames": 0, "rx_bytes": 0 } },
     })
 }
 
@@ -217,8 +216,8 @@ fn each_command_asks_for_what_it_is() {
 fn lists_are_tables() {
     let (output, _) = Daemon::answering(200, json!([adapter()])).run(&["adapter", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
-    ADAPTER  PORT GROUP  KIND  MAC                IP  FROM
-    vm1      blue        vm    52:54:00:00:00:01  -   runtime
+    ADAPTER  PORT GROUP  KIND  MAC                IP  USERS  FROM
+    vm1      blue        vm    52:54:00:00:00:01  -   -      runtime
     "#);
     let (output, _) = Daemon::answering(200, json!([group()])).run(&["portgroup", "list"]);
     insta::assert_snapshot!(stdout(&output), @r#"
@@ -251,6 +250,7 @@ fn lists_are_tables() {
     port group        blue
     kind              vm
     MAC               52:54:00:00:00:01
+    users             -
     from              runtime
     doorbells         mapped
     vfio-user socket  /r/vm1.vfio-user

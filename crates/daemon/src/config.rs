@@ -34,6 +34,7 @@
 //! kind = "process"
 //! ip = "10.0.0.5"
 //! limit_out = "10gbit"          # the most that it sends
+//! users = ["alice", 1001]       # who may use it besides the daemon's own user
 //! ```
 
 mod defaults;
@@ -223,6 +224,8 @@ fn add_portgroup(
         let span = match refusal.field {
             Field::Vlan => table.vlan.as_ref().map(Spanned::span),
             Field::Vni => table.vni.as_ref().map(Spanned::span),
+            Field::Users => table.users.as_ref().map(Spanned::span),
+            Field::Groups => table.groups.as_ref().map(Spanned::span),
             _ => None,
         };
         source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
@@ -278,6 +281,8 @@ fn add_adapter(
                 Field::PortGroup => Some(table.portgroup.span()),
                 Field::Shard => table.shard.as_ref().map(Spanned::span),
                 Field::LimitOut => table.limit_out.as_ref().map(Spanned::span),
+                Field::Users => table.users.as_ref().map(Spanned::span),
+                Field::Groups => table.groups.as_ref().map(Spanned::span),
                 _ => None,
             };
             source.at(span.unwrap_or(table.name.span()), &refusal.to_string())

@@ -167,8 +167,17 @@ impl Control {
         Ok(inventory.adapter(name)?)
     }
 
-    async fn change_adapter(&self, name: &Name, change: AdapterChange) -> Result<Adapter, Problem> {
-        let changed = self.inventory.lock().await.change_adapter(name, change)?;
+    async fn change_adapter(
+        &self,
+        name: &Name,
+        change: &AdapterChange,
+    ) -> Result<Adapter, Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let changed = inventory.change_adapter(name, change)?;
+        if change.users.is_some() || change.groups.is_some() {
+            self.shards
+                .admit(inventory.port(name)?, inventory.admitted(name)?);
+        }
         tracing::info!("adapter {name} changed");
         Ok(changed)
     }

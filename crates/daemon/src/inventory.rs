@@ -1,11 +1,13 @@
 //! Which port groups, adapters and uplinks exist, and the rules among them.
 //!
-//! Pure bookkeeping: configuration and requests pass through the same checks, and nothing here
-//! touches a socket or a thread.
+//! Bookkeeping: configuration and requests pass through the same checks, and nothing here touches a
+//! socket of ours or a thread. Names of users are looked up at the host.
 
 mod adapters;
 mod address;
+mod groups;
 mod numbers;
+mod people;
 mod refusal;
 mod uplinks;
 
@@ -15,13 +17,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use vrdma_api::{
-    Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin, PortGroup,
-    PortGroupRequest, Rate, Throttled, Vlan, Vni,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin, Rate, Throttled,
 };
+use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId, Waits};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
+use groups::Group;
+use people::People;
 pub use refusal::{Field, Kind, Refusal};
 use uplinks::Linked;
 pub(crate) use uplinks::stations_of;
@@ -37,35 +41,13 @@ pub const PORTGROUPS_MAX: usize = 4094;
 pub const ADAPTERS_MAX: usize = MAX_PORTS;
 
 #[derive(Clone, Debug)]
-struct Group {
-    id: GroupId,
-    vlan: Option<Vlan>,
-    vni: Option<Vni>,
-    origin: Origin,
-    adapters: BTreeSet<Name>,
-}
-
-impl Group {
-    /// What marks its frames outside the host.
-    fn segment(&self) -> Segment {
-        Segment {
-            vlan: self.vlan,
-            vni: network(self.vlan, self.vni),
-        }
-    }
-}
-
-/// The VXLAN network of a group: its own, or the one that is numbered as its VLAN.
-fn network(vlan: Option<Vlan>, vni: Option<Vni>) -> Option<Vni> {
-    vni.or(vlan.map(Vni::from))
-}
-
-#[derive(Clone, Debug)]
 struct Plugged {
     port: PortId,
     /// What limits it; the data path has it, too.
     policy: Arc<Policy>,
     adapter: Adapter,
+    /// Who may use it, if anybody is named for it and not for its port group.
+    people: People,
 }
 
 /// Port groups, adapters and uplinks by name.
@@ -90,92 +72,6 @@ impl Inventory {
         }
     }
 
-    /// Adds a port group.
-    pub fn add_portgroup(
-        &mut self,
-        request: &PortGroupRequest,
-        origin: Origin,
-    ) -> Result<PortGroup, Refusal> {
-        let name = &request.name;
-        if self.groups.contains_key(name) {
-            return Err(Refusal::portgroup_exists(name));
-        }
-        self.check_vlan(request.vlan)?;
-        self.check_vni(network(request.vlan, request.vni))?;
-        self.check_untagged(name, request.vlan)?;
-        if self.groups.len() == PORTGROUPS_MAX {
-            return Err(Refusal::full(format!(
-                "there are {PORTGROUPS_MAX} port groups already"
-            )));
-        }
-        let id = GroupId(lowest_free(self.groups.values().map(|group| group.id.0)));
-        self.groups.insert(
-            name.clone(),
-            Group {
-                id,
-                vlan: request.vlan,
-                vni: request.vni,
-                origin,
-                adapters: BTreeSet::new(),
-            },
-        );
-        self.portgroup(name)
-    }
-
-    /// Two groups with one VLAN would be one network on an uplink, whatever their names promise.
-    fn check_vlan(&self, vlan: Option<Vlan>) -> Result<(), Refusal> {
-        let Some(vlan) = vlan else { return Ok(()) };
-        match self
-            .groups
-            .iter()
-            .find(|(_, group)| group.vlan == Some(vlan))
-        {
-            Some((owner, _)) => Err(Refusal::vlan_taken(vlan, owner)),
-            None => Ok(()),
-        }
-    }
-
-    /// As with VLANs.
-    fn check_vni(&self, vni: Option<Vni>) -> Result<(), Refusal> {
-        let Some(vni) = vni else { return Ok(()) };
-        let mut groups = self.groups.iter();
-        match groups.find(|(_, group)| group.segment().vni == Some(vni)) {
-            Some((owner, _)) => Err(Refusal::vni_taken(vni, owner)),
-            None => Ok(()),
-        }
-    }
-
-    /// Removes a port group that no adapter uses.
-    pub fn remove_portgroup(&mut self, name: &Name) -> Result<(), Refusal> {
-        let group = self.portgroup(name)?;
-        if !group.adapters.is_empty() {
-            return Err(Refusal::in_use(name, &group.adapters));
-        }
-        self.groups.remove(name);
-        Ok(())
-    }
-
-    /// One port group.
-    pub fn portgroup(&self, name: &Name) -> Result<PortGroup, Refusal> {
-        let group = self
-            .groups
-            .get(name)
-            .ok_or_else(|| self.no_portgroup(name))?;
-        Ok(describe(name, group))
-    }
-
-    /// All port groups by name.
-    pub fn portgroups(&self) -> Vec<PortGroup> {
-        self.groups
-            .iter()
-            .map(|(name, group)| describe(name, group))
-            .collect()
-    }
-
-    fn no_portgroup(&self, name: &Name) -> Refusal {
-        Refusal::no_portgroup(name, self.groups.keys())
-    }
-
     /// Adds an adapter; what comes back is what the data path must now be told.
     pub fn add_adapter(
         &mut self,
@@ -190,6 +86,7 @@ impl Inventory {
             .groups
             .get(&request.portgroup)
             .ok_or_else(|| self.no_portgroup(&request.portgroup))?;
+        let (people, of_group) = (own_people(request)?, group.people.clone());
         let (group, segment) = (group.id, group.segment());
         let mac = request
             .mac
@@ -203,17 +100,19 @@ impl Inventory {
             )));
         }
         let ip = self.choose_ip(request, mac)?;
-        let adapter = self.new_adapter(request, (mac, ip), origin);
+        let mut adapter = self.new_adapter(request, (mac, ip), origin);
+        let admitted = people.admit(&of_group, &mut adapter);
         let sockets = self.sockets(name);
         socket::check_length(&sockets.0).map_err(Refusal::path_too_long)?;
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
         }
-        let (port, policy) = self.adapters.insert(adapter.clone());
+        let (port, policy) = self.adapters.insert(adapter.clone(), people);
         let of_vm = adapter.kind == AdapterKind::Vm;
         let sockets = if of_vm { sockets } else { Default::default() };
         Ok(AdapterSpec {
             policy,
+            admitted,
             ..spec(&adapter, port, (group, segment), sockets)
         })
     }
@@ -236,6 +135,8 @@ impl Inventory {
             ip,
             shard: request.shard,
             limit_out: request.limit_out,
+            users: Vec::new(),
+            groups: Vec::new(),
             vfio_user_socket,
             ethernet_socket,
         }
@@ -290,12 +191,16 @@ impl Inventory {
     pub fn change_adapter(
         &mut self,
         name: &Name,
-        change: AdapterChange,
+        change: &AdapterChange,
     ) -> Result<Adapter, Refusal> {
         let kind = self.plugged(name)?.adapter.kind;
+        let people = self.changed_people(name, change)?;
         if let Some(limit) = change.limit_out {
             check_limit(kind, limit)?;
             self.adapters.limit_out(name, limit);
+        }
+        if let Some(people) = people {
+            self.change_people(name, people);
         }
         self.adapter(name)
     }
@@ -342,16 +247,6 @@ impl Inventory {
     }
 }
 
-fn describe(name: &Name, group: &Group) -> PortGroup {
-    PortGroup {
-        name: name.clone(),
-        vlan: group.vlan,
-        vni: group.vni,
-        origin: group.origin,
-        adapters: group.adapters.iter().cloned().collect(),
-    }
-}
-
 /// The data path keeps tables by number, which therefore must stay as small as the inventory.
 fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
     let taken: BTreeSet<u32> = taken.collect();
@@ -366,6 +261,14 @@ fn check_limit(kind: AdapterKind, limit: Option<Rate>) -> Result<(), Refusal> {
     match limit {
         Some(_) if kind == AdapterKind::Tap => Err(Refusal::no_limit_for_tap()),
         _ => Ok(()),
+    }
+}
+
+fn own_people(request: &AdapterRequest) -> Result<People, Refusal> {
+    let people = People::find(&request.users, &request.groups)?;
+    match request.kind {
+        AdapterKind::Tap if !people.is_empty() => Err(Refusal::no_users_for_tap()),
+        _ => Ok(people),
     }
 }
 
@@ -387,6 +290,7 @@ fn spec(
         doorbells: adapter.doorbells,
         shard: adapter.shard,
         policy: Arc::default(),
+        admitted: Admitted::default(),
         vfio_user_socket,
         ethernet_socket,
     }

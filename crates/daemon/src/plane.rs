@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use vrdma_api::{
     AdapterKind, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan, Vni,
 };
+use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, Neighbour, Policy, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_wire::{Gid, Mac};
@@ -87,6 +88,8 @@ pub struct AdapterSpec {
     pub shard: Option<u16>,
     /// What limits it. The control plane changes it while the data path goes by it.
     pub policy: Arc<Policy>,
+    /// Who may use it at first.
+    pub admitted: Admitted,
     /// Its port group, for whoever asks.
     pub portgroup: Name,
     /// IP address of an adapter of processes.

@@ -73,7 +73,15 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
     let mut threads = processes
         .listener()
-        .and_then(|listener| shard::start(inboxes, snooped, listener, &config.shards))
+        .and_then(|listener| {
+            shard::start(
+                inboxes,
+                snooped,
+                listener,
+                shards.admission(),
+                &config.shards,
+            )
+        })
         .map_err(broken("cannot start the shards"))?;
     threads.push(ethernet_thread);
     let start = Start {

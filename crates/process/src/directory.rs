@@ -12,6 +12,7 @@ use vrdma_provider::message::AdapterReply;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Gid;
 
+use crate::admission::Usable;
 use crate::spec::ProcessSpec;
 
 /// See the module.
@@ -35,6 +36,18 @@ struct Entry {
     name: String,
     addresses: Vec<(GroupId, Gid)>,
     shard: ShardId,
+}
+
+impl Entries {
+    fn at(&self, index: usize, usable: &Usable) -> Option<PortId> {
+        match usable {
+            Usable::All => self.ports.get(index).copied(),
+            Usable::Only(some) => {
+                let mut there = some.iter().filter(|port| self.by_port.contains_key(port));
+                there.nth(index).copied()
+            }
+        }
+    }
 }
 
 impl Directory {
@@ -85,27 +98,32 @@ impl Directory {
         Some(self.read().by_port.get(&port)?.shard)
     }
 
-    /// The adapter with that name; the only one there is if the name is empty.
-    pub fn named(&self, name: &str) -> Option<PortId> {
-        let entries = self.read();
-        match (entries.ports.as_slice(), name) {
-            ([only], "") => Some(*only),
-            _ => entries.by_name.get(name).copied(),
-        }
+    /// The adapter with that name.
+    pub(crate) fn named(&self, name: &str) -> Option<PortId> {
+        self.read().by_name.get(name).copied()
     }
 
-    /// What a library is told of the adapter at that place in the list.
-    pub fn described(&self, index: u32) -> Option<AdapterReply> {
+    /// The only one of these.
+    pub(crate) fn only(&self, usable: &Usable) -> Option<PortId> {
         let entries = self.read();
-        let port = entries.ports.get(index as usize)?;
-        Some(entries.by_port.get(port)?.described)
+        let first = entries.at(0, usable)?;
+        entries.at(1, usable).is_none().then_some(first)
     }
 
-    /// The same of the adapter with a name.
-    pub fn described_as(&self, name: &str) -> Option<AdapterReply> {
+    /// What a library is told of the adapter at that place in the list of these.
+    pub(crate) fn described(&self, index: u32, usable: &Usable) -> Option<AdapterReply> {
         let entries = self.read();
-        let port = entries.by_name.get(name)?;
-        Some(entries.by_port.get(port)?.described)
+        let port = entries.at(index as usize, usable)?;
+        Some(entries.by_port.get(&port)?.described)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.read().ports.is_empty()
+    }
+
+    /// The same of one adapter.
+    pub(crate) fn described_at(&self, port: PortId) -> Option<AdapterReply> {
+        Some(self.read().by_port.get(&port)?.described)
     }
 
     /// The adapter that has an address in a port group.
@@ -143,13 +161,20 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_name_means_the_only_adapter() {
+    fn the_only_adapter_may_be_one_of_many() {
         let directory = Directory::default();
-        assert_eq!(directory.named(""), None);
+        let all = Usable::All;
+        assert_eq!(directory.only(&all), None);
         directory.add(&spec(4, "p4"), ShardId(0));
-        assert_eq!(directory.named(""), Some(PortId(4)));
+        assert_eq!(directory.only(&all), Some(PortId(4)));
         directory.add(&spec(2, "p2"), ShardId(1));
-        assert_eq!(directory.named(""), None);
+        assert_eq!(directory.only(&all), None);
+        let some = |ports: &[u32]| Usable::Only(ports.iter().copied().map(PortId).collect());
+        assert_eq!(directory.only(&some(&[2])), Some(PortId(2)));
+        assert_eq!(directory.only(&some(&[2, 3])), Some(PortId(2)), "3 is none");
+        assert_eq!(directory.only(&some(&[2, 4])), None);
+        assert_eq!(directory.only(&some(&[])), None);
+        assert!(directory.described(1, &some(&[2])).is_none());
         assert_eq!(directory.named("p2"), Some(PortId(2)));
         assert_eq!(directory.shard_of(PortId(2)), Some(ShardId(1)));
     }
@@ -161,7 +186,7 @@ mod tests {
             directory.add(&spec(port, &format!("p{port}")), ShardId(0));
         }
         let names = || -> Vec<_> {
-            let listed = (0..).map_while(|index| directory.described(index));
+            let listed = (0..).map_while(|index| directory.described(index, &Usable::All));
             listed
                 .map(|adapter| adapter.name.as_str().to_owned())
                 .collect()

@@ -18,6 +18,8 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod admission;
+mod caller;
 mod channel;
 pub mod cm;
 mod completion;
@@ -28,11 +30,13 @@ mod doorbells;
 mod fast;
 mod front_end;
 mod limits;
+mod lines;
 mod objects;
 mod on_demand;
 mod opening;
 mod queue_pairs;
 mod receive;
+mod registry;
 mod requests;
 mod session;
 mod sessions;
@@ -50,12 +54,17 @@ use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
 use account::Account;
+pub use admission::{Admission, Admitted};
+pub use caller::Caller;
 use context::Context;
 pub use directory::Directory;
 use fast::AdapterGrants;
 use objects::{Cq, Mr, Qp, Srq};
 pub use on_demand::OnDemand;
-pub use sessions::{Adapters, OpenSession, OpeningSession, Registry, Served, SessionId, Sessions};
+pub use registry::Registry;
+pub use sessions::{
+    Adapters, CmGreeting, OpenSession, OpeningSession, Served, SessionId, Sessions,
+};
 pub use spec::ProcessSpec;
 pub use users::Users;
 

@@ -13,11 +13,11 @@ use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
 use super::Process;
+use super::caller::Caller;
 use super::context::Joining;
-use super::directory::Directory;
 use super::receive::ForeignFile;
+use super::registry::Registry;
 use super::session::Session;
-use super::users::is_ours;
 
 /// What a session says hello with.
 pub(super) struct Greeting {
@@ -34,10 +34,9 @@ impl Greeting {
         Ok(Self { hello, memory })
     }
 
-    /// The adapter that it asks for.
-    pub(super) fn adapter(&self, directory: &Directory) -> Result<PortId, Errno> {
-        let port = directory.named(self.hello.adapter.as_str());
-        port.ok_or(Errno::NODEV)
+    /// The adapter that it asks for. Errors: `NODEV`, `ACCESS`.
+    pub(super) fn adapter(&self, registry: &Registry, caller: &Caller) -> Result<PortId, Errno> {
+        registry.named(self.hello.adapter.as_str(), caller)
     }
 }
 
@@ -61,9 +60,9 @@ pub(super) fn open(
     let joining = Joining {
         memory: Arc::new(client_memory(session, &hello, memory)?),
         counts: Arc::clone(&session.user().counts),
-        uid: session.peer.uid,
+        uid: session.caller.uid,
         fast: hello.flags & hello_flag::FAST_LOCAL != 0,
-        pid: session.peer.pid,
+        pid: session.caller.pid,
     };
     let (owner, fds): (Owner, _) = process.open(joining)?;
     let spec = process.spec();
@@ -72,22 +71,22 @@ pub(super) fn open(
         page_bytes: PAGE_BYTES as u32,
         adapter: spec.described(),
     };
-    tracing::info!(adapter = %spec.name, uid = session.peer.uid, "a process opened the adapter");
+    tracing::info!(adapter = %spec.name, uid = session.caller.uid, "a process opened the adapter");
     session.open = Some((spec.port, owner));
     Ok(Answer::new::<Hello>(&body, fds))
 }
 
 fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<ClientMemory, Errno> {
     let said = (hello.nonce_address, hello.nonce);
-    let (peer, tenant) = (&session.peer, Arc::clone(&session.user().tenant));
+    let (caller, tenant) = (&session.caller, Arc::clone(&session.user().tenant));
     let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
-        tracing::warn!(uid = peer.uid, "a process was refused: {error}");
+        tracing::warn!(uid = caller.uid, "a process was refused: {error}");
         match error {
             NotMemory::TooSlow => Errno::AGAIN,
             NotMemory::WrongFile | NotMemory::WrongContents => Errno::INVAL,
         }
     })?;
-    if let Some(pid) = peer.pid.filter(|_| is_ours(peer.uid)) {
+    if let Some(pid) = caller.pid.filter(|_| caller.is_ours()) {
         memory.trust(pid, said.0, said.1);
     }
     Ok(memory)

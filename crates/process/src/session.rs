@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use vrdma_provider::daemon::Peer;
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
+use super::caller::Caller;
 use super::receive::ForeignFile;
 use super::users::{Place, User};
 
@@ -13,7 +13,7 @@ use super::users::{Place, User};
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) socket: ForeignFile,
-    pub(super) peer: Peer,
+    pub(super) caller: Caller,
     /// Its place among those of its user.
     pub(super) place: Place,
     /// The adapter and context that the hello opened.

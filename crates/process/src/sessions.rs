@@ -20,11 +20,12 @@ use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
-use super::directory::Directory;
+use super::caller::Caller;
 use super::opening::{self, Greeting};
 use super::receive::{ForeignFile, receive};
+use super::registry::Registry;
 use super::session::Session;
-use super::users::{Place, Users};
+use super::users::Place;
 use super::{Process, fast, requests};
 pub use between_shards::{OpenSession, OpeningSession};
 
@@ -41,6 +42,17 @@ const REQUESTS_A_TURN: usize = 4;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SessionId(pub u32);
 
+/// A session that began with a greeting of connection management.
+#[derive(Debug)]
+pub struct CmGreeting {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// Who it is.
+    pub caller: Caller,
+    /// The greeting.
+    pub request: Request,
+}
+
 /// What became of a session after its requests were served.
 #[derive(Debug)]
 pub enum Served {
@@ -48,22 +60,13 @@ pub enum Served {
     Open,
     /// It opened an adapter: watch its doorbell.
     Opened(PortId, Owner),
-    /// It wants connection management: its socket and its greeting, which go elsewhere.
-    ConnectionManagement(OwnedFd, Box<Request>),
+    /// It wants connection management, which goes elsewhere.
+    ConnectionManagement(Box<CmGreeting>),
     /// It opens an adapter of another shard, which [adopts](Sessions::adopt) it; this shard does so when the
     /// adapter has come, if it is on its way here.
     Elsewhere(ShardId, Box<OpeningSession>),
     /// It hung up or broke the rules: close it.
     Closed(Option<(PortId, Owner)>),
-}
-
-/// What all shards share.
-#[derive(Clone, Debug, Default)]
-pub struct Registry {
-    /// All adapters of processes.
-    pub directory: Arc<Directory>,
-    /// All users of them.
-    pub users: Arc<Users>,
 }
 
 /// See the module.
@@ -105,12 +108,12 @@ impl Sessions {
         let Some(socket) = daemon::accept(listener.as_fd())? else {
             return Ok(None);
         };
-        let peer = daemon::peer(socket.as_fd())?;
-        let user = self.registry.users.of(peer.uid);
+        let caller = Caller::at(socket.as_fd())?;
+        let user = self.registry.users.of(caller.uid);
         let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
         let session = Place::take(user, SESSIONS_A_USER).map(|place| Session {
             socket,
-            peer,
+            caller,
             place,
             open: None,
         });
@@ -164,11 +167,16 @@ impl Sessions {
     }
 
     fn hand_over(&mut self, id: SessionId, greeting: Box<Request>) -> Served {
-        let session = self.sessions.take(id.0);
-        match session.and_then(|session| session.socket.take()) {
-            Some(socket) => Served::ConnectionManagement(socket, greeting),
-            None => Served::Closed(None),
-        }
+        let greeting = self.sessions.take(id.0).and_then(|session| {
+            Some(CmGreeting {
+                socket: session.socket.take()?,
+                caller: session.caller,
+                request: *greeting,
+            })
+        });
+        greeting.map_or(Served::Closed(None), |greeting| {
+            Served::ConnectionManagement(Box::new(greeting))
+        })
     }
 
     /// The session is gone, and its objects with it.
@@ -234,7 +242,7 @@ fn serve_one(
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
         (Some(Code::Hello), None) => {
-            if let Some(shard) = elsewhere(&request, here, adapters) {
+            if let Some(shard) = elsewhere(&session.caller, &request, here, adapters) {
                 let memory = foreign;
                 let hello = UnansweredHello { request, memory };
                 return Ok(Received::Elsewhere(shard, Box::new(hello)));
@@ -251,11 +259,16 @@ fn serve_one(
 
 /// The shard to ask instead of this one: the adapter that a hello names is there, or on its way there,
 /// which may be here.
-fn elsewhere(request: &Request, here: Here<'_>, adapters: &mut impl Adapters) -> Option<ShardId> {
+fn elsewhere(
+    caller: &Caller,
+    request: &Request,
+    here: Here<'_>,
+    adapters: &mut impl Adapters,
+) -> Option<ShardId> {
     let hello: Hello = request.parse()?;
-    let directory = &here.registry.directory;
-    let port = directory.named(hello.adapter.as_str())?;
-    let shard = directory.shard_of(port)?;
+    let name = hello.adapter.as_str();
+    let port = here.registry.find(name, caller).ok()?;
+    let shard = here.registry.directory.shard_of(port)?;
     (shard != here.shard || adapters.at(port).is_none()).then_some(shard)
 }
 
@@ -267,7 +280,7 @@ fn hello(
     adapters: &mut impl Adapters,
 ) -> Result<Answer, Errno> {
     let greeting = Greeting::parse(request, memory)?;
-    let port = greeting.adapter(&here.registry.directory)?;
+    let port = greeting.adapter(here.registry, &session.caller)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
     opening::open(session, process, greeting)
 }
@@ -279,21 +292,21 @@ fn answer(
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Answer, Errno> {
-    let directory = &here.registry.directory;
     match (Code::from_number(request.code()), session.open) {
         (Some(Code::ListAdapter), _) => {
             let ListAdapter { index } = request.parse().ok_or(Errno::INVAL)?;
-            let described = directory.described(index).ok_or(Errno::NODEV)?;
+            let described = here.registry.described(index, &session.caller);
+            let described = described.ok_or(Errno::NODEV)?;
             Ok(Answer::new::<ListAdapter>(&described, Vec::new()))
         }
         (Some(Code::FindAdapter), _) => {
             let FindAdapter { name } = request.parse().ok_or(Errno::INVAL)?;
-            let described = directory.described_as(name.as_str()).ok_or(Errno::NODEV)?;
+            let described = here.registry.described_as(name.as_str(), &session.caller)?;
             Ok(Answer::new::<FindAdapter>(&described, Vec::new()))
         }
         (Some(Code::Reach), Some(open)) => {
             let request = request.parse().ok_or(Errno::INVAL)?;
-            fast::reach(adapters, directory, open, &request)
+            fast::reach(adapters, &here.registry.directory, open, &request)
         }
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use vrdma_memory::Tenant;
 
 use super::account::UserCounts;
+use super::caller::Caller;
+use super::lines::Lines;
 
 /// Users that are remembered without a session of theirs.
 const USERS_MAX: usize = 256;
@@ -18,12 +21,15 @@ pub(super) struct User {
     pub(super) tenant: Arc<Tenant>,
     pub(super) counts: Arc<UserCounts>,
     sessions: AtomicU32,
+    lines: Lines,
 }
 
 /// All of them, by uid. All shards share one.
 #[derive(Debug, Default)]
 pub struct Users {
     by_uid: Mutex<BTreeMap<u32, Arc<User>>>,
+    /// Of all of them.
+    lines: Lines,
 }
 
 impl Users {
@@ -34,6 +40,24 @@ impl Users {
             users.retain(|_, user| user.is_in_use());
         }
         Arc::clone(users.entry(uid).or_default())
+    }
+
+    /// Tells the log that somebody may not use an adapter, or none if it asked which there are.
+    pub(super) fn tell_refused(&self, caller: &Caller, adapter: Option<&str>) {
+        let (uid, now) = (caller.uid, Instant::now());
+        if !self.of(uid).lines.allow(now) || !self.lines.allow(now) {
+            return;
+        }
+        match adapter {
+            Some(name) => tracing::warn!(
+                "user {uid} may not use the adapter {name}: name the user with \
+                 `vrdma adapter set {name} --user {uid}` or in the configuration"
+            ),
+            None => tracing::warn!(
+                "user {uid} may not use any adapter: name the user with \
+                 `vrdma adapter set NAME --user {uid}` or in the configuration"
+            ),
+        }
     }
 }
 

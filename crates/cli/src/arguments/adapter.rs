@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use clap::{Args, Subcommand};
-use vrdma_api::{AdapterKind, DoorbellMode, MacAddress, Name, NotARate, Rate};
+use clap::{ArgGroup, Args, Subcommand};
+use vrdma_api::{AdapterKind, DoorbellMode, MacAddress, Name, NotARate, Rate, UnixName};
 
 use crate::qemu::{MemorySize, Slot};
 
@@ -40,16 +40,34 @@ pub(crate) enum AdapterCommand {
         /// The most that it sends, in bits a second: 400kbit or more, such as 500mbit or 10gbit
         #[arg(long, value_name = "RATE")]
         limit_out: Option<Rate>,
+        /// User of the host who may use it besides the daemon's own, by name or number; may be
+        /// repeated. Without users and groups, those of the port group
+        #[arg(long = "user", value_name = "USER")]
+        users: Vec<UnixName>,
+        /// Group whose members may use it; may be repeated
+        #[arg(long = "group", value_name = "GROUP")]
+        groups: Vec<UnixName>,
     },
-    /// Change an adapter's limit while it is used, until the daemon stops
-    #[command(after_help = "Example: vrdma adapter set vm1 --limit-out 10gbit")]
+    /// Change an adapter's limit or users while it is used, until the daemon stops
+    ///
+    /// Whom you name for users or for groups takes the place of all who were named before. What is open
+    /// stays open.
+    #[command(after_long_help = SET_EXAMPLES)]
+    #[command(group = ArgGroup::new("change").required(true).multiple(true))]
     Set {
         /// The adapter
         name: Name,
         /// The most that it sends, in bits a second: 400kbit or more, such as 500mbit or 10gbit; or
         /// none
-        #[arg(long, value_name = "RATE")]
-        limit_out: Limit,
+        #[arg(long, value_name = "RATE", group = "change")]
+        limit_out: Option<Limit>,
+        /// User of the host who may use it besides the daemon's own, by name or number; may be
+        /// repeated; or none
+        #[arg(long = "user", value_name = "USER", group = "change")]
+        users: Vec<UnixName>,
+        /// Group whose members may use it; may be repeated; or none
+        #[arg(long = "group", value_name = "GROUP", group = "change")]
+        groups: Vec<UnixName>,
     },
     /// Have another shard of the data path serve an adapter
     ///
@@ -89,6 +107,12 @@ pub(crate) enum AdapterCommand {
     /// open the sockets (`vrdma adapter show`).
     LibvirtXml(LibvirtOptions),
 }
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  vrdma adapter set vm1 --limit-out 10gbit
+  vrdma adapter set c1 --user alice --user 1001 --group rdma
+  vrdma adapter set c1 --user none             # those of the port group, if it names any";
 
 const QEMU_ARGS_EXAMPLES: &str = "\
 Examples:

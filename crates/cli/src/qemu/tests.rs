@@ -17,6 +17,8 @@ fn adapter(run_dir: &str) -> Adapter {
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
         shard: None,
         limit_out: None,
+        users: Vec::new(),
+        groups: Vec::new(),
     }
 }
 

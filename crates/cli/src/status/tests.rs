@@ -4,6 +4,18 @@ use vrdma_api::{
 
 use super::*;
 
+fn group(name: &str, origin: Origin) -> PortGroup {
+    PortGroup {
+        name: name.parse().unwrap(),
+        vlan: None,
+        vni: None,
+        origin,
+        adapters: vec![],
+        users: vec![],
+        groups: vec![],
+    }
+}
+
 fn status() -> Status {
     let names = ["vm1", "vm2"].map(|name| name.parse().unwrap());
     let adapter = |name: &vrdma_api::Name| Adapter {
@@ -18,6 +30,8 @@ fn status() -> Status {
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
         shard: None,
         limit_out: None,
+        users: vec!["alice".parse().unwrap()],
+        groups: vec!["rdma".parse().unwrap()],
     };
     let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
         name: name.clone(),
@@ -41,18 +55,13 @@ fn status() -> Status {
         poll: PollMode::Adaptive,
         portgroups: vec![
             PortGroup {
-                name: "blue".parse().unwrap(),
                 vlan: Some("10".parse().unwrap()),
-                vni: None,
-                origin: Origin::Config,
                 adapters: names.to_vec(),
+                ..group("blue", Origin::Config)
             },
             PortGroup {
-                name: "red".parse().unwrap(),
-                vlan: None,
                 vni: Some("5000".parse().unwrap()),
-                origin: Origin::Runtime,
-                adapters: vec![],
+                ..group("red", Origin::Runtime)
             },
         ],
         uplinks: vec![],
@@ -76,9 +85,9 @@ fn everything_in_one_look() {
     blue          10    10  config   vm1 vm2
     red            -  5000  runtime
 
-    ADAPTER  PORT GROUP  MAC                RDMA      ETHERNET   QPS  FAULT
-    vm1      blue        52:54:00:00:00:01  active    connected    0
-    vm2      blue        52:54:00:00:00:01  no guest  no guest     0
+    ADAPTER  PORT GROUP  MAC                USERS        RDMA      ETHERNET   QPS  FAULT
+    vm1      blue        52:54:00:00:00:01  alice @rdma  active    connected    0
+    vm2      blue        52:54:00:00:00:01  alice @rdma  no guest  no guest     0
     "#);
 }
 

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
     AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
-    PollMode, PortGroupRequest, Rate, UplinkKind, UplinkRequest, Vlan, Vni,
+    PollMode, PortGroupRequest, Rate, UnixName, UplinkKind, UplinkRequest, Vlan, Vni,
 };
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +41,8 @@ pub(super) struct PortGroupTable {
     pub(super) name: Spanned<Name>,
     pub(super) vlan: Option<Spanned<Vlan>>,
     pub(super) vni: Option<Spanned<Vni>>,
+    pub(super) users: Option<Spanned<Vec<UnixName>>>,
+    pub(super) groups: Option<Spanned<Vec<UnixName>>>,
 }
 
 impl PortGroupTable {
@@ -49,6 +51,8 @@ impl PortGroupTable {
             name: self.name.get_ref().clone(),
             vlan: self.vlan.as_ref().map(|vlan| *vlan.get_ref()),
             vni: self.vni.as_ref().map(|vni| *vni.get_ref()),
+            users: list(self.users.as_ref()),
+            groups: list(self.groups.as_ref()),
         }
     }
 }
@@ -88,10 +92,7 @@ impl PeerTable {
         PeerRequest {
             uplink: self.uplink.get_ref().clone(),
             address: *self.address.get_ref(),
-            stations: self
-                .stations
-                .as_ref()
-                .map_or_else(Vec::new, |stations| stations.get_ref().clone()),
+            stations: list(self.stations.as_ref()),
         }
     }
 }
@@ -109,6 +110,8 @@ pub(super) struct AdapterTable {
     pub(super) ip: Option<Spanned<IpAddr>>,
     pub(super) shard: Option<Spanned<u16>>,
     pub(super) limit_out: Option<Spanned<Rate>>,
+    pub(super) users: Option<Spanned<Vec<UnixName>>>,
+    pub(super) groups: Option<Spanned<Vec<UnixName>>>,
 }
 
 impl AdapterTable {
@@ -122,6 +125,12 @@ impl AdapterTable {
             ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
             shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
             limit_out: self.limit_out.as_ref().map(|limit| *limit.get_ref()),
+            users: list(self.users.as_ref()),
+            groups: list(self.groups.as_ref()),
         }
     }
+}
+
+fn list<T: Clone>(given: Option<&Spanned<Vec<T>>>) -> Vec<T> {
+    given.map_or_else(Vec::new, |given| given.get_ref().clone())
 }

@@ -158,7 +158,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`, `users`, `groups`; correct the spelling or remove the line",
     ),
 ];
 

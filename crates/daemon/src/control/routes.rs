@@ -126,7 +126,7 @@ async fn change_adapter(
 ) -> Result<Json<Adapter>, Problem> {
     let name = parse_name(&name)?;
     let change = parse_body(&body)?;
-    let changed = to_the_end(async move { control.change_adapter(&name, change).await });
+    let changed = to_the_end(async move { control.change_adapter(&name, &change).await });
     changed.await.map(Json)
 }
 

@@ -1,6 +1,7 @@
 //! The API over a real socket, with real Ethernet and a shard without devices.
 
 mod limits;
+mod people;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

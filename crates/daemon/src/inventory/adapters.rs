@@ -9,6 +9,7 @@ use vrdma_switch::{Policy, PortId};
 
 use super::Plugged;
 use super::numbers::Numbers;
+use super::people::People;
 
 /// See the module. No operation looks at all of them.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +25,7 @@ pub(super) struct Adapters {
 impl Adapters {
     /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch and what
     /// limits it.
-    pub(super) fn insert(&mut self, adapter: Adapter) -> (PortId, Arc<Policy>) {
+    pub(super) fn insert(&mut self, adapter: Adapter, people: People) -> (PortId, Arc<Policy>) {
         let port = PortId(self.ports.take());
         self.by_port.insert(port, adapter.name.clone());
         self.by_mac.insert(adapter.mac, port);
@@ -39,6 +40,7 @@ impl Adapters {
             port,
             policy: Arc::clone(&policy),
             adapter,
+            people,
         };
         self.by_name.insert(name, plugged);
         (port, policy)
@@ -68,6 +70,10 @@ impl Adapters {
 
     pub(super) fn get(&self, name: &Name) -> Option<&Plugged> {
         self.by_name.get(name)
+    }
+
+    pub(super) fn get_mut(&mut self, name: &Name) -> Option<&mut Plugged> {
+        self.by_name.get_mut(name)
     }
 
     /// Another shard serves an adapter from now on.

@@ -5,7 +5,7 @@ mod uplinks;
 use std::fmt;
 use std::net::IpAddr;
 
-use vrdma_api::{MacAddress, Name, Vlan};
+use vrdma_api::{MacAddress, Name, UnixName, Vlan};
 
 /// What sort of answer a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,6 +51,10 @@ pub enum Field {
     Stations,
     /// `shard`
     Shard,
+    /// `users`
+    Users,
+    /// `groups`
+    Groups,
 }
 
 /// A refused change.
@@ -102,6 +106,32 @@ impl Refusal {
         let sentence =
             "limits are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
         Self::new(Kind::Invalid, Field::LimitOut, sentence.to_owned())
+    }
+
+    pub(super) fn no_user(name: &UnixName) -> Self {
+        let sentence = format!(
+            "this host has no user {:?}; correct the name or write the user's number",
+            name.as_str()
+        );
+        Self::new(Kind::Invalid, Field::Users, sentence)
+    }
+
+    pub(super) fn no_group(name: &UnixName) -> Self {
+        let sentence = format!(
+            "this host has no group {:?}; correct the name or write the group's number",
+            name.as_str()
+        );
+        Self::new(Kind::Invalid, Field::Groups, sentence)
+    }
+
+    pub(super) fn too_many_names(field: Field, most: usize) -> Self {
+        let sentence = format!("at most {most} can be named; make a group of the host for them");
+        Self::new(Kind::Invalid, field, sentence)
+    }
+
+    pub(super) fn no_users_for_tap() -> Self {
+        let sentence = "users are for RDMA, which a TAP has none of; leave them out";
+        Self::new(Kind::Invalid, Field::Users, sentence.to_owned())
     }
 
     pub(super) fn portgroup_exists(name: &Name) -> Self {

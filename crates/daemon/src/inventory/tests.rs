@@ -1,3 +1,5 @@
+use vrdma_api::PortGroupRequest;
+
 use super::*;
 
 fn name(text: &str) -> Name {
@@ -9,6 +11,8 @@ fn group(text: &str) -> PortGroupRequest {
         name: name(text),
         vlan: None,
         vni: None,
+        users: Vec::new(),
+        groups: Vec::new(),
     }
 }
 
@@ -22,6 +26,8 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         ip: None,
         shard: None,
         limit_out: None,
+        users: Vec::new(),
+        groups: Vec::new(),
     }
 }
 

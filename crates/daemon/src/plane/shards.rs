@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vrdma_adapter::ShardId;
 use vrdma_api::AdapterKind;
+use vrdma_process::{Admission, Admitted};
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_wire::Mac;
 
@@ -45,6 +46,7 @@ impl Places {
 pub struct Shards {
     outboxes: Arc<[Outbox<ShardCommand>]>,
     places: Arc<Mutex<Places>>,
+    admission: Arc<Admission>,
 }
 
 impl Shards {
@@ -62,6 +64,7 @@ impl Shards {
                 shards: BTreeMap::new(),
                 counts: vec![0; count],
             })),
+            admission: Arc::default(),
         };
         Ok((shards, inboxes))
     }
@@ -69,6 +72,16 @@ impl Shards {
     /// How many there are.
     pub fn count(&self) -> u16 {
         self.outboxes.len() as u16
+    }
+
+    /// Who may use which adapter: what the threads go by.
+    pub fn admission(&self) -> Arc<Admission> {
+        Arc::clone(&self.admission)
+    }
+
+    /// Who may use an adapter from now on. What is open stays open.
+    pub fn admit(&self, port: PortId, admitted: Admitted) {
+        self.admission.set(port, admitted);
     }
 
     fn outbox(&self, shard: ShardId) -> Result<&Outbox<ShardCommand>, String> {
@@ -113,6 +126,7 @@ impl Shards {
         let port = spec.port;
         let is_announced = spec.kind == AdapterKind::Process && shard != ShardId::FIRST;
         let outbox = self.outbox(shard)?;
+        self.admit(port, spec.admitted.clone());
         if is_announced {
             let announced = Box::new(spec.clone());
             let announce = |reply| ShardCommand::Announce(announced, reply);
@@ -122,8 +136,12 @@ impl Shards {
         let added = added.and_then(|added| added);
         match added {
             Ok(()) => self.places().put(port, shard),
-            Err(_) if is_announced => self.retire(port).await?,
-            Err(_) => {}
+            Err(_) => {
+                self.admission.remove(port);
+                if is_announced {
+                    self.retire(port).await?;
+                }
+            }
         }
         added
     }
@@ -140,7 +158,9 @@ impl Shards {
             self.retire(port).await?;
         }
         let remove = |reply| ShardCommand::RemoveAdapter(port, reply);
-        ask_last(self.outbox(shard)?, remove).await
+        let removed = ask_last(self.outbox(shard)?, remove).await;
+        self.admission.remove(port);
+        removed
     }
 
     async fn retire(&self, port: PortId) -> Result<(), String> {

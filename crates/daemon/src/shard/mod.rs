@@ -32,7 +32,7 @@ use std::time::Duration;
 use vrdma_api::PollMode;
 use vrdma_host::{Among, Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{OpeningSession, Registry, Sessions};
+use vrdma_process::{Admission, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -124,10 +124,11 @@ pub fn start(
     inboxes: Vec<Inbox<ShardCommand>>,
     snooped: Vec<Inbox<Snooped>>,
     processes: OwnedFd,
+    admission: Arc<Admission>,
     options: &ShardOptions,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let clock = Clock::start();
-    let registry = Registry::default();
+    let registry = Registry::new(admission);
     let shared = Arc::default();
     let disposal = Disposal::start()?;
     let shards = inboxes.len() as u16;
@@ -192,7 +193,7 @@ impl Shard {
             from: parts.from,
             host: Host::among(parts.among, fresh_seed()),
             sessions: parts.sessions,
-            cm: ConnectionManager::new(Arc::clone(&parts.registry.users)),
+            cm: ConnectionManager::new(parts.registry.clone()),
             registry: parts.registry,
             snapshots: Snapshots::default(),
             ready: VecDeque::new(),

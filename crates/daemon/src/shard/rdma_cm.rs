@@ -2,12 +2,10 @@
 //! watched here.
 
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use vrdma_cm::{Ends, Outgoing, Received};
 use vrdma_host::{Datagram, ShardId};
-use vrdma_provider::daemon::Request as Message;
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -15,8 +13,8 @@ use vrdma_wire::{Gid, Mtu, Pkey, Qpn};
 
 use super::Shard;
 use super::poller::Key;
-use vrdma_process::ProcessSpec;
 use vrdma_process::cm::{AdapterSpec, ClientId};
+use vrdma_process::{CmGreeting, ProcessSpec};
 
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;
@@ -27,9 +25,9 @@ const CM_A_TURN: usize = 16;
 
 impl Shard {
     /// A process that greeted connection management.
-    pub(super) fn open_cm_session(&mut self, socket: OwnedFd, greeting: &Message) {
-        self.poller.unwatch(&socket);
-        if let Some(client) = self.cm.greet(socket, greeting)
+    pub(super) fn open_cm_session(&mut self, greeting: CmGreeting) {
+        self.poller.unwatch(&greeting.socket);
+        if let Some(client) = self.cm.greet(greeting)
             && let Some(socket) = self.cm.socket(client)
         {
             self.poller.watch(socket, Key::CmSession(client));

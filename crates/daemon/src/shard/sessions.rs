@@ -66,9 +66,7 @@ impl Shard {
             Served::Opened(port, owner) => {
                 self.watch_doorbell(port, owner);
             }
-            Served::ConnectionManagement(socket, greeting) => {
-                self.open_cm_session(socket, &greeting)
-            }
+            Served::ConnectionManagement(greeting) => self.open_cm_session(*greeting),
             Served::Elsewhere(shard, opening) => {
                 self.poller.unwatch(opening.socket());
                 self.pass_session(shard, opening);

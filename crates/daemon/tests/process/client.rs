@@ -1,15 +1,12 @@
 //! A client of the process socket, as libibverbs would be one, and a shard to serve it.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rustix::process::Uid;
-use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 use vrdma_daemon::plane::{ShardOptions, Shards, mailbox};
 use vrdma_daemon::process_socket::ProcessSocket;
@@ -27,6 +24,7 @@ use vrdma_provider::{VERSION, socket};
 use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};
+use crate::admission::connect_as;
 
 /// Nothing here takes longer than a retry time-out or two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -61,7 +59,8 @@ impl Host {
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
         let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
-        let threads = shard::start(inboxes, snooped, listener, options).unwrap();
+        let threads =
+            shard::start(inboxes, snooped, listener, handle.admission(), options).unwrap();
         let specs = specs(count);
         let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
         for spec in specs {
@@ -163,16 +162,7 @@ impl Client {
 
     /// As another user. Only root can do that.
     pub(crate) fn open_as(host: &Host, number: u8, uid: u32) -> Self {
-        let path = host.path();
-        let open = Permissions::from_mode(0o755);
-        std::fs::set_permissions(path.parent().unwrap(), open).unwrap();
-        // A thread has a user of its own, which the kernel looks at when it connects.
-        let connect = move || {
-            let (uid, root) = (Uid::from_raw(uid), Uid::ROOT);
-            set_thread_res_uid(uid, uid, root).unwrap();
-            Connection::open(&path).unwrap()
-        };
-        let connection = std::thread::spawn(connect).join().unwrap();
+        let connection = connect_as(&host.path(), uid);
         Self::over(connection, hello(number), own_memory(), number)
     }
 

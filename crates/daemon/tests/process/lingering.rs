@@ -40,6 +40,8 @@ fn send_with(socket: &OwnedFd, packet: &[u8], file: OwnedFd) {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     // A daemon that hung up already has closed it.
     let _sent = socket::send(socket.as_fd(), packet, &[file.as_fd()], flags);
+    // If the daemon has closed its copy before this, ours is the last one, and nobody waits for this thread.
+    std::thread::spawn(move || drop(file));
 }
 
 fn packet<T: Call>(request: &T) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! Processes and the shard: what works, and what a bad client can not do to others.
 
 mod adapters;
+mod admission;
 mod child;
 mod client;
 mod fast;

@@ -134,6 +134,8 @@ fn a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
     let nomem = Errno::NOMEM.raw_os_error();
     assert_eq!(errno(last.call(&AllocPd {}, &[])), nomem);
     if rustix::process::geteuid().is_root() {
+        crate::admission::admit(&host, 0, NOBODY);
+        crate::admission::admit(&host, 1, NOBODY);
         let (a, b) = (
             Client::open_as(&host, 0, NOBODY),
             Client::open_as(&host, 1, NOBODY),
@@ -149,4 +151,4 @@ fn a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
 }
 
 /// Some other user.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;

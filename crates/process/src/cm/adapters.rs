@@ -16,6 +16,8 @@ use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
 use super::adapter::Adapter;
+use super::scope::Scope;
+use crate::admission::Usable;
 
 /// See the module.
 #[derive(Default)]
@@ -78,19 +80,26 @@ impl Adapters {
         Some(adapter)
     }
 
-    /// Those that a client may use which wants `wants`: the only one of that name, or all if it names none.
-    pub(super) fn usable(&self, wants: Name) -> impl Iterator<Item = PortId> {
-        let all = wants == Name::default();
-        let named = self.by_name.get(&wants.0).filter(|_| !all).copied();
-        let all = all.then(|| self.by_port.keys().copied());
-        named.into_iter().chain(all.into_iter().flatten())
+    /// Those in a scope.
+    pub(super) fn usable<'a>(&'a self, scope: &'a Scope) -> Box<dyn Iterator<Item = PortId> + 'a> {
+        if scope.wants != Name::default() {
+            let named = self.by_name.get(&scope.wants.0).copied();
+            return Box::new(named.into_iter().filter(|port| scope.admits(*port)));
+        }
+        match &scope.usable {
+            Usable::All => Box::new(self.by_port.keys().copied()),
+            Usable::Only(some) => {
+                let there = |port: &PortId| self.by_port.contains_key(port);
+                Box::new(some.iter().copied().filter(there))
+            }
+        }
     }
 
-    /// One that such a client may use and that has an address.
-    pub(super) fn with_gid(&self, wants: Name, gid: Gid) -> Option<PortId> {
+    /// One in a scope that has an address.
+    pub(super) fn with_gid(&self, scope: &Scope, gid: Gid) -> Option<PortId> {
         let has = |port: &PortId| self.by_gid.contains(&(gid, *port));
-        if wants != Name::default() {
-            return self.usable(wants).find(has);
+        if !scope.is_all() {
+            return self.usable(scope).find(has);
         }
         let mut with_gid = self
             .by_gid
@@ -98,19 +107,17 @@ impl Adapters {
         with_gid.next().map(|(_, port)| *port)
     }
 
-    /// One that such a client may use and whose own address is most like another. In their order, one of
-    /// the two beside that address shares the most leading bits with it.
-    pub(super) fn nearest(&self, wants: Name, to: Gid) -> Option<PortId> {
-        if wants != Name::default() {
-            return self.usable(wants).next();
+    /// One in a scope whose own address is most like another. In the order of all, one of the two beside
+    /// that address shares the most leading bits with it.
+    pub(super) fn nearest(&self, scope: &Scope, to: Gid) -> Option<PortId> {
+        if !scope.is_all() {
+            let own = self.usable(scope);
+            let own = own.filter_map(|port| Some((self.get(port)?.spec.address, port)));
+            return most_like(to, own);
         }
         let above = self.by_address.range((to, PortId(0))..).next();
         let below = self.by_address.range(..(to, PortId(0))).next_back();
-        let beside = above.into_iter().chain(below);
-        let same_bits =
-            |gid: Gid| (gid.to_ipv6().to_bits() ^ to.to_ipv6().to_bits()).leading_zeros();
-        let nearest = beside.max_by_key(|(gid, port)| (same_bits(*gid), std::cmp::Reverse(*port)));
-        nearest.map(|(_, port)| *port)
+        most_like(to, above.into_iter().chain(below).copied())
     }
 
     /// An event of one of those that something happened to.
@@ -168,6 +175,13 @@ impl Adapters {
     }
 }
 
+/// The adapter whose address shares the most leading bits with another.
+fn most_like(to: Gid, adapters: impl Iterator<Item = (Gid, PortId)>) -> Option<PortId> {
+    let same_bits = |gid: Gid| (gid.to_ipv6().to_bits() ^ to.to_ipv6().to_bits()).leading_zeros();
+    let nearest = adapters.max_by_key(|(gid, port)| (same_bits(*gid), std::cmp::Reverse(*port)));
+    nearest.map(|(_, port)| port)
+}
+
 fn set_deadline(deadlines: &mut BTreeSet<(Duration, PortId)>, adapter: &mut Adapter) {
     let (due, port) = (adapter.cm.deadline(), adapter.spec.port);
     if adapter.due == due {
@@ -201,6 +215,11 @@ mod tests {
         Adapter::new(spec, 1)
     }
 
+    fn scope(wants: &str, usable: Usable) -> Scope {
+        let wants = Name::new(wants).unwrap();
+        Scope { wants, usable }
+    }
+
     /// Addresses that are spread over all prefix lengths.
     fn some_address(number: u32) -> u32 {
         0x0a00_0000 ^ number.wrapping_mul(0x9e37_79b1) >> (number % 28)
@@ -215,23 +234,45 @@ mod tests {
         for number in (0..200).step_by(3) {
             adapters.remove(PortId(number));
         }
-        let everybody = Name::default();
+        let everybody = scope("", Usable::All);
         let left = || (0..200).filter(|number| number % 3 != 0);
         for to in (0..1000).map(|number| some_address(number + 7)) {
             let same_bits = |number: u32| (some_address(number) ^ to).leading_zeros();
             let gid = Gid::from_ipv4(Ipv4Addr::from_bits(to));
-            let nearest = adapters.nearest(everybody, gid).unwrap();
+            let nearest = adapters.nearest(&everybody, gid).unwrap();
             let most = left().map(same_bits).max().unwrap();
             assert_eq!(same_bits(nearest.0), most, "{to:#x}");
             let who = left()
                 .find(|number| some_address(*number) == to)
                 .map(PortId);
-            assert_eq!(adapters.with_gid(everybody, gid), who);
+            assert_eq!(adapters.with_gid(&everybody, gid), who);
         }
-        let named = Name::new("c7").unwrap();
-        assert_eq!(adapters.nearest(named, Gid::default()), Some(PortId(7)));
-        assert_eq!(adapters.usable(Name::new("c6").unwrap()).next(), None);
-        assert_eq!(adapters.usable(everybody).count(), 133);
+        let named = scope("c7", Usable::All);
+        assert_eq!(adapters.nearest(&named, Gid::default()), Some(PortId(7)));
+        assert_eq!(adapters.usable(&scope("c6", Usable::All)).next(), None);
+        assert_eq!(adapters.usable(&everybody).count(), 133);
+    }
+
+    #[test]
+    fn what_is_out_of_scope_is_found_by_nothing() {
+        let mut adapters = Adapters::default();
+        for number in 0..10 {
+            adapters.insert(adapter(number, number));
+        }
+        let some = || Usable::Only([2, 5, 77].map(PortId).into());
+        let gid = |number| Gid::from_ipv4(Ipv4Addr::from_bits(number));
+        let own = scope("", some());
+        assert_eq!(
+            adapters.usable(&own).collect::<Vec<_>>(),
+            [PortId(2), PortId(5)]
+        );
+        assert_eq!(adapters.with_gid(&own, gid(5)), Some(PortId(5)));
+        assert_eq!(adapters.with_gid(&own, gid(4)), None);
+        assert_eq!(adapters.nearest(&own, gid(4)), Some(PortId(5)));
+        let named = scope("c4", some());
+        assert_eq!(adapters.usable(&named).next(), None);
+        assert_eq!(adapters.with_gid(&named, gid(4)), None);
+        assert_eq!(adapters.nearest(&named, gid(4)), None);
     }
 
     /// What was queued of an adapter that is gone says nothing of the one that has its port now.

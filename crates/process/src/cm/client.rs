@@ -11,6 +11,9 @@ use super::adapter::Adapter;
 use super::channel::Channel;
 use super::identifier::Identifier;
 use super::multicast::Group;
+use super::scope::Scope;
+use crate::admission::Admission;
+use crate::caller::Caller;
 use crate::receive::ForeignFile;
 
 /// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
@@ -30,7 +33,7 @@ pub struct ClientId(pub u32);
 /// A client.
 pub(super) struct Client {
     pub(super) socket: ForeignFile,
-    pub(super) uid: u32,
+    pub(super) caller: Caller,
     /// The only adapter that it wants; empty for all.
     pub(super) wants: Name,
     pub(super) channels: BTreeMap<u64, Channel>,
@@ -40,10 +43,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: ForeignFile, uid: u32, wants: Name) -> Self {
+    pub(super) fn new(socket: ForeignFile, caller: Caller, wants: Name) -> Self {
         Self {
             socket,
-            uid,
+            caller,
             wants,
             channels: BTreeMap::new(),
             identifiers: BTreeMap::new(),
@@ -58,8 +61,17 @@ impl Client {
         self.next
     }
 
-    pub(super) fn may_use(&self, adapter: &Adapter) -> bool {
-        self.wants == Name::default() || self.wants == adapter.spec.name
+    /// The adapters that it may use now.
+    pub(super) fn scope(&self, admission: &Admission) -> Scope {
+        Scope {
+            wants: self.wants,
+            usable: admission.usable(&self.caller),
+        }
+    }
+
+    pub(super) fn may_use(&self, adapter: &Adapter, admission: &Admission) -> bool {
+        let wanted = self.wants == Name::default() || self.wants == adapter.spec.name;
+        wanted && admission.admits(adapter.spec.port, &self.caller)
     }
 
     pub(super) fn add_channel(&mut self) -> Result<(u64, OwnedFd), Errno> {

@@ -17,6 +17,7 @@ use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::identifier::{Identifier, Stage};
 use super::search::Searches;
+use crate::admission::Admission;
 use crate::users::Users;
 
 /// Which client's identifier something belongs to.
@@ -76,6 +77,7 @@ pub(super) struct Handler<'a> {
     pub(super) searches: &'a mut Searches,
     pub(super) random: &'a mut Random,
     pub(super) users: &'a Users,
+    pub(super) admission: &'a Admission,
     pub(super) now: Duration,
 }
 
@@ -136,7 +138,7 @@ impl Handler<'_> {
     /// `INVAL`: no such number. `PERM`: it is not its user's.
     pub(super) fn own_qp(&self, port: PortId, number: u32) -> Result<Qpn, Errno> {
         let qpn = Qpn::new(number).ok_or(Errno::INVAL)?;
-        let user = self.users.of(self.client.uid);
+        let user = self.users.of(self.client.caller.uid);
         let owned = user.counts.queue_pairs.has(port, qpn);
         owned.then_some(qpn).ok_or(Errno::PERM)
     }

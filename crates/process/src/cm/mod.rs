@@ -26,6 +26,7 @@ mod offering;
 mod ports;
 mod qp;
 mod resolving;
+mod scope;
 mod search;
 mod service;
 mod serving;

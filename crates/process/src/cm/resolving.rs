@@ -14,6 +14,7 @@ use super::address::{Place, place};
 use super::handler::{Handler, errno};
 use super::identifier::Stage;
 use super::ports::{Claim, free_at_all};
+use super::scope::Scope;
 
 impl Handler<'_> {
     pub(super) fn bind(&mut self, bind: &Bind) -> Result<Bound, Errno> {
@@ -59,11 +60,15 @@ impl Handler<'_> {
 
     /// Adapters that the client may use.
     fn usable(&self) -> Vec<PortId> {
-        self.adapters.usable(self.client.wants).collect()
+        self.adapters.usable(&self.scope()).collect()
+    }
+
+    fn scope(&self) -> Scope {
+        self.client.scope(self.admission)
     }
 
     fn with_address(&self, gid: Gid) -> Result<(Option<PortId>, Option<Gid>), Errno> {
-        let port = self.adapters.with_gid(self.client.wants, gid);
+        let port = self.adapters.with_gid(&self.scope(), gid);
         Ok((Some(port.ok_or(Errno::ADDRNOTAVAIL)?), Some(gid)))
     }
 
@@ -156,7 +161,7 @@ impl Handler<'_> {
             Place::Loopback | Place::Any => Gid::default(),
         };
         // The adapter that has the address itself, else the one whose address is most like it.
-        let nearest = self.adapters.nearest(self.client.wants, to);
+        let nearest = self.adapters.nearest(&self.scope(), to);
         let port = nearest.ok_or(Errno::NODEV)?;
         let sgid = self.adapter(port)?.source_for(to);
         Ok((port, sgid))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use vrdma_cm::{Outgoing, Received};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{Greet, Greeting};
-use vrdma_provider::daemon::{Answer, Request, peer, send_answer, take};
+use vrdma_provider::daemon::{Answer, Request, send_answer, take};
 use vrdma_provider::message::Call;
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
@@ -20,10 +20,13 @@ use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
+use super::scope::Scope;
 use super::search::{Search, Searches};
+use crate::admission::Usable;
 use crate::opening::same_version;
 use crate::receive::ForeignFile;
-use crate::users::Users;
+use crate::registry::Registry;
+use crate::sessions::CmGreeting;
 
 /// Clients at a time; each is a descriptor.
 const CLIENTS_MAX: usize = 1024;
@@ -41,13 +44,13 @@ pub struct Service {
     owners: Owners,
     searches: Searches,
     random: Random,
-    users: Arc<Users>,
+    registry: Registry,
     next: u32,
 }
 
 impl Service {
-    /// Without adapters and clients; the queue pairs of `users` are theirs to connect.
-    pub fn new(users: Arc<Users>) -> Self {
+    /// Without adapters and clients; the queue pairs of users are theirs to connect.
+    pub fn new(registry: Registry) -> Self {
         // The standard library's hash keys are random, which is all that is needed here.
         let random = std::hash::RandomState::new().build_hasher().finish();
         Self {
@@ -56,7 +59,7 @@ impl Service {
             owners: Owners::default(),
             searches: Searches::default(),
             random: Random(random),
-            users,
+            registry,
             next: 0,
         }
     }
@@ -64,7 +67,7 @@ impl Service {
     /// An adapter is there: its name can be resolved, bound and called.
     pub fn attach(&mut self, spec: AdapterSpec) {
         let adapter = Adapter::new(spec, self.random.next());
-        let may_use = |client: &Client| client.may_use(&adapter);
+        let may_use = |client: &Client| client.may_use(&adapter, &self.registry.admission);
         let clients = self.clients.iter().filter(|(_, client)| may_use(client));
         let clients: Vec<ClientId> = clients.map(|(id, _)| *id).collect();
         self.adapters.insert(adapter);
@@ -100,12 +103,17 @@ impl Service {
     }
 
     /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused.
-    pub fn greet(&mut self, socket: OwnedFd, greeting: &Request) -> Option<ClientId> {
-        let wants = greeting.parse::<Greet>().map(|greet| greet.adapter);
-        let uid = peer(socket.as_fd()).ok()?.uid;
-        let socket = ForeignFile::new(socket, Arc::clone(&self.users.of(uid).tenant));
-        let client = Client::new(socket, uid, wants.unwrap_or_default());
-        let answer = self.judge(&client, greeting);
+    pub fn greet(&mut self, greeting: CmGreeting) -> Option<ClientId> {
+        let CmGreeting {
+            socket,
+            caller,
+            request,
+        } = greeting;
+        let wants = request.parse::<Greet>().map(|greet| greet.adapter);
+        let user = self.registry.users.of(caller.uid);
+        let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
+        let client = Client::new(socket, caller, wants.unwrap_or_default());
+        let answer = self.judge(&client, &request);
         let welcome = answer.is_ok();
         let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
         if !welcome || told.is_err() {
@@ -122,15 +130,31 @@ impl Service {
         if self.clients.len() >= CLIENTS_MAX {
             return Err(Errno::BUSY);
         }
-        let adapters = self.adapters.usable(client.wants).count();
+        let scope = client.scope(&self.registry.admission);
+        let adapters = self.adapters.usable(&scope).count();
         if adapters == 0 {
-            return Err(Errno::NODEV);
+            return Err(self.refuse(client));
         }
         let greeting = Greeting {
             version: VERSION,
             adapters: adapters as u32,
         };
         Ok(Answer::new::<Greet>(&greeting, Vec::new()))
+    }
+
+    /// Why a client may use none of the adapters that it asks for.
+    fn refuse(&self, client: &Client) -> Errno {
+        let all = Scope {
+            wants: client.wants,
+            usable: Usable::All,
+        };
+        if self.adapters.usable(&all).next().is_none() {
+            return Errno::NODEV;
+        }
+        let name = Some(client.wants.as_str()).filter(|name| !name.is_empty());
+        let users = &self.registry.users;
+        users.tell_refused(&client.caller, name);
+        name.map_or(Errno::NODEV, |_| Errno::ACCESS)
     }
 
     fn free_number(&mut self) -> ClientId {
@@ -162,7 +186,7 @@ impl Service {
             let Some(known) = self.clients.get(&client) else {
                 return;
             };
-            let user = self.users.of(known.uid);
+            let user = self.registry.users.of(known.caller.uid);
             let close = |fds| user.tenant.close(fds);
             let served = match take(known.socket.as_fd(), close) {
                 Ok(None) => return,
@@ -288,7 +312,8 @@ impl Service {
             owners: &mut self.owners,
             searches: &mut self.searches,
             random: &mut self.random,
-            users: &self.users,
+            users: &self.registry.users,
+            admission: &self.registry.admission,
             now,
         };
         Some(work(&mut handler))

@@ -18,15 +18,19 @@ use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Mac, Mtu, Pkey, Qpn};
 
 use super::{AdapterSpec, ClientId, Service};
+use crate::caller::Caller;
 use crate::queue_pairs::Entry;
-use crate::users::Users;
+use crate::registry::Registry;
+use crate::sessions::CmGreeting;
 
 mod addresses;
+mod admission;
 mod clients;
 mod connecting;
 
 struct World {
     service: Service,
+    registry: Registry,
     now: Duration,
     /// Last byte of the last address that somebody has.
     known: u8,
@@ -95,18 +99,19 @@ fn spec(last: u8, name: &str) -> AdapterSpec {
 impl World {
     /// Adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
     fn new() -> Self {
-        let users = Arc::<Users>::default();
-        let own = users.of(rustix::process::geteuid().as_raw());
+        let registry = Registry::default();
+        let own = registry.users.of(rustix::process::geteuid().as_raw());
         let both = (0..2).map(PortId);
         let all =
             both.flat_map(|port| (0..0x2000).map(move |number| (port, Qpn::from_low_bits(number))));
         let queue_pairs = all.map(|(port, qpn)| Entry::new(Arc::clone(&own.counts), port, qpn));
         let queue_pairs = queue_pairs.collect();
-        let mut service = Service::new(users);
+        let mut service = Service::new(registry.clone());
         service.attach(spec(1, "a"));
         service.attach(spec(2, "b"));
         Self {
             service,
+            registry,
             now: Duration::ZERO,
             known: 2,
             qpn: 0x11,
@@ -115,21 +120,39 @@ impl World {
     }
 
     fn greet(&mut self, adapter: &str) -> Result<(ClientId, OwnedFd), Errno> {
-        let (ours, theirs) = pair();
+        let own = rustix::process::geteuid().as_raw();
+        self.greet_as(Caller::of(own, 0, &[]), adapter)
+    }
+
+    fn greet_as(&mut self, caller: Caller, adapter: &str) -> Result<(ClientId, OwnedFd), Errno> {
+        let (socket, theirs) = pair();
         let greet = Greet {
             version: VERSION,
             reserved: 0,
             adapter: Name::new(adapter).unwrap(),
         };
         put(&theirs, &greet);
-        let request = take(ours.as_fd(), drop).unwrap().unwrap();
-        let id = self.service.greet(ours, &request);
+        let request = take(socket.as_fd(), drop).unwrap().unwrap();
+        let id = self.service.greet(CmGreeting {
+            socket,
+            caller,
+            request,
+        });
         answer::<Greet>(&theirs)?;
         Ok((id.unwrap(), theirs))
     }
 
     fn process(&mut self, adapter: &str) -> Process {
         let (id, socket) = self.greet(adapter).unwrap();
+        self.with_channel(id, socket)
+    }
+
+    fn process_as(&mut self, caller: Caller, adapter: &str) -> Process {
+        let (id, socket) = self.greet_as(caller, adapter).unwrap();
+        self.with_channel(id, socket)
+    }
+
+    fn with_channel(&mut self, id: ClientId, socket: OwnedFd) -> Process {
         put(&socket, &CreateChannel {});
         self.service.serve(id, self.now);
         let (IdReply { id: channel }, mut fds) = answer::<CreateChannel>(&socket).unwrap();

@@ -80,12 +80,13 @@ impl Sessions {
             request,
             memory,
         } = opening;
+        let caller = session.caller.clone();
         let id = self.put(session)?;
         let here = Here {
             shard: self.shard,
             registry: &self.registry,
         };
-        if let Some(shard) = elsewhere(&request, here, adapters) {
+        if let Some(shard) = elsewhere(&caller, &request, here, adapters) {
             let hello = Box::new(UnansweredHello { request, memory });
             return Some((id, self.transfer(id, shard, hello)));
         }

@@ -17,6 +17,9 @@ use crate::version::{self, OtherVersion};
 /// Clients that may wait for being accepted.
 const BACKLOG: i32 = 64;
 
+/// Supplementary groups of a process that are looked at; few have as many.
+const GROUPS_MAX: usize = 256;
+
 /// Who is at the other end, as the kernel tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
@@ -113,6 +116,26 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
         gid: told.gid,
         pid: rustix::process::Pid::from_raw(told.pid),
     })
+}
+
+/// The supplementary groups of the process at the other end, as it connected. None if they cannot be
+/// told, or if there are more than 256.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> Vec<u32> {
+    let mut groups = vec![0; GROUPS_MAX];
+    let mut length = size_of_val(groups.as_slice()) as libc::socklen_t;
+    // SAFETY: `groups` and `length` are ours, live through the call, and agree in size.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let known = if result == 0 { length as usize } else { 0 };
+    groups.truncate(known / size_of::<libc::gid_t>());
+    groups
 }
 
 /// The next request. `Ok(None)`: none waits. `EPIPE`: the client hung up. Any other error is the

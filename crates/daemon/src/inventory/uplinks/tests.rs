@@ -63,6 +63,8 @@ fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
         name: name(text),
         vlan: vlan.map(|vlan| vlan.try_into().unwrap()),
         vni: vni.map(|vni| vni.try_into().unwrap()),
+        users: Vec::new(),
+        groups: Vec::new(),
     }
 }
 
@@ -158,6 +160,8 @@ fn segments_default_to_the_vlan() {
         ip: None,
         shard: None,
         limit_out: None,
+        users: Vec::new(),
+        groups: Vec::new(),
     };
     let segment = inventory
         .add_adapter(&request, Origin::Config)

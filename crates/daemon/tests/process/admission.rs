@@ -1,0 +1,133 @@
+//! Users find and open the adapters that are theirs to use, and no others.
+
+use std::fs::Permissions;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
+use vrdma_process::Admitted;
+use vrdma_provider::VERSION;
+use vrdma_provider::client::Connection;
+use vrdma_provider::cm::Greet;
+use vrdma_provider::message::{FindAdapter, Hello, ListAdapter, Name};
+use vrdma_switch::PortId;
+
+use crate::client::{Client, Host, assert_works, errno, hello, own_memory, pair};
+use crate::quotas::NOBODY;
+
+/// A connection of another user. Only root can do that.
+pub(crate) fn connect_as(path: &Path, uid: u32) -> Connection {
+    let open = Permissions::from_mode(0o755);
+    std::fs::set_permissions(path.parent().unwrap(), open).unwrap();
+    // A thread has a user of its own, which the kernel looks at when it connects.
+    let path = path.to_owned();
+    let connect = move || {
+        let (uid, root) = (Uid::from_raw(uid), Uid::ROOT);
+        set_thread_res_uid(uid, uid, root).unwrap();
+        Connection::open(&path).unwrap()
+    };
+    std::thread::spawn(connect).join().unwrap()
+}
+
+/// A user may use an adapter from now on.
+pub(crate) fn admit(host: &Host, adapter: u32, uid: u32) {
+    let admitted = Admitted {
+        users: [uid].into(),
+        ..Admitted::default()
+    };
+    host.handle.admit(PortId(adapter), admitted);
+}
+
+/// Only root can be another user.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("not tested: only root can be another user");
+    }
+    is_root
+}
+
+fn listed(connection: &Connection) -> Vec<String> {
+    let list = |index| connection.call(&ListAdapter { index }, &[]);
+    let all = (0..).map_while(|index| list(index).ok());
+    all.map(|answer| answer.body.name.as_str().to_owned())
+        .collect()
+}
+
+fn open(connection: &Connection, hello: Hello) -> Result<String, i32> {
+    let answer = connection.call(&hello, &[own_memory().as_fd()]);
+    let opened = answer.map_err(|error| error.raw_os_error())?;
+    Ok(opened.body.adapter.name.as_str().to_owned())
+}
+
+#[test]
+fn a_user_sees_and_opens_own_adapters_only() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::with_adapters(4);
+    let refused = Err(Errno::ACCESS.raw_os_error());
+    let nobody = connect_as(&host.path(), NOBODY);
+    assert_eq!(listed(&nobody), [""; 0]);
+    assert_eq!(open(&nobody, hello(1)), refused);
+    admit(&host, 1, NOBODY);
+    assert_eq!(listed(&nobody), ["c1"]);
+    assert_eq!(open(&nobody, hello(0)), refused);
+    let name = |number| hello(number).adapter;
+    let find = |number| nobody.call(&FindAdapter { name: name(number) }, &[]);
+    assert_eq!(errno(find(0)), Errno::ACCESS.raw_os_error());
+    assert_eq!(find(1).unwrap().body.name.as_str(), "c1");
+    let nameless = Hello {
+        adapter: Name::default(),
+        ..hello(0)
+    };
+    assert_eq!(open(&nobody, nameless), Ok("c1".to_owned()), "the only one");
+    let own = Connection::open(&host.path()).unwrap();
+    assert_eq!(listed(&own), ["c0", "c1", "c2", "c3"]);
+}
+
+#[test]
+fn what_is_open_when_a_right_goes_stays_open() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::with_adapters(2);
+    (0..2).for_each(|adapter| admit(&host, adapter, NOBODY));
+    let (a, b) = (
+        Client::open_as(&host, 0, NOBODY),
+        Client::open_as(&host, 1, NOBODY),
+    );
+    let mut queues = pair(&a, &b);
+    (0..2).for_each(|adapter| admit(&host, adapter, NOBODY + 1));
+    let next = connect_as(&host.path(), NOBODY);
+    assert_eq!(open(&next, hello(0)), Err(Errno::ACCESS.raw_os_error()));
+    assert_works(&a, &b, &mut queues);
+    assert_works(&a, &b, &mut pair(&a, &b));
+}
+
+#[test]
+fn connection_management_greets_users_of_adapters() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::with_adapters(3);
+    let greet = |adapter: &str| {
+        let connection = connect_as(&host.path(), NOBODY);
+        let greet = Greet {
+            version: VERSION,
+            reserved: 0,
+            adapter: Name::new(adapter).unwrap(),
+        };
+        let answer = connection.call(&greet, &[]);
+        answer.map(|answer| answer.body.adapters)
+    };
+    assert_eq!(errno(greet("c1")), Errno::ACCESS.raw_os_error());
+    assert_eq!(errno(greet("")), Errno::NODEV.raw_os_error());
+    admit(&host, 1, NOBODY);
+    assert_eq!(greet("").unwrap(), 1);
+    assert_eq!(greet("c1").unwrap(), 1);
+    assert_eq!(errno(greet("c2")), Errno::ACCESS.raw_os_error());
+}

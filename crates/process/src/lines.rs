@@ -1,0 +1,54 @@
+//! How many lines of the log somebody may cause: some at once, then a few a second.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines at once.
+const BURST: u32 = 8;
+
+/// When the next one is allowed after that.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Who causes lines.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    used: u32,
+    /// Since when there are so many.
+    since: Option<Instant>,
+}
+
+impl Lines {
+    /// Whether a line may be written now; it counts.
+    pub(crate) fn allow(&self, now: Instant) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *state.since.get_or_insert(now);
+        let regained = now.saturating_duration_since(since).as_secs() / PAUSE.as_secs();
+        if regained > 0 {
+            let regained = u32::try_from(regained).unwrap_or(u32::MAX);
+            state.used = state.used.saturating_sub(regained);
+            state.since = Some(now);
+        }
+        let allowed = state.used < BURST;
+        state.used += u32::from(allowed);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_at_once_and_then_one_a_second() {
+        let lines = Lines::default();
+        let start = Instant::now();
+        let allowed = |now, tries: u32| (0..tries).filter(|_| lines.allow(now)).count();
+        assert_eq!(allowed(start, 1000), BURST as usize);
+        assert_eq!(allowed(start + PAUSE, 1000), 1);
+        assert_eq!(allowed(start + PAUSE * 4, 1000), 3);
+        assert_eq!(allowed(start + PAUSE * 1000, 1000), BURST as usize);
+    }
+}
