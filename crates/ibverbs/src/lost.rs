@@ -13,6 +13,7 @@
 #[cfg(test)]
 mod tests;
 
+use core::ffi::c_int;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,15 +61,15 @@ impl Lost {
     }
 }
 
-/// Whether the other end of a socket has hung up.
-pub(crate) fn has_hung_up(socket: BorrowedFd<'_>) -> bool {
+/// Whether the other end of a socket has hung up, or does within so many milliseconds.
+pub(crate) fn has_hung_up(socket: BorrowedFd<'_>, patience: c_int) -> bool {
     let mut socket = libc::pollfd {
         fd: socket.as_raw_fd(),
         events: 0,
         revents: 0,
     };
     // SAFETY: one entry, which is ours.
-    let ready = unsafe { libc::poll(&raw mut socket, 1, 0) };
+    let ready = unsafe { libc::poll(&raw mut socket, 1, patience) };
     ready > 0 && socket.revents & (libc::POLLHUP | libc::POLLERR) != 0
 }
 

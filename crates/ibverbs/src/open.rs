@@ -104,7 +104,7 @@ impl OpenDevice {
     /// Looks whether the daemon is gone.
     #[cold]
     pub(crate) fn look_after_daemon(&self) {
-        if lost::has_hung_up(self.connection.lock().as_fd()) {
+        if lost::has_hung_up(self.connection.lock().as_fd(), 0) {
             self.lost.note();
         }
     }

@@ -7,6 +7,7 @@ use vrdma_provider::cm::{CreateChannel, DestroyChannel, TOKEN};
 use super::abi;
 use super::session;
 use crate::errno::{self, Errno, Result};
+use crate::lost;
 
 /// What `rdma_create_event_channel` returns a pointer to.
 #[repr(C)]
@@ -19,14 +20,19 @@ pub(super) struct Channel {
 impl Channel {
     pub(super) fn create() -> Result<*mut abi::EventChannel> {
         let (reply, pipe) = session::call_for_fd(&CreateChannel {})?;
+        Ok(Self::over(pipe, reply.id))
+    }
+
+    /// The daemon's channel of that number, which tells of events by a pipe.
+    pub(super) fn over(pipe: OwnedFd, number: u64) -> *mut abi::EventChannel {
         let channel = Box::new(Self {
             abi: abi::EventChannel {
                 fd: pipe.as_raw_fd(),
             },
             pipe,
-            number: reply.id,
+            number,
         });
-        Ok(Box::into_raw(channel).cast())
+        Box::into_raw(channel).cast()
     }
 
     /// # Safety
@@ -34,6 +40,16 @@ impl Channel {
     pub(super) unsafe fn of<'a>(channel: *mut abi::EventChannel) -> Result<&'a Self> {
         // SAFETY: such a pointer is to the first field of a `Channel`.
         unsafe { channel.cast::<Self>().as_ref() }.ok_or(Errno(libc::EINVAL))
+    }
+
+    /// Whether a program's pointer is to it.
+    pub(super) fn is(&self, channel: *mut abi::EventChannel) -> bool {
+        core::ptr::eq(channel.cast::<Self>(), self)
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn silence(&self) -> Result<()> {
+        lost::silence(self.pipe.as_raw_fd())
     }
 
     /// Waits for the byte of an event, or as the program has set the descriptor.

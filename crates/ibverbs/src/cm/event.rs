@@ -11,6 +11,7 @@ use super::endpoint;
 use super::identifier::{Identifier, Kind};
 use super::multicast;
 use super::qp_state;
+use super::removal;
 use super::session;
 use crate::abi::{AhAttr, Gid, GlobalRoute};
 use crate::errno::{self, Errno, Result};
@@ -76,6 +77,16 @@ fn fetch(channel: &Channel) -> Result<Option<Fetched>> {
     }))
 }
 
+/// An event of an identifier that the daemon did not send; it is counted.
+pub(super) fn made_here(id: *mut Identifier, kind: EventKind) -> *mut abi::Event {
+    let fetched = Fetched {
+        event: messages::Event::default(),
+        id,
+        listener: core::ptr::null_mut(),
+    };
+    fetched.hand_out(kind as u32, 0)
+}
+
 /// What becomes of an event.
 enum Verdict {
     /// The program is told, perhaps of another kind than the daemon said.
@@ -137,6 +148,7 @@ impl Fetched {
         Ok(())
     }
 
+    /// What the program gets.
     fn hand_out(&self, kind: u32, status: i32) -> *mut abi::Event {
         // SAFETY: counted, so it is there.
         let identifier = unsafe { &*self.id };
@@ -248,7 +260,10 @@ fn param(
 /// The next event that the program is to see.
 pub(super) fn next(channel: &Channel) -> Result<*mut abi::Event> {
     loop {
-        channel.wait()?;
+        match channel.wait() {
+            Err(Errno(libc::EIO)) => return removal::next(channel),
+            waited => waited?,
+        }
         let Some(fetched) = fetch(channel)? else {
             continue;
         };

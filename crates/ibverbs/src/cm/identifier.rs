@@ -36,6 +36,8 @@ pub(super) struct Own {
     pub(super) synchronous: bool,
     /// The last attempt to connect failed here; its end is no news.
     pub(super) failed: bool,
+    /// The program was told that the device is gone.
+    pub(super) removed: bool,
     pub(super) initiator_depth: u8,
     pub(super) responder_resources: u8,
     pub(super) groups: Vec<Membership>,
@@ -132,6 +134,7 @@ impl Identifier {
         let own = Own {
             synchronous: false,
             failed: false,
+            removed: false,
             initiator_depth: 0,
             responder_resources: 0,
             groups: Vec::new(),

@@ -23,6 +23,7 @@ pub mod names;
 pub mod option;
 pub mod qp;
 pub mod qp_state;
+mod removal;
 pub mod resolve;
 pub mod session;
 pub mod socket_address;

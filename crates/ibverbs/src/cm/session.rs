@@ -3,8 +3,9 @@
 //! It is made with the first channel and stays. A child of a fork makes its own: identifiers of the
 //! parent remember the [`fork::generation`] and are refused.
 
+use core::ffi::c_int;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use parking_lot::{Mutex, MutexGuard};
 use vrdma_provider::VERSION;
@@ -17,6 +18,7 @@ use super::identifier::Identifier;
 use crate::device::socket;
 use crate::errno::{Errno, Result};
 use crate::fork;
+use crate::lost;
 
 /// The connection.
 pub(super) struct Session {
@@ -76,24 +78,32 @@ impl Held {
     }
 }
 
+/// Takes a connection of a test for the session.
+#[cfg(test)]
+pub(super) fn begin(connection: Connection) {
+    *SESSION.lock() = Some(Session {
+        generation: fork::generation(),
+        connection,
+        identifiers: HashMap::new(),
+    });
+}
+
 /// Waits for its turn at the session.
 pub(super) fn hold() -> Held {
     Held(SESSION.lock())
 }
 
-/// Whether the daemon has gone away.
+/// How long a daemon that ends takes to close its descriptors, one after the other.
+const ENDING_MS: c_int = 200;
+
+/// Whether the daemon has gone away, or is about to: one of its pipes has ended.
 pub(super) fn is_lost() -> bool {
-    let held = SESSION.lock();
-    let Some(session) = held.as_ref() else {
-        return true;
+    let socket = {
+        let held = SESSION.lock();
+        let session = held.as_ref();
+        session.and_then(|session| session.connection.as_fd().try_clone_to_owned().ok())
     };
-    let mut socket = libc::pollfd {
-        fd: session.connection.as_fd().as_raw_fd(),
-        events: 0,
-        revents: 0,
-    };
-    // SAFETY: one entry, which is ours.
-    unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
+    socket.is_none_or(|socket| lost::has_hung_up(socket.as_fd(), ENDING_MS))
 }
 
 /// Asks the daemon.
