@@ -20,7 +20,7 @@ use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin, Rate, Throttled,
 };
 use vrdma_process::Admitted;
-use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId, Waits};
+use vrdma_switch::{GroupId, Limit, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
@@ -207,11 +207,12 @@ impl Inventory {
 
     /// How often and how long an adapter waited for its limit.
     pub fn throttled(&self, name: &Name) -> Throttled {
-        let waits = self.adapters.get(name).map(|it| it.policy.waits());
-        let Waits { times, ns } = waits.unwrap_or_default();
+        let plugged = self.adapters.get(name);
+        let effects = plugged.map(|it| it.policy.effects(&Limit::OUT));
+        let effects = effects.unwrap_or_default();
         Throttled {
-            times,
-            us: ns / 1000,
+            times: effects.waits,
+            us: effects.waited_ns / 1000,
         }
     }
 

@@ -49,9 +49,17 @@ pub(crate) fn cost_of(bytes: usize) -> u64 {
 }
 
 /// Bytes of payload that a request moves, in either direction.
-pub(crate) fn moved<R>(request: &Request<R>) -> u64 {
+fn moved<R>(request: &Request<R>) -> u64 {
     match request.op {
         RequestOp::Read { length, .. } => length.into(),
+        _ => request.payload.length(),
+    }
+}
+
+/// Bytes of payload that a request takes to its destination.
+pub(crate) fn given<R>(request: &Request<R>) -> u64 {
+    match request.op {
+        RequestOp::Read { .. } => 0,
         _ => request.payload.length(),
     }
 }

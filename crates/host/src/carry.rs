@@ -24,6 +24,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if to == PortId(NOWHERE) {
             return;
         }
+        self.charge_ends(turn, to, request);
         if self.is_for_owner(to, request.destination) {
             self.hand_out(to, turn.memory, request);
         } else {

@@ -9,9 +9,11 @@ use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::Mac;
 
+use crate::accounts::Accounts;
 use crate::budget;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
+use crate::limits::Sent;
 use crate::member::Member;
 use crate::members::Members;
 use crate::paths::Reachable;
@@ -54,6 +56,7 @@ pub struct Host<M: Member, P> {
     pub(crate) shared: Arc<Shared>,
     pub(crate) members: Members<M>,
     pub(crate) lanes: Lanes<M>,
+    pub(crate) accounts: Accounts,
     pub(crate) uplinks: Uplinks<P>,
     pub(crate) datagrams: Datagrams,
     pub(crate) events: VecDeque<Event>,
@@ -79,6 +82,7 @@ impl<M: Member, P: Port> Host<M, P> {
             shared: among.shared,
             members: Members::new(),
             lanes: Lanes::new(among.shards),
+            accounts: Accounts::default(),
             uplinks: Uplinks::new(),
             datagrams: Datagrams::default(),
             events: VecDeque::new(),
@@ -116,6 +120,7 @@ impl<M: Member, P: Port> Host<M, P> {
             has_gsi: member.has_gsi(),
         };
         self.shared.set_home(port, Some(home));
+        self.shared.set_policy(port, member.policy().cloned());
         self.members.insert(port, member);
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
@@ -128,6 +133,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let member = self.members.remove(port)?;
         self.shared.change(|fabric| fabric.detach(port));
         self.shared.set_home(port, None);
+        self.shared.set_policy(port, None);
         self.uplinks.forget(port);
         self.lanes.release(port);
         self.tell_first(Transfer::Unplugged(port));
@@ -153,6 +159,8 @@ impl<M: Member, P: Port> Host<M, P> {
     pub fn adopt(&mut self, attachment: Attachment, member: M, now: Time) {
         self.insert(attachment, member);
         self.tell_first(Transfer::Plugged(attachment));
+        // What it waited for where it was it waits for here, if it still has to.
+        self.make_go_on([attachment.port]);
         self.take_early(now);
     }
 
@@ -222,6 +230,8 @@ impl<M: Member, P: Port> Host<M, P> {
             self.members.publish(now);
         }
         self.members.wake_due(now);
+        let waited = self.accounts.take_opened(now);
+        self.make_go_on(waited);
         for _ in 0..self.members.waiting() {
             if let Some(port) = self.members.next() {
                 worked |= self.serve(port, now);
@@ -247,10 +257,12 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         let mut moved = self.reply(turn);
-        while !self.members.is_spent(port)
-            && !self.lanes.is_held(port)
-            && self.members.is_within_limit(port, now)
-        {
+        let mut limited = false;
+        while !self.members.is_spent(port) && !self.lanes.is_held(port) {
+            limited = self.waits_for_limit(port, now);
+            if limited {
+                break;
+            }
             let Some(request) = self.next_request(turn) else {
                 break;
             };
@@ -258,12 +270,15 @@ impl<M: Member, P: Port> Host<M, P> {
             let frames = self.uplinks.queued_bytes;
             self.carry(turn, &request);
             let frames = self.uplinks.queued_bytes - frames;
-            self.members
-                .pay(port, budget::moved(&request).max(frames), now);
+            let sent = Sent {
+                bytes: budget::given(&request).max(frames),
+                ops: u64::from(request.first),
+            };
+            self.pay(port, sent, now);
             moved = true;
         }
-        if self.members.waits_for_limit(port, now) {
-            // Its timer gives it the next turn, whatever else it has to send.
+        if limited {
+            // What it sends gets its next turn when the limit lets it.
             self.members.had_turn(port, moved, now);
             self.members.publish(now);
             return moved;
@@ -284,6 +299,7 @@ impl<M: Member, P: Port> Host<M, P> {
             shared: &self.shared,
             uplinks: &mut self.uplinks,
             lanes: &mut self.lanes,
+            accounts: &mut self.accounts,
             from: turn.from,
             now: turn.now,
         };
@@ -294,7 +310,11 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// When a member or an uplink wants a turn.
     pub fn next_deadline(&self) -> Option<Time> {
-        let deadlines = [self.members.next_deadline(), self.uplinks.next_deadline()];
+        let deadlines = [
+            self.members.next_deadline(),
+            self.uplinks.next_deadline(),
+            self.accounts.next_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 

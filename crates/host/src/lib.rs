@@ -18,6 +18,7 @@
 //! fulfils [`Member`], which names its memory, too.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod budget;
 mod carry;
 mod datagrams;
@@ -30,6 +31,7 @@ mod multicast;
 mod path_mtu;
 mod paths;
 mod port;
+mod queue;
 mod shared;
 mod transfer;
 mod turn;

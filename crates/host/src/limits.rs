@@ -1,17 +1,27 @@
-//! Members with a limit: they pay for what they send, and wait when they have sent too much.
+//! Limits of members: they pay for what they send, and wait when they have sent too much; what arrives
+//! for them is charged, too.
 //!
 //! ```text
-//!   turn ──► within its limit? ──► send a unit, pay ──► ... ──► beyond it: wait for a timer ──► turn
+//!   turn ──► within its limit? ──► send a unit, pay ──► ... ──► beyond it: wait, see `accounts` ──► turn
+//!                                        └──► charge who gets it, and wait when that one is beyond its limit
 //! ```
 //! A member without a limit costs a look at its policy.
+//!
+//! A message is an operation, of the one that asks as out and of the other one as in. Payload is out of the one
+//! whose memory it is read from and in of the other, so that of READs goes the other way than the operation.
 
 use std::time::Duration;
 
-use vrdma_switch::PortId;
+use vrdma_switch::{Limit, PortId};
 use vrdma_verbs::Time;
+use vrdma_verbs::unit::{Request, RequestOp};
 
+use crate::accounts::{Account, Passed};
+use crate::budget;
+use crate::host::Host;
 use crate::member::Member;
-use crate::members::Members;
+use crate::port::Port;
+use crate::turn::Turn;
 
 /// The shortest wait: turns that are closer to each other cost more than they send, and a meter's burst
 /// makes up for it.
@@ -20,41 +30,107 @@ const WAIT_LEAST: Duration = Duration::from_micros(50);
 /// The longest wait: so soon a member notices that its limit was changed.
 const WAIT_MOST: Duration = Duration::from_millis(4);
 
-impl<M: Member> Members<M> {
-    /// Whether a member may send.
-    pub(crate) fn is_within_limit(&self, port: PortId, now: Time) -> bool {
-        let policy = self.get(port).and_then(M::policy);
-        policy.is_none_or(|policy| policy.out.wait_ns(now.0) == 0)
-    }
+/// How long those who may go on have to do so before others do.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-    /// A member has sent so many bytes, which ends its wait, unless they are none.
-    pub(crate) fn pay(&mut self, port: PortId, bytes: u64, now: Time) {
-        if bytes == 0 {
-            return;
-        }
-        let Some(slot) = self.slot(port) else { return };
-        if let Some(policy) = slot.member.policy() {
-            policy.out.charge(bytes.saturating_mul(8), now.0);
-            if let Some(since) = slot.limited.take() {
-                policy.count_wait(now.since(since).as_nanos() as u64);
-            }
+/// How long to wait before a limit is looked at again.
+pub(crate) fn pause(wait_ns: u64) -> Duration {
+    Duration::from_nanos(wait_ns).clamp(WAIT_LEAST, WAIT_MOST)
+}
+
+/// What goes from a member, or to one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    /// Messages that begin with it.
+    pub(crate) ops: u64,
+}
+
+impl Sent {
+    /// What a request takes to its destination.
+    pub(crate) fn of<R>(request: &Request<R>) -> Self {
+        Self {
+            bytes: budget::given(request),
+            ops: u64::from(request.first),
         }
     }
+}
 
-    /// Whether a member with something to send waits for its limit. It gets a turn by a timer then.
+fn bits(bytes: u64) -> u64 {
+    bytes.saturating_mul(8)
+}
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Whether a member with something to send waits for a limit of its own. It is woken when it may go on.
     pub(crate) fn waits_for_limit(&mut self, port: PortId, now: Time) -> bool {
-        let Some(slot) = self.slot(port) else {
-            return false;
-        };
-        let Some(policy) = slot.member.policy() else {
-            return false;
-        };
-        let wait = Duration::from_nanos(policy.out.wait_ns(now.0));
-        if wait.is_zero() || !slot.member.is_runnable() {
+        let accounts = Limit::OUT.map(|limit| Account { port, limit });
+        let mut takes = accounts.iter();
+        if !self.accounts.is_any_closed()
+            && takes.all(|account| self.accounts.takes(&self.shared, *account, now))
+        {
             return false;
         }
-        slot.limited.get_or_insert(now);
-        self.wake_by(port, now + wait.clamp(WAIT_LEAST, WAIT_MOST));
+        if !self.members.get(port).is_some_and(M::is_runnable) {
+            return false;
+        }
+        let mut accounts = accounts.into_iter();
+        accounts.any(|account| self.accounts.holds_up(&self.shared, port, account, now))
+    }
+
+    /// A member has sent something.
+    pub(crate) fn pay(&mut self, port: PortId, sent: Sent, now: Time) {
+        let by = Some(port);
+        let passed = |amount| Passed { amount, by, now };
+        self.charge(port, Limit::OutBits, passed(bits(sent.bytes)));
+        self.charge(port, Limit::OutOps, passed(sent.ops));
+    }
+
+    /// Charges both ends of a request within the host for all but what its sender [pays](Self::pay).
+    pub(crate) fn charge_ends(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        to: PortId,
+        request: &Request<M::Region>,
+    ) {
+        let (by, now) = (Some(turn.from), turn.now);
+        self.charge_arrival(to, &Sent::of(request), by, now);
+        if let RequestOp::Read { length, .. } = request.op {
+            let amount = bits(length.into());
+            let read = Passed { amount, by, now };
+            self.charge(to, Limit::OutBits, read);
+            self.charge(turn.from, Limit::InBits, read);
+        }
+    }
+
+    /// Something arrives for a member, whatever its limits say.
+    pub(crate) fn charge_arrival(
+        &mut self,
+        to: PortId,
+        sent: &Sent,
+        by: Option<PortId>,
+        now: Time,
+    ) {
+        let passed = |amount| Passed { amount, by, now };
+        self.charge(to, Limit::InBits, passed(bits(sent.bytes)));
+        self.charge(to, Limit::InOps, passed(sent.ops));
+    }
+
+    /// Whether something may arrive for a member whose sender cannot wait: it is charged then, and
+    /// counted as dropped otherwise.
+    pub(crate) fn admits(&mut self, to: PortId, sent: &Sent, now: Time) -> bool {
+        let Some(policy) = self.accounts.policy(&self.shared, to) else {
+            return true;
+        };
+        if let Some((limit, _)) = policy.longest_wait(&Limit::IN, now.0) {
+            policy.count_drop(limit);
+            return false;
+        }
+        self.charge_arrival(to, sent, None, now);
         true
+    }
+
+    fn charge(&mut self, port: PortId, limit: Limit, passed: Passed) {
+        let account = Account { port, limit };
+        self.accounts.charge(&self.shared, account, passed);
     }
 }

@@ -1,5 +1,7 @@
 //! What the carrier asks of an adapter.
 
+use std::sync::Arc;
+
 use vrdma_adapter::GidChange;
 use vrdma_switch::Policy;
 use vrdma_verbs::memory::Memory;
@@ -90,8 +92,8 @@ pub trait Member {
     /// Whether queue pairs wait for a turn.
     fn is_runnable(&self) -> bool;
 
-    /// What limits it.
-    fn policy(&self) -> Option<&Policy> {
+    /// What limits it: the same one for as long as it is a member.
+    fn policy(&self) -> Option<&Arc<Policy>> {
         None
     }
 

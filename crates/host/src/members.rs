@@ -32,8 +32,6 @@ pub(crate) struct Slot<M> {
     active: Time,
     /// What it may send in this turn.
     budget: Budget,
-    /// Since when it waits for its limit.
-    pub(super) limited: Option<Time>,
     /// What its port offers, once that was measured.
     mtu: Option<Mtu>,
 }
@@ -72,7 +70,6 @@ impl<M: Member> Members<M> {
             timer: None,
             active: Time(0),
             budget: Budget::default(),
-            limited: None,
             mtu: None,
         });
         self.wake(port);
@@ -96,7 +93,7 @@ impl<M: Member> Members<M> {
         Some(&slot.member)
     }
 
-    pub(super) fn slot(&mut self, port: PortId) -> Option<&mut Slot<M>> {
+    fn slot(&mut self, port: PortId) -> Option<&mut Slot<M>> {
         self.slots.get_mut(port.0 as usize)?.as_mut()
     }
 
@@ -267,7 +264,7 @@ impl<M: Member> Members<M> {
     }
 
     /// A deadline that moves away leaves its entry where it is: it is early then, and costs a look.
-    pub(super) fn wake_by(&mut self, port: PortId, due: Time) {
+    fn wake_by(&mut self, port: PortId, due: Time) {
         let Some(slot) = self.slot(port) else { return };
         let before = slot.timer;
         if before.is_some_and(|at| at <= due) {

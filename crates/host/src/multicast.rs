@@ -7,6 +7,7 @@ use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 
 use crate::host::Host;
+use crate::limits::Sent;
 use crate::member::Member;
 use crate::port::Port;
 use crate::turn::Turn;
@@ -22,6 +23,9 @@ impl<M: Member, P: Port> Host<M, P> {
         let leaves = fabric.leaves(turn.from);
         drop(fabric);
         for to in ports {
+            if !self.admits(to, &Sent::of(request), turn.now) {
+                continue;
+            }
             if self.member(to).is_none() {
                 self.transfer(turn, to, request);
                 continue;

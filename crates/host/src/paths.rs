@@ -1,9 +1,10 @@
 //! Where the peers of a member are, and whether the way there is full.
 
-use vrdma_switch::{PortId, UplinkId, Way};
+use vrdma_switch::{Limit, PortId, UplinkId, Way};
 use vrdma_verbs::unit::Route;
-use vrdma_verbs::{Path, Paths, Time};
+use vrdma_verbs::{Flow, Path, Paths, Time};
 
+use crate::accounts::{Account, Accounts};
 use crate::member::Member;
 use crate::port::Port;
 use crate::shared::Shared;
@@ -20,6 +21,7 @@ const EVERY_UPLINK: u32 = u32::MAX;
 pub(crate) struct Reachable<'a, M: Member, P> {
     pub(crate) shared: &'a Shared,
     pub(crate) lanes: &'a mut Lanes<M>,
+    pub(crate) accounts: &'a mut Accounts,
     pub(crate) uplinks: &'a mut Uplinks<P>,
     pub(crate) from: PortId,
     pub(crate) now: Time,
@@ -46,10 +48,15 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
     }
 
     fn is_any_full(&self) -> bool {
-        self.uplinks.is_any_full(self.now) || self.lanes.is_any_full()
+        self.uplinks.is_any_full(self.now)
+            || self.lanes.is_any_full()
+            || self.accounts.is_any_closed()
     }
 
-    fn is_full(&mut self, path: Path) -> bool {
+    fn is_full(&mut self, path: Path, flow: Flow) -> bool {
+        if self.is_limited(path, flow) {
+            return true;
+        }
         let wire = match path {
             Path::Wire(wire) => wire,
             Path::Local(port) => return self.is_lane_full(PortId(port)),
@@ -68,6 +75,35 @@ impl<M: Member, P: Port> Paths for Reachable<'_, M, P> {
 }
 
 impl<M: Member, P> Reachable<'_, M, P> {
+    /// Whether a limit of either end holds a flow up, other than that of what the member sends.
+    fn is_limited(&mut self, path: Path, flow: Flow) -> bool {
+        if !self.accounts.is_any_closed() {
+            return false;
+        }
+        let own = |limit| Account {
+            port: self.from,
+            limit,
+        };
+        let peers = |limit| match path {
+            Path::Local(port) => Some(Account {
+                port: PortId(port),
+                limit,
+            }),
+            Path::Wire(_) => None,
+        };
+        let accounts = match flow {
+            Flow::Give => [peers(Limit::InOps), peers(Limit::InBits)],
+            Flow::Take => [peers(Limit::InOps), peers(Limit::OutBits)],
+            Flow::Answer => [None, None],
+        };
+        let own = (flow == Flow::Take).then(|| own(Limit::InBits));
+        let mut accounts = accounts.into_iter().chain([own]).flatten();
+        accounts.any(|account| {
+            self.accounts
+                .holds_up(self.shared, self.from, account, self.now)
+        })
+    }
+
     /// Whether the lane to the shard that has a member is full.
     fn is_lane_full(&mut self, to: PortId) -> bool {
         if !self.lanes.is_any_full() {

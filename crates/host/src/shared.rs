@@ -5,10 +5,10 @@
 //! found until the epoch changes, so the lock is taken for datagrams, frames and little else.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use vrdma_adapter::ShardId;
-use vrdma_switch::{Fabric, MAX_PORTS, PortId};
+use vrdma_switch::{Fabric, MAX_PORTS, Policy, PortId};
 
 /// Where a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +42,8 @@ pub struct Shared {
     epoch: AtomicU64,
     /// By port number: read for every unit that crosses, so without the lock.
     homes: Box<[AtomicU32]>,
+    /// By port number: what limits each member.
+    policies: RwLock<Vec<Option<Arc<Policy>>>>,
 }
 
 impl Default for Shared {
@@ -50,6 +52,7 @@ impl Default for Shared {
             fabric: RwLock::default(),
             epoch: AtomicU64::new(0),
             homes: (0..MAX_PORTS).map(|_| AtomicU32::new(0)).collect(),
+            policies: RwLock::default(),
         }
     }
 }
@@ -71,6 +74,25 @@ impl Shared {
             let number = home.map_or(0, Home::to_number);
             place.store(number, Ordering::Release);
         }
+    }
+
+    /// What limits a member. Shards keep the answer for as long as the epoch stands.
+    pub(crate) fn policy(&self, port: PortId) -> Option<Arc<Policy>> {
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
+        policies.get(port.0 as usize)?.clone()
+    }
+
+    /// Before the member is reached by an address, which changes the epoch.
+    pub(crate) fn set_policy(&self, port: PortId, policy: Option<Arc<Policy>>) {
+        let mut policies = self
+            .policies
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let number = port.0 as usize;
+        if policies.len() <= number {
+            policies.resize(number + 1, None);
+        }
+        policies[number] = policy;
     }
 
     // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.

@@ -79,49 +79,6 @@ impl Meter {
     }
 }
 
-/// What limits one adapter, and how often it did.
-#[derive(Default, Debug)]
-pub struct Policy {
-    /// Bits a second that it sends.
-    pub out: Meter,
-    waits: AtomicU64,
-    waited_ns: AtomicU64,
-}
-
-impl PartialEq for Policy {
-    /// By what was set.
-    fn eq(&self, other: &Self) -> bool {
-        self.out.rate() == other.out.rate()
-    }
-}
-
-impl Eq for Policy {}
-
-impl Policy {
-    /// Somebody has waited so long.
-    pub fn count_wait(&self, ns: u64) {
-        self.waits.fetch_add(1, Relaxed);
-        self.waited_ns.fetch_add(ns, Relaxed);
-    }
-
-    /// How often somebody has waited, and how long in all.
-    pub fn waits(&self) -> Waits {
-        Waits {
-            times: self.waits.load(Relaxed),
-            ns: self.waited_ns.load(Relaxed),
-        }
-    }
-}
-
-/// How often a limit held somebody up.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Waits {
-    /// Times.
-    pub times: u64,
-    /// Nanoseconds in all.
-    pub ns: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

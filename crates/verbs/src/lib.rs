@@ -52,7 +52,7 @@ pub use hca::Hca;
 pub use memory::Source;
 pub use mr::FAST_REGISTER_PAGES_MAX;
 pub use multicast::{ATTACHMENTS_MAX, GROUP_QPS_MAX};
-pub use path::{Pace, Path, Paths};
+pub use path::{Flow, Pace, Path, Paths};
 pub use reap::Reaped;
 pub use register::Registered;
 pub use requester::SEND_WINDOW;

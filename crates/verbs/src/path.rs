@@ -33,6 +33,17 @@ impl Path {
     }
 }
 
+/// What a queue pair has for a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Payload for the peer, or a word to change there.
+    Give,
+    /// A READ: payload comes from the peer.
+    Take,
+    /// What is owed to the peer.
+    Answer,
+}
+
 /// Where destinations are, which the caller of [`Hca::poll_transmit`](crate::Hca::poll_transmit)
 /// knows. A [`Pace`] answers for all of them.
 pub trait Paths {
@@ -48,9 +59,9 @@ pub trait Paths {
         false
     }
 
-    /// Whether this path takes no more for now. Queue pairs that have units for it wait until
+    /// Whether this path takes no more of a flow for now. Queue pairs that have units of it wait until
     /// [`Hca::path_has_room`](crate::Hca::path_has_room); all others go on.
-    fn is_full(&mut self, _path: Path) -> bool {
+    fn is_full(&mut self, _path: Path, _flow: Flow) -> bool {
         false
     }
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use vrdma_api::{Adapter, MacAddress, Name, Rate};
-use vrdma_switch::{Policy, PortId};
+use vrdma_switch::{Limit, Policy, PortId};
 
 use super::Plugged;
 use super::numbers::Numbers;
@@ -35,7 +35,7 @@ impl Adapters {
         }
         let name = adapter.name.clone();
         let policy = Arc::<Policy>::default();
-        policy.out.set_rate(adapter.limit_out.map(Rate::bits));
+        policy.set_rate(Limit::OutBits, adapter.limit_out.map(Rate::bits));
         let plugged = Plugged {
             port,
             policy: Arc::clone(&policy),
@@ -87,7 +87,9 @@ impl Adapters {
     pub(super) fn limit_out(&mut self, name: &Name, limit: Option<Rate>) {
         if let Some(plugged) = self.by_name.get_mut(name) {
             plugged.adapter.limit_out = limit;
-            plugged.policy.out.set_rate(limit.map(Rate::bits));
+            plugged
+                .policy
+                .set_rate(Limit::OutBits, limit.map(Rate::bits));
         }
     }
 

@@ -204,7 +204,7 @@ impl Member for Adapter {
         }
     }
 
-    fn policy(&self) -> Option<&Policy> {
+    fn policy(&self) -> Option<&Arc<Policy>> {
         Some(&self.spec().policy)
     }
 

@@ -17,6 +17,7 @@ pub struct Counts {
     other_station: u64,
     own_station: u64,
     nobody_listens: u64,
+    over_limit: u64,
     shard_full: u64,
     /// To send: nobody has said which station has the address.
     pub(super) unresolved: u64,
@@ -32,6 +33,7 @@ impl Counts {
             Drop::OtherStation => &mut self.other_station,
             Drop::OwnStation => &mut self.own_station,
             Drop::NobodyListens => &mut self.nobody_listens,
+            Drop::OverLimit => &mut self.over_limit,
             Drop::ShardFull => &mut self.shard_full,
         } += 1;
     }
@@ -49,6 +51,7 @@ impl Counts {
             ("other-station", self.other_station),
             ("spoofed-station", self.own_station),
             ("nobody-listens", self.nobody_listens),
+            ("over-limit", self.over_limit),
             ("shard-full", self.shard_full),
             ("unresolved", self.unresolved),
         ];

@@ -10,6 +10,7 @@ use vrdma_wire::Mac;
 use super::misfit::Misfit;
 use super::{Uplink, Uplinks};
 use crate::host::{Host, UPLINK_BYTES_A_TURN};
+use crate::limits::Sent;
 use crate::member::Member;
 use crate::paths::Reachable;
 use crate::port::{Port, Segment, Train};
@@ -120,7 +121,11 @@ impl<M: Member, P: Port> Host<M, P> {
         let worked = self.reply_some(turn);
         let queued = self.uplinks.queued_bytes - before;
         self.members.charge(turn.from, queued);
-        self.members.pay(turn.from, queued, turn.now);
+        let sent = Sent {
+            bytes: queued,
+            ops: 0,
+        };
+        self.pay(turn.from, sent, turn.now);
         worked
     }
 
@@ -146,6 +151,7 @@ impl<M: Member, P: Port> Host<M, P> {
             shared: &self.shared,
             uplinks: &mut self.uplinks,
             lanes: &mut self.lanes,
+            accounts: &mut self.accounts,
             from: turn.from,
             now: turn.now,
         };

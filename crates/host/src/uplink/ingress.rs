@@ -2,10 +2,11 @@
 
 use vrdma_switch::{GroupId, Neighbour, NoRoute, PortId, UplinkId};
 use vrdma_verbs::Time;
-use vrdma_wire::{Packet, Refusal};
+use vrdma_wire::{Operation, Packet, Refusal};
 
 use super::Uplink;
 use crate::host::Host;
+use crate::limits::Sent;
 use crate::member::Member;
 use crate::port::{Port, Received};
 use crate::transfer::FromUplink;
@@ -28,6 +29,8 @@ pub(super) enum Drop {
     OwnStation,
     /// To a multicast GID that no adapter of the group listens to.
     NobodyListens,
+    /// More than a limit of the adapter lets arrive.
+    OverLimit,
     /// For an adapter of a shard that takes no more for now.
     ShardFull,
 }
@@ -110,6 +113,9 @@ impl<M: Member, P: Port> Host<M, P> {
             *last = Some(sender);
             self.hear_sender(port, uplink, &packet, now);
         }
+        if !self.admits_packet(port, received.frame, &packet, now) {
+            return Err(Drop::OverLimit);
+        }
         if let Some(home) = home.filter(|home| home.shard != self.id) {
             let frame = received.frame;
             let sent = self.transfer_packet(home.shard, port, FromUplink { uplink, frame });
@@ -154,6 +160,9 @@ impl<M: Member, P: Port> Host<M, P> {
         let ports: Vec<_> = heard.map(|port| (port, self.shared.home(port))).collect();
         drop(fabric);
         for (port, home) in &ports {
+            if !self.admits_packet(*port, frame, packet, arrived.now) {
+                continue;
+            }
             if let Some(home) = home.filter(|home| home.shard != self.id) {
                 let uplink = arrived.uplink;
                 self.transfer_packet(home.shard, *port, FromUplink { uplink, frame });
@@ -164,6 +173,30 @@ impl<M: Member, P: Port> Host<M, P> {
         }
         let heard = !ports.is_empty();
         heard.then_some(()).ok_or(Drop::NobodyListens)
+    }
+
+    /// Whether the limits of a member let a packet arrive, which is charged then.
+    fn admits_packet(
+        &mut self,
+        port: PortId,
+        frame: &[u8],
+        packet: &Packet<'_>,
+        now: Time,
+    ) -> bool {
+        let info = packet.bth().opcode.info();
+        let arrives = Sent {
+            bytes: frame.len() as u64,
+            ops: u64::from(
+                info.is_some_and(|it| it.operation.is_request() && it.position.starts()),
+            ),
+        };
+        // What says that the member's own messages have arrived is as much as it sends, and lost, it makes
+        // the member send them again.
+        if info.is_some_and(|it| it.operation == Operation::Acknowledge) {
+            self.charge_arrival(port, &arrives, None, now);
+            return true;
+        }
+        self.admits(port, &arrives, now)
     }
 
     /// A packet for a member of this shard that the first shard has taken from an uplink and checked.

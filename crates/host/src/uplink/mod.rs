@@ -324,11 +324,10 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Members that waited for room go on; `true` if there are any.
-    pub(crate) fn make_go_on(&mut self, waited: BTreeSet<PortId>) -> bool {
-        let waited: Vec<_> = waited.into_iter().collect();
-        let members = waited.iter().filter_map(|port| {
-            self.members.wake(*port);
-            self.members.get_mut(*port)?.path_has_room();
+    pub(crate) fn make_go_on(&mut self, waited: impl IntoIterator<Item = PortId>) -> bool {
+        let members = waited.into_iter().filter_map(|port| {
+            self.members.wake(port);
+            self.members.get_mut(port)?.path_has_room();
             Some(())
         });
         members.count() > 0

@@ -3,9 +3,8 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use vrdma_switch::PortId;
+use vrdma_switch::{Limit, PortId};
 use vrdma_verbs::Time;
-use vrdma_verbs::object::QpId;
 use vrdma_verbs::work::{SendOp, Status};
 
 use crate::world::*;
@@ -14,95 +13,33 @@ const NOW: Time = Time(1_000_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);
 const GIGABIT: u64 = 1_000_000_000;
 
-/// A station that always has messages to send to another one.
-struct Greedy {
-    port: PortId,
-    qp: QpId,
-    to: PortId,
-    length: u32,
-    /// Bytes whose writing is completed.
-    written: u64,
-}
-
-impl Greedy {
-    fn new(host: &mut Carrier, numbers: [u8; 2], length: u32) -> Self {
-        let [port, to] = numbers.map(|number| add(host, number, 0));
-        let qp = connect(host, port, to)[0];
-        let mut greedy = Self {
-            port,
-            qp,
-            to,
-            length,
-            written: 0,
-        };
-        (0..32).for_each(|_| greedy.post(host));
-        greedy
-    }
-
-    fn post(&mut self, host: &mut Carrier) {
-        let remote = station(host, self.to).remote();
-        let station = station(host, self.port);
-        station.post(self.qp, 0, SendOp::Write(remote), self.length);
-    }
-
-    fn limit(&self, host: &mut Carrier, bits: u64) {
-        let policy = &station(host, self.port).policy;
-        policy.out.set_rate(NonZeroU64::new(bits));
-    }
-
-    /// Posts as many as were completed.
-    fn go_on(&mut self, host: &mut Carrier) {
-        for (_, status) in station(host, self.port).completed() {
-            assert_eq!(status, Status::Success);
-            self.written += u64::from(self.length);
-            self.post(host);
-        }
-    }
-
-    /// Bytes written in a time in which the host does what it can and sleeps until its next deadline.
-    fn written_in(&mut self, host: &mut Carrier, from: Time, time: Duration) -> u64 {
-        let (mut now, before) = (from, self.written);
-        while now < from + time {
-            run(host, now);
-            self.go_on(host);
-            now = host.next_deadline().unwrap().max(now);
-        }
-        self.written - before
-    }
-}
-
-fn assert_near(bytes: u64, bits: u64) {
-    let due = bits / 8;
-    assert!(bytes.abs_diff(due) < due / 20, "{bytes} bytes, {due} due");
-}
-
 #[test]
 fn a_limit_is_kept_and_changed_while_it_works() {
     let mut host = Carrier::new(1);
     let mut greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
-    greedy.limit(&mut host, GIGABIT);
-    assert_near(greedy.written_in(&mut host, NOW, SECOND), GIGABIT);
-    greedy.limit(&mut host, GIGABIT / 10);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT);
+    assert_near(greedy.moved_in(&mut host, NOW, SECOND), GIGABIT);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT / 10);
     let later = NOW + SECOND;
-    assert_near(greedy.written_in(&mut host, later, SECOND), GIGABIT / 10);
-    let waits = station(&mut host, greedy.port).policy.waits();
-    assert!(waits.times > 1000, "{waits:?}");
-    assert!(waits.ns > 1_500_000_000, "{waits:?}");
+    assert_near(greedy.moved_in(&mut host, later, SECOND), GIGABIT / 10);
+    let waits = station(&mut host, greedy.port).policy.effects(&Limit::OUT);
+    assert!(waits.waits > 1000, "{waits:?}");
+    assert!(waits.waited_ns > 1_500_000_000, "{waits:?}");
 }
 
 #[test]
 fn small_messages_are_limited_by_the_same_bits() {
     let mut host = Carrier::new(1);
     let mut greedy = Greedy::new(&mut host, [1, 2], 256);
-    greedy.limit(&mut host, GIGABIT / 100);
-    assert_near(greedy.written_in(&mut host, NOW, SECOND), GIGABIT / 100);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT / 100);
+    assert_near(greedy.moved_in(&mut host, NOW, SECOND), GIGABIT / 100);
 }
 
 #[test]
 fn who_waits_for_its_limit_costs_a_turn_by_a_timer_and_no_other() {
     let mut host = Carrier::new(1);
     let mut greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
-    greedy.limit(&mut host, GIGABIT);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT);
     run(&mut host, NOW);
     let looks = |host: &Carrier| host.member(PortId(1)).unwrap().polls;
     let before = looks(&host);
@@ -119,21 +56,24 @@ fn who_waits_for_its_limit_costs_a_turn_by_a_timer_and_no_other() {
 fn a_wait_is_counted_once_however_often_its_member_is_looked_at() {
     let mut host = Carrier::new(1);
     let greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
-    greedy.limit(&mut host, GIGABIT);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT);
     run(&mut host, NOW);
-    let before = station(&mut host, greedy.port).policy.waits();
+    let before = station(&mut host, greedy.port).policy.effects(&Limit::OUT);
     for _ in 0..100 {
         host.wake(greedy.port);
         host.turn(NOW);
     }
-    assert_eq!(station(&mut host, greedy.port).policy.waits(), before);
+    assert_eq!(
+        station(&mut host, greedy.port).policy.effects(&Limit::OUT),
+        before
+    );
 }
 
 #[test]
 fn a_limited_neighbour_slows_nobody() {
     let mut host = Carrier::new(1);
     let greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
-    greedy.limit(&mut host, GIGABIT);
+    limit(&mut host, greedy.port, Limit::OutBits, GIGABIT);
     run(&mut host, NOW);
     let [small, of_small] = [3, 4].map(|number| add(&mut host, number, 0));
     let qp = connect(&mut host, small, of_small)[0];
@@ -150,16 +90,16 @@ fn a_limited_neighbour_slows_nobody() {
 fn who_has_no_limit_any_more_goes_on() {
     let mut host = Carrier::new(1);
     let mut greedy = Greedy::new(&mut host, [1, 2], 64 << 10);
-    greedy.limit(&mut host, 400_000);
+    limit(&mut host, greedy.port, Limit::OutBits, 400_000);
     run(&mut host, NOW);
     greedy.go_on(&mut host);
-    let before = greedy.written;
-    greedy.limit(&mut host, 0);
+    let before = greedy.moved;
+    limit(&mut host, greedy.port, Limit::OutBits, 0);
     let due = host.next_deadline().unwrap();
     assert!(due.since(NOW) <= Duration::from_millis(4));
     run(&mut host, due);
     greedy.go_on(&mut host);
-    assert!(greedy.written >= before + 30 * (64 << 10));
+    assert!(greedy.moved >= before + 30 * (64 << 10));
 }
 
 #[test]
@@ -175,7 +115,7 @@ fn frames_count_with_their_headers() {
     let remote = station(&mut hosts[1], ports[1]).remote();
     let [first, second] = &mut hosts;
     let policy = std::sync::Arc::clone(&station(first, ports[0]).policy);
-    policy.out.set_rate(NonZeroU64::new(GIGABIT / 10));
+    policy.set_rate(Limit::OutBits, NonZeroU64::new(GIGABIT / 10));
     let (mut now, mut sent) = (NOW, 0);
     (0..32).for_each(|id| station(first, ports[0]).post(qps[0], id, SendOp::Write(remote), 16384));
     while now < NOW + SECOND {

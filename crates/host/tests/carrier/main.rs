@@ -1,6 +1,8 @@
 //! The carrier between stations that are engines and nothing else, over wires that are vectors.
 
+mod arrivals;
 mod full;
+mod groups;
 mod hostile;
 mod limits;
 mod local;

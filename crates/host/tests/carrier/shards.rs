@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use vrdma_host::{Among, Datagram, Lane, ShardId};
-use vrdma_switch::PortId;
+use vrdma_switch::{Limit, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
 use vrdma_verbs::work::{SendOp, Status};
@@ -180,6 +181,53 @@ fn a_full_lane_holds_up_its_senders_until_there_is_room() {
     let done = crossing.station(0).completed();
     assert_eq!(done.len() as u64, MESSAGES);
     assert!(done.iter().all(|(_, status)| *status == Status::Success));
+}
+
+#[test]
+fn a_limit_of_another_shards_station_holds_up_who_sends_there() {
+    let mut crossing = Crossing::new();
+    let remote = crossing.station(1).remote();
+    limit(
+        &mut crossing.hosts[1],
+        crossing.ports[1],
+        Limit::InBits,
+        1_000_000_000,
+    );
+    for id in 0..100 {
+        crossing.post(id, SendOp::Write(remote), 64 << 10);
+    }
+    run_all(&mut crossing.hosts);
+    let done = crossing.station(0).completed().len();
+    assert!((7..10).contains(&done), "{done}: 4 ms worth of the rate");
+    limit(&mut crossing.hosts[1], crossing.ports[1], Limit::InBits, 0);
+    let due = crossing.hosts[0].next_deadline().unwrap();
+    assert!(due <= NOW + Duration::from_millis(4));
+    crossing.hosts[0].turn(due);
+    run_all(&mut crossing.hosts);
+    assert_eq!(crossing.station(0).completed().len(), 100 - done);
+}
+
+#[test]
+fn who_waits_for_a_limit_goes_on_where_it_has_moved() {
+    let mut crossing = Crossing::new();
+    let remote = crossing.station(1).remote();
+    limit(
+        &mut crossing.hosts[1],
+        crossing.ports[1],
+        Limit::InBits,
+        1_000_000_000,
+    );
+    for id in 0..20 {
+        crossing.post(id, SendOp::Write(remote), 64 << 10);
+    }
+    run_all(&mut crossing.hosts);
+    let port = crossing.ports[0];
+    let member = crossing.hosts[0].send_away(port, ShardId(1)).unwrap();
+    limit(&mut crossing.hosts[1], crossing.ports[1], Limit::InBits, 0);
+    crossing.hosts[1].adopt(attachment(&member, 1, 0), member, NOW);
+    run_all(&mut crossing.hosts);
+    let done = station(&mut crossing.hosts[1], port).completed();
+    assert_eq!(done.len(), 20);
 }
 
 #[test]

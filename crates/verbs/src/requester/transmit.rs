@@ -3,7 +3,7 @@
 use crate::attr::{Address, QpState};
 use crate::hca::Hca;
 use crate::object::QpId;
-use crate::path::{Known, Path, Paths};
+use crate::path::{Flow, Known, Path, Paths};
 use crate::qp::Qp;
 use crate::requester::Phase;
 use crate::requester::cut::Cut;
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::time::Time;
 use crate::timers::Schedule;
 use crate::unit::{Payload, Request};
-use crate::work::{Datagram, SendWr, Status};
+use crate::work::{Datagram, SendOp, SendWr, Status};
 
 /// What the request at the cursor leads to.
 enum Step {
@@ -211,7 +211,7 @@ impl<R: Clone> Qp<R> {
         let Some(path) = self.path(shared, turn.paths) else {
             return Ok(Step::NoRoute);
         };
-        if turn.paths.is_any_full() && turn.paths.is_full(path) {
+        if turn.paths.is_any_full() && turn.paths.is_full(path, self.flow(index)) {
             turn.schedule.hold_up(self.id, &mut self.scheduled);
             return Ok(Step::Idle);
         }
@@ -232,15 +232,24 @@ impl<R: Clone> Qp<R> {
         let route = shared.route(self.address_of(index));
         route.is_some_and(|route| {
             let path = paths.path(&route);
-            paths.is_full(path)
+            paths.is_full(path, Flow::Give)
         })
+    }
+
+    /// What the next unit is to its path.
+    #[cold]
+    fn flow(&self, index: usize) -> Flow {
+        match self.requester.queue[index].wr.op {
+            SendOp::Read(_) => Flow::Take,
+            _ => Flow::Give,
+        }
     }
 
     /// Whether what is owed to the peer has to wait for its path.
     #[cold]
     pub(crate) fn answers_wait(&mut self, shared: &Shared<R>, paths: &mut impl Paths) -> bool {
         let path = self.path(shared, paths);
-        path.is_some_and(|path| paths.is_full(path))
+        path.is_some_and(|path| paths.is_full(path, Flow::Answer))
     }
 
     /// A request for what was lost of a READ or atomic.

@@ -1,17 +1,20 @@
 //! Hosts with stations, and the wires between them.
 
+mod greedy;
 mod memory;
 mod station;
 mod wire;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use vrdma_host::{Attachment, Host, Marks};
-use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_switch::{GroupId, Policy, PortId, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
 use vrdma_wire::Gid;
 
+pub(crate) use greedy::{Greedy, assert_near, limit, work};
 pub(crate) use station::{REGION_BYTES, Station};
 pub(crate) use wire::Wire;
 
@@ -30,6 +33,15 @@ pub(crate) fn gid(number: u8) -> Gid {
 pub(crate) fn add(host: &mut Carrier, number: u8, group: u32) -> PortId {
     let station = Station::new(number, gid(number));
     let attachment = attachment(&station, number, group);
+    host.add(attachment, station).unwrap();
+    attachment.port
+}
+
+/// Adds a station to the first port group, which has a policy.
+pub(crate) fn add_limited(host: &mut Carrier, number: u8, group: &Arc<Policy>) -> PortId {
+    let mut station = Station::new(number, gid(number));
+    station.policy = Arc::new(Policy::in_group(Arc::clone(group)));
+    let attachment = attachment(&station, number, 0);
     host.add(attachment, station).unwrap();
     attachment.port
 }

@@ -181,6 +181,12 @@ impl Station {
         self.hca.post_send(qp, request).unwrap();
     }
 
+    /// The same of one number.
+    pub(crate) fn completed_of(&mut self, id: u64) -> Vec<Status> {
+        let of_id = self.completions.extract_if(.., |(done, _)| *done == id);
+        of_id.map(|(_, status)| status).collect()
+    }
+
     /// What its owner was shown since the last call.
     pub(crate) fn completed(&mut self) -> Vec<(u64, Status)> {
         std::mem::take(&mut self.completions)
@@ -287,7 +293,7 @@ impl Member for Station {
         self.hca.has_ready()
     }
 
-    fn policy(&self) -> Option<&Policy> {
+    fn policy(&self) -> Option<&Arc<Policy>> {
         Some(&self.policy)
     }
 

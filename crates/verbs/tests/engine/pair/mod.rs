@@ -12,7 +12,7 @@ use vrdma_verbs::attr::QpState;
 use vrdma_verbs::object::{QpId, QpType};
 use vrdma_verbs::packet::Train;
 use vrdma_verbs::unit::{Request, Response, Route};
-use vrdma_verbs::{Pace, Path, Paths, Source, Time};
+use vrdma_verbs::{Flow, Pace, Path, Paths, Source, Time};
 
 pub(crate) use memory::{Memory, Region};
 pub(crate) use node::{Node, Setup};
@@ -63,7 +63,7 @@ impl Paths for Ways {
         self.full.is_some()
     }
 
-    fn is_full(&mut self, path: Path) -> bool {
+    fn is_full(&mut self, path: Path, _: Flow) -> bool {
         self.full.map(Path::Wire) == Some(path)
     }
 

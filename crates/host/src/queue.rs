@@ -1,0 +1,123 @@
+//! Who waits for a limit, in the order of coming.
+//!
+//! Whoever sends while others wait sends one turn's worth and waits behind them. Without this, who happens to
+//! look first whenever the limit lets something pass would take it all.
+
+use std::collections::BTreeMap;
+
+use vrdma_switch::PortId;
+use vrdma_verbs::Time;
+
+use crate::limits::LOOK_AGAIN;
+
+struct Waiter {
+    member: PortId,
+    since: Time,
+    /// When it was told to go on, unless it has found the limit closed again.
+    told: Option<Time>,
+}
+
+/// Each member is in it once.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// By number.
+    waiters: BTreeMap<u64, Waiter>,
+    numbers: BTreeMap<PortId, u64>,
+    next: u64,
+    /// Who has sent last, and may go on until somebody else does.
+    serving: Option<PortId>,
+}
+
+impl Queue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Whether a member may send before all who wait.
+    pub(crate) fn lets(&self, member: PortId) -> bool {
+        let first = self.waiters.values().next();
+        self.serving == Some(member) || first.is_none_or(|first| first.member == member)
+    }
+
+    /// A member waits from now on, or goes on to.
+    pub(crate) fn wait(&mut self, member: PortId, now: Time) {
+        if self.serving == Some(member) {
+            self.serving = None;
+        }
+        let number = *self.numbers.entry(member).or_insert(self.next);
+        if number == self.next {
+            self.next += 1;
+        }
+        let waiter = self.waiters.entry(number).or_insert(Waiter {
+            member,
+            since: now,
+            told: None,
+        });
+        waiter.told = None;
+    }
+
+    /// A member has sent something; since when it waited, if it did.
+    pub(crate) fn serve(&mut self, member: PortId) -> Option<Time> {
+        let number = self.numbers.remove(&member)?;
+        self.serving = Some(member);
+        let waiter = self.waiters.remove(&number)?;
+        Some(waiter.since)
+    }
+
+    /// Who has to be told to go on. Those who were told long ago and did not come back are forgotten.
+    pub(crate) fn open(&mut self, now: Time) -> Vec<PortId> {
+        let mut told = Vec::new();
+        self.serving = None;
+        let numbers = &mut self.numbers;
+        self.waiters.retain(|_, waiter| {
+            let stays = waiter.told.is_none_or(|at| now < at + LOOK_AGAIN);
+            if !stays {
+                numbers.remove(&waiter.member);
+            } else if waiter.told.is_none() {
+                waiter.told = Some(now);
+                told.push(waiter.member);
+            }
+            stays
+        });
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PortId = PortId(1);
+    const B: PortId = PortId(2);
+
+    #[test]
+    fn who_has_sent_waits_behind_the_others() {
+        let mut queue = Queue::default();
+        queue.wait(A, Time(1));
+        queue.wait(B, Time(1));
+        assert!(queue.lets(A) && !queue.lets(B));
+        assert_eq!(queue.open(Time(5)), [A, B]);
+        assert_eq!(queue.serve(A), Some(Time(1)));
+        assert!(queue.lets(A), "its turn");
+        queue.wait(A, Time(6));
+        assert!(queue.lets(B) && !queue.lets(A));
+        assert_eq!(queue.serve(B), Some(Time(1)));
+        assert_eq!(queue.serve(B), None, "it waits no more");
+        assert!(queue.lets(A));
+        assert_eq!(queue.serve(A), Some(Time(6)));
+        assert!(queue.is_empty() && queue.lets(B));
+    }
+
+    #[test]
+    fn who_does_not_come_back_holds_up_nobody_for_long() {
+        let mut queue = Queue::default();
+        queue.wait(A, Time(1));
+        queue.wait(B, Time(2));
+        assert_eq!(queue.open(Time(5)), [A, B]);
+        queue.wait(B, Time(6));
+        assert!(!queue.lets(B));
+        assert_eq!(queue.open(Time(5) + LOOK_AGAIN), [B], "A is forgotten");
+        assert!(queue.lets(B));
+        assert_eq!(queue.serve(A), None);
+    }
+}

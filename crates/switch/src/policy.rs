@@ -1,0 +1,197 @@
+//! What limits an adapter or a port group, and how often it did.
+//!
+//! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is
+//! charged to both, and both have to be open.
+
+use alloc::sync::Arc;
+use core::num::NonZeroU64;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::shaping::Meter;
+
+/// What can be limited.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Limit {
+    /// Bits a second that an adapter sends.
+    OutBits,
+    /// Messages a second that it sends.
+    OutOps,
+    /// Bits a second that arrive for it.
+    InBits,
+    /// Messages a second that arrive for it.
+    InOps,
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::OutBits, Self::OutOps, Self::InBits, Self::InOps];
+
+    /// Those of what an adapter sends.
+    pub const OUT: [Self; 2] = [Self::OutBits, Self::OutOps];
+
+    /// Those of what arrives for it.
+    pub const IN: [Self; 2] = [Self::InBits, Self::InOps];
+}
+
+/// See the module.
+#[derive(Default, Debug)]
+pub struct Policy {
+    meters: [Meter; Limit::ALL.len()],
+    effects: [Counters; Limit::ALL.len()],
+    group: Option<Arc<Policy>>,
+}
+
+#[derive(Default, Debug)]
+struct Counters {
+    waits: AtomicU64,
+    waited_ns: AtomicU64,
+    drops: AtomicU64,
+}
+
+/// What a limit has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Effects {
+    /// How often somebody waited.
+    pub waits: u64,
+    /// Nanoseconds in all.
+    pub waited_ns: u64,
+    /// Packets of uplinks and datagrams to many that were dropped.
+    pub drops: u64,
+}
+
+impl PartialEq for Policy {
+    /// By what was set.
+    fn eq(&self, other: &Self) -> bool {
+        let rates = |policy: &Self| Limit::ALL.map(|limit| policy.rate(limit));
+        rates(self) == rates(other) && self.group == other.group
+    }
+}
+
+impl Eq for Policy {}
+
+impl Policy {
+    /// Of an adapter in a port group that has this one.
+    pub fn in_group(group: Arc<Self>) -> Self {
+        Self {
+            group: Some(group),
+            ..Self::default()
+        }
+    }
+
+    /// What a limit is.
+    pub fn rate(&self, limit: Limit) -> Option<NonZeroU64> {
+        self.meters[limit as usize].rate()
+    }
+
+    /// Another rate from now on, or none.
+    pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
+        self.meters[limit as usize].set_rate(rate);
+    }
+
+    /// Nanoseconds until a limit lets the next one pass; 0 if it does.
+    pub fn wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
+        let waits = self
+            .both()
+            .map(|policy| policy.meters[limit as usize].wait_ns(now_ns));
+        waits.max().unwrap_or_default()
+    }
+
+    /// The same without the group.
+    pub fn own_wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
+        self.meters[limit as usize].wait_ns(now_ns)
+    }
+
+    /// Of its port group.
+    pub fn group(&self) -> Option<&Arc<Self>> {
+        self.group.as_ref()
+    }
+
+    /// The one of these limits that is to be waited for longest, and how long.
+    pub fn longest_wait(&self, limits: &[Limit], now_ns: u64) -> Option<(Limit, u64)> {
+        let waits = limits.iter().map(|limit| {
+            let ns = self.wait_ns(*limit, now_ns);
+            (*limit, ns)
+        });
+        waits.filter(|(_, ns)| *ns > 0).max_by_key(|(_, ns)| *ns)
+    }
+
+    /// So much has passed.
+    pub fn charge(&self, limit: Limit, amount: u64, now_ns: u64) {
+        for policy in self.both() {
+            policy.meters[limit as usize].charge(amount, now_ns);
+        }
+    }
+
+    /// Somebody has waited so long.
+    pub fn count_wait(&self, limit: Limit, ns: u64) {
+        for policy in self.both() {
+            let counters = &policy.effects[limit as usize];
+            counters.waits.fetch_add(1, Relaxed);
+            counters.waited_ns.fetch_add(ns, Relaxed);
+        }
+    }
+
+    /// Something was dropped.
+    pub fn count_drop(&self, limit: Limit) {
+        for policy in self.both() {
+            policy.effects[limit as usize].drops.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What these limits have done together, for an adapter or for all of a group.
+    pub fn effects(&self, limits: &[Limit]) -> Effects {
+        let mut sum = Effects::default();
+        for limit in limits {
+            let counters = &self.effects[*limit as usize];
+            sum.waits += counters.waits.load(Relaxed);
+            sum.waited_ns += counters.waited_ns.load(Relaxed);
+            sum.drops += counters.drops.load(Relaxed);
+        }
+        sum
+    }
+
+    /// This one and its group's.
+    fn both(&self) -> impl Iterator<Item = &Self> {
+        core::iter::once(self).chain(self.group.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_the_adapters_and_the_groups_limit_hold() {
+        let group = Arc::<Policy>::default();
+        let [a, b] = [(); 2].map(|()| Policy::in_group(Arc::clone(&group)));
+        group.set_rate(Limit::InBits, NonZeroU64::new(1000));
+        a.charge(Limit::InBits, 1000, 0);
+        assert!(b.wait_ns(Limit::InBits, 0) > 900_000_000, "of its group");
+        assert_eq!(b.wait_ns(Limit::OutBits, 0), 0);
+        group.set_rate(Limit::InBits, None);
+        assert_eq!(a.wait_ns(Limit::InBits, 0), 0);
+        a.set_rate(Limit::InBits, NonZeroU64::new(1000));
+        a.charge(Limit::InBits, 1000, 0);
+        assert!(a.longest_wait(&Limit::IN, 0) > Some((Limit::InBits, 900_000_000)));
+        assert_eq!(b.longest_wait(&Limit::IN, 0), None, "not its own");
+    }
+
+    #[test]
+    fn a_group_counts_for_all_its_adapters() {
+        let group = Arc::<Policy>::default();
+        let [a, b] = [(); 2].map(|()| Policy::in_group(Arc::clone(&group)));
+        a.count_wait(Limit::OutBits, 7);
+        b.count_wait(Limit::OutOps, 8);
+        b.count_drop(Limit::InBits);
+        let waited = |waits, waited_ns, drops| Effects {
+            waits,
+            waited_ns,
+            drops,
+        };
+        assert_eq!(group.effects(&Limit::OUT), waited(2, 15, 0));
+        assert_eq!(group.effects(&Limit::IN), waited(0, 0, 1));
+        assert_eq!(a.effects(&Limit::OUT), waited(1, 7, 0));
+        assert_eq!(b.effects(&Limit::ALL), waited(1, 8, 1));
+    }
+}
