@@ -1,7 +1,8 @@
 //! What a member may send before the others have their turn: deficit round robin in bytes and
 //! operations.
 //!
-//! Each turn of the carrier gives every member a quantum. What a unit took too much is missing in the
+//! Each turn of the carrier gives every member a quantum, by its weight: the heaviest of those who had more to send
+//! has a whole one, so that no turn is longer than without weights. What a unit took too much is missing in the
 //! next turns, and what was not used does not add up. Messages within the host, frames for uplinks and
 //! answers to READs draw on the same account. A message that is longer than what is left goes on in
 //! the next turn: engines cut units.
@@ -24,8 +25,9 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// A new turn begins.
-    pub(crate) fn renew(&mut self) {
-        self.left = (self.left + QUANTUM as i64).min(QUANTUM as i64);
+    pub(crate) fn renew(&mut self, quantum: u64) {
+        let quantum = quantum as i64;
+        self.left = self.left.saturating_add(quantum).min(quantum);
     }
 
     pub(crate) fn is_spent(self) -> bool {
@@ -36,6 +38,11 @@ impl Budget {
     pub(crate) fn charge(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub_unsigned(bytes);
     }
+}
+
+/// The quantum of a member, beside others of whom the heaviest weighs so much.
+pub(crate) fn quantum(weight: u32, heaviest: u32) -> u64 {
+    QUANTUM * u64::from(weight) / u64::from(heaviest.max(weight))
 }
 
 /// What a request costs.
@@ -72,18 +79,18 @@ mod tests {
     fn what_was_taken_too_much_is_missing_later() {
         let mut budget = Budget::default();
         assert!(budget.is_spent(), "a member begins with its first turn");
-        budget.renew();
+        budget.renew(QUANTUM);
         budget.charge(QUANTUM * 5 / 2);
-        budget.renew();
+        budget.renew(QUANTUM);
         assert!(budget.is_spent(), "half a quantum is still owed");
-        budget.renew();
+        budget.renew(QUANTUM);
         assert!(!budget.is_spent());
     }
 
     #[test]
     fn what_was_not_used_does_not_add_up() {
         let mut budget = Budget::default();
-        (0..100).for_each(|_| budget.renew());
+        (0..100).for_each(|_| budget.renew(QUANTUM));
         budget.charge(QUANTUM);
         assert!(budget.is_spent());
     }

@@ -229,6 +229,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if worked {
             self.members.publish(now);
         }
+        self.members.begin_turn();
         self.members.wake_due(now);
         let waited = self.accounts.take_opened(now);
         self.make_go_on(waited);

@@ -15,7 +15,7 @@ use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, quantum};
 use crate::member::{Doorbells, Member};
 use crate::watch;
 
@@ -43,8 +43,18 @@ pub(crate) struct Members<M> {
     run: VecDeque<PortId>,
     touched: Vec<PortId>,
     timers: BTreeSet<(Time, PortId)>,
+    /// The largest weight of those who had more to send than their quantum in the last turn, and so far in
+    /// this one.
+    heaviest: [u32; 2],
     /// Members with doorbells that wake nobody and that were used lately.
     watched: BTreeSet<PortId>,
+}
+
+impl<M: Member> Slot<M> {
+    fn weight(&self) -> u32 {
+        let policy = self.member.policy();
+        policy.map_or(1, |policy| policy.weight().get())
+    }
 }
 
 impl<M: Member> Members<M> {
@@ -54,6 +64,7 @@ impl<M: Member> Members<M> {
             run: VecDeque::new(),
             touched: Vec::new(),
             timers: BTreeSet::new(),
+            heaviest: [1; 2],
             watched: BTreeSet::new(),
         }
     }
@@ -167,6 +178,11 @@ impl<M: Member> Members<M> {
         }
     }
 
+    /// A turn of all begins.
+    pub(crate) fn begin_turn(&mut self) {
+        self.heaviest = [self.heaviest[1], 1];
+    }
+
     /// Gives turns to those whose time has come.
     pub(crate) fn wake_due(&mut self, now: Time) {
         while let Some((at, port)) = self.timers.first().copied()
@@ -187,11 +203,12 @@ impl<M: Member> Members<M> {
 
     /// The next one that gets its turn, with a new quantum.
     pub(crate) fn next(&mut self) -> Option<PortId> {
+        let heaviest = self.heaviest[0];
         loop {
             let port = self.run.pop_front()?;
             if let Some(slot) = self.slot(port) {
                 slot.queued = false;
-                slot.budget.renew();
+                slot.budget.renew(quantum(slot.weight(), heaviest));
                 return Some(port);
             }
         }
@@ -216,6 +233,7 @@ impl<M: Member> Members<M> {
         if worked {
             slot.active = now;
         }
+        let spent = slot.budget.is_spent().then(|| slot.weight());
         let (idle, doorbells) = (now.since(slot.active), slot.member.doorbells());
         let looks = match doorbells {
             Doorbells::Wake => false,
@@ -230,6 +248,7 @@ impl<M: Member> Members<M> {
         if worked || looks {
             self.wake(port);
         }
+        self.heaviest[1] = self.heaviest[1].max(spent.unwrap_or(1));
         self.mark(port);
     }
 

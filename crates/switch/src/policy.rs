@@ -4,9 +4,9 @@
 //! charged to both, and both have to be open.
 
 use alloc::sync::Arc;
-use core::num::NonZeroU64;
-use core::sync::atomic::AtomicU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::shaping::Meter;
 
@@ -37,6 +37,8 @@ impl Limit {
 /// See the module.
 #[derive(Default, Debug)]
 pub struct Policy {
+    /// One less than the weight, so that the default is 1.
+    more_weight: AtomicU32,
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
     group: Option<Arc<Policy>>,
@@ -64,7 +66,7 @@ impl PartialEq for Policy {
     /// By what was set.
     fn eq(&self, other: &Self) -> bool {
         let rates = |policy: &Self| Limit::ALL.map(|limit| policy.rate(limit));
-        rates(self) == rates(other) && self.group == other.group
+        rates(self) == rates(other) && self.weight() == other.weight() && self.group == other.group
     }
 }
 
@@ -87,6 +89,16 @@ impl Policy {
     /// Another rate from now on, or none.
     pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
         self.meters[limit as usize].set_rate(rate);
+    }
+
+    /// What an adapter's turns weigh beside those of others of its shard.
+    pub fn weight(&self) -> NonZeroU32 {
+        NonZeroU32::MIN.saturating_add(self.more_weight.load(Relaxed))
+    }
+
+    /// Another weight from now on.
+    pub fn set_weight(&self, weight: NonZeroU32) {
+        self.more_weight.store(weight.get() - 1, Relaxed);
     }
 
     /// Nanoseconds until a limit lets the next one pass; 0 if it does.

@@ -6,7 +6,7 @@ use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
 
 use super::{Lane, Transfer};
-use crate::budget::Budget;
+use crate::budget::{Budget, QUANTUM};
 use crate::member::Member;
 
 /// Units that wait for one shard before queue pairs wait, too. One turn of a member may add 64.
@@ -113,7 +113,7 @@ impl<M: Member> Lanes<M> {
     /// A turn begins.
     pub(crate) fn renew(&mut self, shard: ShardId, lane: Lane) {
         if let Some(budget) = self.budget(shard, lane) {
-            budget.renew();
+            budget.renew(QUANTUM);
         }
     }
 

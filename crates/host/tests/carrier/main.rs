@@ -9,4 +9,5 @@ mod local;
 mod remote;
 mod shards;
 mod turns;
+mod weights;
 mod world;
