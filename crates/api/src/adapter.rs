@@ -162,6 +162,9 @@ pub struct Adapter {
     /// For QEMU's `-netdev stream`; of a VM's adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_socket: Option<PathBuf>,
+    /// For programs that shall reach this adapter only; of an adapter of processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_socket: Option<PathBuf>,
     /// The shard that serves it now; absent for a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,

@@ -241,6 +241,7 @@ fn show_text(adapter: &Adapter) -> String {
             "Ethernet socket",
             adapter.ethernet_socket.as_ref().map(shown),
         ),
+        ("process socket", adapter.process_socket.as_ref().map(shown)),
     ];
     let known = optional.into_iter();
     rows.extend(known.filter_map(|(name, value)| Some((name, value?))));

@@ -34,20 +34,15 @@ const SIGNALLED: i32 = 128;
 pub(crate) fn run(client: &Client, options: &RunOptions) -> Result<ExitCode, Failure> {
     let library = installation::library(options.library.as_deref()).map_err(Failure::new)?;
     let status: Status = client.get(paths::STATUS)?;
-    let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
     let cores = status.shards.iter().filter_map(|shard| shard.core);
     cores.for_each(cores::keep_off);
     if let Some(name) = &options.adapter {
-        usable(&status, name)?;
-        return launch(options, &library, &socket, name);
+        return launch(options, &library, usable(&status, name)?);
     }
     let adapter: Adapter = client.post(paths::ADAPTERS, &throw_away(&status, options)?)?;
     // Closed after the adapter is removed: closing it removes it too.
     let (outcome, _hold) = match hold(client, &adapter.name) {
-        Ok(hold) => (
-            launch(options, &library, &socket, &adapter.name),
-            Some(hold),
-        ),
+        Ok(hold) => (launch(options, &library, &adapter), Some(hold)),
         Err(failure) => (Err(failure), None),
     };
     let removed = client.delete(&paths::adapter(&adapter.name));
@@ -66,10 +61,10 @@ fn hold(client: &Client, adapter: &Name) -> Result<UnixStream, Failure> {
 }
 
 /// An adapter that processes can open.
-fn usable(status: &Status, name: &Name) -> Result<(), Failure> {
+fn usable<'a>(status: &'a Status, name: &Name) -> Result<&'a Adapter, Failure> {
     let adapter = status.adapters.iter().find(|adapter| adapter.name == *name);
     match adapter {
-        Some(adapter) if adapter.kind == AdapterKind::Process => Ok(()),
+        Some(adapter) if adapter.kind == AdapterKind::Process => Ok(adapter),
         Some(_) => Err(Failure::new(format!(
             "the adapter {name} is not for processes; add one with `vrdma adapter add NAME --portgroup GROUP --kind process`"
         ))),
@@ -122,12 +117,7 @@ fn before(ours: &Path, others: Option<OsString>) -> OsString {
     value
 }
 
-fn launch(
-    options: &RunOptions,
-    library: &Path,
-    socket: &Path,
-    adapter: &Name,
-) -> Result<ExitCode, Failure> {
+fn launch(options: &RunOptions, library: &Path, adapter: &Adapter) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -139,8 +129,10 @@ fn launch(
     command
         .args(arguments)
         .envs(library_variables(library))
-        .env(paths::PROCESS_SOCKET_VARIABLE, socket)
-        .env(paths::ADAPTER_VARIABLE, adapter.as_str());
+        .env(paths::ADAPTER_VARIABLE, adapter.name.as_str());
+    if let Some(socket) = &adapter.process_socket {
+        command.env(paths::PROCESS_SOCKET_VARIABLE, socket);
+    }
     if options.fast_local {
         command.env(paths::FAST_LOCAL_VARIABLE, "1");
     }

@@ -31,6 +31,7 @@ use vrdma_uplink::Tap;
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::inventory::Inventory;
 use crate::plane::{AdapterSpec, ShardOptions, Shards};
+use crate::process_socket;
 use crate::socket::BoundSocket;
 use answer::Problem;
 
@@ -175,8 +176,11 @@ impl Control {
         let mut inventory = self.inventory.lock().await;
         let changed = inventory.change_adapter(name, change)?;
         if change.users.is_some() || change.groups.is_some() {
-            self.shards
-                .admit(inventory.port(name)?, inventory.admitted(name)?);
+            let admitted = inventory.admitted(name)?;
+            if let Some(socket) = &changed.process_socket {
+                process_socket::let_connect(socket, &admitted);
+            }
+            self.shards.admit(inventory.port(name)?, admitted);
         }
         tracing::info!("adapter {name} changed");
         Ok(changed)

@@ -50,6 +50,19 @@ struct Plugged {
     people: People,
 }
 
+/// Where an adapter's sockets are, if it is of a kind that has them.
+struct Sockets {
+    vfio_user: PathBuf,
+    ethernet: PathBuf,
+    process: PathBuf,
+}
+
+impl Sockets {
+    fn longest(&self) -> &Path {
+        &self.process
+    }
+}
+
 /// Port groups, adapters and uplinks by name.
 #[derive(Clone, Debug)]
 pub struct Inventory {
@@ -103,13 +116,11 @@ impl Inventory {
         let mut adapter = self.new_adapter(request, (mac, ip), origin);
         let admitted = people.admit(&of_group, &mut adapter);
         let sockets = self.sockets(name);
-        socket::check_length(&sockets.0).map_err(Refusal::path_too_long)?;
+        socket::check_length(sockets.longest()).map_err(Refusal::path_too_long)?;
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
         }
         let (port, policy) = self.adapters.insert(adapter.clone(), people);
-        let of_vm = adapter.kind == AdapterKind::Vm;
-        let sockets = if of_vm { sockets } else { Default::default() };
         Ok(AdapterSpec {
             policy,
             admitted,
@@ -123,8 +134,8 @@ impl Inventory {
         (mac, ip): (MacAddress, Option<IpAddr>),
         origin: Origin,
     ) -> Adapter {
-        let of_vm = (request.kind == AdapterKind::Vm).then(|| self.sockets(&request.name));
-        let (vfio_user_socket, ethernet_socket) = of_vm.unzip();
+        let sockets = self.sockets(&request.name);
+        let of = |kind, socket| (request.kind == kind).then_some(socket);
         Adapter {
             name: request.name.clone(),
             portgroup: request.portgroup.clone(),
@@ -137,15 +148,19 @@ impl Inventory {
             limit_out: request.limit_out,
             users: Vec::new(),
             groups: Vec::new(),
-            vfio_user_socket,
-            ethernet_socket,
+            vfio_user_socket: of(AdapterKind::Vm, sockets.vfio_user),
+            ethernet_socket: of(AdapterKind::Vm, sockets.ethernet),
+            process_socket: of(AdapterKind::Process, sockets.process),
         }
     }
 
-    /// Where an adapter's vfio-user and Ethernet sockets are.
-    fn sockets(&self, name: &Name) -> (PathBuf, PathBuf) {
+    fn sockets(&self, name: &Name) -> Sockets {
         let socket = |kind| self.run_dir.join(format!("{name}.{kind}"));
-        (socket("vfio-user"), socket("ethernet"))
+        Sockets {
+            vfio_user: socket("vfio-user"),
+            ethernet: socket("ethernet"),
+            process: socket("process.sock"),
+        }
     }
 
     fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
@@ -277,7 +292,7 @@ fn spec(
     adapter: &Adapter,
     port: PortId,
     (group, segment): (GroupId, Segment),
-    (vfio_user_socket, ethernet_socket): (PathBuf, PathBuf),
+    sockets: Sockets,
 ) -> AdapterSpec {
     AdapterSpec {
         name: adapter.name.clone(),
@@ -292,8 +307,9 @@ fn spec(
         shard: adapter.shard,
         policy: Arc::default(),
         admitted: Admitted::default(),
-        vfio_user_socket,
-        ethernet_socket,
+        vfio_user_socket: sockets.vfio_user,
+        ethernet_socket: sockets.ethernet,
+        process_socket: sockets.process,
     }
 }
 

@@ -101,6 +101,8 @@ pub struct AdapterSpec {
     pub vfio_user_socket: PathBuf,
     /// Where QEMU's stream netdev connects.
     pub ethernet_socket: PathBuf,
+    /// Where processes connect that shall reach this adapter only; the first shard binds it.
+    pub process_socket: PathBuf,
 }
 
 impl AdapterSpec {
@@ -218,7 +220,7 @@ pub enum ShardCommand {
     /// Drop the guest's connection, the socket and all state. Unknown ports are fine.
     RemoveAdapter(PortId, Reply<()>),
     /// To the first shard: another one serves this adapter of processes.
-    Announce(Box<AdapterSpec>, Reply<()>),
+    Announce(Box<AdapterSpec>, Reply<Result<(), String>>),
     /// To the first shard: it does so no more. Unknown ports are fine.
     Retire(PortId, Reply<()>),
     /// Give up an adapter, with its clients, once no other shard reads its memory.

@@ -1,4 +1,4 @@
-//! The file of the process socket.
+//! The sockets of processes: one for all adapters, and one for each.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -6,37 +6,75 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
+use vrdma_process::Admitted;
 use vrdma_provider::daemon;
 use vrdma_provider::socket::SOCKET_FILE;
 
-/// Programs of the daemon's user and of its group may open adapters.
+/// Users of the daemon's group may come by the socket for all adapters; which ones they may use is
+/// another question.
 const MODE: u32 = 0o660;
 
 /// A listening socket in the run folder; its file goes away with it.
 #[derive(Debug)]
 pub struct ProcessSocket {
     listener: OwnedFd,
-    path: PathBuf,
+    _file: SocketFile,
+}
+
+/// The file of a socket, which it removes.
+#[derive(Debug)]
+pub(crate) struct SocketFile(PathBuf);
+
+/// The socket of one adapter. The error is a sentence.
+pub(crate) fn bind_own(path: &Path, admitted: &Admitted) -> Result<(OwnedFd, SocketFile), String> {
+    bind(path, own_mode(admitted))
+}
+
+/// Lets those connect to the socket of an adapter who may use it now.
+pub(crate) fn let_connect(path: &Path, admitted: &Admitted) {
+    let mode = Permissions::from_mode(own_mode(admitted));
+    if let Err(error) = fs::set_permissions(path, mode) {
+        tracing::warn!("cannot change who may open {}: {error}", path.display());
+    }
+}
+
+/// The file lets everybody in or the daemon's user: who exactly, the shard asks the kernel.
+fn own_mode(admitted: &Admitted) -> u32 {
+    match admitted.users.is_empty() && admitted.groups.is_empty() {
+        true => 0o600,
+        false => 0o666,
+    }
+}
+
+/// Listens at a path that is free, or has what a dead daemon left.
+fn bind(path: &Path, mode: u32) -> Result<(OwnedFd, SocketFile), String> {
+    let shown = path.display();
+    crate::socket::check_length(path)?;
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != ErrorKind::NotFound
+    {
+        return Err(format!("cannot remove the stale socket {shown}: {error}"));
+    }
+    let listen = || -> std::io::Result<_> {
+        let listener = daemon::listen(path, Mode::from_raw_mode(mode))?;
+        let file = SocketFile(path.to_owned());
+        // The mode above went through the umask.
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+        Ok((listener, file))
+    };
+    listen().map_err(|error| format!("cannot create the socket {shown}: {error}"))
 }
 
 impl ProcessSocket {
     /// Listens in `run_dir`, which the caller has claimed: a file that is there already is a dead
     /// daemon's. The error is a sentence.
     pub fn bind(run_dir: &Path) -> Result<Self, String> {
-        let path = run_dir.join(SOCKET_FILE);
-        let shown = path.display();
-        crate::socket::check_length(&path)?;
-        if let Err(error) = fs::remove_file(&path)
-            && error.kind() != ErrorKind::NotFound
-        {
-            return Err(format!("cannot remove the stale socket {shown}: {error}"));
-        }
-        let bound = daemon::listen(&path)
-            .and_then(|listener| {
-                fs::set_permissions(&path, Permissions::from_mode(MODE)).map(|()| listener)
-            })
-            .map_err(|error| format!("cannot create the socket {shown}: {error}"));
-        bound.map(|listener| Self { listener, path })
+        let (listener, file) = bind(&run_dir.join(SOCKET_FILE), MODE)?;
+        Ok(Self {
+            listener,
+            _file: file,
+        })
     }
 
     /// The listener, for the thread that serves it.
@@ -45,10 +83,10 @@ impl ProcessSocket {
     }
 }
 
-impl Drop for ProcessSocket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        if let Err(error) = fs::remove_file(&self.0) {
+            tracing::warn!("cannot remove {}: {error}", self.0.display());
         }
     }
 }

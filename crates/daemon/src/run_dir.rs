@@ -8,8 +8,9 @@ use std::path::Path;
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 
-/// The daemon's user enters, and its group, in which a QEMU of another user may be.
-const MODE: u32 = 0o750;
+/// The daemon's group may look, in which a QEMU of another user may be. Others get to the sockets of
+/// adapters that name them, and see nothing else.
+const MODE: u32 = 0o751;
 
 /// A claim: an advisory lock on the folder itself, which leaves no file behind and ends with the
 /// process however that ends.

@@ -10,8 +10,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as start_listening,
+    socket_with,
+};
+
 /// Longest path of a Unix socket: `sun_path` holds 108 bytes with the final zero (unix(7)).
 pub const PATH_BYTES_MAX: usize = 107;
+
+/// Clients that may wait for being accepted.
+const BACKLOG: i32 = 128;
 
 /// Why a socket could not be made: one sentence that names the path.
 #[derive(Debug)]
@@ -45,7 +54,7 @@ impl BoundSocket {
                 "cannot create the socket {path}: {error}; check that its folder exists and is writable"
             ))
         };
-        let listener = UnixListener::bind(path).map_err(failed)?;
+        let listener = listen(path, mode).map_err(failed)?;
         let bound = fs::set_permissions(path, fs::Permissions::from_mode(mode))
             .and_then(|()| listener.set_nonblocking(true))
             .and_then(|()| fs::symlink_metadata(path));
@@ -81,6 +90,20 @@ impl Drop for BoundSocket {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }
     }
+}
+
+/// The file never has other rights than `mode` gives, even before the umask's part in them is undone.
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    start_listening(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// Refuses a path that the kernel would cut or refuse.

@@ -57,9 +57,10 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Listeners(asked, reply) => {
             let _ = reply.send(vec![0; asked.len()]);
         }
-        ShardCommand::Adopt(_, reply)
-        | ShardCommand::Announce(_, reply)
-        | ShardCommand::Retire(_, reply) => {
+        ShardCommand::Announce(_, reply) => {
+            let _ = reply.send(Ok(()));
+        }
+        ShardCommand::Adopt(_, reply) | ShardCommand::Retire(_, reply) => {
             let _ = reply.send(());
         }
         ShardCommand::Stop => {}

@@ -112,6 +112,7 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
             ]
         );
         assert_eq!(mode(&place.path("run/vrdmad.sock")), 0o600);
+        assert_eq!(mode(&place.path("run/process.sock")), 0o660);
         assert_eq!(mode(&place.path("run/vm1.ethernet")), 0o660);
         assert_eq!(mode(&place.path("run/vm1.vfio-user")), 0o660);
         assert!(daemon.signal(signal).success());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use vrdma_provider::daemon;
+use vrdma_provider::message::Name;
 
 use crate::users::is_ours;
 
@@ -19,6 +20,8 @@ pub struct Caller {
     gid: u32,
     /// Supplementary groups.
     others: Arc<[u32]>,
+    /// The only adapter that there is for it: the one whose socket it came by.
+    pub(crate) only: Option<Name>,
 }
 
 impl Caller {
@@ -33,7 +36,16 @@ impl Caller {
             pid: peer.pid,
             gid: peer.gid,
             others: daemon::peer_groups(socket).into(),
+            only: None,
         })
+    }
+
+    /// It came by the socket of an adapter.
+    pub(crate) fn at_socket_of(self, adapter: Name) -> Self {
+        Self {
+            only: Some(adapter),
+            ..self
+        }
     }
 
     /// Its groups.
@@ -53,6 +65,7 @@ impl Caller {
             pid: None,
             gid,
             others: others.into(),
+            only: None,
         }
     }
 }

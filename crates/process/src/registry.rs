@@ -36,6 +36,11 @@ impl Registry {
     /// # Errors
     /// `NODEV`: there is none. `ACCESS`: it is not the caller's to use.
     pub(super) fn find(&self, name: &str, caller: &Caller) -> Result<PortId, Errno> {
+        let name = match &caller.only {
+            Some(only) if name.is_empty() || name == only.as_str() => only.as_str(),
+            Some(_) => return Err(Errno::NODEV),
+            None => name,
+        };
         if name.is_empty() {
             let usable = self.admission.usable(caller);
             return self.directory.only(&usable).ok_or(Errno::NODEV);
@@ -62,6 +67,10 @@ impl Registry {
 
     /// What a library is told of the adapter at that place in the list of those that it may use.
     pub(super) fn described(&self, index: u32, caller: &Caller) -> Option<AdapterReply> {
+        if caller.only.is_some() {
+            let only = (index == 0).then(|| self.find("", caller).ok()).flatten();
+            return self.directory.described_at(only?);
+        }
         let usable = self.admission.usable(caller);
         let described = self.directory.described(index, &usable);
         if index == 0 && described.is_none() && !self.directory.is_empty() {

@@ -21,10 +21,12 @@ use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
 use super::caller::Caller;
+use super::entrances::{Entrance, Entrances};
 use super::opening::{self, Greeting};
 use super::receive::{ForeignFile, receive};
 use super::registry::Registry;
 use super::session::Session;
+use super::spec::ProcessSpec;
 use super::users::Place;
 use super::{Process, fast, requests};
 pub use between_shards::{OpenSession, OpeningSession};
@@ -73,7 +75,7 @@ pub enum Served {
 pub struct Sessions {
     shard: ShardId,
     /// With one shard alone.
-    listener: Option<OwnedFd>,
+    entrances: Entrances,
     registry: Registry,
     sessions: Slots<Session>,
 }
@@ -89,28 +91,41 @@ impl Sessions {
     pub fn new(shard: ShardId, listener: Option<OwnedFd>, registry: Registry) -> Self {
         Self {
             shard,
-            listener,
+            entrances: Entrances::new(listener),
             registry,
             sessions: Slots::new(),
         }
     }
 
-    /// The listening socket, to be watched.
-    pub fn listener(&self) -> Option<BorrowedFd<'_>> {
-        self.listener.as_ref().map(AsFd::as_fd)
+    /// A listening socket, to be watched.
+    pub fn listener(&self, entrance: Entrance) -> Option<BorrowedFd<'_>> {
+        self.entrances.listener(entrance)
     }
 
-    /// Takes a client that waits. `None` if none does; a client beyond the limits is let go.
-    pub fn accept(&mut self) -> Result<Option<SessionId>, Errno> {
-        let Some(listener) = &self.listener else {
+    /// An adapter has a socket of its own, by which clients reach it and nothing else.
+    pub fn open_entrance(&mut self, spec: &ProcessSpec, listener: OwnedFd) {
+        let name = spec.described().name;
+        self.entrances.open(spec.port, name, listener);
+    }
+
+    /// It has no more.
+    pub fn close_entrance(&mut self, port: PortId) {
+        self.entrances.close(port);
+    }
+
+    /// Takes a client that waits. `None` if none does; one that may not use the adapter whose socket that
+    /// is, and one beyond the limits, is let go.
+    pub fn accept(&mut self, entrance: Entrance) -> Result<Option<SessionId>, Errno> {
+        let Some((socket, caller)) = self.entrances.accept(entrance)? else {
             return Ok(None);
         };
-        let Some(socket) = daemon::accept(listener.as_fd())? else {
-            return Ok(None);
-        };
-        let caller = Caller::at(socket.as_fd())?;
         let user = self.registry.users.of(caller.uid);
         let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
+        if let Some(adapter) = caller.only.filter(|_| !self.may_enter(entrance, &caller)) {
+            let users = &self.registry.users;
+            users.tell_refused(&caller, Some(adapter.as_str()));
+            return Ok(None);
+        }
         let session = Place::take(user, SESSIONS_A_USER).map(|place| Session {
             socket,
             caller,
@@ -118,6 +133,13 @@ impl Sessions {
             open: None,
         });
         Ok(session.and_then(|session| self.put(session)))
+    }
+
+    fn may_enter(&self, entrance: Entrance, caller: &Caller) -> bool {
+        match entrance {
+            Entrance::All => true,
+            Entrance::Of(port) => self.registry.admission.admits(port, caller),
+        }
     }
 
     fn put(&mut self, session: Session) -> Option<SessionId> {

@@ -5,23 +5,43 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
-use vrdma_api::{AdapterKind, Status, paths};
+use vrdma_api::{Adapter, AdapterKind, Status, paths};
 
 use super::{Check, Verdict};
 
 /// The socket, the adapters and the library.
 pub(super) fn checks(status: &Status) -> Vec<Check> {
     let socket = status.run_dir.join(paths::PROCESS_SOCKET_FILE);
-    let of_processes = |adapter: &&vrdma_api::Adapter| adapter.kind == AdapterKind::Process;
-    let adapters = status.adapters.iter().filter(of_processes).count();
-    vec![
+    let of_processes = |adapter: &&Adapter| adapter.kind == AdapterKind::Process;
+    let adapters: Vec<_> = status.adapters.iter().filter(of_processes).collect();
+    let mut checks = vec![
         judge_socket(
             &socket,
             rustix::fs::access(&socket, rustix::fs::Access::WRITE_OK).is_ok(),
-            adapters,
+            adapters.len(),
         ),
         judge_library(vrdma_api::installation::library(None)),
-    ]
+    ];
+    checks.extend(judge_users(&adapters));
+    checks
+}
+
+/// Containers may have users of their own, whom the daemon does not take for its own user.
+pub(super) fn judge_users(adapters: &[&Adapter]) -> Option<Check> {
+    let first = adapters.first()?;
+    let named = |adapter: &&&Adapter| !adapter.users.is_empty() || !adapter.groups.is_empty();
+    let named = adapters.iter().filter(named).count();
+    let sentence = match named {
+        0 => format!(
+            "only vrdmad's user may use the adapters of kind process; for a container that runs as another user: `vrdma adapter set {} --user NUMBER`",
+            first.name
+        ),
+        _ => format!(
+            "{named} of {} adapters of kind process name users or groups besides vrdmad's user",
+            adapters.len()
+        ),
+    };
+    Some(Check::ok("users", sentence))
 }
 
 pub(super) fn judge_socket(socket: &Path, is_ours: bool, adapters: usize) -> Check {
@@ -131,6 +151,25 @@ mod tests {
             judge_programs(&path, reach(&path), true).verdict,
             Verdict::Ok
         );
+    }
+
+    #[test]
+    fn a_container_may_need_a_user() {
+        let mut adapter: Adapter = serde_json::from_value(serde_json::json!({
+            "name": "c1", "portgroup": "blue", "mac": "52:54:00:00:00:01", "doorbells": "mapped",
+            "origin": "runtime",
+        }))
+        .unwrap();
+        assert!(judge_users(&[]).is_none());
+        let check = judge_users(&[&adapter]).unwrap();
+        assert!(
+            check
+                .sentence
+                .contains("`vrdma adapter set c1 --user NUMBER`")
+        );
+        adapter.users = vec!["alice".parse().unwrap()];
+        let check = judge_users(&[&adapter]).unwrap();
+        assert!(check.sentence.starts_with("1 of 1"), "{}", check.sentence);
     }
 
     #[test]

@@ -15,6 +15,7 @@ fn adapter(run_dir: &str) -> Adapter {
         ip: None,
         vfio_user_socket: Some(PathBuf::from(format!("{run_dir}/vm1.vfio-user"))),
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
+        process_socket: None,
         shard: None,
         limit_out: None,
         users: Vec::new(),

@@ -28,6 +28,7 @@ fn status() -> Status {
         ip: None,
         vfio_user_socket: Some(format!("/run/vrdma/{name}.vfio-user").into()),
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
+        process_socket: None,
         shard: None,
         limit_out: None,
         users: vec!["alice".parse().unwrap()],

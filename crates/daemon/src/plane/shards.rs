@@ -130,7 +130,11 @@ impl Shards {
         if is_announced {
             let announced = Box::new(spec.clone());
             let announce = |reply| ShardCommand::Announce(announced, reply);
-            ask(self.first(), announce).await?;
+            let announced = ask(self.first(), announce).await;
+            if let Err(sentence) = announced.and_then(|announced| announced) {
+                self.admission.remove(port);
+                return Err(sentence);
+            }
         }
         let added = ask(outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await;
         let added = added.and_then(|added| added);

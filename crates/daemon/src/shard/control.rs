@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
 use vrdma_host::{Attachment, ShardId};
-use vrdma_process::{OnDemand, ProcessSpec};
+use vrdma_process::{Entrance, OnDemand, ProcessSpec};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -14,6 +14,7 @@ use super::poller::{Key, Ready};
 use super::rdma_cm;
 use super::uplinks;
 use crate::plane::{AdapterSpec, ShardCommand, ShardLoad};
+use crate::process_socket;
 use crate::vm::{Vm, fresh_seed};
 
 /// Commands in one turn; the others have to wait for messages once more.
@@ -36,11 +37,10 @@ impl Shard {
                     let _ = reply.send(());
                 }
                 ShardCommand::Announce(spec, reply) => {
-                    self.cm.attach(rdma_cm::spec(&process_spec(&spec)));
-                    let _ = reply.send(());
+                    let _ = reply.send(self.announce(&spec));
                 }
                 ShardCommand::Retire(port, reply) => {
-                    self.cm.detach(port);
+                    self.retire(port);
                     let _ = reply.send(());
                 }
                 ShardCommand::SendAway(port, to, reply) => self.send_away(port, to, reply),
@@ -75,23 +75,50 @@ impl Shard {
 
     pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {
         let attachment = attachment(&spec);
-        let adapter = self.make(spec)?;
-        self.host.add(attachment, adapter)?;
+        let is_announced = self.id == ShardId::FIRST && spec.kind == AdapterKind::Process;
+        if is_announced {
+            self.announce(&spec).map_err(anyhow::Error::msg)?;
+        }
+        let made = self.make(spec);
+        let added = made.and_then(|adapter| Ok(self.host.add(attachment, adapter)?));
+        if let Err(error) = added {
+            if is_announced {
+                self.retire(attachment.port);
+            }
+            return Err(error);
+        }
         match self.host.member(attachment.port) {
             Some(Adapter::Vm(vm)) => {
                 let key = Key::Listener(attachment.port);
                 self.poller.watch(vm.listener(), key);
             }
             Some(Adapter::Process { process, .. }) => {
-                if self.id == ShardId::FIRST {
-                    self.cm.attach(rdma_cm::spec(process.spec()));
-                }
                 self.registry.directory.add(process.spec(), self.id);
             }
             None => {}
         }
         self.take_events();
         Ok(())
+    }
+
+    /// An adapter of processes is served here or by another shard: this one accepts its clients and knows
+    /// it in rdma_cm. The error is a sentence.
+    fn announce(&mut self, spec: &AdapterSpec) -> Result<(), String> {
+        let port = spec.port;
+        let process = process_spec(spec);
+        let (listener, file) = process_socket::bind_own(&spec.process_socket, &spec.admitted)?;
+        let key = Key::ProcessListener(Entrance::Of(port));
+        self.poller.watch(&listener, key);
+        self.sessions.open_entrance(&process, listener);
+        self.process_sockets.insert(port, file);
+        self.cm.attach(rdma_cm::spec(&process));
+        Ok(())
+    }
+
+    fn retire(&mut self, port: PortId) {
+        self.sessions.close_entrance(port);
+        self.process_sockets.remove(&port);
+        self.cm.detach(port);
     }
 
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
@@ -112,7 +139,7 @@ impl Shard {
 
     fn remove(&mut self, port: PortId) {
         self.close_sessions_of(port);
-        self.cm.detach(port);
+        self.retire(port);
         self.registry.directory.remove(port);
         if let Some(adapter) = self.host.remove(port) {
             self.disposal.free(adapter);

@@ -22,7 +22,7 @@ mod snapshot;
 mod stats;
 mod uplinks;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,13 +32,14 @@ use std::time::Duration;
 use vrdma_api::PollMode;
 use vrdma_host::{Among, Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{Admission, OpeningSession, Registry, Sessions};
+use vrdma_process::{Admission, Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
 use crate::disposal::Disposal;
 use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
 use crate::polling::{Polling, Rest, pin};
+use crate::process_socket::SocketFile;
 use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
@@ -79,6 +80,8 @@ struct Shard {
     from: Mailboxes,
     host: Carrier,
     sessions: Sessions,
+    /// The files of the adapters' sockets, at the first shard.
+    process_sockets: BTreeMap<PortId, SocketFile>,
     registry: Registry,
     cm: ConnectionManager,
     snapshots: Snapshots,
@@ -183,8 +186,8 @@ impl Shard {
         let poller = Poller::new(parts.epoll);
         poller.watch(&parts.from.inbox, Key::Wake);
         poller.watch(&parts.from.snooped, Key::Snooped);
-        if let Some(listener) = parts.sessions.listener() {
-            poller.watch(listener, Key::ProcessListener);
+        if let Some(listener) = parts.sessions.listener(Entrance::All) {
+            poller.watch(listener, Key::ProcessListener(Entrance::All));
         }
         Self {
             id: parts.among.id,
@@ -193,6 +196,7 @@ impl Shard {
             from: parts.from,
             host: Host::among(parts.among, fresh_seed()),
             sessions: parts.sessions,
+            process_sockets: BTreeMap::new(),
             cm: ConnectionManager::new(parts.registry.clone()),
             registry: parts.registry,
             snapshots: Snapshots::default(),
@@ -320,7 +324,7 @@ impl Shard {
             Key::Connection(port) => self.converse(port, ready),
             // What came is taken at the next turn, which looks at all of them.
             Key::Wire(uplink) => self.host.make_room(uplink),
-            Key::ProcessListener => self.accept_sessions(),
+            Key::ProcessListener(entrance) => self.accept_sessions(entrance),
             Key::Session(session) => self.serve_session(session),
             Key::CmSession(client) => self.serve_cm_session(client),
             Key::Doorbell(port, owner) => {

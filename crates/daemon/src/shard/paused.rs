@@ -75,7 +75,7 @@ impl Shard {
 
     fn listener(&self, key: Key) -> Option<BorrowedFd<'_>> {
         match key {
-            Key::ProcessListener => self.sessions.listener(),
+            Key::ProcessListener(entrance) => self.sessions.listener(entrance),
             Key::Listener(port) => match self.host.member(port)? {
                 Adapter::Vm(vm) => Some(vm.listener()),
                 Adapter::Process { .. } => None,

@@ -8,8 +8,8 @@ use rustix::event::{Timespec, epoll};
 use vrdma_switch::{MAX_PORTS, PortId, UplinkId};
 use vrdma_verbs::object::Owner;
 
-use vrdma_process::SessionId;
 use vrdma_process::cm::ClientId;
+use vrdma_process::{Entrance, SessionId};
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
@@ -35,7 +35,7 @@ pub(super) enum Key {
     /// The Ethernet thread has snooped a station.
     Snooped,
     /// A process waits for being let in.
-    ProcessListener,
+    ProcessListener(Entrance),
     /// A process's socket.
     Session(SessionId),
     /// A process that uses connection management.
@@ -54,6 +54,7 @@ impl Key {
     const WIRE: u64 = 6;
     const SNOOPED: u64 = 7;
     const CM_SESSION: u64 = 8;
+    const ADAPTER_LISTENER: u64 = 9;
 
     /// What it is in the upper byte, which one below: ports have less than 24 bits.
     fn encode(self) -> epoll::EventData {
@@ -61,7 +62,8 @@ impl Key {
             Self::Wake => (Self::WAKE, 0),
             Self::Listener(port) => (Self::LISTENER, port.0),
             Self::Connection(port) => (Self::CONNECTION, port.0),
-            Self::ProcessListener => (Self::PROCESS_LISTENER, 0),
+            Self::ProcessListener(Entrance::All) => (Self::PROCESS_LISTENER, 0),
+            Self::ProcessListener(Entrance::Of(port)) => (Self::ADAPTER_LISTENER, port.0),
             Self::Session(session) => (Self::SESSION, session.0),
             Self::Doorbell(port, owner) => {
                 let port = u64::from(port.0) << 32;
@@ -80,7 +82,8 @@ impl Key {
         match data.u64() >> TAG_SHIFT {
             Self::LISTENER => Self::Listener(PortId(number)),
             Self::CONNECTION => Self::Connection(PortId(number)),
-            Self::PROCESS_LISTENER => Self::ProcessListener,
+            Self::PROCESS_LISTENER => Self::ProcessListener(Entrance::All),
+            Self::ADAPTER_LISTENER => Self::ProcessListener(Entrance::Of(PortId(number))),
             Self::SESSION => Self::Session(SessionId(number)),
             Self::DOORBELL => {
                 let port = (data.u64() >> 32) as u32 & (PORTS - 1);

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
 
 use vrdma_adapter::ShardId;
-use vrdma_process::{Adapters, OpeningSession, Process, Served, SessionId};
+use vrdma_process::{Adapters, Entrance, OpeningSession, Process, Served, SessionId};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -30,16 +30,16 @@ impl Adapters for OfProcesses<'_> {
 
 impl Shard {
     /// Takes the clients that wait.
-    pub(super) fn accept_sessions(&mut self) {
+    pub(super) fn accept_sessions(&mut self, entrance: Entrance) {
         for _ in 0..ACCEPTED_A_TURN {
-            match self.sessions.accept() {
+            match self.sessions.accept(entrance) {
                 Ok(Some(session)) => {
                     if let Some(socket) = self.sessions.socket(session) {
                         self.poller.watch(socket, Key::Session(session));
                     }
                 }
                 Ok(None) => return,
-                Err(error) => return self.pause(Key::ProcessListener, &error),
+                Err(error) => return self.pause(Key::ProcessListener(entrance), &error),
             }
         }
     }

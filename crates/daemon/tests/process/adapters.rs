@@ -1,5 +1,7 @@
 //! The adapters of the tests, and how many shards serve them.
 
+use std::path::Path;
+
 use vrdma_daemon::inventory::Inventory;
 use vrdma_daemon::plane::AdapterSpec;
 
@@ -10,9 +12,9 @@ pub(crate) fn shards() -> u16 {
 }
 
 /// Adapters of processes `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
-pub(crate) fn specs(count: u8) -> Vec<AdapterSpec> {
+pub(crate) fn specs(count: u8, folder: &Path) -> Vec<AdapterSpec> {
     use vrdma_api::Origin::Config;
-    let mut inventory = Inventory::new("/nonexistent".as_ref(), 1);
+    let mut inventory = Inventory::new(folder, 1);
     let group = serde_json::from_str(r#"{ "name": "blue" }"#).unwrap();
     inventory.add_portgroup(&group, Config).unwrap();
     let request = |number: u8| {

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::process::Uid;
@@ -15,6 +15,7 @@ use vrdma_provider::cm::Greet;
 use vrdma_provider::message::{FindAdapter, Hello, ListAdapter, Name};
 use vrdma_switch::PortId;
 
+use crate::adapters::block_on;
 use crate::client::{Client, Host, assert_works, errno, hello, own_memory, pair};
 use crate::quotas::NOBODY;
 
@@ -39,6 +40,12 @@ pub(crate) fn admit(host: &Host, adapter: u32, uid: u32) {
         ..Admitted::default()
     };
     host.handle.admit(PortId(adapter), admitted);
+}
+
+/// The socket of one adapter.
+fn own_path(host: &Host, number: u8) -> PathBuf {
+    host.path()
+        .with_file_name(format!("c{number}.process.sock"))
 }
 
 /// Only root can be another user.
@@ -130,4 +137,60 @@ fn connection_management_greets_users_of_adapters() {
     assert_eq!(greet("").unwrap(), 1);
     assert_eq!(greet("c1").unwrap(), 1);
     assert_eq!(errno(greet("c2")), Errno::ACCESS.raw_os_error());
+}
+
+#[test]
+fn who_comes_by_the_socket_of_an_adapter_reaches_no_other() {
+    let host = Host::with_adapters(3);
+    let nodev = Errno::NODEV.raw_os_error();
+    let connection = Connection::open(&own_path(&host, 1)).unwrap();
+    assert_eq!(listed(&connection), ["c1"]);
+    let name = |number| hello(number).adapter;
+    let find = |number| connection.call(&FindAdapter { name: name(number) }, &[]);
+    assert_eq!(errno(find(0)), nodev);
+    assert_eq!(find(1).unwrap().body.name.as_str(), "c1");
+    assert_eq!(open(&connection, hello(2)), Err(nodev));
+    let nameless = Hello {
+        adapter: Name::default(),
+        ..hello(0)
+    };
+    assert_eq!(open(&connection, nameless), Ok("c1".to_owned()));
+    let greet = |adapter: &str| {
+        let connection = Connection::open(&own_path(&host, 1)).unwrap();
+        let greet = Greet {
+            version: VERSION,
+            reserved: 0,
+            adapter: Name::new(adapter).unwrap(),
+        };
+        let answer = connection.call(&greet, &[]);
+        answer.map(|answer| answer.body.adapters)
+    };
+    assert_eq!(greet("").unwrap(), 1);
+    assert_eq!(greet("c1").unwrap(), 1);
+    assert_eq!(errno(greet("c0")), nodev);
+    let (a, b) = (
+        Client::open_at(&own_path(&host, 0), 0),
+        Client::open_at(&own_path(&host, 1), 1),
+    );
+    assert_works(&a, &b, &mut pair(&a, &b));
+}
+
+#[test]
+fn the_socket_of_an_adapter_goes_with_it_and_admits_who_is_named() {
+    let host = Host::with_adapters(2);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&own_path(&host, 1)), 0o600);
+    block_on(host.handle.remove_adapter(PortId(1))).unwrap();
+    assert!(!own_path(&host, 1).exists() && own_path(&host, 0).exists());
+    if !is_root() {
+        return;
+    }
+    // Whoever gets in although the file lets nobody in is asked for.
+    let open = Permissions::from_mode(0o666);
+    std::fs::set_permissions(own_path(&host, 0), open).unwrap();
+    let stranger = connect_as(&own_path(&host, 0), NOBODY);
+    assert!(stranger.call(&ListAdapter { index: 0 }, &[]).is_err());
+    admit(&host, 0, NOBODY);
+    let named = connect_as(&own_path(&host, 0), NOBODY);
+    assert_eq!(listed(&named), ["c0"]);
 }

@@ -61,7 +61,7 @@ impl Host {
         let listener = socket.listener().unwrap();
         let threads =
             shard::start(inboxes, snooped, listener, handle.admission(), options).unwrap();
-        let specs = specs(count);
+        let specs = specs(count, folder.path());
         let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
         for spec in specs {
             block_on(handle.add_adapter(spec)).unwrap();

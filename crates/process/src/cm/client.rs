@@ -43,7 +43,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(socket: ForeignFile, caller: Caller, wants: Name) -> Self {
+    /// One that asks for the adapter `wanted`, or for all. Who came by the socket of an adapter has that one.
+    pub(super) fn new(socket: ForeignFile, caller: Caller, wanted: Name) -> Self {
+        let wants = caller.only.unwrap_or(wanted);
         Self {
             socket,
             caller,

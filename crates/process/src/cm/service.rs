@@ -11,7 +11,7 @@ use vrdma_cm::{Outgoing, Received};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{Greet, Greeting};
 use vrdma_provider::daemon::{Answer, Request, send_answer, take};
-use vrdma_provider::message::Call;
+use vrdma_provider::message::{Call, Name};
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
@@ -109,11 +109,12 @@ impl Service {
             caller,
             request,
         } = greeting;
-        let wants = request.parse::<Greet>().map(|greet| greet.adapter);
+        let wanted = request.parse::<Greet>().map(|greet| greet.adapter);
+        let wanted = wanted.unwrap_or_default();
         let user = self.registry.users.of(caller.uid);
         let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
-        let client = Client::new(socket, caller, wants.unwrap_or_default());
-        let answer = self.judge(&client, &request);
+        let client = Client::new(socket, caller, wanted);
+        let answer = self.judge(&client, wanted, &request);
         let welcome = answer.is_ok();
         let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
         if !welcome || told.is_err() {
@@ -124,9 +125,12 @@ impl Service {
         Some(id)
     }
 
-    fn judge(&self, client: &Client, greeting: &Request) -> Result<Answer, Errno> {
+    fn judge(&self, client: &Client, wanted: Name, greeting: &Request) -> Result<Answer, Errno> {
         same_version(greeting)?;
         let _: Greet = greeting.parse().ok_or(Errno::INVAL)?;
+        if wanted != Name::default() && wanted != client.wants {
+            return Err(Errno::NODEV);
+        }
         if self.clients.len() >= CLIENTS_MAX {
             return Err(Errno::BUSY);
         }

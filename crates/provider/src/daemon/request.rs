@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
@@ -70,10 +71,12 @@ impl Request {
     }
 }
 
-/// Binds the socket. The path must be free.
-pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+/// Binds the socket, whose file never has other rights than `mode` gives; the process's umask may take
+/// some of them away. The path must be free.
+pub fn listen(path: &Path, mode: Mode) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    fchmod(&socket, mode)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     start_listening(&socket, BACKLOG)?;
     Ok(socket)

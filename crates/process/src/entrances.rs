@@ -1,0 +1,84 @@
+//! Sockets that clients come by: one for all adapters, and one for each.
+//!
+//! Who comes by the socket of an adapter reaches that one and nothing else. So a container gets it and no
+//! other.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use vrdma_provider::daemon;
+use vrdma_provider::message::Name;
+use vrdma_switch::PortId;
+
+use crate::caller::Caller;
+
+/// Which socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entrance {
+    /// The one for all adapters.
+    All,
+    /// That of one adapter.
+    Of(PortId),
+}
+
+/// The listening sockets of the shard that accepts.
+#[derive(Debug, Default)]
+pub(crate) struct Entrances {
+    all: Option<OwnedFd>,
+    own: BTreeMap<PortId, Own>,
+}
+
+/// Of one adapter.
+#[derive(Debug)]
+struct Own {
+    listener: OwnedFd,
+    adapter: Name,
+}
+
+impl Entrances {
+    /// The one for all.
+    pub(crate) fn new(all: Option<OwnedFd>) -> Self {
+        Self {
+            all,
+            own: BTreeMap::new(),
+        }
+    }
+
+    /// An adapter has a socket of its own.
+    pub(crate) fn open(&mut self, port: PortId, adapter: Name, listener: OwnedFd) {
+        self.own.insert(port, Own { listener, adapter });
+    }
+
+    /// It has no more.
+    pub(crate) fn close(&mut self, port: PortId) {
+        self.own.remove(&port);
+    }
+
+    pub(crate) fn listener(&self, entrance: Entrance) -> Option<BorrowedFd<'_>> {
+        match entrance {
+            Entrance::All => self.all.as_ref().map(AsFd::as_fd),
+            Entrance::Of(port) => Some(self.own.get(&port)?.listener.as_fd()),
+        }
+    }
+
+    /// A client that waits, and who it is.
+    pub(crate) fn accept(&self, entrance: Entrance) -> Result<Option<(OwnedFd, Caller)>, Errno> {
+        let Some(listener) = self.listener(entrance) else {
+            return Ok(None);
+        };
+        let Some(socket) = daemon::accept(listener)? else {
+            return Ok(None);
+        };
+        let caller = Caller::at(socket.as_fd())?;
+        let own = match entrance {
+            Entrance::All => None,
+            Entrance::Of(port) => self.own.get(&port),
+        };
+        let caller = match own {
+            Some(own) => caller.at_socket_of(own.adapter),
+            None => caller,
+        };
+        Ok(Some((socket, caller)))
+    }
+}
