@@ -8,7 +8,8 @@
 //! Limit: about 300 bytes are moved within caches and some 20 cache lines touched for each operation,
 //! so around 50 ns, or 20 million a second, if nothing else cost anything.
 //!
-//! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON.
+//! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON. With a number it carries so many
+//! batches of WRITEs and prints nothing: `cargo xtask bench instructions` counts their instructions.
 
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,16 @@ impl Bench {
             done += BATCH;
         }
         done as f64 / (cpu_seconds() - cpu)
+    }
+
+    /// So many batches of WRITEs of which the last one is signalled.
+    fn carry(&mut self, batches: u64) {
+        let (addr, rkey) = self.pair.b.remote(0);
+        let request = SendWork::write(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
+        let entries = [request.clone().unsignaled().encode(), request.encode()];
+        for _ in 0..batches {
+            self.batch(&entries);
+        }
     }
 
     fn batch(&mut self, [quiet, last]: &[Vec<u8>; 2]) {
@@ -103,6 +114,10 @@ fn main() {
         start: Instant::now(),
     };
     bench.pair.fabric.pump();
+    if let Some(batches) = std::env::args().nth(1) {
+        let batches = batches.parse().expect("a number of batches");
+        return bench.carry(batches);
+    }
     let results = cases.map(|(name, ask, signal_all)| {
         let mut rates: Vec<_> = (0..RUNS).map(|_| bench.measure(ask, signal_all)).collect();
         rates.sort_by(f64::total_cmp);

@@ -77,6 +77,13 @@ impl Accounts {
         self.known.get(number)?.as_ref()?.policy.as_ref()
     }
 
+    /// Whether something has to be asked or charged of a member at all.
+    #[inline]
+    pub(crate) fn is_limited(&mut self, shared: &Shared, port: PortId) -> bool {
+        let policy = self.policy(shared, port);
+        policy.is_some_and(|policy| policy.is_limited())
+    }
+
     #[cold]
     fn ask(&mut self, shared: &Shared, port: PortId) {
         let number = port.0 as usize;

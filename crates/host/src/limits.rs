@@ -62,7 +62,18 @@ fn bits(bytes: u64) -> u64 {
 
 impl<M: Member, P: Port> Host<M, P> {
     /// Whether a member with something to send waits for a limit of its own. It is woken when it may go on.
+    #[inline]
     pub(crate) fn waits_for_limit(&mut self, port: PortId, now: Time) -> bool {
+        self.is_charged(port) && self.has_to_wait(port, now)
+    }
+
+    /// Whether limits of a member have to be looked at.
+    #[inline]
+    fn is_charged(&mut self, port: PortId) -> bool {
+        self.accounts.is_any_closed() || self.accounts.is_limited(&self.shared, port)
+    }
+
+    fn has_to_wait(&mut self, port: PortId, now: Time) -> bool {
         let accounts = Limit::OUT.map(|limit| Account { port, limit });
         let mut takes = accounts.iter();
         if !self.accounts.is_any_closed()
@@ -78,7 +89,11 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// A member has sent something.
+    #[inline]
     pub(crate) fn pay(&mut self, port: PortId, sent: Sent, now: Time) {
+        if !self.is_charged(port) {
+            return;
+        }
         let by = Some(port);
         let passed = |amount| Passed { amount, by, now };
         self.charge(port, Limit::OutBits, passed(bits(sent.bytes)));
@@ -86,12 +101,16 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Charges both ends of a request within the host for all but what its sender [pays](Self::pay).
+    #[inline]
     pub(crate) fn charge_ends(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
         to: PortId,
         request: &Request<M::Region>,
     ) {
+        if !self.is_charged(to) && !self.is_charged(turn.from) {
+            return;
+        }
         let (by, now) = (Some(turn.from), turn.now);
         self.charge_arrival(to, &Sent::of(request), by, now);
         if let RequestOp::Read { length, .. } = request.op {

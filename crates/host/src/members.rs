@@ -138,14 +138,20 @@ impl<M: Member> Members<M> {
         now: Time,
     ) -> Option<[&mut M; 2]> {
         // Only both together: one that is not here changes nothing.
-        self.get(to)?;
-        self.touch(from, now)?;
-        self.touch(to, now)?;
-        let ports = [from, to].map(|port| port.0 as usize);
-        match self.slots.get_disjoint_mut(ports) {
-            Ok([Some(a), Some(b)]) => Some([&mut a.member, &mut b.member]),
-            _ => None,
+        let numbers = [from, to].map(|port| port.0 as usize);
+        let Ok([Some(a), Some(b)]) = self.slots.get_disjoint_mut(numbers) else {
+            return None;
+        };
+        for (port, slot) in [(from, &mut *a), (to, &mut *b)] {
+            slot.active = now;
+            if !std::mem::replace(&mut slot.queued, true) {
+                self.run.push_back(port);
+            }
+            if !std::mem::replace(&mut slot.touched, true) {
+                self.touched.push(port);
+            }
         }
+        Some([&mut a.member, &mut b.member])
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &M)> {

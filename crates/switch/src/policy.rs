@@ -39,6 +39,8 @@ impl Limit {
 pub struct Policy {
     /// One less than the weight, so that the default is 1.
     more_weight: AtomicU32,
+    /// A bit for each limit that has a rate, so that who has none costs one look.
+    rates: AtomicU32,
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
     group: Option<Arc<Policy>>,
@@ -89,6 +91,17 @@ impl Policy {
     /// Another rate from now on, or none.
     pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
         self.meters[limit as usize].set_rate(rate);
+        let bit = 1 << limit as u32;
+        match rate {
+            Some(_) => self.rates.fetch_or(bit, Relaxed),
+            None => self.rates.fetch_and(!bit, Relaxed),
+        };
+    }
+
+    /// Whether any limit holds, of its own or of its group.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.both().any(|policy| policy.rates.load(Relaxed) != 0)
     }
 
     /// What an adapter's turns weigh beside those of others of its shard.

@@ -8,6 +8,7 @@ mod adapters;
 mod example;
 mod finding;
 mod idle;
+mod instructions;
 mod process;
 mod processor;
 mod vm_pair;
@@ -85,6 +86,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "64-byte operations a second on one shard, driver and device in one process",
         rows: Vec::new,
         run: |_| example::run(&example::ENGINE),
+    },
+    Benchmark {
+        name: "instructions",
+        about: "instructions of a 64-byte write on one shard, driver included",
+        rows: Vec::new,
+        run: |_| instructions::run(),
     },
     Benchmark {
         name: "shards",

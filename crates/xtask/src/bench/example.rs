@@ -4,6 +4,7 @@
 //! some of them.
 
 use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -67,6 +68,21 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
         details,
         table: None,
     })
+}
+
+/// Builds an example of a room: its program.
+pub(super) fn built(room: &str, example: &str) -> Result<PathBuf> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["--package", room, "--example", example];
+    let mut build = Command::new(cargo);
+    build
+        .args(["build", "--quiet", "--release"])
+        .args(arguments);
+    let status = build.status().context("cannot start cargo")?;
+    ensure!(status.success(), "{example} does not build");
+    Ok(crate::library::target_folder()?
+        .join("release/examples")
+        .join(example))
 }
 
 /// What an example of a room prints.
