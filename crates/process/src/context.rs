@@ -1,5 +1,6 @@
 //! One client: what `ibv_open_device` made.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(super) struct Context {
     pub(super) channels: Slots<Channel>,
     /// Which queue pair each bit of the doorbell page means.
     pub(super) doorbell_qps: Vec<Option<QpId>>,
+    /// Bits of those that have none.
+    free_doorbells: BTreeSet<u32>,
     pub(super) account: Account,
     pub(super) uid: u32,
     /// Its grants to reach others by itself, if it wants any.
@@ -64,6 +67,7 @@ impl Context {
             rang: Time(0),
             channels: Slots::new(),
             doorbell_qps: Vec::new(),
+            free_doorbells: BTreeSet::new(),
             account: Account::new(joining.counts),
             uid: joining.uid,
             grants: page.map(ClientGrants::new),
@@ -75,23 +79,22 @@ impl Context {
 
     /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.
     pub(super) fn assign_doorbell(&mut self, qp: QpId) -> u32 {
-        let free = self.doorbell_qps.iter().position(Option::is_none);
-        let bit = free.unwrap_or(self.doorbell_qps.len());
-        if bit == self.doorbell_qps.len() {
-            self.doorbell_qps.push(None);
-        }
-        self.doorbell_qps[bit] = Some(qp);
-        bit as u32
+        let bit = match self.free_doorbells.pop_first() {
+            Some(bit) => bit,
+            None => {
+                self.doorbell_qps.push(None);
+                self.doorbell_qps.len() as u32 - 1
+            }
+        };
+        self.doorbell_qps[bit as usize] = Some(qp);
+        bit
     }
 
-    /// The queue pair is gone.
-    pub(super) fn release_doorbell(&mut self, qp: QpId) {
-        for doorbell in self
-            .doorbell_qps
-            .iter_mut()
-            .filter(|doorbell| **doorbell == Some(qp))
-        {
+    /// The queue pair of a bit is gone.
+    pub(super) fn release_doorbell(&mut self, bit: u32) {
+        if let Some(doorbell) = self.doorbell_qps.get_mut(bit as usize) {
             *doorbell = None;
+            self.free_doorbells.insert(bit);
         }
     }
 

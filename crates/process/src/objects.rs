@@ -62,6 +62,8 @@ pub(super) struct Qp {
     pub(super) bytes: u64,
     pub(super) capacity: QpCapacity,
     pub(super) cookie: u64,
+    /// Its bit of the client's doorbell page.
+    pub(super) doorbell: u32,
     /// The data area as a region of the engine, so that payload in it is like any other.
     pub(super) data: (MrId, Lkey),
     /// Where it is in the machine that runs it.

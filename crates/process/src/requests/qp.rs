@@ -35,16 +35,19 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     let port = asker.process.spec.port;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let entry = Entry::new(Arc::clone(context.account.user()), port, qpn);
-    let qp = object(
-        asker,
-        &spec,
-        &plan,
-        (entry, qpn, request.cookie),
-        (Arc::new(area), data),
-    );
+    let doorbell = context.assign_doorbell(id);
+    let qp = Qp {
+        doorbell,
+        ..object(
+            asker,
+            &spec,
+            &plan,
+            (entry, qpn, request.cookie),
+            (Arc::new(area), data),
+        )
+    };
     asker.process.qps.put(id.0, qp);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    let doorbell = context.assign_doorbell(id);
     context.account.take(Kind::Qp, 1);
     context.account.take(Kind::RingBytes, plan.bytes.into());
     let reply = QpReply {
@@ -92,6 +95,7 @@ fn object(
         bytes: plan.bytes.into(),
         capacity: plan.capacity,
         cookie,
+        doorbell: 0,
         data: (data.id, data.lkey),
         run: RunState::default(),
         flushing: false,
@@ -171,7 +175,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     };
     forget_data(asker, qp.data.0);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    context.release_doorbell(id);
+    context.release_doorbell(qp.doorbell);
     context.account.give(Kind::Qp, 1);
     context.account.give(Kind::RingBytes, qp.bytes);
     Ok(Done {})
