@@ -24,9 +24,11 @@ mod station;
 mod wire;
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use vrdma_api::{EthernetStats, Name};
+use vrdma_process::Admission;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
@@ -82,9 +84,12 @@ pub struct EthernetHandle {
 
 /// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
 /// [`EthernetHandle::stop`].
-pub fn start(says: Vec<Outbox<Snooped>>) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
+pub fn start(
+    says: Vec<Outbox<Snooped>>,
+    admission: Arc<Admission>,
+) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (outbox, inbox) = mailbox()?;
-    let exchange = Exchange::new(inbox, says)?;
+    let exchange = Exchange::new(inbox, says, admission)?;
     let thread = thread::Builder::new()
         .name("ethernet".to_owned())
         .spawn(|| exchange.run())?;

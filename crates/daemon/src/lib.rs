@@ -22,6 +22,7 @@ pub mod inventory;
 pub mod plane;
 mod polling;
 pub mod process_socket;
+mod qemu_guard;
 pub mod run_dir;
 pub mod service;
 pub mod shard;

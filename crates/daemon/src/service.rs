@@ -67,10 +67,10 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
     let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
     let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
-    let (ethernet, ethernet_thread) =
-        ethernet::start(says).map_err(broken("cannot start the Ethernet thread"))?;
-    let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
+    let (ethernet, ethernet_thread) = ethernet::start(says, shards.admission())
+        .map_err(broken("cannot start the Ethernet thread"))?;
+    let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let mut threads = processes
         .listener()
         .and_then(|listener| {

@@ -69,7 +69,7 @@ fn the_host_pings_an_adapter_of_processes() {
     if !enter("the_host_pings_an_adapter_of_processes") {
         return;
     }
-    let (handle, thread) = ethernet::start(vec![mailbox().unwrap().0]).unwrap();
+    let (handle, thread) = ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();

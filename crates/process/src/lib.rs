@@ -61,6 +61,7 @@ use context::Context;
 pub use directory::Directory;
 pub use entrances::Entrance;
 use fast::AdapterGrants;
+pub use lines::Lines;
 use objects::{Cq, Mr, Qp, Srq};
 pub use on_demand::OnDemand;
 pub use registry::Registry;

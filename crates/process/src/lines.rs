@@ -11,7 +11,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Who causes lines.
 #[derive(Debug, Default)]
-pub(crate) struct Lines(Mutex<State>);
+pub struct Lines(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,7 +22,7 @@ struct State {
 
 impl Lines {
     /// Whether a line may be written now; it counts.
-    pub(crate) fn allow(&self, now: Instant) -> bool {
+    pub fn allow(&self, now: Instant) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *state.since.get_or_insert(now);
         let regained = now.saturating_duration_since(since).as_secs() / PAUSE.as_secs();

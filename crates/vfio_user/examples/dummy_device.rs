@@ -169,7 +169,7 @@ impl Dummy {
                 continue;
             }
             let [wakes, knocks] = fds.map(|fd| !fd.revents().is_empty());
-            if knocks && listener.accept(true).is_ok() {
+            if knocks && listener.accept().is_ok() {
                 println!("a second client was sent away");
             }
             let served = if wakes {
@@ -194,7 +194,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = Listener::bind(path)?;
     loop {
         poll(&mut [PollFd::new(&listener.as_fd(), PollFlags::IN)], None)?;
-        if let Some(client) = listener.accept(false)? {
+        if let Some(client) = listener.accept()? {
             Dummy::new()?.serve(&listener, client);
         }
     }

@@ -87,7 +87,8 @@ impl Drop for Daemon {
 }
 
 fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
-    let (ethernet, ethernet_thread) = ethernet::start(vec![mailbox().unwrap().0]).unwrap();
+    let (ethernet, ethernet_thread) =
+        ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
     let (shards, mut inboxes) = Shards::new(1).unwrap();
     let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
     let facts = Facts::new(None, run_dir.to_owned(), ShardOptions::default());

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_api::EthernetStats;
+use vrdma_process::Admission;
 use vrdma_switch::{Bridge, GroupId, Host, PortId, UplinkId, Verdict};
 use vrdma_wire::Mac;
 
@@ -17,6 +19,7 @@ use super::paused::Paused;
 use super::poller::{Poller, Token};
 use super::wire::{self, Taken, Wire};
 use super::{Behind, Command, EthernetPort};
+use crate::disposal::Disposal;
 use crate::plane::{Inbox, Outbox, Snooped};
 use crate::uplink::Segments;
 
@@ -43,6 +46,10 @@ pub(super) struct Exchange {
     pub(super) touched: Vec<PortId>,
     /// Listeners that could not accept.
     paused: Paused,
+    /// Whom the listeners let in.
+    admission: Arc<Admission>,
+    /// Closes whom they refuse.
+    disposal: Disposal,
     stopping: bool,
 }
 
@@ -57,7 +64,11 @@ enum Stop {
 }
 
 impl Exchange {
-    pub(super) fn new(inbox: Inbox<Command>, says: Vec<Outbox<Snooped>>) -> io::Result<Self> {
+    pub(super) fn new(
+        inbox: Inbox<Command>,
+        says: Vec<Outbox<Snooped>>,
+        admission: Arc<Admission>,
+    ) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&inbox, Token::Inbox)?;
         Ok(Self {
@@ -74,6 +85,8 @@ impl Exchange {
             told: Vec::new(),
             touched: Vec::new(),
             paused: Paused::default(),
+            admission,
+            disposal: Disposal::start()?,
             stopping: false,
         })
     }
@@ -149,7 +162,7 @@ impl Exchange {
         let EthernetPort { port: number, .. } = port;
         match port.behind {
             Behind::Guest(socket) => {
-                let link = Link::of_guest(number, port.name, socket);
+                let link = Link::of_guest(number, port.name, socket, Arc::clone(&self.admission));
                 self.add_link(link, port.group, port.mac)?;
             }
             Behind::Host(tap) => {
@@ -194,7 +207,7 @@ impl Exchange {
         let Some(link) = self.links.get_mut(&port) else {
             return;
         };
-        if let Err(error) = link.accept(&self.poller) {
+        if let Err(error) = link.accept(&self.poller, &self.disposal) {
             if self.paused.is_news() {
                 tracing::warn!("{}: cannot take a connection: {error}", link.name);
             }

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use vrdma_api::{EthernetStats, Name};
+use vrdma_process::Admission;
 use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
 use vrdma_uplink::Tap;
 
@@ -12,6 +15,8 @@ use super::client::Client;
 use super::framing::HEADER_BYTES;
 use super::poller::{Poller, Token};
 use super::station::Station;
+use crate::disposal::Disposal;
+use crate::qemu_guard::QemuGuard;
 use crate::socket::BoundSocket;
 
 /// A port of the switch with a socket.
@@ -19,8 +24,8 @@ use crate::socket::BoundSocket;
 pub(super) struct Link {
     pub(super) port: PortId,
     pub(super) name: Name,
-    /// Where a guest's QEMU connects.
-    socket: Option<BoundSocket>,
+    /// Where a guest's QEMU connects, and which may.
+    socket: Option<(BoundSocket, QemuGuard)>,
     client: Option<Station>,
     /// The poller reports room for this client.
     room_watched: bool,
@@ -32,8 +37,14 @@ pub(super) struct Link {
 
 impl Link {
     /// For a guest that may come.
-    pub(super) fn of_guest(port: PortId, name: Name, socket: BoundSocket) -> Self {
-        Self::new(port, name, Some(socket), None)
+    pub(super) fn of_guest(
+        port: PortId,
+        name: Name,
+        socket: BoundSocket,
+        admission: Arc<Admission>,
+    ) -> Self {
+        let guard = QemuGuard::new(admission, port, name.clone());
+        Self::new(port, name, Some((socket, guard)), None)
     }
 
     /// For the host, which is there.
@@ -41,7 +52,12 @@ impl Link {
         Self::new(port, name, None, Some(Station::Host(tap)))
     }
 
-    fn new(port: PortId, name: Name, socket: Option<BoundSocket>, client: Option<Station>) -> Self {
+    fn new(
+        port: PortId,
+        name: Name,
+        socket: Option<(BoundSocket, QemuGuard)>,
+        client: Option<Station>,
+    ) -> Self {
         Self {
             port,
             name,
@@ -55,7 +71,7 @@ impl Link {
 
     /// Starts to listen.
     pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        if let Some(socket) = &self.socket {
+        if let Some((socket, _)) = &self.socket {
             poller.add(socket.listener(), Token::Listener(self.port))?;
         }
         match &self.client {
@@ -66,7 +82,7 @@ impl Link {
 
     /// Leaves its listener alone, or watches it again.
     pub(super) fn mute(&self, poller: &Poller, muted: bool) {
-        let watched = self.socket.as_ref().map(|socket| {
+        let watched = self.socket.as_ref().map(|(socket, _)| {
             let token = Token::Listener(self.port);
             poller.watch_listener(socket.listener(), token, !muted)
         });
@@ -77,8 +93,8 @@ impl Link {
 
     /// Takes the connection that waits, or refuses it while another one is served: a second QEMU on
     /// one socket would be a second station with the first one's address.
-    pub(super) fn accept(&mut self, poller: &Poller) -> io::Result<()> {
-        let Some(socket) = &self.socket else {
+    pub(super) fn accept(&mut self, poller: &Poller, disposal: &Disposal) -> io::Result<()> {
+        let Some((socket, guard)) = &self.socket else {
             return Ok(());
         };
         let stream = match socket.listener().accept() {
@@ -86,12 +102,8 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) => return Err(error),
         };
-        if self.client.is_some() {
-            tracing::warn!(
-                "{}: refused a second connection to {}",
-                self.name,
-                socket.path().display()
-            );
+        if !guard.lets_in(stream.as_fd(), self.client.is_some()) {
+            disposal.free(stream);
             return Ok(());
         }
         let client = Station::Guest(Client::new(stream)?);

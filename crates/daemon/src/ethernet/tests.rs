@@ -25,7 +25,7 @@ struct Switch {
 
 impl Switch {
     fn start() -> Self {
-        let (handle, thread) = start(vec![mailbox().unwrap().0]).unwrap();
+        let (handle, thread) = start(vec![mailbox().unwrap().0], Default::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();

@@ -1,5 +1,6 @@
 //! What the control plane asks of the shard.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
@@ -123,9 +124,12 @@ impl Shard {
 
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
         Ok(match spec.kind {
-            AdapterKind::Vm => {
-                Adapter::Vm(Box::new(Vm::new(spec, self.clock, self.disposal.clone())?))
-            }
+            AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(
+                spec,
+                self.clock,
+                self.disposal.clone(),
+                Arc::clone(&self.registry.admission),
+            )?)),
             AdapterKind::Process => {
                 let process = OnDemand::new(process_spec(&spec), fresh_seed())?;
                 Adapter::Process {

@@ -13,18 +13,23 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use vrdma_memory::{Space, View};
+use vrdma_process::Admission;
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
 use vrdma_vfio_user::{Closed, Connection, Listener};
 
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
+use crate::qemu_guard::QemuGuard;
 use crate::shard::clock::Clock;
 use backend::Backend;
 
 /// An adapter of a VM.
 pub(crate) struct Vm {
     spec: AdapterSpec,
+    guard: QemuGuard,
+    /// Closes whom the guard refuses: what is unread in a socket may take long to close.
+    disposal: Disposal,
     listener: Listener,
     connection: Option<Connection>,
     backend: Backend,
@@ -32,11 +37,19 @@ pub(crate) struct Vm {
 
 impl Vm {
     /// Listens for QEMU at the adapter's socket.
-    pub(crate) fn new(spec: AdapterSpec, clock: Clock, disposal: Disposal) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        spec: AdapterSpec,
+        clock: Clock,
+        disposal: Disposal,
+        admission: Arc<Admission>,
+    ) -> anyhow::Result<Self> {
         let listener = Listener::bind(&spec.vfio_user_socket)?;
-        let backend = Backend::new(&spec, clock, disposal)?;
+        let backend = Backend::new(&spec, clock, disposal.clone())?;
+        let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
             spec,
+            guard,
+            disposal,
             listener,
             connection: None,
             backend,
@@ -97,11 +110,15 @@ impl Vm {
 
     /// Takes a waiting client; `true` when a new connection stands.
     pub(crate) fn accept(&mut self) -> std::io::Result<bool> {
-        let accepted = self.listener.accept(self.connection.is_some())?;
-        let is_new = accepted.is_some();
+        let Some(connection) = self.listener.accept()? else {
+            return Ok(false);
+        };
+        let is_new = (self.guard).lets_in(connection.as_fd(), self.connection.is_some());
         if is_new {
             tracing::info!(adapter = %self.spec.name, "QEMU connected");
-            self.connection = accepted;
+            self.connection = Some(connection);
+        } else {
+            self.disposal.free(connection);
         }
         Ok(is_new)
     }

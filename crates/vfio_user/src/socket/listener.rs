@@ -93,19 +93,14 @@ impl Listener {
         &self.path
     }
 
-    /// Takes the next waiting client, if there is one. While the device has a client already
-    /// (`busy`), further ones are disconnected at once: two guests cannot share a device.
+    /// Takes the next waiting client, if there is one. While the device has a client already it is
+    /// the caller's to let go of further ones: two guests cannot share a device.
     ///
     /// # Errors
     /// The process has no descriptor left, or the system is out of memory.
-    pub fn accept(&self, busy: bool) -> io::Result<Option<Connection>> {
+    pub fn accept(&self) -> io::Result<Option<Connection>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match accept_with(&self.socket, flags) {
-            Ok(_refused) if busy => {
-                let path = self.path.display();
-                tracing::warn!(%path, "refused a second client: the device has one already");
-                Ok(None)
-            }
             Ok(socket) => Ok(Some(Connection::new(socket))),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
             Err(errno) => Err(errno.into()),
