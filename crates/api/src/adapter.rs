@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::{MacAddress, Name, Origin, Rate, UnixName};
+use crate::{Limits, LimitsChange, MacAddress, Name, Origin, UnixName, Weight};
 
 /// How the daemon learns of a guest's doorbells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -101,9 +101,12 @@ pub struct AdapterRequest {
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
-    /// The most that it sends; none when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_out: Option<Rate>,
+    /// The most that it sends and receives.
+    #[serde(flatten)]
+    pub limits: Limits,
+    /// What its turns weigh beside those of others of its shard.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub weight: Weight,
     /// Users that may use it besides the daemon's own. With neither users nor groups, those of its port
     /// group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -117,13 +120,12 @@ pub struct AdapterRequest {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterChange {
-    /// The most that it sends; `null` for no limit.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    pub limit_out: Option<Option<Rate>>,
+    /// The most that it sends and receives.
+    #[serde(flatten)]
+    pub limits: LimitsChange,
+    /// What its turns weigh from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Weight>,
     /// Users that may use it from now on, in place of all before. What is open stays open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<UnixName>>,
@@ -132,9 +134,8 @@ pub struct AdapterChange {
     pub groups: Option<Vec<UnixName>>,
 }
 
-/// Tells `null` from nothing.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Rate>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
+fn is_default(weight: &Weight) -> bool {
+    *weight == Weight::default()
 }
 
 /// An adapter.
@@ -168,9 +169,12 @@ pub struct Adapter {
     /// The shard that serves it now; absent for a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
-    /// The most that it sends; absent without a limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_out: Option<Rate>,
+    /// The most that it sends and receives.
+    #[serde(flatten)]
+    pub limits: Limits,
+    /// What its turns weigh beside those of others of its shard.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub weight: Weight,
     /// Users that may use it besides the daemon's own: its own ones, or those of its port group.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UnixName>,

@@ -9,6 +9,7 @@
 //! | `GET /v1/status` | - | [`Status`] |
 //! | `GET /v1/portgroups` | - | list of [`PortGroup`] |
 //! | `POST /v1/portgroups` | [`PortGroupRequest`] | [`PortGroup`] |
+//! | `PATCH /v1/portgroups/NAME` | [`PortGroupChange`] | [`PortGroup`] |
 //! | `DELETE /v1/portgroups/NAME` | - | nothing |
 //! | `GET /v1/adapters` | - | list of [`Adapter`] |
 //! | `POST /v1/adapters` | [`AdapterRequest`] | [`Adapter`] |
@@ -38,6 +39,7 @@
 
 mod adapter;
 pub mod installation;
+mod limits;
 mod mac;
 mod name;
 pub mod paths;
@@ -53,10 +55,11 @@ mod uplink;
 use serde::{Deserialize, Serialize};
 
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
+pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
-pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupRequest, Vlan, Vni};
+pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};
 pub use rate::{NotARate, Rate};
 pub use shard::{MoveRequest, ShardStatus};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, Origin, UnixName};
+use crate::{Limits, LimitsChange, Name, Origin, Throttled, UnixName};
 
 /// An IEEE 802.1Q VLAN number, 1 to 4094.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -203,6 +203,18 @@ pub struct PortGroupRequest {
     /// Groups whose members may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<UnixName>,
+    /// The most that its adapters send and receive together.
+    #[serde(flatten)]
+    pub limits: Limits,
+}
+
+/// A change of a port group. What is absent stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortGroupChange {
+    /// The most that its adapters send and receive together.
+    #[serde(flatten)]
+    pub limits: LimitsChange,
 }
 
 /// A port group.
@@ -227,4 +239,16 @@ pub struct PortGroup {
     /// Groups whose members may.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<UnixName>,
+    /// The most that its adapters send and receive together.
+    #[serde(flatten)]
+    pub limits: Limits,
+    /// How limits held up what its adapters send: theirs and its own.
+    #[serde(default)]
+    pub throttled: Throttled,
+    /// The same of who sends to them.
+    #[serde(default)]
+    pub throttled_in: Throttled,
+    /// Packets for them that were dropped because of limits.
+    #[serde(default)]
+    pub over_limit: u64,
 }

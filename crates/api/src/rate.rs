@@ -4,8 +4,9 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits::TextOrNumber;
 
 /// What a unit stands for, the largest first; `bit` is last, since all end with it.
 const UNITS: [(&str, u64); 9] = [
@@ -88,7 +89,7 @@ impl FromStr for Rate {
 }
 
 /// Digits, perhaps with a decimal point, times `factor`; `None` if it is no such number or too large.
-fn scaled(number: &str, factor: u64) -> Option<u64> {
+pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // More digits than a unit has do not matter.
@@ -117,30 +118,7 @@ impl Serialize for Rate {
 
 impl<'de> Deserialize<'de> for Rate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RateVisitor)
-    }
-}
-
-/// Takes a text with a unit, or bits as a number.
-struct RateVisitor;
-
-impl Visitor<'_> for RateVisitor {
-    type Value = Rate;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a rate such as \"10gbit\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Rate, E> {
-        text.parse().map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, bits: u64) -> Result<Rate, E> {
-        Rate::try_from(bits).map_err(E::custom)
-    }
-
-    fn visit_i64<E: de::Error>(self, bits: i64) -> Result<Rate, E> {
-        self.visit_u64(u64::try_from(bits).unwrap_or(0))
+        deserializer.deserialize_any(TextOrNumber::new("a rate such as \"10gbit\""))
     }
 }
 

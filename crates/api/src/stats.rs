@@ -39,9 +39,12 @@ pub struct RdmaStats {
     /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
     #[serde(default)]
     pub listeners: u32,
-    /// How its limit held it up.
+    /// How limits held up what it sends.
     #[serde(default)]
     pub throttled: Throttled,
+    /// The same of who sends to it.
+    #[serde(default)]
+    pub throttled_in: Throttled,
     /// Traffic.
     pub counters: RdmaCounters,
     /// What is wrong with the guest's set-up: a sentence.
@@ -49,7 +52,7 @@ pub struct RdmaStats {
     pub fault: Option<String>,
 }
 
-/// How often and how long an adapter with something to send has waited for its limit.
+/// How often and how long somebody with something to send has waited for a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Throttled {
     /// How often.

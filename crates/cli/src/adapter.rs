@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use vrdma_api::{
-    Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, UnixName, paths,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, UnixName, Weight, paths,
 };
 use vrdma_api_client::Client;
 
 use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
 use crate::failure::Failure;
+use crate::limits;
 use crate::portgroup::origin;
 use crate::qemu::{self, libvirt};
 use crate::report::Report;
@@ -27,7 +28,8 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             kind,
             ip,
             shard,
-            limit_out,
+            limits,
+            weight,
             users,
             groups,
         } => {
@@ -42,7 +44,8 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     kind: *kind,
                     ip: *ip,
                     shard: *shard,
-                    limit_out: *limit_out,
+                    limits: limits.limits(),
+                    weight: *weight,
                     users: users.clone(),
                     groups: groups.clone(),
                 },
@@ -51,12 +54,14 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
         AdapterCommand::Move { name, shard } => move_to(client, name, *shard),
         AdapterCommand::Set {
             name,
-            limit_out,
+            limits,
+            weight,
             users,
             groups,
         } => {
             let change = AdapterChange {
-                limit_out: limit_out.map(|limit| limit.0),
+                limits: limits.change(),
+                weight: *weight,
                 users: named(users),
                 groups: named(groups),
             };
@@ -121,9 +126,9 @@ fn set(client: &Client, name: &Name, change: &AdapterChange) -> Result<Report, F
 }
 
 fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
-    let mut what = Vec::new();
-    if change.limit_out.is_some() {
-        what.push(format!("sends at most {}", shown_limit(changed)));
+    let mut what = limits::told(&change.limits);
+    if let Some(weight) = change.weight {
+        what.push(format!("has the weight {weight}"));
     }
     if change.users.is_some() || change.groups.is_some() {
         what.push(match people(changed).as_str() {
@@ -152,11 +157,6 @@ pub(crate) fn people(adapter: &Adapter) -> String {
         0 => NOBODY.to_owned(),
         _ => all.join(" "),
     }
-}
-
-fn shown_limit(adapter: &Adapter) -> String {
-    let limit = adapter.limit_out;
-    limit.map_or_else(|| "what it can".to_owned(), |rate| rate.to_string())
 }
 
 fn remove(client: &Client, name: &Name) -> Result<Report, Failure> {
@@ -231,7 +231,6 @@ fn show_text(adapter: &Adapter) -> String {
     let optional = [
         ("IP", adapter.ip.map(|ip| ip.to_string())),
         ("shard", adapter.shard.map(|shard| shard.to_string())),
-        ("limit out", adapter.limit_out.map(|rate| rate.to_string())),
         ("doorbells", of_vm),
         (
             "vfio-user socket",
@@ -245,6 +244,9 @@ fn show_text(adapter: &Adapter) -> String {
     ];
     let known = optional.into_iter();
     rows.extend(known.filter_map(|(name, value)| Some((name, value?))));
+    rows.extend(limits::rows(&adapter.limits));
+    let weighs = adapter.weight != Weight::default();
+    rows.extend(weighs.then(|| ("weight", adapter.weight.to_string())));
     facts(rows)
 }
 

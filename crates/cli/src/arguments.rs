@@ -1,15 +1,17 @@
 //! The command line's grammar and its manual.
 
 mod adapter;
+mod limits;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, paths};
 
 pub(crate) use adapter::{AdapterCommand, LibvirtOptions, QemuOptions};
+pub(crate) use limits::{LimitChanges, LimitOptions};
 
 use crate::study::StudyOptions;
 
@@ -82,7 +84,7 @@ fn default_socket(runtime_dir: Option<&Path>) -> PathBuf {
 pub(crate) enum Command {
     /// The daemon, its port groups and adapters in one look
     Status,
-    /// Add, list and remove port groups
+    /// Add, change, list, show and remove port groups
     #[command(subcommand)]
     Portgroup(PortgroupCommand),
     /// Add, list, show and remove adapters; print what QEMU or libvirt needs for one
@@ -184,9 +186,27 @@ pub(crate) enum PortgroupCommand {
         /// Group whose members may; may be repeated
         #[arg(long = "group", value_name = "GROUP")]
         groups: Vec<UnixName>,
+        #[command(flatten)]
+        limits: LimitOptions,
+    },
+    /// Change the limits of a port group while it is used, until the daemon stops
+    ///
+    /// They are of all its adapters together, on all shards.
+    #[command(after_help = "Example: vrdma portgroup set blue --limit-out 10gbit --limit-in none")]
+    #[command(group = ArgGroup::new("change").required(true).multiple(true))]
+    Set {
+        /// The port group
+        name: Name,
+        #[command(flatten)]
+        limits: LimitChanges,
     },
     /// List the port groups
     List,
+    /// Show one port group, its limits, and how often they held somebody up
+    Show {
+        /// The port group
+        name: Name,
+    },
     /// Remove a port group that has no adapters
     Remove {
         /// The port group

@@ -15,6 +15,7 @@ mod adapter;
 mod arguments;
 mod doctor;
 mod failure;
+mod limits;
 mod portgroup;
 mod qemu;
 mod report;

@@ -1,12 +1,15 @@
 //! `vrdma portgroup`
 
-use vrdma_api::{Name, Origin, PortGroup, PortGroupRequest, Vni, paths};
+use vrdma_api::{
+    LimitsChange, Name, Origin, PortGroup, PortGroupChange, PortGroupRequest, Vni, paths,
+};
 use vrdma_api_client::Client;
 
 use crate::arguments::PortgroupCommand;
 use crate::failure::Failure;
+use crate::limits;
 use crate::report::Report;
-use crate::table::{Column, table};
+use crate::table::{Column, facts, table};
 
 pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report, Failure> {
     match command {
@@ -16,6 +19,7 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
             vni,
             users,
             groups,
+            limits,
         } => add(
             client,
             &PortGroupRequest {
@@ -24,9 +28,12 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
                 vni: *vni,
                 users: users.clone(),
                 groups: groups.clone(),
+                limits: limits.limits(),
             },
         ),
+        PortgroupCommand::Set { name, limits } => set(client, name, &limits.change()),
         PortgroupCommand::List => list(client),
+        PortgroupCommand::Show { name } => show(client, name),
         PortgroupCommand::Remove { name } => remove(client, name),
     }
 }
@@ -37,6 +44,42 @@ fn add(client: &Client, request: &PortGroupRequest) -> Result<Report, Failure> {
         &added,
         format!("port group {} added until the daemon stops", added.name),
     ))
+}
+
+fn set(client: &Client, name: &Name, limits: &LimitsChange) -> Result<Report, Failure> {
+    let change = PortGroupChange { limits: *limits };
+    let changed: PortGroup = client.patch(&paths::portgroup(name), &change)?;
+    let what = limits::told(limits).join(" and ");
+    let text = format!("port group {name} {what} until the daemon stops");
+    Ok(Report::new(&changed, text))
+}
+
+fn show(client: &Client, name: &Name) -> Result<Report, Failure> {
+    let group: PortGroup = client.get(&paths::portgroup(name))?;
+    Ok(Report::new(&group, show_text(&group)))
+}
+
+fn show_text(group: &PortGroup) -> String {
+    let adapters: Vec<_> = group.adapters.iter().map(Name::as_str).collect();
+    let mut rows = vec![("port group", group.name.to_string())];
+    let optional = [
+        ("VLAN", group.vlan.map(|vlan| vlan.to_string())),
+        ("VNI", network(group).map(|vni| vni.to_string())),
+    ];
+    let known = optional.into_iter();
+    rows.extend(known.filter_map(|(name, value)| Some((name, value?))));
+    rows.push(("from", origin(group.origin).to_owned()));
+    rows.push(("adapters", adapters.join(" ")));
+    rows.extend(limits::rows(&group.limits));
+    rows.extend(limits::waits(&group.throttled, &group.throttled_in));
+    let dropped = group.over_limit > 0;
+    rows.extend(dropped.then(|| {
+        (
+            "over limit",
+            format!("{} packets dropped", group.over_limit),
+        )
+    }));
+    facts(rows)
 }
 
 fn list(client: &Client) -> Result<Report, Failure> {

@@ -93,7 +93,8 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         kind: AdapterKind::Process,
         ip: options.ip,
         shard: None,
-        limit_out: None,
+        limits: Default::default(),
+        weight: Default::default(),
         users: Vec::new(),
         groups: Vec::new(),
     })

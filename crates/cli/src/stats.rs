@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, Throttled, paths};
+use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, paths};
 use vrdma_api_client::Client;
 
 use crate::adapter;
 use crate::failure::Failure;
+use crate::limits;
 use crate::report::Report;
 use crate::status::rdma_state;
 use crate::table::{Column, bytes, facts, table, yes_no};
@@ -35,6 +36,7 @@ fn all_text(stats: &[AdapterStats]) -> String {
         Column::Number("RETRIES"),
         Column::Number("NAKS"),
         Column::Number("DROPS"),
+        Column::Number("THROTTLED"),
         Column::Number("ETH SENT"),
         Column::Number("ETH RECEIVED"),
         Column::Number("ETH DROPS"),
@@ -54,6 +56,7 @@ fn row(stats: &AdapterStats) -> Vec<String> {
         counters.retries.to_string(),
         (counters.naks_sent + counters.naks_received).to_string(),
         total(&counters.drops).to_string(),
+        (rdma.throttled.times + rdma.throttled_in.times).to_string(),
         bytes(ethernet.tx_bytes),
         bytes(ethernet.rx_bytes),
         total(&ethernet.drops).to_string(),
@@ -109,8 +112,7 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     ];
     let mut rows = who;
     rows.extend(more);
-    let Throttled { times, us } = stats.throttled;
-    rows.extend((times > 0).then(|| ("throttled", format!("{times} times, {} ms", us / 1000))));
+    rows.extend(limits::waits(&stats.throttled, &stats.throttled_in));
     rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));
     rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
     rows

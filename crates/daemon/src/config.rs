@@ -33,7 +33,8 @@
 //! portgroup = "blue"
 //! kind = "process"
 //! ip = "10.0.0.5"
-//! limit_out = "10gbit"          # the most that it sends
+//! limit_out = "10gbit"          # the most that it sends; limit_in, limit_out_ops, limit_in_ops
+//! weight = 3                    # of its turns, beside others of its shard
 //! users = ["alice", 1001]       # who may use it besides the daemon's own user
 //! ```
 
@@ -280,7 +281,7 @@ fn add_adapter(
                 Field::Ip => table.ip.as_ref().map(Spanned::span),
                 Field::PortGroup => Some(table.portgroup.span()),
                 Field::Shard => table.shard.as_ref().map(Spanned::span),
-                Field::LimitOut => table.limit_out.as_ref().map(Spanned::span),
+                Field::Limit => table.limit_span(),
                 Field::Users => table.users.as_ref().map(Spanned::span),
                 Field::Groups => table.groups.as_ref().map(Spanned::span),
                 _ => None,

@@ -23,13 +23,13 @@ use tokio::sync::{Mutex, watch};
 use vrdma_adapter::ShardId;
 use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, MoveRequest,
-    Name, Origin, PortGroup, PortGroupRequest, RdmaStats, ShardStatus, Status,
+    Name, Origin, PortGroup, PortGroupChange, PortGroupRequest, RdmaStats, ShardStatus, Status,
 };
 use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, Limited};
 use crate::plane::{AdapterSpec, ShardOptions, Shards};
 use crate::process_socket;
 use crate::socket::BoundSocket;
@@ -203,6 +203,17 @@ impl Control {
             .add_portgroup(request, Origin::Runtime)?)
     }
 
+    async fn change_portgroup(
+        &self,
+        name: &Name,
+        change: &PortGroupChange,
+    ) -> Result<PortGroup, Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let changed = inventory.change_portgroup(name, change)?;
+        tracing::info!("port group {name} changed");
+        Ok(changed)
+    }
+
     async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
         Ok(self.inventory.lock().await.remove_portgroup(name)?)
     }
@@ -237,10 +248,10 @@ impl Control {
         let mut ethernet: HashMap<PortId, EthernetStats> = ethernet.into_iter().collect();
         let stats = inventory.ports().map(|(name, port)| AdapterStats {
             name: name.clone(),
-            rdma: RdmaStats {
-                throttled: inventory.throttled(name),
-                ..shard.remove(&port).unwrap_or_default()
-            },
+            rdma: limited(
+                shard.remove(&port).unwrap_or_default(),
+                inventory.limited(name),
+            ),
             ethernet: ethernet.remove(&port).unwrap_or_default(),
         });
         Ok(stats.collect())
@@ -276,6 +287,20 @@ impl Control {
             stats: self.counted(&inventory).await?,
         })
     }
+}
+
+/// With what limits have done, which the control plane counts.
+fn limited(stats: RdmaStats, limited: Limited) -> RdmaStats {
+    let mut stats = RdmaStats {
+        throttled: limited.out,
+        throttled_in: limited.inward,
+        ..stats
+    };
+    if limited.drops > 0 {
+        let drops = &mut stats.counters.drops;
+        drops.insert("over-limit".to_owned(), limited.drops);
+    }
+    stats
 }
 
 /// The interface of an adapter of the host's own IP stack. The error is a sentence.

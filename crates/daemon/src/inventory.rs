@@ -6,6 +6,7 @@
 mod adapters;
 mod address;
 mod groups;
+mod limits;
 mod numbers;
 mod people;
 mod refusal;
@@ -16,15 +17,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use vrdma_api::{
-    Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin, Rate, Throttled,
-};
+use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin};
 use vrdma_process::Admitted;
-use vrdma_switch::{GroupId, Limit, MAX_PORTS, Policy, PortId};
+use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
 use groups::Group;
+pub use limits::Limited;
 use people::People;
 pub use refusal::{Field, Kind, Refusal};
 use uplinks::Linked;
@@ -100,12 +100,13 @@ impl Inventory {
             .get(&request.portgroup)
             .ok_or_else(|| self.no_portgroup(&request.portgroup))?;
         let (people, of_group) = (own_people(request)?, group.people.clone());
+        let of_all = Arc::clone(&group.policy);
         let (group, segment) = (group.id, group.segment());
         let mac = request
             .mac
             .unwrap_or_else(|| MacAddress::derived_from(name));
         self.check_mac(mac)?;
-        check_limit(request.kind, request.limit_out)?;
+        limits::check(request)?;
         self.check_shard(request)?;
         if self.adapters.len() == ADAPTERS_MAX {
             return Err(Refusal::full(format!(
@@ -120,7 +121,7 @@ impl Inventory {
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
         }
-        let (port, policy) = self.adapters.insert(adapter.clone(), people);
+        let (port, policy) = self.adapters.insert(adapter.clone(), people, of_all);
         Ok(AdapterSpec {
             policy,
             admitted,
@@ -145,7 +146,8 @@ impl Inventory {
             kind: request.kind,
             ip,
             shard: request.shard,
-            limit_out: request.limit_out,
+            limits: request.limits,
+            weight: request.weight,
             users: Vec::new(),
             groups: Vec::new(),
             vfio_user_socket: of(AdapterKind::Vm, sockets.vfio_user),
@@ -210,25 +212,12 @@ impl Inventory {
     ) -> Result<Adapter, Refusal> {
         let kind = self.plugged(name)?.adapter.kind;
         let people = self.changed_people(name, change)?;
-        if let Some(limit) = change.limit_out {
-            check_limit(kind, limit)?;
-            self.adapters.limit_out(name, limit);
-        }
+        limits::check_change(kind, change)?;
+        self.adapters.limit(name, change);
         if let Some(people) = people {
             self.change_people(name, people);
         }
         self.adapter(name)
-    }
-
-    /// How often and how long an adapter waited for its limit.
-    pub fn throttled(&self, name: &Name) -> Throttled {
-        let plugged = self.adapters.get(name);
-        let effects = plugged.map(|it| it.policy.effects(&Limit::OUT));
-        let effects = effects.unwrap_or_default();
-        Throttled {
-            times: effects.waits,
-            us: effects.waited_ns / 1000,
-        }
     }
 
     /// One adapter.
@@ -270,14 +259,6 @@ fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
         .zip(&taken)
         .find(|(number, taken)| number != *taken)
         .map_or(taken.len() as u32, |(number, _)| number)
-}
-
-/// RDMA is what is limited.
-fn check_limit(kind: AdapterKind, limit: Option<Rate>) -> Result<(), Refusal> {
-    match limit {
-        Some(_) if kind == AdapterKind::Tap => Err(Refusal::no_limit_for_tap()),
-        _ => Ok(()),
-    }
 }
 
 fn own_people(request: &AdapterRequest) -> Result<People, Refusal> {

@@ -1,11 +1,11 @@
 //! The grammar of `vrdma adapter`.
 
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use clap::{ArgGroup, Args, Subcommand};
-use vrdma_api::{AdapterKind, DoorbellMode, MacAddress, Name, NotARate, Rate, UnixName};
+use vrdma_api::{AdapterKind, DoorbellMode, MacAddress, Name, UnixName, Weight};
 
+use super::limits::{LimitChanges, LimitOptions};
 use crate::qemu::{MemorySize, Slot};
 
 #[derive(Debug, Subcommand)]
@@ -37,9 +37,11 @@ pub(crate) enum AdapterCommand {
         /// Shard of the data path that serves it; that with the fewest adapters if absent
         #[arg(long, value_name = "N")]
         shard: Option<u16>,
-        /// The most that it sends, in bits a second: 400kbit or more, such as 500mbit or 10gbit
-        #[arg(long, value_name = "RATE")]
-        limit_out: Option<Rate>,
+        #[command(flatten)]
+        limits: LimitOptions,
+        /// What its turns weigh beside those of others of its shard, 1 to 100
+        #[arg(long, default_value_t, value_name = "N")]
+        weight: Weight,
         /// User of the host who may use it besides the daemon's own, by name or number; may be
         /// repeated. Without users and groups, those of the port group
         #[arg(long = "user", value_name = "USER")]
@@ -48,7 +50,7 @@ pub(crate) enum AdapterCommand {
         #[arg(long = "group", value_name = "GROUP")]
         groups: Vec<UnixName>,
     },
-    /// Change an adapter's limit or users while it is used, until the daemon stops
+    /// Change an adapter's limits, weight or users while it is used, until the daemon stops
     ///
     /// Whom you name for users or for groups takes the place of all who were named before. What is open
     /// stays open.
@@ -57,10 +59,11 @@ pub(crate) enum AdapterCommand {
     Set {
         /// The adapter
         name: Name,
-        /// The most that it sends, in bits a second: 400kbit or more, such as 500mbit or 10gbit; or
-        /// none
-        #[arg(long, value_name = "RATE", group = "change")]
-        limit_out: Option<Limit>,
+        #[command(flatten)]
+        limits: LimitChanges,
+        /// What its turns weigh beside those of others of its shard, 1 to 100
+        #[arg(long, value_name = "N", group = "change")]
+        weight: Option<Weight>,
         /// User of the host who may use it besides the daemon's own, by name or number; may be
         /// repeated; or none
         #[arg(long = "user", value_name = "USER", group = "change")]
@@ -110,7 +113,8 @@ pub(crate) enum AdapterCommand {
 
 const SET_EXAMPLES: &str = "\
 Examples:
-  vrdma adapter set vm1 --limit-out 10gbit
+  vrdma adapter set vm1 --limit-out 10gbit --limit-in-ops 100k
+  vrdma adapter set vm1 --limit-out none --weight 3
   vrdma adapter set c1 --user alice --user 1001 --group rdma
   vrdma adapter set c1 --user none             # those of the port group, if it names any";
 
@@ -146,19 +150,4 @@ pub(crate) struct LibvirtOptions {
     /// PCI slot of the two functions, 1 to 30; one that the domain does not use
     #[arg(long, default_value = "5")]
     pub(crate) slot: Slot,
-}
-
-/// A limit to set, or to take away.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit(pub(crate) Option<Rate>);
-
-impl FromStr for Limit {
-    type Err = NotARate;
-
-    fn from_str(text: &str) -> Result<Self, NotARate> {
-        match text {
-            "none" => Ok(Self(None)),
-            _ => text.parse().map(|rate| Self(Some(rate))),
-        }
-    }
 }

@@ -17,7 +17,8 @@ fn adapter(run_dir: &str) -> Adapter {
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
         process_socket: None,
         shard: None,
-        limit_out: None,
+        limits: Default::default(),
+        weight: Default::default(),
         users: Vec::new(),
         groups: Vec::new(),
     }

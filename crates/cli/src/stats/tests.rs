@@ -1,4 +1,4 @@
-use vrdma_api::RdmaCounters;
+use vrdma_api::{RdmaCounters, Throttled};
 
 use super::*;
 
@@ -32,6 +32,7 @@ pub(crate) fn busy() -> AdapterStats {
             },
             listeners: 1,
             throttled: Throttled { times: 2, us: 7500 },
+            throttled_in: Throttled { times: 3, us: 4500 },
             counters: RdmaCounters {
                 tx_messages: 1000,
                 tx_bytes: 65_536_000,
@@ -60,9 +61,9 @@ fn all_adapters_in_one_table() {
     let mut idle = idle();
     idle.rdma.state = "reset".to_owned();
     insta::assert_snapshot!(all_text(&[busy(), idle]), @r#"
-    ADAPTER  RDMA      QPS  MRS      SENT  RECEIVED  RETRIES  NAKS  DROPS  ETH SENT  ETH RECEIVED  ETH DROPS
-    vm1      active      5    3  62.5 MiB      64 B        3     3      8   1.0 KiB        1000 B          2
-    vm2      no guest    0    0       0 B       0 B        0     0      0       0 B           0 B          0
+    ADAPTER  RDMA      QPS  MRS      SENT  RECEIVED  RETRIES  NAKS  DROPS  THROTTLED  ETH SENT  ETH RECEIVED  ETH DROPS
+    vm1      active      5    3  62.5 MiB      64 B        3     3      8          5   1.0 KiB        1000 B          2
+    vm2      no guest    0    0       0 B       0 B        0     0      0          0       0 B           0 B          0
     "#);
 }
 
@@ -81,6 +82,7 @@ fn one_adapter_in_full() {
     NAKs                1 sent, 2 received
     RDMA drops          malformed 1, unknown-qp 7
     throttled           2 times, 7 ms
+    throttled in        3 times, 4 ms
     rdma_cm services    1
     Ethernet connected  yes
     Ethernet sent       12 frames, 1.0 KiB

@@ -13,6 +13,10 @@ fn group(name: &str, origin: Origin) -> PortGroup {
         adapters: vec![],
         users: vec![],
         groups: vec![],
+        limits: Default::default(),
+        throttled: Default::default(),
+        throttled_in: Default::default(),
+        over_limit: 0,
     }
 }
 
@@ -30,7 +34,8 @@ fn status() -> Status {
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
         process_socket: None,
         shard: None,
-        limit_out: None,
+        limits: Default::default(),
+        weight: Default::default(),
         users: vec!["alice".parse().unwrap()],
         groups: vec!["rdma".parse().unwrap()],
     };

@@ -1,13 +1,15 @@
 //! The shape of the file. Values that other lines can contradict remember their place.
 
 use std::net::IpAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
-    AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, MacAddress, Name, PeerRequest,
-    PollMode, PortGroupRequest, Rate, UnixName, UplinkKind, UplinkRequest, Vlan, Vni,
+    AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, Limits, MacAddress, Name,
+    OpsRate, PeerRequest, PollMode, PortGroupRequest, Rate, UnixName, UplinkKind, UplinkRequest,
+    Vlan, Vni, Weight,
 };
 
 #[derive(Debug, Deserialize)]
@@ -41,6 +43,10 @@ pub(super) struct PortGroupTable {
     pub(super) name: Spanned<Name>,
     pub(super) vlan: Option<Spanned<Vlan>>,
     pub(super) vni: Option<Spanned<Vni>>,
+    pub(super) limit_out: Option<Rate>,
+    pub(super) limit_in: Option<Rate>,
+    pub(super) limit_out_ops: Option<OpsRate>,
+    pub(super) limit_in_ops: Option<OpsRate>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
 }
@@ -53,6 +59,12 @@ impl PortGroupTable {
             vni: self.vni.as_ref().map(|vni| *vni.get_ref()),
             users: list(self.users.as_ref()),
             groups: list(self.groups.as_ref()),
+            limits: Limits {
+                limit_out: self.limit_out,
+                limit_in: self.limit_in,
+                limit_out_ops: self.limit_out_ops,
+                limit_in_ops: self.limit_in_ops,
+            },
         }
     }
 }
@@ -110,6 +122,10 @@ pub(super) struct AdapterTable {
     pub(super) ip: Option<Spanned<IpAddr>>,
     pub(super) shard: Option<Spanned<u16>>,
     pub(super) limit_out: Option<Spanned<Rate>>,
+    pub(super) limit_in: Option<Spanned<Rate>>,
+    pub(super) limit_out_ops: Option<Spanned<OpsRate>>,
+    pub(super) limit_in_ops: Option<Spanned<OpsRate>>,
+    pub(super) weight: Option<Spanned<Weight>>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
 }
@@ -124,11 +140,33 @@ impl AdapterTable {
             kind: self.kind,
             ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
             shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
-            limit_out: self.limit_out.as_ref().map(|limit| *limit.get_ref()),
+            limits: Limits {
+                limit_out: value(self.limit_out.as_ref()),
+                limit_in: value(self.limit_in.as_ref()),
+                limit_out_ops: value(self.limit_out_ops.as_ref()),
+                limit_in_ops: value(self.limit_in_ops.as_ref()),
+            },
+            weight: value(self.weight.as_ref()).unwrap_or_default(),
             users: list(self.users.as_ref()),
             groups: list(self.groups.as_ref()),
         }
     }
+}
+
+impl AdapterTable {
+    /// Where the first of its limits stands, or its weight.
+    pub(super) fn limit_span(&self) -> Option<Range<usize>> {
+        let rates = [&self.limit_out, &self.limit_in];
+        let ops = [&self.limit_out_ops, &self.limit_in_ops];
+        let rates = rates.into_iter().flatten().map(Spanned::span);
+        let ops = ops.into_iter().flatten().map(Spanned::span);
+        let weight = self.weight.iter().map(Spanned::span);
+        rates.chain(ops).chain(weight).next()
+    }
+}
+
+fn value<T: Copy>(given: Option<&Spanned<T>>) -> Option<T> {
+    given.map(|given| *given.get_ref())
 }
 
 fn list<T: Clone>(given: Option<&Spanned<Vec<T>>>) -> Vec<T> {

@@ -46,7 +46,23 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nlimit_out = \"1gbit\"",
-        "line 7, key limit_out: limits are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+        "line 7, key limit_out: limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nweight = 0",
+        "line 6, key weight: 0 is not a weight: use a whole number from 1 to 100",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nlimit_in_ops = \"99\"",
+        "line 6, key limit_in_ops: 99 messages a second are too few: use 100 or more",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nweight = 3",
+        "line 7, key weight: limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\nlimit_out_ops = \"many\"",
+        "line 3, key limit_out_ops: \"many\" is not a number of messages: use one such as 5000, 100k or 2m",
     ),
     (
         "[[portgroup]]\nvlan = 1",
@@ -158,7 +174,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`, `users`, `groups`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `weight`, `users`, `groups`; correct the spelling or remove the line",
     ),
 ];
 

@@ -28,7 +28,9 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route(paths::PORTGROUPS, get(portgroups).post(add_portgroup))
         .route(
             &below(paths::PORTGROUPS, ""),
-            get(portgroup).delete(remove_portgroup),
+            get(portgroup)
+                .patch(change_portgroup)
+                .delete(remove_portgroup),
         )
         .route(paths::ADAPTERS, get(adapters).post(add_adapter))
         .route(
@@ -87,6 +89,17 @@ async fn add_portgroup(
     let request = parse_body(&body)?;
     let added = to_the_end(async move { control.add_portgroup(&request).await }).await?;
     Ok((StatusCode::CREATED, Json(added)))
+}
+
+async fn change_portgroup(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<PortGroup>, Problem> {
+    let name = parse_name(&name)?;
+    let change = parse_body(&body)?;
+    let changed = to_the_end(async move { control.change_portgroup(&name, &change).await });
+    changed.await.map(Json)
 }
 
 async fn remove_portgroup(

@@ -191,7 +191,11 @@ fn a_daemon_that_stops_waits_for_no_holder() {
 fn a_port_group_knows_its_adapters() {
     let daemon = with_blue();
     daemon.post("/v1/adapters", &json!({"name": "vm1", "portgroup": "blue"}));
-    let blue = json!({"name": "blue", "vlan": 10, "origin": "runtime", "adapters": ["vm1"]});
+    let never = json!({ "times": 0, "us": 0 });
+    let blue = json!({
+        "name": "blue", "vlan": 10, "origin": "runtime", "adapters": ["vm1"],
+        "throttled": never, "throttled_in": never, "over_limit": 0,
+    });
     assert_eq!(daemon.ask("GET", "/v1/portgroups/blue", ""), (200, blue));
     assert_eq!(daemon.ask("DELETE", "/v1/portgroups/blue", "").0, 409);
     daemon.ask("DELETE", "/v1/adapters/vm1", "");

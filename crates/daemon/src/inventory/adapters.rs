@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use vrdma_api::{Adapter, MacAddress, Name, Rate};
-use vrdma_switch::{Limit, Policy, PortId};
+use vrdma_api::{Adapter, AdapterChange, MacAddress, Name};
+use vrdma_switch::{Policy, PortId};
 
 use super::Plugged;
+use super::limits::enforce;
 use super::numbers::Numbers;
 use super::people::People;
 
@@ -24,8 +25,13 @@ pub(super) struct Adapters {
 
 impl Adapters {
     /// Adds one whose name, MAC and IP address nobody has, and says its number in the switch and what
-    /// limits it.
-    pub(super) fn insert(&mut self, adapter: Adapter, people: People) -> (PortId, Arc<Policy>) {
+    /// limits it, beside what limits its port group.
+    pub(super) fn insert(
+        &mut self,
+        adapter: Adapter,
+        people: People,
+        group: Arc<Policy>,
+    ) -> (PortId, Arc<Policy>) {
         let port = PortId(self.ports.take());
         self.by_port.insert(port, adapter.name.clone());
         self.by_mac.insert(adapter.mac, port);
@@ -34,8 +40,9 @@ impl Adapters {
             of_group.insert(ip, port);
         }
         let name = adapter.name.clone();
-        let policy = Arc::<Policy>::default();
-        policy.set_rate(Limit::OutBits, adapter.limit_out.map(Rate::bits));
+        let policy = Arc::new(Policy::in_group(group));
+        enforce(&policy, &adapter.limits);
+        policy.set_weight(adapter.weight.get());
         let plugged = Plugged {
             port,
             policy: Arc::clone(&policy),
@@ -83,13 +90,16 @@ impl Adapters {
         }
     }
 
-    /// What an adapter sends at most from now on.
-    pub(super) fn limit_out(&mut self, name: &Name, limit: Option<Rate>) {
-        if let Some(plugged) = self.by_name.get_mut(name) {
-            plugged.adapter.limit_out = limit;
-            plugged
-                .policy
-                .set_rate(Limit::OutBits, limit.map(Rate::bits));
+    /// Changes what an adapter may send and receive.
+    pub(super) fn limit(&mut self, name: &Name, change: &AdapterChange) {
+        if let Some(Plugged {
+            adapter, policy, ..
+        }) = self.by_name.get_mut(name)
+        {
+            adapter.limits = adapter.limits.changed(&change.limits);
+            adapter.weight = change.weight.unwrap_or(adapter.weight);
+            enforce(policy, &adapter.limits);
+            policy.set_weight(adapter.weight.get());
         }
     }
 

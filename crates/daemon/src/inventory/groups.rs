@@ -1,10 +1,12 @@
 //! Port groups, and which of them would be one network.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use vrdma_api::{Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni};
-use vrdma_switch::GroupId;
+use vrdma_api::{Limits, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni};
+use vrdma_switch::{GroupId, Policy};
 
+use super::limits::{Limited, enforce};
 use super::people::People;
 use super::{Inventory, PORTGROUPS_MAX, Refusal, lowest_free};
 use crate::plane::Segment;
@@ -18,6 +20,9 @@ pub(super) struct Group {
     pub(super) adapters: BTreeSet<Name>,
     /// Of those adapters that name nobody themselves.
     pub(super) people: People,
+    /// What all its adapters have to keep together; the data path has it, too.
+    pub(super) policy: Arc<Policy>,
+    pub(super) limits: Limits,
 }
 
 impl Group {
@@ -55,6 +60,8 @@ impl Inventory {
             )));
         }
         let people = People::find(&request.users, &request.groups)?;
+        let policy = Arc::<Policy>::default();
+        enforce(&policy, &request.limits);
         let id = GroupId(lowest_free(self.groups.values().map(|group| group.id.0)));
         self.groups.insert(
             name.clone(),
@@ -65,6 +72,8 @@ impl Inventory {
                 origin,
                 adapters: BTreeSet::new(),
                 people,
+                policy,
+                limits: request.limits,
             },
         );
         self.portgroup(name)
@@ -126,6 +135,7 @@ impl Inventory {
 }
 
 fn describe(name: &Name, group: &Group) -> PortGroup {
+    let Limited { out, inward, drops } = Limited::by(&group.policy);
     PortGroup {
         name: name.clone(),
         vlan: group.vlan,
@@ -134,5 +144,9 @@ fn describe(name: &Name, group: &Group) -> PortGroup {
         users: group.people.users.clone(),
         groups: group.people.groups.clone(),
         adapters: group.adapters.iter().cloned().collect(),
+        limits: group.limits,
+        throttled: out,
+        throttled_in: inward,
+        over_limit: drops,
     }
 }

@@ -39,8 +39,8 @@ pub enum Field {
     Interface,
     /// `listen`
     Listen,
-    /// `limit_out`
-    LimitOut,
+    /// One of the limits, or `weight`
+    Limit,
     /// `faults`
     Faults,
     /// `uplink`
@@ -103,9 +103,8 @@ impl Refusal {
     }
 
     pub(super) fn no_limit_for_tap() -> Self {
-        let sentence =
-            "limits are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
-        Self::new(Kind::Invalid, Field::LimitOut, sentence.to_owned())
+        let sentence = "limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
+        Self::new(Kind::Invalid, Field::Limit, sentence.to_owned())
     }
 
     pub(super) fn no_user(name: &UnixName) -> Self {

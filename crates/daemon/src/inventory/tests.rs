@@ -8,6 +8,7 @@ fn name(text: &str) -> Name {
 
 fn group(text: &str) -> PortGroupRequest {
     PortGroupRequest {
+        limits: Default::default(),
         name: name(text),
         vlan: None,
         vni: None,
@@ -25,7 +26,8 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         kind: Default::default(),
         ip: None,
         shard: None,
-        limit_out: None,
+        limits: Default::default(),
+        weight: Default::default(),
         users: Vec::new(),
         groups: Vec::new(),
     }

@@ -46,6 +46,7 @@ fn made_stats(process: &Process) -> RdmaStats {
         objects: object_counts(&hca.counts(), process.clients()),
         listeners: 0,
         throttled: Throttled::default(),
+        throttled_in: Throttled::default(),
         counters: counters(hca.counters()),
         fault: None,
     }
@@ -62,6 +63,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
         objects: object_counts(&device.counts, device.contexts),
         listeners: 0,
         throttled: Throttled::default(),
+        throttled_in: Throttled::default(),
         counters: counters(&device.counters),
         fault: vm.fault().map(str::to_owned),
     }

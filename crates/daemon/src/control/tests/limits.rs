@@ -22,3 +22,56 @@ fn an_adapters_limit_is_changed_by_patches() {
     let (status, _) = daemon.ask("PATCH", "/v1/adapters/vm2", r#"{ "limit_out": "1gbit" }"#);
     assert_eq!(status, 404);
 }
+
+#[test]
+fn every_limit_is_changed_alone_and_a_wrong_one_changes_nothing() {
+    let daemon = Daemon::start();
+    daemon.post("/v1/portgroups", &json!({ "name": "blue" }));
+    daemon.post(
+        "/v1/adapters",
+        &json!({ "name": "vm1", "portgroup": "blue" }),
+    );
+    let keys = [
+        ("limit_out", "1gbit"),
+        ("limit_in", "2gbit"),
+        ("limit_out_ops", "100k"),
+        ("limit_in_ops", "200k"),
+    ];
+    for path in ["/v1/adapters/vm1", "/v1/portgroups/blue"] {
+        for (key, value) in keys {
+            let (status, changed) = daemon.ask("PATCH", path, &json!({ key: value }).to_string());
+            assert_eq!((status, &changed[key]), (200, &json!(value)), "{path}");
+        }
+        let before = daemon.ask("GET", path, "").1;
+        for (wrong, sentence) in [
+            (
+                json!({ "limit_in": "2gbit", "limit_out": 0 }),
+                "0bit is too little",
+            ),
+            (
+                json!({ "limit_in": null, "limit_in_ops": "3" }),
+                "3 messages a second are too few",
+            ),
+            (
+                json!({ "limit_in": null, "limit_both": "1gbit" }),
+                "limit_both",
+            ),
+        ] {
+            let (status, error) = daemon.ask("PATCH", path, &wrong.to_string());
+            let error = error["error"].as_str().unwrap();
+            assert!(status == 400 && error.contains(sentence), "{error}");
+        }
+        assert_eq!(daemon.ask("GET", path, "").1, before, "nothing changed");
+    }
+    let weigh = |weight: u32| {
+        let change = json!({ "weight": weight }).to_string();
+        daemon.ask("PATCH", "/v1/adapters/vm1", &change)
+    };
+    assert_eq!(weigh(3).1["weight"], json!(3));
+    let sentence = "the request is wrong: 0 is not a weight: use a whole number from 1 to 100";
+    assert_eq!(weigh(0), (400, json!({ "error": sentence })));
+    assert_eq!(weigh(101).0, 400);
+    assert_eq!(daemon.ask("GET", "/v1/adapters/vm1", "").1["weight"], 3);
+    let (status, _) = daemon.ask("PATCH", "/v1/portgroups/red", "{}");
+    assert_eq!(status, 404);
+}

@@ -60,6 +60,7 @@ fn a_station_is_behind_one_peer() {
 
 fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
     PortGroupRequest {
+        limits: Default::default(),
         name: name(text),
         vlan: vlan.map(|vlan| vlan.try_into().unwrap()),
         vni: vni.map(|vni| vni.try_into().unwrap()),
@@ -159,7 +160,8 @@ fn segments_default_to_the_vlan() {
         kind: Default::default(),
         ip: None,
         shard: None,
-        limit_out: None,
+        limits: Default::default(),
+        weight: Default::default(),
         users: Vec::new(),
         groups: Vec::new(),
     };

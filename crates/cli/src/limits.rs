@@ -1,0 +1,141 @@
+//! Limits, as they are written and told.
+
+use vrdma_api::{Limits, LimitsChange, Throttled};
+
+use crate::arguments::{LimitChanges, LimitOptions};
+
+impl LimitOptions {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            limit_out: self.limit_out,
+            limit_in: self.limit_in,
+            limit_out_ops: self.limit_out_ops,
+            limit_in_ops: self.limit_in_ops,
+        }
+    }
+}
+
+impl LimitChanges {
+    pub(crate) fn change(&self) -> LimitsChange {
+        LimitsChange {
+            limit_out: self.limit_out.map(|limit| limit.0),
+            limit_in: self.limit_in.map(|limit| limit.0),
+            limit_out_ops: self.limit_out_ops.map(|limit| limit.0),
+            limit_in_ops: self.limit_in_ops.map(|limit| limit.0),
+        }
+    }
+}
+
+/// What a change has done, as ends of sentences.
+pub(crate) fn told(change: &LimitsChange) -> Vec<String> {
+    let bits = [("sends", change.limit_out), ("receives", change.limit_in)];
+    let ops = [
+        ("sends", change.limit_out_ops),
+        ("receives", change.limit_in_ops),
+    ];
+    let bits = bits.into_iter().filter_map(|(verb, rate)| {
+        let rate = rate?.map_or("what it can".to_owned(), |rate| rate.to_string());
+        Some(format!("{verb} at most {rate}"))
+    });
+    let ops = ops.into_iter().filter_map(|(verb, rate)| {
+        Some(match rate? {
+            Some(rate) => format!("{verb} at most {rate} messages a second"),
+            None => format!("{verb} as many messages as it can"),
+        })
+    });
+    bits.chain(ops).collect()
+}
+
+/// Those that there are, as rows.
+pub(crate) fn rows(limits: &Limits) -> Vec<(&'static str, String)> {
+    let rates = [
+        ("limit out", limits.limit_out.map(|rate| rate.to_string())),
+        ("limit in", limits.limit_in.map(|rate| rate.to_string())),
+        (
+            "limit out ops",
+            limits.limit_out_ops.map(|rate| rate.to_string()),
+        ),
+        (
+            "limit in ops",
+            limits.limit_in_ops.map(|rate| rate.to_string()),
+        ),
+    ];
+    let set = rates.into_iter();
+    set.filter_map(|(name, rate)| Some((name, rate?))).collect()
+}
+
+/// How limits held up what was sent and what was to arrive, as far as they did.
+pub(crate) fn waits(out: &Throttled, inward: &Throttled) -> Vec<(&'static str, String)> {
+    let directions = [("throttled", out), ("throttled in", inward)].into_iter();
+    let some = directions.filter(|(_, throttled)| throttled.times > 0);
+    some.map(|(name, Throttled { times, us })| (name, format!("{times} times, {} ms", us / 1000)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use vrdma_api::{AdapterChange, PortGroupChange};
+
+    use super::*;
+    use crate::arguments::{AdapterCommand, Arguments, Command, PortgroupCommand};
+
+    fn parsed(line: &str) -> Result<Command, clap::Error> {
+        let words = line.split_whitespace();
+        Arguments::try_parse_from(words).map(|arguments| arguments.command)
+    }
+
+    fn change(line: &str) -> LimitsChange {
+        match parsed(line).unwrap() {
+            Command::Adapter(AdapterCommand::Set { limits, .. }) => limits.change(),
+            Command::Portgroup(PortgroupCommand::Set { limits, .. }) => limits.change(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_option_changes_what_it_names() {
+        let of_adapter = change("vrdma adapter set vm1 --limit-in-ops 100k --limit-out 1gbit");
+        let request = AdapterChange {
+            limits: of_adapter,
+            weight: "3".parse().ok(),
+            ..AdapterChange::default()
+        };
+        let json = r#"{"limit_out":"1gbit","limit_in_ops":"100k","weight":3}"#;
+        assert_eq!(serde_json::to_string(&request).unwrap(), json);
+        let limits = change("vrdma portgroup set blue --limit-in 2gbit --limit-out none");
+        let json = r#"{"limit_out":null,"limit_in":"2gbit"}"#;
+        let request = serde_json::to_string(&PortGroupChange { limits });
+        assert_eq!(request.unwrap(), json);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for (line, sentence) in [
+            ("vrdma adapter set vm1 --weight 0", "0 is not a weight"),
+            (
+                "vrdma adapter set vm1 --limit-in 1kbit",
+                "1kbit is too little",
+            ),
+            (
+                "vrdma portgroup set blue --limit-out-ops 5",
+                "5 messages a second are too few",
+            ),
+            ("vrdma portgroup set blue", "required"),
+        ] {
+            let error = parsed(line).unwrap_err().to_string();
+            assert!(error.contains(sentence), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_told() {
+        let change = change(
+            "vrdma adapter set vm1 --limit-out 500mbit --limit-in none --limit-in-ops 5k --limit-out-ops none",
+        );
+        let told = told(&change).join(" and ");
+        let expected = "sends at most 500mbit and receives at most what it can and sends as many messages as it can \
+            and receives at most 5k messages a second";
+        assert_eq!(told, expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! What limits adapters and port groups: the data path goes by it at once.
+
+use vrdma_api::{
+    AdapterChange, AdapterKind, AdapterRequest, Limits, LimitsChange, Name, OpsRate, PortGroup,
+    PortGroupChange, Rate, Throttled, Weight,
+};
+use vrdma_switch::{Limit, Policy};
+
+use super::{Inventory, Refusal};
+
+/// What the limits of an adapter or a port group have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limited {
+    /// Waits of who sends.
+    pub out: Throttled,
+    /// Waits of who sends to it.
+    pub inward: Throttled,
+    /// Packets that were dropped.
+    pub drops: u64,
+}
+
+impl Limited {
+    pub(super) fn by(policy: &Policy) -> Self {
+        let throttled = |limits: &[Limit]| {
+            let effects = policy.effects(limits);
+            Throttled {
+                times: effects.waits,
+                us: effects.waited_ns / 1000,
+            }
+        };
+        Self {
+            out: throttled(&Limit::OUT),
+            inward: throttled(&Limit::IN),
+            drops: policy.effects(&Limit::ALL).drops,
+        }
+    }
+}
+
+/// Has a policy be what it is told to.
+pub(super) fn enforce(policy: &Policy, limits: &Limits) {
+    let bits = |rate: Option<Rate>| rate.map(Rate::bits);
+    let ops = |rate: Option<OpsRate>| rate.map(OpsRate::get);
+    policy.set_rate(Limit::OutBits, bits(limits.limit_out));
+    policy.set_rate(Limit::InBits, bits(limits.limit_in));
+    policy.set_rate(Limit::OutOps, ops(limits.limit_out_ops));
+    policy.set_rate(Limit::InOps, ops(limits.limit_in_ops));
+}
+
+/// RDMA is what is limited.
+pub(super) fn check(request: &AdapterRequest) -> Result<(), Refusal> {
+    let asks = request.limits != Limits::default() || request.weight != Weight::default();
+    match request.kind {
+        AdapterKind::Tap if asks => Err(Refusal::no_limit_for_tap()),
+        _ => Ok(()),
+    }
+}
+
+/// The same of a change.
+pub(super) fn check_change(kind: AdapterKind, change: &AdapterChange) -> Result<(), Refusal> {
+    let asks = change.limits != LimitsChange::default() || change.weight.is_some();
+    match kind {
+        AdapterKind::Tap if asks => Err(Refusal::no_limit_for_tap()),
+        _ => Ok(()),
+    }
+}
+
+impl Inventory {
+    /// Changes the limits of a port group.
+    pub fn change_portgroup(
+        &mut self,
+        name: &Name,
+        change: &PortGroupChange,
+    ) -> Result<PortGroup, Refusal> {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.limits = group.limits.changed(&change.limits);
+            enforce(&group.policy, &group.limits);
+        }
+        self.portgroup(name)
+    }
+
+    /// What an adapter's limits have done, and those of its port group to it.
+    pub fn limited(&self, name: &Name) -> Limited {
+        let plugged = self.adapters.get(name);
+        plugged.map_or_else(Limited::default, |it| Limited::by(&it.policy))
+    }
+}
