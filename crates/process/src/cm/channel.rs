@@ -46,6 +46,19 @@ impl Channel {
         event
     }
 
+    /// Events that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Takes out the event that tells of a group, which is likely one of the last.
+    pub(super) fn forget_group(&mut self, group: u64) {
+        let at = self.events.iter().rposition(|event| event.group == group);
+        if let Some(at) = at {
+            self.events.remove(at);
+        }
+    }
+
     /// Takes out all events of an identifier, also those that tell its listener of calls.
     pub(super) fn take_of(&mut self, id: u64) -> Vec<Event> {
         let (taken, left) = std::mem::take(&mut self.events)

@@ -26,6 +26,10 @@ const IDENTIFIERS_MAX: usize = 16384;
 /// Groups that one client has joined.
 pub(super) const GROUPS_MAX: usize = 1024;
 
+/// Events that one client may have unread and cause more by itself. Those that others cause are bounded
+/// by its identifiers.
+const EVENTS_MAX: usize = 8192;
+
 /// Which client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u32);
@@ -108,6 +112,18 @@ impl Client {
 
     pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
         self.identifiers.get_mut(&id).ok_or(Errno::INVAL)
+    }
+
+    /// Whether the client may ask for what ends with an event.
+    ///
+    /// # Errors
+    /// `NOMEM`: it has to read events first.
+    pub(super) fn check_events(&self) -> Result<(), Errno> {
+        let waiting = self.channels.values().map(Channel::waiting);
+        match waiting.sum::<usize>() < EVENTS_MAX {
+            true => Ok(()),
+            false => Err(Errno::NOMEM),
+        }
     }
 
     /// Queues an event with its identifier's route.

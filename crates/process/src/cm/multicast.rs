@@ -29,6 +29,7 @@ impl Handler<'_> {
         if self.client.groups.len() >= GROUPS_MAX {
             return Err(Errno::NOMEM);
         }
+        self.client.check_events()?;
         let identifier = self.client.get(join.id)?;
         if identifier.adapter.is_none() {
             return Err(Errno::INVAL);
@@ -51,7 +52,12 @@ impl Handler<'_> {
 
     pub(super) fn leave(&mut self, leave: &Leave) -> Result<(), Errno> {
         let left = self.client.groups.remove(&leave.group);
-        left.map(drop).ok_or(Errno::INVAL)
+        let Group { id } = left.ok_or(Errno::INVAL)?;
+        let channel = self.client.identifiers.get(&id).map(|it| it.channel);
+        if let Some(channel) = channel.and_then(|it| self.client.channels.get_mut(&it)) {
+            channel.forget_group(leave.group);
+        }
+        Ok(())
     }
 }
 

@@ -123,6 +123,7 @@ impl Handler<'_> {
 
     pub(super) fn resolve_address(&mut self, resolve: &ResolveAddress) -> Result<(), Errno> {
         let id = resolve.id;
+        self.client.check_events()?;
         let identifier = self.client.get(id)?;
         if !matches!(identifier.stage, Stage::Idle | Stage::Bound) {
             return Err(Errno::INVAL);

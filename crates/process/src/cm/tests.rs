@@ -27,6 +27,7 @@ mod addresses;
 mod admission;
 mod clients;
 mod connecting;
+mod events;
 
 struct World {
     service: Service,
