@@ -258,6 +258,10 @@ impl World {
         id
     }
 
+    fn leave(&mut self, process: &Process, group: u64) -> Result<(), Errno> {
+        self.ask(process, &Leave { group }).map(|_| ())
+    }
+
     fn connect(&mut self, process: &Process, id: u64) {
         let parameters = parameters(self.qpn, b"hello");
         self.qpn += 0x100;

@@ -49,8 +49,8 @@ fn groups_are_joined_at_once() {
     let joined = world.expect(&a, id, EventKind::MulticastJoin);
     assert_eq!((joined.group, joined.parameters.qp_num), (group, 0xff_ffff));
     assert_eq!(joined.peer.dgid[12..], [239, 1, 2, 3]);
-    world.ask(&a, &Leave { group }).unwrap();
-    assert_eq!(world.ask(&a, &Leave { group }), Err(Errno::INVAL));
+    world.leave(&a, group).unwrap();
+    assert_eq!(world.leave(&a, group), Err(Errno::INVAL));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn leaving_a_group_takes_its_event_along() {
     let kept = world.ask(&a, &join).unwrap().group;
     for _ in 0..20_000 {
         let JoinReply { group } = world.ask(&a, &join).unwrap();
-        world.ask(&a, &Leave { group }).unwrap();
+        world.leave(&a, group).unwrap();
     }
     let channel = a.channel;
     let event = world.ask(&a, &GetEvent { channel }).unwrap();
