@@ -37,7 +37,7 @@ use crate::socket;
 /// Port groups: as many as there are VLANs, since each usually stands for one.
 pub const PORTGROUPS_MAX: usize = 4094;
 /// Adapters: each is a port of the switch. One that nobody uses costs some 4 KiB, a VM's four descriptors
-/// besides.
+/// besides, and one of processes one for its socket.
 pub const ADAPTERS_MAX: usize = MAX_PORTS;
 
 #[derive(Clone, Debug)]
