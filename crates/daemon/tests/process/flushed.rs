@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vrdma_provider::layout::Buffer;
+use vrdma_provider::message::DeregMr;
 
 use crate::client::{Client, Memory, pair, send};
 use crate::stopped::Busy;
@@ -65,6 +66,9 @@ fn sends_posted_just_before_the_error_state_complete() {
         for round in 0..ROUNDS {
             fail_under_way((&a, &from), (&b, &to), round % 4);
         }
+        // What was under way may still arrive, but nowhere after this.
+        b.call(&DeregMr { mr: to.mr.mr }).unwrap();
+        a.call(&DeregMr { mr: from.mr.mr }).unwrap();
     });
 }
 
