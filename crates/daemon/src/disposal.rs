@@ -1,35 +1,54 @@
 //! Frees what takes long to free, in a thread of its own: an engine with a hundred thousand objects, or
-//! guest memory of many gigabytes, would hold up the messages of a shard for tens of milliseconds.
+//! guest memory of many gigabytes, would hold up the messages of a shard for tens of milliseconds. Sockets that
+//! were refused are closed in another one, for as long as their sender likes: its descriptors may be in them.
 
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-/// What may wait. Beyond that it is freed where it ended, which bounds the memory that it holds.
+/// What may wait. Beyond that memory is freed where it ended, which bounds what is held.
 const WAITING_MAX: usize = 64;
 
-/// The way to the thread, which ends with the last of them.
+type Waiting = SyncSender<Box<dyn Send>>;
+
+/// The way to the threads, which end with the last of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Disposal(SyncSender<Box<dyn Send>>);
+pub(crate) struct Disposal {
+    frees: Waiting,
+    closes: Waiting,
+}
 
 impl Disposal {
-    /// Starts the thread.
+    /// Starts the threads.
     ///
     /// # Errors
     /// The system is out of threads.
     pub(crate) fn start() -> io::Result<Self> {
-        let (sender, waiting) = sync_channel(WAITING_MAX);
-        thread::Builder::new()
-            .name("disposal".to_owned())
-            .spawn(move || waiting.into_iter().for_each(drop))?;
-        Ok(Self(sender))
+        Ok(Self {
+            frees: start("disposal")?,
+            closes: start("closing")?,
+        })
     }
 
     /// Frees something later.
     pub(crate) fn free(&self, what: impl Send + 'static) {
         // Who finds no room frees it here: the error has it.
-        let _ = self.0.try_send(Box::new(what));
+        let _ = self.frees.try_send(Box::new(what));
     }
+
+    /// Closes something that a stranger may have made slow to close. It stays open if too many wait: the limit of
+    /// descriptors bounds that.
+    pub(crate) fn close(&self, what: impl Send + 'static) {
+        let kept = self.closes.try_send(Box::new(what));
+        std::mem::forget(kept.err());
+    }
+}
+
+fn start(name: &str) -> io::Result<Waiting> {
+    let (sender, waiting) = sync_channel(WAITING_MAX);
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || waiting.into_iter().for_each(drop))?;
+    Ok(sender)
 }
 
 #[cfg(test)]
@@ -52,6 +71,9 @@ mod tests {
         let disposal = Disposal::start().unwrap();
         let (ends, waits) = channel();
         disposal.free(Slow(waits));
+        let (closed, is_closed) = channel::<()>();
+        disposal.close(closed);
+        assert!(is_closed.recv().is_err(), "it is closed meanwhile");
         let (freed, is_freed) = channel::<()>();
         disposal.free(freed);
         assert!(is_freed.try_recv().is_err());

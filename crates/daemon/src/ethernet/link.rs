@@ -103,7 +103,7 @@ impl Link {
             Err(error) => return Err(error),
         };
         if !guard.lets_in(stream.as_fd(), self.client.is_some()) {
-            disposal.free(stream);
+            disposal.close(stream);
             return Ok(());
         }
         let client = Station::Guest(Client::new(stream)?);

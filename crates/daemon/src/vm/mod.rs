@@ -118,7 +118,7 @@ impl Vm {
             tracing::info!(adapter = %self.spec.name, "QEMU connected");
             self.connection = Some(connection);
         } else {
-            self.disposal.free(connection);
+            self.disposal.close(connection);
         }
         Ok(is_new)
     }
