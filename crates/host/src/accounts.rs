@@ -8,7 +8,7 @@
 //! Any shard may have the members: all shards charge the same policies. One that has not found an account closed
 //! yet sends a unit before it does, which the meter remembers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use vrdma_switch::{Limit, MAX_PORTS, Policy, PortId};
@@ -45,6 +45,14 @@ struct Closed {
     queue: Queue,
 }
 
+/// Four for each member and port group at most, each with the members that wait for it here.
+#[derive(Default)]
+struct ClosedOnes {
+    by_key: BTreeMap<Key, Closed>,
+    /// When each is looked at again: no look at those whose time has not come.
+    deadlines: BTreeSet<(Time, Key)>,
+}
+
 /// What limits a member, as the shards knew it in an epoch.
 struct Known {
     epoch: u64,
@@ -56,10 +64,7 @@ struct Known {
 pub(crate) struct Accounts {
     /// By port; one that was never asked for has none.
     known: Vec<Option<Known>>,
-    /// Four for each member and port group at most, each with the members that wait for it here.
-    closed: BTreeMap<Key, Closed>,
-    /// No later than the first of the closed ones is looked at.
-    look_at: Option<Time>,
+    closed: ClosedOnes,
 }
 
 impl Accounts {
@@ -121,36 +126,23 @@ impl Accounts {
         for policy in both(policy) {
             let wait = policy.own_wait_ns(limit, now.0);
             if wait > 0 {
-                self.close(policy, limit, wait, now);
+                self.closed.close(policy, limit, now + pause(wait));
             }
-            let Some(closed) = self.closed.get_mut(&key(policy, limit)) else {
+            let Some(queue) = self.closed.queue(key(policy, limit)) else {
                 continue;
             };
-            let Some(waited) = by.and_then(|by| closed.queue.serve(by)) else {
+            let Some(waited) = by.and_then(|by| queue.serve(by)) else {
                 continue;
             };
             since = since.into_iter().chain([waited]).min();
             if wait == 0 {
                 // Others may have been held up by the order only.
-                closed.look_at = now;
-                self.look_at = Some(now);
+                self.closed.look_at(key(policy, limit), now);
             }
         }
         if let Some(since) = since {
             policy.count_wait(limit, now.since(since).as_nanos() as u64);
         }
-    }
-
-    fn close(&mut self, policy: &Arc<Policy>, limit: Limit, wait_ns: u64, now: Time) {
-        let look_at = now + pause(wait_ns);
-        self.look_at = Some(self.look_at.map_or(look_at, |at| at.min(look_at)));
-        let closed = self.closed.entry(key(policy, limit));
-        let closed = closed.or_insert_with(|| Closed {
-            policy: Arc::clone(policy),
-            look_at,
-            queue: Queue::default(),
-        });
-        closed.look_at = closed.look_at.min(look_at);
     }
 
     /// Whether any takes no more for now.
@@ -183,12 +175,12 @@ impl Accounts {
         for policy in both(&policy) {
             let wait = policy.own_wait_ns(limit, now.0);
             if wait > 0 {
-                self.close(policy, limit, wait, now);
+                self.closed.close(policy, limit, now + pause(wait));
             }
-            if let Some(closed) = self.closed.get_mut(&key(policy, limit))
-                && (wait > 0 || !closed.queue.lets(member))
+            if let Some(queue) = self.closed.queue(key(policy, limit))
+                && (wait > 0 || !queue.lets(member))
             {
-                closed.queue.wait(member, now);
+                queue.wait(member, now);
                 return true;
             }
         }
@@ -197,29 +189,81 @@ impl Accounts {
 
     /// Who waited for accounts that are open by now, in their order.
     pub(crate) fn take_opened(&mut self, now: Time) -> Vec<PortId> {
-        if self.look_at.is_none_or(|at| at > now) {
-            return Vec::new();
-        }
         let mut waited = Vec::new();
-        self.closed.retain(|(_, limit), closed| {
-            if closed.look_at > now {
-                return true;
-            }
-            let wait = closed.policy.own_wait_ns(*limit, now.0);
-            closed.look_at = now + pause(wait);
-            if wait == 0 {
-                closed.look_at = now + LOOK_AGAIN;
-                waited.extend(closed.queue.open(now));
-            }
-            wait > 0 || !closed.queue.is_empty()
-        });
-        self.look_at = self.closed.values().map(|closed| closed.look_at).min();
+        while let Some(key) = self.closed.next_due(now) {
+            waited.extend(self.closed.look(key, now));
+        }
         waited
     }
 
     /// When an account is to be looked at.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.look_at
+        self.closed.next_deadline()
+    }
+}
+
+impl ClosedOnes {
+    fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    fn queue(&mut self, key: Key) -> Option<&mut Queue> {
+        self.by_key.get_mut(&key).map(|closed| &mut closed.queue)
+    }
+
+    /// A meter takes no more: it is looked at again then, or before if that was said.
+    fn close(&mut self, policy: &Arc<Policy>, limit: Limit, look_at: Time) {
+        let key = key(policy, limit);
+        let known = self.by_key.get(&key);
+        if known.is_some_and(|closed| closed.look_at <= look_at) {
+            return;
+        }
+        if known.is_none() {
+            let closed = Closed {
+                policy: Arc::clone(policy),
+                look_at,
+                queue: Queue::default(),
+            };
+            self.by_key.insert(key, closed);
+        }
+        self.look_at(key, look_at);
+    }
+
+    /// One is looked at again then.
+    fn look_at(&mut self, key: Key, at: Time) {
+        if let Some(closed) = self.by_key.get_mut(&key) {
+            self.deadlines.remove(&(closed.look_at, key));
+            closed.look_at = at;
+            self.deadlines.insert((at, key));
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// One whose time has come.
+    fn next_due(&self, now: Time) -> Option<Key> {
+        let (at, key) = *self.deadlines.first()?;
+        (at <= now).then_some(key)
+    }
+
+    /// Who may go on. One that is open and that nobody waits for is forgotten.
+    fn look(&mut self, key: Key, now: Time) -> Option<PortId> {
+        let closed = self.by_key.get_mut(&key)?;
+        let wait = closed.policy.own_wait_ns(key.1, now.0);
+        if wait > 0 {
+            self.look_at(key, now + pause(wait));
+            return None;
+        }
+        let told = closed.queue.open(now);
+        if closed.queue.is_empty() {
+            self.deadlines.remove(&(closed.look_at, key));
+            self.by_key.remove(&key);
+        } else {
+            self.look_at(key, now + LOOK_AGAIN);
+        }
+        told
     }
 }
 

@@ -64,22 +64,22 @@ impl Queue {
         Some(waiter.since)
     }
 
-    /// Who has to be told to go on. Those who were told long ago and did not come back are forgotten.
-    pub(crate) fn open(&mut self, now: Time) -> Vec<PortId> {
-        let mut told = Vec::new();
+    /// Who has to be told to go on: the first, since no other one may. Those who were told long ago and did not
+    /// come back are forgotten.
+    pub(crate) fn open(&mut self, now: Time) -> Option<PortId> {
         self.serving = None;
-        let numbers = &mut self.numbers;
-        self.waiters.retain(|_, waiter| {
-            let stays = waiter.told.is_none_or(|at| now < at + LOOK_AGAIN);
-            if !stays {
-                numbers.remove(&waiter.member);
-            } else if waiter.told.is_none() {
-                waiter.told = Some(now);
-                told.push(waiter.member);
-            }
-            stays
-        });
-        told
+        while let Some(mut first) = self.waiters.first_entry() {
+            let waiter = first.get_mut();
+            match waiter.told {
+                None => {
+                    waiter.told = Some(now);
+                    return Some(waiter.member);
+                }
+                Some(at) if now < at + LOOK_AGAIN => return None,
+                Some(_) => self.numbers.remove(&first.remove().member),
+            };
+        }
+        None
     }
 }
 
@@ -96,7 +96,8 @@ mod tests {
         queue.wait(A, Time(1));
         queue.wait(B, Time(1));
         assert!(queue.lets(A) && !queue.lets(B));
-        assert_eq!(queue.open(Time(5)), [A, B]);
+        assert_eq!(queue.open(Time(5)), Some(A));
+        assert_eq!(queue.open(Time(6)), None, "it was told");
         assert_eq!(queue.serve(A), Some(Time(1)));
         assert!(queue.lets(A), "its turn");
         queue.wait(A, Time(6));
@@ -113,10 +114,10 @@ mod tests {
         let mut queue = Queue::default();
         queue.wait(A, Time(1));
         queue.wait(B, Time(2));
-        assert_eq!(queue.open(Time(5)), [A, B]);
+        assert_eq!(queue.open(Time(5)), Some(A));
         queue.wait(B, Time(6));
         assert!(!queue.lets(B));
-        assert_eq!(queue.open(Time(5) + LOOK_AGAIN), [B], "A is forgotten");
+        assert_eq!(queue.open(Time(5) + LOOK_AGAIN), Some(B), "A is forgotten");
         assert!(queue.lets(B));
         assert_eq!(queue.serve(A), None);
     }
