@@ -2,16 +2,17 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 /// A name: `[a-z0-9][a-z0-9_.-]{0,31}`.
 ///
 /// It becomes a file name and a part of QEMU options, which is why it can hold no slash, comma,
-/// blank or leading dot.
+/// blank or leading dot. Copies share the text: a host has thousands of adapters, and each name is in many tables.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(String);
+pub struct Name(Arc<str>);
 
 impl Name {
     /// Longest name in bytes: leaves room for the folder in a Unix socket's path of 107 bytes.
@@ -20,6 +21,11 @@ impl Name {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The text, which is not copied.
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -58,7 +64,7 @@ impl FromStr for Name {
             && text.bytes().next().is_some_and(first)
             && text.bytes().all(later);
         if valid {
-            Ok(Self(text.to_owned()))
+            Ok(Self(text.into()))
         } else {
             Err(NotAName(text.to_owned()))
         }
@@ -75,7 +81,7 @@ impl TryFrom<String> for Name {
 
 impl From<Name> for String {
     fn from(name: Name) -> Self {
-        name.0
+        (*name.0).to_owned()
     }
 }
 

@@ -91,7 +91,7 @@ impl Control {
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
         let behind = match spec.kind {
-            AdapterKind::Vm => BoundSocket::bind(&spec.ethernet_socket, ADAPTER_MODE)
+            AdapterKind::Vm => BoundSocket::bind(&spec.sockets.ethernet(), ADAPTER_MODE)
                 .map(Behind::Guest)
                 .map_err(|error| error.to_string())?,
             AdapterKind::Process => Behind::Nobody(spec.addresses()),
@@ -106,7 +106,7 @@ impl Control {
             behind,
         };
         let (number, kind) = (spec.port, spec.kind);
-        let vfio_user_socket = spec.vfio_user_socket.clone();
+        let sockets = spec.sockets.clone();
         self.ethernet.add_port(port).await?;
         if kind == AdapterKind::Tap {
             // The shard serves RDMA, which it has none of.
@@ -114,7 +114,7 @@ impl Control {
         }
         let added = self.shards.add_adapter(spec).await;
         match &added {
-            Ok(()) if kind == AdapterKind::Vm => share_with_group(&vfio_user_socket),
+            Ok(()) if kind == AdapterKind::Vm => share_with_group(&sockets.vfio_user()),
             Ok(()) => {}
             Err(_) => self.ethernet.remove_port(number).await?,
         }

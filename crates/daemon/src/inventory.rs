@@ -14,7 +14,7 @@ mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin};
@@ -31,6 +31,7 @@ use uplinks::Linked;
 pub(crate) use uplinks::stations_of;
 pub use uplinks::{PEERS_MAX, STATIONS_MAX, UPLINKS_MAX};
 
+use crate::adapter_sockets::Sockets;
 use crate::plane::{AdapterSpec, Segment};
 use crate::socket;
 
@@ -50,23 +51,10 @@ struct Plugged {
     people: People,
 }
 
-/// Where an adapter's sockets are, if it is of a kind that has them.
-struct Sockets {
-    vfio_user: PathBuf,
-    ethernet: PathBuf,
-    process: PathBuf,
-}
-
-impl Sockets {
-    fn longest(&self) -> &Path {
-        &self.process
-    }
-}
-
 /// Port groups, adapters and uplinks by name.
 #[derive(Clone, Debug)]
 pub struct Inventory {
-    run_dir: PathBuf,
+    run_dir: Arc<Path>,
     shards: u16,
     groups: BTreeMap<Name, Group>,
     adapters: Adapters,
@@ -77,7 +65,7 @@ impl Inventory {
     /// An empty one whose adapters' sockets lie in `run_dir`, of a daemon with so many shards.
     pub fn new(run_dir: &Path, shards: u16) -> Self {
         Self {
-            run_dir: run_dir.to_owned(),
+            run_dir: run_dir.into(),
             shards,
             groups: BTreeMap::new(),
             adapters: Adapters::default(),
@@ -117,7 +105,7 @@ impl Inventory {
         let mut adapter = self.new_adapter(request, (mac, ip), origin);
         let admitted = people.admit(&of_group, &mut adapter);
         let sockets = self.sockets(name);
-        socket::check_length(sockets.longest()).map_err(Refusal::path_too_long)?;
+        socket::check_length(&sockets.longest()).map_err(Refusal::path_too_long)?;
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
         }
@@ -136,7 +124,7 @@ impl Inventory {
         origin: Origin,
     ) -> Adapter {
         let sockets = self.sockets(&request.name);
-        let of = |kind, socket| (request.kind == kind).then_some(socket);
+        let of = |kind| (request.kind == kind).then_some(&sockets);
         Adapter {
             name: request.name.clone(),
             portgroup: request.portgroup.clone(),
@@ -150,19 +138,14 @@ impl Inventory {
             weight: request.weight,
             users: Vec::new(),
             groups: Vec::new(),
-            vfio_user_socket: of(AdapterKind::Vm, sockets.vfio_user),
-            ethernet_socket: of(AdapterKind::Vm, sockets.ethernet),
-            process_socket: of(AdapterKind::Process, sockets.process),
+            vfio_user_socket: of(AdapterKind::Vm).map(Sockets::vfio_user),
+            ethernet_socket: of(AdapterKind::Vm).map(Sockets::ethernet),
+            process_socket: of(AdapterKind::Process).map(Sockets::process),
         }
     }
 
     fn sockets(&self, name: &Name) -> Sockets {
-        let socket = |kind| self.run_dir.join(format!("{name}.{kind}"));
-        Sockets {
-            vfio_user: socket("vfio-user"),
-            ethernet: socket("ethernet"),
-            process: socket("process.sock"),
-        }
+        Sockets::new(Arc::clone(&self.run_dir), name.clone())
     }
 
     fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
@@ -288,9 +271,7 @@ fn spec(
         shard: adapter.shard,
         policy: Arc::default(),
         admitted: Admitted::default(),
-        vfio_user_socket: sockets.vfio_user,
-        ethernet_socket: sockets.ethernet,
-        process_socket: sockets.process,
+        sockets,
     }
 }
 

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adapter_sockets;
 pub mod config;
 pub mod control;
 mod disposal;

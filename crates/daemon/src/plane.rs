@@ -7,7 +7,6 @@ mod mailbox;
 mod shards;
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use std::net::SocketAddr;
@@ -23,6 +22,7 @@ use vrdma_wire::{Gid, Mac};
 
 use vrdma_adapter::ShardId;
 
+use crate::adapter_sockets::Sockets;
 use crate::shard::Moving;
 use crate::uplink::UplinkEnd;
 
@@ -96,13 +96,8 @@ pub struct AdapterSpec {
     pub ip: Option<IpAddr>,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
-    /// Where QEMU's vfio-user client connects; whoever serves it binds it. Processes need neither
-    /// this nor the next.
-    pub vfio_user_socket: PathBuf,
-    /// Where QEMU's stream netdev connects.
-    pub ethernet_socket: PathBuf,
-    /// Where processes connect that shall reach this adapter only; the first shard binds it.
-    pub process_socket: PathBuf,
+    /// Where QEMU and processes connect to it.
+    pub sockets: Sockets,
 }
 
 impl AdapterSpec {

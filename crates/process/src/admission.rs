@@ -4,7 +4,8 @@
 //! somebody asks for an adapter or which ones there are. What was opened before a change goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::ops::Bound;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use vrdma_switch::PortId;
 
@@ -26,17 +27,42 @@ pub struct Admission(RwLock<Tables>);
 #[derive(Debug, Default)]
 struct Tables {
     by_port: BTreeMap<PortId, Admitted>,
-    by_user: BTreeMap<u32, BTreeSet<PortId>>,
-    by_group: BTreeMap<u32, BTreeSet<PortId>>,
+    by_user: Shares,
+    by_group: Shares,
 }
+
+/// Copied when they change while somebody looks at them, and not for each look.
+type Shares = BTreeMap<u32, Arc<BTreeSet<PortId>>>;
 
 /// The adapters that somebody may use. Some may be gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Usable {
     /// All.
     All,
-    /// These.
-    Only(BTreeSet<PortId>),
+    /// These: the user's and those of each of its groups.
+    Only(Vec<Arc<BTreeSet<PortId>>>),
+}
+
+impl Usable {
+    /// Whether an adapter is among them.
+    pub(crate) fn contains(&self, port: PortId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(shares) => shares.iter().any(|share| share.contains(&port)),
+        }
+    }
+}
+
+/// The adapters of all shares in ascending order, each once.
+pub(crate) fn merged(shares: &[Arc<BTreeSet<PortId>>]) -> impl Iterator<Item = PortId> {
+    let after = |last: Bound<PortId>| {
+        let nexts = shares.iter();
+        let nexts = nexts.filter_map(move |share| share.range((last, Bound::Unbounded)).next());
+        nexts.min().copied()
+    };
+    std::iter::successors(after(Bound::Unbounded), move |last| {
+        after(Bound::Excluded(*last))
+    })
 }
 
 impl Admission {
@@ -44,11 +70,14 @@ impl Admission {
     pub fn set(&self, port: PortId, admitted: Admitted) {
         let mut tables = self.write();
         tables.remove(port);
+        if admitted == Admitted::default() {
+            return;
+        }
         for user in &admitted.users {
-            tables.by_user.entry(*user).or_default().insert(port);
+            enter(&mut tables.by_user, *user, port);
         }
         for group in &admitted.groups {
-            tables.by_group.entry(*group).or_default().insert(port);
+            enter(&mut tables.by_group, *group, port);
         }
         tables.by_port.insert(port, admitted);
     }
@@ -72,7 +101,7 @@ impl Admission {
         })
     }
 
-    /// The adapters that somebody may use: no look at those of others.
+    /// The adapters that somebody may use: no look at those of others, and no copy of its own.
     pub(crate) fn usable(&self, caller: &Caller) -> Usable {
         if caller.is_ours() {
             return Usable::All;
@@ -82,14 +111,7 @@ impl Admission {
         let of_groups = caller
             .groups()
             .filter_map(|group| tables.by_group.get(&group));
-        Usable::Only(
-            of_user
-                .into_iter()
-                .chain(of_groups)
-                .flatten()
-                .copied()
-                .collect(),
-        )
+        Usable::Only(of_user.into_iter().chain(of_groups).cloned().collect())
     }
 
     // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
@@ -112,9 +134,14 @@ impl Tables {
     }
 }
 
-fn take_out(table: &mut BTreeMap<u32, BTreeSet<PortId>>, who: &BTreeSet<u32>, port: PortId) {
+fn enter(table: &mut Shares, who: u32, port: PortId) {
+    Arc::make_mut(table.entry(who).or_default()).insert(port);
+}
+
+fn take_out(table: &mut Shares, who: &BTreeSet<u32>, port: PortId) {
     for number in who {
-        if let Some(ports) = table.get_mut(number) {
+        if let Some(share) = table.get_mut(number) {
+            let ports = Arc::make_mut(share);
             ports.remove(&port);
             if ports.is_empty() {
                 table.remove(number);
@@ -136,8 +163,11 @@ mod tests {
         }
     }
 
-    fn only(ports: &[u32]) -> Usable {
-        Usable::Only(ports.iter().copied().map(PortId).collect())
+    fn listed(usable: &Usable) -> Vec<u32> {
+        match usable {
+            Usable::All => unreachable!("it is not the daemon's user"),
+            Usable::Only(shares) => merged(shares).map(|port| port.0).collect(),
+        }
     }
 
     #[test]
@@ -150,9 +180,9 @@ mod tests {
         let member = Caller::of(9, 5, &[70, 77]);
         let primary = Caller::of(9, 77, &[]);
         let ours = Caller::of(rustix::process::geteuid().as_raw(), 5, &[]);
-        assert_eq!(admission.usable(&user), only(&[1]));
-        assert_eq!(admission.usable(&member), only(&[2]));
-        assert_eq!(admission.usable(&primary), only(&[2]));
+        assert_eq!(listed(&admission.usable(&user)), [1]);
+        assert_eq!(listed(&admission.usable(&member)), [2]);
+        assert_eq!(listed(&admission.usable(&primary)), [2]);
         assert_eq!(admission.usable(&ours), Usable::All);
         let may = |caller: &Caller| [1, 2, 3, 4].map(|port| admission.admits(PortId(port), caller));
         assert_eq!(may(&user), [true, false, false, false]);
@@ -161,12 +191,32 @@ mod tests {
     }
 
     #[test]
+    fn what_user_and_groups_may_use_is_listed_once_and_in_order() {
+        let admission = Admission::default();
+        let ports = [(9, 5), (3, 77), (4, 5), (3, 5)];
+        for (port, group) in ports {
+            let groups = [group, 8];
+            admission.set(PortId(port), admitted(&[], &groups));
+        }
+        admission.set(PortId(1), admitted(&[STRANGER], &[5, 77]));
+        let usable = admission.usable(&Caller::of(STRANGER, 5, &[77, 8]));
+        assert_eq!(listed(&usable), [1, 3, 4, 9]);
+        assert!(usable.contains(PortId(9)) && !usable.contains(PortId(2)));
+        admission.remove(PortId(4));
+        assert_eq!(
+            listed(&usable),
+            [1, 3, 4, 9],
+            "as it was when it was asked for"
+        );
+    }
+
+    #[test]
     fn a_change_leaves_nothing_of_what_was() {
         let admission = Admission::default();
         let user = Caller::of(STRANGER, 5, &[]);
         admission.set(PortId(1), admitted(&[STRANGER], &[5]));
         admission.set(PortId(1), admitted(&[STRANGER + 1], &[]));
-        assert_eq!(admission.usable(&user), only(&[]));
+        assert_eq!(admission.usable(&user), Usable::Only(Vec::new()));
         admission.remove(PortId(1));
         let tables = admission.read();
         assert!(tables.by_user.is_empty() && tables.by_group.is_empty());

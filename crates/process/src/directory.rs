@@ -5,14 +5,14 @@
 //! belongs to one shard.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use vrdma_adapter::ShardId;
 use vrdma_provider::message::AdapterReply;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_wire::Gid;
 
-use crate::admission::Usable;
+use crate::admission::{Usable, merged};
 use crate::spec::ProcessSpec;
 
 /// See the module.
@@ -23,8 +23,9 @@ pub struct Directory {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_port: BTreeMap<PortId, Entry>,
-    by_name: BTreeMap<String, PortId>,
+    /// Boxed: nodes of the tree have room for more than they hold.
+    by_port: BTreeMap<PortId, Box<Entry>>,
+    by_name: BTreeMap<Arc<str>, PortId>,
     by_address: BTreeMap<(GroupId, Gid), PortId>,
     /// In order: programs ask for the first, the second and so on.
     ports: Vec<PortId>,
@@ -32,9 +33,7 @@ struct Entries {
 
 #[derive(Debug)]
 struct Entry {
-    described: AdapterReply,
-    name: String,
-    addresses: Vec<(GroupId, Gid)>,
+    spec: ProcessSpec,
     shard: ShardId,
 }
 
@@ -42,9 +41,9 @@ impl Entries {
     fn at(&self, index: usize, usable: &Usable) -> Option<PortId> {
         match usable {
             Usable::All => self.ports.get(index).copied(),
-            Usable::Only(some) => {
-                let mut there = some.iter().filter(|port| self.by_port.contains_key(port));
-                there.nth(index).copied()
+            Usable::Only(shares) => {
+                let mut there = merged(shares).filter(|port| self.by_port.contains_key(port));
+                there.nth(index)
             }
         }
     }
@@ -54,21 +53,16 @@ impl Directory {
     /// Adds an adapter, in place of one with the same port.
     pub fn add(&self, spec: &ProcessSpec, shard: ShardId) {
         self.remove(spec.port);
-        let addresses = spec.addresses().into_iter();
-        let entry = Entry {
-            described: spec.described(),
-            name: spec.name.clone(),
-            addresses: addresses.map(|gid| (spec.group, gid)).collect(),
-            shard,
-        };
         let mut entries = self.write();
-        entries.by_name.insert(entry.name.clone(), spec.port);
-        for address in &entry.addresses {
-            entries.by_address.insert(*address, spec.port);
+        entries.by_name.insert(Arc::clone(&spec.name), spec.port);
+        for gid in spec.addresses() {
+            entries.by_address.insert((spec.group, gid), spec.port);
         }
         let at = entries.ports.partition_point(|port| *port < spec.port);
         entries.ports.insert(at, spec.port);
-        entries.by_port.insert(spec.port, entry);
+        let spec = spec.clone();
+        let entry = Entry { spec, shard };
+        entries.by_port.insert(entry.spec.port, Box::new(entry));
     }
 
     /// Forgets an adapter.
@@ -77,9 +71,10 @@ impl Directory {
         let Some(entry) = entries.by_port.remove(&port) else {
             return;
         };
-        entries.by_name.remove(&entry.name);
-        for address in &entry.addresses {
-            entries.by_address.remove(address);
+        let spec = &entry.spec;
+        entries.by_name.remove(&spec.name);
+        for gid in spec.addresses() {
+            entries.by_address.remove(&(spec.group, gid));
         }
         if let Ok(at) = entries.ports.binary_search(&port) {
             entries.ports.remove(at);
@@ -114,7 +109,7 @@ impl Directory {
     pub(crate) fn described(&self, index: u32, usable: &Usable) -> Option<AdapterReply> {
         let entries = self.read();
         let port = entries.at(index as usize, usable)?;
-        Some(entries.by_port.get(&port)?.described)
+        Some(entries.by_port.get(&port)?.spec.described())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -123,7 +118,7 @@ impl Directory {
 
     /// The same of one adapter.
     pub(crate) fn described_at(&self, port: PortId) -> Option<AdapterReply> {
-        Some(self.read().by_port.get(&port)?.described)
+        Some(self.read().by_port.get(&port)?.spec.described())
     }
 
     /// The adapter that has an address in a port group.
@@ -151,8 +146,8 @@ mod tests {
 
     fn spec(port: u32, name: &str) -> ProcessSpec {
         ProcessSpec {
-            name: name.to_owned(),
-            portgroup: "blue".to_owned(),
+            name: name.into(),
+            portgroup: "blue".into(),
             port: PortId(port),
             group: GroupId(1),
             mac: Mac([2, 0, 0, 0, 0, port as u8]),
@@ -169,7 +164,10 @@ mod tests {
         assert_eq!(directory.only(&all), Some(PortId(4)));
         directory.add(&spec(2, "p2"), ShardId(1));
         assert_eq!(directory.only(&all), None);
-        let some = |ports: &[u32]| Usable::Only(ports.iter().copied().map(PortId).collect());
+        let some = |ports: &[u32]| {
+            let share = ports.iter().copied().map(PortId).collect();
+            Usable::Only(vec![Arc::new(share)])
+        };
         assert_eq!(directory.only(&some(&[2])), Some(PortId(2)));
         assert_eq!(directory.only(&some(&[2, 3])), Some(PortId(2)), "3 is none");
         assert_eq!(directory.only(&some(&[2, 4])), None);

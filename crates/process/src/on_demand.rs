@@ -123,8 +123,8 @@ mod tests {
 
     fn described(ip: &str) -> ProcessSpec {
         ProcessSpec {
-            name: "c1".to_owned(),
-            portgroup: "blue".to_owned(),
+            name: "c1".into(),
+            portgroup: "blue".into(),
             port: PortId(1),
             group: GroupId(1),
             mac: Mac([2, 0, 0, 0, 0, 1]),

@@ -1,6 +1,7 @@
 //! What the control plane says of an adapter of processes.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use vrdma_provider::message::{AdapterReply, Name};
 use vrdma_switch::{GroupId, PortId};
@@ -10,9 +11,9 @@ use vrdma_wire::{Gid, Mac};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessSpec {
     /// Its name, at most as long as [`Name`] takes.
-    pub name: String,
+    pub name: Arc<str>,
     /// The name of its port group, for programs that ask.
-    pub portgroup: String,
+    pub portgroup: Arc<str>,
     /// Its number in the switch.
     pub port: PortId,
     /// Its port group's number.

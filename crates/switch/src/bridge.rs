@@ -78,6 +78,7 @@ impl Iterator for Recipients<'_> {
 pub struct Bridge {
     members: Membership,
     stations: Stations,
+    /// Of attached ports that something was counted for.
     counts: BTreeMap<PortId, PortCounts>,
     wires: Wires,
 }
@@ -92,7 +93,6 @@ impl Bridge {
     pub fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), AttachError> {
         self.members.attach(port, group, mac)?;
         self.stations.forget(group, mac);
-        self.counts.insert(port, PortCounts::default());
         Ok(())
     }
 
@@ -133,7 +133,8 @@ impl Bridge {
 
     /// A port's counters.
     pub fn counts(&self, port: PortId) -> Option<PortCounts> {
-        self.counts.get(&port).copied()
+        self.members.get(port)?;
+        Some(self.counts.get(&port).copied().unwrap_or_default())
     }
 
     /// The group of a port.
@@ -213,15 +214,15 @@ impl Bridge {
             uplinks,
         };
         for port in recipients.clone() {
-            if let Some(counts) = self.counts.get_mut(&port) {
-                counts.sent.add(bytes);
-            }
+            self.counts.entry(port).or_default().sent.add(bytes);
         }
         recipients
     }
 
     fn count(&mut self, port: PortId, change: impl FnOnce(&mut PortCounts)) {
-        self.counts.get_mut(&port).map(change);
+        if self.members.get(port).is_some() {
+            change(self.counts.entry(port).or_default());
+        }
     }
 }
 

@@ -13,10 +13,12 @@ use vrdma_wire::{Gid, Mac};
 use crate::membership::Membership;
 use crate::{AttachError, GroupId, PortId, Traffic};
 
+mod bindings;
 mod multicast;
 #[cfg(test)]
 mod tests;
 
+use bindings::Bindings;
 use multicast::Listeners;
 pub use multicast::{JoinError, MAX_MULTICAST_PER_PORT};
 
@@ -100,9 +102,7 @@ pub struct Fabric {
 
 #[derive(Default)]
 struct Port {
-    /// How often each GID is bound: a guest's table holds the GID of one address twice, once for
-    /// RoCE v1 and once for v2, and unbinding one entry must keep the other.
-    gids: BTreeMap<Gid, usize>,
+    gids: Bindings,
     traffic: Arc<Traffic>,
 }
 
@@ -125,7 +125,7 @@ impl Fabric {
     fn evict(&mut self, gid: Gid, group: GroupId) {
         let squatter = self.owners.remove(&(gid, group));
         if let Some(port) = squatter.and_then(|port| self.ports.get_mut(&port)) {
-            port.gids.remove(&gid);
+            port.gids.remove(gid);
         }
     }
 
@@ -152,10 +152,10 @@ impl Fabric {
             return Err(BindError::Taken { by });
         }
         let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
-        if bound.gids.values().sum::<usize>() >= MAX_GIDS_PER_PORT {
+        if bound.gids.count() >= MAX_GIDS_PER_PORT {
             return Err(BindError::TooMany);
         }
-        *bound.gids.entry(gid).or_default() += 1;
+        bound.gids.bind(gid);
         if self.owners.insert((gid, group), port).is_none() {
             self.epoch += 1;
         }
@@ -174,12 +174,9 @@ impl Fabric {
             return;
         };
         let gids = self.ports.get_mut(&port).map(|port| &mut port.gids);
-        let Some(gids) = gids else { return };
-        match gids.get_mut(&gid) {
-            None => return,
-            Some(count) if *count > 1 => return *count -= 1,
-            Some(_) => gids.remove(&gid),
-        };
+        if gids.is_none_or(|gids| !gids.unbind(gid)) {
+            return;
+        }
         self.owners.remove(&(gid, group));
         self.epoch += 1;
     }
@@ -191,7 +188,7 @@ impl Fabric {
         };
         let gids = self.ports.get_mut(&port).map(|port| &mut port.gids);
         let gids = gids.map(core::mem::take).unwrap_or_default();
-        for &gid in gids.keys() {
+        for gid in gids.iter() {
             self.owners.remove(&(gid, group));
             self.epoch += 1;
         }
@@ -219,7 +216,7 @@ impl Fabric {
     pub fn way(&self, port: PortId, source: Gid, destination: Gid) -> Result<Way, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let group = self.group(port).ok_or(NoRoute::Detached)?;
-        if !sender.gids.contains_key(&source) {
+        if !sender.gids.contains(source) {
             return Err(NoRoute::SourceNotBound);
         }
         match self.owners.get(&(destination, group)) {
@@ -276,7 +273,7 @@ impl Fabric {
     /// The GIDs bound to a port, ascending.
     pub fn gids(&self, port: PortId) -> impl Iterator<Item = Gid> + '_ {
         let port = self.ports.get(&port);
-        port.into_iter().flat_map(|port| port.gids.keys().copied())
+        port.into_iter().flat_map(|port| port.gids.iter())
     }
 }
 

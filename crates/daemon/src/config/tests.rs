@@ -241,8 +241,11 @@ fn the_example_of_the_help_is_valid() {
     let text = "[daemon]\nsocket = \"/run/v/s\"\nrun_dir = \"/run/v\"\n[[portgroup]]\nname = \"blue\"\nvlan = 10\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\nmac = \"52:54:00:00:00:01\"\ndoorbells = \"mapped\"";
     let config = parse(text).unwrap();
     let adapter = &config.adapters[0];
-    assert_eq!(adapter.vfio_user_socket, Path::new("/run/v/vm1.vfio-user"));
-    assert_eq!(adapter.ethernet_socket, Path::new("/run/v/vm1.ethernet"));
+    assert_eq!(
+        adapter.sockets.vfio_user(),
+        Path::new("/run/v/vm1.vfio-user")
+    );
+    assert_eq!(adapter.sockets.ethernet(), Path::new("/run/v/vm1.ethernet"));
     assert_eq!(adapter.mac.to_string(), "52:54:00:00:00:01");
 }
 

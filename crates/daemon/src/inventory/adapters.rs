@@ -15,7 +15,8 @@ use super::people::People;
 /// See the module. No operation looks at all of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Adapters {
-    by_name: BTreeMap<Name, Plugged>,
+    /// Boxed: nodes of the tree have room for more than they hold.
+    by_name: BTreeMap<Name, Box<Plugged>>,
     by_port: BTreeMap<PortId, Name>,
     by_mac: BTreeMap<MacAddress, PortId>,
     /// An address is one adapter's in its port group.
@@ -49,14 +50,14 @@ impl Adapters {
             adapter,
             people,
         };
-        self.by_name.insert(name, plugged);
+        self.by_name.insert(name, Box::new(plugged));
         (port, policy)
     }
 
     /// Forgets one; all that it had is free.
     pub(super) fn remove(&mut self, name: &Name) -> Option<Plugged> {
         let plugged = self.by_name.remove(name)?;
-        let Plugged { port, adapter, .. } = &plugged;
+        let Plugged { port, adapter, .. } = &*plugged;
         self.by_port.remove(port);
         self.by_mac.remove(&adapter.mac);
         if let Some(ip) = adapter.ip
@@ -68,7 +69,7 @@ impl Adapters {
             }
         }
         self.ports.give_back(port.0);
-        Some(plugged)
+        Some(*plugged)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -76,11 +77,11 @@ impl Adapters {
     }
 
     pub(super) fn get(&self, name: &Name) -> Option<&Plugged> {
-        self.by_name.get(name)
+        self.by_name.get(name).map(|plugged| &**plugged)
     }
 
     pub(super) fn get_mut(&mut self, name: &Name) -> Option<&mut Plugged> {
-        self.by_name.get_mut(name)
+        self.by_name.get_mut(name).map(|plugged| &mut **plugged)
     }
 
     /// Another shard serves an adapter from now on.
@@ -94,7 +95,7 @@ impl Adapters {
     pub(super) fn limit(&mut self, name: &Name, change: &AdapterChange) {
         if let Some(Plugged {
             adapter, policy, ..
-        }) = self.by_name.get_mut(name)
+        }) = self.get_mut(name)
         {
             adapter.limits = adapter.limits.changed(&change.limits);
             adapter.weight = change.weight.unwrap_or(adapter.weight);
@@ -105,7 +106,8 @@ impl Adapters {
 
     /// All by name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
-        self.by_name.iter()
+        let all = self.by_name.iter();
+        all.map(|(name, plugged)| (name, &**plugged))
     }
 
     /// Who has this MAC address.

@@ -107,7 +107,7 @@ impl Shard {
     fn announce(&mut self, spec: &AdapterSpec) -> Result<(), String> {
         let port = spec.port;
         let process = process_spec(spec);
-        let (listener, file) = process_socket::bind_own(&spec.process_socket, &spec.admitted)?;
+        let (listener, file) = process_socket::bind_own(&spec.sockets.process(), &spec.admitted)?;
         let key = Key::ProcessListener(Entrance::Of(port));
         self.poller.watch(&listener, key);
         self.sessions.open_entrance(&process, listener);
@@ -178,8 +178,8 @@ fn clock_at_start(now: Time) -> Duration {
 
 fn process_spec(spec: &AdapterSpec) -> ProcessSpec {
     ProcessSpec {
-        name: spec.name.to_string(),
-        portgroup: spec.portgroup.to_string(),
+        name: spec.name.shared(),
+        portgroup: spec.portgroup.shared(),
         port: spec.port,
         group: spec.group,
         mac: spec.mac,

@@ -43,7 +43,7 @@ impl Vm {
         disposal: Disposal,
         admission: Arc<Admission>,
     ) -> anyhow::Result<Self> {
-        let listener = Listener::bind(&spec.vfio_user_socket)?;
+        let listener = Listener::bind(spec.sockets.vfio_user())?;
         let backend = Backend::new(&spec, clock, disposal.clone())?;
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {

@@ -29,7 +29,6 @@ pub(super) struct Adapter {
     pub(super) spec: AdapterSpec,
     pub(super) cm: Cm,
     pub(super) ports: Ports,
-    pub(super) gids: [Gid; 2],
     /// It may have changed since its events were taken.
     pub(super) touched: bool,
     /// It may have datagrams.
@@ -52,7 +51,6 @@ impl Adapter {
                 seed: seed as u32,
             }),
             ports: Ports::starting_at(seed >> 32),
-            gids: [Gid::link_local(spec.mac), spec.address],
             touched: false,
             sending: false,
             due: None,
@@ -60,9 +58,14 @@ impl Adapter {
         }
     }
 
+    /// Its table of addresses.
+    pub(super) fn gids(&self) -> [Gid; 2] {
+        [Gid::link_local(self.spec.mac), self.spec.address]
+    }
+
     /// Index of an address in the adapter's table.
     pub(super) fn index_of(&self, gid: Gid) -> Option<u8> {
-        self.gids
+        self.gids()
             .iter()
             .position(|own| *own == gid)
             .map(|at| at as u8)
@@ -70,7 +73,7 @@ impl Adapter {
 
     /// The own address from which another is reached: of the same kind.
     pub(super) fn source_for(&self, remote: Gid) -> Gid {
-        let [link_local, address] = self.gids;
+        let [link_local, address] = self.gids();
         let near = remote.0[..8] == link_local.0[..8];
         if near { link_local } else { address }
     }

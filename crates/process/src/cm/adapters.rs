@@ -17,7 +17,7 @@ use vrdma_wire::Gid;
 
 use super::adapter::Adapter;
 use super::scope::Scope;
-use crate::admission::Usable;
+use crate::admission::{Usable, merged};
 
 /// See the module.
 #[derive(Default)]
@@ -41,7 +41,7 @@ impl Adapters {
         let port = adapter.spec.port;
         self.remove(port);
         self.by_name.insert(adapter.spec.name.0, port);
-        self.by_gid.extend(adapter.gids.map(|gid| (gid, port)));
+        self.by_gid.extend(adapter.gids().map(|gid| (gid, port)));
         self.by_address.insert((adapter.spec.address, port));
         self.by_port.insert(port, Box::new(adapter));
     }
@@ -52,7 +52,7 @@ impl Adapters {
             return;
         };
         self.by_name.remove(&adapter.spec.name.0);
-        for gid in adapter.gids {
+        for gid in adapter.gids() {
             self.by_gid.remove(&(gid, port));
         }
         self.by_address.remove(&(adapter.spec.address, port));
@@ -88,9 +88,9 @@ impl Adapters {
         }
         match &scope.usable {
             Usable::All => Box::new(self.by_port.keys().copied()),
-            Usable::Only(some) => {
+            Usable::Only(shares) => {
                 let there = |port: &PortId| self.by_port.contains_key(port);
-                Box::new(some.iter().copied().filter(there))
+                Box::new(merged(shares).filter(there))
             }
         }
     }
@@ -197,6 +197,7 @@ fn set_deadline(deadlines: &mut BTreeSet<(Duration, PortId)>, adapter: &mut Adap
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::sync::Arc;
 
     use vrdma_wire::{Mac, Mtu};
 
@@ -259,7 +260,7 @@ mod tests {
         for number in 0..10 {
             adapters.insert(adapter(number, number));
         }
-        let some = || Usable::Only([2, 5, 77].map(PortId).into());
+        let some = || Usable::Only(vec![Arc::new([2, 5, 77].map(PortId).into())]);
         let gid = |number| Gid::from_ipv4(Ipv4Addr::from_bits(number));
         let own = scope("", some());
         assert_eq!(

@@ -21,9 +21,6 @@ impl Scope {
 
     /// Whether its user may use an adapter.
     pub(super) fn admits(&self, port: PortId) -> bool {
-        match &self.usable {
-            Usable::All => true,
-            Usable::Only(some) => some.contains(&port),
-        }
+        self.usable.contains(port)
     }
 }

@@ -91,7 +91,7 @@ impl Fabric {
     ) -> Result<impl Iterator<Item = PortId> + '_, NoRoute> {
         let sender = self.ports.get(&port).ok_or(NoRoute::Detached)?;
         let group = self.group(port).ok_or(NoRoute::Detached)?;
-        if !sender.gids.contains_key(&source) {
+        if !sender.gids.contains(source) {
             sender.traffic.count_drop(NoRoute::SourceNotBound);
             return Err(NoRoute::SourceNotBound);
         }
