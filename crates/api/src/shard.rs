@@ -14,6 +14,10 @@ pub struct ShardStatus {
     pub busy_percent: u8,
     /// Units, answers and packets that it has handed to other shards since the daemon started.
     pub transfers: u64,
+    /// How long it has made no turn although it was woken, in milliseconds; what it knows of its adapters is
+    /// not told meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
 }
 
 /// Where an adapter shall go.

@@ -23,6 +23,9 @@ pub struct Status {
     /// The threads of the data path, by number.
     #[serde(default)]
     pub shards: Vec<ShardStatus>,
+    /// How long the Ethernet thread has made no turn although it was woken, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ethernet_silent_ms: Option<u64>,
     /// How the data path waits for work.
     #[serde(default)]
     pub poll: PollMode,

@@ -66,6 +66,7 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
     if let Ok(status) = &status {
         checks.push(service::run_dir(&status.run_dir));
         checks.push(service::descriptors(status));
+        checks.extend(service::stuck(status));
         checks.extend(service::faults(status));
         checks.extend(process::checks(status));
     }

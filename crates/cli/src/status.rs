@@ -40,6 +40,7 @@ fn daemon(status: &Status) -> String {
         ("run folder", status.run_dir.display().to_string()),
     ];
     known.push(("polling", status.poll.to_string()));
+    known.extend(status.ethernet_silent_ms.map(|ms| ("Ethernet", silent(ms))));
     facts(known)
 }
 
@@ -50,6 +51,7 @@ fn shards(status: &Status) -> String {
         Column::Number("ADAPTERS"),
         Column::Number("BUSY"),
         Column::Number("HANDED OVER"),
+        Column::Text("STATE"),
     ];
     let rows = status.shards.iter().enumerate().map(|(number, shard)| {
         vec![
@@ -58,9 +60,15 @@ fn shards(status: &Status) -> String {
             shard.adapters.to_string(),
             format!("{} %", shard.busy_percent),
             shard.transfers.to_string(),
+            shard.silent_ms.map_or("goes on".to_owned(), silent),
         ]
     });
     table(COLUMNS, rows.collect(), "no shards")
+}
+
+/// For how long a thread has made no turn.
+pub(crate) fn silent(ms: u64) -> String {
+    format!("no turn for {} s", ms / 1000)
 }
 
 fn uptime(time: Duration) -> String {

@@ -7,9 +7,9 @@
 mod answer;
 mod hold;
 mod routes;
+mod told;
 mod uplinks;
 
-use std::collections::HashMap;
 use std::fs::{self, Permissions};
 use std::future::Future;
 use std::io;
@@ -22,15 +22,15 @@ use tokio::net::UnixListener;
 use tokio::sync::{Mutex, watch};
 use vrdma_adapter::ShardId;
 use vrdma_api::{
-    Adapter, AdapterChange, AdapterKind, AdapterRequest, AdapterStats, EthernetStats, MoveRequest,
-    Name, Origin, PortGroup, PortGroupChange, PortGroupRequest, RdmaStats, ShardStatus, Status,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, Origin, PortGroup,
+    PortGroupChange, PortGroupRequest,
 };
 use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
-use crate::inventory::{Inventory, Limited};
-use crate::plane::{AdapterSpec, ShardOptions, Shards};
+use crate::inventory::Inventory;
+use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
 use crate::socket::BoundSocket;
 use answer::Problem;
@@ -89,7 +89,7 @@ impl Control {
     }
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
-    pub async fn plug(&self, spec: AdapterSpec) -> Result<(), String> {
+    pub async fn plug(&self, spec: AdapterSpec) -> Result<(), NotDone> {
         let behind = match spec.kind {
             AdapterKind::Vm => BoundSocket::bind(&spec.sockets.ethernet(), ADAPTER_MODE)
                 .map(Behind::Guest)
@@ -121,7 +121,7 @@ impl Control {
         added
     }
 
-    async fn unplug(&self, port: PortId) -> Result<(), String> {
+    async fn unplug(&self, port: PortId) -> Result<(), NotDone> {
         let shard = self.shards.remove_adapter(port).await;
         self.ethernet.remove_port(port).await?;
         shard
@@ -130,9 +130,9 @@ impl Control {
     async fn add_adapter(&self, request: &AdapterRequest) -> Result<Adapter, Problem> {
         let mut inventory = self.inventory.lock().await;
         let spec = inventory.add_adapter(request, Origin::Runtime)?;
-        if let Err(sentence) = self.plug(spec).await {
+        if let Err(not_done) = self.plug(spec).await {
             inventory.remove_adapter(&request.name)?;
-            return Err(Problem::internal(sentence));
+            return Err(not_done.into());
         }
         self.note_shard(&mut inventory, &request.name)?;
         tracing::info!("adapter {} added", request.name);
@@ -162,8 +162,9 @@ impl Control {
         let port = inventory.port(name)?;
         inventory.check_shard_number(request.shard)?;
         let moved = self.shards.move_adapter(port, ShardId(request.shard));
-        moved.await.map_err(Problem::conflict)?;
+        let moved = moved.await;
         self.note_shard(&mut inventory, name)?;
+        moved.map_err(|not_done| Problem::of(not_done, Problem::conflict))?;
         tracing::info!("adapter {name} moved to shard {}", request.shard);
         Ok(inventory.adapter(name)?)
     }
@@ -189,7 +190,7 @@ impl Control {
     async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
         let port = inventory.port(name)?;
-        self.unplug(port).await.map_err(Problem::internal)?;
+        self.unplug(port).await?;
         inventory.remove_adapter(name)?;
         tracing::info!("adapter {name} removed");
         Ok(())
@@ -217,90 +218,6 @@ impl Control {
     async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
         Ok(self.inventory.lock().await.remove_portgroup(name)?)
     }
-
-    async fn stats(&self) -> Result<Vec<AdapterStats>, Problem> {
-        let inventory = self.inventory.lock().await;
-        self.counted(&inventory).await
-    }
-
-    async fn adapter_stats(&self, name: &Name) -> Result<AdapterStats, Problem> {
-        let inventory = self.inventory.lock().await;
-        inventory.adapter(name)?;
-        let mut stats = self.counted(&inventory).await?.into_iter();
-        stats
-            .find(|stats| stats.name == *name)
-            .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
-    }
-
-    async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {
-        let port = self.inventory.lock().await.port(name)?;
-        self.shards.trace(port).await.map_err(Problem::internal)
-    }
-
-    /// In the order of the inventory.
-    async fn counted(&self, inventory: &Inventory) -> Result<Vec<AdapterStats>, Problem> {
-        let shard = self.shards.snapshot().await.map_err(Problem::internal)?;
-        let ethernet = self.ethernet.snapshot().await.map_err(Problem::internal)?;
-        let mut shard: HashMap<PortId, RdmaStats> = shard
-            .into_iter()
-            .map(|snapshot| (snapshot.port, snapshot.rdma))
-            .collect();
-        let mut ethernet: HashMap<PortId, EthernetStats> = ethernet.into_iter().collect();
-        let stats = inventory.ports().map(|(name, port)| AdapterStats {
-            name: name.clone(),
-            rdma: limited(
-                shard.remove(&port).unwrap_or_default(),
-                inventory.limited(name),
-            ),
-            ethernet: ethernet.remove(&port).unwrap_or_default(),
-        });
-        Ok(stats.collect())
-    }
-
-    async fn shard_status(&self) -> Result<Vec<ShardStatus>, Problem> {
-        let loads = self.shards.loads().await.map_err(Problem::internal)?;
-        let counts = self.shards.adapter_counts();
-        let shards = loads.into_iter().zip(counts);
-        let status = shards.zip(&self.facts.shards.cores);
-        let status = status.map(|((load, adapters), core)| ShardStatus {
-            core: *core,
-            adapters,
-            busy_percent: load.busy,
-            transfers: load.transfers,
-        });
-        Ok(status.collect())
-    }
-
-    async fn status(&self) -> Result<Status, Problem> {
-        let inventory = self.inventory.lock().await;
-        Ok(Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            uptime_seconds: self.facts.started.elapsed().as_secs(),
-            config: self.facts.config.clone(),
-            run_dir: self.facts.run_dir.clone(),
-            shards: self.shard_status().await?,
-            poll: self.facts.shards.poll,
-            portgroups: inventory.portgroups(),
-            uplinks: self.all_uplinks(&inventory).await?,
-            adapters: inventory.adapters(),
-            stats: self.counted(&inventory).await?,
-        })
-    }
-}
-
-/// With what limits have done, which the control plane counts.
-fn limited(stats: RdmaStats, limited: Limited) -> RdmaStats {
-    let mut stats = RdmaStats {
-        throttled: limited.out,
-        throttled_in: limited.inward,
-        ..stats
-    };
-    if limited.drops > 0 {
-        let drops = &mut stats.counters.drops;
-        drops.insert("over-limit".to_owned(), limited.drops);
-    }
-    stats
 }
 
 /// The interface of an adapter of the host's own IP stack. The error is a sentence.

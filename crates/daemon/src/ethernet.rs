@@ -33,7 +33,10 @@ use vrdma_switch::{GroupId, PortId};
 use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
 
-use crate::plane::{Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, ask, mailbox};
+use crate::plane::{
+    Line, NotDone, Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, Vital,
+    is_withdrawn,
+};
 use crate::socket::BoundSocket;
 use exchange::Exchange;
 
@@ -76,10 +79,21 @@ enum Command {
     Stop,
 }
 
+impl Command {
+    /// Whether it is not to be begun: whoever asked has given up.
+    fn is_withdrawn(&self) -> bool {
+        match self {
+            Self::AddPort(_, reply) => is_withdrawn(reply),
+            Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
+            Self::RemovePort(..) | Self::Snapshot(_) | Self::Uplinks(_) | Self::Stop => false,
+        }
+    }
+}
+
 /// The control plane's end of the Ethernet thread.
 #[derive(Clone, Debug)]
 pub struct EthernetHandle {
-    outbox: Outbox<Command>,
+    line: Line<Command>,
 }
 
 /// Starts the thread, which tells `says` where other hosts' addresses are. It ends after
@@ -88,43 +102,58 @@ pub fn start(
     says: Vec<Outbox<Snooped>>,
     admission: Arc<Admission>,
 ) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
-    let (outbox, inbox) = mailbox()?;
+    let (line, inbox) = Line::new("the Ethernet thread".to_owned())?;
     let exchange = Exchange::new(inbox, says, admission)?;
     let thread = thread::Builder::new()
         .name("ethernet".to_owned())
         .spawn(|| exchange.run())?;
-    Ok((EthernetHandle { outbox }, thread))
+    Ok((EthernetHandle { line }, thread))
 }
 
 impl EthernetHandle {
+    /// The thread.
+    pub fn vital(&self) -> &Arc<Vital> {
+        self.line.vital()
+    }
+
     /// Serves a port from now on.
-    pub async fn add_port(&self, port: EthernetPort) -> Result<(), String> {
-        ask(&self.outbox, |reply| Command::AddPort(port, reply)).await?
+    pub async fn add_port(&self, port: EthernetPort) -> Result<(), NotDone> {
+        let added = self.line.ask(|reply| Command::AddPort(port, reply));
+        Ok(added.await??)
     }
 
     /// Ends a port's service.
-    pub async fn remove_port(&self, port: PortId) -> Result<(), String> {
-        ask(&self.outbox, |reply| Command::RemovePort(port, reply)).await
+    pub async fn remove_port(&self, port: PortId) -> Result<(), NotDone> {
+        let remove = |reply| Command::RemovePort(port, reply);
+        self.line.begin_last(remove)?.answer().await
     }
 
     /// State and counters of all ports.
-    pub async fn snapshot(&self) -> Result<Vec<(PortId, EthernetStats)>, String> {
-        ask(&self.outbox, Command::Snapshot).await
+    pub async fn snapshot(&self) -> Result<Vec<(PortId, EthernetStats)>, NotDone> {
+        self.line.ask(Command::Snapshot).await
     }
 
     /// Changes the thread's end of an uplink.
-    pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), String> {
-        ask(&self.outbox, |reply| Command::Uplink(change, reply)).await?
+    pub async fn change_uplink(&self, change: UplinkChange) -> Result<(), NotDone> {
+        let changes = |reply| Command::Uplink(change, reply);
+        let changed = self.line.ask(changes);
+        Ok(changed.await??)
+    }
+
+    /// Takes something back, also if the thread takes its time.
+    pub async fn take_back(&self, change: UplinkChange) -> Result<(), NotDone> {
+        let changes = |reply| Command::Uplink(change, reply);
+        Ok(self.line.begin_last(changes)?.answer().await??)
     }
 
     /// The thread's ends of all uplinks.
-    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, String> {
-        ask(&self.outbox, Command::Uplinks).await
+    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, NotDone> {
+        self.line.ask(Command::Uplinks).await
     }
 
     /// Tells the thread to end; wait for it by joining.
     pub fn stop(&self) {
-        self.outbox.send_last(Command::Stop);
+        self.line.tell_last(Command::Stop);
     }
 }
 

@@ -32,3 +32,4 @@ pub mod uplink;
 #[cfg(test)]
 mod vacant;
 mod vm;
+mod watchdog;

@@ -3,6 +3,7 @@
 //! The control plane decides names, numbers and policy; the shard thread owns devices, engines and
 //! the RDMA half of the switch. Nothing here is shared memory: the shard answers by message.
 
+mod line;
 mod mailbox;
 mod shards;
 
@@ -26,8 +27,9 @@ use crate::adapter_sockets::Sockets;
 use crate::shard::Moving;
 use crate::uplink::UplinkEnd;
 
+pub use line::{Asked, Line, NotDone, Vital, is_withdrawn};
 pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
-pub use shards::Shards;
+pub use shards::{Shards, Told};
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.
 pub type Reply<T> = oneshot::Sender<T>;
@@ -184,6 +186,17 @@ pub enum UplinkChange {
     Measure(UplinkId),
 }
 
+impl UplinkChange {
+    /// What takes it back, if it adds something.
+    pub fn undo(&self) -> Option<Self> {
+        match self {
+            Self::Add(end) => Some(Self::Remove(end.id)),
+            Self::AddPeer(id, peer, _) => Some(Self::RemovePeer(*id, *peer)),
+            Self::Remove(_) | Self::RemovePeer(..) | Self::Measure(_) => None,
+        }
+    }
+}
+
 /// What the Ethernet thread hears and the shard has to know, for groups with adapters that have no
 /// kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -238,16 +251,25 @@ pub enum ShardCommand {
     Stop,
 }
 
-/// Sends a command and waits for its answer; a thread that died in between is an error, not a hang.
-pub async fn ask<C, T>(
-    outbox: &Outbox<C>,
-    command: impl FnOnce(Reply<T>) -> C,
-) -> Result<T, String> {
-    let (reply, answer) = oneshot::channel();
-    outbox.send(command(reply))?;
-    answer.await.map_err(|_| {
-        "a data path thread of the daemon dropped the request; see the daemon's log".to_owned()
-    })
+impl ShardCommand {
+    /// Whether it is not to be begun: whoever asked has given up. What takes something away is carried out
+    /// all the same.
+    pub fn is_withdrawn(&self) -> bool {
+        match self {
+            Self::AddAdapter(_, reply) | Self::Announce(_, reply) => is_withdrawn(reply),
+            Self::SendAway(_, _, reply) => is_withdrawn(reply),
+            Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
+            Self::Trace(_, reply) => is_withdrawn(reply),
+            Self::Snapshot(reply) => is_withdrawn(reply),
+            Self::RemoveAdapter(..)
+            | Self::Retire(..)
+            | Self::Adopt(..)
+            | Self::Load(_)
+            | Self::Listeners(..)
+            | Self::Uplinks(_)
+            | Self::Stop => false,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,34 +1,41 @@
 //! The daemon's life: claim the run folder, start the threads, open uplinks, plug the adapters, serve, clean up.
 //!
 //! ```text
-//!   claim ──► bind ──► threads ──► adapters ──► READY ──SIGTERM, SIGINT──► drain ──► join
-//!     └─────────┴─ refused: nothing was changed
+//!   claim ──► bind ──► threads ──► adapters ──► READY ──SIGTERM, SIGINT──► drain ──► end
+//!     └─────────┴─ refused: nothing was changed                │                      │
+//!                                                              └─ a thread ends: 1    └─ one does not: 1
 //! ```
+
+mod ending;
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit, umask};
 use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
 use vrdma_switch::UplinkId;
 use vrdma_wire::Mac;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
-use crate::plane::{AdapterSpec, Shards, UplinkSpec, mailbox};
+use crate::ethernet::EthernetHandle;
+use crate::plane::{AdapterSpec, Shards, UplinkSpec, Vital, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
+use crate::watchdog::Watch;
 use crate::{ethernet, shard};
+use ending::{Ending, StopSignals};
 
-/// How long clients of the control API may take to finish when the daemon stops.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How long clients of the control API may take to finish when the daemon stops. It ends within a second.
+const DRAIN: Duration = Duration::from_millis(300);
 
 /// Only the daemon's user may use the control API.
 const CONTROL_MODE: u32 = 0o600;
@@ -96,15 +103,63 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         ethernet.clone(),
         facts,
     ));
-    let outcome = serve(&api, &control, start);
-    shards.stop();
-    ethernet.stop();
-    for thread in threads {
-        thread.join().map_err(|_| {
-            ServiceError::Broken("a data path thread panicked; see the log above".to_owned())
-        })?;
-    }
+    let path = DataPath {
+        shards,
+        ethernet,
+        threads,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(broken("cannot start the control plane"))?;
+    let outcome = live(&runtime, &api, &control, start, path);
+    // Its helpers may wait for a thread that does not end.
+    runtime.shutdown_background();
     outcome
+}
+
+/// The threads of the data path.
+struct DataPath {
+    shards: Shards,
+    ethernet: EthernetHandle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl DataPath {
+    fn vitals(&self) -> Vec<Arc<Vital>> {
+        let shards = self.shards.vitals().cloned();
+        shards.chain([Arc::clone(self.ethernet.vital())]).collect()
+    }
+
+    async fn end(self) -> Result<(), ServiceError> {
+        let vitals = self.vitals();
+        self.shards.stop();
+        self.ethernet.stop();
+        ending::end(&vitals, self.threads).await
+    }
+}
+
+fn live(
+    runtime: &Runtime,
+    api: &BoundSocket,
+    control: &Arc<Control>,
+    start: Start,
+    path: DataPath,
+) -> Result<(), ServiceError> {
+    runtime.block_on(async {
+        let signals = StopSignals::new().map_err(broken("cannot wait for signals"))?;
+        let watch = Watch::new(path.vitals());
+        let limit = sd_notify::watchdog_enabled();
+        tokio::spawn(watch.run(limit, || notify(sd_notify::NotifyState::Watchdog)));
+        let vitals = path.vitals();
+        let outcome = tokio::select! {
+            outcome = serve(api, control, start, signals.first()) => outcome,
+            name = ending::first_end(&vitals) => Err(ServiceError::Broken(format!(
+                "{name} has ended, see the log above; start the daemon again"
+            ))),
+        };
+        outcome.and(path.end().await)
+    })
 }
 
 /// A session costs some ten descriptors and a VM four, and the usual limit of 1024 is for programs that
@@ -124,61 +179,38 @@ struct Start {
     adapters: Vec<AdapterSpec>,
 }
 
-fn serve(
+async fn serve(
     api: &BoundSocket,
     control: &Arc<Control>,
-    Start {
-        uplinks,
-        peers,
-        adapters,
-    }: Start,
+    start: Start,
+    stop: Ending,
 ) -> Result<(), ServiceError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(broken("cannot start the control plane"))?;
-    runtime.block_on(async {
-        let stop = stop_signal().map_err(broken("cannot wait for signals"))?;
-        for spec in &uplinks {
-            control
-                .plug_uplink(spec)
-                .await
-                .map_err(ServiceError::Refused)?;
-        }
-        for (uplink, peer, stations) in peers {
-            control
-                .plug_peer(uplink, peer, &stations)
-                .await
-                .map_err(ServiceError::Refused)?;
-        }
-        for spec in adapters {
-            control.plug(spec).await.map_err(ServiceError::Refused)?;
-        }
-        control.note_shards().await;
-        let listener = api
-            .listener()
-            .try_clone()
-            .and_then(UnixListener::from_std)
-            .map_err(broken("cannot serve the control API"))?;
-        announce(api.path());
-        control::serve(listener, Arc::clone(control), stop, DRAIN)
-            .await
-            .map_err(broken("the control API failed"))
-    })
-}
-
-/// Handlers stand before the daemon says it is ready, so that an early signal ends it cleanly.
-fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+    let refused = |not_done| ServiceError::Refused(format!("{not_done}"));
+    for spec in &start.uplinks {
+        control.plug_uplink(spec).await.map_err(refused)?;
+    }
+    for (uplink, peer, stations) in start.peers {
+        let plugged = control.plug_peer(uplink, peer, &stations);
+        plugged.await.map_err(refused)?;
+    }
+    for spec in start.adapters {
+        control.plug(spec).await.map_err(refused)?;
+    }
+    control.note_shards().await;
+    let listener = api
+        .listener()
+        .try_clone()
+        .and_then(UnixListener::from_std)
+        .map_err(broken("cannot serve the control API"))?;
+    announce(api.path());
+    let stopped = async move {
+        stop.await;
         tracing::info!("stopping");
         notify(sd_notify::NotifyState::Stopping);
-    })
+    };
+    control::serve(listener, Arc::clone(control), stopped, DRAIN)
+        .await
+        .map_err(broken("the control API failed"))
 }
 
 fn announce(socket: &Path) {

@@ -71,6 +71,7 @@ fn the_host_pings_an_adapter_of_processes() {
     }
     let (handle, thread) = ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
         .build()
         .unwrap();
     let port = |port: u32, mac: Mac, behind| EthernetPort {

@@ -84,6 +84,23 @@ pub(super) fn judge_descriptors(limit: Option<u64>, adapters: u64) -> Check {
     }
 }
 
+/// Threads of the data path that stand still.
+pub(super) fn stuck(status: &Status) -> Vec<Check> {
+    let shards = status.shards.iter().enumerate();
+    let shards =
+        shards.filter_map(|(number, shard)| Some((format!("shard {number}"), shard.silent_ms?)));
+    let ethernet = status.ethernet_silent_ms;
+    let ethernet = ethernet.map(|ms| ("Ethernet thread".to_owned(), ms));
+    let all = shards.chain(ethernet).map(|(name, ms)| {
+        let silent = crate::status::silent(ms);
+        Check::fail(
+            &name,
+            format!("{silent}; see the log of vrdmad, and restart it if it stays so"),
+        )
+    });
+    all.collect()
+}
+
 /// What the daemon finds wrong with the guests that are connected.
 pub(super) fn faults(status: &Status) -> Vec<Check> {
     let faults = status.stats.iter().filter_map(|stats| {

@@ -58,6 +58,7 @@ fn status() -> Status {
         config: Some("/etc/vrdma/vrdmad.toml".into()),
         run_dir: "/run/vrdma".into(),
         shards: Vec::new(),
+        ethernet_silent_ms: None,
         poll: PollMode::Adaptive,
         portgroups: vec![
             PortGroup {
@@ -104,16 +105,26 @@ fn shards_are_told_with_their_cores_and_load() {
         adapters: 3,
         busy_percent,
         transfers: 70_000,
+        silent_ms: core.map(|_| 4700),
     };
     let status = Status {
         shards: vec![shard(None, 0), shard(Some(5), 97)],
         ..status()
     };
     insta::assert_snapshot!(shards(&status), @r"
-    SHARD  CORE  ADAPTERS  BUSY  HANDED OVER
-        0   any         3   0 %        70000
-        1     5         3  97 %        70000
+    SHARD  CORE  ADAPTERS  BUSY  HANDED OVER  STATE
+        0   any         3   0 %        70000  goes on
+        1     5         3  97 %        70000  no turn for 4 s
     ");
+}
+
+#[test]
+fn an_ethernet_thread_that_stands_still_is_told() {
+    let status = Status {
+        ethernet_silent_ms: Some(3000),
+        ..status()
+    };
+    assert!(daemon(&status).ends_with("Ethernet       no turn for 3 s"));
 }
 
 #[test]

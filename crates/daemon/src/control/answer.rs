@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use vrdma_api::ApiError;
 
 use crate::inventory::{Kind, Refusal};
+use crate::plane::NotDone;
 
 /// A request that was not carried out.
 #[derive(Debug)]
@@ -31,6 +32,23 @@ impl Problem {
     pub(super) fn internal(sentence: String) -> Self {
         tracing::error!("{sentence}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, sentence)
+    }
+}
+
+impl Problem {
+    /// The data path did not do it: `refused` says what its no means.
+    pub(super) fn of(not_done: NotDone, refused: fn(String) -> Self) -> Self {
+        match not_done {
+            NotDone::Silent(sentence) => Self::new(StatusCode::SERVICE_UNAVAILABLE, sentence),
+            NotDone::Refused(sentence) => refused(sentence),
+        }
+    }
+}
+
+/// The client did nothing wrong.
+impl From<NotDone> for Problem {
+    fn from(not_done: NotDone) -> Self {
+        Self::of(not_done, Self::internal)
     }
 }
 

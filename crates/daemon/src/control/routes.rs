@@ -62,8 +62,8 @@ fn below(path: &str, rest: &str) -> String {
     format!("{path}/{{name}}{rest}")
 }
 
-async fn status(State(control): Daemon) -> Result<Json<Status>, Problem> {
-    control.status().await.map(Json)
+async fn status(State(control): Daemon) -> Json<Status> {
+    Json(control.status().await)
 }
 
 async fn stats(State(control): Daemon) -> Result<Json<Vec<AdapterStats>>, Problem> {

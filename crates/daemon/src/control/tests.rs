@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use vrdma_api::{AdapterStats, Status};
 use vrdma_api_client::{Client, Error};
 
 use super::*;

@@ -95,6 +95,7 @@ impl Exchange {
     pub(super) fn run(mut self) {
         let mut ready = Vec::new();
         while !self.stopping {
+            self.inbox.beat();
             if let Err(error) = self.poller.wait(&mut ready, self.until_next()) {
                 tracing::error!("the Ethernet thread cannot wait for its sockets: {error}");
                 return;
@@ -134,21 +135,27 @@ impl Exchange {
         self.inbox.clear();
         while let Some(command) = self.inbox.take() {
             match command {
+                command if command.is_withdrawn() => {}
                 Command::AddPort(port, reply) => {
-                    let _ = reply.send(self.add_port(port));
+                    let number = port.port;
+                    if let Err(Ok(())) = reply.send(self.add_port(port)) {
+                        self.remove_port(number);
+                    }
                 }
                 Command::RemovePort(port, reply) => {
-                    self.bridge.detach(port);
-                    self.segments.unplug(port);
-                    self.links.remove(&port);
-                    self.hosts.remove(port);
+                    self.remove_port(port);
                     let _ = reply.send(());
                 }
                 Command::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
                 }
                 Command::Uplink(change, reply) => {
-                    let _ = reply.send(self.change_uplink(change));
+                    let undo = change.undo();
+                    if let (Err(Ok(())), Some(undo)) =
+                        (reply.send(self.change_uplink(change)), undo)
+                    {
+                        let _ = self.change_uplink(undo);
+                    }
                 }
                 Command::Uplinks(reply) => {
                     let _ = reply.send(self.uplink_snapshot());
@@ -156,6 +163,13 @@ impl Exchange {
                 Command::Stop => self.stopping = true,
             }
         }
+    }
+
+    fn remove_port(&mut self, port: PortId) {
+        self.bridge.detach(port);
+        self.segments.unplug(port);
+        self.links.remove(&port);
+        self.hosts.remove(port);
     }
 
     fn add_port(&mut self, port: EthernetPort) -> Result<(), String> {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use vrdma_switch::MAX_FRAME;
 
+use crate::plane::mailbox;
+
 use super::*;
 
 const A: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
@@ -27,6 +29,7 @@ impl Switch {
     fn start() -> Self {
         let (handle, thread) = start(vec![mailbox().unwrap().0], Default::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
             .build()
             .unwrap();
         Self {

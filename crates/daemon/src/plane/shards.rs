@@ -12,8 +12,8 @@ use vrdma_switch::{PortId, UplinkId};
 use vrdma_wire::Mac;
 
 use super::{
-    AdapterSnapshot, AdapterSpec, Inbox, Outbox, ShardCommand, ShardLoad, UplinkChange,
-    UplinkSnapshot, ask, mailbox,
+    AdapterSnapshot, AdapterSpec, Inbox, Line, NotDone, Reply, ShardCommand, ShardLoad,
+    UplinkChange, UplinkSnapshot, Vital,
 };
 use crate::uplink::UplinkEnd;
 
@@ -44,7 +44,7 @@ impl Places {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Shards {
-    outboxes: Arc<[Outbox<ShardCommand>]>,
+    lines: Arc<[Line<ShardCommand>]>,
     places: Arc<Mutex<Places>>,
     admission: Arc<Admission>,
 }
@@ -55,11 +55,11 @@ impl Shards {
     /// # Errors
     /// The system is out of descriptors.
     pub fn new(count: usize) -> io::Result<(Self, Vec<Inbox<ShardCommand>>)> {
-        let pairs = (0..count).map(|_| mailbox());
+        let pairs = (0..count).map(|number| Line::new(format!("shard {number}")));
         let pairs = pairs.collect::<io::Result<Vec<_>>>()?;
-        let (outboxes, inboxes): (Vec<_>, _) = pairs.into_iter().unzip();
+        let (lines, inboxes): (Vec<_>, _) = pairs.into_iter().unzip();
         let shards = Self {
-            outboxes: outboxes.into(),
+            lines: lines.into(),
             places: Arc::new(Mutex::new(Places {
                 shards: BTreeMap::new(),
                 counts: vec![0; count],
@@ -71,7 +71,12 @@ impl Shards {
 
     /// How many there are.
     pub fn count(&self) -> u16 {
-        self.outboxes.len() as u16
+        self.lines.len() as u16
+    }
+
+    /// The threads, by number.
+    pub fn vitals(&self) -> impl Iterator<Item = &Arc<Vital>> {
+        self.lines.iter().map(Line::vital)
     }
 
     /// Who may use which adapter: what the threads go by.
@@ -84,13 +89,13 @@ impl Shards {
         self.admission.set(port, admitted);
     }
 
-    fn outbox(&self, shard: ShardId) -> Result<&Outbox<ShardCommand>, String> {
-        let outbox = self.outboxes.get(usize::from(shard.0));
-        outbox.ok_or_else(|| format!("there is no shard {}", shard.0))
+    fn line(&self, shard: ShardId) -> Result<&Line<ShardCommand>, NotDone> {
+        let line = self.lines.get(usize::from(shard.0));
+        line.ok_or_else(|| NotDone::Refused(format!("there is no shard {}", shard.0)))
     }
 
-    fn first(&self) -> &Outbox<ShardCommand> {
-        &self.outboxes[0]
+    fn first(&self) -> &Line<ShardCommand> {
+        &self.lines[0]
     }
 
     // What a thread that panicked left is a map that was changed or was not.
@@ -120,24 +125,23 @@ impl Shards {
     ///
     /// # Errors
     /// A sentence; nothing was changed.
-    pub async fn add_adapter(&self, spec: AdapterSpec) -> Result<(), String> {
+    pub async fn add_adapter(&self, spec: AdapterSpec) -> Result<(), NotDone> {
         let stated = spec.shard.map(ShardId);
         let shard = stated.unwrap_or_else(|| self.least_loaded());
         let port = spec.port;
         let is_announced = spec.kind == AdapterKind::Process && shard != ShardId::FIRST;
-        let outbox = self.outbox(shard)?;
+        let line = self.line(shard)?;
         self.admit(port, spec.admitted.clone());
         if is_announced {
             let announced = Box::new(spec.clone());
             let announce = |reply| ShardCommand::Announce(announced, reply);
-            let announced = ask(self.first(), announce).await;
-            if let Err(sentence) = announced.and_then(|announced| announced) {
+            if let Err(refused) = flat(self.first().ask(announce).await) {
                 self.admission.remove(port);
-                return Err(sentence);
+                return Err(refused);
             }
         }
-        let added = ask(outbox, |reply| ShardCommand::AddAdapter(spec, reply)).await;
-        let added = added.and_then(|added| added);
+        let added = line.ask(|reply| ShardCommand::AddAdapter(spec, reply));
+        let added = flat(added.await);
         match added {
             Ok(()) => self.places().put(port, shard),
             Err(_) => {
@@ -150,103 +154,119 @@ impl Shards {
         added
     }
 
-    /// Ends an adapter's service.
+    /// Ends an adapter's service. An error may leave some of it, until it is removed once more.
     ///
     /// # Errors
     /// A sentence.
-    pub async fn remove_adapter(&self, port: PortId) -> Result<(), String> {
-        let Some(shard) = self.places().take(port) else {
+    pub async fn remove_adapter(&self, port: PortId) -> Result<(), NotDone> {
+        let Some(shard) = self.shard_of(port) else {
             return Ok(());
         };
+        let remove = |reply| ShardCommand::RemoveAdapter(port, reply);
+        let removed = self.line(shard)?.begin_last(remove)?;
         if shard != ShardId::FIRST {
             self.retire(port).await?;
         }
-        let remove = |reply| ShardCommand::RemoveAdapter(port, reply);
-        let removed = ask_last(self.outbox(shard)?, remove).await;
+        removed.answer().await?;
+        self.places().take(port);
         self.admission.remove(port);
-        removed
+        Ok(())
     }
 
-    async fn retire(&self, port: PortId) -> Result<(), String> {
-        ask_last(self.first(), |reply| ShardCommand::Retire(port, reply)).await
+    async fn retire(&self, port: PortId) -> Result<(), NotDone> {
+        let retire = |reply| ShardCommand::Retire(port, reply);
+        self.first().begin_last(retire)?.answer().await
     }
 
     /// Has another shard serve an adapter. Its connections stay.
     ///
     /// # Errors
-    /// A sentence; nothing was changed.
-    pub async fn move_adapter(&self, port: PortId, to: ShardId) -> Result<(), String> {
+    /// A sentence; nothing was changed, unless the other shard is silent.
+    pub async fn move_adapter(&self, port: PortId, to: ShardId) -> Result<(), NotDone> {
         let Some(from) = self.shard_of(port) else {
-            return Err("it is a TAP: no shard serves it".to_owned());
+            let sentence = "it is a TAP: no shard serves it";
+            return Err(NotDone::Refused(sentence.to_owned()));
         };
-        let target = self.outbox(to)?;
+        let target = self.line(to)?;
         if from == to {
             return Ok(());
         }
+        // It must be there to take what the other one gives up.
+        target.ask(ShardCommand::Load).await?;
         let send_away = |reply| ShardCommand::SendAway(port, to, reply);
-        let moving = ask(self.outbox(from)?, send_away).await??;
+        let moving = flat(self.line(from)?.ask(send_away).await)?;
         self.places().put(port, to);
-        ask_last(target, |reply| ShardCommand::Adopt(moving, reply)).await
+        let adopt = |reply| ShardCommand::Adopt(moving, reply);
+        target.begin_last(adopt)?.answer().await
     }
 
     /// State and counters of all adapters, in the order of their ports.
-    ///
-    /// # Errors
-    /// A sentence.
-    pub async fn snapshot(&self) -> Result<Vec<AdapterSnapshot>, String> {
-        let mut all = Vec::new();
-        for outbox in &*self.outboxes {
-            all.append(&mut ask(outbox, ShardCommand::Snapshot).await?);
-        }
+    pub async fn snapshot(&self) -> Told<AdapterSnapshot> {
+        let mut told: Told<_> = self.ask_all(ShardCommand::Snapshot).await.into();
         if self.count() > 1 {
-            all.sort_by_key(|snapshot| snapshot.port);
-            for some in all.chunks_mut(LISTENERS_AT_ONCE) {
-                self.count_listeners(some).await?;
+            told.all.sort_by_key(|snapshot| snapshot.port);
+            for some in told.all.chunks_mut(LISTENERS_AT_ONCE) {
+                if let Err(silent) = self.count_listeners(some).await {
+                    told.missing = Some(silent);
+                    break;
+                }
             }
         }
-        Ok(all)
+        told
     }
 
-    async fn count_listeners(&self, snapshots: &mut [AdapterSnapshot]) -> Result<(), String> {
+    async fn count_listeners(&self, snapshots: &mut [AdapterSnapshot]) -> Result<(), NotDone> {
         let ports = snapshots.iter().map(|snapshot| snapshot.port).collect();
         let listeners = |reply| ShardCommand::Listeners(ports, reply);
-        let listeners = ask(self.first(), listeners).await?;
+        let listeners = self.first().ask(listeners).await?;
         for (snapshot, count) in snapshots.iter_mut().zip(listeners) {
             snapshot.rdma.listeners = count;
         }
         Ok(())
     }
 
-    /// How busy each is.
-    ///
-    /// # Errors
-    /// A sentence.
-    pub async fn loads(&self) -> Result<Vec<ShardLoad>, String> {
-        let mut all = Vec::new();
-        for outbox in &*self.outboxes {
-            all.push(ask(outbox, ShardCommand::Load).await?);
+    /// How busy each is, if it answers.
+    pub async fn loads(&self) -> Vec<Option<ShardLoad>> {
+        let loads = self.ask_all(ShardCommand::Load).await;
+        loads.into_iter().map(Result::ok).collect()
+    }
+
+    /// Asks all at once, so that their patience is one and not a sum.
+    async fn ask_all<T>(
+        &self,
+        command: impl Fn(Reply<T>) -> ShardCommand,
+    ) -> Vec<Result<T, NotDone>> {
+        let asked = self.lines.iter().map(|line| line.begin(&command));
+        let mut answers = Vec::new();
+        for asked in asked.collect::<Vec<_>>() {
+            answers.push(match asked {
+                Ok(asked) => asked.answer().await,
+                Err(silent) => Err(silent),
+            });
         }
-        Ok(all)
+        answers
     }
 
     /// Gives each shard its end of an uplink.
     ///
     /// # Errors
     /// A sentence; some shards may have theirs.
-    pub async fn add_uplink(&self, ends: Vec<UplinkEnd>) -> Result<(), String> {
-        for (outbox, end) in self.outboxes.iter().zip(ends) {
-            change_uplink(outbox, UplinkChange::Add(Box::new(end))).await?;
+    pub async fn add_uplink(&self, ends: Vec<UplinkEnd>) -> Result<(), NotDone> {
+        for (line, end) in self.lines.iter().zip(ends) {
+            change_uplink(line, UplinkChange::Add(Box::new(end))).await?;
         }
         Ok(())
     }
 
-    /// Closes all ends of an uplink.
+    /// Closes all ends of an uplink. Those of silent shards are closed when they go on.
     ///
     /// # Errors
     /// A sentence.
-    pub async fn remove_uplink(&self, id: UplinkId) -> Result<(), String> {
-        for outbox in &*self.outboxes {
-            change_uplink(outbox, UplinkChange::Remove(id)).await?;
+    pub async fn remove_uplink(&self, id: UplinkId) -> Result<(), NotDone> {
+        let remove = |reply| ShardCommand::Uplink(UplinkChange::Remove(id), reply);
+        let begun = self.lines.iter().map(|line| line.begin_last(remove));
+        for begun in begun.collect::<Result<Vec<_>, _>>()? {
+            flat(begun.answer().await)?;
         }
         Ok(())
     }
@@ -261,7 +281,7 @@ impl Shards {
         id: UplinkId,
         peer: SocketAddr,
         stations: Vec<Mac>,
-    ) -> Result<(), String> {
+    ) -> Result<(), NotDone> {
         let added = UplinkChange::AddPeer(id, peer, stations);
         change_uplink(self.first(), added).await?;
         self.measure_others(id).await
@@ -271,14 +291,16 @@ impl Shards {
     ///
     /// # Errors
     /// A sentence.
-    pub async fn remove_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), String> {
-        change_uplink(self.first(), UplinkChange::RemovePeer(id, peer)).await?;
+    pub async fn remove_peer(&self, id: UplinkId, peer: SocketAddr) -> Result<(), NotDone> {
+        let change = UplinkChange::RemovePeer(id, peer);
+        let remove = |reply| ShardCommand::Uplink(change, reply);
+        flat(self.first().begin_last(remove)?.answer().await)?;
         self.measure_others(id).await
     }
 
-    async fn measure_others(&self, id: UplinkId) -> Result<(), String> {
-        for outbox in &self.outboxes[1..] {
-            change_uplink(outbox, UplinkChange::Measure(id)).await?;
+    async fn measure_others(&self, id: UplinkId) -> Result<(), NotDone> {
+        for line in &self.lines[1..] {
+            change_uplink(line, UplinkChange::Measure(id)).await?;
         }
         Ok(())
     }
@@ -288,50 +310,70 @@ impl Shards {
     ///
     /// # Errors
     /// A sentence.
-    pub async fn trace(&self, port: PortId) -> Result<Vec<u8>, String> {
+    pub async fn trace(&self, port: PortId) -> Result<Vec<u8>, NotDone> {
         let shard = self.shard_of(port).unwrap_or(ShardId::FIRST);
-        ask(self.outbox(shard)?, |reply| {
-            ShardCommand::Trace(port, reply)
-        })
-        .await
+        let trace = |reply| ShardCommand::Trace(port, reply);
+        self.line(shard)?.ask(trace).await
     }
 
     /// The shards' ends of all uplinks, added up.
-    ///
-    /// # Errors
-    /// A sentence.
-    pub async fn uplinks(&self) -> Result<Vec<UplinkSnapshot>, String> {
-        let mut all = ask(self.first(), ShardCommand::Uplinks).await?;
-        for outbox in &self.outboxes[1..] {
-            for other in ask(outbox, ShardCommand::Uplinks).await? {
-                if let Some(uplink) = all.iter_mut().find(|uplink| uplink.id == other.id) {
-                    uplink.frames.add(&other.frames);
-                }
+    pub async fn uplinks(&self) -> Told<UplinkSnapshot> {
+        let told: Told<UplinkSnapshot> = self.ask_all(ShardCommand::Uplinks).await.into();
+        let mut sums: Vec<UplinkSnapshot> = Vec::new();
+        for end in told.all {
+            match sums.iter_mut().find(|sum| sum.id == end.id) {
+                Some(sum) => sum.frames.add(&end.frames),
+                None => sums.push(end),
             }
         }
-        Ok(all)
+        Told { all: sums, ..told }
     }
 
     /// Tells the threads to end; wait for them by joining.
     pub fn stop(&self) {
-        for outbox in &*self.outboxes {
-            outbox.send_last(ShardCommand::Stop);
+        for line in &*self.lines {
+            line.tell_last(ShardCommand::Stop);
         }
     }
 }
 
-async fn change_uplink(outbox: &Outbox<ShardCommand>, change: UplinkChange) -> Result<(), String> {
-    ask(outbox, |reply| ShardCommand::Uplink(change, reply)).await?
+/// What those that answer tell.
+#[derive(Debug)]
+pub struct Told<T> {
+    /// All of it.
+    pub all: Vec<T>,
+    /// Why some of it is not there.
+    pub missing: Option<NotDone>,
 }
 
-/// Sends a command that must not get lost, and waits for its answer.
-async fn ask_last<T>(
-    outbox: &Outbox<ShardCommand>,
-    command: impl FnOnce(super::Reply<T>) -> ShardCommand,
-) -> Result<T, String> {
-    let (reply, answer) = tokio::sync::oneshot::channel();
-    outbox.send_last(command(reply));
-    answer
-        .await
-        .map_err(|_| "a shard of the daemon has stopped; restart the daemon".to_owned())
+impl<T> Told<T> {
+    /// All or nothing.
+    ///
+    /// # Errors
+    /// Some of it is not there.
+    pub fn whole(self) -> Result<Vec<T>, NotDone> {
+        self.missing.map_or(Ok(self.all), Err)
+    }
+}
+
+impl<T> From<Vec<Result<Vec<T>, NotDone>>> for Told<T> {
+    fn from(answers: Vec<Result<Vec<T>, NotDone>>) -> Self {
+        let (mut all, mut missing) = (Vec::new(), None);
+        for answer in answers {
+            match answer {
+                Ok(some) => all.extend(some),
+                Err(silent) => missing = Some(silent),
+            }
+        }
+        Self { all, missing }
+    }
+}
+
+async fn change_uplink(line: &Line<ShardCommand>, change: UplinkChange) -> Result<(), NotDone> {
+    flat(line.ask(|reply| ShardCommand::Uplink(change, reply)).await)
+}
+
+/// A thread's no is no less a no than that of the way to it.
+fn flat<T>(answer: Result<Result<T, String>, NotDone>) -> Result<T, NotDone> {
+    Ok(answer??)
 }

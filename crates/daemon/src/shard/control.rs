@@ -14,7 +14,7 @@ use super::adapter::Adapter;
 use super::poller::{Key, Ready};
 use super::rdma_cm;
 use super::uplinks;
-use crate::plane::{AdapterSpec, ShardCommand, ShardLoad};
+use crate::plane::{AdapterSpec, Reply, ShardCommand, ShardLoad, UplinkChange};
 use crate::process_socket;
 use crate::vm::{Vm, fresh_seed};
 
@@ -22,7 +22,8 @@ use crate::vm::{Vm, fresh_seed};
 const COMMANDS_A_TURN: usize = 4;
 
 impl Shard {
-    /// Carries out waiting commands, some of them in one turn. An asker that is gone is no error.
+    /// Carries out waiting commands, some of them in one turn. What it has made for an asker that is gone
+    /// meanwhile is taken back.
     pub(super) fn obey(&mut self) {
         self.from.inbox.clear();
         for _ in 0..COMMANDS_A_TURN {
@@ -30,15 +31,22 @@ impl Shard {
                 return;
             };
             match command {
+                command if command.is_withdrawn() => {}
                 ShardCommand::AddAdapter(spec, reply) => {
-                    let _ = reply.send(self.add(spec).map_err(|error| format!("{error:#}")));
+                    let port = spec.port;
+                    let added = self.add(spec).map_err(|error| format!("{error:#}"));
+                    if let Err(Ok(())) = reply.send(added) {
+                        self.remove(port);
+                    }
                 }
                 ShardCommand::RemoveAdapter(port, reply) => {
                     self.remove(port);
                     let _ = reply.send(());
                 }
                 ShardCommand::Announce(spec, reply) => {
-                    let _ = reply.send(self.announce(&spec));
+                    if let Err(Ok(())) = reply.send(self.announce(&spec)) {
+                        self.retire(spec.port);
+                    }
                 }
                 ShardCommand::Retire(port, reply) => {
                     self.retire(port);
@@ -57,9 +65,7 @@ impl Shard {
                     let _ = reply.send(ports.into_iter().map(count).collect());
                 }
                 ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),
-                ShardCommand::Uplink(change, reply) => {
-                    let _ = reply.send(self.change_uplink(change));
-                }
+                ShardCommand::Uplink(change, reply) => self.change_uplink_for(change, reply),
                 ShardCommand::Trace(port, reply) => {
                     let now = self.clock.now();
                     let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
@@ -72,6 +78,14 @@ impl Shard {
             }
         }
         self.ready.push_back(Ready::commands());
+    }
+
+    fn change_uplink_for(&mut self, change: UplinkChange, reply: Reply<Result<(), String>>) {
+        let undo = change.undo();
+        let changed = self.change_uplink(change);
+        if let (Err(Ok(())), Some(undo)) = (reply.send(changed), undo) {
+            let _ = self.change_uplink(undo);
+        }
     }
 
     pub(super) fn add(&mut self, spec: AdapterSpec) -> anyhow::Result<()> {

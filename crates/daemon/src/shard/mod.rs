@@ -218,6 +218,7 @@ impl Shard {
     /// Runs until it is told to stop.
     fn run(mut self) {
         while !self.stopping {
+            self.from.inbox.beat();
             let began = self.clock.now();
             if self.turn(began) {
                 let now = self.clock.now();

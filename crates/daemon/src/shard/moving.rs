@@ -17,7 +17,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::control::attachment;
 use super::poller::Key;
-use crate::plane::Reply;
+use crate::plane::{Reply, is_withdrawn};
 
 /// An adapter between two shards.
 pub struct Moving {
@@ -78,14 +78,23 @@ impl Shard {
             return;
         }
         for leaving in std::mem::take(&mut self.leaving) {
-            if self.await_quiet(leaving.port) {
-                let moving = self.take_out(leaving.port, leaving.to);
-                let moving = moving.ok_or_else(|| "the adapter is gone".to_owned());
-                // An asker that is gone would lose the adapter: it does not go before its changes end.
-                let _ = leaving.reply.send(moving.map(Box::new));
+            if is_withdrawn(&leaving.reply) {
+                self.host.release(leaving.port);
+            } else if self.await_quiet(leaving.port) {
+                self.give_up(leaving);
             } else {
                 self.leaving.push(leaving);
             }
+        }
+    }
+
+    fn give_up(&mut self, leaving: Leaving) {
+        let moving = self.take_out(leaving.port, leaving.to);
+        let moving = moving.ok_or_else(|| "the adapter is gone".to_owned());
+        if let Err(Ok(back)) = leaving.reply.send(moving.map(Box::new)) {
+            // Whoever asked gave up at this moment.
+            self.registry.directory.place(leaving.port, self.id);
+            self.adopt(*back);
         }
     }
 

@@ -81,7 +81,7 @@ impl Host {
 
     /// Objects of an adapter: protection domains, regions, CQs, QPs.
     pub(crate) fn objects(&self, adapter: u32) -> [u32; 4] {
-        let snapshots = block_on(self.handle.snapshot()).unwrap();
+        let snapshots = block_on(self.handle.snapshot()).all;
         let snapshot = snapshots.iter().find(|snapshot| snapshot.port.0 == adapter);
         let objects = snapshot.unwrap().rdma.objects;
         [objects.pd, objects.mr, objects.cq, objects.qp]

@@ -15,7 +15,8 @@ fn three() -> Host {
 }
 
 fn move_to(host: &Host, adapter: u32, shard: u16) -> Result<(), String> {
-    block_on(host.handle.move_adapter(PortId(adapter), ShardId(shard)))
+    let moved = block_on(host.handle.move_adapter(PortId(adapter), ShardId(shard)));
+    moved.map_err(|not_done| not_done.to_string())
 }
 
 /// One end counts in the other's memory by atomics, and none of them is lost or done twice.

@@ -1,5 +1,7 @@
 //! `vrdmad` as a process: arguments, exit statuses, signals, files.
 
+mod stuck;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -48,25 +50,51 @@ impl Place {
     }
 }
 
+/// A service supervisor, as far as the daemon sees.
+struct Supervisor(UnixDatagram);
+
+impl Supervisor {
+    fn new(place: &Place) -> Self {
+        let notified = UnixDatagram::bind(place.path("notify")).unwrap();
+        notified
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        Self(notified)
+    }
+
+    /// The next thing that it is told.
+    fn hear(&self) -> String {
+        let mut message = [0; 64];
+        let length = self.0.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_owned()).unwrap()
+    }
+}
+
 /// A daemon that has said it is ready.
 struct Running(Child);
 
 impl Running {
     fn start(place: &Place) -> Self {
-        let notified = UnixDatagram::bind(place.path("notify")).unwrap();
-        notified
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
-        let child = place
-            .command()
-            .env("NOTIFY_SOCKET", place.path("notify"))
-            .spawn()
-            .unwrap();
-        let mut message = [0; 64];
-        let length = notified.recv(&mut message).unwrap();
-        assert!(message[..length].starts_with(b"READY=1"));
+        let running = Self::start_under(&Supervisor::new(place), place.command(), place);
         fs::remove_file(place.path("notify")).unwrap();
-        Self(child)
+        running
+    }
+
+    fn start_under(supervisor: &Supervisor, mut command: Command, place: &Place) -> Self {
+        let child = command.env("NOTIFY_SOCKET", place.path("notify")).spawn();
+        let running = Self(child.unwrap());
+        // The watchdog runs before that.
+        while !supervisor.hear().starts_with("READY=1") {}
+        running
+    }
+
+    /// Its thread of that name: a folder in `/proc`.
+    fn thread(&self, name: &str) -> PathBuf {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let mut tasks = tasks.map(|task| task.unwrap().path());
+        let is_named =
+            |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap().trim_end() == name;
+        tasks.find(is_named).unwrap()
     }
 
     fn signal(&mut self, signal: Signal) -> ExitStatus {
@@ -122,10 +150,7 @@ fn sockets_come_with_the_daemon_and_go_with_it() {
 
 /// The cores that the thread of that name may run on, as the kernel writes them.
 fn cores(daemon: &Running, name: &str) -> String {
-    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.0.id())).unwrap();
-    let mut tasks = tasks.map(|task| task.unwrap().path());
-    let named = |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap().trim_end() == name;
-    let status = fs::read_to_string(tasks.find(named).unwrap().join("status")).unwrap();
+    let status = fs::read_to_string(daemon.thread(name).join("status")).unwrap();
     let mut lines = status.lines();
     let list = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
     list.unwrap().to_owned()

@@ -1,0 +1,174 @@
+//! What the API tells of the data path: asked for before the inventory is locked, so that a thread that does not
+//! answer holds up nobody else.
+
+use std::collections::HashMap;
+
+use vrdma_api::{AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink};
+use vrdma_switch::{PortId, UplinkId};
+
+use super::Control;
+use super::answer::Problem;
+use crate::inventory::{Inventory, Limited};
+use crate::plane::{NotDone, UplinkSnapshot, Vital};
+
+/// What the threads count of adapters.
+struct Counted {
+    rdma: HashMap<PortId, RdmaStats>,
+    ethernet: HashMap<PortId, EthernetStats>,
+}
+
+/// The threads' ends of uplinks.
+#[derive(Default)]
+pub(super) struct Seen {
+    roce: HashMap<UplinkId, UplinkSnapshot>,
+    rest: HashMap<UplinkId, UplinkSnapshot>,
+}
+
+impl Control {
+    pub(super) async fn stats(&self) -> Result<Vec<AdapterStats>, Problem> {
+        let (counted, missing) = self.counted().await;
+        missing.map_or(Ok(()), Err)?;
+        Ok(counted.of(&*self.inventory.lock().await))
+    }
+
+    pub(super) async fn adapter_stats(&self, name: &Name) -> Result<AdapterStats, Problem> {
+        self.inventory.lock().await.adapter(name)?;
+        let mut stats = self.stats().await?.into_iter();
+        stats
+            .find(|stats| stats.name == *name)
+            .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
+    }
+
+    pub(super) async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        Ok(self.shards.trace(port).await?)
+    }
+
+    /// Of those threads that answer, and why something is missing.
+    async fn counted(&self) -> (Counted, Option<NotDone>) {
+        let (shards, ethernet) = tokio::join!(self.shards.snapshot(), self.ethernet.snapshot());
+        let (ethernet, silent) = match ethernet {
+            Ok(ethernet) => (ethernet, None),
+            Err(silent) => (Vec::new(), Some(silent)),
+        };
+        let rdma = shards.all.into_iter();
+        let counted = Counted {
+            rdma: rdma.map(|told| (told.port, told.rdma)).collect(),
+            ethernet: ethernet.into_iter().collect(),
+        };
+        (counted, shards.missing.or(silent))
+    }
+
+    /// What the threads tell of their ends, of those that answer.
+    async fn seen(&self) -> (Seen, Option<NotDone>) {
+        let (shards, ethernet) = tokio::join!(self.shards.uplinks(), self.ethernet.uplinks());
+        let (ethernet, silent) = match ethernet {
+            Ok(ethernet) => (ethernet, None),
+            Err(silent) => (Vec::new(), Some(silent)),
+        };
+        let by_id = |ends: Vec<UplinkSnapshot>| ends.into_iter().map(|end| (end.id, end)).collect();
+        let seen = Seen {
+            roce: by_id(shards.all),
+            rest: by_id(ethernet),
+        };
+        (seen, shards.missing.or(silent))
+    }
+
+    /// The same of all.
+    pub(super) async fn all_seen(&self) -> Result<Seen, Problem> {
+        let (seen, missing) = self.seen().await;
+        Ok(missing.map_or(Ok(seen), Err)?)
+    }
+
+    async fn shard_status(&self) -> Vec<ShardStatus> {
+        let loads = self.shards.loads().await.into_iter();
+        let counts = self.shards.adapter_counts();
+        let shards = loads.zip(counts).zip(self.shards.vitals());
+        let status = shards.zip(&self.facts.shards.cores);
+        let status = status.map(|(((load, adapters), vital), core)| {
+            let load = load.unwrap_or_default();
+            ShardStatus {
+                core: *core,
+                adapters,
+                busy_percent: load.busy,
+                transfers: load.transfers,
+                silent_ms: silent_ms(vital),
+            }
+        });
+        status.collect()
+    }
+
+    /// Tells of a thread that does not answer that it does not; what only it knows is zero.
+    pub(super) async fn status(&self) -> Status {
+        let (shards, (counted, _), (seen, _)) =
+            tokio::join!(self.shard_status(), self.counted(), self.seen());
+        let inventory = self.inventory.lock().await;
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_seconds: self.facts.started.elapsed().as_secs(),
+            config: self.facts.config.clone(),
+            run_dir: self.facts.run_dir.clone(),
+            shards,
+            ethernet_silent_ms: silent_ms(self.ethernet.vital()),
+            poll: self.facts.shards.poll,
+            portgroups: inventory.portgroups(),
+            uplinks: seen.all_uplinks(&inventory),
+            adapters: inventory.adapters(),
+            stats: counted.of(&inventory),
+        }
+    }
+}
+
+fn silent_ms(vital: &Vital) -> Option<u64> {
+    vital.silence().map(|silence| silence.as_millis() as u64)
+}
+
+impl Counted {
+    /// In the order of the inventory.
+    fn of(mut self, inventory: &Inventory) -> Vec<AdapterStats> {
+        let stats = inventory.ports().map(|(name, port)| AdapterStats {
+            name: name.clone(),
+            rdma: limited(
+                self.rdma.remove(&port).unwrap_or_default(),
+                inventory.limited(name),
+            ),
+            ethernet: self.ethernet.remove(&port).unwrap_or_default(),
+        });
+        stats.collect()
+    }
+}
+
+impl Seen {
+    pub(super) fn all_uplinks(&self, inventory: &Inventory) -> Vec<Uplink> {
+        let uplinks = inventory.uplinks().map(|(id, mut uplink)| {
+            self.complete(id, &mut uplink);
+            uplink
+        });
+        uplinks.collect()
+    }
+
+    pub(super) fn complete(&self, id: UplinkId, uplink: &mut Uplink) {
+        if let Some(end) = self.roce.get(&id) {
+            uplink.mtu = end.mtu;
+            uplink.stats.roce = end.frames.clone();
+        }
+        if let Some(end) = self.rest.get(&id) {
+            uplink.stats.ethernet = end.frames.clone();
+        }
+    }
+}
+
+/// With what limits have done, which the control plane counts.
+fn limited(stats: RdmaStats, limited: Limited) -> RdmaStats {
+    let mut stats = RdmaStats {
+        throttled: limited.out,
+        throttled_in: limited.inward,
+        ..stats
+    };
+    if limited.drops > 0 {
+        let drops = &mut stats.counters.drops;
+        drops.insert("over-limit".to_owned(), limited.drops);
+    }
+    stats
+}

@@ -1,0 +1,120 @@
+//! The daemon's end, which no thread that stands still holds up.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::ServiceError;
+use crate::plane::Vital;
+
+/// How long the threads may take to end.
+const END_MAX: Duration = Duration::from_millis(300);
+
+/// How long they may take to free what they have; the kernel frees it otherwise.
+const FREE_MAX: Duration = Duration::from_millis(300);
+
+/// The daemon shall end.
+pub(super) type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// SIGTERM and SIGINT. The first one ends the daemon; the second one does so at once.
+pub(super) struct StopSignals {
+    came: watch::Receiver<bool>,
+}
+
+impl StopSignals {
+    /// Handlers stand before the daemon says it is ready, so that an early signal ends it cleanly.
+    pub(super) fn new() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        let (sender, came) = watch::channel(false);
+        tokio::spawn(take(terminate, interrupt, sender));
+        Ok(Self { came })
+    }
+
+    /// The first one.
+    pub(super) fn first(&self) -> Ending {
+        let mut came = self.came.clone();
+        Box::pin(async move {
+            // The sender lives as long as the runtime.
+            let _ = came.wait_for(|came| *came).await;
+        })
+    }
+}
+
+async fn take(mut terminate: Signal, mut interrupt: Signal, came: watch::Sender<bool>) {
+    for is_first in [true, false] {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if is_first {
+            came.send_replace(true);
+        }
+    }
+    eprintln!("vrdmad: a second signal ends it at once; its sockets stay until the next start");
+    std::process::exit(1);
+}
+
+/// The name of the thread that ends first.
+pub(super) async fn first_end(vitals: &[Arc<Vital>]) -> String {
+    let (first, mut ended) = tokio::sync::mpsc::channel(1);
+    for vital in vitals {
+        let (vital, first) = (Arc::clone(vital), first.clone());
+        tokio::spawn(async move {
+            vital.ended().await;
+            let _ = first.try_send(vital.name().to_owned());
+        });
+    }
+    drop(first);
+    ended.recv().await.unwrap_or_default()
+}
+
+/// Waits for threads that were told to end.
+pub(super) async fn end(
+    vitals: &[Arc<Vital>],
+    threads: Vec<JoinHandle<()>>,
+) -> Result<(), ServiceError> {
+    let all = async {
+        for vital in vitals {
+            vital.ended().await;
+        }
+    };
+    if timeout(END_MAX, all).await.is_err() {
+        return Err(ServiceError::Broken(stuck(vitals).await));
+    }
+    let joined = tokio::task::spawn_blocking(|| {
+        let ends = threads.into_iter().map(JoinHandle::join);
+        ends.fold(true, |all, end| all & end.is_ok())
+    });
+    match timeout(FREE_MAX, joined).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(_) => Err(ServiceError::Broken(
+            "a data path thread panicked; see the log above".to_owned(),
+        )),
+        Err(_) => {
+            tracing::info!("the kernel frees what the data path has not freed yet");
+            Ok(())
+        }
+    }
+}
+
+/// A sentence about those that do not end.
+async fn stuck(vitals: &[Arc<Vital>]) -> String {
+    let mut names = Vec::new();
+    for vital in vitals {
+        if timeout(Duration::ZERO, vital.ended()).await.is_err() {
+            names.push(vital.name());
+        }
+    }
+    format!(
+        "stopped without {}, which stands still; its sockets stay until the next start",
+        names.join(" and ")
+    )
+}

@@ -1,0 +1,149 @@
+//! Tells of data path threads that stand still: in the log, and to the service supervisor by its silence.
+//!
+//! ```text
+//!   every interval: noted at the last look? ──► has it made a turn since? ──► wake it
+//!                                               └─ not for PATIENCE: one line
+//! ```
+//! A thread that sleeps has no cause to make a turn, so the look gives it one ([`Vital`]).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::MissedTickBehavior;
+
+use crate::plane::Vital;
+
+/// How often a thread that sleeps is woken to see that it can be: some 20 us of a core.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// From when on a silent thread is told of. No turn takes so long, and no starved thread waits so long for a core.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The supervisor is told so many times in the time after which it would end the daemon.
+const SIGNS: u32 = 4;
+
+/// All data path threads.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    threads: Vec<Watched>,
+    patience: Duration,
+}
+
+#[derive(Debug)]
+struct Watched {
+    vital: Arc<Vital>,
+    /// When it was woken last, and how many turns it had made then.
+    woken: Option<(Instant, u64)>,
+    is_told: bool,
+}
+
+impl Watch {
+    pub(crate) fn new(threads: impl IntoIterator<Item = Arc<Vital>>) -> Self {
+        Self::with_patience(threads, PATIENCE)
+    }
+
+    fn with_patience(threads: impl IntoIterator<Item = Arc<Vital>>, patience: Duration) -> Self {
+        let watched = |vital| Watched {
+            vital,
+            woken: None,
+            is_told: false,
+        };
+        Self {
+            threads: threads.into_iter().map(watched).collect(),
+            patience,
+        }
+    }
+
+    /// Looks again and again; `alive` is called as long as all threads go on. A supervisor that waits for it ends
+    /// the daemon after `limit` without.
+    pub(crate) async fn run(mut self, limit: Option<Duration>, alive: impl Fn()) {
+        if let Some(limit) = limit {
+            self.patience = self.patience.min(limit / 2);
+        }
+        let interval = limit.map_or(INTERVAL, |limit| INTERVAL.min(limit / SIGNS));
+        let mut ticks = tokio::time::interval(interval.max(Duration::from_millis(1)));
+        // A daemon that was stopped as a whole looks once when it goes on.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if self.look(Instant::now()) && limit.is_some() {
+                alive();
+            }
+        }
+    }
+
+    /// Whether all threads go on.
+    fn look(&mut self, now: Instant) -> bool {
+        let patience = self.patience;
+        let looks = self
+            .threads
+            .iter_mut()
+            .map(|thread| thread.look(now, patience));
+        // Each is looked at, so no short cut.
+        looks.fold(true, |all, one| all & one)
+    }
+}
+
+impl Watched {
+    /// Whether it goes on. What was silent at the look before is told of, so that the first look of a daemon that
+    /// was stopped tells nothing.
+    fn look(&mut self, now: Instant, patience: Duration) -> bool {
+        let silence = self.vital.silence();
+        match silence {
+            Some(silence) if silence >= patience && !self.is_told => {
+                self.is_told = true;
+                let name = self.vital.name();
+                tracing::error!(
+                    "{name} has made no turn for {:.1} s, and nobody whom it serves goes on",
+                    silence.as_secs_f32()
+                );
+            }
+            None if self.is_told => {
+                self.is_told = false;
+                tracing::warn!("{} goes on", self.vital.name());
+            }
+            _ => {}
+        }
+        if let Some((since, beats)) = self.woken {
+            self.vital.note_silence(since, beats);
+        }
+        self.woken = Some((now, self.vital.beats()));
+        self.vital.wake();
+        !self.is_told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plane::{Inbox, Line};
+
+    fn watch() -> (Watch, Inbox<()>) {
+        let (line, inbox) = Line::<()>::new("shard 7".to_owned()).unwrap();
+        let vital = Arc::clone(line.vital());
+        (Watch::with_patience([vital], Duration::ZERO), inbox)
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_is_woken_and_beats() {
+        let (mut watch, inbox) = watch();
+        for _ in 0..5 {
+            assert!(watch.look(Instant::now()));
+            let woken = rustix::io::read(&inbox, &mut [0u8; 8]);
+            assert!(woken.is_ok());
+            inbox.beat();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_stands_still_is_told_of_until_it_goes_on() {
+        let (mut watch, inbox) = watch();
+        let mut looks = || watch.look(Instant::now());
+        assert!(looks(), "woken");
+        assert!(looks(), "noted");
+        assert!(!looks(), "told");
+        assert!(!looks());
+        inbox.beat();
+        assert!(looks());
+    }
+}
