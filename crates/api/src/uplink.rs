@@ -8,7 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::name::shortened;
-use crate::{MacAddress, Name, Origin};
+use crate::{MacAddress, Name, Origin, Vni};
 
 /// UDP port of VXLAN (RFC 7348 section 8).
 const VXLAN_PORT: u16 = 4789;
@@ -259,21 +259,23 @@ pub struct PeerRequest {
     pub uplink: Name,
     /// Where the peer listens.
     pub address: Endpoint,
+    /// It may send from other ports than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub any_port: bool,
     /// All stations that may be behind it; any, if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stations: Vec<MacAddress>,
+    /// All networks that it takes part in; those of all port groups, if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnis: Vec<Vni>,
 }
 
 /// A peer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Peer {
-    /// The tunnel.
-    pub uplink: Name,
-    /// Where the peer listens.
-    pub address: Endpoint,
-    /// All stations that may be behind it; any, if there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stations: Vec<MacAddress>,
+    /// What was asked for.
+    #[serde(flatten)]
+    pub request: PeerRequest,
     /// Whether it outlives the daemon.
     pub origin: Origin,
 }
@@ -291,6 +293,15 @@ mod tests {
         for bad in ["", "eth1", "192.0.2.1:0", "192.0.2.1:65536", "239.0.0.1"] {
             assert!(shown(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_peer_is_told_as_it_was_asked_for() {
+        let told = r#"{"uplink":"up0","address":"192.0.2.2:4789","any_port":true,"vnis":[7],"origin":"config"}"#;
+        let peer: Peer = serde_json::from_str(told).unwrap();
+        assert!(peer.request.any_port && peer.request.stations.is_empty());
+        assert_eq!(serde_json::to_string(&peer).unwrap(), told);
+        assert!(serde_json::from_str::<PeerRequest>(told).is_err(), "origin");
     }
 
     #[test]

@@ -286,6 +286,13 @@ pub(crate) enum PeerCommand {
         /// it is heard from nowhere else, so that nobody can draw its frames away
         #[arg(long = "station", value_name = "MAC")]
         stations: Vec<MacAddress>,
+        /// A VXLAN network that it takes part in; may be repeated. Without it, those of all port groups
+        #[arg(long = "vni", value_name = "VNI")]
+        vnis: Vec<Vni>,
+        /// It sends from other ports than it listens at: behind a NAT, or not a vrdmad. Without this only
+        /// what comes from its very port is taken
+        #[arg(long)]
+        any_port: bool,
     },
     /// List the peers of all tunnels
     List,

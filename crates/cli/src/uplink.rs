@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use vrdma_api::{
-    Endpoint, FrameStats, MacAddress, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest,
-    paths,
+    Endpoint, FrameStats, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest, paths,
 };
 use vrdma_api_client::Client;
 
@@ -32,7 +31,18 @@ pub(crate) fn run_peer(client: &Client, command: &PeerCommand) -> Result<Report,
             address,
             uplink,
             stations,
-        } => add_peer(client, (*address, uplink), stations),
+            vnis,
+            any_port,
+        } => {
+            let request = PeerRequest {
+                uplink: uplink.clone(),
+                address: *address,
+                any_port: *any_port,
+                stations: stations.clone(),
+                vnis: vnis.clone(),
+            };
+            add_peer(client, &request)
+        }
         PeerCommand::List => list_peers(client),
         PeerCommand::Remove { address, uplink } => remove_peer(client, *address, uplink),
     }
@@ -73,17 +83,11 @@ fn remove(client: &Client, name: &Name) -> Result<Report, Failure> {
     ))
 }
 
-fn add_peer(
-    client: &Client,
-    (address, uplink): (Endpoint, &Name),
-    stations: &[MacAddress],
-) -> Result<Report, Failure> {
-    let request = PeerRequest {
-        uplink: uplink.clone(),
-        address,
-        stations: stations.to_vec(),
-    };
-    let added: Peer = client.post(paths::PEERS, &request)?;
+fn add_peer(client: &Client, request: &PeerRequest) -> Result<Report, Failure> {
+    let added: Peer = client.post(paths::PEERS, request)?;
+    let PeerRequest {
+        uplink, address, ..
+    } = &added.request;
     let text = format!("peer {address} of {uplink} added until the daemon stops");
     Ok(Report::new(&added, text))
 }
@@ -93,14 +97,23 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
         Column::Text("PEER"),
         Column::Text("UPLINK"),
         Column::Text("STATIONS"),
+        Column::Text("VNIS"),
+        Column::Text("PORT"),
         Column::Text("FROM"),
     ];
     let peers: Vec<Peer> = client.get(paths::PEERS)?;
     let rows = peers.iter().map(|peer| {
         vec![
-            peer.address.to_string(),
-            peer.uplink.to_string(),
-            behind(&peer.stations),
+            peer.request.address.to_string(),
+            peer.request.uplink.to_string(),
+            any_or(&peer.request.stations),
+            any_or(&peer.request.vnis),
+            if peer.request.any_port {
+                "any"
+            } else {
+                "its own"
+            }
+            .to_owned(),
             origin(peer.origin).to_owned(),
         ]
     });
@@ -109,13 +122,13 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(&peers, text))
 }
 
-/// Which stations may be behind a peer.
-fn behind(stations: &[MacAddress]) -> String {
-    if stations.is_empty() {
+/// A peer's stations or networks, where none are stated any may be.
+fn any_or(stated: &[impl ToString]) -> String {
+    if stated.is_empty() {
         return "any".to_owned();
     }
-    let stations: Vec<_> = stations.iter().map(MacAddress::to_string).collect();
-    stations.join(" ")
+    let stated: Vec<_> = stated.iter().map(ToString::to_string).collect();
+    stated.join(" ")
 }
 
 fn remove_peer(client: &Client, address: Endpoint, uplink: &Name) -> Result<Report, Failure> {

@@ -21,6 +21,8 @@
 //! uplink = "up0"
 //! address = "192.0.2.2:4789"
 //! stations = ["52:54:00:00:00:02"]   # all that may be behind it; any without this
+//! vnis = [5010]                 # all networks that it takes part in; those of all port groups without this
+//! any_port = false              # true: it sends from other ports than that of `address`
 //!
 //! [[adapter]]
 //! name = "vm1"

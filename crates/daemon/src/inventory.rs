@@ -28,7 +28,6 @@ pub use limits::Limited;
 use people::People;
 pub use refusal::{Field, Kind, Refusal};
 use uplinks::Linked;
-pub(crate) use uplinks::stations_of;
 pub use uplinks::{PEERS_MAX, STATIONS_MAX, UPLINKS_MAX};
 
 use crate::adapter_sockets::Sockets;

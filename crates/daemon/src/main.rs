@@ -63,6 +63,8 @@ Example configuration:
   uplink = \"up0\"
   address = \"192.0.2.2:4789\"
   stations = [\"52:54:00:00:00:02\"]    # optional: all that may be behind it; frames of others are dropped
+  vnis = [5010]                       # optional: the networks it takes part in; those of all port groups
+  any_port = false                    # optional: true if it sends from other ports than it listens at
 
   [[adapter]]
   name = \"vm1\"

@@ -19,6 +19,7 @@ use vrdma_api::{
 use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, Neighbour, Policy, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
+use vrdma_uplink::PeerSpec;
 use vrdma_wire::{Gid, Mac};
 
 use vrdma_adapter::ShardId;
@@ -178,8 +179,8 @@ pub enum UplinkChange {
     Add(Box<UplinkEnd>),
     /// Close it and forget what was learned behind it. Unknown numbers are fine.
     Remove(UplinkId),
-    /// Add the other end of a tunnel, with all stations that may be behind it, or none for any.
-    AddPeer(UplinkId, SocketAddr, Vec<Mac>),
+    /// Add the other end of a tunnel.
+    AddPeer(UplinkId, Box<PeerSpec>),
     /// Forget the other end of a tunnel.
     RemovePeer(UplinkId, SocketAddr),
     /// The peers have changed: look at the paths to them again.
@@ -191,7 +192,7 @@ impl UplinkChange {
     pub fn undo(&self) -> Option<Self> {
         match self {
             Self::Add(end) => Some(Self::Remove(end.id)),
-            Self::AddPeer(id, peer, _) => Some(Self::RemovePeer(*id, *peer)),
+            Self::AddPeer(id, peer) => Some(Self::RemovePeer(*id, peer.address)),
             Self::Remove(_) | Self::RemovePeer(..) | Self::Measure(_) => None,
         }
     }

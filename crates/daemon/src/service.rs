@@ -10,7 +10,6 @@ mod ending;
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -21,7 +20,7 @@ use rustix::process::{Resource, getrlimit, setrlimit, umask};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use vrdma_switch::UplinkId;
-use vrdma_wire::Mac;
+use vrdma_uplink::PeerSpec;
 
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
@@ -93,7 +92,7 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
     threads.push(ethernet_thread);
     let start = Start {
         uplinks: config.uplinks,
-        peers: config.inventory.peer_addresses(),
+        peers: config.inventory.peer_specs(),
         adapters: config.adapters,
     };
     let facts = Facts::new(config.file, config.run_dir, config.shards);
@@ -175,7 +174,7 @@ fn raise_descriptor_limit() {
 /// What is there from the beginning.
 struct Start {
     uplinks: Vec<UplinkSpec>,
-    peers: Vec<(UplinkId, SocketAddr, Vec<Mac>)>,
+    peers: Vec<(UplinkId, PeerSpec)>,
     adapters: Vec<AdapterSpec>,
 }
 
@@ -189,8 +188,8 @@ async fn serve(
     for spec in &start.uplinks {
         control.plug_uplink(spec).await.map_err(refused)?;
     }
-    for (uplink, peer, stations) in start.peers {
-        let plugged = control.plug_peer(uplink, peer, &stations);
+    for (uplink, peer) in start.peers {
+        let plugged = control.plug_peer(uplink, peer);
         plugged.await.map_err(refused)?;
     }
     for spec in start.adapters {

@@ -208,7 +208,7 @@ impl Port for NoUplink {
         match *self {}
     }
 
-    fn receive(&mut self, _: &mut impl FnMut(Received<'_>)) -> usize {
+    fn receive(&mut self, _: &mut impl FnMut(Received<'_>) -> bool) -> usize {
         match *self {}
     }
 

@@ -78,8 +78,9 @@ pub trait Port {
     /// Frames handed on so far.
     fn sent_frames(&self) -> u64;
 
-    /// Gives every frame of one batch to `take`; how many arrivals it were, 0 if nothing waits.
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>)) -> usize;
+    /// Gives every frame of one batch to `take`, which says whether its segment is one of ours; how many
+    /// arrivals it were, 0 if nothing waits.
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize;
 
     /// When frames that are delayed on purpose are due.
     fn next_deadline(&self) -> Option<Time>;

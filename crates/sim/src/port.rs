@@ -121,7 +121,7 @@ impl Port for SimPort {
         self.0.borrow().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>)) -> usize {
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
         let frames = std::mem::take(&mut self.0.borrow_mut().arrived);
         for (segment, frame) in &frames {
             take(Received {

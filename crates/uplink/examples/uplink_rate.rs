@@ -46,7 +46,11 @@ fn measure(name: &str, segment: Segment, from: &mut Port, to: &mut Port) -> std:
             }
             from.flush();
             sent += BURST as u64;
-            while to.receive(&mut |_| taken += 1)? > 0 {}
+            while to.receive(&mut |_| {
+                taken += 1;
+                true
+            })? > 0
+            {}
         }
         let rate = taken as f64 / (worked() - started).as_secs_f64();
         println!(

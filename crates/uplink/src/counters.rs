@@ -12,6 +12,8 @@ pub enum Loss {
     /// Received: from a station that is stated to be behind another peer, or behind a peer of which
     /// others are stated.
     ForeignStation,
+    /// Received: of a network that the peer takes no part in.
+    ForeignNetwork,
     /// Received: an offload that the kernel announced and nobody can undo.
     Offload,
     /// Received: the kernel's buffer was full.
@@ -36,11 +38,12 @@ pub enum Loss {
 
 impl Loss {
     /// Every reason with its name, in the order of the counters.
-    pub const ALL: [(Self, &'static str); 14] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Truncated, "truncated"),
         (Self::Malformed, "malformed"),
         (Self::UnknownPeer, "unknown_peer"),
         (Self::ForeignStation, "foreign_station"),
+        (Self::ForeignNetwork, "foreign_network"),
         (Self::Offload, "offload"),
         (Self::Overrun, "overrun"),
         (Self::Stray, "stray"),

@@ -12,13 +12,14 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), vrdma_uplink::OpenError> {
-//! use vrdma_uplink::{Hop, Ports, TunnelConfig};
+//! use vrdma_uplink::{Hop, Ports, Segment, TunnelConfig};
 //! let local = "192.0.2.1:4789".parse().unwrap();
 //! let Ports { mut roce, rest } = Ports::tunnel(&TunnelConfig { local })?;   // or Ports::raw("eth1")?
-//! roce.add_peer("192.0.2.2:4789".parse().unwrap())?;
+//! let peer: std::net::SocketAddr = "192.0.2.2:4789".parse().unwrap();
+//! roce.add_peer(peer)?;
 //! // register roce.as_fd() for input; when it is readable, or at every turn of a loop that polls:
-//! let taken = roce.receive(&mut |received| drop((received.segment, received.frame, received.from)));
-//! # let (segment, frame) = (vrdma_uplink::Segment::Vni(7), [0u8; 60]);
+//! let taken = roce.receive(&mut |received| received.segment == Segment::Vni(7));
+//! # let (segment, frame) = (Segment::Vni(7), [0u8; 60]);
 //! roce.send(Hop::to(segment), &frame);          // copied into a batch
 //! roce.flush();                                 // once a turn; false: the kernel is full, flush again later
 //! roce.refresh();                               // about once a second: MTU, interface gone or back
@@ -50,7 +51,7 @@ pub use faults::{FaultSpec, Faults, Probability, SpecError};
 pub use filter::{Select, is_roce};
 pub use open_error::OpenError;
 pub use pcap::Pcap;
-pub use peers::{Conflict, PeerError};
+pub use peers::{Conflict, PeerError, PeerSpec};
 pub use port::{Port, Ports};
 pub use raw::Raw;
 pub use segment::{Hop, Received, Segment};

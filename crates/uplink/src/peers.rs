@@ -2,9 +2,9 @@
 //!
 //! Peers are stated by the owner, and so may be the stations behind one: then nobody else is heard
 //! from behind it, and they from behind nobody else. Other stations are learned from the inner source addresses of frames
-//! that came from a stated peer (RFC 7348 section 4.1). A table of [`STATIONS_MAX`] stations is
-//! bounded memory: when it is full, nothing is learned until stations age, and frames to unknown
-//! stations are flooded.
+//! that came from a stated peer (RFC 7348 section 4.1), of networks that a port group has.
+
+mod stations;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,25 +14,58 @@ use std::time::{Duration, Instant};
 use vrdma_wire::Mac;
 
 use crate::vxlan::Vni;
+use stations::{Noted, Station, Stations};
 
 /// Peers of one tunnel: a flood copies a frame so many times.
 pub(crate) const PEERS_MAX: usize = 256;
 
-/// Stations behind all peers; 64 bytes each.
-const STATIONS_MAX: usize = 16_384;
-
 /// Stations that owners state, of all peers of a tunnel together.
 const STATED_MAX: usize = 16_384;
 
-/// A station that was silent for so long is forgotten (the default of IEEE 802.1D bridges).
-const STATION_AGE: Duration = Duration::from_secs(300);
-
-/// A station that spoke so lately does not move: a machine that does takes longer, and a peer that
-/// forges its address would draw its frames away in the middle of a connection.
-const STATION_STAYS: Duration = Duration::from_millis(500);
-
 /// How often a conflict is told.
 const CONFLICTS_APART: Duration = Duration::from_secs(60);
+
+/// The other end of a tunnel, as its owner states it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerSpec {
+    /// Where it listens, and what it sends from.
+    pub address: SocketAddr,
+    /// It may send from any port: a kernel VXLAN interface has one for each flow (RFC 7348 section 5), and a NAT
+    /// in between chooses. `vrdmad` sends from where it listens.
+    pub any_port: bool,
+    /// All stations that may be behind it; any, if there are none.
+    pub stations: Vec<Mac>,
+    /// All networks that it takes part in; any, if there are none.
+    pub networks: Vec<Vni>,
+}
+
+impl From<SocketAddr> for PeerSpec {
+    /// One behind which any station of any network may be.
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            any_port: false,
+            stations: Vec::new(),
+            networks: Vec::new(),
+        }
+    }
+}
+
+impl PeerSpec {
+    fn takes_part_in(&self, vni: Vni) -> bool {
+        self.networks.is_empty() || self.networks.contains(&vni)
+    }
+}
+
+/// Whether a frame is taken from a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Admitted {
+    Yes,
+    /// The station is stated to be behind another peer, or others are behind this one.
+    ForeignStation,
+    /// The peer takes no part in the network.
+    ForeignNetwork,
+}
 
 /// What a frame taught about its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +76,6 @@ pub(crate) enum Learned {
     Moved,
     /// The station spoke from behind another peer just before. It stays there.
     Contested,
-    /// The station is stated to be behind another peer, or others are behind this one. The frame is
-    /// nobody's.
-    Foreign,
 }
 
 /// A station that two peers claim: two machines have one address, or somebody forges it.
@@ -114,22 +144,14 @@ pub enum PeerError {
 #[derive(Debug)]
 pub(crate) struct Peers {
     local: SocketAddr,
-    peers: Vec<SocketAddr>,
-    stations: HashMap<(Vni, Mac), Station>,
+    peers: Vec<PeerSpec>,
+    stations: Stations,
     /// Stations that the owner has stated, of every network.
     stated: HashMap<Mac, SocketAddr>,
-    /// The peers that those are behind.
-    closed: Vec<SocketAddr>,
     /// The last learned: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
     conflict: Option<Box<Conflict>>,
     told: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Station {
-    peer: SocketAddr,
-    seen: Instant,
 }
 
 impl Peers {
@@ -137,43 +159,37 @@ impl Peers {
         Self {
             local,
             peers: Vec::new(),
-            stations: HashMap::new(),
+            stations: Stations::default(),
             stated: HashMap::new(),
-            closed: Vec::new(),
             latest: None,
             conflict: None,
             told: None,
         }
     }
 
-    /// Adds a peer behind which any station may be.
-    #[cfg(test)]
-    pub(crate) fn add(&mut self, peer: SocketAddr) -> Result<(), PeerError> {
-        self.add_with(peer, &[])
-    }
-
-    /// Adds a peer, with all stations that may be behind it unless there are none.
-    pub(crate) fn add_with(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), PeerError> {
-        let local = self.local;
+    /// Adds a peer.
+    pub(crate) fn add(&mut self, spec: impl Into<PeerSpec>) -> Result<(), PeerError> {
+        let spec = spec.into();
+        let (peer, local) = (spec.address, self.local);
         if peer.is_ipv4() != local.is_ipv4() {
             return Err(PeerError::Family { peer, local });
         }
         if peer == local || peer.port() == 0 || !is_host(peer.ip()) {
             return Err(PeerError::NotAHost(peer));
         }
-        if self.peers.contains(&peer) {
+        if self.get(peer).is_some() {
             return Err(PeerError::Duplicate(peer));
         }
-        if self.peers.len() == PEERS_MAX || self.stated.len() + stations.len() > STATED_MAX {
+        if self.peers.len() == PEERS_MAX || self.stated.len() + spec.stations.len() > STATED_MAX {
             return Err(PeerError::Full);
         }
         let taken = |mac: &&Mac| is_nobody(**mac) || self.stated.contains_key(*mac);
-        if let Some(&station) = stations.iter().find(taken) {
+        if let Some(&station) = spec.stations.iter().find(taken) {
             return Err(PeerError::Station { station, peer });
         }
-        self.peers.push(peer);
-        self.closed.extend((!stations.is_empty()).then_some(peer));
-        self.stated.extend(stations.iter().map(|mac| (*mac, peer)));
+        self.stated
+            .extend(spec.stations.iter().map(|mac| (*mac, peer)));
+        self.peers.push(spec);
         self.latest = None;
         Ok(())
     }
@@ -181,73 +197,87 @@ impl Peers {
     /// Forgets a peer and what is behind it; `false` if there was none.
     pub(crate) fn remove(&mut self, peer: SocketAddr) -> bool {
         let before = self.peers.len();
-        self.peers.retain(|&other| other != peer);
-        self.stations.retain(|_, station| station.peer != peer);
+        self.peers.retain(|other| other.address != peer);
+        self.stations.forget(peer);
         self.stated.retain(|_, owner| *owner != peer);
-        self.closed.retain(|&other| other != peer);
         self.latest = None;
         self.peers.len() < before
     }
 
-    pub(crate) fn all(&self) -> &[SocketAddr] {
-        &self.peers
+    fn get(&self, address: SocketAddr) -> Option<&PeerSpec> {
+        self.peers.iter().find(|peer| peer.address == address)
     }
 
-    /// The peer that a datagram came from. Other VXLAN senders use a source port for each flow
-    /// (RFC 7348 section 5), so an address alone names its peer, unless several peers share it.
+    /// Every peer.
+    pub(crate) fn all(&self) -> impl Iterator<Item = SocketAddr> {
+        self.peers.iter().map(|peer| peer.address)
+    }
+
+    /// Those that take part in a network.
+    pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = SocketAddr> {
+        let members = self.peers.iter().filter(move |it| it.takes_part_in(vni));
+        members.map(|peer| peer.address)
+    }
+
+    /// Whether a peer takes part in a network.
+    pub(crate) fn takes_part(&self, peer: SocketAddr, vni: Vni) -> bool {
+        self.get(peer).is_some_and(|peer| peer.takes_part_in(vni))
+    }
+
+    /// The peer that a datagram came from. An address alone names its peer where that may send from any
+    /// port, unless several such share it.
     pub(crate) fn sender(&self, from: SocketAddr) -> Option<SocketAddr> {
-        if self.peers.contains(&from) {
+        if self.get(from).is_some() {
             return Some(from);
         }
-        let mut same = self.peers.iter().filter(|peer| peer.ip() == from.ip());
+        let named = |peer: &&PeerSpec| peer.any_port && peer.address.ip() == from.ip();
+        let mut same = self.peers.iter().filter(named);
         match (same.next(), same.next()) {
-            (Some(&peer), None) => Some(peer),
+            (Some(peer), None) => Some(peer.address),
             _ => None,
         }
     }
 
-    /// Notes that a station spoke from behind a peer.
+    /// Whether a frame of a network may come from a station behind a peer.
+    pub(crate) fn admits(&self, vni: Vni, mac: Mac, peer: SocketAddr) -> Admitted {
+        let latest = self.latest.as_ref();
+        if latest.is_some_and(|it| (it.0, it.1, it.2) == (vni, mac, peer)) {
+            return Admitted::Yes;
+        }
+        let Some(spec) = self.get(peer).filter(|peer| peer.takes_part_in(vni)) else {
+            return Admitted::ForeignNetwork;
+        };
+        match self.stated.get(&mac) {
+            Some(owner) if *owner != peer => Admitted::ForeignStation,
+            None if !spec.stations.is_empty() => Admitted::ForeignStation,
+            _ => Admitted::Yes,
+        }
+    }
+
+    /// Notes that a station spoke from behind a peer that it is admitted from.
     pub(crate) fn learn(&mut self, vni: Vni, mac: Mac, peer: SocketAddr, now: Instant) -> Learned {
         let latest = Some((vni, mac, peer, now));
         if self.latest == latest {
             return Learned::Plain;
         }
-        match self.stated.get(&mac) {
-            Some(owner) if *owner == peer => {
-                self.latest = latest;
-                return Learned::Plain;
-            }
-            Some(_) => return Learned::Foreign,
-            None if self.closed.contains(&peer) => return Learned::Foreign,
-            None => {}
+        if self.stated.contains_key(&mac) {
+            self.latest = latest;
+            return Learned::Plain;
         }
         if is_nobody(mac) {
             return Learned::Plain;
         }
-        let full = self.stations.len() >= STATIONS_MAX;
-        let seen = Station { peer, seen: now };
-        let learned = match self.stations.get_mut(&(vni, mac)) {
-            Some(station) if station.stays(&seen) => {
+        let learned = match self.stations.hear(vni, mac, Station { peer, seen: now }) {
+            Noted::Plain => Learned::Plain,
+            Noted::Moved => Learned::Moved,
+            Noted::Stays(behind) => {
                 self.conflict = Some(Box::new(Conflict {
                     network: vni.get(),
                     station: mac,
-                    peer: station.peer,
+                    peer: behind,
                     other: peer,
                 }));
                 return Learned::Contested;
-            }
-            Some(station) => {
-                let before = std::mem::replace(station, seen).peer;
-                if before == peer {
-                    Learned::Plain
-                } else {
-                    Learned::Moved
-                }
-            }
-            None if full => Learned::Plain,
-            None => {
-                self.stations.insert((vni, mac), seen);
-                Learned::Plain
             }
         };
         self.latest = latest;
@@ -267,22 +297,16 @@ impl Peers {
 
     /// The peer that a station is behind.
     pub(crate) fn behind(&self, vni: Vni, mac: Mac) -> Option<SocketAddr> {
-        let learned = || self.stations.get(&(vni, mac)).map(|station| station.peer);
-        self.stated.get(&mac).copied().or_else(learned)
+        let stated = self.stated.get(&mac).copied();
+        match stated {
+            Some(peer) => Some(peer).filter(|peer| self.takes_part(*peer, vni)),
+            None => self.stations.behind(vni, mac),
+        }
     }
 
-    /// Forgets stations that were silent for [`STATION_AGE`].
+    /// Forgets stations that are silent.
     pub(crate) fn age(&mut self, now: Instant) {
-        self.stations
-            .retain(|_, station| now.saturating_duration_since(station.seen) < STATION_AGE);
-    }
-}
-
-impl Station {
-    /// Whether a frame from behind another peer is not believed: this station spoke just now.
-    fn stays(&self, other: &Self) -> bool {
-        let since = other.seen.saturating_duration_since(self.seen);
-        self.peer != other.peer && since < STATION_STAYS
+        self.stations.age(now);
     }
 }
 

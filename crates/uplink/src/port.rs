@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::faults::{FaultSpec, Faults};
 use crate::filter::Select;
 use crate::open_error::OpenError;
-use crate::peers::Conflict;
+use crate::peers::{Conflict, PeerSpec};
 use crate::raw::Raw;
 use crate::segment::{Hop, Received};
 use crate::tunnel::{Tunnel, TunnelConfig};
@@ -60,8 +60,9 @@ impl Ports {
     ///
     /// # Errors
     /// A raw uplink, or see [`PeerError`](crate::PeerError).
-    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
-        self.roce.add_peer(peer)?;
+    pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
+        let peer = peer.into();
+        self.roce.add_peer(peer.clone())?;
         self.rest.add_peer(peer)
     }
 }
@@ -117,12 +118,18 @@ impl Port {
     }
 
     /// Gives every frame of one batch to the sink; how many arrivals it were. 0 means that nothing
-    /// waits; otherwise more may.
+    /// waits; otherwise more may. The sink says whether the frame's segment is one of ours: a tunnel learns
+    /// nothing about others.
     ///
     /// # Errors
     /// What the kernel says. An interface that is down is no error, see [`Port::is_up`].
-    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
-        link!(&mut self.link, port => port.receive(sink))
+    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>) -> bool) -> io::Result<usize> {
+        match &mut self.link {
+            Link::Raw(raw) => raw.receive(&mut |received| {
+                sink(received);
+            }),
+            Link::Tunnel(tunnel) => tunnel.receive(sink),
+        }
     }
 
     /// Queues a copy of a frame; the batch leaves when it is full or flushed. What cannot be sent is
@@ -209,23 +216,14 @@ impl Port {
         }
     }
 
-    /// Adds a tunnel's peer, behind which any station may be.
+    /// Adds a tunnel's peer.
     ///
     /// # Errors
     /// A raw uplink, or see [`PeerError`](crate::PeerError).
-    pub fn add_peer(&mut self, peer: SocketAddr) -> Result<(), OpenError> {
-        self.add_peer_of(peer, &[])
-    }
-
-    /// Adds a tunnel's peer, and unless there are none all stations that may be behind it: frames of
-    /// others from there, and theirs from elsewhere, are dropped.
-    ///
-    /// # Errors
-    /// A raw uplink, or see [`PeerError`](crate::PeerError).
-    pub fn add_peer_of(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), OpenError> {
+    pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
         match &mut self.link {
             Link::Raw(_) => Err(OpenError::NoPeersHere),
-            Link::Tunnel(tunnel) => tunnel.add_peer(peer, stations),
+            Link::Tunnel(tunnel) => tunnel.add_peer(peer),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
 use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
 use crate::open_error::OpenError;
-use crate::peers::{Conflict, Peers};
+use crate::peers::{Conflict, PeerSpec, Peers};
 use crate::raw::destination;
 use crate::segment::{Hop, Received, Segment};
 use crate::strays::Strays;
@@ -147,13 +147,12 @@ impl Tunnel {
         self.mtu
     }
 
-    /// Adds another end; with stations, nobody else is heard from behind it, and they from behind
-    /// nobody else.
+    /// Adds another end.
     ///
     /// # Errors
     /// See [`PeerError`](crate::PeerError).
-    pub fn add_peer(&mut self, peer: SocketAddr, stations: &[Mac]) -> Result<(), OpenError> {
-        self.peers_mut().add_with(peer, stations)?;
+    pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
+        self.peers_mut().add(peer)?;
         self.measure();
         Ok(())
     }
@@ -167,14 +166,15 @@ impl Tunnel {
 
     /// Every peer.
     pub fn peers(&self) -> Vec<SocketAddr> {
-        self.peers_mut().all().to_vec()
+        self.peers_mut().all().collect()
     }
 
-    /// Gives every waiting frame of one batch to the sink; how many datagrams it were.
+    /// Gives every waiting frame of one batch to the sink, which says whether its network is one of ours;
+    /// how many datagrams it were.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>)) -> io::Result<usize> {
+    pub fn receive(&mut self, sink: &mut impl FnMut(Received<'_>) -> bool) -> io::Result<usize> {
         if self.select == Select::Nothing {
             return Ok(0);
         }
@@ -199,8 +199,7 @@ impl Tunnel {
             let own = |frame: &[u8]| is_roce(frame) == (*select == Select::Roce);
             ingress.receive(arrival, bytes, &mut |from, datagram, received| {
                 if own(received.frame) {
-                    sink(received);
-                    Taker::Owner
+                    Taker::of_ours(sink(received))
                 } else if strays.give(from, datagram) {
                     Taker::Sibling
                 } else {
@@ -218,8 +217,7 @@ impl Tunnel {
                 ..Arrival::default()
             };
             ingress.receive(arrival, datagram, &mut |_, _, received| {
-                sink(received);
-                Taker::Owner
+                Taker::of_ours(sink(received))
             });
         }
         Ok(taken + found)
@@ -264,11 +262,11 @@ impl Tunnel {
             return Err(Loss::Runt);
         }
         let one = match hop.peer {
-            Some(peer) if !self.peers_mut().all().contains(&peer) => return Err(Loss::NoPeer),
+            Some(peer) if !self.peers_mut().takes_part(peer, vni) => return Err(Loss::NoPeer),
             Some(peer) => Some(peer),
             None => destination(frame).and_then(|mac| self.peers_mut().behind(vni, mac)),
         };
-        let receivers = one.map_or_else(|| self.peers_mut().all().len(), |_| 1);
+        let receivers = one.map_or_else(|| self.peers_mut().of_network(vni).count(), |_| 1);
         if receivers == 0 {
             return Err(Loss::NoPeer);
         }
@@ -283,7 +281,7 @@ impl Tunnel {
             Some(peer) => self.batch.push(&parts, [Some(peer)]),
             None => {
                 let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-                let all = peers.all().iter().copied();
+                let all = peers.of_network(vni);
                 self.batch.push(&parts, all.map(Some));
             }
         }

@@ -96,7 +96,10 @@ impl UplinkTable {
 pub(super) struct PeerTable {
     pub(super) uplink: Spanned<Name>,
     pub(super) address: Spanned<Endpoint>,
+    #[serde(default)]
+    pub(super) any_port: bool,
     pub(super) stations: Option<Spanned<Vec<MacAddress>>>,
+    pub(super) vnis: Option<Spanned<Vec<Vni>>>,
 }
 
 impl PeerTable {
@@ -104,7 +107,9 @@ impl PeerTable {
         PeerRequest {
             uplink: self.uplink.get_ref().clone(),
             address: *self.address.get_ref(),
+            any_port: self.any_port,
             stations: list(self.stations.as_ref()),
+            vnis: list(self.vnis.as_ref()),
         }
     }
 }

@@ -5,11 +5,10 @@ use vrdma_api::{Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkRequest
 use std::net::SocketAddr;
 
 use vrdma_switch::UplinkId;
-use vrdma_wire::Mac;
+use vrdma_uplink::PeerSpec;
 
 use super::Control;
 use super::answer::Problem;
-use crate::inventory::stations_of;
 use crate::plane::{NotDone, UplinkChange, UplinkSpec};
 use crate::uplink::{self, UplinkEnds};
 
@@ -35,17 +34,13 @@ impl Control {
     }
 
     /// Tells the data path of the other end of a tunnel; both threads or none.
-    pub async fn plug_peer(
-        &self,
-        id: UplinkId,
-        peer: SocketAddr,
-        stations: &[Mac],
-    ) -> Result<(), NotDone> {
-        let add = UplinkChange::AddPeer(id, peer, stations.to_vec());
+    pub async fn plug_peer(&self, id: UplinkId, peer: PeerSpec) -> Result<(), NotDone> {
+        let address = peer.address;
+        let add = UplinkChange::AddPeer(id, Box::new(peer.clone()));
         self.ethernet.change_uplink(add).await?;
-        let added = self.shards.add_peer(id, peer, stations.to_vec()).await;
+        let added = self.shards.add_peer(id, peer).await;
         if added.is_err() {
-            let take_back = UplinkChange::RemovePeer(id, peer);
+            let take_back = UplinkChange::RemovePeer(id, address);
             self.ethernet.take_back(take_back).await?;
         }
         added
@@ -96,17 +91,13 @@ impl Control {
 
     pub(super) async fn add_peer(&self, request: &PeerRequest) -> Result<Peer, Problem> {
         let mut inventory = self.inventory.lock().await;
-        let id = inventory.add_peer(request, Origin::Runtime)?;
-        let address = request.address;
-        let stations = stations_of(&request.stations);
-        if let Err(not_done) = self.plug_peer(id, address.get(), &stations).await {
-            inventory.remove_peer(&request.uplink, address)?;
+        let (id, spec) = inventory.add_peer(request, Origin::Runtime)?;
+        if let Err(not_done) = self.plug_peer(id, spec).await {
+            inventory.remove_peer(&request.uplink, request.address)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
         Ok(Peer {
-            uplink: request.uplink.clone(),
-            address,
-            stations: request.stations.clone(),
+            request: request.clone(),
             origin: Origin::Runtime,
         })
     }

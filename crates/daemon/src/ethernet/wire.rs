@@ -72,11 +72,11 @@ impl Exchange {
                 self.bridge.detach_uplink(id);
                 Ok(())
             }
-            UplinkChange::AddPeer(id, peer, stations) => match self.wires.get_mut(&id) {
+            UplinkChange::AddPeer(id, peer) => match self.wires.get_mut(&id) {
                 Some(wire) => wire
                     .end
                     .port
-                    .add_peer_of(peer, &stations)
+                    .add_peer(*peer)
                     .map_err(|error| error.to_string()),
                 None => Ok(()),
             },
@@ -119,7 +119,9 @@ impl Exchange {
         };
         for _ in 0..BATCHES {
             let taken = wire.end.port.receive(&mut |received| {
-                self.take(id, &mut wire.strays, received);
+                let ours = self.take(id, received);
+                wire.strays += u64::from(!ours);
+                ours
             });
             match taken {
                 Ok(0) => break,
@@ -138,10 +140,10 @@ impl Exchange {
         self.flush_wires();
     }
 
-    fn take(&mut self, id: UplinkId, strays: &mut u64, received: Received<'_>) {
+    /// Passes a frame on; `false` if no port group has its segment.
+    fn take(&mut self, id: UplinkId, received: Received<'_>) -> bool {
         let Some(group) = self.segments.group(segment_of(received.segment)) else {
-            *strays += 1;
-            return;
+            return false;
         };
         let end = self.taken.bytes + HEADER_BYTES + received.frame.len();
         if end > self.buffer.len() || self.taken.frames == FRAMES_MAX {
@@ -151,7 +153,7 @@ impl Exchange {
         let body = start + HEADER_BYTES;
         let end = body + received.frame.len();
         let Some(room) = self.buffer.get_mut(start..end) else {
-            return;
+            return true;
         };
         let (header, frame) = room.split_at_mut(HEADER_BYTES);
         header.copy_from_slice(&(received.frame.len() as u32).to_be_bytes());
@@ -167,6 +169,7 @@ impl Exchange {
                 super::exchange::queue(&mut self.links, &mut self.touched, port, start..end);
             }
         }
+        true
     }
 
     /// Sends what was taken to the guests it is for.

@@ -1,14 +1,13 @@
 //! Which uplinks and peers exist, and the rules among them and the port groups.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use vrdma_api::{
     Endpoint, MacAddress, Name, Origin, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest,
     UplinkStats, Vlan,
 };
 use vrdma_switch::UplinkId;
-use vrdma_uplink::{FaultSpec, SpecError};
+use vrdma_uplink::{FaultSpec, PeerSpec, SpecError};
 use vrdma_wire::Mac;
 
 use super::refusal::{Field, Refusal};
@@ -19,6 +18,8 @@ use crate::plane::{Medium, UplinkSpec};
 pub const UPLINKS_MAX: usize = 16;
 /// Peers of one tunnel: a frame for an unknown station goes to each of them.
 pub const PEERS_MAX: usize = 256;
+/// Networks that are stated for a peer: as many as there may be port groups.
+const VNIS_MAX: usize = 4094;
 /// Stations that are stated for all peers of one tunnel.
 pub const STATIONS_MAX: usize = 16_384;
 
@@ -29,19 +30,21 @@ pub(super) struct Linked {
     medium: Medium,
     faults: Option<FaultSpec>,
     origin: Origin,
-    peers: BTreeMap<Endpoint, Other>,
+    peers: BTreeMap<Endpoint, Peer>,
 }
 
-/// The other end of a tunnel.
-#[derive(Clone, Debug)]
-struct Other {
-    stations: Vec<MacAddress>,
-    origin: Origin,
-}
-
-/// Stations as the data path knows them.
-pub(crate) fn stations_of(stations: &[MacAddress]) -> Vec<Mac> {
-    stations.iter().map(|mac| Mac(mac.octets())).collect()
+/// A peer as the data path knows it.
+fn peer_spec(request: &PeerRequest) -> PeerSpec {
+    let stations = request.stations.iter();
+    let vnis = request.vnis.iter();
+    PeerSpec {
+        address: request.address.get(),
+        any_port: request.any_port,
+        stations: stations.map(|mac| Mac(mac.octets())).collect(),
+        networks: vnis
+            .filter_map(|vni| vrdma_uplink::Vni::new(vni.get()))
+            .collect(),
+    }
 }
 
 impl Inventory {
@@ -138,16 +141,20 @@ impl Inventory {
     }
 
     /// Adds a peer to a tunnel.
-    pub fn add_peer(&mut self, request: &PeerRequest, origin: Origin) -> Result<UplinkId, Refusal> {
+    pub fn add_peer(
+        &mut self,
+        request: &PeerRequest,
+        origin: Origin,
+    ) -> Result<(UplinkId, PeerSpec), Refusal> {
         let linked = self.linked(&request.uplink, Field::Uplink)?;
         check_peer(linked, request)?;
         let id = linked.id;
         if let Some(linked) = self.uplinks.get_mut(&request.uplink) {
-            let stations = request.stations.clone();
-            let other = Other { stations, origin };
-            linked.peers.insert(request.address, other);
+            let request = request.clone();
+            let address = request.address;
+            linked.peers.insert(address, Peer { request, origin });
         }
-        Ok(id)
+        Ok((id, peer_spec(request)))
     }
 
     /// Removes a peer from a tunnel.
@@ -161,29 +168,19 @@ impl Inventory {
     }
 
     /// All peers as the data path needs them.
-    pub fn peer_addresses(&self) -> Vec<(UplinkId, SocketAddr, Vec<Mac>)> {
+    pub fn peer_specs(&self) -> Vec<(UplinkId, PeerSpec)> {
         let of_uplink = |linked: &Linked| {
             let id = linked.id;
-            let peers = linked.peers.iter();
-            let peer =
-                |(peer, other): (&Endpoint, &Other)| (id, peer.get(), stations_of(&other.stations));
-            peers.map(peer).collect::<Vec<_>>()
+            let peers = linked.peers.values();
+            let specs = peers.map(|peer| (id, peer_spec(&peer.request)));
+            specs.collect::<Vec<_>>()
         };
         self.uplinks.values().flat_map(of_uplink).collect()
     }
 
     /// All peers, by uplink and address.
     pub fn peers(&self) -> Vec<Peer> {
-        let of_uplink = |linked: &Linked| {
-            let uplink = linked.request.name.clone();
-            let peer = move |(address, other): (&Endpoint, &Other)| Peer {
-                uplink: uplink.clone(),
-                address: *address,
-                stations: other.stations.clone(),
-                origin: other.origin,
-            };
-            linked.peers.iter().map(peer).collect::<Vec<_>>()
-        };
+        let of_uplink = |linked: &Linked| linked.peers.values().cloned().collect::<Vec<_>>();
         self.uplinks.values().flat_map(of_uplink).collect()
     }
 }
@@ -212,6 +209,7 @@ fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
         uplink,
         address,
         stations,
+        ..
     } = request;
     let Medium::Tunnel { listen } = linked.medium else {
         return Err(Refusal::raw_has_no_peers(uplink));
@@ -227,6 +225,10 @@ fn check_peer(linked: &Linked, request: &PeerRequest) -> Result<(), Refusal> {
             "the uplink {:?} has {PEERS_MAX} peers already",
             uplink.as_str()
         )))
+    } else if request.vnis.len() > VNIS_MAX {
+        Err(Refusal::full(format!(
+            "a peer takes part in at most {VNIS_MAX} networks"
+        )))
     } else {
         check_stations(linked, *address, stations)
     }
@@ -238,7 +240,10 @@ fn check_stations(
     address: Endpoint,
     stations: &[MacAddress],
 ) -> Result<(), Refusal> {
-    let stated = linked.peers.values().map(|other| other.stations.len());
+    let stated = linked
+        .peers
+        .values()
+        .map(|other| other.request.stations.len());
     if stated.sum::<usize>() + stations.len() > STATIONS_MAX {
         return Err(Refusal::full(format!(
             "the peers of a tunnel have at most {STATIONS_MAX} stations"
@@ -246,7 +251,7 @@ fn check_stations(
     }
     let mut all = BTreeMap::new();
     for (peer, other) in &linked.peers {
-        all.extend(other.stations.iter().map(|mac| (*mac, *peer)));
+        all.extend(other.request.stations.iter().map(|mac| (*mac, *peer)));
     }
     for mac in stations {
         if let Some(peer) = all.insert(*mac, address) {

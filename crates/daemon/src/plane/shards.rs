@@ -9,7 +9,7 @@ use vrdma_adapter::ShardId;
 use vrdma_api::AdapterKind;
 use vrdma_process::{Admission, Admitted};
 use vrdma_switch::{PortId, UplinkId};
-use vrdma_wire::Mac;
+use vrdma_uplink::PeerSpec;
 
 use super::{
     AdapterSnapshot, AdapterSpec, Inbox, Line, NotDone, Reply, ShardCommand, ShardLoad,
@@ -271,18 +271,12 @@ impl Shards {
         Ok(())
     }
 
-    /// Adds the other end of a tunnel, with all stations that may be behind it. The ends of all shards have
-    /// the same peers.
+    /// Adds the other end of a tunnel. The ends of all shards have the same peers.
     ///
     /// # Errors
     /// A sentence; nothing was changed.
-    pub async fn add_peer(
-        &self,
-        id: UplinkId,
-        peer: SocketAddr,
-        stations: Vec<Mac>,
-    ) -> Result<(), NotDone> {
-        let added = UplinkChange::AddPeer(id, peer, stations);
+    pub async fn add_peer(&self, id: UplinkId, peer: PeerSpec) -> Result<(), NotDone> {
+        let added = UplinkChange::AddPeer(id, Box::new(peer));
         change_uplink(self.first(), added).await?;
         self.measure_others(id).await
     }

@@ -56,12 +56,12 @@ impl Port for UplinkPort {
         self.port.counters().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>)) -> usize {
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
         let taken = self.port.receive(&mut |received| {
             take(Received {
                 segment: segment_of(received.segment),
                 frame: received.frame,
-            });
+            })
         });
         taken.unwrap_or_else(|error| {
             tracing::warn!("{}: cannot receive: {error}", self.name);
@@ -104,9 +104,9 @@ impl Shard {
         match change {
             UplinkChange::Add(end) => self.add_uplink(*end),
             UplinkChange::Remove(id) => self.host.remove_uplink(id),
-            UplinkChange::AddPeer(id, peer, stations) => {
+            UplinkChange::AddPeer(id, peer) => {
                 if let Some(port) = self.host.uplink_port(id) {
-                    let added = port.port().add_peer_of(peer, &stations);
+                    let added = port.port().add_peer(*peer);
                     added.map_err(|error| error.to_string())?;
                     self.host.measure();
                 }

@@ -69,9 +69,12 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         for batch in 0..BATCHES {
             let taken = uplink.port.receive(&mut |received| {
-                if let Err(reason) = self.take(arrived, received, last) {
+                let taken = self.take(arrived, received, last);
+                let ours = !matches!(taken, Err(Drop::Segment));
+                if let Err(reason) = taken {
                     counts.drop(reason);
                 }
+                ours
             });
             if taken == 0 {
                 return batch > 0;

@@ -1,3 +1,4 @@
+use super::stations::{STATION_AGE, STATION_STAYS, STATIONS_MAX};
 use super::*;
 
 const VNI: Vni = Vni::new(5).unwrap();
@@ -47,19 +48,93 @@ fn peers_are_checked() {
     assert_eq!(peers.add(address("10.1.0.1:4789")), Err(PeerError::Full));
 }
 
+/// F12: any process of a peer's host could send in its name.
 #[test]
-fn senders_are_known_by_address_unless_two_share_it() {
+fn senders_are_known_by_address_and_port() {
     let peers = tunnel(&["192.0.2.2:4789", "192.0.2.3:1", "192.0.2.3:2"]);
-    assert_eq!(
-        peers.sender(address("192.0.2.2:50000")),
-        Some(address("192.0.2.2:4789"))
-    );
-    assert_eq!(
-        peers.sender(address("192.0.2.3:2")),
-        Some(address("192.0.2.3:2"))
-    );
-    assert_eq!(peers.sender(address("192.0.2.3:3")), None);
-    assert_eq!(peers.sender(address("192.0.2.4:4789")), None);
+    for known in ["192.0.2.2:4789", "192.0.2.3:2"] {
+        assert_eq!(peers.sender(address(known)), Some(address(known)));
+    }
+    for unknown in ["192.0.2.2:31337", "192.0.2.3:3", "192.0.2.4:4789"] {
+        assert_eq!(peers.sender(address(unknown)), None, "{unknown}");
+    }
+}
+
+#[test]
+fn who_may_send_from_any_port_is_known_by_address_unless_two_share_it() {
+    let of_any_port = |text: &str| PeerSpec {
+        any_port: true,
+        ..address(text).into()
+    };
+    let mut peers = tunnel(&["192.0.2.3:4789"]);
+    for text in [
+        "192.0.2.2:4789",
+        "192.0.2.3:1",
+        "192.0.2.4:1",
+        "192.0.2.4:2",
+    ] {
+        peers.add(of_any_port(text)).unwrap();
+    }
+    let sender = |text: &str| peers.sender(address(text)).map(|it| it.to_string());
+    assert_eq!(sender("192.0.2.2:50000").as_deref(), Some("192.0.2.2:4789"));
+    assert_eq!(sender("192.0.2.3:4789").as_deref(), Some("192.0.2.3:4789"));
+    assert_eq!(sender("192.0.2.3:50000").as_deref(), Some("192.0.2.3:1"));
+    assert_eq!(sender("192.0.2.4:2").as_deref(), Some("192.0.2.4:2"));
+    assert_eq!(sender("192.0.2.4:3"), None);
+}
+
+#[test]
+fn peers_take_part_in_the_networks_that_are_stated() {
+    let (named, other) = (address("192.0.2.2:4789"), address("192.0.2.3:4789"));
+    let (one, two) = (Vni::new(1).unwrap(), Vni::new(2).unwrap());
+    let mut peers = tunnel(&["192.0.2.3:4789"]);
+    let spec = PeerSpec {
+        networks: vec![one],
+        stations: vec![station(1)],
+        ..named.into()
+    };
+    peers.add(spec).unwrap();
+    assert_eq!(peers.admits(one, station(1), named), Admitted::Yes);
+    let refused = peers.admits(two, station(1), named);
+    assert_eq!(refused, Admitted::ForeignNetwork);
+    assert_eq!(peers.admits(two, station(2), other), Admitted::Yes);
+    assert_eq!(peers.of_network(one).count(), 2);
+    assert_eq!(peers.of_network(two).collect::<Vec<_>>(), [other]);
+    assert_eq!(peers.behind(one, station(1)), Some(named));
+    assert_eq!(peers.behind(two, station(1)), None);
+}
+
+/// F12: one guest that invents addresses left the frames of all networks flooded.
+#[test]
+fn who_fills_the_table_takes_it_from_no_other_network() {
+    let mut peers = tunnel(&["192.0.2.2:4789"]);
+    let (peer, now) = (address("192.0.2.2:4789"), Instant::now());
+    let networks = [1, 2, 3].map(|number| Vni::new(number).unwrap());
+    let [greedy, second, third] = networks;
+    for number in 0..STATIONS_MAX as u32 + 10 {
+        peers.learn(greedy, station(number), peer, now);
+    }
+    for number in 0..100 {
+        peers.learn(second, station(number), peer, now);
+        peers.learn(third, station(number), peer, now);
+        peers.learn(greedy, station(1 << 20 | number), peer, now);
+    }
+    let all_behind = |vni| (0..100).all(|number| peers.behind(vni, station(number)).is_some());
+    assert!(all_behind(second) && all_behind(third));
+    assert_eq!(peers.stations.len(), STATIONS_MAX);
+    for number in 0..STATIONS_MAX as u32 {
+        peers.learn(second, station(number), peer, now);
+        peers.learn(third, station(number), peer, now);
+    }
+    let known = |vni| {
+        let mut numbers: Vec<_> = (0..STATIONS_MAX as u32).collect();
+        numbers.retain(|number| peers.behind(vni, station(*number)).is_some());
+        numbers.len()
+    };
+    let share = STATIONS_MAX / 3;
+    assert_eq!(known(second), share);
+    assert_eq!(known(third), share);
+    assert_eq!(peers.stations.len(), STATIONS_MAX);
 }
 
 #[test]
@@ -110,30 +185,43 @@ fn groups_are_not_learned_and_the_table_ends() {
     let (peer, now) = (address("192.0.2.2:4789"), Instant::now());
     peers.learn(VNI, Mac::BROADCAST, peer, now);
     peers.learn(VNI, Mac::default(), peer, now);
-    assert!(peers.stations.is_empty());
+    assert_eq!(peers.stations.len(), 0);
     for number in 0..STATIONS_MAX as u32 + 10 {
         peers.learn(VNI, station(number), peer, now);
     }
     assert_eq!(peers.stations.len(), STATIONS_MAX);
 }
 
+fn with_stations(peer: SocketAddr, stations: &[Mac]) -> PeerSpec {
+    PeerSpec {
+        stations: stations.to_vec(),
+        ..peer.into()
+    }
+}
+
 #[test]
 fn stated_stations_are_behind_their_peer_alone() {
     let (named, other) = (address("192.0.2.2:4789"), address("192.0.2.3:4789"));
     let mut peers = tunnel(&["192.0.2.3:4789"]);
-    peers.add_with(named, &[station(1), station(2)]).unwrap();
+    let stated = with_stations(named, &[station(1), station(2)]);
+    peers.add(stated).unwrap();
     let (now, long) = (Instant::now(), Duration::from_secs(1000));
-    assert_eq!(
-        peers.behind(VNI, station(1)),
-        Some(named),
-        "before it speaks"
-    );
-    assert_eq!(peers.learn(VNI, station(1), named, now), Learned::Plain);
+    let behind = peers.behind(VNI, station(1));
+    assert_eq!(behind, Some(named), "before it speaks");
     for at in [now, now + long] {
-        assert_eq!(peers.learn(VNI, station(1), other, at), Learned::Foreign);
-        assert_eq!(peers.learn(VNI, station(3), named, at), Learned::Foreign);
-        assert_eq!(peers.learn(VNI, Mac([1; 6]), named, at), Learned::Foreign);
-        assert_eq!(peers.learn(VNI, station(3), other, at), Learned::Plain);
+        for (mac, peer, admitted) in [
+            (station(1), named, Admitted::Yes),
+            (station(1), other, Admitted::ForeignStation),
+            (station(3), named, Admitted::ForeignStation),
+            (Mac([1; 6]), named, Admitted::ForeignStation),
+            (station(3), other, Admitted::Yes),
+        ] {
+            assert_eq!(peers.admits(VNI, mac, peer), admitted, "{mac} {peer}");
+            if admitted == Admitted::Yes {
+                assert_eq!(peers.learn(VNI, mac, peer, at), Learned::Plain);
+                assert_eq!(peers.admits(VNI, mac, peer), Admitted::Yes, "again");
+            }
+        }
         peers.age(at);
     }
     assert_eq!(peers.behind(VNI, station(1)), Some(named));
@@ -143,9 +231,9 @@ fn stated_stations_are_behind_their_peer_alone() {
             station: bad,
             peer: third,
         });
-        assert_eq!(peers.add_with(third, &[station(9), bad]), refused);
+        assert_eq!(peers.add(with_stations(third, &[station(9), bad])), refused);
     }
     assert!(peers.remove(named));
-    assert_eq!(peers.learn(VNI, station(1), other, now), Learned::Plain);
-    peers.add_with(third, &[station(9)]).unwrap();
+    assert_eq!(peers.admits(VNI, station(1), other), Admitted::Yes);
+    peers.add(with_stations(third, &[station(9)])).unwrap();
 }

@@ -7,7 +7,7 @@ use vrdma_wire::Mac;
 
 use super::opening::INNER_HEADER_BYTES;
 use crate::counters::{Counters, Loss};
-use crate::peers::{Learned, Peers};
+use crate::peers::{Admitted, Learned, Peers};
 use crate::segment::{Received, Segment};
 use crate::sys::Arrival;
 use crate::vxlan::{self, Vni};
@@ -16,9 +16,18 @@ use crate::vxlan::{self, Vni};
 pub(super) enum Taker {
     /// The owner of this port.
     Owner,
+    /// The owner too, who counts it as of a network that nobody here has: nothing is learned from it.
+    Stranger,
     /// The other port, which counts it.
     Sibling,
     Nobody,
+}
+
+impl Taker {
+    /// The owner, who said whether the network is one of ours.
+    pub(super) fn of_ours(ours: bool) -> Self {
+        if ours { Self::Owner } else { Self::Stranger }
+    }
 }
 
 /// Decides what of an arrival is taken in.
@@ -56,12 +65,14 @@ impl Ingress<'_> {
                 self.counters.lose(Loss::Malformed);
                 continue;
             };
-            match self.peers.learn(vni, source, peer, self.now) {
-                Learned::Plain => {}
-                Learned::Moved => self.counters.moved += 1,
-                Learned::Contested => self.counters.contested += 1,
-                Learned::Foreign => {
+            match self.peers.admits(vni, source, peer) {
+                Admitted::Yes => {}
+                Admitted::ForeignStation => {
                     self.counters.lose(Loss::ForeignStation);
+                    continue;
+                }
+                Admitted::ForeignNetwork => {
+                    self.counters.lose(Loss::ForeignNetwork);
                     continue;
                 }
             }
@@ -71,10 +82,22 @@ impl Ingress<'_> {
                 from: Some(peer),
             };
             match taker(from, datagram, received) {
-                Taker::Owner => self.counters.took(frame.len()),
+                Taker::Owner => {
+                    self.counters.took(frame.len());
+                    self.learn(vni, source, peer);
+                }
+                Taker::Stranger => self.counters.took(frame.len()),
                 Taker::Sibling => {}
                 Taker::Nobody => self.counters.lose(Loss::Stray),
             }
+        }
+    }
+
+    fn learn(&mut self, vni: Vni, source: Mac, peer: SocketAddr) {
+        match self.peers.learn(vni, source, peer, self.now) {
+            Learned::Plain => {}
+            Learned::Moved => self.counters.moved += 1,
+            Learned::Contested => self.counters.contested += 1,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Raw uplinks opposite a Linux stack with its offloads, and a tunnel opposite Linux's own VXLAN.
 
 use std::io::Write;
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::namespace::veth;
@@ -9,7 +9,7 @@ use crate::world::{drain, plain, receive, roce};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
 use vrdma_lab::namespace::{enter, settle, shell};
-use vrdma_uplink::{Hop, Loss, Port, Ports, Segment, TunnelConfig};
+use vrdma_uplink::{Hop, Loss, PeerSpec, Port, Ports, Segment, TunnelConfig};
 use vrdma_wire::internet_checksum;
 
 /// Makes another network namespace, moves an interface into it and runs something there. Sockets that
@@ -30,6 +30,10 @@ fn beyond<T: Send>(interface: &str, inside: impl FnOnce() -> T + Send) -> T {
         moved.send(()).unwrap();
         there.join().unwrap()
     })
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
 }
 
 /// The UDP or TCP checksum of an untagged IPv4 frame is right.
@@ -161,7 +165,12 @@ fn linux_vxlan_is_an_ordinary_peer() {
     });
     settle("up0");
     let mut inner = Ports::raw("vx").unwrap();
-    outer.add_peer("10.9.0.1:4789".parse().unwrap()).unwrap();
+    // The kernel sends each flow from a port of its own.
+    let kernel = PeerSpec {
+        any_port: true,
+        ..address("10.9.0.1:4789").into()
+    };
+    outer.add_peer(kernel).unwrap();
     for number in 0..50 {
         inner
             .rest
@@ -196,7 +205,7 @@ fn a_tunnel_knows_the_mtu_of_its_path() {
     shell("ip address add 10.9.0.1/24 dev up0");
     let local = "10.9.0.1:0".parse().unwrap();
     let mut ports = Ports::tunnel(&TunnelConfig { local }).unwrap();
-    ports.add_peer("10.9.0.2:4789".parse().unwrap()).unwrap();
+    ports.add_peer(address("10.9.0.2:4789")).unwrap();
     assert_eq!(ports.roce.mtu(), 1450);
     let too_big = |ports: &mut Ports| {
         let whole = roce(1, 2, 0, ports.roce.mtu() as usize + 14 + 1);
@@ -235,7 +244,7 @@ fn ipv6_takes_twenty_bytes_more() {
     );
     let local = "[fd09::1]:0".parse().unwrap();
     let mut ports = Ports::tunnel(&TunnelConfig { local }).unwrap();
-    ports.add_peer("[fd09::2]:4789".parse().unwrap()).unwrap();
+    ports.add_peer(address("[fd09::2]:4789")).unwrap();
     assert_eq!(ports.roce.mtu(), 1430);
 }
 

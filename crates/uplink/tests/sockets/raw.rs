@@ -116,7 +116,7 @@ fn an_interface_goes_down_and_comes_back() {
     a.rest.flush();
     assert_eq!(a.rest.counters().lost(Loss::Down), 1);
     assert!(!a.rest.is_up());
-    assert_eq!(a.rest.receive(&mut |_| ()).unwrap(), 0);
+    assert_eq!(a.rest.receive(&mut |_| true).unwrap(), 0);
     shell("ip link set up0 up");
     settle("up0");
     a.rest.refresh();

@@ -36,6 +36,7 @@ pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)>
 pub(crate) fn drain(port: &mut Port, frames: &mut Vec<(Segment, Vec<u8>)>) -> usize {
     let mut sink = |received: vrdma_uplink::Received<'_>| {
         frames.push((received.segment, received.frame.to_vec()));
+        true
     };
     std::iter::from_fn(|| Some(port.receive(&mut sink).unwrap()))
         .take_while(|&arrivals| arrivals > 0)

@@ -31,7 +31,9 @@ fn peer(uplink: &str, address: &str) -> PeerRequest {
     PeerRequest {
         uplink: name(uplink),
         address: address.parse().unwrap(),
+        any_port: false,
         stations: Vec::new(),
+        vnis: Vec::new(),
     }
 }
 
@@ -54,8 +56,8 @@ fn a_station_is_behind_one_peer() {
         "the station 02:00:00:00:00:0a is behind the peer 192.0.2.2:4789 already; name it for one peer only"
     );
     assert_eq!(inventory.peers().len(), 1);
-    let (_, _, stations) = &inventory.peer_addresses()[0];
-    assert_eq!(stations, &[Mac([2, 0, 0, 0, 0, 10])]);
+    let (_, spec) = &inventory.peer_specs()[0];
+    assert_eq!(spec.stations, [Mac([2, 0, 0, 0, 0, 10])]);
 }
 
 fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {

@@ -158,6 +158,7 @@ fn flood(frames: &[Vec<u8>], sent: &AtomicU64, stop: &AtomicBool) -> usize {
         for port in [&mut ports.roce, &mut ports.rest] {
             let counted = port.receive(&mut |came| {
                 answers += usize::from(came.frame.starts_with(&STRANGER.0));
+                true
             });
             counted.unwrap();
         }

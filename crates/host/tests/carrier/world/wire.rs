@@ -105,7 +105,7 @@ impl Port for Wire {
         self.0.borrow().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>)) -> usize {
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
         let frames = std::mem::take(&mut self.0.borrow_mut().arriving);
         for (segment, frame) in &frames {
             take(Received {
