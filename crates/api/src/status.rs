@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Adapter, AdapterStats, PollMode, PortGroup, ShardStatus, Uplink};
+use crate::{Adapter, AdapterStats, PollMode, PortGroup, Protection, ShardStatus, Uplink};
 
 /// What runs and what it serves.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct Status {
     /// How long the Ethernet thread has made no turn although it was woken, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_silent_ms: Option<u64>,
+    /// What the daemon has given up.
+    #[serde(default)]
+    pub protections: Vec<Protection>,
     /// How the data path waits for work.
     #[serde(default)]
     pub poll: PollMode,

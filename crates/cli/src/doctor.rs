@@ -67,6 +67,7 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
         checks.push(service::run_dir(&status.run_dir));
         checks.push(service::descriptors(status));
         checks.extend(service::stuck(status));
+        checks.extend(service::protections(status));
         checks.extend(service::faults(status));
         checks.extend(process::checks(status));
     }

@@ -77,6 +77,8 @@ pub struct Config {
     pub run_dir: PathBuf,
     /// How the shards run.
     pub shards: ShardOptions,
+    /// Whether the daemon gives up what it does not need.
+    pub sandbox: bool,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -127,6 +129,7 @@ impl Config {
             socket,
             run_dir,
             shards,
+            sandbox: tables.daemon.sandbox.unwrap_or(true),
             inventory,
             uplinks,
             adapters,

@@ -23,7 +23,7 @@ use tokio::sync::{Mutex, watch};
 use vrdma_adapter::ShardId;
 use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, Origin, PortGroup,
-    PortGroupChange, PortGroupRequest,
+    PortGroupChange, PortGroupRequest, Protection,
 };
 use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
@@ -44,16 +44,23 @@ pub struct Facts {
     config: Option<PathBuf>,
     run_dir: PathBuf,
     shards: ShardOptions,
+    protections: Vec<Protection>,
     started: Instant,
 }
 
 impl Facts {
     /// As of now.
-    pub fn new(config: Option<PathBuf>, run_dir: PathBuf, shards: ShardOptions) -> Self {
+    pub fn new(
+        config: Option<PathBuf>,
+        run_dir: PathBuf,
+        shards: ShardOptions,
+        protections: Vec<Protection>,
+    ) -> Self {
         Self {
             config,
             run_dir,
             shards,
+            protections,
             started: Instant::now(),
         }
     }

@@ -25,6 +25,7 @@ mod polling;
 pub mod process_socket;
 mod qemu_guard;
 pub mod run_dir;
+pub mod sandbox;
 pub mod service;
 pub mod shard;
 pub mod socket;

@@ -28,6 +28,12 @@ struct Arguments {
     #[arg(long)]
     check: bool,
 
+    /// Leave core dumps on, and let debuggers of its user in
+    ///
+    /// A dump has keys, and messages of guests and programs.
+    #[arg(long)]
+    core_dumps: bool,
+
     /// What to log to standard error: error, warn, info, debug, trace, or per module
     #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
     log: String,
@@ -48,6 +54,7 @@ Example configuration:
 
   cores = \"2-5\"                     # optional: a shard of the data path on each; `vrdma run` keeps off them
   poll = \"always\"                   # optional: it never sleeps; needs the core for itself
+  sandbox = false                     # optional: it keeps rights that it does not need
 
   [[portgroup]]
   name = \"blue\"
@@ -147,7 +154,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Ok(());
     }
-    service::run(config).map_err(Failure::Service)
+    service::run(config, arguments.core_dumps).map_err(Failure::Service)
 }
 
 fn counted(adapters: usize) -> String {

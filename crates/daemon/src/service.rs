@@ -30,7 +30,7 @@ use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
 use crate::watchdog::Watch;
-use crate::{ethernet, shard};
+use crate::{ethernet, sandbox, shard};
 use ending::{Ending, StopSignals};
 
 /// How long clients of the control API may take to finish when the daemon stops. It ends within a second.
@@ -62,10 +62,14 @@ fn broken(what: &'static str) -> impl Fn(std::io::Error) -> ServiceError {
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub fn run(config: Config) -> Result<(), ServiceError> {
+pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
+    let protections = sandbox::enter(sandbox::Options {
+        is_on: config.sandbox,
+        keeps_core_dumps,
+    });
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
@@ -95,7 +99,7 @@ pub fn run(config: Config) -> Result<(), ServiceError> {
         peers: config.inventory.peer_specs(),
         adapters: config.adapters,
     };
-    let facts = Facts::new(config.file, config.run_dir, config.shards);
+    let facts = Facts::new(config.file, config.run_dir, config.shards, protections);
     let control = Arc::new(Control::new(
         config.inventory,
         shards.clone(),

@@ -39,7 +39,11 @@ impl Area {
         let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, length as u64)?;
         fcntl_add_seals(&fd, SEALS)?;
-        Ok((Self::new(fd.as_fd(), length)?, fd))
+        let area = Self::new(fd.as_fd(), length)?;
+        // SAFETY: the advice concerns only the mapping just made, and no contents: messages are nothing
+        // for a core dump of the daemon.
+        unsafe { madvise(area.start.cast(), length, Advice::LinuxDontDump) }?;
+        Ok((area, fd))
     }
 
     /// Maps what the other end made. It must be sealed and as long as it says.

@@ -101,6 +101,18 @@ pub(super) fn stuck(status: &Status) -> Vec<Check> {
     all.collect()
 }
 
+/// What the daemon has given up, as it says itself.
+pub(super) fn protections(status: &Status) -> Vec<Check> {
+    let checks = status.protections.iter().map(|protection| {
+        let name = format!("sandbox, {}", protection.name);
+        match protection.in_force {
+            true => Check::ok(&name, &protection.detail),
+            false => Check::warn(&name, format!("not in force: {}", protection.detail)),
+        }
+    });
+    checks.collect()
+}
+
 /// What the daemon finds wrong with the guests that are connected.
 pub(super) fn faults(status: &Status) -> Vec<Check> {
     let faults = status.stats.iter().filter_map(|stats| {

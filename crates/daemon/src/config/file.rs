@@ -35,6 +35,7 @@ pub(super) struct DaemonTable {
     pub(super) shards: Option<Spanned<i64>>,
     pub(super) cores: Option<Spanned<String>>,
     pub(super) poll: Option<PollMode>,
+    pub(super) sandbox: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]

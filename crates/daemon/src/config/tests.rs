@@ -14,7 +14,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
-        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `shards`, `cores`, `poll`; correct the spelling or remove the line",
+        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `shards`, `cores`, `poll`, `sandbox`; correct the spelling or remove the line",
     ),
     (
         "daemon = 5",
@@ -91,6 +91,10 @@ const WRONG: &[(&str, &str)] = &[
     (
         "[[portgroup]]\nname = \"blue\"\nvlan = 9\n[[portgroup]]\nname = \"red\"\nvlan = 9",
         "line 6, key vlan: VLAN 9 belongs to the port group \"blue\" already; choose another VLAN or plug the adapters into that group",
+    ),
+    (
+        "[daemon]\nsandbox = \"no\"",
+        "line 2, key sandbox: invalid type: string \"no\", expected a boolean; write the value as the example in `vrdmad --help` does",
     ),
     (
         "[daemon]\npoll = \"sometimes\"",

@@ -13,7 +13,7 @@ use vrdma_api::{AdapterStats, Status};
 use vrdma_api_client::{Client, Error};
 
 use super::*;
-use crate::plane::{ShardOptions, Shards, mailbox};
+use crate::plane::{Shards, mailbox};
 use crate::{ethernet, vacant};
 
 /// A daemon in a temporary folder; it ends with the value.
@@ -92,7 +92,7 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
         ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
     let (shards, mut inboxes) = Shards::new(1).unwrap();
     let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
-    let facts = Facts::new(None, run_dir.to_owned(), ShardOptions::default());
+    let facts = Facts::new(None, run_dir.to_owned(), Default::default(), vec![]);
     let control = Control::new(
         Inventory::new(run_dir, 1),
         shards.clone(),

@@ -1,5 +1,6 @@
 //! `vrdmad` as a process: arguments, exit statuses, signals, files.
 
+mod sandbox;
 mod stuck;
 
 use std::fs;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{ChildStderr, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
 
 use nix::sys::ptrace::{self, Options};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
@@ -56,13 +56,19 @@ impl Log {
     }
 }
 
-fn start(place: &Place) -> (Running, Log) {
-    let supervisor = Supervisor::new(place);
+/// With a watchdog, and open to debuggers.
+fn command(place: &Place, watchdog_usec: &str) -> Command {
     let mut command = place.command();
     command
+        .arg("--core-dumps")
         .stderr(Stdio::piped())
-        .env("WATCHDOG_USEC", "60000000");
-    let mut daemon = Running::start_under(&supervisor, command, place);
+        .env("WATCHDOG_USEC", watchdog_usec);
+    command
+}
+
+fn start(place: &Place) -> (Running, Log) {
+    let supervisor = Supervisor::new(place);
+    let mut daemon = Running::start_under(&supervisor, command(place, "60000000"), place);
     fs::remove_file(place.path("notify")).unwrap();
     let log = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
     (daemon, Log(log))
@@ -155,11 +161,7 @@ fn a_second_signal_ends_it_at_once() {
 fn the_supervisor_hears_from_the_daemon_while_all_threads_go_on() {
     let place = Place::new(CONFIG);
     let supervisor = Supervisor::new(&place);
-    let mut command = place.command();
-    command
-        .stderr(Stdio::piped())
-        .env("WATCHDOG_USEC", "200000");
-    let mut daemon = Running::start_under(&supervisor, command, &place);
+    let mut daemon = Running::start_under(&supervisor, command(&place, "200000"), &place);
     let mut log = Log(BufReader::new(daemon.0.stderr.take().unwrap()).lines());
     assert_eq!(supervisor.hear(), "WATCHDOG=1\n");
     let stopped = Stopped::thread(&daemon, "ethernet");
