@@ -23,6 +23,7 @@
 //! | `GET /v1/peers` | - | list of [`Peer`] |
 //! | `POST /v1/peers` | [`PeerRequest`] | [`Peer`] |
 //! | `DELETE /v1/uplinks/NAME/peers/ADDRESS` | - | nothing |
+//! | `GET /v1/users` | - | [`Usage`] |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
 //! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
@@ -52,6 +53,7 @@ mod stats;
 mod status;
 mod unix_name;
 mod uplink;
+mod usage;
 
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +73,7 @@ pub use uplink::{
     Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,
     UplinkKind, UplinkRequest, UplinkStats,
 };
+pub use usage::{ResourceUsage, Usage, UserUsage};
 
 /// Why a request was refused: one sentence for a person.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

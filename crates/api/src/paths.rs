@@ -14,6 +14,8 @@ pub const ADAPTERS: &str = "/v1/adapters";
 pub const UPLINKS: &str = "/v1/uplinks";
 /// The peers of all tunnels.
 pub const PEERS: &str = "/v1/peers";
+/// What users of the host have.
+pub const USERS: &str = "/v1/users";
 /// The counters of all adapters.
 pub const STATS: &str = "/v1/stats";
 

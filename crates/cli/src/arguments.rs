@@ -100,6 +100,9 @@ pub(crate) enum Command {
     /// Add, list and remove the other ends of tunnels
     #[command(subcommand)]
     Peer(PeerCommand),
+    /// What processes of each user have of the daemon's resources, and how much they may have
+    #[command(subcommand)]
+    User(UserCommand),
     /// Counters of all adapters, or everything that is counted for one
     ///
     /// Counters begin with the adapter and never go back. Objects are those that the guest has now:
@@ -269,6 +272,17 @@ pub(crate) struct UplinkOptions {
     /// Faults to play on its frames, for tests, such as loss=1%,delay=1ms,seed=7
     #[arg(long, value_name = "SPEC")]
     pub(crate) faults: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// One line for each user that has something or had lately, and one for all together
+    List,
+    /// Everything that is counted for one user, beside its limits
+    Show {
+        /// Name or number of the user
+        user: UnixName,
+    },
 }
 
 #[derive(Debug, Subcommand)]

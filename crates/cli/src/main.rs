@@ -26,6 +26,7 @@ mod study;
 mod table;
 mod trace;
 mod uplink;
+mod user;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,7 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Adapter(command) => adapter::run(&client, command),
         Command::Uplink(command) => uplink::run(&client, command),
         Command::Peer(command) => uplink::run_peer(&client, command),
+        Command::User(command) => user::run(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Trace(options) => trace::run(&client, options),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),

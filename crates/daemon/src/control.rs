@@ -9,6 +9,7 @@ mod hold;
 mod routes;
 mod told;
 mod uplinks;
+mod usage;
 
 use std::fs::{self, Permissions};
 use std::future::Future;

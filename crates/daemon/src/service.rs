@@ -88,7 +88,7 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
                 inboxes,
                 snooped,
                 listener,
-                shards.admission(),
+                shards.registry().clone(),
                 &config.shards,
             )
         })

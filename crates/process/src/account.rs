@@ -1,47 +1,113 @@
-//! What a client has taken, and all clients of its user together: quotas hold for both.
+//! What a client has taken, all clients of its user together, and all users: [quotas](super::quota) hold for each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
-use super::limits;
+use super::lines::Lines;
 use super::queue_pairs::QueuePairs;
+use super::quota::{Counts, KINDS, Kind, Machine, Quotas};
 
-/// What is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    /// Protection domains.
-    Pd,
-    /// Memory regions and windows.
-    Mr,
-    /// Regions among them that are files which the daemon has mapped.
-    File,
-    /// Completion queues.
-    Cq,
-    /// Queue pairs.
-    Qp,
-    /// Shared receive queues.
-    Srq,
-    /// Bytes of ring memory.
-    RingBytes,
+/// What several have, whichever shards serve them. Shards that count at the same moment may together go over a
+/// quota by one request each.
+#[derive(Debug, Default)]
+struct Shared([AtomicU64; KINDS]);
+
+impl Shared {
+    fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize].load(Ordering::Relaxed)
+    }
+
+    fn take(&self, kind: Kind, count: u64) {
+        self.0[kind as usize].fetch_add(count, Ordering::Relaxed);
+    }
+
+    fn give(&self, kind: Kind, count: u64) {
+        self.0[kind as usize].fetch_sub(count, Ordering::Relaxed);
+    }
 }
 
-const KINDS: usize = Kind::RingBytes as usize + 1;
+/// What all users have, and how much that may be.
+#[derive(Debug)]
+pub(super) struct Everybody {
+    counts: Shared,
+    quotas: Quotas,
+    /// Refusals that the log was told of.
+    lines: Lines,
+}
 
-/// By [`Kind`].
-type Counts = [u64; KINDS];
+impl Default for Everybody {
+    fn default() -> Self {
+        Self::on(Machine::here())
+    }
+}
 
-/// What all clients of one user have, whichever shards serve them. Shards that count at the same
-/// moment may together go over a quota by one request each.
-#[derive(Debug, Default)]
+impl Everybody {
+    /// With the quotas of a machine.
+    pub(super) fn on(machine: Machine) -> Self {
+        Self {
+            counts: Shared::default(),
+            quotas: Quotas::of(machine),
+            lines: Lines::default(),
+        }
+    }
+
+    pub(super) fn quotas(&self) -> &Quotas {
+        &self.quotas
+    }
+
+    pub(super) fn of(&self, kind: Kind) -> u64 {
+        self.counts.of(kind)
+    }
+}
+
+/// What all clients of one user have.
+#[derive(Debug)]
 pub(super) struct UserCounts {
-    counts: [AtomicU64; KINDS],
+    uid: u32,
+    counts: Shared,
+    everybody: Arc<Everybody>,
     pub(super) queue_pairs: QueuePairs,
+    lines: Lines,
 }
 
 impl UserCounts {
-    fn of(&self, kind: Kind) -> u64 {
-        self.counts[kind as usize].load(Ordering::Relaxed)
+    pub(super) fn new(uid: u32, everybody: Arc<Everybody>) -> Self {
+        Self {
+            uid,
+            counts: Shared::default(),
+            everybody,
+            queue_pairs: QueuePairs::default(),
+            lines: Lines::default(),
+        }
     }
+
+    pub(super) fn of(&self, kind: Kind) -> u64 {
+        self.counts.of(kind)
+    }
+
+    /// Tells the log of a refusal.
+    fn tell(&self, kind: Kind, whose: Whose, most: u64) {
+        let now = Instant::now();
+        if !self.lines.allow(now) || !self.everybody.lines.allow(now) {
+            return;
+        }
+        let (uid, what) = (self.uid, kind.name());
+        let whose = match whose {
+            Whose::Client => "one client may have",
+            Whose::User => "all clients of a user may have",
+            Whose::Everybody => "all users together may have",
+        };
+        tracing::warn!("a client of user {uid} was refused more {what}: {whose} {most}");
+    }
+}
+
+/// Whose quota it is.
+#[derive(Clone, Copy)]
+enum Whose {
+    Client,
+    User,
+    Everybody,
 }
 
 /// What one client has. Its end gives everything back.
@@ -62,9 +128,35 @@ impl Account {
 
     /// Whether so much more is allowed.
     pub(super) fn has_room(&self, kind: Kind, count: u64) -> bool {
-        let (client, user) = limits::most(kind);
-        let fits = |used: u64, most: u64| count <= most.saturating_sub(used);
-        fits(self.own[kind as usize], client) && fits(self.user.of(kind), user)
+        self.exceeded(kind, count).is_none()
+    }
+
+    /// Whether so much more is allowed; the log is told if it is not.
+    pub(super) fn asks(&self, kind: Kind, count: u64) -> bool {
+        let exceeded = self.exceeded(kind, count);
+        if let Some((whose, most)) = exceeded {
+            self.user.tell(kind, whose, most);
+        }
+        exceeded.is_none()
+    }
+
+    /// The quota that so much more is beyond.
+    fn exceeded(&self, kind: Kind, count: u64) -> Option<(Whose, u64)> {
+        let everybody = &self.user.everybody;
+        let most = everybody.quotas.most(kind);
+        let used = [
+            (Whose::Client, self.own[kind as usize], most.client),
+            (Whose::User, self.user.of(kind), most.user),
+            (Whose::Everybody, everybody.of(kind), most.all),
+        ];
+        let mut used = used.into_iter();
+        let beyond = used.find(|(_, used, most)| count > most.saturating_sub(*used));
+        beyond.map(|(whose, _, most)| (whose, most))
+    }
+
+    /// What the client has.
+    pub(super) fn of(&self, kind: Kind) -> u64 {
+        self.own[kind as usize]
     }
 
     /// Whose it is.
@@ -74,20 +166,22 @@ impl Account {
 
     pub(super) fn take(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] += count;
-        self.user.counts[kind as usize].fetch_add(count, Ordering::Relaxed);
+        self.user.counts.take(kind, count);
+        self.user.everybody.counts.take(kind, count);
     }
 
     /// Gives back what was taken before.
     pub(super) fn give(&mut self, kind: Kind, count: u64) {
         self.own[kind as usize] -= count;
-        self.user.counts[kind as usize].fetch_sub(count, Ordering::Relaxed);
+        self.user.counts.give(kind, count);
+        self.user.everybody.counts.give(kind, count);
     }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
-        for (all, own) in self.user.counts.iter().zip(self.own) {
-            all.fetch_sub(own, Ordering::Relaxed);
+        for kind in Kind::ALL {
+            self.give(kind, self.of(kind));
         }
     }
 }
@@ -96,22 +190,33 @@ impl Drop for Account {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_user_has_less_than_its_clients_could_have() {
-        let user = Arc::<UserCounts>::default();
-        let (each, all) = limits::most(Kind::Pd);
+    fn user(everybody: &Arc<Everybody>, uid: u32) -> Arc<UserCounts> {
+        Arc::new(UserCounts::new(uid, Arc::clone(everybody)))
+    }
+
+    /// Clients of a user that take until one that is new gets nothing.
+    fn exhaust(user: &Arc<UserCounts>, kind: Kind) -> Vec<Account> {
         let mut clients = Vec::new();
-        let mut taken = 0;
-        while taken < all {
-            let mut client = Account::new(Arc::clone(&user));
-            while client.has_room(Kind::Pd, 1) {
-                client.take(Kind::Pd, 1);
-                taken += 1;
+        loop {
+            let mut client = Account::new(Arc::clone(user));
+            if !client.has_room(kind, 1) {
+                return clients;
             }
-            assert!(client.own[Kind::Pd as usize] <= each);
+            while client.has_room(kind, 1) {
+                client.take(kind, 1);
+            }
             clients.push(client);
         }
-        assert_eq!(taken, all);
+    }
+
+    #[test]
+    fn a_user_has_less_than_its_clients_could_have() {
+        let everybody = Arc::<Everybody>::default();
+        let user = user(&everybody, 1);
+        let most = everybody.quotas().most(Kind::Pd);
+        let mut clients = exhaust(&user, Kind::Pd);
+        assert_eq!(user.of(Kind::Pd), most.user);
+        assert!(clients.iter().all(|it| it.of(Kind::Pd) <= most.client));
         let mut last = Account::new(user);
         assert!(!last.has_room(Kind::Pd, 1) && last.has_room(Kind::Qp, 1));
         clients.pop();
@@ -119,5 +224,22 @@ mod tests {
         last.take(Kind::RingBytes, 100);
         last.give(Kind::RingBytes, 60);
         assert_eq!(last.user.of(Kind::RingBytes), 40);
+    }
+
+    #[test]
+    fn no_user_takes_what_another_needs_and_all_together_leave_the_reserve() {
+        let everybody = Arc::<Everybody>::default();
+        for kind in [Kind::Pd, Kind::Descriptor, Kind::CmClient] {
+            let greedy = exhaust(&user(&everybody, 1), kind);
+            let other = Account::new(user(&everybody, 2));
+            assert!(other.has_room(kind, 1), "{}", kind.name());
+            let others: Vec<_> = (2..40)
+                .flat_map(|uid| exhaust(&user(&everybody, uid), kind))
+                .collect();
+            assert_eq!(everybody.of(kind), everybody.quotas().most(kind).all);
+            assert!(!other.has_room(kind, 1));
+            drop((greedy, others));
+            assert_eq!(everybody.of(kind), 0, "all was given back");
+        }
     }
 }

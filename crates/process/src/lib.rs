@@ -36,6 +36,7 @@ mod objects;
 mod on_demand;
 mod opening;
 mod queue_pairs;
+mod quota;
 mod receive;
 mod registry;
 mod requests;
@@ -64,12 +65,13 @@ use fast::AdapterGrants;
 pub use lines::Lines;
 use objects::{Cq, Mr, Qp, Srq};
 pub use on_demand::OnDemand;
+pub use quota::Kind;
 pub use registry::Registry;
 pub use sessions::{
     Adapters, CmGreeting, OpenSession, OpeningSession, Served, SessionId, Sessions,
 };
 pub use spec::ProcessSpec;
-pub use users::Users;
+pub use users::{Usage, Users};
 
 /// Longest unit between two adapters of this host: as a VM's device has it.
 const UNIT_BYTES: u32 = 256 << 10;

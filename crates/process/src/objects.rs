@@ -14,8 +14,8 @@ use crate::queue_pairs::Entry;
 /// A memory region.
 pub(super) struct Mr {
     pub(super) owner: Owner,
-    /// A file that is mapped here.
-    pub(super) is_file: bool,
+    /// Bytes of its file that are mapped here; 0 if it is reached by its addresses.
+    pub(super) mapped: u64,
     /// That file and where the region begins in it, of clients that others may reach by themselves.
     pub(super) file: Option<(OwnedFd, u64)>,
     /// Since when its end waits for others that reach it by themselves.

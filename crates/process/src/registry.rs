@@ -23,14 +23,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// With the admission that the control plane changes.
-    pub fn new(admission: Arc<Admission>) -> Self {
-        Self {
-            admission,
-            ..Self::default()
-        }
-    }
-
     /// The adapter with that name; the only one that the caller may use if the name is empty.
     ///
     /// # Errors

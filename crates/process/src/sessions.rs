@@ -28,14 +28,8 @@ use super::registry::Registry;
 use super::session::Session;
 use super::spec::ProcessSpec;
 use super::users::Place;
-use super::{Process, fast, requests};
+use super::{Process, fast, limits, requests};
 pub use between_shards::{OpenSession, OpeningSession};
-
-/// Sessions of one shard: each costs some ten descriptors.
-const SESSIONS: u32 = 4096;
-
-/// Sessions of one user: the others shall find room.
-const SESSIONS_A_USER: u32 = 3072;
 
 /// Requests that one session is served before the others have their turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -126,7 +120,7 @@ impl Sessions {
             users.tell_refused(&caller, Some(adapter.as_str()));
             return Ok(None);
         }
-        let session = Place::take(user, SESSIONS_A_USER).map(|place| Session {
+        let session = Place::take(user).map(|place| Session {
             socket,
             caller,
             place,
@@ -144,7 +138,7 @@ impl Sessions {
 
     fn put(&mut self, session: Session) -> Option<SessionId> {
         let number = self.sessions.vacant(0);
-        (number < SESSIONS).then(|| {
+        (number < limits::SESSIONS).then(|| {
             self.sessions.put(number, session);
             SessionId(number)
         })

@@ -1,45 +1,88 @@
 //! Users that have or had sessions, and what is kept of each.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use vrdma_memory::Tenant;
 
-use super::account::UserCounts;
+use super::account::{Account, Everybody, UserCounts};
 use super::caller::Caller;
+use super::limits::{SESSION_DESCRIPTORS, SESSION_MAPPINGS};
 use super::lines::Lines;
+use super::quota::{Kind, Most};
 
 /// Users that are remembered without a session of theirs.
 const USERS_MAX: usize = 256;
 
 /// One user.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct User {
     /// Its thread, which waits for its pages and files.
     pub(super) tenant: Arc<Tenant>,
     pub(super) counts: Arc<UserCounts>,
-    sessions: AtomicU32,
     lines: Lines,
+}
+
+/// How much there is of a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Of what.
+    pub kind: Kind,
+    /// How much there is.
+    pub used: u64,
+    /// How much there may be.
+    pub limit: u64,
 }
 
 /// All of them, by uid. All shards share one.
 #[derive(Debug, Default)]
 pub struct Users {
     by_uid: Mutex<BTreeMap<u32, Arc<User>>>,
+    everybody: Arc<Everybody>,
     /// Of all of them.
     lines: Lines,
 }
 
 impl Users {
+    /// Of a machine that has little.
+    #[cfg(test)]
+    pub(super) fn on(machine: super::quota::Machine) -> Self {
+        Self {
+            everybody: Arc::new(Everybody::on(machine)),
+            ..Self::default()
+        }
+    }
+
     /// A user, known from now on.
     pub(super) fn of(&self, uid: u32) -> Arc<User> {
         let mut users = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
         if users.len() >= USERS_MAX {
             users.retain(|_, user| user.is_in_use());
         }
-        Arc::clone(users.entry(uid).or_default())
+        let user = users.entry(uid);
+        Arc::clone(user.or_insert_with(|| Arc::new(User::new(uid, Arc::clone(&self.everybody)))))
+    }
+
+    /// What each user has, by uid.
+    pub fn usage(&self) -> BTreeMap<u32, Vec<Usage>> {
+        let users = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |user: &User| self.usage_of(|kind, most| (user.counts.of(kind), most.user));
+        users.iter().map(|(uid, user)| (*uid, of(user))).collect()
+    }
+
+    /// What all users have.
+    pub fn usage_of_all(&self) -> Vec<Usage> {
+        self.usage_of(|kind, most| (self.everybody.of(kind), most.all))
+    }
+
+    fn usage_of(&self, of: impl Fn(Kind, Most) -> (u64, u64)) -> Vec<Usage> {
+        let quotas = self.everybody.quotas();
+        let usage = |kind| {
+            let (used, limit) = of(kind, quotas.most(kind));
+            Usage { kind, used, limit }
+        };
+        Kind::ALL.map(usage).into()
     }
 
     /// Tells the log that somebody may not use an adapter, or none if it asked which there are.
@@ -62,32 +105,52 @@ impl Users {
 }
 
 impl User {
+    fn new(uid: u32, everybody: Arc<Everybody>) -> Self {
+        Self {
+            tenant: Arc::default(),
+            counts: Arc::new(UserCounts::new(uid, everybody)),
+            lines: Lines::default(),
+        }
+    }
+
     fn is_in_use(&self) -> bool {
-        self.sessions.load(Ordering::Relaxed) > 0 || Arc::strong_count(&self.counts) > 1
+        Arc::strong_count(&self.counts) > 1
     }
 }
 
 /// A session's place among those of its user, for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Place(Arc<User>);
+pub(super) struct Place {
+    user: Arc<User>,
+    _account: Account,
+}
 
 impl Place {
-    /// `None` if the user has `most` sessions.
-    pub(super) fn take(user: Arc<User>, most: u32) -> Option<Self> {
-        let sessions = user.sessions.fetch_add(1, Ordering::Relaxed);
-        // Counted from here on, so that a refusal gives it back.
-        let place = Self(user);
-        (sessions < most).then_some(place)
+    /// `None` if there is no room for one more.
+    pub(super) fn take(user: Arc<User>) -> Option<Self> {
+        let mut account = Account::new(Arc::clone(&user.counts));
+        let costs = [
+            (Kind::Session, 1),
+            (Kind::Descriptor, SESSION_DESCRIPTORS),
+            (Kind::Mapping, SESSION_MAPPINGS),
+        ];
+        if !costs
+            .iter()
+            .all(|(kind, count)| account.asks(*kind, *count))
+        {
+            return None;
+        }
+        for (kind, count) in costs {
+            account.take(kind, count);
+        }
+        Some(Self {
+            user,
+            _account: account,
+        })
     }
 
     pub(super) fn user(&self) -> &User {
-        &self.0
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.sessions.fetch_sub(1, Ordering::Relaxed);
+        &self.user
     }
 }
 
@@ -98,28 +161,32 @@ pub(super) fn is_ours(uid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::SESSIONS_A_USER;
     use super::*;
 
     #[test]
     fn a_user_has_so_many_sessions_and_no_more() {
         let users = Users::default();
-        let first = Place::take(users.of(1), 2);
-        let second = Place::take(users.of(1), 2);
-        assert!(first.is_some() && second.is_some());
-        assert!(Place::take(users.of(1), 2).is_none());
-        assert!(Place::take(users.of(2), 2).is_some(), "another user");
-        drop(first);
-        assert!(Place::take(users.of(1), 2).is_some());
+        let mut places = Vec::new();
+        while let Some(place) = Place::take(users.of(1)) {
+            places.push(place);
+        }
+        let descriptors = users.everybody.quotas().most(Kind::Descriptor).user;
+        let most = (descriptors / SESSION_DESCRIPTORS).min(SESSIONS_A_USER.into());
+        assert_eq!(places.len() as u64, most);
+        assert!(Place::take(users.of(2)).is_some(), "another user");
+        places.pop();
+        assert!(Place::take(users.of(1)).is_some());
     }
 
     #[test]
     fn users_without_sessions_are_forgotten_when_there_are_many() {
         let users = Users::default();
-        let stays = Place::take(users.of(0), 1).unwrap();
+        let stays = Place::take(users.of(0)).unwrap();
         for uid in 1..=USERS_MAX as u32 {
             users.of(uid);
         }
         assert!(users.by_uid.lock().unwrap().len() < USERS_MAX);
-        assert!(Arc::ptr_eq(&stays.0, &users.of(0)));
+        assert!(Arc::ptr_eq(&stays.user, &users.of(0)));
     }
 }

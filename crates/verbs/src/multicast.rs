@@ -104,6 +104,17 @@ impl<R: Clone> Hca<R> {
         self.shared.groups.members.keys().copied()
     }
 
+    /// The groups of a queue pair, ascending.
+    pub fn groups_of(&self, id: QpId) -> impl Iterator<Item = Gid> + '_ {
+        self.shared.groups.of(id)
+    }
+
+    /// The queue pairs in a group.
+    pub fn members_of(&self, group: Gid) -> impl Iterator<Item = QpId> + '_ {
+        let members = self.shared.groups.members.get(&group);
+        members.into_iter().flatten().copied()
+    }
+
     /// A copy of a multicast datagram for every queue pair that is to hear it, the sender's own ones
     /// included; each then goes the way of any unit ([`Hca::wants_receive`], [`Hca::deliver`]).
     /// Nothing for other units.

@@ -11,10 +11,11 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
-use vrdma_api::{Adapter, AdapterStats, Name, PortGroup, Status, paths};
+use vrdma_api::{Adapter, AdapterStats, Name, PortGroup, Status, Usage, paths};
 
 use super::Control;
 use super::answer::Problem;
+use super::usage;
 
 /// Longest request body: the longest real one has some 200 bytes.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -25,6 +26,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
     Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::STATS, get(stats))
+        .route(paths::USERS, get(users))
         .route(paths::PORTGROUPS, get(portgroups).post(add_portgroup))
         .route(
             &below(paths::PORTGROUPS, ""),
@@ -68,6 +70,10 @@ async fn status(State(control): Daemon) -> Json<Status> {
 
 async fn stats(State(control): Daemon) -> Result<Json<Vec<AdapterStats>>, Problem> {
     control.stats().await.map(Json)
+}
+
+async fn users(State(control): Daemon) -> Json<Usage> {
+    Json(usage::of(&control.shards.registry().users))
 }
 
 async fn portgroups(State(control): Daemon) -> Json<Vec<PortGroup>> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vrdma_adapter::ShardId;
 use vrdma_api::AdapterKind;
-use vrdma_process::{Admission, Admitted};
+use vrdma_process::{Admission, Admitted, Registry};
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_uplink::PeerSpec;
 
@@ -46,7 +46,7 @@ impl Places {
 pub struct Shards {
     lines: Arc<[Line<ShardCommand>]>,
     places: Arc<Mutex<Places>>,
-    admission: Arc<Admission>,
+    registry: Registry,
 }
 
 impl Shards {
@@ -64,7 +64,7 @@ impl Shards {
                 shards: BTreeMap::new(),
                 counts: vec![0; count],
             })),
-            admission: Arc::default(),
+            registry: Registry::default(),
         };
         Ok((shards, inboxes))
     }
@@ -81,12 +81,17 @@ impl Shards {
 
     /// Who may use which adapter: what the threads go by.
     pub fn admission(&self) -> Arc<Admission> {
-        Arc::clone(&self.admission)
+        Arc::clone(&self.registry.admission)
+    }
+
+    /// What the threads know together of processes.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
     }
 
     /// Who may use an adapter from now on. What is open stays open.
     pub fn admit(&self, port: PortId, admitted: Admitted) {
-        self.admission.set(port, admitted);
+        self.registry.admission.set(port, admitted);
     }
 
     fn line(&self, shard: ShardId) -> Result<&Line<ShardCommand>, NotDone> {
@@ -136,7 +141,7 @@ impl Shards {
             let announced = Box::new(spec.clone());
             let announce = |reply| ShardCommand::Announce(announced, reply);
             if let Err(refused) = flat(self.first().ask(announce).await) {
-                self.admission.remove(port);
+                self.registry.admission.remove(port);
                 return Err(refused);
             }
         }
@@ -145,7 +150,7 @@ impl Shards {
         match added {
             Ok(()) => self.places().put(port, shard),
             Err(_) => {
-                self.admission.remove(port);
+                self.registry.admission.remove(port);
                 if is_announced {
                     self.retire(port).await?;
                 }
@@ -169,7 +174,7 @@ impl Shards {
         }
         removed.answer().await?;
         self.places().take(port);
-        self.admission.remove(port);
+        self.registry.admission.remove(port);
         Ok(())
     }
 

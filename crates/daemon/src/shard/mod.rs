@@ -32,7 +32,7 @@ use std::time::Duration;
 use vrdma_api::PollMode;
 use vrdma_host::{Among, Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
-use vrdma_process::{Admission, Entrance, OpeningSession, Registry, Sessions};
+use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -127,11 +127,10 @@ pub fn start(
     inboxes: Vec<Inbox<ShardCommand>>,
     snooped: Vec<Inbox<Snooped>>,
     processes: OwnedFd,
-    admission: Arc<Admission>,
+    registry: Registry,
     options: &ShardOptions,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let clock = Clock::start();
-    let registry = Registry::new(admission);
     let shared = Arc::default();
     let disposal = Disposal::start()?;
     let shards = inboxes.len() as u16;

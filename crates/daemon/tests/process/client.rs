@@ -59,8 +59,8 @@ impl Host {
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
         let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
-        let threads =
-            shard::start(inboxes, snooped, listener, handle.admission(), options).unwrap();
+        let registry = handle.registry().clone();
+        let threads = shard::start(inboxes, snooped, listener, registry, options).unwrap();
         let specs = specs(count, folder.path());
         let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
         for spec in specs {

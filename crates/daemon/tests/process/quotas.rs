@@ -3,10 +3,11 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use vrdma_provider::client::Connection;
 use vrdma_provider::message::{
-    AllocPd, Call, CreateCq, CreateQp, NO_CHANNEL, QpCapacity, RegMr, qp_type,
+    AllocPd, Call, CreateCq, CreateQp, FileRange, NO_CHANNEL, QpCapacity, RegMr, qp_type,
 };
 
 use crate::child::{self, Child};
@@ -148,6 +149,43 @@ fn a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
     while last.call(&AllocPd {}, &[]).is_err() {
         std::thread::yield_now();
     }
+}
+
+/// Bytes of the test's and the daemon's address space.
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+    pages * 4096
+}
+
+/// Files cost no memory as long as nobody writes to them, but room in the daemon's address space.
+#[test]
+fn sparse_files_leave_room_in_the_address_space() {
+    const MOST: u64 = 1 << 41;
+    let host = Host::with_adapters(2);
+    let (greedy, other) = (Client::open(&host, 0), Client::open(&host, 1));
+    let file = memfd_create("sparse", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+    ftruncate(&file, 1 << 47).unwrap();
+    let before = address_space();
+    for shift in (16..47).rev() {
+        for _ in 0..20 {
+            let file_range = FileRange {
+                offset: 0,
+                length: 1 << shift,
+            };
+            let region = RegMr {
+                file: file_range,
+                ..region(&greedy)
+            };
+            // Beyond the quota it is reached by its address.
+            greedy.connection.call(&region, &[file.as_fd()]).unwrap();
+        }
+    }
+    let taken = address_space() - before;
+    // Other tests of this process map something, too.
+    let most = MOST + MOST / 16;
+    assert!((MOST / 2..=most).contains(&taken), "{taken:#x}");
+    other.connection.call(&CQ, &[]).unwrap();
 }
 
 /// Some other user.

@@ -51,12 +51,10 @@ impl Channel {
         self.events.len()
     }
 
-    /// Takes out the event that tells of a group, which is likely one of the last.
-    pub(super) fn forget_group(&mut self, group: u64) {
+    /// Takes out the event that tells of a group, which is likely one of the last. Whether there was one.
+    pub(super) fn forget_group(&mut self, group: u64) -> bool {
         let at = self.events.iter().rposition(|event| event.group == group);
-        if let Some(at) = at {
-            self.events.remove(at);
-        }
+        at.and_then(|at| self.events.remove(at)).is_some()
     }
 
     /// Takes out all events of an identifier, also those that tell its listener of calls.

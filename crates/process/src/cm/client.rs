@@ -12,23 +12,15 @@ use super::channel::Channel;
 use super::identifier::Identifier;
 use super::multicast::Group;
 use super::scope::Scope;
+use crate::account::Account;
 use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::quota::Kind;
 use crate::receive::ForeignFile;
 
 /// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
 /// one each.
 const CHANNELS_MAX: usize = 1024;
-
-/// Identifiers of one client, those of calls that wait for it among them.
-const IDENTIFIERS_MAX: usize = 16384;
-
-/// Groups that one client has joined.
-pub(super) const GROUPS_MAX: usize = 1024;
-
-/// Events that one client may have unread and cause more by itself. Those that others cause are bounded
-/// by its identifiers.
-const EVENTS_MAX: usize = 8192;
 
 /// Which client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -43,12 +35,13 @@ pub(super) struct Client {
     pub(super) channels: BTreeMap<u64, Channel>,
     pub(super) identifiers: BTreeMap<u64, Identifier>,
     pub(super) groups: BTreeMap<u64, Group>,
+    pub(super) account: Account,
     next: u64,
 }
 
 impl Client {
     /// One that asks for the adapter `wanted`, or for all. Who came by the socket of an adapter has that one.
-    pub(super) fn new(socket: ForeignFile, caller: Caller, wanted: Name) -> Self {
+    pub(super) fn new(socket: ForeignFile, caller: Caller, wanted: Name, account: Account) -> Self {
         let wants = caller.only.unwrap_or(wanted);
         Self {
             socket,
@@ -57,6 +50,7 @@ impl Client {
             channels: BTreeMap::new(),
             identifiers: BTreeMap::new(),
             groups: BTreeMap::new(),
+            account,
             next: 0,
         }
     }
@@ -84,7 +78,9 @@ impl Client {
         if self.channels.len() >= CHANNELS_MAX {
             return Err(Errno::MFILE);
         }
+        self.afford(Kind::Descriptor)?;
         let (channel, reader) = Channel::new()?;
+        self.account.take(Kind::Descriptor, 1);
         let number = self.number();
         self.channels.insert(number, channel);
         Ok((number, reader))
@@ -95,19 +91,37 @@ impl Client {
         if channel.identifiers > 0 {
             return Err(Errno::BUSY);
         }
+        let unread = channel.waiting() as u64;
         self.channels.remove(&number);
+        self.account.give(Kind::Event, unread);
+        self.account.give(Kind::Descriptor, 1);
         Ok(())
     }
 
     pub(super) fn add(&mut self, identifier: Identifier) -> Result<u64, Errno> {
-        if self.identifiers.len() >= IDENTIFIERS_MAX {
-            return Err(Errno::NOMEM);
-        }
+        self.afford(Kind::Identifier)?;
         let channel = self.channels.get_mut(&identifier.channel);
         channel.ok_or(Errno::INVAL)?.identifiers += 1;
         let number = self.number();
         self.identifiers.insert(number, identifier);
+        self.account.take(Kind::Identifier, 1);
         Ok(number)
+    }
+
+    /// One identifier less.
+    pub(super) fn remove(&mut self, id: u64) -> Option<Identifier> {
+        let removed = self.identifiers.remove(&id)?;
+        self.account.give(Kind::Identifier, 1);
+        Some(removed)
+    }
+
+    /// Whether there is room for one more.
+    ///
+    /// # Errors
+    /// `NOMEM`: there is none.
+    pub(super) fn afford(&self, kind: Kind) -> Result<(), Errno> {
+        let fits = self.account.asks(kind, 1);
+        fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
     pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
@@ -119,10 +133,33 @@ impl Client {
     /// # Errors
     /// `NOMEM`: it has to read events first.
     pub(super) fn check_events(&self) -> Result<(), Errno> {
-        let waiting = self.channels.values().map(Channel::waiting);
-        match waiting.sum::<usize>() < EVENTS_MAX {
-            true => Ok(()),
-            false => Err(Errno::NOMEM),
+        self.afford(Kind::Event)
+    }
+
+    /// The next event of a channel.
+    pub(super) fn next_event(&mut self, channel: u64) -> Result<Event, Errno> {
+        let channel = self.channels.get_mut(&channel).ok_or(Errno::INVAL)?;
+        let event = channel.pop().ok_or(Errno::AGAIN)?;
+        self.account.give(Kind::Event, 1);
+        Ok(event)
+    }
+
+    /// Takes out all events of an identifier that is leaving its channel for good.
+    pub(super) fn take_events(&mut self, id: u64, channel: u64) -> Vec<Event> {
+        let channel = self.channels.get_mut(&channel);
+        let taken = channel.map_or(Vec::new(), |channel| {
+            channel.identifiers -= 1;
+            channel.take_of(id)
+        });
+        self.account.give(Kind::Event, taken.len() as u64);
+        taken
+    }
+
+    /// Takes out the event that tells of a group, if nobody has read it.
+    pub(super) fn forget_group_event(&mut self, group: u64, channel: u64) {
+        let channel = self.channels.get_mut(&channel);
+        if channel.is_some_and(|channel| channel.forget_group(group)) {
+            self.account.give(Kind::Event, 1);
         }
     }
 
@@ -137,6 +174,7 @@ impl Client {
         let channel = listener.map_or(identifier.channel, |listener| listener.channel);
         if let Some(channel) = self.channels.get_mut(&channel) {
             channel.push(event);
+            self.account.take(Kind::Event, 1);
         }
     }
 

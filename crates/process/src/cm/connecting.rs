@@ -13,6 +13,7 @@ use super::adapter::Connection;
 use super::handler::{Handler, errno};
 use super::identifier::{Identifier, Stage};
 use super::multicast::UDP_QKEY;
+use crate::quota::Kind;
 
 impl Handler<'_> {
     pub(super) fn connect(&mut self, connect: &Connect) -> Result<Bound, Errno> {
@@ -165,18 +166,18 @@ impl Handler<'_> {
     pub(super) fn destroy(&mut self, destroy: &DestroyId) -> Result<(), Errno> {
         let id = destroy.id;
         let channel = self.client.get(id)?.channel;
-        let waiting = self.client.channels.get_mut(&channel).map(|channel| {
-            channel.identifiers -= 1;
-            channel.take_of(id)
-        });
+        let waiting = self.client.take_events(id, channel);
         self.stop_listening(id);
         self.searches.forget(self.owner(id));
-        for event in waiting.unwrap_or_default() {
+        for event in waiting {
             self.refuse_unseen(id, &event);
         }
+        let joined = self.client.groups.len();
         self.client.groups.retain(|_, group| group.id != id);
+        let left = joined - self.client.groups.len();
+        self.client.account.give(Kind::Group, left as u64);
         self.part(id);
-        if let Some(identifier) = self.client.identifiers.remove(&id) {
+        if let Some(identifier) = self.client.remove(id) {
             let port = identifier.route.local.port;
             for adapter in &identifier.holds {
                 let adapter = self.adapters.get_mut(*adapter);

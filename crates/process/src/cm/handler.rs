@@ -99,8 +99,7 @@ impl Handler<'_> {
     }
 
     pub(super) fn event(&mut self, get: &GetEvent) -> Result<Event, Errno> {
-        let channel = self.client.channels.get_mut(&get.channel);
-        channel.ok_or(Errno::INVAL)?.pop().ok_or(Errno::AGAIN)
+        self.client.next_event(get.channel)
     }
 
     pub(super) fn set_option(&mut self, set: &SetOption) -> Result<(), Errno> {

@@ -5,9 +5,9 @@ use rustix::io::Errno;
 use vrdma_provider::cm::{DatagramPeer, Event, EventKind, Join, JoinReply, Leave};
 
 use super::address::{Place, place};
-use super::client::GROUPS_MAX;
 use super::handler::Handler;
 use super::identifier::{HOP_LIMIT, Identifier};
+use crate::quota::Kind;
 
 /// Key of datagrams and groups that `rdma_cm` makes (rdma_cma.h).
 pub(super) const UDP_QKEY: u32 = 0x0123_4567;
@@ -26,9 +26,7 @@ impl Handler<'_> {
         let Some(Place::Multicast(mgid)) = place(&join.group) else {
             return Err(Errno::INVAL);
         };
-        if self.client.groups.len() >= GROUPS_MAX {
-            return Err(Errno::NOMEM);
-        }
+        self.client.afford(Kind::Group)?;
         self.client.check_events()?;
         let identifier = self.client.get(join.id)?;
         if identifier.adapter.is_none() {
@@ -37,6 +35,7 @@ impl Handler<'_> {
         let peer = handle(identifier, mgid.0);
         let group = self.client.number();
         self.client.groups.insert(group, Group { id: join.id });
+        self.client.account.take(Kind::Group, 1);
         let mut event = Event {
             id: join.id,
             group,
@@ -53,9 +52,9 @@ impl Handler<'_> {
     pub(super) fn leave(&mut self, leave: &Leave) -> Result<(), Errno> {
         let left = self.client.groups.remove(&leave.group);
         let Group { id } = left.ok_or(Errno::INVAL)?;
-        let channel = self.client.identifiers.get(&id).map(|it| it.channel);
-        if let Some(channel) = channel.and_then(|it| self.client.channels.get_mut(&it)) {
-            channel.forget_group(leave.group);
+        self.client.account.give(Kind::Group, 1);
+        if let Some(channel) = self.client.identifiers.get(&id).map(|it| it.channel) {
+            self.client.forget_group_event(leave.group, channel);
         }
         Ok(())
     }

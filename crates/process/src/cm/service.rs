@@ -22,14 +22,16 @@ use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
 use super::scope::Scope;
 use super::search::{Search, Searches};
+use crate::account::Account;
 use crate::admission::Usable;
 use crate::opening::same_version;
+use crate::quota::Kind;
 use crate::receive::ForeignFile;
 use crate::registry::Registry;
 use crate::sessions::CmGreeting;
 
-/// Clients at a time; each is a descriptor.
-const CLIENTS_MAX: usize = 1024;
+/// What a client costs: it and its socket.
+const COST: [(Kind, u64); 2] = [(Kind::CmClient, 1), (Kind::Descriptor, 1)];
 
 /// Requests of one client that are served before others have their turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -113,12 +115,16 @@ impl Service {
         let wanted = wanted.unwrap_or_default();
         let user = self.registry.users.of(caller.uid);
         let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
-        let client = Client::new(socket, caller, wanted);
+        let account = Account::new(Arc::clone(&user.counts));
+        let mut client = Client::new(socket, caller, wanted, account);
         let answer = self.judge(&client, wanted, &request);
         let welcome = answer.is_ok();
         let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
         if !welcome || told.is_err() {
             return None;
+        }
+        for (kind, count) in COST {
+            client.account.take(kind, count);
         }
         let id = self.free_number();
         self.clients.insert(id, client);
@@ -131,7 +137,8 @@ impl Service {
         if wanted != Name::default() && wanted != client.wants {
             return Err(Errno::NODEV);
         }
-        if self.clients.len() >= CLIENTS_MAX {
+        let mut cost = COST.iter();
+        if !cost.all(|(kind, count)| client.account.asks(*kind, *count)) {
             return Err(Errno::BUSY);
         }
         let scope = client.scope(&self.registry.admission);

@@ -28,6 +28,7 @@ mod admission;
 mod clients;
 mod connecting;
 mod events;
+mod quotas;
 
 struct World {
     service: Service,
@@ -100,7 +101,10 @@ fn spec(last: u8, name: &str) -> AdapterSpec {
 impl World {
     /// Adapters "a" with 10.0.0.1 and "b" with 10.0.0.2.
     fn new() -> Self {
-        let registry = Registry::default();
+        Self::with(Registry::default())
+    }
+
+    fn with(registry: Registry) -> Self {
         let own = registry.users.of(rustix::process::geteuid().as_raw());
         let both = (0..2).map(PortId);
         let all =

@@ -12,11 +12,18 @@ use vrdma_provider::message::{
 };
 use vrdma_verbs::object::CqId;
 
-use super::{Asker, Outcome, OutcomeWithFds, errno};
-use crate::account::Kind;
+use super::{Asker, Cost, Outcome, OutcomeWithFds, errno};
 use crate::channel::Channel;
 use crate::limits::{self, fits};
 use crate::objects::Cq;
+use crate::quota::Kind;
+
+/// The end of a pipe.
+const CHANNEL: [Cost; 1] = [(Kind::Descriptor, 1)];
+
+fn cost(bytes: u64) -> [Cost; 3] {
+    [(Kind::Cq, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 1)]
+}
 
 pub(super) fn create_channel(
     asker: &mut Asker<'_>,
@@ -27,8 +34,11 @@ pub(super) fn create_channel(
     fits(channel, limits::CHANNELS)
         .then_some(())
         .ok_or(Errno::NOMEM)?;
+    asker.afford(&CHANNEL)?;
     let (made, read) = Channel::new()?;
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.channels.put(channel, made);
+    asker.take(&CHANNEL)?;
     Ok((ChannelReply { channel }, vec![read]))
 }
 
@@ -42,6 +52,7 @@ pub(super) fn destroy_channel(
         return Err(Errno::BUSY);
     }
     drop(context.channels.take(request.channel));
+    asker.give(&CHANNEL)?;
     Ok(Done {})
 }
 
@@ -56,10 +67,9 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     if request.entries == 0 {
         return Err(Errno::INVAL);
     }
-    asker.afford(Kind::Cq, 1u32)?;
     let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
-    asker.afford(Kind::RingBytes, plan.bytes)?;
+    asker.afford(&cost(plan.bytes.into()))?;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     if let Some(channel) = channel {
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
@@ -83,8 +93,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     };
     asker.process.cqs.put(id.0, cq);
     count_user(asker, channel, |users| *users += 1);
-    asker.take(Kind::Cq, 1u32)?;
-    asker.take(Kind::RingBytes, plan.bytes)?;
+    asker.take(&cost(plan.bytes.into()))?;
     Ok((
         CqReply {
             cq: id.0,
@@ -111,7 +120,8 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
         return Err(Errno::INVAL);
     }
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
-    asker.afford(Kind::RingBytes, plan.bytes)?;
+    let new = [(Kind::RingBytes, u64::from(plan.bytes))];
+    asker.afford(&new)?;
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
     if waiting > request.entries {
@@ -126,8 +136,8 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     fresh.arm(armed);
     cq.ring = fresh;
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
-    asker.take(Kind::RingBytes, plan.bytes)?;
-    asker.give(Kind::RingBytes, old)?;
+    asker.take(&new)?;
+    asker.give(&[(Kind::RingBytes, old)])?;
     Ok((
         CqReply {
             cq: request.cq,
@@ -156,7 +166,6 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
     if let Some(channel) = channel {
         channel.forget(cq.cookie);
     }
-    asker.give(Kind::Cq, 1u32)?;
-    asker.give(Kind::RingBytes, cq.bytes)?;
+    asker.give(&cost(cq.bytes))?;
     Ok(Done {})
 }

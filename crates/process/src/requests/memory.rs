@@ -12,24 +12,46 @@ use vrdma_provider::message::{
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
 
-use super::{Asker, Outcome, errno};
-use crate::account::Kind;
+use super::{Asker, Cost, Outcome, errno};
 use crate::objects::Mr;
+use crate::quota::Kind;
 
 /// Known, and without a meaning here.
 const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
 /// `IBV_ACCESS_OPTIONAL_RANGE`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
+const PD: [Cost; 1] = [(Kind::Pd, 1)];
+
+/// A region or a window.
+const MR: [Cost; 1] = [(Kind::Mr, 1)];
+
+/// What a region costs that is a file of so many bytes.
+fn file_cost(bytes: u64) -> [Cost; 3] {
+    let one = u64::from(bytes > 0);
+    [
+        (Kind::File, one),
+        (Kind::FileBytes, bytes),
+        (Kind::Mapping, one),
+    ]
+}
+
+/// What our half of a region costs.
+fn cost(mr: &Mr) -> [Cost; 4] {
+    let [file, bytes, mapping] = file_cost(mr.mapped);
+    let kept = (Kind::Descriptor, u64::from(mr.file.is_some()));
+    [file, bytes, mapping, kept]
+}
+
 pub(super) fn alloc_pd(asker: &mut Asker<'_>, _: AllocPd) -> Outcome<AllocPd> {
-    asker.afford(Kind::Pd, 1u32)?;
+    asker.afford(&PD)?;
     let pd = asker
         .process
         .core
         .hca
         .create_pd(asker.owner)
         .map_err(errno)?;
-    asker.take(Kind::Pd, 1u32)?;
+    asker.take(&PD)?;
     Ok(PdReply { pd: pd.0 })
 }
 
@@ -37,7 +59,7 @@ pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<D
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.process.core.hca.destroy_pd(pd).map_err(errno)?;
-    asker.give(Kind::Pd, 1u32)?;
+    asker.give(&PD)?;
     Ok(Done {})
 }
 
@@ -56,8 +78,8 @@ fn spec(
     // Implicit on-demand registration is 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
-    let may_map = asker.account()?.has_room(Kind::File, 1);
-    let fd = fds.into_iter().next().filter(|_| may_map);
+    let fd = fds.into_iter().next();
+    let fd = fd.filter(|_| may_map(asker, request.file.length));
     let file = fd.and_then(|fd| Some((file_region(request, access, &fd)?, fd)));
     let (region, fd) = match file {
         Some((region, fd)) => (region, Some(fd)),
@@ -65,11 +87,12 @@ fn spec(
     };
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let offset = request.file.offset.wrapping_add(request.address % PAGE);
-    let is_file = fd.is_some();
-    let file = fd.filter(|_| context.grants.is_some());
+    let mapped = fd.as_ref().map_or(0, |_| request.file.length);
+    let may_keep = context.grants.is_some() && context.account.has_room(Kind::Descriptor, 1);
+    let file = fd.filter(|_| may_keep);
     let mr = Mr {
         owner: asker.owner,
-        is_file,
+        mapped,
         file: file.map(|fd| (fd, offset)),
         leaving: None,
     };
@@ -94,12 +117,12 @@ fn reply(keys: MrKeys) -> MrReply {
 pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>) -> Outcome<RegMr> {
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
-    asker.afford(Kind::Mr, 1u32)?;
+    asker.afford(&MR)?;
     let (spec, mr) = spec(asker, &request, fds)?;
     let keys = asker.process.core.hca.register(pd, spec).map_err(errno)?;
-    asker.take(Kind::File, u32::from(mr.is_file))?;
+    asker.take(&cost(&mr))?;
     asker.process.mrs.put(keys.id.0, mr);
-    asker.take(Kind::Mr, 1u32)?;
+    asker.take(&MR)?;
     Ok(reply(keys))
 }
 
@@ -122,11 +145,20 @@ pub(super) fn reregister(
         .hca
         .reregister(id, pd, spec)
         .map_err(errno)?;
-    asker.take(Kind::File, u32::from(new.is_file))?;
+    asker.take(&cost(&new))?;
     let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
     let old = std::mem::replace(mr, new);
-    asker.give(Kind::File, u32::from(old.is_file))?;
+    asker.give(&cost(&old))?;
     Ok(reply(keys))
+}
+
+/// Whether there is room for a file of so many bytes. Without, the region is reached by its addresses, which is
+/// slower, so the log is not told.
+fn may_map(asker: &mut Asker<'_>, bytes: u64) -> bool {
+    let costs = file_cost(bytes);
+    let mut costs = costs.iter();
+    let account = asker.account();
+    account.is_ok_and(|account| costs.all(|(kind, count)| account.has_room(*kind, *count)))
 }
 
 /// The file behind the region, if it is one that can be mapped without harm.
@@ -161,22 +193,24 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
         .deregister(MrId(request.mr))
         .map_err(errno)?;
     let mr = asker.process.mrs.take(request.mr);
-    asker.give(Kind::File, u32::from(mr.is_some_and(|mr| mr.is_file)))?;
-    asker.give(Kind::Mr, 1u32)?;
+    if let Some(mr) = mr {
+        asker.give(&cost(&mr))?;
+    }
+    asker.give(&MR)?;
     Ok(Done {})
 }
 
 pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<AllocMw> {
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
-    asker.afford(Kind::Mr, 1u32)?;
+    asker.afford(&MR)?;
     let kind = match request.mw_type {
         1 => WindowKind::One,
         2 => WindowKind::Two,
         _ => return Err(Errno::INVAL),
     };
     let keys = asker.process.core.hca.alloc_mw(pd, kind).map_err(errno)?;
-    asker.take(Kind::Mr, 1u32)?;
+    asker.take(&MR)?;
     Ok(MwReply {
         mw: keys.id.0,
         rkey: keys.rkey.0,
@@ -187,6 +221,6 @@ pub(super) fn dealloc_mw(asker: &mut Asker<'_>, request: DeallocMw) -> Outcome<D
     let mw = MwId(request.mw);
     asker.own(asker.process.core.hca.owner_of_mw(mw))?;
     asker.process.core.hca.free_mw(mw).map_err(errno)?;
-    asker.give(Kind::Mr, 1u32)?;
+    asker.give(&MR)?;
     Ok(Done {})
 }

@@ -17,7 +17,8 @@ use vrdma_verbs::object::Owner;
 use vrdma_verbs::{Error, Time};
 
 use super::Process;
-use super::account::{Account, Kind};
+use super::account::Account;
+use super::quota::Kind;
 
 /// What a handler answers.
 type Outcome<T> = Result<<T as Call>::Reply, Errno>;
@@ -104,6 +105,9 @@ fn with_fds<T: Call>(
     Ok(Answer::new::<T>(&body, fds))
 }
 
+/// So much of a kind.
+type Cost = (Kind, u64);
+
 impl Asker<'_> {
     /// Objects of others do not exist for the asker.
     fn own(&self, owner: Option<Owner>) -> Result<(), Errno> {
@@ -118,18 +122,26 @@ impl Asker<'_> {
     }
 
     /// Refuses what is beyond a quota.
-    fn afford(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
-        let fits = self.account()?.has_room(kind, count.into());
+    fn afford(&mut self, costs: &[Cost]) -> Result<(), Errno> {
+        let account = self.account()?;
+        let mut costs = costs.iter();
+        let fits = costs.all(|(kind, count)| account.asks(*kind, *count));
         fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
-    fn take(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
-        self.account()?.take(kind, count.into());
+    fn take(&mut self, costs: &[Cost]) -> Result<(), Errno> {
+        let account = self.account()?;
+        costs
+            .iter()
+            .for_each(|(kind, count)| account.take(*kind, *count));
         Ok(())
     }
 
-    fn give(&mut self, kind: Kind, count: impl Into<u64>) -> Result<(), Errno> {
-        self.account()?.give(kind, count.into());
+    fn give(&mut self, costs: &[Cost]) -> Result<(), Errno> {
+        let account = self.account()?;
+        costs
+            .iter()
+            .for_each(|(kind, count)| account.give(*kind, *count));
         Ok(())
     }
 }

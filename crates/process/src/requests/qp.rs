@@ -16,17 +16,25 @@ use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec, QpType, SrqId};
 use vrdma_wire::{Gid, Qpn};
 
-use super::{Asker, Outcome, OutcomeWithFds, errno, qp_attributes};
-use crate::account::Kind;
+use super::{Asker, Cost, Outcome, OutcomeWithFds, errno, qp_attributes};
+use crate::limits;
 use crate::objects::Qp;
 use crate::queue_pairs::Entry;
+use crate::quota::Kind;
+
+/// A queue pair in one group.
+const ATTACHMENT: [Cost; 1] = [(Kind::Attachment, 1)];
+
+/// Its rings are mapped, and their data area as a region once more.
+fn cost(bytes: u64) -> [Cost; 3] {
+    [(Kind::Qp, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 2)]
+}
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
     asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
-    asker.afford(Kind::Qp, 1u32)?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
-    asker.afford(Kind::RingBytes, plan.bytes)?;
+    asker.afford(&cost(plan.bytes.into()))?;
     let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let data = register_data(asker, spec.pd, &plan, &fd)?;
     let created = asker.process.core.hca.create_qp(spec).map_err(errno);
@@ -47,9 +55,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
         )
     };
     asker.process.qps.put(id.0, qp);
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    context.account.take(Kind::Qp, 1);
-    context.account.take(Kind::RingBytes, plan.bytes.into());
+    asker.take(&cost(plan.bytes.into()))?;
     let reply = QpReply {
         qp: id.0,
         qp_num: qpn.get(),
@@ -166,6 +172,7 @@ pub(super) fn query(asker: &mut Asker<'_>, request: QueryQp) -> Outcome<QueryQp>
 pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
     let id = QpId(request.qp);
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
+    let attachments = asker.process.core.hca.groups_of(id).count() as u64;
     asker.process.core.hca.destroy_qp(id).map_err(errno)?;
     asker.process.grants.forget_qp(id);
     asker.process.forget_turn(id);
@@ -176,18 +183,40 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     forget_data(asker, qp.data.0);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.release_doorbell(qp.doorbell);
-    context.account.give(Kind::Qp, 1);
-    context.account.give(Kind::RingBytes, qp.bytes);
+    asker.give(&cost(qp.bytes))?;
+    asker.give(&[(Kind::Attachment, attachments)])?;
     Ok(Done {})
 }
 
 pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<AttachMcast> {
     let id = QpId(request.qp);
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
-    let attached = asker.process.core.hca.attach_mcast(id, Gid(request.gid));
+    let group = Gid(request.gid);
+    if asker.process.core.hca.groups_of(id).any(|it| it == group) {
+        return Ok(Done {});
+    }
+    asker.afford(&ATTACHMENT)?;
+    if attached_by_user(asker, group) >= limits::GROUP_QPS {
+        return Err(Errno::NOMEM);
+    }
+    let attached = asker.process.core.hca.attach_mcast(id, group);
     attached.map_err(errno)?;
+    asker.take(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})
+}
+
+/// How many queue pairs the asker's user has in a group, which has room for few.
+fn attached_by_user(asker: &mut Asker<'_>, group: Gid) -> usize {
+    let Ok(user) = asker.account().map(|account| Arc::clone(account.user())) else {
+        return 0;
+    };
+    let (hca, contexts) = (&asker.process.core.hca, &asker.process.contexts);
+    let owners = hca.members_of(group).filter_map(|qp| hca.owner_of_qp(qp));
+    let members = owners.filter_map(|owner| contexts.get(owner.0));
+    members
+        .filter(|context| Arc::ptr_eq(context.account.user(), &user))
+        .count()
 }
 
 pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<DetachMcast> {
@@ -195,6 +224,7 @@ pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<Det
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
     let detached = asker.process.core.hca.detach_mcast(id, Gid(request.gid));
     detached.map_err(errno)?;
+    asker.give(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})
 }

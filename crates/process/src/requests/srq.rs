@@ -10,19 +10,22 @@ use vrdma_provider::message::{
 };
 use vrdma_verbs::object::{PdId, SrqId};
 
-use super::{Asker, Outcome, OutcomeWithFds, errno};
-use crate::account::Kind;
+use super::{Asker, Cost, Outcome, OutcomeWithFds, errno};
 use crate::objects::Srq;
+use crate::quota::Kind;
+
+fn cost(bytes: u64) -> [Cost; 3] {
+    [(Kind::Srq, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 1)]
+}
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
-    asker.afford(Kind::Srq, 1u32)?;
     let plan = SrqPlan::new(request.max_wr, request.max_sge).ok_or(Errno::INVAL)?;
     if request.limit > plan.ring.slots {
         return Err(Errno::INVAL);
     }
-    asker.afford(Kind::RingBytes, plan.bytes)?;
+    asker.afford(&cost(plan.bytes.into()))?;
     let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
     let id = asker
         .process
@@ -40,8 +43,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
         dead: false,
     };
     asker.process.srqs.put(id.0, srq);
-    asker.take(Kind::Srq, 1u32)?;
-    asker.take(Kind::RingBytes, plan.bytes)?;
+    asker.take(&cost(plan.bytes.into()))?;
     let reply = SrqReply {
         srq: id.0,
         bytes: plan.bytes,
@@ -101,7 +103,6 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
         .srqs
         .take(request.srq)
         .map_or(0, |srq| srq.bytes);
-    asker.give(Kind::Srq, 1u32)?;
-    asker.give(Kind::RingBytes, bytes)?;
+    asker.give(&cost(bytes))?;
     Ok(Done {})
 }
