@@ -35,6 +35,7 @@ mod space;
 mod stalled;
 mod tenant;
 mod view;
+mod waited;
 mod word;
 
 pub use client::{ClientMemory, ClientRegion, NotMemory, is_in_memory};
@@ -49,6 +50,7 @@ pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError, Unmapped};
 pub use tenant::Tenant;
 pub use view::View;
 pub use vrdma_verbs::memory::{CopyFault, Fault, Memory};
+pub use waited::AllTenants;
 
 /// Bytes of a page, the unit of maps, page lists and the dirty log. The PVRDMA device speaks of
 /// 4 KiB pages whatever the host uses.

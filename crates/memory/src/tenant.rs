@@ -3,12 +3,13 @@
 //! ```text
 //!   data path ── job, buffer ──► the tenant's own thread ── pread, pwrite ──► client's memory
 //!        └── waits PATIENCE ◄── buffer ──┘
-//!              └─ too long: the thread is given up, and the tenant refused for PENALTY
+//!              ├─ longer than the bytes need: the tenant owes the rest, see `waited`
+//!              └─ too long: the thread is given up, and the tenant refused
 //! ```
 //!
 //! A page may be backed by a file system in the client's hands (FUSE), and a read of it then takes as
 //! long as the client likes; no call of the kernel gives up by itself. So such a read happens in a
-//! thread of the tenant, and what it can cost the others is PATIENCE in every PENALTY. Descriptors of
+//! thread of the tenant, and what it can cost the others is a hundredth of the time. Descriptors of
 //! files on such a file system are as bad: even `close` waits for an answer.
 
 use std::mem::ManuallyDrop;
@@ -27,14 +28,10 @@ use rustix::process::Pid;
 use crate::Fault;
 use crate::closing::Closing;
 use crate::stalled::{Marks, Stalled};
+use crate::waited::{AllTenants, Debt, PATIENCE, excess};
 
-/// How long the data path waits for one copy: a page from a slow disk is there by then, and a thread
-/// gets its turn on a busy machine.
-const PATIENCE: Duration = Duration::from_millis(50);
-
-/// How long a tenant that kept the data path waiting is refused: what it costs the others stays
-/// at 1 %.
-const PENALTY: Duration = Duration::from_secs(5);
+/// How long a thread may take to get a core: that is the machine's fault, and nothing is owed for it.
+const BEGINS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Threads of one tenant that may hang at the same time; with more it is refused.
 const ABANDONED_MAX: u32 = 4;
@@ -49,13 +46,42 @@ type Job = Box<dyn FnOnce() -> Moved + Send>;
 
 struct Worker {
     jobs: SyncSender<Job>,
-    done: Receiver<Moved>,
+    done: Receiver<Done>,
+    /// When it began with the job.
+    begun: Arc<Mutex<Option<Instant>>>,
+}
+
+/// A job that is done, and how long it took.
+struct Done {
+    moved: Moved,
+    took: Duration,
+}
+
+impl Worker {
+    /// Waits for the job that it has. `None`: it took longer than `patience`.
+    fn wait(&self, patience: Duration) -> Option<Done> {
+        let mut left = patience;
+        loop {
+            if let Ok(done) = self.done.recv_timeout(left) {
+                return Some(done);
+            }
+            let begun = *self.begun.lock();
+            left = match begun {
+                Some(begun) => patience.saturating_sub(begun.elapsed()),
+                None if left == BEGINS_WITHIN => return None,
+                None => BEGINS_WITHIN,
+            };
+            if left.is_zero() {
+                return None;
+            }
+        }
+    }
 }
 
 #[derive(Default)]
 struct State {
     worker: Option<Worker>,
-    refused_until: Option<Instant>,
+    debt: Debt,
     buffer: Vec<u8>,
 }
 
@@ -66,6 +92,7 @@ pub struct Tenant {
     abandoned: Arc<AtomicU32>,
     marks: Mutex<Marks>,
     closing: Closing,
+    all: Arc<AllTenants>,
 }
 
 /// What only the tenant's thread may drop. Where no thread can be had it is never dropped.
@@ -89,9 +116,12 @@ impl std::fmt::Debug for Tenant {
 }
 
 impl Tenant {
-    /// With no thread until the first copy.
-    pub fn new() -> Self {
-        Self::default()
+    /// With no thread until the first copy; one of `all`.
+    pub fn new(all: Arc<AllTenants>) -> Self {
+        Self {
+            all,
+            ..Self::default()
+        }
     }
 
     /// Whether it kept somebody waiting lately: nothing is done for it.
@@ -147,18 +177,29 @@ impl Tenant {
             Some(worker) => worker,
             None => self.hire().map_err(|_| Fault)?,
         };
+        *worker.begun.lock() = None;
         worker.jobs.send(Box::new(job)).map_err(|_| Fault)?;
-        match worker.done.recv_timeout(PATIENCE) {
-            Ok(moved) => {
+        match worker.wait(self.all.patience(Instant::now())) {
+            Some(Done { moved, took }) => {
                 state.worker = Some(worker);
+                let late = excess(took, moved.buffer.len());
+                if !late.is_zero() {
+                    self.owe(&mut state, late);
+                }
                 Ok(moved)
             }
-            Err(_) => {
+            None => {
                 self.abandoned.fetch_add(1, AcqRel);
-                state.refused_until = Some(Instant::now() + PENALTY);
+                self.owe(&mut state, PATIENCE);
                 Err(Fault)
             }
         }
+    }
+
+    fn owe(&self, state: &mut State, waited: Duration) {
+        let now = Instant::now();
+        state.debt.add(waited, now);
+        self.all.add(waited, now);
     }
 
     /// Keeps the buffer for the next job.
@@ -167,29 +208,31 @@ impl Tenant {
     }
 
     fn is_serving(&self, state: &mut State) -> bool {
-        let serving = state
-            .refused_until
-            .is_some_and(|until| Instant::now() < until);
-        serving || self.abandoned.load(Acquire) >= ABANDONED_MAX
+        state.debt.is_refused(Instant::now()) || self.abandoned.load(Acquire) >= ABANDONED_MAX
     }
 
     fn hire(&self) -> std::io::Result<Worker> {
         let (jobs, waiting) = sync_channel::<Job>(1);
         let (finished, done) = sync_channel(1);
+        let begun = Arc::<Mutex<Option<Instant>>>::default();
+        let begins = Arc::clone(&begun);
         let abandoned = Arc::clone(&self.abandoned);
         thread::Builder::new()
             .name("copies".to_owned())
             .spawn(move || {
                 while let Ok(job) = waiting.recv() {
+                    let now = Instant::now();
+                    *begins.lock() = Some(now);
                     let moved = job();
-                    if finished.send(moved).is_err() {
+                    let took = now.elapsed();
+                    if finished.send(Done { moved, took }).is_err() {
                         // Given up on while it hung.
                         abandoned.fetch_sub(1, AcqRel);
                         return;
                     }
                 }
             })?;
-        Ok(Worker { jobs, done })
+        Ok(Worker { jobs, done, begun })
     }
 }
 
@@ -206,15 +249,29 @@ mod tests {
 
     #[test]
     fn jobs_are_done_one_after_the_other() {
-        let tenant = Tenant::new();
+        let tenant = Tenant::default();
         for count in 0..100 {
             assert_eq!(tenant.run(move || moved(count)).unwrap().count, Some(count));
         }
     }
 
+    /// Late by a little less than PATIENCE, again and again.
+    #[test]
+    fn who_is_late_each_time_is_refused() {
+        let tenant = Tenant::default();
+        let begun = Instant::now();
+        let late = || {
+            thread::sleep(PATIENCE * 9 / 10);
+            moved(0)
+        };
+        let refused = (0..100).filter(|_| tenant.run(late).is_err()).count();
+        assert!(refused >= 97, "{refused}");
+        assert!(begun.elapsed() < PATIENCE * 20);
+    }
+
     #[test]
     fn one_that_hangs_costs_its_patience_once() {
-        let tenant = Tenant::new();
+        let tenant = Tenant::default();
         let (release, held) = sync_channel::<()>(0);
         let hangs = move || {
             let _ = held.recv();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use vrdma_memory::Tenant;
+use vrdma_memory::{AllTenants, Tenant};
 
 use super::account::{Account, Everybody, UserCounts};
 use super::caller::Caller;
@@ -40,6 +40,7 @@ pub struct Usage {
 pub struct Users {
     by_uid: Mutex<BTreeMap<u32, Arc<User>>>,
     everybody: Arc<Everybody>,
+    waited: Arc<AllTenants>,
     /// Of all of them.
     lines: Lines,
 }
@@ -61,7 +62,15 @@ impl Users {
             users.retain(|_, user| user.is_in_use());
         }
         let user = users.entry(uid);
-        Arc::clone(user.or_insert_with(|| Arc::new(User::new(uid, Arc::clone(&self.everybody)))))
+        Arc::clone(user.or_insert_with(|| Arc::new(self.new_user(uid))))
+    }
+
+    fn new_user(&self, uid: u32) -> User {
+        User {
+            tenant: Arc::new(Tenant::new(Arc::clone(&self.waited))),
+            counts: Arc::new(UserCounts::new(uid, Arc::clone(&self.everybody))),
+            lines: Lines::default(),
+        }
     }
 
     /// What each user has, by uid.
@@ -105,16 +114,9 @@ impl Users {
 }
 
 impl User {
-    fn new(uid: u32, everybody: Arc<Everybody>) -> Self {
-        Self {
-            tenant: Arc::default(),
-            counts: Arc::new(UserCounts::new(uid, everybody)),
-            lines: Lines::default(),
-        }
-    }
-
+    /// One that is refused is not forgotten: it would not be refused any more.
     fn is_in_use(&self) -> bool {
-        Arc::strong_count(&self.counts) > 1
+        Arc::strong_count(&self.counts) > 1 || self.tenant.is_refused()
     }
 }
 

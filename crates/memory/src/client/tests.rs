@@ -177,7 +177,7 @@ fn a_tenant_s_thread_copies_as_well() {
 
 #[test]
 fn all_connections_of_a_process_that_stalled_are_marked() {
-    let tenant = Arc::new(Tenant::new());
+    let tenant = Arc::new(Tenant::default());
     let nonce = 5u64;
     let (pid, at) = (rustix::process::getpid(), &raw const nonce as u64);
     let connect = || {

@@ -1,0 +1,143 @@
+//! How long tenants have kept the data path waiting lately, each of them and all together.
+//!
+//! ```text
+//!   a job took longer than its bytes need ──► debt ── a hundredth of the time that passes ──► none
+//!                                               └── MOST or more: refused, until nothing is owed
+//! ```
+//! So what one tenant costs the others stays at 1 % of the time, whether it hangs once or is a little late each
+//! time. All tenants together have a debt, too: with as many users as somebody likes, none of which has a debt yet,
+//! they would be waited for without end. When that debt is high, nobody is waited for long.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// How long the data path waits for one job: a page from a slow disk is there by then.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The same while all tenants together have kept it waiting.
+const LITTLE_PATIENCE: Duration = Duration::from_millis(1);
+
+/// The debt with which a tenant is refused: that of one that hung.
+const MOST: Duration = PATIENCE;
+
+/// The debt of all with which there is little patience.
+const MOST_OF_ALL: Duration = Duration::from_millis(200);
+
+/// One part in so many of the time that passes is forgiven.
+const FORGIVEN: u32 = 100;
+
+/// What any job may take: a thread's turn, and a page that has to be cleared.
+const ALLOWED: Duration = Duration::from_micros(200);
+
+/// What a byte may take beyond that: pages that have to be mapped.
+const ALLOWED_A_BYTE: Duration = Duration::from_nanos(2);
+
+/// A job's time beyond what its bytes need.
+pub(crate) fn excess(took: Duration, bytes: usize) -> Duration {
+    let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    took.saturating_sub(ALLOWED + ALLOWED_A_BYTE.saturating_mul(bytes))
+}
+
+/// A debt that is forgiven little by little.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Debt {
+    owed: Duration,
+    /// When it was that.
+    at: Option<Instant>,
+    /// It was too much, and is not forgiven yet.
+    refused: bool,
+}
+
+impl Debt {
+    pub(crate) fn add(&mut self, waited: Duration, now: Instant) {
+        self.forgive(now);
+        self.owed = self.owed.saturating_add(waited);
+        self.refused |= self.owed >= MOST;
+    }
+
+    /// Whether a tenant that owes it is refused.
+    pub(crate) fn is_refused(&mut self, now: Instant) -> bool {
+        self.forgive(now);
+        self.refused &= !self.owed.is_zero();
+        self.refused
+    }
+
+    fn forgive(&mut self, now: Instant) {
+        let since = self.at.replace(now).unwrap_or(now);
+        let forgiven = now.saturating_duration_since(since) / FORGIVEN;
+        self.owed = self.owed.saturating_sub(forgiven);
+    }
+}
+
+/// What all tenants together owe.
+#[derive(Default, Debug)]
+pub struct AllTenants(Mutex<Debt>);
+
+impl AllTenants {
+    pub(crate) fn add(&self, waited: Duration, now: Instant) {
+        self.0.lock().add(waited, now);
+    }
+
+    /// How long one job is waited for now.
+    pub(crate) fn patience(&self, now: Instant) -> Duration {
+        let mut debt = self.0.lock();
+        debt.forgive(now);
+        match debt.owed >= MOST_OF_ALL {
+            true => LITTLE_PATIENCE,
+            false => PATIENCE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn who_is_late_each_time_costs_a_hundredth_of_the_time() {
+        let mut debt = Debt::default();
+        let start = Instant::now();
+        let (mut now, mut waited) = (start, Duration::ZERO);
+        for _ in 0..100_000 {
+            now += MS;
+            if !debt.is_refused(now) {
+                let late = excess(45 * MS, 4096);
+                debt.add(late, now);
+                (now, waited) = (now + late, waited + late);
+            }
+        }
+        let part = waited.as_secs_f64() / now.duration_since(start).as_secs_f64();
+        assert!((0.009..0.012).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn who_hangs_once_is_refused_for_five_seconds() {
+        let mut debt = Debt::default();
+        let start = Instant::now();
+        debt.add(PATIENCE, start);
+        assert!(debt.is_refused(start + MS) && debt.is_refused(start + 4900 * MS));
+        assert!(!debt.is_refused(start + 5000 * MS));
+    }
+
+    #[test]
+    fn jobs_in_time_owe_nothing() {
+        assert_eq!(excess(150 * MS / 1000, 8), Duration::ZERO);
+        assert_eq!(excess(400 * MS / 1000, 128 << 10), Duration::ZERO);
+        assert_eq!(excess(2 * MS, 0), 2 * MS - ALLOWED);
+    }
+
+    #[test]
+    fn many_who_are_new_find_little_patience() {
+        let all = AllTenants::default();
+        let now = Instant::now();
+        assert_eq!(all.patience(now), PATIENCE);
+        for _ in 0..4 {
+            all.add(PATIENCE, now);
+        }
+        assert_eq!(all.patience(now), LITTLE_PATIENCE);
+        assert_eq!(all.patience(now + Duration::from_secs(1)), PATIENCE);
+    }
+}
