@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -171,6 +172,9 @@ pub struct UplinkRequest {
     /// Local end of a tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<Endpoint>,
+    /// File with the key of a tunnel, for peers without one of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// Faults to play on its frames, for tests: `loss=1%,delay=1ms,seed=7`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<String>,
@@ -189,6 +193,9 @@ pub struct Uplink {
     /// Local end of a tunnel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listen: Option<Endpoint>,
+    /// File with the key of a tunnel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// Faults that it plays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<String>,
@@ -262,6 +269,9 @@ pub struct PeerRequest {
     /// It may send from other ports than that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub any_port: bool,
+    /// File with the key that both ends have; the uplink's, without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
     /// All stations that may be behind it; any, if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stations: Vec<MacAddress>,
@@ -276,6 +286,9 @@ pub struct Peer {
     /// What was asked for.
     #[serde(flatten)]
     pub request: PeerRequest,
+    /// What goes there and comes from there is sealed.
+    #[serde(default)]
+    pub sealed: bool,
     /// Whether it outlives the daemon.
     pub origin: Origin,
 }
@@ -297,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_peer_is_told_as_it_was_asked_for() {
-        let told = r#"{"uplink":"up0","address":"192.0.2.2:4789","any_port":true,"vnis":[7],"origin":"config"}"#;
+        let told = r#"{"uplink":"up0","address":"192.0.2.2:4789","any_port":true,"vnis":[7],"sealed":true,"origin":"config"}"#;
         let peer: Peer = serde_json::from_str(told).unwrap();
         assert!(peer.request.any_port && peer.request.stations.is_empty());
         assert_eq!(serde_json::to_string(&peer).unwrap(), told);

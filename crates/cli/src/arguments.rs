@@ -269,6 +269,10 @@ pub(crate) struct UplinkOptions {
     /// Tunnel: the address of this host, and the UDP port unless it is 4789
     #[arg(long, value_name = "IP[:PORT]")]
     pub(crate) listen: Option<Endpoint>,
+    /// Tunnel: the file with the key that seals what goes to its peers, which only its owner can read:
+    /// 64 hexadecimal digits, as `openssl rand -hex 32` prints them, the same on all hosts
+    #[arg(long, value_name = "FILE", conflicts_with = "interface")]
+    pub(crate) key: Option<PathBuf>,
     /// Faults to play on its frames, for tests, such as loss=1%,delay=1ms,seed=7
     #[arg(long, value_name = "SPEC")]
     pub(crate) faults: Option<String>,
@@ -307,6 +311,9 @@ pub(crate) enum PeerCommand {
         /// what comes from its very port is taken
         #[arg(long)]
         any_port: bool,
+        /// The file with the key that seals what goes there, if not that of the tunnel
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
     },
     /// List the peers of all tunnels
     List,

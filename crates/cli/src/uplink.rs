@@ -1,6 +1,7 @@
 //! `vrdma uplink` and `vrdma peer`
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use vrdma_api::{
     Endpoint, FrameStats, Name, Peer, PeerRequest, Uplink, UplinkKind, UplinkRequest, paths,
@@ -33,11 +34,13 @@ pub(crate) fn run_peer(client: &Client, command: &PeerCommand) -> Result<Report,
             stations,
             vnis,
             any_port,
+            key,
         } => {
             let request = PeerRequest {
                 uplink: uplink.clone(),
                 address: *address,
                 any_port: *any_port,
+                key: key.as_deref().map(absolute).transpose()?,
                 stations: stations.clone(),
                 vnis: vnis.clone(),
             };
@@ -58,11 +61,18 @@ fn add(client: &Client, options: &UplinkOptions) -> Result<Report, Failure> {
         kind,
         interface: options.interface.clone(),
         listen: options.listen,
+        key: options.key.as_deref().map(absolute).transpose()?,
         faults: options.faults.clone(),
     };
     let added: Uplink = client.post(paths::UPLINKS, &request)?;
     let text = format!("uplink {} added until the daemon stops", added.name);
     Ok(Report::new(&added, text))
+}
+
+/// The daemon has another working folder.
+fn absolute(file: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(file)
+        .map_err(|error| Failure::new(format!("{} is no path: {error}", file.display())))
 }
 
 fn list(client: &Client) -> Result<Report, Failure> {
@@ -99,6 +109,7 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
         Column::Text("STATIONS"),
         Column::Text("VNIS"),
         Column::Text("PORT"),
+        Column::Text("SEALED"),
         Column::Text("FROM"),
     ];
     let peers: Vec<Peer> = client.get(paths::PEERS)?;
@@ -114,6 +125,7 @@ fn list_peers(client: &Client) -> Result<Report, Failure> {
                 "its own"
             }
             .to_owned(),
+            if peer.sealed { "yes" } else { "no" }.to_owned(),
             origin(peer.origin).to_owned(),
         ]
     });
@@ -195,6 +207,8 @@ fn show_text(uplink: &Uplink) -> String {
     if uplink.kind == UplinkKind::Tunnel {
         rows.push(("peers", or_none(peers.join(" "))));
     }
+    let key = uplink.key.as_ref();
+    rows.extend(key.map(|key| ("key", key.display().to_string())));
     rows.extend(uplink.faults.clone().map(|faults| ("faults", faults)));
     let (roce, ethernet) = (&uplink.stats.roce, &uplink.stats.ethernet);
     rows.extend([

@@ -16,6 +16,7 @@
 //! name = "up0"
 //! kind = "tunnel"               # or "raw", with interface = "eth1"
 //! listen = "192.0.2.1:4789"
+//! key = "/etc/vrdma/up0.key"    # seals what goes to its peers; a peer may have a key of its own
 //!
 //! [[peer]]
 //! uplink = "up0"
@@ -250,6 +251,7 @@ fn add_uplink(
                 Field::Kind => Some(table.kind.span()),
                 Field::Interface => table.interface.as_ref().map(Spanned::span),
                 Field::Listen => table.listen.as_ref().map(Spanned::span),
+                Field::Key => table.key.as_ref().map(Spanned::span),
                 Field::Faults => table.faults.as_ref().map(Spanned::span),
                 _ => None,
             };
@@ -266,6 +268,7 @@ fn add_peer(
     added.map(drop).map_err(|refusal| {
         let span = match refusal.field {
             Field::Address => Some(table.address.span()),
+            Field::Key => table.key.as_ref().map(Spanned::span),
             Field::Stations => table.stations.as_ref().map(Spanned::span),
             _ => None,
         };

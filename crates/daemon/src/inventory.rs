@@ -6,6 +6,7 @@
 mod adapters;
 mod address;
 mod groups;
+mod key_file;
 mod limits;
 mod numbers;
 mod people;

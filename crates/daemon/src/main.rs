@@ -65,6 +65,7 @@ Example configuration:
   name = \"up0\"
   kind = \"tunnel\"                     # VXLAN; or \"raw\" with interface = \"eth1\" (CAP_NET_RAW)
   listen = \"192.0.2.1:4789\"
+  key = \"/etc/vrdma/up0.key\"         # optional: seals what goes to its peers, who have the same
 
   [[peer]]                            # the other end of a tunnel
   uplink = \"up0\"

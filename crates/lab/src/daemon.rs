@@ -18,8 +18,8 @@ use crate::guest::{check_socket_path, log_tail};
 use crate::namespace::Entry;
 use crate::pair::Side;
 use crate::process::{Lifetime, POLL, Supervised};
-use crate::wire::WireConfig;
-use configuration::configuration;
+use crate::wire::{Uplink, WireConfig};
+use configuration::{configuration, write_key};
 
 /// Overrides which daemon is started.
 pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
@@ -98,6 +98,9 @@ impl Daemon {
     ) -> Result<Self> {
         let wire = host.map(|host| (host.wire, host.side));
         let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], wire, None)?;
+        if wire.is_some_and(|(wire, _)| wire.uplink == Uplink::Sealed) {
+            write_key(run_dir)?;
+        }
         let entry = host.map(|host| host.entry);
         Self::launch(program, run_dir, &configuration, entry, lifetime)
     }

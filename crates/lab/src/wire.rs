@@ -34,11 +34,14 @@ const VXLAN_PORT: u16 = 4789;
 /// Outer Ethernet, IPv4, UDP and VXLAN headers (RFC 7348) before the inner IP packet.
 const TUNNEL_BYTES: u16 = 50;
 
+/// What sealing adds.
+const SEAL_BYTES: u16 = 32;
+
 /// What vmxnet3 and virtio-net both take.
 const GUEST_MTU_MAX: u16 = 9000;
 
 /// Smallest that leaves a guest inside a tunnel the 576 bytes of every IPv4 host.
-const MTU_MIN: u16 = 576 + TUNNEL_BYTES;
+const MTU_MIN: u16 = 576 + TUNNEL_BYTES + SEAL_BYTES;
 
 /// How frames of guests travel between the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,6 +51,8 @@ pub enum Uplink {
     Raw,
     /// In VXLAN.
     Tunnel,
+    /// In VXLAN, sealed with a key of both hosts.
+    Sealed,
 }
 
 /// The wire to make.
@@ -86,6 +91,7 @@ impl WireConfig {
         let room = match self.uplink {
             Uplink::Raw => self.mtu,
             Uplink::Tunnel => self.mtu - TUNNEL_BYTES,
+            Uplink::Sealed => self.mtu - TUNNEL_BYTES - SEAL_BYTES,
         };
         room.min(GUEST_MTU_MAX)
     }
@@ -133,6 +139,10 @@ impl Wire {
     /// # Errors
     /// When the kernel lacks TAP, bridge or VXLAN.
     pub fn add_tap(&self, side: Side) -> Result<()> {
+        ensure!(
+            self.config.uplink != Uplink::Sealed,
+            "Linux's VXLAN does not seal: use raw or tunnel with rxe"
+        );
         let commands = bridged(&self.config, side);
         self.host(side)
             .ip(&commands)
@@ -187,12 +197,14 @@ fn plugged(config: &WireConfig, side: Side) -> String {
 fn bridged(config: &WireConfig, side: Side) -> String {
     let (port, tunnel) = match config.uplink {
         Uplink::Raw => (INTERFACE, String::new()),
-        Uplink::Tunnel => (
+        Uplink::Tunnel | Uplink::Sealed => (
             "vxlan",
+            // From one port, as the daemon does: it takes frames from no other.
             format!(
-                "link add vxlan type vxlan id {VNI} local {} remote {} dstport {VXLAN_PORT}\n",
+                "link add vxlan type vxlan id {VNI} local {} remote {} srcport {VXLAN_PORT} {} dstport {VXLAN_PORT}\n",
                 address(side),
-                address(side.other())
+                address(side.other()),
+                VXLAN_PORT + 1
             ),
         ),
     };
@@ -216,6 +228,7 @@ impl fmt::Display for Uplink {
         formatter.write_str(match self {
             Self::Raw => "raw",
             Self::Tunnel => "tunnel",
+            Self::Sealed => "sealed",
         })
     }
 }
@@ -227,7 +240,8 @@ impl FromStr for Uplink {
         match name {
             "raw" => Ok(Self::Raw),
             "tunnel" => Ok(Self::Tunnel),
-            _ => bail!("an uplink is raw or tunnel, not {name}"),
+            "sealed" => Ok(Self::Sealed),
+            _ => bail!("an uplink is raw, tunnel or sealed, not {name}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use vrdma_uplink::{Hop, OpenError, Port, Ports, Segment, TunnelConfig};
+use vrdma_uplink::{Hop, OpenError, PeerSpec, Port, Ports, Segment, TunnelConfig};
 
 /// Frames between two flushes, as a busy shard has them.
 const BURST: usize = 64;
@@ -67,6 +67,33 @@ fn tunnel() -> Result<Ports, OpenError> {
     Ports::tunnel(&TunnelConfig { local })
 }
 
+/// As through a tunnel, after a session was agreed on.
+fn measure_sealed() -> Result<(), Box<dyn std::error::Error>> {
+    let (mut a, mut b) = (tunnel()?, tunnel()?);
+    let keys = Some("5a".repeat(32).parse()?);
+    if let (Some(to), Some(from)) = (b.roce.local(), a.roce.local()) {
+        let keys = |address| PeerSpec {
+            keys: keys.clone(),
+            ..PeerSpec::from(address)
+        };
+        b.add_peer(keys(from))?;
+        a.add_peer(keys(to))?;
+    }
+    while b.roce.counters().received_frames == 0 {
+        a.roce.send(Hop::to(Segment::Vni(1)), &roce(74));
+        a.roce.flush();
+        for port in [&mut b.roce, &mut a.roce] {
+            port.receive(&mut |_| true)?;
+        }
+    }
+    Ok(measure(
+        "sealed",
+        Segment::Vni(1),
+        &mut a.roce,
+        &mut b.roce,
+    )?)
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let made = Command::new("sh")
         .args([
@@ -87,6 +114,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         b.add_peer(from)?;
     }
     measure("tunnel", Segment::Vni(1), &mut a.roce, &mut b.roce)?;
+    measure_sealed()?;
     println!("raw {:?}", b.roce.counters());
     Ok(())
 }

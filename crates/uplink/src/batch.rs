@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 
 use crate::counters::{Counters, Loss};
 use crate::offload;
+use crate::seal::{self, Sealer};
 use crate::sys::{MESSAGES_MAX, Outgoing, Socket, send_some};
 
 /// Bytes that may wait. More are sent at once, or lost while the kernel takes none.
@@ -65,7 +66,7 @@ impl Batch {
 
     /// Whether a frame of this length fits to so many receivers.
     pub(crate) fn has_room(&self, bytes: usize, receivers: usize) -> bool {
-        self.used + self.head_bytes + bytes <= WAITING_BYTES_MAX
+        self.used + self.head_bytes + bytes + receivers * seal::OVERHEAD <= WAITING_BYTES_MAX
             && self.messages.len() + receivers <= WAITING_MAX
     }
 
@@ -93,8 +94,22 @@ impl Batch {
         }
         self.used = at;
         for to in to {
-            self.add(start..at, to);
+            self.add(start..at, to, self.head_bytes);
         }
+    }
+
+    /// Appends one sealed datagram; `false` if it could not be sealed.
+    pub(crate) fn push_sealed(&mut self, plain: &[u8], sealer: &Sealer, to: SocketAddr) -> bool {
+        let (start, length) = (self.used, plain.len() + seal::OVERHEAD);
+        self.reserve(length);
+        let room = &mut self.data[start..start + length];
+        let sealed = sealer.seal(plain, room);
+        if sealed {
+            self.used += length;
+            let head_bytes = self.head_bytes + seal::OVERHEAD;
+            self.add(start..self.used, Some(to), head_bytes);
+        }
+        sealed
     }
 
     /// Appends datagrams to one receiver which `fill` writes in place, behind a head that is the same
@@ -107,24 +122,13 @@ impl Batch {
     ) -> bool {
         let whole = lengths.iter().map(|length| head.len() + length).sum();
         self.reserve(whole);
-        let mut rooms: SmallVec<[&mut [u8]; USUAL]> = SmallVec::new();
-        let mut rest = &mut self.data[self.used..];
-        for length in lengths {
-            let (front, behind) = rest.split_at_mut(head.len() + length);
-            let (place, room) = front.split_at_mut(head.len());
-            place.copy_from_slice(head);
-            rooms.push(room);
-            rest = behind;
-        }
-        let filled = fill(&mut rooms);
-        drop(rooms);
-        if !filled {
+        if !fill_behind_heads(&mut self.data[self.used..], head, lengths, fill) {
             return false;
         }
         for length in lengths {
             let start = self.used;
             self.used += head.len() + length;
-            self.add(start..self.used, to);
+            self.add(start..self.used, to, self.head_bytes);
         }
         true
     }
@@ -137,16 +141,22 @@ impl Batch {
         }
     }
 
-    fn add(&mut self, range: Range<usize>, to: Option<SocketAddr>) {
-        if !self.join(range.len(), range.start, to) {
-            let segment = 0;
-            self.messages.push(Outgoing { range, to, segment });
+    fn add(&mut self, range: Range<usize>, to: Option<SocketAddr>, head_bytes: usize) {
+        let one = Outgoing {
+            range,
+            to,
+            segment: 0,
+            head_bytes: head_bytes as u16,
+        };
+        if !self.join(&one) {
+            self.messages.push(one);
         }
     }
 
     /// Makes a datagram part of the message before it, if that goes to the same peer, ends where the
     /// datagram begins and only has datagrams of one length, no shorter than this.
-    fn join(&mut self, len: usize, start: usize, to: Option<SocketAddr>) -> bool {
+    fn join(&mut self, one: &Outgoing) -> bool {
+        let (len, start, to) = (one.range.len(), one.range.start, one.to);
         let waiting = self.gone < self.messages.len();
         let Some(last) = self.messages.last_mut().filter(|_| self.joins && waiting) else {
             return false;
@@ -160,6 +170,7 @@ impl Batch {
         let fits = bytes_fit && before < segment * SEGMENTS_MAX;
         if last.range.end != start
             || last.to != to
+            || last.head_bytes != one.head_bytes
             || before % segment != 0
             || len > segment
             || !fits
@@ -204,7 +215,7 @@ impl Batch {
     fn count(&mut self, sent: usize, counters: &mut Counters) {
         for message in &self.messages[self.gone..self.gone + sent] {
             let frames = self.frames(message);
-            let bytes = message.range.len() - frames * self.head_bytes;
+            let bytes = message.range.len() - frames * usize::from(message.head_bytes);
             counters.sent(frames as u64, bytes as u64);
         }
         self.gone += sent;
@@ -233,7 +244,9 @@ impl Batch {
         self.joins = false;
         let rest = self.messages.split_off(self.gone);
         for message in rest {
-            let Outgoing { range, to, segment } = message;
+            let Outgoing {
+                range, to, segment, ..
+            } = message;
             let step = if segment == 0 {
                 range.len()
             } else {
@@ -244,6 +257,7 @@ impl Batch {
                 range: start..end.min(start + step),
                 to,
                 segment: 0,
+                head_bytes: message.head_bytes,
             });
             self.messages.extend(pieces);
         }
@@ -261,6 +275,24 @@ impl Batch {
         self.messages.clear();
         self.gone = 0;
     }
+}
+
+/// Has frames written one behind the other, each behind the same head.
+pub(crate) fn fill_behind_heads(
+    mut rest: &mut [u8],
+    head: &[u8],
+    lengths: &[usize],
+    fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
+) -> bool {
+    let mut rooms: SmallVec<[&mut [u8]; USUAL]> = SmallVec::new();
+    for length in lengths {
+        let (front, behind) = rest.split_at_mut(head.len() + length);
+        let (place, room) = front.split_at_mut(head.len());
+        place.copy_from_slice(head);
+        rooms.push(room);
+        rest = behind;
+    }
+    fill(&mut rooms)
 }
 
 /// Whether the frame behind `number` others of a packet socket's message may be one with them.

@@ -14,6 +14,16 @@ pub enum Loss {
     ForeignStation,
     /// Received: of a network that the peer takes no part in.
     ForeignNetwork,
+    /// Received: a call for a session, made with a key that is not ours.
+    WrongKey,
+    /// Received: sealed by somebody else, or changed on the way.
+    Forged,
+    /// Received: sealed, and taken before or too old to tell.
+    Replayed,
+    /// Received: in the clear from a peer with a key, or sealed by one without.
+    Unsealed,
+    /// Received: sealed in a session that is not known here any more. To send: there is none yet.
+    NoSession,
     /// Received: an offload that the kernel announced and nobody can undo.
     Offload,
     /// Received: the kernel's buffer was full.
@@ -38,12 +48,17 @@ pub enum Loss {
 
 impl Loss {
     /// Every reason with its name, in the order of the counters.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 20] = [
         (Self::Truncated, "truncated"),
         (Self::Malformed, "malformed"),
         (Self::UnknownPeer, "unknown_peer"),
         (Self::ForeignStation, "foreign_station"),
         (Self::ForeignNetwork, "foreign_network"),
+        (Self::WrongKey, "wrong_key"),
+        (Self::Forged, "forged"),
+        (Self::Replayed, "replayed"),
+        (Self::Unsealed, "unsealed"),
+        (Self::NoSession, "no_session"),
         (Self::Offload, "offload"),
         (Self::Overrun, "overrun"),
         (Self::Stray, "stray"),

@@ -10,6 +10,8 @@
 
 use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT};
 
+use crate::seal;
+
 mod assembler;
 
 pub(crate) use assembler::Instruction;
@@ -86,26 +88,45 @@ pub(crate) fn frame_filter(select: Select) -> Vec<Instruction> {
 /// Place of the socket for RoCEv2 in a tunnel's group of sockets; the rest has place 0.
 pub(crate) const ROCE_PLACE: u32 = 1;
 
-/// The program that chooses among a tunnel's sockets: datagrams begin with the VXLAN header.
+/// The program that chooses among a tunnel's sockets: datagrams begin with the VXLAN header, or say
+/// themselves whose they are if they are sealed.
 pub(crate) fn tunnel_selector() -> Vec<Instruction> {
-    program(crate::vxlan::LEN, ROCE_PLACE, 0)
+    let mut code = Assembler::default();
+    let [yes, no, clear] = [(); 3].map(|()| code.label());
+    code.load_byte(0);
+    code.jump_unless_equal(u32::from(seal::MARK), clear);
+    code.load_byte(1);
+    code.jump_if_any(u32::from(seal::FOR_ROCE), yes);
+    code.jump(no);
+    code.place(clear);
+    by_frame(&mut code, crate::vxlan::LEN, yes, no);
+    finish(code, [(yes, ROCE_PLACE), (no, 0)])
 }
 
 /// A program with the frame at `base` that returns one of two values.
 fn program(base: usize, roce: u32, rest: u32) -> Vec<Instruction> {
     let mut code = Assembler::default();
     let [yes, no] = [(); 2].map(|()| code.label());
+    by_frame(&mut code, base, yes, no);
+    finish(code, [(yes, roce), (no, rest)])
+}
+
+fn by_frame(code: &mut Assembler, base: usize, yes: Label, no: Label) {
     code.load_half(base + TYPE_AT);
     let tagged = code.label();
     code.jump_if_equal(u32::from(EtherType::VLAN.0), tagged);
-    by_type(&mut code, base, yes, no);
+    by_type(code, base, yes, no);
     code.place(tagged);
     code.load_half(base + TYPE_AT + TAG_BYTES);
-    by_type(&mut code, base + TAG_BYTES, yes, no);
-    code.place(yes);
-    code.answer(roce);
-    code.place(no);
-    code.answer(rest);
+    by_type(code, base + TAG_BYTES, yes, no);
+}
+
+/// Ends a program with what it answers at each label.
+fn finish(mut code: Assembler, answers: [(Label, u32); 2]) -> Vec<Instruction> {
+    for (label, value) in answers {
+        code.place(label);
+        code.answer(value);
+    }
     code.finish()
 }
 

@@ -4,16 +4,22 @@
 //! from behind it, and they from behind nobody else. Other stations are learned from the inner source addresses of frames
 //! that came from a stated peer (RFC 7348 section 4.1), of networks that a port group has.
 
+mod complaint;
+mod spec;
 mod stations;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_wire::Mac;
 
+use crate::counters::Loss;
+use crate::seal::{Channel, Opened, Sealer, Sealing};
 use crate::vxlan::Vni;
+pub use complaint::{Complaint, Conflict};
+pub use spec::{PeerError, PeerSpec};
 use stations::{Noted, Station, Stations};
 
 /// Peers of one tunnel: a flood copies a frame so many times.
@@ -22,40 +28,8 @@ pub(crate) const PEERS_MAX: usize = 256;
 /// Stations that owners state, of all peers of a tunnel together.
 const STATED_MAX: usize = 16_384;
 
-/// How often a conflict is told.
-const CONFLICTS_APART: Duration = Duration::from_secs(60);
-
-/// The other end of a tunnel, as its owner states it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PeerSpec {
-    /// Where it listens, and what it sends from.
-    pub address: SocketAddr,
-    /// It may send from any port: a kernel VXLAN interface has one for each flow (RFC 7348 section 5), and a NAT
-    /// in between chooses. `vrdmad` sends from where it listens.
-    pub any_port: bool,
-    /// All stations that may be behind it; any, if there are none.
-    pub stations: Vec<Mac>,
-    /// All networks that it takes part in; any, if there are none.
-    pub networks: Vec<Vni>,
-}
-
-impl From<SocketAddr> for PeerSpec {
-    /// One behind which any station of any network may be.
-    fn from(address: SocketAddr) -> Self {
-        Self {
-            address,
-            any_port: false,
-            stations: Vec::new(),
-            networks: Vec::new(),
-        }
-    }
-}
-
-impl PeerSpec {
-    fn takes_part_in(&self, vni: Vni) -> bool {
-        self.networks.is_empty() || self.networks.contains(&vni)
-    }
-}
+/// How often a complaint is told.
+const COMPLAINTS_APART: Duration = Duration::from_secs(60);
 
 /// Whether a frame is taken from a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,92 +52,47 @@ pub(crate) enum Learned {
     Contested,
 }
 
-/// A station that two peers claim: two machines have one address, or somebody forges it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Conflict {
-    /// The VXLAN network.
-    pub network: u32,
-    /// The station.
-    pub station: Mac,
-    /// Behind whom it is.
-    pub peer: SocketAddr,
-    /// From behind whom it spoke as well.
-    pub other: SocketAddr,
-}
-
-impl fmt::Display for Conflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            network,
-            station,
-            peer,
-            other,
-        } = self;
-        write!(
-            f,
-            "station {station} of network {network} speaks from behind {peer} and {other}: two machines have one address, or one forges it; its frames go to {peer}"
-        )
-    }
-}
-
-/// Why a peer is not taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum PeerError {
-    /// IPv6 at an IPv4 tunnel, or the other way round.
-    #[error("peer {peer} cannot be reached from {local}: one is IPv4, the other IPv6")]
-    Family {
-        /// The peer.
-        peer: SocketAddr,
-        /// The tunnel's own address.
-        local: SocketAddr,
-    },
-    /// The tunnel's own address, a group, or none.
-    #[error(
-        "{0} cannot be a peer: it is this tunnel's own address, or not the address of one host and port"
-    )]
-    NotAHost(SocketAddr),
-    /// It is there already.
-    #[error("{0} is a peer already")]
-    Duplicate(SocketAddr),
-    /// A station is stated for another peer, or is none.
-    #[error(
-        "the station {station} cannot be behind {peer}: it is behind another peer, or not the address of one adapter"
-    )]
-    Station {
-        /// The station.
-        station: Mac,
-        /// The peer.
-        peer: SocketAddr,
-    },
-    /// The table is full.
-    #[error("a tunnel has at most {PEERS_MAX} peers; remove one first")]
-    Full,
-}
-
 /// Peers and stations of one tunnel.
 #[derive(Debug)]
 pub(crate) struct Peers {
     local: SocketAddr,
-    peers: Vec<PeerSpec>,
+    channel: Channel,
+    peers: Vec<Peer>,
     stations: Stations,
     /// Stations that the owner has stated, of every network.
     stated: HashMap<Mac, SocketAddr>,
     /// The last learned: bursts come from one station.
     latest: Option<(Vni, Mac, SocketAddr, Instant)>,
-    conflict: Option<Box<Conflict>>,
+    complaint: Option<Box<Complaint>>,
     told: Option<Instant>,
+    /// A peer made it likely that a call is due.
+    stirred: bool,
+}
+
+#[derive(Debug)]
+struct Peer {
+    spec: PeerSpec,
+    sealing: Option<Box<Sealing>>,
+}
+
+/// How datagrams go to a peer.
+pub(crate) struct Way {
+    pub(crate) to: SocketAddr,
+    pub(crate) sealer: Option<Arc<Sealer>>,
 }
 
 impl Peers {
-    pub(crate) fn new(local: SocketAddr) -> Self {
+    pub(crate) fn new(local: SocketAddr, channel: Channel) -> Self {
         Self {
             local,
+            channel,
             peers: Vec::new(),
             stations: Stations::default(),
             stated: HashMap::new(),
             latest: None,
-            conflict: None,
+            complaint: None,
             told: None,
+            stirred: false,
         }
     }
 
@@ -189,7 +118,12 @@ impl Peers {
         }
         self.stated
             .extend(spec.stations.iter().map(|mac| (*mac, peer)));
-        self.peers.push(spec);
+        let sealing = match spec.keys.clone() {
+            Some(keys) => Some(Sealing::new(keys, self.channel).ok_or(PeerError::NoRandomness)?),
+            None => None,
+        };
+        let sealing = sealing.map(Box::new);
+        self.peers.push(Peer { spec, sealing });
         self.latest = None;
         Ok(())
     }
@@ -197,7 +131,7 @@ impl Peers {
     /// Forgets a peer and what is behind it; `false` if there was none.
     pub(crate) fn remove(&mut self, peer: SocketAddr) -> bool {
         let before = self.peers.len();
-        self.peers.retain(|other| other.address != peer);
+        self.peers.retain(|other| other.spec.address != peer);
         self.stations.forget(peer);
         self.stated.retain(|_, owner| *owner != peer);
         self.latest = None;
@@ -205,18 +139,87 @@ impl Peers {
     }
 
     fn get(&self, address: SocketAddr) -> Option<&PeerSpec> {
-        self.peers.iter().find(|peer| peer.address == address)
+        self.specs().find(|peer| peer.address == address)
+    }
+
+    fn specs(&self) -> impl Iterator<Item = &PeerSpec> {
+        self.peers.iter().map(|peer| &peer.spec)
+    }
+
+    fn sealing(&mut self, address: SocketAddr) -> Option<&mut Sealing> {
+        let mut peers = self.peers.iter_mut();
+        let peer = peers.find(|peer| peer.spec.address == address)?;
+        peer.sealing.as_deref_mut()
+    }
+
+    /// How datagrams go to a peer.
+    pub(crate) fn way(&self, to: SocketAddr) -> Result<Way, Loss> {
+        let mut peers = self.peers.iter();
+        let peer = peers.find(|peer| peer.spec.address == to);
+        peer.ok_or(Loss::NoPeer)?.way()
+    }
+
+    /// Which of the tunnel's ports these are the peers of.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel
+    }
+
+    /// Whether what comes from a peer must be sealed.
+    pub(crate) fn is_sealed(&self, peer: SocketAddr) -> bool {
+        self.get(peer).is_some_and(|peer| peer.keys.is_some())
+    }
+
+    /// Opens a sealed datagram of a peer that has keys.
+    pub(crate) fn open(
+        &mut self,
+        peer: SocketAddr,
+        datagram: &[u8],
+        room: &mut [u8],
+        now: Instant,
+    ) -> Result<Opened, Loss> {
+        let sealing = self.sealing(peer).ok_or(Loss::Unsealed)?;
+        let opened = sealing.open(datagram, room, now);
+        match &opened {
+            Ok(Opened::Reply(_)) => self.stirred = true,
+            Err(Loss::WrongKey) => self.complain(Complaint::WrongKey(peer)),
+            _ => {}
+        }
+        opened
+    }
+
+    /// Notes what is to be told, if it is the first of late.
+    pub(crate) fn complain(&mut self, complaint: Complaint) {
+        self.complaint = Some(Box::new(complaint));
+    }
+
+    /// Calls that are due, if a peer has made that likely.
+    pub(crate) fn take_calls(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
+        if std::mem::take(&mut self.stirred) {
+            self.calls(now)
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Calls that are due.
+    pub(crate) fn calls(&mut self, now: Instant) -> Vec<(SocketAddr, Vec<u8>)> {
+        let calls = self.peers.iter_mut().filter_map(|peer| {
+            let call = peer.sealing.as_mut()?.tend(now)?;
+            Some((peer.spec.address, call))
+        });
+        calls.collect()
     }
 
     /// Every peer.
     pub(crate) fn all(&self) -> impl Iterator<Item = SocketAddr> {
-        self.peers.iter().map(|peer| peer.address)
+        self.specs().map(|peer| peer.address)
     }
 
     /// Those that take part in a network.
-    pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = SocketAddr> {
-        let members = self.peers.iter().filter(move |it| it.takes_part_in(vni));
-        members.map(|peer| peer.address)
+    pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = Result<Way, Loss>> {
+        let peers = self.peers.iter();
+        let members = peers.filter(move |it| it.spec.takes_part_in(vni));
+        members.map(Peer::way)
     }
 
     /// Whether a peer takes part in a network.
@@ -231,7 +234,7 @@ impl Peers {
             return Some(from);
         }
         let named = |peer: &&PeerSpec| peer.any_port && peer.address.ip() == from.ip();
-        let mut same = self.peers.iter().filter(named);
+        let mut same = self.specs().filter(named);
         match (same.next(), same.next()) {
             (Some(peer), None) => Some(peer.address),
             _ => None,
@@ -271,7 +274,7 @@ impl Peers {
             Noted::Plain => Learned::Plain,
             Noted::Moved => Learned::Moved,
             Noted::Stays(behind) => {
-                self.conflict = Some(Box::new(Conflict {
+                self.complain(Complaint::Conflict(Conflict {
                     network: vni.get(),
                     station: mac,
                     peer: behind,
@@ -284,15 +287,15 @@ impl Peers {
         learned
     }
 
-    /// The last conflict, unless one was told lately.
-    pub(crate) fn take_conflict(&mut self, now: Instant) -> Option<Conflict> {
-        let lately = |told: Instant| now.saturating_duration_since(told) < CONFLICTS_APART;
+    /// The last complaint, unless one was told lately.
+    pub(crate) fn take_complaint(&mut self, now: Instant) -> Option<Complaint> {
+        let lately = |told: Instant| now.saturating_duration_since(told) < COMPLAINTS_APART;
         if self.told.is_some_and(lately) {
             return None;
         }
-        let conflict = self.conflict.take()?;
+        let complaint = self.complaint.take()?;
         self.told = Some(now);
-        Some(*conflict)
+        Some(*complaint)
     }
 
     /// The peer that a station is behind.
@@ -307,6 +310,17 @@ impl Peers {
     /// Forgets stations that are silent.
     pub(crate) fn age(&mut self, now: Instant) {
         self.stations.age(now);
+    }
+}
+
+impl Peer {
+    fn way(&self) -> Result<Way, Loss> {
+        let sealer = match &self.sealing {
+            Some(sealing) => Some(sealing.sealer().ok_or(Loss::NoSession)?),
+            None => None,
+        };
+        let to = self.spec.address;
+        Ok(Way { to, sealer })
     }
 }
 

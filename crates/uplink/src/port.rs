@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::faults::{FaultSpec, Faults};
 use crate::filter::Select;
 use crate::open_error::OpenError;
-use crate::peers::{Conflict, PeerSpec};
+use crate::peers::{Complaint, PeerSpec};
 use crate::raw::Raw;
 use crate::segment::{Hop, Received};
 use crate::tunnel::{Tunnel, TunnelConfig};
@@ -251,11 +251,11 @@ impl Port {
         }
     }
 
-    /// A station that two of a tunnel's peers claim, at most once a minute.
-    pub fn take_conflict(&mut self) -> Option<Conflict> {
+    /// What a tunnel's owner should know, at most once a minute.
+    pub fn take_complaint(&mut self) -> Option<Complaint> {
         match &mut self.link {
             Link::Raw(_) => None,
-            Link::Tunnel(tunnel) => tunnel.take_conflict(),
+            Link::Tunnel(tunnel) => tunnel.take_complaint(),
         }
     }
 

@@ -8,6 +8,8 @@
 //!   UDP socket ──┬─ own ──► sink                      message: 4 or 6 | address | port | VXLAN | frame
 //!                └─ other's ─► socket pair ─► other port's sink
 //! ```
+//! The top bit of the first byte says that the datagram was sealed, and is opened: RoCEv2's port sends
+//! some frames that are for the rest.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,6 +26,18 @@ const MESSAGE_BYTES_MAX: usize = HEAD_BYTES + 64 * 1024;
 
 /// The UDP socket's name in the set.
 const SOCKET: u64 = 0;
+
+/// In the first byte: what follows was sealed.
+const OPENED: u8 = 0x80;
+
+/// A datagram for the other port.
+#[derive(Clone, Copy)]
+pub(crate) struct Stray<'a> {
+    pub(crate) from: SocketAddr,
+    pub(crate) datagram: &'a [u8],
+    /// It was sealed, and is the peer's.
+    pub(crate) opened: bool,
+}
 
 /// One port's end.
 #[derive(Debug)]
@@ -87,23 +101,27 @@ impl Strays {
     }
 
     /// Hands a datagram to the other port; `false` if that has too many unread or is gone.
-    pub(crate) fn give(&mut self, from: SocketAddr, datagram: &[u8]) -> bool {
+    pub(crate) fn give(&mut self, stray: Stray<'_>) -> bool {
         let Some(pair) = &self.pair else {
             return false;
         };
         self.message.clear();
-        self.message.extend(head(from));
-        self.message.extend_from_slice(datagram);
+        self.message.extend(head(stray.from, stray.opened));
+        self.message.extend_from_slice(stray.datagram);
         rustix::net::send(pair, &self.message, SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// A datagram from the other port and its sender.
-    pub(crate) fn take(&mut self) -> Option<(SocketAddr, &[u8])> {
+    /// A datagram from the other port.
+    pub(crate) fn take(&mut self) -> Option<Stray<'_>> {
         let pair = self.pair.as_ref()?;
         self.message.resize(MESSAGE_BYTES_MAX, 0);
         let (_, len) = rustix::net::recv(pair, &mut self.message[..], RecvFlags::empty()).ok()?;
         let (head, datagram) = self.message[..len].split_first_chunk()?;
-        Some((sender(head), datagram))
+        Some(Stray {
+            from: sender(head),
+            datagram,
+            opened: head[0] & OPENED != 0,
+        })
     }
 }
 
@@ -113,7 +131,7 @@ impl AsFd for Strays {
     }
 }
 
-fn head(from: SocketAddr) -> [u8; HEAD_BYTES] {
+fn head(from: SocketAddr, opened: bool) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     match from.ip() {
         IpAddr::V4(ip) => {
@@ -125,13 +143,14 @@ fn head(from: SocketAddr) -> [u8; HEAD_BYTES] {
             head[1..17].copy_from_slice(&ip.octets());
         }
     }
+    head[0] |= if opened { OPENED } else { 0 };
     head[17..].copy_from_slice(&from.port().to_be_bytes());
     head
 }
 
 fn sender(head: &[u8; HEAD_BYTES]) -> SocketAddr {
     let [family, ip @ .., high, low] = *head;
-    let ip = match family {
+    let ip = match family & !OPENED {
         4 => Ipv4Addr::new(ip[0], ip[1], ip[2], ip[3]).into(),
         _ => IpAddr::from(Ipv6Addr::from(ip)),
     };
@@ -145,9 +164,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn senders_come_back(ip: IpAddr, port: u16) {
+        fn senders_come_back(ip: IpAddr, port: u16, opened: bool) {
             let from = SocketAddr::new(ip, port);
-            prop_assert_eq!(sender(&head(from)), from);
+            prop_assert_eq!(sender(&head(from, opened)), from);
         }
     }
 }

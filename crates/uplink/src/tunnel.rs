@@ -10,6 +10,7 @@
 //! Frames for a station that was learned go to its peer, others to every peer. Datagrams are never
 //! fragmented: what does not fit the path is counted, and the MTU follows the path.
 
+mod egress;
 mod ingress;
 mod opening;
 
@@ -19,20 +20,20 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use vrdma_wire::Mac;
+use rustix::net::SendFlags;
 
 use crate::batch::Batch;
-use crate::counters::{Counters, Loss};
+use crate::counters::Counters;
 use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
 use crate::open_error::OpenError;
-use crate::peers::{Conflict, PeerSpec, Peers};
-use crate::raw::destination;
-use crate::segment::{Hop, Received, Segment};
+use crate::peers::{Complaint, PeerSpec, Peers};
+use crate::seal::{self, Channel};
+use crate::segment::Received;
 use crate::strays::Strays;
-use crate::sys::{Arrival, Slots, Socket};
-use crate::vxlan::{self, Vni};
+use crate::sys::{Slots, Socket};
+use crate::vxlan;
 use ingress::{Ingress, Taker};
-use opening::{INNER_HEADER_BYTES, bound, overhead, path_mtu};
+use opening::{bound, overhead, path_mtu};
 
 /// What UDP can carry: several datagrams arrive joined.
 const SLOT_BYTES: usize = 64 * 1024;
@@ -64,6 +65,8 @@ pub struct Tunnel {
     slots: Slots,
     batch: Batch,
     counters: Counters,
+    /// Room for what is to be sealed, or was opened.
+    clear: Vec<u8>,
 }
 
 impl Tunnel {
@@ -99,16 +102,21 @@ impl Tunnel {
 
     fn new(local: SocketAddr, select: Select, socket: Socket, strays: Strays) -> Self {
         let joins = socket.can_segment();
+        let channel = match select {
+            Select::Rest => Channel::Rest,
+            Select::Roce | Select::Nothing => Channel::Roce,
+        };
         Self {
             local,
             select,
             socket,
             strays,
-            peers: Arc::new(Mutex::new(Peers::new(local))),
+            peers: Arc::new(Mutex::new(Peers::new(local, channel))),
             mtu: PATH_MTU_USUAL - overhead(local),
             slots: Slots::new(SLOT_BYTES),
             batch: Batch::new(vxlan::LEN, joins),
             counters: Counters::default(),
+            clear: Vec::new(),
         }
     }
 
@@ -128,6 +136,7 @@ impl Tunnel {
             slots: Slots::new(0),
             batch: Batch::new(vxlan::LEN, socket.can_segment()),
             counters: Counters::default(),
+            clear: Vec::new(),
             socket,
         })
     }
@@ -154,6 +163,7 @@ impl Tunnel {
     pub fn add_peer(&mut self, peer: impl Into<PeerSpec>) -> Result<(), OpenError> {
         self.peers_mut().add(peer)?;
         self.measure();
+        self.call();
         Ok(())
     }
 
@@ -186,6 +196,7 @@ impl Tunnel {
             strays,
             peers,
             counters,
+            clear,
             ..
         } = self;
         let mut peers = peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,14 +204,16 @@ impl Tunnel {
             peers: &mut peers,
             counters,
             now,
+            clear,
+            replies: Vec::new(),
         };
         for at in 0..taken {
             let (arrival, bytes) = slots.take(at);
             let own = |frame: &[u8]| is_roce(frame) == (*select == Select::Roce);
-            ingress.receive(arrival, bytes, &mut |from, datagram, received| {
-                if own(received.frame) {
+            ingress.receive(arrival, bytes, &mut |stray, received| {
+                if let Some(received) = received.filter(|it| own(it.frame)) {
                     Taker::of_ours(sink(received))
-                } else if strays.give(from, datagram) {
+                } else if strays.give(stray) {
                     Taker::Sibling
                 } else {
                     Taker::Nobody
@@ -209,83 +222,20 @@ impl Tunnel {
         }
         let mut found = 0;
         while found < STRAYS_MAX
-            && let Some((from, datagram)) = strays.take()
+            && let Some(stray) = strays.take()
         {
             found += 1;
-            let arrival = Arrival {
-                from: Some(from),
-                ..Arrival::default()
-            };
-            ingress.receive(arrival, datagram, &mut |_, _, received| {
-                Taker::of_ours(sink(received))
+            ingress.receive_stray(stray, &mut |_, received| match received {
+                Some(received) => Taker::of_ours(sink(received)),
+                None => Taker::Nobody,
             });
         }
+        let replies = ingress.replies;
+        let calls = peers.take_calls(now);
+        drop(peers);
+        self.tell(replies);
+        self.tell(calls);
         Ok(taken + found)
-    }
-
-    /// Queues a frame; the batch leaves when it is full or flushed.
-    pub fn send(&mut self, hop: Hop, frame: &[u8]) {
-        if let Err(loss) = self.queue(hop, frame) {
-            self.counters.lose(loss);
-        }
-    }
-
-    /// Queues frames for the station `to` that `fill` writes in place; `false` if they must come one
-    /// by one, or if `fill` said so.
-    pub fn send_in_place(
-        &mut self,
-        (hop, to): (Hop, Mac),
-        lengths: &[usize],
-        fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
-    ) -> bool {
-        let Segment::Vni(number) = hop.segment else {
-            return false;
-        };
-        let peer = |vni| self.peers_mut().behind(vni, to);
-        let way = Vni::new(number).and_then(|vni| Some((vni, peer(vni)?)));
-        let bytes = lengths.iter().map(|length| length + vxlan::LEN).sum();
-        let Some((vni, peer)) =
-            way.filter(|_| hop.peer.is_none() && self.batch.has_room(bytes, lengths.len()))
-        else {
-            return false;
-        };
-        let frames = (&vxlan::header(vni)[..], lengths);
-        self.batch.push_in_place(frames, Some(peer), fill)
-    }
-
-    fn queue(&mut self, hop: Hop, frame: &[u8]) -> Result<(), Loss> {
-        let vni = match hop.segment {
-            Segment::Vni(number) => Vni::new(number).ok_or(Loss::Segment)?,
-            Segment::Untagged | Segment::Vlan(_) => return Err(Loss::Segment),
-        };
-        if frame.len() < INNER_HEADER_BYTES as usize {
-            return Err(Loss::Runt);
-        }
-        let one = match hop.peer {
-            Some(peer) if !self.peers_mut().takes_part(peer, vni) => return Err(Loss::NoPeer),
-            Some(peer) => Some(peer),
-            None => destination(frame).and_then(|mac| self.peers_mut().behind(vni, mac)),
-        };
-        let receivers = one.map_or_else(|| self.peers_mut().of_network(vni).count(), |_| 1);
-        if receivers == 0 {
-            return Err(Loss::NoPeer);
-        }
-        if !self.batch.has_room(frame.len(), receivers) {
-            self.flush();
-            if !self.batch.has_room(frame.len(), receivers) {
-                return Err(Loss::NoRoom);
-            }
-        }
-        let parts = [&vxlan::header(vni)[..], frame];
-        match one {
-            Some(peer) => self.batch.push(&parts, [Some(peer)]),
-            None => {
-                let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-                let all = peers.of_network(vni);
-                self.batch.push(&parts, all.map(Some));
-            }
-        }
-        Ok(())
     }
 
     /// Sends what waits. `false` if the kernel has no room now; then flush again later.
@@ -313,21 +263,41 @@ impl Tunnel {
         if self.select != Select::Nothing {
             self.counters.set_overrun(self.socket.overruns());
             self.peers_mut().age(Instant::now());
+            self.call();
         }
         self.measure();
     }
 
+    /// Calls peers for sessions that are due.
+    fn call(&mut self) {
+        let calls = self.peers_mut().calls(Instant::now());
+        self.tell(calls);
+    }
+
+    /// Sends what keeps sessions going. What the kernel does not take is sent again like what gets lost.
+    fn tell(&self, messages: Vec<(SocketAddr, Vec<u8>)>) {
+        for (to, message) in messages {
+            let _ = rustix::net::sendto(&self.socket, &message, SendFlags::NOSIGNAL, &to);
+        }
+    }
+
     /// The kernel knows the MTU of a path by its route and by ICMP messages that came back.
     fn measure(&mut self) {
-        let peers = self.peers();
-        let paths = peers.into_iter().filter_map(|peer| path_mtu(peer).ok());
-        let narrowest = paths.min().unwrap_or(PATH_MTU_USUAL);
+        let peers = self.peers_mut();
+        let paths: Vec<_> = peers.all().map(|it| (it, peers.is_sealed(it))).collect();
+        drop(peers);
+        let left = |(peer, sealed): (SocketAddr, bool)| {
+            let more = if sealed { seal::OVERHEAD as u32 } else { 0 };
+            Some(path_mtu(peer).ok()?.saturating_sub(more))
+        };
+        let narrowest = paths.into_iter().filter_map(left).min();
+        let narrowest = narrowest.unwrap_or(PATH_MTU_USUAL);
         self.mtu = narrowest.saturating_sub(overhead(self.local));
     }
 
-    /// A station that two peers claim, at most once a minute.
-    pub fn take_conflict(&mut self) -> Option<Conflict> {
-        self.peers_mut().take_conflict(Instant::now())
+    /// What the owner should know, at most once a minute.
+    pub fn take_complaint(&mut self) -> Option<Complaint> {
+        self.peers_mut().take_complaint(Instant::now())
     }
 
     /// What was counted so far.

@@ -77,6 +77,7 @@ pub(super) struct UplinkTable {
     pub(super) kind: Spanned<UplinkKind>,
     pub(super) interface: Option<Spanned<Interface>>,
     pub(super) listen: Option<Spanned<Endpoint>>,
+    pub(super) key: Option<Spanned<PathBuf>>,
     pub(super) faults: Option<Spanned<String>>,
 }
 
@@ -87,6 +88,7 @@ impl UplinkTable {
             kind: *self.kind.get_ref(),
             interface: self.interface.as_ref().map(|it| it.get_ref().clone()),
             listen: self.listen.as_ref().map(|listen| *listen.get_ref()),
+            key: self.key.as_ref().map(|key| key.get_ref().clone()),
             faults: self.faults.as_ref().map(|faults| faults.get_ref().clone()),
         }
     }
@@ -99,6 +101,7 @@ pub(super) struct PeerTable {
     pub(super) address: Spanned<Endpoint>,
     #[serde(default)]
     pub(super) any_port: bool,
+    pub(super) key: Option<Spanned<PathBuf>>,
     pub(super) stations: Option<Spanned<Vec<MacAddress>>>,
     pub(super) vnis: Option<Spanned<Vec<Vni>>>,
 }
@@ -109,6 +112,7 @@ impl PeerTable {
             uplink: self.uplink.get_ref().clone(),
             address: *self.address.get_ref(),
             any_port: self.any_port,
+            key: self.key.as_ref().map(|key| key.get_ref().clone()),
             stations: list(self.stations.as_ref()),
             vnis: list(self.vnis.as_ref()),
         }

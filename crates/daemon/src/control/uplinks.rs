@@ -92,12 +92,14 @@ impl Control {
     pub(super) async fn add_peer(&self, request: &PeerRequest) -> Result<Peer, Problem> {
         let mut inventory = self.inventory.lock().await;
         let (id, spec) = inventory.add_peer(request, Origin::Runtime)?;
+        let sealed = spec.keys.is_some();
         if let Err(not_done) = self.plug_peer(id, spec).await {
             inventory.remove_peer(&request.uplink, request.address)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
         Ok(Peer {
             request: request.clone(),
+            sealed,
             origin: Origin::Runtime,
         })
     }

@@ -214,8 +214,8 @@ impl Exchange {
             if now.duration_since(wire.refreshed) >= REFRESH {
                 port.refresh();
                 wire.refreshed = now;
-                if let Some(conflict) = port.take_conflict() {
-                    tracing::warn!("{}: {conflict}", wire.end.name);
+                if let Some(complaint) = port.take_complaint() {
+                    tracing::warn!("{}: {complaint}", wire.end.name);
                 }
             }
         }

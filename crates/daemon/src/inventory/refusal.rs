@@ -47,6 +47,8 @@ pub enum Field {
     Uplink,
     /// `address`
     Address,
+    /// `key`
+    Key,
     /// `stations`
     Stations,
     /// `shard`

@@ -7,11 +7,11 @@ use vrdma_api::{
     UplinkStats, Vlan,
 };
 use vrdma_switch::UplinkId;
-use vrdma_uplink::{FaultSpec, PeerSpec, SpecError};
+use vrdma_uplink::{FaultSpec, Keys, PeerSpec, SpecError};
 use vrdma_wire::Mac;
 
 use super::refusal::{Field, Refusal};
-use super::{Inventory, lowest_free};
+use super::{Inventory, key_file, lowest_free};
 use crate::plane::{Medium, UplinkSpec};
 
 /// Uplinks: hosts have a few ports, and each costs four descriptors.
@@ -30,11 +30,19 @@ pub(super) struct Linked {
     medium: Medium,
     faults: Option<FaultSpec>,
     origin: Origin,
-    peers: BTreeMap<Endpoint, Peer>,
+    keys: Option<Keys>,
+    peers: BTreeMap<Endpoint, Other>,
+}
+
+/// The other end of a tunnel.
+#[derive(Clone, Debug)]
+struct Other {
+    peer: Peer,
+    spec: PeerSpec,
 }
 
 /// A peer as the data path knows it.
-fn peer_spec(request: &PeerRequest) -> PeerSpec {
+fn peer_spec(request: &PeerRequest, keys: Option<Keys>) -> PeerSpec {
     let stations = request.stations.iter();
     let vnis = request.vnis.iter();
     PeerSpec {
@@ -44,6 +52,7 @@ fn peer_spec(request: &PeerRequest) -> PeerSpec {
         networks: vnis
             .filter_map(|vni| vrdma_uplink::Vni::new(vni.get()))
             .collect(),
+        keys,
     }
 }
 
@@ -59,6 +68,7 @@ impl Inventory {
             return Err(Refusal::uplink_exists(name));
         }
         let medium = medium(request)?;
+        let keys = uplink_keys(request)?;
         let faults = faults(request)?;
         self.check_medium(&medium)?;
         if self.uplinks.len() == UPLINKS_MAX {
@@ -72,6 +82,7 @@ impl Inventory {
             request: request.clone(),
             medium,
             faults,
+            keys,
             origin,
             peers: BTreeMap::new(),
         };
@@ -149,12 +160,21 @@ impl Inventory {
         let linked = self.linked(&request.uplink, Field::Uplink)?;
         check_peer(linked, request)?;
         let id = linked.id;
+        let keys = match &request.key {
+            Some(file) => Some(key_file::read(file)?),
+            None => linked.keys.clone(),
+        };
+        let peer = Peer {
+            request: request.clone(),
+            sealed: keys.is_some(),
+            origin,
+        };
+        let spec = peer_spec(request, keys);
         if let Some(linked) = self.uplinks.get_mut(&request.uplink) {
-            let request = request.clone();
-            let address = request.address;
-            linked.peers.insert(address, Peer { request, origin });
+            let spec = spec.clone();
+            linked.peers.insert(request.address, Other { peer, spec });
         }
-        Ok((id, peer_spec(request)))
+        Ok((id, spec))
     }
 
     /// Removes a peer from a tunnel.
@@ -172,7 +192,7 @@ impl Inventory {
         let of_uplink = |linked: &Linked| {
             let id = linked.id;
             let peers = linked.peers.values();
-            let specs = peers.map(|peer| (id, peer_spec(&peer.request)));
+            let specs = peers.map(|other| (id, other.spec.clone()));
             specs.collect::<Vec<_>>()
         };
         self.uplinks.values().flat_map(of_uplink).collect()
@@ -180,7 +200,10 @@ impl Inventory {
 
     /// All peers, by uplink and address.
     pub fn peers(&self) -> Vec<Peer> {
-        let of_uplink = |linked: &Linked| linked.peers.values().cloned().collect::<Vec<_>>();
+        let of_uplink = |linked: &Linked| {
+            let peers = linked.peers.values();
+            peers.map(|other| other.peer.clone()).collect::<Vec<_>>()
+        };
         self.uplinks.values().flat_map(of_uplink).collect()
     }
 }
@@ -195,6 +218,14 @@ fn medium(request: &UplinkRequest) -> Result<Medium, Refusal> {
         }),
         (UplinkKind::Raw, ..) => Err(Refusal::raw_needs_interface(&request.name)),
         (UplinkKind::Tunnel, ..) => Err(Refusal::tunnel_needs_listen(&request.name)),
+    }
+}
+
+fn uplink_keys(request: &UplinkRequest) -> Result<Option<Keys>, Refusal> {
+    match (&request.key, request.kind) {
+        (None, _) => Ok(None),
+        (Some(_), UplinkKind::Raw) => Err(Refusal::raw_has_no_key(&request.name)),
+        (Some(file), UplinkKind::Tunnel) => key_file::read(file).map(Some),
     }
 }
 
@@ -240,10 +271,7 @@ fn check_stations(
     address: Endpoint,
     stations: &[MacAddress],
 ) -> Result<(), Refusal> {
-    let stated = linked
-        .peers
-        .values()
-        .map(|other| other.request.stations.len());
+    let stated = linked.peers.values().map(|other| other.spec.stations.len());
     if stated.sum::<usize>() + stations.len() > STATIONS_MAX {
         return Err(Refusal::full(format!(
             "the peers of a tunnel have at most {STATIONS_MAX} stations"
@@ -251,7 +279,8 @@ fn check_stations(
     }
     let mut all = BTreeMap::new();
     for (peer, other) in &linked.peers {
-        all.extend(other.request.stations.iter().map(|mac| (*mac, *peer)));
+        let stations = other.peer.request.stations.iter();
+        all.extend(stations.map(|mac| (*mac, *peer)));
     }
     for mac in stations {
         if let Some(peer) = all.insert(*mac, address) {
@@ -268,6 +297,7 @@ fn describe(linked: &Linked) -> Uplink {
         kind: request.kind,
         interface: request.interface,
         listen: request.listen,
+        key: request.key,
         faults: request.faults,
         origin: linked.origin,
         mtu: 0,

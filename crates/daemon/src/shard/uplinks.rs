@@ -80,8 +80,8 @@ impl Port for UplinkPort {
 
     fn refresh(&mut self) {
         self.port.refresh();
-        if let Some(conflict) = self.port.take_conflict() {
-            tracing::warn!("{}: {conflict}", self.name);
+        if let Some(complaint) = self.port.take_complaint() {
+            tracing::warn!("{}: {complaint}", self.name);
         }
     }
 }

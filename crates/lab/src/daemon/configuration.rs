@@ -1,7 +1,10 @@
 //! The daemon's configuration file.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
@@ -43,6 +46,8 @@ struct UplinkTable<'a> {
     interface: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     listen: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<PathBuf>,
     #[serde(skip_serializing_if = "str::is_empty")]
     faults: &'a str,
 }
@@ -81,7 +86,7 @@ pub(super) fn configuration(
     wire: Option<(&WireConfig, Side)>,
     core: Option<u32>,
 ) -> Result<String> {
-    let tunnel = wire.filter(|(wire, _)| wire.uplink == Uplink::Tunnel);
+    let tunnel = wire.filter(|(wire, _)| wire.uplink != Uplink::Raw);
     let configuration = Configuration {
         daemon: DaemonTable {
             socket: &control_socket(run_dir),
@@ -89,7 +94,7 @@ pub(super) fn configuration(
             shards: shards().filter(|_| core.is_none()),
             cores: core.map(|core| core.to_string()),
         },
-        uplink: wire.into_iter().map(uplink).collect(),
+        uplink: wire.iter().map(|wire| uplink(*wire, run_dir)).collect(),
         peer: tunnel.into_iter().map(peer).collect(),
         portgroup: groups
             .iter()
@@ -111,15 +116,29 @@ fn shards() -> Option<u16> {
     std::env::var("VRDMA_TEST_SHARDS").ok()?.parse().ok()
 }
 
-fn uplink<'a>((wire, side): (&'a WireConfig, Side)) -> UplinkTable<'a> {
+fn uplink<'a>((wire, side): (&'a WireConfig, Side), run_dir: &Path) -> UplinkTable<'a> {
     let raw = wire.uplink == Uplink::Raw;
     UplinkTable {
         name: UPLINK,
         kind: if raw { "raw" } else { "tunnel" },
         interface: raw.then_some(INTERFACE),
         listen: (!raw).then(|| tunnel_end(side)),
+        key: (wire.uplink == Uplink::Sealed).then(|| key_file(run_dir)),
         faults: &wire.faults,
     }
+}
+
+/// Where the key of a sealed tunnel is.
+fn key_file(run_dir: &Path) -> PathBuf {
+    run_dir.join("tunnel.key")
+}
+
+/// Writes the key that the lab's hosts have in common.
+pub(super) fn write_key(run_dir: &Path) -> Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(key_file(run_dir))?;
+    Ok(file.write_all("5a".repeat(32).as_bytes())?)
 }
 
 fn peer((_, side): (&WireConfig, Side)) -> PeerTable {

@@ -51,6 +51,7 @@ fn tunnels_take_room_from_guests() {
     assert_eq!(guest(Uplink::Raw, 1500), 1500);
     assert_eq!(guest(Uplink::Tunnel, 1500), 1450);
     assert_eq!(guest(Uplink::Tunnel, 9050), 9000);
+    assert_eq!(guest(Uplink::Sealed, 1500), 1418);
     assert_eq!(guest(Uplink::Raw, 65_535), 9000);
 }
 
@@ -60,5 +61,5 @@ fn a_wire_too_narrow_is_refused() {
         mtu: MTU_MIN - 1,
         ..WireConfig::default()
     };
-    assert!(narrow.check().unwrap_err().to_string().contains("625"));
+    assert!(narrow.check().unwrap_err().to_string().contains("657"));
 }

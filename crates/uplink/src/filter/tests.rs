@@ -145,6 +145,9 @@ proptest! {
         prop_assert_eq!(taken(Select::Rest), !roce);
         let datagram = [&[8, 0, 0, 0, 0, 0, 7, 0][..], &frame].concat();
         prop_assert_eq!(run(&tunnel_selector(), &datagram), u32::from(roce));
+        let sealed = |kind: u8| [&[seal::MARK, kind][..], &frame].concat();
+        prop_assert_eq!(run(&tunnel_selector(), &sealed(3)), 0);
+        prop_assert_eq!(run(&tunnel_selector(), &sealed(3 | seal::FOR_ROCE)), ROCE_PLACE);
     }
 
     #[test]

@@ -8,7 +8,7 @@ fn address(text: &str) -> SocketAddr {
 }
 
 fn tunnel(peers: &[&str]) -> Peers {
-    let mut table = Peers::new(address("192.0.2.1:4789"));
+    let mut table = Peers::new(address("192.0.2.1:4789"), Channel::Rest);
     for peer in peers {
         table.add(address(peer)).unwrap();
     }
@@ -99,7 +99,13 @@ fn peers_take_part_in_the_networks_that_are_stated() {
     assert_eq!(refused, Admitted::ForeignNetwork);
     assert_eq!(peers.admits(two, station(2), other), Admitted::Yes);
     assert_eq!(peers.of_network(one).count(), 2);
-    assert_eq!(peers.of_network(two).collect::<Vec<_>>(), [other]);
+    assert_eq!(
+        peers
+            .of_network(two)
+            .map(|way| way.map(|way| way.to))
+            .collect::<Vec<_>>(),
+        [Ok(other)]
+    );
     assert_eq!(peers.behind(one, station(1)), Some(named));
     assert_eq!(peers.behind(two, station(1)), None);
 }
@@ -166,13 +172,15 @@ fn a_station_that_speaks_is_not_drawn_away() {
         assert_eq!(learned, Learned::Contested);
         assert_eq!(peers.behind(VNI, station(1)), Some(two));
     }
-    let told = peers.take_conflict(now).unwrap();
+    let Some(Complaint::Conflict(told)) = peers.take_complaint(now) else {
+        panic!("nothing is told");
+    };
     assert_eq!(
         (told.station, told.peer, told.other),
         (station(1), two, three)
     );
     peers.learn(VNI, station(1), three, now);
-    assert_eq!(peers.take_conflict(now), None, "not again so soon");
+    assert_eq!(peers.take_complaint(now), None, "not again so soon");
     now += STATION_STAYS;
     let learned = peers.learn(VNI, station(1), three, now);
     assert_eq!(learned, Learned::Moved);

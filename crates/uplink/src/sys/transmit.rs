@@ -28,6 +28,8 @@ pub(crate) struct Outgoing {
     /// For the kernel to cut: datagrams of this length, on packet sockets frames that wait so far
     /// apart; 0 if it is one.
     pub(crate) segment: u16,
+    /// Bytes of each datagram that are not counted as the frame's.
+    pub(crate) head_bytes: u16,
 }
 
 impl Outgoing {

@@ -7,8 +7,10 @@ use vrdma_wire::Mac;
 
 use super::opening::INNER_HEADER_BYTES;
 use crate::counters::{Counters, Loss};
-use crate::peers::{Admitted, Learned, Peers};
+use crate::peers::{Admitted, Complaint, Learned, Peers};
+use crate::seal::{self, Opened};
 use crate::segment::{Received, Segment};
+use crate::strays::Stray;
 use crate::sys::Arrival;
 use crate::vxlan::{self, Vni};
 
@@ -30,22 +32,26 @@ impl Taker {
     }
 }
 
+/// What a taker is asked about: a datagram, and its frame unless only the other port can open it.
+pub(super) trait Ask: FnMut(Stray<'_>, Option<Received<'_>>) -> Taker {}
+
+impl<F: FnMut(Stray<'_>, Option<Received<'_>>) -> Taker> Ask for F {}
+
 /// Decides what of an arrival is taken in.
 pub(super) struct Ingress<'a> {
     pub(super) peers: &'a mut Peers,
     pub(super) counters: &'a mut Counters,
     pub(super) now: Instant,
+    /// Room for what was sealed.
+    pub(super) clear: &'a mut Vec<u8>,
+    /// What keeps sessions going, to be sent to these.
+    pub(super) replies: Vec<(SocketAddr, Vec<u8>)>,
 }
 
 impl Ingress<'_> {
     /// Takes one arrival apart, which may be several datagrams of one sender. `taker` says who takes a
     /// frame.
-    pub(super) fn receive(
-        &mut self,
-        arrival: Arrival,
-        bytes: &[u8],
-        taker: &mut impl FnMut(SocketAddr, &[u8], Received<'_>) -> Taker,
-    ) {
+    pub(super) fn receive(&mut self, arrival: Arrival, bytes: &[u8], taker: &mut impl Ask) {
         let step = arrival.joined.unwrap_or(bytes.len()).max(1);
         let datagrams = bytes.len().div_ceil(step).max(1) as u64;
         if arrival.truncated {
@@ -61,36 +67,106 @@ impl Ingress<'_> {
             return self.counters.lose(Loss::Malformed);
         }
         for datagram in bytes.chunks(step) {
-            let Some((vni, source, frame)) = unwrap(datagram) else {
-                self.counters.lose(Loss::Malformed);
-                continue;
+            let one = Stray {
+                from,
+                datagram,
+                opened: false,
             };
-            match self.peers.admits(vni, source, peer) {
-                Admitted::Yes => {}
-                Admitted::ForeignStation => {
-                    self.counters.lose(Loss::ForeignStation);
-                    continue;
-                }
-                Admitted::ForeignNetwork => {
-                    self.counters.lose(Loss::ForeignNetwork);
-                    continue;
-                }
-            }
-            let received = Received {
-                frame,
-                segment: Segment::Vni(vni.get()),
-                from: Some(peer),
-            };
-            match taker(from, datagram, received) {
-                Taker::Owner => {
-                    self.counters.took(frame.len());
-                    self.learn(vni, source, peer);
-                }
-                Taker::Stranger => self.counters.took(frame.len()),
-                Taker::Sibling => {}
-                Taker::Nobody => self.counters.lose(Loss::Stray),
-            }
+            self.take(one, peer, taker);
         }
+    }
+
+    /// Takes what the other port has found.
+    pub(super) fn receive_stray(&mut self, stray: Stray<'_>, taker: &mut impl Ask) {
+        match self.peers.sender(stray.from) {
+            Some(peer) => self.take(stray, peer, taker),
+            None => self.counters.lose(Loss::UnknownPeer),
+        }
+    }
+
+    fn take(&mut self, one: Stray<'_>, peer: SocketAddr, taker: &mut impl Ask) {
+        let taken = match (seal::channel(one.datagram), self.peers.is_sealed(peer)) {
+            _ if one.opened => self.take_clear(one, peer, taker),
+            (None, false) => self.take_clear(one, peer, taker),
+            (Some(channel), true) if channel != self.peers.channel() => match taker(one, None) {
+                Taker::Sibling => Ok(()),
+                _ => Err(Loss::Stray),
+            },
+            (Some(_), true) => self.take_sealed(one, peer, taker),
+            (None, true) => {
+                self.peers.complain(Complaint::Clear(peer));
+                Err(Loss::Unsealed)
+            }
+            (Some(_), false) => {
+                self.peers.complain(Complaint::Sealed(peer));
+                Err(Loss::Unsealed)
+            }
+        };
+        if let Err(loss) = taken {
+            self.counters.lose(loss);
+        }
+    }
+
+    fn take_sealed(
+        &mut self,
+        one: Stray<'_>,
+        peer: SocketAddr,
+        taker: &mut impl Ask,
+    ) -> Result<(), Loss> {
+        // Out of its place, as the frame in it is passed on.
+        let mut clear = std::mem::take(self.clear);
+        let bytes = one.datagram.len();
+        if clear.len() < bytes {
+            clear.resize(bytes, 0);
+        }
+        let opened = self.peers.open(peer, one.datagram, &mut clear, self.now);
+        let taken = match opened {
+            Ok(Opened::Frame(bytes)) => {
+                let opened = Stray {
+                    from: one.from,
+                    datagram: &clear[..bytes],
+                    opened: true,
+                };
+                self.take_clear(opened, peer, taker)
+            }
+            Ok(Opened::Reply(reply)) => {
+                self.replies.push((peer, reply));
+                Ok(())
+            }
+            Ok(Opened::Nothing) => Ok(()),
+            Err(loss) => Err(loss),
+        };
+        *self.clear = clear;
+        taken
+    }
+
+    fn take_clear(
+        &mut self,
+        one: Stray<'_>,
+        peer: SocketAddr,
+        taker: &mut impl Ask,
+    ) -> Result<(), Loss> {
+        let (vni, source, frame) = unwrap(one.datagram).ok_or(Loss::Malformed)?;
+        match self.peers.admits(vni, source, peer) {
+            Admitted::Yes => {}
+            Admitted::ForeignStation => return Err(Loss::ForeignStation),
+            Admitted::ForeignNetwork => return Err(Loss::ForeignNetwork),
+        }
+        let received = Received {
+            frame,
+            segment: Segment::Vni(vni.get()),
+            from: Some(peer),
+        };
+        match taker(one, Some(received)) {
+            Taker::Owner => {
+                self.counters.took(frame.len());
+                self.learn(vni, source, peer);
+            }
+            Taker::Stranger => self.counters.took(frame.len()),
+            Taker::Sibling => {}
+            Taker::Nobody => return Err(Loss::Stray),
+        }
+        Ok(())
     }
 
     fn learn(&mut self, vni: Vni, source: Mac, peer: SocketAddr) {

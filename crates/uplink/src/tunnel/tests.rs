@@ -3,6 +3,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
+use crate::{Hop, Loss, Segment};
 
 fn frame(roce: bool, number: u8) -> Vec<u8> {
     let mut frame = vec![2; 12];

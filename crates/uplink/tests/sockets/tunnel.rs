@@ -1,9 +1,13 @@
 //! Tunnels over loopback, without any right.
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
-use crate::world::{overrun, plain, receive, roce};
-use vrdma_uplink::{Hop, Loss, OpenError, Port, Ports, Segment, TunnelConfig};
+use crate::world::{PATIENCE, overrun, plain, receive, roce};
+use vrdma_uplink::{
+    Complaint, Hop, Loss, OpenError, PeerSpec, Port, Ports, Received, Segment, TunnelConfig,
+};
+use vrdma_wire::Mac;
 
 const RED: Segment = Segment::Vni(10);
 
@@ -91,7 +95,9 @@ fn a_forged_station_is_counted_named_and_draws_nothing_away() {
         receive(&mut hub.rest, 1);
     }
     assert_eq!(hub.rest.counters().contested, 1);
-    let conflict = hub.rest.take_conflict().unwrap();
+    let Some(Complaint::Conflict(conflict)) = hub.rest.take_complaint() else {
+        panic!("nothing is told");
+    };
     let [owner, forger] = leaves.each_ref().map(|leaf| local(&leaf.rest));
     assert_eq!((conflict.peer, conflict.other), (owner, forger));
     hub.rest.send(Hop::to(RED), &plain(9, 1, 7));
@@ -119,6 +125,136 @@ fn strangers_and_nonsense_are_counted_and_dropped() {
     assert_eq!(receive(&mut b.rest, 1).len(), 1);
     assert_eq!(b.rest.counters().lost(Loss::UnknownPeer), 1);
     assert_eq!(b.rest.counters().lost(Loss::Malformed), 4);
+}
+
+const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+
+fn add(ports: &mut Ports, to: &Ports, keys: Option<&str>) {
+    let peer = PeerSpec {
+        keys: keys.map(|keys| keys.parse().unwrap()),
+        ..local(&to.roce).into()
+    };
+    ports.add_peer(peer).unwrap();
+}
+
+/// Serves both ports of both ends until a condition holds.
+fn serve(ends: [&mut Ports; 2], mut done: impl FnMut([&Ports; 2]) -> bool) -> Vec<Vec<u8>> {
+    let [a, b] = ends;
+    let end = Instant::now() + PATIENCE;
+    let mut frames = Vec::new();
+    while !done([a, b]) {
+        assert!(
+            Instant::now() < end,
+            "{:?} {:?}",
+            a.roce.counters(),
+            b.roce.counters()
+        );
+        for port in [&mut a.roce, &mut a.rest, &mut b.roce, &mut b.rest] {
+            let mut sink = |received: Received<'_>| {
+                frames.push(received.frame.to_vec());
+                true
+            };
+            port.receive(&mut sink).unwrap();
+        }
+    }
+    frames
+}
+
+/// Sends one frame of each sort both ways until all arrive, which takes until there are sessions.
+fn meet(a: &mut Ports, b: &mut Ports) {
+    let end = Instant::now() + PATIENCE;
+    let count = |ports: &Ports| [&ports.roce, &ports.rest].map(|it| it.counters().received_frames);
+    while [count(a), count(b)].concat().contains(&0) {
+        assert!(Instant::now() < end);
+        for ports in [&mut *a, &mut *b] {
+            ports.roce.send(Hop::to(RED), &roce(1, 2, 0, 100));
+            ports.rest.send(Hop::to(RED), &plain(1, 2, 0));
+            ports.roce.refresh();
+            ports.rest.refresh();
+            ports.roce.flush();
+            ports.rest.flush();
+        }
+        serve([&mut *a, &mut *b], |_| true);
+        let mut once = false;
+        serve([&mut *a, &mut *b], |_| std::mem::replace(&mut once, true));
+    }
+}
+
+#[test]
+fn a_tunnel_with_a_key_carries_frames_of_both_ports() {
+    for any in ["127.0.0.1:0", "[::1]:0"] {
+        let (mut a, mut b) = (tunnel(any), tunnel(any));
+        let mtu = a.roce.mtu();
+        add(&mut a, &b, None);
+        let clear = a.roce.mtu();
+        a.roce.remove_peer(local(&b.roce));
+        a.rest.remove_peer(local(&b.roce));
+        add(&mut a, &b, Some(KEY));
+        assert_eq!(a.roce.mtu(), clear - 32, "{mtu}");
+        add(&mut b, &a, Some(KEY));
+        meet(&mut a, &mut b);
+        // One by one, in place, from another shard, and what belongs to the other port.
+        let mut sender = a.roce.sender().unwrap();
+        let before = a.roce.counters().sent_bytes;
+        a.roce.send(Hop::to(RED), &roce(1, 2, 1, 1000));
+        let to = (Hop::to(RED), Mac([2, 0, 0, 0, 0, 1]));
+        let in_place = a.roce.send_in_place(to, &[100, 100, 70], &mut |rooms| {
+            for (room, number) in rooms.iter_mut().zip(2..) {
+                let frame = roce(1, 1, number, room.len());
+                room.copy_from_slice(&frame);
+            }
+            true
+        });
+        assert!(in_place);
+        sender.send(Hop::to(RED), &roce(1, 2, 5, 100));
+        a.roce.send(Hop::to(RED), &plain(1, 2, 6));
+        a.roce.flush();
+        sender.flush();
+        let whole = 1000 + 270 + plain(1, 2, 6).len() as u64;
+        assert_eq!(a.roce.counters().sent_bytes - before, whole);
+        let (roce_before, rest_before) = (
+            b.roce.counters().received_frames,
+            b.rest.counters().received_frames,
+        );
+        let frames = serve([&mut a, &mut b], |[_, b]| {
+            b.roce.counters().received_frames >= roce_before + 5
+                && b.rest.counters().received_frames > rest_before
+        });
+        for frame in [
+            roce(1, 1, 2, 100),
+            roce(1, 1, 4, 70),
+            roce(1, 2, 5, 100),
+            plain(1, 2, 6),
+        ] {
+            assert!(frames.contains(&frame), "{frames:?}");
+        }
+    }
+}
+
+#[test]
+fn another_key_and_none_are_counted_and_told() {
+    let cases = [
+        (Some(OTHER), Some(KEY), Loss::WrongKey, "has another key"),
+        (None, Some(KEY), Loss::Unsealed, "sends in the clear"),
+        (Some(KEY), None, Loss::Unsealed, "seals what it sends"),
+    ];
+    for (theirs, ours, loss, said) in cases {
+        let (mut a, mut b) = (tunnel("127.0.0.1:0"), tunnel("127.0.0.1:0"));
+        add(&mut b, &a, ours);
+        add(&mut a, &b, theirs);
+        for port in [&mut a.roce, &mut a.rest] {
+            port.send(Hop::to(RED), &plain(1, 2, 0));
+            port.flush();
+        }
+        if theirs.is_some() {
+            assert_eq!(a.rest.counters().lost(Loss::NoSession), 1);
+        }
+        let frames = serve([&mut a, &mut b], |[_, b]| b.rest.counters().lost(loss) > 0);
+        assert!(frames.is_empty());
+        let told = b.rest.take_complaint().unwrap().to_string();
+        assert!(told.contains(said), "{told}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //!  vrdma guests, raw uplinks    -> every cell, TCP of the guests, daemons' time
 //!  vrdma guests, tunnel         -> every cell, TCP of the guests, daemons' time
 //!  rxe guests, TAPs on the wire -> every cell, TCP of the guests
-//!  vrdma processes, raw, tunnel -> every cell, daemons' time, TCP of the hosts
+//!  vrdma processes, raw, tunnel, tunnel with a key -> every cell, daemons' time, TCP of the hosts
 //!  vrdma guests, raw, n % loss  -> write bandwidth and TCP through the same faults
 //!  the engine alone, no wire    -> packets a second of one core
 //! ```
@@ -45,6 +45,7 @@ const GUEST_PAIRS: &[(&str, Kind, Uplink)] = &[
 const PROCESS_PAIRS: &[(&str, Uplink)] = &[
     ("vrdma processes, raw", Uplink::Raw),
     ("vrdma processes, tunnel", Uplink::Tunnel),
+    ("vrdma processes, tunnel with a key", Uplink::Sealed),
 ];
 
 /// Of the goodput rows; none is the first cells' business.

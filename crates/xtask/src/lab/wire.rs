@@ -14,8 +14,8 @@ pub(crate) struct WireArguments {
     /// daemon, joined to the other by a veth pair
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     hosts: u8,
-    /// How the daemons reach each other: raw (the guests' own frames) or tunnel
-    /// (VXLAN); raw without
+    /// How the daemons reach each other: raw (the guests' own frames), tunnel (VXLAN)
+    /// or sealed (a tunnel with a key); raw without
     #[arg(long)]
     uplink: Option<Uplink>,
     /// The veth pair's MTU; 1500 without

@@ -80,7 +80,7 @@ impl Apart {
 fn address(uplink: Uplink, side: Side) -> Ipv4Addr {
     match uplink {
         Uplink::Raw => side.address(),
-        Uplink::Tunnel => wire::address(side),
+        Uplink::Tunnel | Uplink::Sealed => wire::address(side),
     }
 }
 

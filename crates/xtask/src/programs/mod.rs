@@ -122,7 +122,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     );
     let uplinks = match arguments.uplink {
         Some(uplink) => vec![uplink],
-        None => vec![Uplink::Raw, Uplink::Tunnel],
+        None => match arguments.with {
+            With::PeerRxe => vec![Uplink::Raw, Uplink::Tunnel],
+            _ => vec![Uplink::Raw, Uplink::Tunnel, Uplink::Sealed],
+        },
     };
     let to_guest = |kind| -> Vec<Pass<'_>> {
         let pass = |uplink: &Uplink| guest_and_host(arguments, Some((kind, *uplink)));

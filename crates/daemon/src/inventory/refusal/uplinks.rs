@@ -82,6 +82,18 @@ impl Refusal {
         Self::new(Kind::Invalid, Field::Kind, sentence)
     }
 
+    pub(in crate::inventory) fn raw_has_no_key(name: &Name) -> Self {
+        let sentence = format!(
+            "the uplink {:?} is raw, whose frames are not sealed; leave the key out, or use a tunnel",
+            name.as_str()
+        );
+        Self::new(Kind::Invalid, Field::Key, sentence)
+    }
+
+    pub(in crate::inventory) fn key_file(sentence: String) -> Self {
+        Self::new(Kind::Invalid, Field::Key, sentence)
+    }
+
     pub(in crate::inventory) fn not_faults(error: &SpecError) -> Self {
         Self::new(Kind::Invalid, Field::Faults, error.to_string())
     }

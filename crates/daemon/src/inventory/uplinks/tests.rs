@@ -1,4 +1,6 @@
-use std::path::Path;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use vrdma_api::{PortGroupRequest, Vni};
 
@@ -14,6 +16,7 @@ fn raw(text: &str, interface: &str) -> UplinkRequest {
         kind: UplinkKind::Raw,
         interface: Some(interface.parse().unwrap()),
         listen: None,
+        key: None,
         faults: None,
     }
 }
@@ -32,6 +35,7 @@ fn peer(uplink: &str, address: &str) -> PeerRequest {
         uplink: name(uplink),
         address: address.parse().unwrap(),
         any_port: false,
+        key: None,
         stations: Vec::new(),
         vnis: Vec::new(),
     }
@@ -58,6 +62,76 @@ fn a_station_is_behind_one_peer() {
     assert_eq!(inventory.peers().len(), 1);
     let (_, spec) = &inventory.peer_specs()[0];
     assert_eq!(spec.stations, [Mac([2, 0, 0, 0, 0, 10])]);
+}
+
+/// A folder with a file of that mode.
+fn key_file(text: &str, mode: u32) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("key");
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    (folder, path)
+}
+
+fn with_key(file: &Path) -> UplinkRequest {
+    UplinkRequest {
+        key: Some(file.to_owned()),
+        ..tunnel("up0", "192.0.2.1")
+    }
+}
+
+#[test]
+fn peers_have_the_key_of_their_uplink_or_their_own() {
+    let (_one, of_uplink) = key_file(&"01".repeat(32), 0o600);
+    let (_two, own) = key_file(&"02".repeat(32), 0o400);
+    let mut inventory = inventory();
+    inventory
+        .add_uplink(&with_key(&of_uplink), Origin::Config)
+        .unwrap();
+    let other = PeerRequest {
+        key: Some(own),
+        ..peer("up0", "192.0.2.3")
+    };
+    for request in [&peer("up0", "192.0.2.2"), &other] {
+        inventory.add_peer(request, Origin::Config).unwrap();
+    }
+    let keys = |text: &str| Some(text.repeat(32).parse().unwrap());
+    let specs = inventory.peer_specs();
+    assert_eq!(
+        [&specs[0].1.keys, &specs[1].1.keys],
+        [&keys("01"), &keys("02")]
+    );
+    assert!(inventory.peers().iter().all(|peer| peer.sealed));
+}
+
+#[test]
+fn key_files_that_will_not_do_are_told_and_change_nothing() {
+    let (_a, open) = key_file(&"01".repeat(32), 0o640);
+    let (_b, broken) = key_file("secret", 0o600);
+    let (_c, long) = key_file(&"#\n".repeat(3000), 0o600);
+    let cases = [
+        (open.clone(), "is open to other users; `chmod 600 "),
+        (broken, ": line 1 is no key: write 64 hexadecimal digits"),
+        (long, "is no regular file of at most 4096 bytes"),
+        (open.with_extension("no"), ": No such file"),
+        (PathBuf::from("/dev/null"), "is no regular file"),
+        (PathBuf::from("key"), "is not an absolute path"),
+    ];
+    for (file, expected) in cases {
+        let mut inventory = inventory();
+        let refused = inventory.add_uplink(&with_key(&file), Origin::Config);
+        let refusal = refused.unwrap_err();
+        assert_eq!(refusal.field, Field::Key);
+        assert!(refusal.to_string().contains(expected), "{refusal}");
+        assert_eq!(inventory.uplinks().count(), 0);
+    }
+    let (_d, good) = key_file(&"01".repeat(32), 0o600);
+    let on_raw = UplinkRequest {
+        key: Some(good),
+        ..raw("up0", "eth1")
+    };
+    let refused = inventory().add_uplink(&on_raw, Origin::Config);
+    assert!(sentence(refused).contains("leave the key out"));
 }
 
 fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {

@@ -1,0 +1,322 @@
+//! Datagrams of a tunnel that only who has the key can read or write.
+//!
+//! ```text
+//!   call   ──────► is it made with our key?          sessions go one way: each end calls for what it sends,
+//!          ◄────── answer                            each of its two ports for itself
+//!   frames ──────► number new? opens? ─► frame
+//! ```
+//! A session has keys of its own that no end has had before and a counter, so no number is used twice
+//! with a key, whatever is restarted. Calls and answers may get lost; a call goes again about every second.
+//! Frames are lost until there is a session.
+
+mod handshake;
+mod header;
+mod key;
+mod window;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use snow::StatelessTransportState;
+
+use crate::counters::Loss;
+use handshake::{Call, Life};
+pub(crate) use header::{Channel, FOR_ROCE, MARK, channel};
+use header::{Header, Kind};
+pub use key::{Keys, NotKeys};
+use window::Window;
+
+/// Bytes that a datagram is longer than it would be in the clear.
+pub(crate) const OVERHEAD: usize = header::LEN + header::TAG;
+
+/// A session is replaced after so long, or so many datagrams: what is known of a key by then is little.
+const SESSION_LASTS: Duration = Duration::from_secs(120);
+const SESSION_FRAMES: u64 = 1 << 32;
+
+/// A session without a successor seals no more than this.
+const SESSION_FRAMES_MAX: u64 = 1 << 40;
+
+/// A call is sent again after so long, and made anew after the second: the answer to any of the same
+/// call will do, however far the peer is.
+const CALLS_APART: Duration = Duration::from_millis(200);
+const CALL_LASTS: Duration = Duration::from_secs(10);
+
+/// How often a peer's calls are answered: an answer costs a tenth of a millisecond, and calls that were
+/// recorded can be sent again by anybody.
+const ANSWERS_APART: Duration = Duration::from_millis(5);
+
+/// Sessions of a peer that frames came by: that in use, and the one before it for what is on its way.
+const PROVEN_MAX: usize = 2;
+
+/// Sessions of a peer that nothing came by yet: answers that got lost, and recorded calls.
+const UNPROVEN_MAX: usize = 4;
+
+/// How datagrams to and from one peer are sealed, at one of a tunnel's ports.
+pub(crate) struct Sealing {
+    keys: Keys,
+    channel: Channel,
+    life: Life,
+    /// Who answered the last call.
+    answerer: Option<Life>,
+    /// The peer lives another life than that which answered.
+    stale: bool,
+    calling: Option<Calling>,
+    sealer: Option<(Arc<Sealer>, Instant)>,
+    incoming: Vec<Incoming>,
+    answered: Option<Instant>,
+}
+
+/// A call and when it was made and sent last.
+struct Calling {
+    call: Call,
+    session: u32,
+    message: Vec<u8>,
+    made: Instant,
+    sent: Instant,
+}
+
+/// What seals datagrams to a peer; several threads may use it.
+pub(crate) struct Sealer {
+    session: u32,
+    channel: Channel,
+    keys: StatelessTransportState,
+    counter: AtomicU64,
+}
+
+/// What opens a peer's datagrams.
+struct Incoming {
+    session: u32,
+    keys: StatelessTransportState,
+    window: Window,
+    proven: bool,
+}
+
+/// What a datagram was.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum Opened {
+    /// So many bytes of VXLAN.
+    Frame(usize),
+    /// For the sessions themselves; this is to be sent to the peer.
+    Reply(Vec<u8>),
+    /// For the sessions themselves.
+    Nothing,
+}
+
+impl Sealing {
+    /// `None` if the system has no random numbers.
+    pub(crate) fn new(keys: Keys, channel: Channel) -> Option<Self> {
+        let mut life = [0; 16];
+        getrandom::fill(&mut life).ok()?;
+        Some(Self {
+            keys,
+            channel,
+            life: Life(life),
+            answerer: None,
+            stale: false,
+            calling: None,
+            sealer: None,
+            incoming: Vec::new(),
+            answered: None,
+        })
+    }
+
+    /// What seals now, once a peer has answered.
+    pub(crate) fn sealer(&self) -> Option<Arc<Sealer>> {
+        self.sealer.as_ref().map(|(sealer, _)| Arc::clone(sealer))
+    }
+
+    /// A call to send, if one is due.
+    pub(crate) fn tend(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if !self.wants_session(now) {
+            return None;
+        }
+        let since = |then: Instant| now.saturating_duration_since(then);
+        match &mut self.calling {
+            Some(calling) if since(calling.made) < CALL_LASTS => {
+                let due = since(calling.sent) >= CALLS_APART;
+                due.then(|| {
+                    calling.sent = now;
+                    calling.message.clone()
+                })
+            }
+            _ => self.call(now),
+        }
+    }
+
+    fn wants_session(&self, now: Instant) -> bool {
+        let is_old = |(sealer, since): &(Arc<Sealer>, Instant)| {
+            now.saturating_duration_since(*since) >= SESSION_LASTS
+                || sealer.counter.load(Ordering::Relaxed) >= SESSION_FRAMES
+        };
+        self.stale || self.sealer.as_ref().is_none_or(is_old)
+    }
+
+    fn call(&mut self, now: Instant) -> Option<Vec<u8>> {
+        let (call, noise) = handshake::call(&self.keys, self.channel, self.life)?;
+        let session = fastrand::u32(..);
+        let message = self.datagram(Kind::Call, session, &noise);
+        self.calling = Some(Calling {
+            call,
+            session,
+            message: message.clone(),
+            made: now,
+            sent: now,
+        });
+        Some(message)
+    }
+
+    fn datagram(&self, kind: Kind, session: u32, noise: &[u8]) -> Vec<u8> {
+        let header = Header {
+            kind,
+            channel: self.channel,
+            session,
+            counter: 0,
+        };
+        [&header.bytes()[..], noise].concat()
+    }
+
+    /// Opens a datagram of the peer into `room`, which is as long as the datagram.
+    pub(crate) fn open(
+        &mut self,
+        datagram: &[u8],
+        room: &mut [u8],
+        now: Instant,
+    ) -> Result<Opened, Loss> {
+        let (header, sealed) = Header::parse(datagram).ok_or(Loss::Malformed)?;
+        if header.channel != self.channel {
+            return Err(Loss::Malformed);
+        }
+        match header.kind {
+            Kind::Call => self.take_call(&header, sealed, now),
+            Kind::Answer => self.take_answer(&header, sealed, now),
+            Kind::Frame => self.take_frame(&header, sealed, room),
+        }
+    }
+
+    fn take_call(&mut self, header: &Header, noise: &[u8], now: Instant) -> Result<Opened, Loss> {
+        let lately = |then: Instant| now.saturating_duration_since(then) < ANSWERS_APART;
+        if self.answered.is_some_and(lately) {
+            return Err(Loss::NoSession);
+        }
+        let (caller, taken) =
+            handshake::take_call(&self.keys, self.channel, noise).ok_or(Loss::WrongKey)?;
+        if caller == self.life {
+            return Err(Loss::Forged);
+        }
+        self.answered = Some(now);
+        // Perhaps recorded: it makes us call, and the answer tells.
+        self.stale |= self.answerer != Some(caller);
+        let session = self.unused_session();
+        let answered = taken.answer(self.life, session);
+        let (keys, noise) = answered.ok_or(Loss::Malformed)?;
+        self.keep_at_most(UNPROVEN_MAX - 1, false);
+        self.incoming.push(Incoming {
+            session,
+            keys,
+            window: Window::new(),
+            proven: false,
+        });
+        let reply = self.datagram(Kind::Answer, header.session, &noise);
+        Ok(Opened::Reply(reply))
+    }
+
+    fn unused_session(&self) -> u32 {
+        let is_used = |session: u32| self.incoming.iter().any(|it| it.session == session);
+        let mut session = fastrand::u32(..);
+        while is_used(session) {
+            session = session.wrapping_add(1);
+        }
+        session
+    }
+
+    /// Forgets the oldest sessions of a sort beyond `most`.
+    fn keep_at_most(&mut self, most: usize, proven: bool) {
+        let of_sort = self.incoming.iter().filter(|it| it.proven == proven);
+        let mut surplus = of_sort.count().saturating_sub(most);
+        self.incoming.retain(|it| {
+            let goes = it.proven == proven && surplus > 0;
+            surplus -= usize::from(goes);
+            !goes
+        });
+    }
+
+    fn take_answer(&mut self, header: &Header, noise: &[u8], now: Instant) -> Result<Opened, Loss> {
+        let is_ours = |calling: &mut Calling| calling.session == header.session;
+        let mut calling = self.calling.take_if(is_ours).ok_or(Loss::NoSession)?;
+        let Some((answerer, session)) = calling.call.take_answer(noise) else {
+            self.calling = Some(calling);
+            return Err(Loss::Forged);
+        };
+        let sealer = Arc::new(Sealer {
+            session,
+            channel: self.channel,
+            keys: calling.call.finish().ok_or(Loss::Malformed)?,
+            counter: AtomicU64::new(0),
+        });
+        let mut proof = vec![0; OVERHEAD];
+        let sealed = sealer.seal(&[], &mut proof);
+        self.answerer = Some(answerer);
+        self.stale = false;
+        self.sealer = Some((sealer, now));
+        // Proves to the peer that the call was no recorded one, before there is a frame to send.
+        sealed
+            .then_some(Opened::Reply(proof))
+            .ok_or(Loss::Malformed)
+    }
+
+    fn take_frame(
+        &mut self,
+        header: &Header,
+        sealed: &[u8],
+        room: &mut [u8],
+    ) -> Result<Opened, Loss> {
+        let mut all = self.incoming.iter_mut();
+        let incoming = all.find(|it| it.session == header.session);
+        let incoming = incoming.ok_or(Loss::NoSession)?;
+        if !incoming.window.is_new(header.counter) {
+            return Err(Loss::Replayed);
+        }
+        let opened = incoming.keys.read_message(header.counter, sealed, room);
+        let bytes = opened.map_err(|_| Loss::Forged)?;
+        incoming.window.note(header.counter);
+        if !std::mem::replace(&mut incoming.proven, true) {
+            self.keep_at_most(PROVEN_MAX, true);
+        }
+        Ok(match bytes {
+            0 => Opened::Nothing,
+            bytes => Opened::Frame(bytes),
+        })
+    }
+}
+
+impl Sealer {
+    /// Seals bytes of VXLAN into a room that is [`OVERHEAD`] longer; `false` if the session is used up.
+    pub(crate) fn seal(&self, plain: &[u8], room: &mut [u8]) -> bool {
+        let counter = self.counter.fetch_add(1, Ordering::Relaxed);
+        if counter >= SESSION_FRAMES_MAX {
+            return false;
+        }
+        let header = Header {
+            kind: Kind::Frame,
+            channel: self.channel,
+            session: self.session,
+            counter,
+        };
+        let Some((head, sealed)) = room.split_first_chunk_mut() else {
+            return false;
+        };
+        *head = header.bytes();
+        self.keys.write_message(counter, plain, sealed).is_ok()
+    }
+}
+
+impl fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sealing({:?}, not shown)", self.channel)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! How two ends agree on keys of a session: `Noise_NNpsk0_25519_AESGCM_SHA256` (noiseprotocol.org), one
+//! call and one answer.
+//!
+//! Both ends bring a secret of the moment, so what was recorded opens nothing later, whatever becomes
+//! of the key, and no end has to remember anything or have the right time. The key proves who they are.
+
+use snow::params::NoiseParams;
+use snow::{Builder, HandshakeState, StatelessTransportState};
+
+use super::header::Channel;
+use super::key::{Key, Keys};
+
+/// Who an end is since it was opened: another number after a restart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Life(pub(super) [u8; 16]);
+
+const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
+
+/// Longest message: a public key, what it says, a tag.
+const MESSAGE_BYTES_MAX: usize = 128;
+
+/// Bytes of what an answer says: the life, and the number of the session.
+const ANSWER_BYTES: usize = 16 + 4;
+
+/// A call that waits for its answer.
+pub(super) struct Call(HandshakeState);
+
+fn builder<'a>(key: &'a Key, context: &'a [u8]) -> Option<Builder<'a>> {
+    let pattern: NoiseParams = PATTERN.parse().ok()?;
+    let builder = Builder::new(pattern).psk(0, &key.0).ok()?;
+    builder.prologue(context).ok()
+}
+
+/// A handshake for one port is none for the other.
+fn context(channel: Channel) -> &'static [u8] {
+    match channel {
+        Channel::Roce => b"vrdma tunnel 1 roce",
+        Channel::Rest => b"vrdma tunnel 1 rest",
+    }
+}
+
+/// Begins a handshake; with the message to send.
+pub(super) fn call(keys: &Keys, channel: Channel, life: Life) -> Option<(Call, Vec<u8>)> {
+    let mut state = builder(keys.first(), context(channel))?
+        .build_initiator()
+        .ok()?;
+    let message = write(&mut state, &life.0)?;
+    Some((Call(state), message))
+}
+
+/// Takes a call, if it was made with one of the keys: who calls, and how to answer.
+pub(super) fn take_call(keys: &Keys, channel: Channel, message: &[u8]) -> Option<(Life, Taken)> {
+    let context = context(channel);
+    keys.all().find_map(|key| {
+        let mut state = builder(key, context)?.build_responder().ok()?;
+        let life = read::<16>(&mut state, message)?;
+        Some((Life(life), Taken(state)))
+    })
+}
+
+/// A call that can be answered.
+pub(super) struct Taken(HandshakeState);
+
+impl Taken {
+    /// The keys to open with, and the message to send.
+    pub(super) fn answer(
+        mut self,
+        life: Life,
+        session: u32,
+    ) -> Option<(StatelessTransportState, Vec<u8>)> {
+        let mut said = [0; ANSWER_BYTES];
+        said[..16].copy_from_slice(&life.0);
+        said[16..].copy_from_slice(&session.to_be_bytes());
+        let message = write(&mut self.0, &said)?;
+        Some((self.0.into_stateless_transport_mode().ok()?, message))
+    }
+}
+
+impl Call {
+    /// Takes an answer: who answered, and the number of the session. A forged one changes nothing.
+    pub(super) fn take_answer(&mut self, message: &[u8]) -> Option<(Life, u32)> {
+        let said = read::<ANSWER_BYTES>(&mut self.0, message)?;
+        let (life, session) = said.split_first_chunk::<16>()?;
+        let session = session.try_into().map(u32::from_be_bytes).ok()?;
+        Some((Life(*life), session))
+    }
+
+    /// The keys to seal with, once there was an answer.
+    pub(super) fn finish(self) -> Option<StatelessTransportState> {
+        self.0.into_stateless_transport_mode().ok()
+    }
+}
+
+fn write(state: &mut HandshakeState, said: &[u8]) -> Option<Vec<u8>> {
+    let mut message = vec![0; MESSAGE_BYTES_MAX];
+    let length = state.write_message(said, &mut message).ok()?;
+    message.truncate(length);
+    Some(message)
+}
+
+fn read<const N: usize>(state: &mut HandshakeState, message: &[u8]) -> Option<[u8; N]> {
+    let mut said = [0; MESSAGE_BYTES_MAX];
+    if message.len() > MESSAGE_BYTES_MAX {
+        return None;
+    }
+    let length = state.read_message(message, &mut said).ok()?;
+    said[..length].try_into().ok()
+}
