@@ -26,6 +26,9 @@ pub struct Status {
     /// How long the Ethernet thread has made no turn although it was woken, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ethernet_silent_ms: Option<u64>,
+    /// Whether it, or its helper, has the right to open interfaces for raw uplinks.
+    #[serde(default)]
+    pub opens_interfaces: bool,
     /// What the daemon has given up.
     #[serde(default)]
     pub protections: Vec<Protection>,

@@ -76,9 +76,7 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
     checks.push(host::kvm(&options.qemu));
     checks.push(host::memory_files());
     checks.push(host::memory_lock());
-    checks.extend(uplink::checks(
-        status.as_ref().ok().map(|status| status.pid),
-    ));
+    checks.extend(uplink::checks(status.as_ref().ok()));
     report(&checks)
 }
 

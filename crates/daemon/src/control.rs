@@ -30,6 +30,7 @@ use vrdma_switch::PortId;
 use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
+use crate::interfaces::Interfaces;
 use crate::inventory::Inventory;
 use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
@@ -42,29 +43,18 @@ const ADAPTER_MODE: u32 = 0o660;
 /// What does not change while the daemon runs.
 #[derive(Debug)]
 pub struct Facts {
-    config: Option<PathBuf>,
-    run_dir: PathBuf,
-    shards: ShardOptions,
-    protections: Vec<Protection>,
-    started: Instant,
-}
-
-impl Facts {
-    /// As of now.
-    pub fn new(
-        config: Option<PathBuf>,
-        run_dir: PathBuf,
-        shards: ShardOptions,
-        protections: Vec<Protection>,
-    ) -> Self {
-        Self {
-            config,
-            run_dir,
-            shards,
-            protections,
-            started: Instant::now(),
-        }
-    }
+    /// The configuration file, if there is one.
+    pub config: Option<PathBuf>,
+    /// Folder of the adapters' sockets.
+    pub run_dir: PathBuf,
+    /// How the shards run.
+    pub shards: ShardOptions,
+    /// What the daemon has given up.
+    pub protections: Vec<Protection>,
+    /// Who opens interfaces for it.
+    pub interfaces: Interfaces,
+    /// When that was.
+    pub started: Instant,
 }
 
 /// Everything the API acts on.
@@ -103,7 +93,7 @@ impl Control {
                 .map(Behind::Guest)
                 .map_err(|error| error.to_string())?,
             AdapterKind::Process => Behind::Nobody(spec.addresses()),
-            AdapterKind::Tap => Behind::Host(open_tap(&spec)?),
+            AdapterKind::Tap => Behind::Host(self.open_tap(&spec)?),
         };
         let port = EthernetPort {
             name: spec.name.clone(),
@@ -127,6 +117,19 @@ impl Control {
             Err(_) => self.ethernet.remove_port(number).await?,
         }
         added
+    }
+
+    /// The interface of an adapter of the host's own IP stack. The error is a sentence.
+    fn open_tap(&self, spec: &AdapterSpec) -> Result<Tap, String> {
+        let interfaces = &self.facts.interfaces;
+        let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.ip)?;
+        if !tap.is_ours() {
+            tracing::warn!(
+                "{}: the interface keeps the addresses and the state that its maker gave it",
+                spec.name
+            );
+        }
+        Ok(tap)
     }
 
     async fn unplug(&self, port: PortId) -> Result<(), NotDone> {
@@ -226,19 +229,6 @@ impl Control {
     async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
         Ok(self.inventory.lock().await.remove_portgroup(name)?)
     }
-}
-
-/// The interface of an adapter of the host's own IP stack. The error is a sentence.
-fn open_tap(spec: &AdapterSpec) -> Result<Tap, String> {
-    let tap = Tap::open(spec.name.as_str(), spec.mac.0, spec.ip);
-    let tap = tap.map_err(|error| error.to_string())?;
-    if !tap.is_ours() {
-        tracing::warn!(
-            "{}: the interface keeps the addresses and the state that its maker gave it",
-            spec.name
-        );
-    }
-    Ok(tap)
 }
 
 /// The data path makes its socket for the daemon's user alone. An adapter that only this user can use

@@ -19,6 +19,7 @@ pub mod config;
 pub mod control;
 mod disposal;
 pub mod ethernet;
+pub mod interfaces;
 pub mod inventory;
 pub mod plane;
 mod polling;

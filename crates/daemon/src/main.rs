@@ -8,7 +8,7 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 use vrdma_api::paths;
 use vrdma_daemon::config::{Config, ConfigError, Environment, default_file};
-use vrdma_daemon::service;
+use vrdma_daemon::{interfaces, service};
 
 /// The configuration or the environment are wrong: nothing was changed, and trying again as is
 /// will not help. Units can name it in `RestartPreventExitStatus`.
@@ -27,6 +27,10 @@ struct Arguments {
     /// Check the configuration and exit
     #[arg(long)]
     check: bool,
+
+    /// Be the helper that opens interfaces, for the daemon at the standard input
+    #[arg(long, hide = true)]
+    open_interfaces: bool,
 
     /// Leave core dumps on, and let debuggers of its user in
     ///
@@ -101,11 +105,25 @@ Exit status: 0 after SIGTERM or SIGINT, 2 when the configuration, a socket or a 
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.open_interfaces {
+        return help();
+    }
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("vrdmad: {failure}");
             ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// The end of the daemon is no failure.
+fn help() -> ExitCode {
+    match interfaces::serve_standard_input() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("vrdmad: the helper that opens interfaces ends: {error}");
+            ExitCode::FAILURE
         }
     }
 }

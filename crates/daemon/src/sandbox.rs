@@ -3,16 +3,20 @@
 //! | given up | when | unless |
 //! |---|---|---|
 //! | core dumps and debuggers: guests' memory, keys | at the start | `--core-dumps` |
+//! | capabilities; a helper opens interfaces ([`crate::interfaces`]) | at the start | `sandbox = false` |
 //! | more rights by what it starts (`no_new_privs`) | at the start | `sandbox = false` |
 //!
 //! What the kernel does not offer is told once, and the daemon goes on: `vrdma doctor` shows what is in force.
 
+mod capabilities;
 mod limits;
 
 use std::io;
 
 use rustix::thread::set_no_new_privs;
 use vrdma_api::Protection;
+
+use crate::interfaces::{Helper, Interfaces};
 
 /// How much of it is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,15 +43,50 @@ impl Options {
 }
 
 /// Gives up what only the first thread of a process can, before there are others.
-pub(crate) fn enter(options: Options) -> Vec<Protection> {
-    vec![
+pub(crate) fn enter(options: Options) -> (Vec<Protection>, Interfaces) {
+    // Before new privileges: a file's capabilities are such.
+    let (interfaces, rights) = give_up_rights(options);
+    let protections = vec![
         limits::core_dumps(options.keeps_core_dumps),
+        rights,
         options.protect(
             "new privileges",
             "nothing that vrdmad starts has more rights than it",
             || Ok(set_no_new_privs(true)?),
         ),
-    ]
+    ];
+    (protections, interfaces)
+}
+
+/// Gives up capabilities, once there is a helper that has those of the network.
+fn give_up_rights(options: Options) -> (Interfaces, Protection) {
+    let mut interfaces = Interfaces::default();
+    let given_up = options.protect(
+        "capabilities",
+        "vrdmad has none, or only CAP_SYS_PTRACE if it is root",
+        || {
+            if capabilities::has_network()? {
+                interfaces = Helper::start()?.into();
+            }
+            capabilities::keep(capabilities::of_daemon())
+        },
+    );
+    (interfaces, given_up)
+}
+
+/// Whether this process may open packet sockets itself.
+pub(crate) fn has_raw_right() -> bool {
+    capabilities::has_raw().unwrap_or(false)
+}
+
+/// The same for the helper.
+///
+/// # Errors
+/// The kernel refuses something.
+pub(crate) fn enter_helper() -> io::Result<()> {
+    limits::forbid_core_dumps()?;
+    capabilities::keep(capabilities::of_helper())?;
+    Ok(set_no_new_privs(true)?)
 }
 
 fn refused(name: &str, given_up: io::Result<()>) -> Result<(), String> {

@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit, umask};
@@ -25,7 +25,7 @@ use vrdma_uplink::PeerSpec;
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
 use crate::ethernet::EthernetHandle;
-use crate::plane::{AdapterSpec, Shards, UplinkSpec, Vital, mailbox};
+use crate::plane::{AdapterSpec, ShardOptions, Shards, UplinkSpec, Vital, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::socket::BoundSocket;
@@ -66,51 +66,34 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
-    let protections = sandbox::enter(sandbox::Options {
+    let (protections, interfaces) = sandbox::enter(sandbox::Options {
         is_on: config.sandbox,
         keeps_core_dumps,
     });
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
-    let count = config.shards.cores.len();
-    let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
-    let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
-    let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
-    let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
-    let (ethernet, ethernet_thread) = ethernet::start(says, shards.admission())
-        .map_err(broken("cannot start the Ethernet thread"))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
-    let mut threads = processes
-        .listener()
-        .and_then(|listener| {
-            shard::start(
-                inboxes,
-                snooped,
-                listener,
-                shards.registry().clone(),
-                &config.shards,
-            )
-        })
-        .map_err(broken("cannot start the shards"))?;
-    threads.push(ethernet_thread);
+    let path = DataPath::start(&processes, &config.shards)?;
     let start = Start {
         uplinks: config.uplinks,
         peers: config.inventory.peer_specs(),
         adapters: config.adapters,
     };
-    let facts = Facts::new(config.file, config.run_dir, config.shards, protections);
+    let facts = Facts {
+        config: config.file,
+        run_dir: config.run_dir,
+        shards: config.shards,
+        protections,
+        interfaces,
+        started: Instant::now(),
+    };
     let control = Arc::new(Control::new(
         config.inventory,
-        shards.clone(),
-        ethernet.clone(),
+        path.shards.clone(),
+        path.ethernet.clone(),
         facts,
     ));
-    let path = DataPath {
-        shards,
-        ethernet,
-        threads,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -129,6 +112,33 @@ struct DataPath {
 }
 
 impl DataPath {
+    fn start(processes: &ProcessSocket, options: &ShardOptions) -> Result<Self, ServiceError> {
+        let count = options.cores.len();
+        let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
+        let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
+        let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
+        let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
+        let (ethernet, ethernet_thread) = ethernet::start(says, shards.admission())
+            .map_err(broken("cannot start the Ethernet thread"))?;
+        let start = |listener| {
+            shard::start(
+                inboxes,
+                snooped,
+                listener,
+                shards.registry().clone(),
+                options,
+            )
+        };
+        let started = processes.listener().and_then(start);
+        let mut threads = started.map_err(broken("cannot start the shards"))?;
+        threads.push(ethernet_thread);
+        Ok(Self {
+            shards,
+            ethernet,
+            threads,
+        })
+    }
+
     fn vitals(&self) -> Vec<Arc<Vital>> {
         let shards = self.shards.vitals().cloned();
         shards.chain([Arc::clone(self.ethernet.vital())]).collect()

@@ -12,6 +12,7 @@ use vrdma_host::{Marks, Segment};
 use vrdma_switch::UplinkId;
 use vrdma_uplink::{Counters, FaultSpec, Hop, Port, Ports, TunnelConfig};
 
+use crate::interfaces::Interfaces;
 use crate::plane::{Medium, UplinkSpec};
 
 /// What every IPv4 host must take (RFC 791); with less not even the smallest path MTU fits.
@@ -40,14 +41,10 @@ pub struct UplinkEnds {
 }
 
 /// Opens an uplink for so many shards. The error is a sentence.
-pub fn open(spec: &UplinkSpec, shards: u16) -> Result<UplinkEnds, String> {
+pub fn open(spec: &UplinkSpec, shards: u16, interfaces: &Interfaces) -> Result<UplinkEnds, String> {
     let name = &spec.name;
-    let refused = |error| format!("cannot open the uplink {:?}: {error}", name.as_str());
-    let mut ports = match &spec.medium {
-        Medium::Raw { interface } => Ports::raw(interface.as_str()),
-        Medium::Tunnel { listen } => Ports::tunnel(&TunnelConfig { local: *listen }),
-    }
-    .map_err(refused)?;
+    let refused = |error: String| format!("cannot open the uplink {:?}: {error}", name.as_str());
+    let mut ports = ports(&spec.medium, interfaces).map_err(refused)?;
     if ports.roce.mtu() < MTU_MIN {
         return Err(format!(
             "cannot open the uplink {:?}: its MTU is {} and RDMA needs at least {MTU_MIN}; raise it with `ip link set DEVICE mtu 1500`",
@@ -60,7 +57,8 @@ pub fn open(spec: &UplinkSpec, shards: u16) -> Result<UplinkEnds, String> {
     }
     let mut roce = Vec::new();
     for shard in 1..shards {
-        let mut sender = ports.roce.sender().map_err(refused)?;
+        let sender = ports.roce.sender();
+        let mut sender = sender.map_err(|error| refused(error.to_string()))?;
         if let Some(faults) = spec.faults {
             let seed = faults.seed.wrapping_add(shard.into());
             sender.set_faults(FaultSpec { seed, ..faults });
@@ -78,6 +76,19 @@ pub fn open(spec: &UplinkSpec, shards: u16) -> Result<UplinkEnds, String> {
         roce: roce.into_iter().map(end).collect(),
         rest: end(ports.rest),
     })
+}
+
+fn ports(medium: &Medium, interfaces: &Interfaces) -> Result<Ports, String> {
+    match medium {
+        Medium::Raw { interface } => interfaces.raw(interface.as_str()),
+        Medium::Tunnel { listen } => {
+            let ports = Ports::tunnel(&TunnelConfig { local: *listen });
+            let ports = ports.map_err(|error| error.to_string())?;
+            interfaces.enlarge_buffers(&ports.roce);
+            interfaces.enlarge_buffers(&ports.rest);
+            Ok(ports)
+        }
+    }
 }
 
 /// A port's counters in the words of the API; the owner adds what it dropped itself.

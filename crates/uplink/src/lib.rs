@@ -57,6 +57,7 @@ pub use port::{Port, Ports};
 pub use raw::Raw;
 pub use seal::{Keys, NotKeys};
 pub use segment::{Hop, Received, Segment};
+pub use sys::enlarge_buffers;
 pub use tap::{Tap, TapError};
 pub use tunnel::{Tunnel, TunnelConfig};
 pub use vxlan::Vni;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use vrdma_wire::Mac;
@@ -31,9 +31,19 @@ impl Ports {
     /// # Errors
     /// See [`OpenError`]; each is a sentence for whoever configured it.
     pub fn raw(interface: &str) -> Result<Self, OpenError> {
+        let sockets = [Raw::socket(interface)?, Raw::socket(interface)?];
+        Self::raw_over(sockets, interface)
+    }
+
+    /// Goes on with two [sockets](Raw::socket) that somebody with the right has made.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn raw_over([roce, rest]: [OwnedFd; 2], interface: &str) -> Result<Self, OpenError> {
+        let port = |raw| Port::new(Link::Raw(Box::new(raw)));
         Ok(Self {
-            roce: Port::new(Link::Raw(Box::new(Raw::open(interface, Select::Roce)?))),
-            rest: Port::new(Link::Raw(Box::new(Raw::open(interface, Select::Rest)?))),
+            roce: port(Raw::over(roce, interface, Select::Roce)?),
+            rest: port(Raw::over(rest, interface, Select::Rest)?),
         })
     }
 

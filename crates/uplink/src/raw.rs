@@ -10,7 +10,7 @@
 //! ```
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use vrdma_wire::{EtherType, Mac};
 
@@ -54,19 +54,35 @@ impl Raw {
     /// # Errors
     /// No such interface, not an Ethernet one, no right (CAP_NET_RAW), or what the kernel says.
     pub fn open(name: &str, select: Select) -> Result<Self, OpenError> {
-        let interface =
-            Interface::named(name).ok_or_else(|| OpenError::InterfaceName(name.to_owned()))?;
-        let index = interface
-            .index()
-            .map_err(|_| OpenError::NoInterface(name.to_owned()))?;
+        Self::over(Self::socket(name)?, name, select)
+    }
+
+    /// The part of [`Raw::open`] that needs the right.
+    ///
+    /// # Errors
+    /// As [`Raw::open`].
+    pub fn socket(name: &str) -> Result<OwnedFd, OpenError> {
+        let (interface, _) = find(name)?;
         let socket = Socket::packet().map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => OpenError::NotPermitted(name.to_owned()),
             _ => OpenError::system("opening a packet socket")(error),
         })?;
-        let asking = || OpenError::system(format!("asking for interface `{name}`"));
-        if !interface.is_ethernet(&socket).map_err(asking())? {
+        let is_ethernet = interface.is_ethernet(&socket);
+        if !is_ethernet.map_err(asking(name))? {
             return Err(OpenError::NotEthernet(name.to_owned()));
         }
+        socket.enlarge_buffers();
+        Ok(socket.into())
+    }
+
+    /// The part that needs none.
+    ///
+    /// # Errors
+    /// No such interface any more, or what the kernel says.
+    pub fn over(socket: OwnedFd, name: &str, select: Select) -> Result<Self, OpenError> {
+        let socket = Socket::from(socket);
+        let (interface, index) = find(name)?;
+        let asking = || asking(name);
         let mtu = interface.mtu(&socket).map_err(asking())?;
         let up = interface.is_up(&socket).map_err(asking())?;
         prepare(&socket, select, index)
@@ -282,11 +298,23 @@ impl AsFd for Raw {
     }
 }
 
+/// A checked name, and the number that its interface has now.
+fn find(name: &str) -> Result<(Interface, i32), OpenError> {
+    let interface =
+        Interface::named(name).ok_or_else(|| OpenError::InterfaceName(name.to_owned()))?;
+    let index = interface.index();
+    let index = index.map_err(|_| OpenError::NoInterface(name.to_owned()))?;
+    Ok((interface, index))
+}
+
+fn asking(name: &str) -> impl FnOnce(io::Error) -> OpenError {
+    OpenError::system(format!("asking for interface `{name}`"))
+}
+
 /// The filter comes before the first frame can.
 fn prepare(socket: &Socket, select: Select, index: i32) -> io::Result<()> {
     socket.ask_packet_details()?;
     socket.ignore_outgoing();
-    socket.enlarge_buffers();
     socket.attach_filter(&frame_filter(select))?;
     socket.bind_interface(index)?;
     socket.promiscuous(index)

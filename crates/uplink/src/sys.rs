@@ -13,4 +13,5 @@ mod transmit;
 pub(crate) use interface::Interface;
 pub(crate) use receive::{Arrival, Slots, VlanTag};
 pub(crate) use socket::Socket;
+pub use socket::enlarge_buffers;
 pub(crate) use transmit::{MESSAGES_MAX, Outgoing, send_some};

@@ -61,6 +61,16 @@ impl Tap {
         Ok(Self { device, is_ours })
     }
 
+    /// Goes on with what [`into_parts`](Self::into_parts) gave somebody with the right.
+    pub fn from_parts(device: OwnedFd, is_ours: bool) -> Self {
+        Self { device, is_ours }
+    }
+
+    /// The descriptor, and [`is_ours`](Self::is_ours).
+    pub fn into_parts(self) -> (OwnedFd, bool) {
+        (self.device, self.is_ours)
+    }
+
     /// Whether its addresses are those that were asked for; else somebody made it, and gave it its own.
     pub fn is_ours(&self) -> bool {
         self.is_ours

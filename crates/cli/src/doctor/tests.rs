@@ -152,15 +152,15 @@ fn raw_uplinks_need_a_capability() {
     let status = "Name:\tvrdmad\nCapEff:\t0000000000002000\n";
     assert_eq!(uplink::effective(status), Some(0x2000));
     assert_eq!(uplink::effective("CapEff: x"), None);
-    let (verdict, sentence) = said(uplink::judge_raw(true, Some(0x2000)));
+    let (verdict, sentence) = said(uplink::judge_raw("vrdmad", Some(true)));
     assert_eq!(
         (verdict, sentence.as_str()),
         (Verdict::Ok, "raw uplinks: vrdmad has CAP_NET_RAW")
     );
-    let (verdict, sentence) = said(uplink::judge_raw(true, Some(0)));
+    let (verdict, sentence) = said(uplink::judge_raw("vrdmad", Some(false)));
     assert_eq!(verdict, Verdict::Warn);
     assert!(sentence.contains("use a tunnel, or give it"), "{sentence}");
-    assert_eq!(said(uplink::judge_raw(false, None)).0, Verdict::Warn);
+    assert_eq!(said(uplink::judge_raw("this user", None)).0, Verdict::Warn);
     assert_eq!(said(uplink::judge_tunnel(Ok(()))).0, Verdict::Ok);
     let refused = Err(io::Error::from(ErrorKind::PermissionDenied));
     assert_eq!(said(uplink::judge_tunnel(refused)).0, Verdict::Fail);

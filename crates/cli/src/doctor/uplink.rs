@@ -4,24 +4,30 @@ use std::fs;
 use std::io;
 use std::net::UdpSocket;
 
+use vrdma_api::Status;
+
 use super::Check;
 
 /// `CAP_NET_RAW` of `linux/capability.h`.
 const CAP_NET_RAW: u32 = 13;
 
-/// Raw uplinks need a capability of the daemon, tunnels a UDP socket.
-pub(super) fn checks(daemon: Option<u32>) -> [Check; 2] {
+/// Raw uplinks need a capability of the daemon or its helper, tunnels a UDP socket.
+pub(super) fn checks(daemon: Option<&Status>) -> [Check; 2] {
     [
         raw(daemon),
         judge_tunnel(UdpSocket::bind("127.0.0.1:0").map(drop)),
     ]
 }
 
-/// The daemon's own rights where it runs, those of this command otherwise.
-fn raw(daemon: Option<u32>) -> Check {
-    let process = daemon.map_or("self".to_owned(), |pid| pid.to_string());
-    let status = fs::read_to_string(format!("/proc/{process}/status"));
-    judge_raw(daemon.is_some(), status.ok().as_deref().and_then(effective))
+/// What the daemon says where it runs, the rights of this command otherwise.
+fn raw(daemon: Option<&Status>) -> Check {
+    let Some(daemon) = daemon else {
+        let status = fs::read_to_string("/proc/self/status").ok();
+        let effective = status.as_deref().and_then(effective);
+        let right = effective.map(|bits| bits >> CAP_NET_RAW & 1 == 1);
+        return judge_raw("this user", right);
+    };
+    judge_raw("vrdmad", Some(daemon.opens_interfaces))
 }
 
 /// The effective capabilities in a `status` file of `/proc`.
@@ -32,10 +38,9 @@ pub(super) fn effective(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-pub(super) fn judge_raw(is_daemon: bool, effective: Option<u64>) -> Check {
+pub(super) fn judge_raw(who: &str, right: Option<bool>) -> Check {
     const NAME: &str = "raw uplinks";
-    let who = if is_daemon { "vrdmad" } else { "this user" };
-    match effective.map(|bits| bits >> CAP_NET_RAW & 1 == 1) {
+    match right {
         Some(true) => Check::ok(NAME, format!("{who} has CAP_NET_RAW")),
         Some(false) => Check::warn(
             NAME,

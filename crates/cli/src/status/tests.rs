@@ -59,6 +59,7 @@ fn status() -> Status {
         run_dir: "/run/vrdma".into(),
         shards: Vec::new(),
         ethernet_silent_ms: None,
+        opens_interfaces: false,
         protections: vec![],
         poll: PollMode::Adaptive,
         portgroups: vec![

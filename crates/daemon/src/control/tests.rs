@@ -1,5 +1,6 @@
 //! The API over a real socket, with real Ethernet and a shard without devices.
 
+mod hold;
 mod limits;
 mod people;
 
@@ -92,7 +93,14 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
         ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
     let (shards, mut inboxes) = Shards::new(1).unwrap();
     let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
-    let facts = Facts::new(None, run_dir.to_owned(), Default::default(), vec![]);
+    let facts = Facts {
+        config: None,
+        run_dir: run_dir.to_owned(),
+        shards: ShardOptions::default(),
+        protections: Vec::new(),
+        interfaces: Interfaces::default(),
+        started: Instant::now(),
+    };
     let control = Control::new(
         Inventory::new(run_dir, 1),
         shards.clone(),
@@ -146,33 +154,6 @@ fn an_adapter_comes_and_goes_with_its_socket() {
     );
     assert!(!socket.exists());
     assert_eq!(daemon.ask("GET", "/v1/adapters", ""), (200, json!([])));
-}
-
-#[test]
-fn a_held_adapter_goes_with_whoever_holds_it() {
-    let daemon = with_blue();
-    let request = json!({ "name": "run-1", "portgroup": "blue", "kind": "process" });
-    assert_eq!(daemon.post("/v1/adapters", &request).0, 201);
-    let client = daemon.client();
-    let holder = client.hold(&"run-1".parse().unwrap()).unwrap();
-    let child = holder.try_clone().unwrap();
-    drop(holder);
-    assert_eq!(daemon.ask("GET", "/v1/adapters/run-1", "").0, 200);
-    drop(child);
-    let begun = Instant::now();
-    while daemon.ask("GET", "/v1/adapters/run-1", "").0 == 200 {
-        assert!(begun.elapsed() < Duration::from_secs(20), "it stays");
-    }
-}
-
-#[test]
-fn nobody_holds_an_adapter_that_is_not_there() {
-    let daemon = with_blue();
-    let refused = daemon.client().hold(&"run-1".parse().unwrap()).unwrap_err();
-    assert!(
-        matches!(&refused, Error::Refused { status: 404, sentence } if sentence.contains("run-1")),
-        "{refused:?}"
-    );
 }
 
 #[test]

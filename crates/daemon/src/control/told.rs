@@ -111,6 +111,7 @@ impl Control {
             run_dir: self.facts.run_dir.clone(),
             shards,
             ethernet_silent_ms: silent_ms(self.ethernet.vital()),
+            opens_interfaces: self.facts.interfaces.can_open(),
             protections: self.facts.protections.clone(),
             poll: self.facts.shards.poll,
             portgroups: inventory.portgroups(),

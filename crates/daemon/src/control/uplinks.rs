@@ -15,7 +15,8 @@ use crate::uplink::{self, UplinkEnds};
 impl Control {
     /// Opens an uplink and tells the data path. The error is a sentence and leaves nothing behind.
     pub async fn plug_uplink(&self, spec: &UplinkSpec) -> Result<(), NotDone> {
-        let UplinkEnds { roce, rest } = uplink::open(spec, self.shards.count())?;
+        let UplinkEnds { roce, rest } =
+            uplink::open(spec, self.shards.count(), &self.facts.interfaces)?;
         let rest = UplinkChange::Add(Box::new(rest));
         self.ethernet.change_uplink(rest).await?;
         let added = self.shards.add_uplink(roce);

@@ -14,11 +14,14 @@ pub(super) fn core_dumps(keeps: bool) -> Protection {
         return protection(NAME, Err("vrdmad runs with --core-dumps".to_owned()));
     }
     let gain = "none, and no debugger of the daemon's own user";
-    protection(NAME, refused(NAME, forbid()).map(|()| gain.to_owned()))
+    protection(
+        NAME,
+        refused(NAME, forbid_core_dumps()).map(|()| gain.to_owned()),
+    )
 }
 
 /// The limit is for a kernel that pipes dumps to a program even of what is not dumpable.
-fn forbid() -> io::Result<()> {
+pub(super) fn forbid_core_dumps() -> io::Result<()> {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

@@ -3,7 +3,8 @@
 use std::fs;
 
 use vrdma_api::{Protection, Status, paths};
-use vrdma_api_client::Client;
+use vrdma_api_client::{Client, Error};
+use vrdma_lab::namespace::{enter, shell};
 
 use super::{ADAPTERS, Place, Running, Supervisor};
 
@@ -56,4 +57,52 @@ fn without_a_sandbox_it_says_so() {
     assert_eq!(fact(&daemon, "status", "NoNewPrivs:"), "1");
     assert!(!is_in_force(&place, "core dumps"));
     assert!(is_in_force(&place, "new privileges"));
+}
+
+/// What the daemon keeps if it is root: CAP_SYS_PTRACE.
+const KEPT_BY_ROOT: &str = "0000000000080000";
+
+#[test]
+fn interfaces_are_opened_by_a_helper_and_the_daemon_has_no_rights() {
+    if !enter("sandbox::interfaces_are_opened_by_a_helper_and_the_daemon_has_no_rights") {
+        return;
+    }
+    shell("ip link add up0 type veth peer name up1; ip link set up0 up; ip link set up1 up");
+    let uplink = "[[uplink]]\nname = \"first\"\nkind = \"raw\"\ninterface = \"up0\"\n";
+    let tap =
+        "[[adapter]]\nname = \"host0\"\nportgroup = \"blue\"\nkind = \"tap\"\nip = \"10.9.0.1\"\n";
+    let (place, daemon) = start(&format!("{uplink}{ADAPTERS}{tap}"), &[]);
+    for set in ["CapEff:", "CapPrm:", "CapBnd:"] {
+        assert_eq!(fact(&daemon, "status", set), KEPT_BY_ROOT, "{set}");
+    }
+    let api = Client::new(place.path("run/vrdmad.sock")).unwrap();
+    let add = |body: &str| {
+        let answer = api.ask("POST".parse().unwrap(), "/v1/uplinks", body.to_owned());
+        answer.map(|answer| answer.status)
+    };
+    let second = r#"{ "name": "second", "kind": "raw", "interface": "up1" }"#;
+    assert_eq!(add(second).unwrap(), 201);
+    let refused = add(r#"{ "name": "third", "kind": "raw", "interface": "lo" }"#);
+    let Err(Error::Refused { sentence, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        sentence.contains("interface `lo` does not carry Ethernet frames"),
+        "{sentence}"
+    );
+    shell("ip -o address show dev host0 | grep -q 10.9.0.1");
+}
+
+#[test]
+fn without_a_sandbox_the_daemon_keeps_its_rights() {
+    if !enter("sandbox::without_a_sandbox_the_daemon_keeps_its_rights") {
+        return;
+    }
+    shell("ip link add up0 type veth peer name up1");
+    let uplink = "[[uplink]]\nname = \"first\"\nkind = \"raw\"\ninterface = \"up0\"\n";
+    let (_place, daemon) = start(&format!("sandbox = false\n{uplink}"), &[]);
+    assert_eq!(
+        fact(&daemon, "status", "CapEff:"),
+        fact(&daemon, "status", "CapBnd:")
+    );
 }

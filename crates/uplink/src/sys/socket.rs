@@ -223,10 +223,27 @@ impl Socket {
     }
 }
 
+impl From<OwnedFd> for Socket {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> Self {
+        socket.0
+    }
+}
+
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Gives a socket large buffers, past the system's limit if this process may (CAP_NET_ADMIN).
+pub fn enlarge_buffers(socket: OwnedFd) {
+    Socket::from(socket).enlarge_buffers();
 }
 
 fn kernel_instruction(instruction: &Instruction) -> libc::sock_filter {
