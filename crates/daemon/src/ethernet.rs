@@ -21,6 +21,7 @@ mod link;
 mod paused;
 mod poller;
 mod station;
+mod stream;
 mod wire;
 
 use std::io;

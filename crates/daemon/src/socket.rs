@@ -38,9 +38,15 @@ impl std::error::Error for BindError {}
 #[derive(Debug)]
 pub struct BoundSocket {
     listener: UnixListener,
+    file: BoundFile,
+}
+
+/// The file of a socket; it goes away with this.
+#[derive(Debug)]
+struct BoundFile {
     path: PathBuf,
     /// Device and inode: a file that somebody else put in our place is not ours to remove.
-    file: (u64, u64),
+    identity: (u64, u64),
 }
 
 impl BoundSocket {
@@ -61,8 +67,10 @@ impl BoundSocket {
         match bound {
             Ok(file) => Ok(Self {
                 listener,
-                path: path.to_owned(),
-                file: (file.dev(), file.ino()),
+                file: BoundFile {
+                    path: path.to_owned(),
+                    identity: (file.dev(), file.ino()),
+                },
             }),
             Err(error) => {
                 let _ = fs::remove_file(path);
@@ -78,14 +86,19 @@ impl BoundSocket {
 
     /// Where clients connect.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
+    }
+
+    /// The listener without its file: nobody connects to it any more.
+    pub(crate) fn into_listener(self) -> UnixListener {
+        self.listener
     }
 }
 
-impl Drop for BoundSocket {
+impl Drop for BoundFile {
     fn drop(&mut self) {
         let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|file| (file.dev(), file.ino()) == self.file);
+            .is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
         if ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!("cannot remove {}: {error}", self.path.display());
         }

@@ -51,8 +51,8 @@ impl Entrances {
     }
 
     /// It has no more.
-    pub(crate) fn close(&mut self, port: PortId) {
-        self.own.remove(&port);
+    pub(crate) fn close(&mut self, port: PortId) -> Option<OwnedFd> {
+        self.own.remove(&port).map(|own| own.listener)
     }
 
     pub(crate) fn listener(&self, entrance: Entrance) -> Option<BorrowedFd<'_>> {

@@ -102,9 +102,9 @@ impl Sessions {
         self.entrances.open(spec.port, name, listener);
     }
 
-    /// It has no more.
-    pub fn close_entrance(&mut self, port: PortId) {
-        self.entrances.close(port);
+    /// It has no more. Its listening socket, which may have clients in it with descriptors that they sent.
+    pub fn close_entrance(&mut self, port: PortId) -> Option<OwnedFd> {
+        self.entrances.close(port)
     }
 
     /// Takes a client that waits. `None` if none does; one that may not use the adapter whose socket that
@@ -147,6 +147,13 @@ impl Sessions {
     /// The session's socket, to be watched.
     pub fn socket(&self, id: SessionId) -> Option<BorrowedFd<'_>> {
         Some(self.sessions.get(id.0)?.as_fd())
+    }
+
+    /// The sockets of those that have an adapter open.
+    pub fn sockets_of(&self, port: PortId) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let of_port = self.sessions.iter().map(|(_, session)| session);
+        let of_port = of_port.filter(move |session| session.open.is_some_and(|(at, _)| at == port));
+        of_port.map(AsFd::as_fd)
     }
 
     /// The adapter that the session has open, and as whom.
@@ -195,7 +202,7 @@ impl Sessions {
         })
     }
 
-    /// The session is gone, and its objects with it.
+    /// The session is gone, and its objects with it. Its socket is closed by another thread: stop to watch it before.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
         let open = self.sessions.take(id.0).and_then(|session| session.open);
         if let Some((port, owner)) = open
@@ -205,7 +212,8 @@ impl Sessions {
         }
     }
 
-    /// The adapter goes away: its sessions end. Whose they were.
+    /// The adapter goes away: its sessions end. Whose they were. Stop to watch their [sockets](Self::sockets_of)
+    /// before.
     pub fn close_adapter(&mut self, port: PortId) -> Vec<Owner> {
         let at_port = |session: &Session| session.open.filter(|(open, _)| *open == port);
         let sessions = self.sessions.iter();

@@ -18,8 +18,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{
-    Backend, Connection, DmaMap, DmaUnmap, Errno, Eventfd, IrqVectors, Listener, MmapArea, Region,
-    RegionMmap, SetIrqs,
+    Backend, ClientFd, Closing, Connection, DmaMap, DmaUnmap, Errno, Eventfd, IrqVectors, Listener,
+    MmapArea, Region, RegionMmap, SetIrqs,
 };
 
 const VECTORS: u16 = 3;
@@ -105,7 +105,7 @@ impl Backend for Dummy {
         }
     }
 
-    fn dma_map(&mut self, map: DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno> {
+    fn dma_map(&mut self, map: DmaMap, fd: Option<ClientFd>) -> Result<(), Errno> {
         println!("{map:x?} fd {}", fd.is_some());
         Ok(())
     }
@@ -191,7 +191,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args_os()
         .nth(1)
         .ok_or("usage: dummy_device SOCKET")?;
-    let listener = Listener::bind(path)?;
+    let listener = Listener::bind(path, Closing::by(drop))?;
     loop {
         poll(&mut [PollFd::new(&listener.as_fd(), PollFlags::IN)], None)?;
         if let Some(client) = listener.accept()? {

@@ -8,6 +8,8 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
+use crate::client_fd::ClientFd;
+
 /// A region the client can reach, apart from what of it may be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {
@@ -94,7 +96,7 @@ pub enum IrqData<'a> {
     /// Those whose byte is not 0; as many bytes as vectors.
     Bool(&'a [u8]),
     /// One eventfd for each vector, or none at all to unwire every vector of the range.
-    Eventfd(Vec<OwnedFd>),
+    Eventfd(Vec<ClientFd>),
 }
 
 /// A `DEVICE_SET_IRQS` request. `count` 0 means the whole interrupt type is switched off; it comes
@@ -148,7 +150,7 @@ pub trait Backend {
     /// # Errors
     /// `EEXIST` when it overlaps another mapping, `ENOSPC` beyond
     /// [`MAX_DMA_MAPS`](crate::message::MAX_DMA_MAPS), or whatever mapping the file gave.
-    fn dma_map(&mut self, map: DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno>;
+    fn dma_map(&mut self, map: DmaMap, fd: Option<ClientFd>) -> Result<(), Errno>;
 
     /// Guest memory disappears: nothing may touch it once this returns.
     ///

@@ -1,19 +1,23 @@
 //! Event descriptors that clients send for their interrupts.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::fs::{CWD, OFlags, fcntl_getfl, fcntl_setfl, readlinkat};
 use rustix::io::{Errno, write};
 
+use crate::client_fd::ClientFd;
 use crate::irq::Signal;
+
+/// What the kernel calls every eventfd.
+const EVENTFD: &[u8] = b"anon_inode:[eventfd]";
 
 /// A client's eventfd.
 ///
 /// The descriptor comes from outside, and a write to a full pipe or socket would stop the thread
-/// that serves other guests too. So only anonymous inodes are taken, which eventfds are and pipes,
-/// sockets, files and terminals are not, and they are made non-blocking. The client shares that
-/// flag: one that takes it back *and* fills the 64-bit counter stops the thread that signals, as
-/// no system call writes to an eventfd without heeding the flag.
+/// that serves other guests too. So only eventfds are taken, by what the kernel calls them, which
+/// asks no file system, and they are made non-blocking. The client shares that flag: one that takes
+/// it back *and* fills the 64-bit counter stops the thread that signals, as no system call writes to
+/// an eventfd without heeding the flag.
 #[derive(Debug)]
 pub struct Eventfd(OwnedFd);
 
@@ -22,11 +26,12 @@ impl Eventfd {
     ///
     /// # Errors
     /// `EINVAL` when it is something else than an eventfd.
-    pub fn adopt(fd: OwnedFd) -> Result<Self, Errno> {
-        // The kernel gives anonymous inodes no file type.
-        if FileType::from_raw_mode(fstat(&fd)?.st_mode) != FileType::Unknown {
+    pub fn adopt(fd: ClientFd) -> Result<Self, Errno> {
+        let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+        if readlinkat(CWD, link, Vec::new())?.as_bytes() != EVENTFD {
             return Err(Errno::INVAL);
         }
+        let fd = fd.into_harmless();
         fcntl_setfl(&fd, fcntl_getfl(&fd)? | OFlags::NONBLOCK)?;
         Ok(Eventfd(fd))
     }

@@ -16,11 +16,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
 
 use crate::backend::{IrqAction, IrqData, SetIrqs};
+use crate::client_fd::ClientFd;
 use crate::eventfd::Eventfd;
 
 /// Something that can be told "now".
@@ -130,7 +129,7 @@ impl IrqVectors<Eventfd> {
         Ok(())
     }
 
-    fn wire(&mut self, start: u32, fds: Vec<OwnedFd>) -> Result<(), Errno> {
+    fn wire(&mut self, start: u32, fds: Vec<ClientFd>) -> Result<(), Errno> {
         let sinks = fds
             .into_iter()
             .map(Eventfd::adopt)

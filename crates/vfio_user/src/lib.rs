@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+mod client_fd;
 pub mod eventfd;
 pub mod irq;
 pub mod message;
@@ -30,6 +31,7 @@ mod script;
 pub use backend::{
     Backend, DmaMap, DmaUnmap, IrqAction, IrqData, MmapArea, Region, RegionMmap, SetIrqs,
 };
+pub use client_fd::{ClientFd, Closing};
 pub use eventfd::Eventfd;
 pub use irq::{IrqVectors, Signal};
 pub use rustix::io::Errno;

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use crate::backend::{
     Backend, DmaMap, DmaUnmap, IrqAction, IrqData, MmapArea, Region, RegionMmap, SetIrqs,
 };
+use crate::client_fd::{ClientFd, Closing};
 use crate::message::{Command, HEADER_SIZE, Header, Kind, MAX_MESSAGE};
 use crate::session::{Session, SessionError};
 
@@ -146,7 +147,7 @@ impl Backend for Device {
         self.is_busy = self.is_slow;
     }
 
-    fn dma_map(&mut self, map: DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno> {
+    fn dma_map(&mut self, map: DmaMap, fd: Option<ClientFd>) -> Result<(), Errno> {
         self.calls.push(Call::Map {
             map,
             fd: fd.is_some(),
@@ -199,6 +200,11 @@ pub(crate) fn any_fd() -> OwnedFd {
     File::open("/dev/null")
         .expect("every Linux system has it")
         .into()
+}
+
+/// A descriptor that a client has sent, which the test closes itself.
+pub(crate) fn sent(fd: OwnedFd) -> ClientFd {
+    ClientFd::new(fd, Closing::by(drop))
 }
 
 /// A message from its parts, the header's size field being right.
@@ -290,7 +296,7 @@ impl Talk {
     }
 
     /// Bytes and descriptors from one send call of the client.
-    pub(crate) fn feed(&mut self, bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(), SessionError> {
+    pub(crate) fn feed(&mut self, bytes: &[u8], fds: Vec<ClientFd>) -> Result<(), SessionError> {
         let space = self.session.space();
         let (now, later) = bytes.split_at(bytes.len().min(space.len()));
         space[..now.len()].copy_from_slice(now);
@@ -312,7 +318,7 @@ impl Talk {
     /// A message with descriptors that does not end the session.
     #[track_caller]
     pub(crate) fn send_with(&mut self, bytes: &[u8], fds: usize) {
-        let fds = (0..fds).map(|_| any_fd()).collect();
+        let fds = (0..fds).map(|_| sent(any_fd())).collect();
         self.feed(bytes, fds).expect("the session goes on");
     }
 

@@ -27,11 +27,10 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
 
 use crate::backend::Backend;
+use crate::client_fd::ClientFd;
 use crate::message::{BadHeader, Capabilities, Header, Kind};
 use dma::DmaTable;
 pub use dma::{DmaRefused, MAX_PENDING_DMA};
@@ -99,7 +98,7 @@ impl Session {
     pub fn received(
         &mut self,
         length: usize,
-        fds: Vec<OwnedFd>,
+        fds: Vec<ClientFd>,
         lost: bool,
         backend: &mut dyn Backend,
     ) -> Result<(), SessionError> {

@@ -1,14 +1,12 @@
 //! One connected QEMU: bytes in, frames out, and the frames that it has not taken yet.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IoSlice, Read};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::framing::HEADER_BYTES;
+use super::stream::Stream;
 
 /// Bytes that may wait for a guest; past them its frames are dropped, newest first, so that a slow
 /// guest costs nobody else anything. As much as Linux lets one TCP connection have in flight
@@ -25,7 +23,7 @@ pub(super) const FRAMES_MAX: usize = 1024;
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
-    stream: UnixStream,
+    stream: Stream,
     /// Beginning of a frame whose end has not come yet; shorter than one frame.
     carry: Vec<u8>,
     /// Frames with headers; the first may have lost its beginning to the socket already.
@@ -33,14 +31,13 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Takes a fresh connection.
-    pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self {
+    /// With nothing sent or received.
+    pub(super) fn new(stream: Stream) -> Self {
+        Self {
             stream,
             carry: Vec::new(),
             backlog: VecDeque::new(),
-        })
+        }
     }
 
     /// Fills `buffer` with the carried bytes and then what the socket has; `None` when it has
@@ -48,7 +45,7 @@ impl Client {
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let carried = self.carry.len();
         buffer[..carried].copy_from_slice(&self.carry);
-        match (&self.stream).read(&mut buffer[carried..]) {
+        match self.stream.receive(&mut buffer[carried..]) {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => Ok(Some(carried + read)),
             Err(error) if is_transient(error.kind()) => Ok(None),
@@ -128,12 +125,11 @@ fn joined<'a>(bytes: &'a [u8], frames: &[Range<usize>]) -> Vec<IoSlice<'a>> {
 }
 
 /// One `sendmsg`; a full socket takes 0 bytes.
-fn write(stream: &UnixStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    match sendmsg(stream, slices, &mut SendAncillaryBuffer::default(), flags) {
+fn write(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    match stream.send(slices) {
         Ok(written) => Ok(written),
         Err(error) if is_transient(error.kind()) => Ok(0),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 

@@ -168,7 +168,9 @@ impl Exchange {
     fn remove_port(&mut self, port: PortId) {
         self.bridge.detach(port);
         self.segments.unplug(port);
-        self.links.remove(&port);
+        if let Some(link) = self.links.remove(&port) {
+            link.close(&self.poller, &self.disposal);
+        }
         self.hosts.remove(port);
     }
 

@@ -15,6 +15,7 @@ use super::client::Client;
 use super::framing::HEADER_BYTES;
 use super::poller::{Poller, Token};
 use super::station::Station;
+use super::stream::Stream;
 use crate::disposal::Disposal;
 use crate::qemu_guard::QemuGuard;
 use crate::socket::BoundSocket;
@@ -106,7 +107,8 @@ impl Link {
             disposal.close(stream);
             return Ok(());
         }
-        let client = Station::Guest(Client::new(stream)?);
+        let stream = Stream::new(stream, poller, disposal)?;
+        let client = Station::Guest(Client::new(stream));
         poller.add(&client, Token::Client(self.port))?;
         tracing::info!("{}: Ethernet connected", self.name);
         self.client = Some(client);
@@ -133,6 +135,14 @@ impl Link {
     pub(super) fn carry(&mut self, rest: &[u8]) {
         if let Some(client) = &mut self.client {
             client.carry(rest);
+        }
+    }
+
+    /// The port is gone. Clients may wait at its socket, with descriptors that they sent.
+    pub(super) fn close(mut self, poller: &Poller, disposal: &Disposal) {
+        if let Some((socket, _)) = self.socket.take() {
+            poller.remove(socket.listener());
+            disposal.close(socket.into_listener());
         }
     }
 

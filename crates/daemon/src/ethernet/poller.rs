@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::Timespec;
@@ -48,16 +49,26 @@ fn decode(data: EventData) -> Token {
 }
 
 /// An epoll instance, level-triggered: what is not taken in one turn is there in the next.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Poller {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
 }
 
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
-            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            epoll: Arc::new(epoll::create(CreateFlags::CLOEXEC)?),
         })
+    }
+
+    /// Stops to watch what another thread closes because that may take long: who waits at that moment would hold it
+    /// last, and close it. What was not watched is left alone.
+    pub(super) fn remove(&self, fd: impl AsFd) {
+        if let Err(error) = epoll::delete(&self.epoll, fd)
+            && error != Errno::NOENT
+        {
+            tracing::error!("cannot stop watching: {error}");
+        }
     }
 
     /// Watches for input until the descriptor is closed.

@@ -131,7 +131,10 @@ impl Shard {
     }
 
     fn retire(&mut self, port: PortId) {
-        self.sessions.close_entrance(port);
+        if let Some(listener) = self.sessions.close_entrance(port) {
+            self.poller.unwatch(&listener);
+            self.disposal.close(listener);
+        }
         self.process_sockets.remove(&port);
         self.cm.detach(port);
     }
@@ -160,7 +163,11 @@ impl Shard {
         self.retire(port);
         self.registry.directory.remove(port);
         if let Some(adapter) = self.host.remove(port) {
-            self.disposal.free(adapter);
+            self.unwatch_vm(&adapter);
+            match adapter {
+                Adapter::Vm(vm) => self.disposal.free(vm.hang_up()),
+                adapter @ Adapter::Process { .. } => self.disposal.free(adapter),
+            }
         }
     }
 

@@ -359,7 +359,9 @@ impl Shard {
         let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
         };
-        vm.on_socket(ready.readable, ready.writable);
+        if let Some(gone) = vm.on_socket(ready.readable, ready.writable) {
+            self.poller.unwatch(&gone);
+        }
         if vm.is_busy() {
             self.busy.insert(port);
         }

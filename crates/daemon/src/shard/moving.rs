@@ -106,13 +106,8 @@ impl Shard {
                 self.unwatch_doorbell(port, owner);
             }
         }
-        if let Some(Adapter::Vm(vm)) = self.host.member(port) {
-            self.poller.unwatch(vm.listener());
-            if let Some(connection) = vm.connection() {
-                self.poller.unwatch(connection);
-            }
-        }
         let adapter = self.host.send_away(port, to)?;
+        self.unwatch_vm(&adapter);
         // From now on who opens it goes there, and waits there until it comes.
         self.registry.directory.place(port, to);
         Some(Moving {
@@ -120,6 +115,16 @@ impl Shard {
             adapter,
             sessions,
         })
+    }
+
+    /// The sockets of an adapter of a VM are another thread's from now on.
+    pub(super) fn unwatch_vm(&self, adapter: &Adapter) {
+        if let Adapter::Vm(vm) = adapter {
+            self.poller.unwatch(vm.listener());
+            if let Some(connection) = vm.connection() {
+                self.poller.unwatch(connection);
+            }
+        }
     }
 
     /// Serves an adapter that another shard gave up.

@@ -143,7 +143,9 @@ impl Poller {
         }
     }
 
-    /// Starts watching for input. A closed descriptor leaves the set by itself.
+    /// Starts watching for input. A closed descriptor leaves the set by itself, but who waits at that moment may
+    /// be the last to hold it, and then it is the one that closes: stop to [watch](Self::unwatch) what another
+    /// thread closes because closing it may take long.
     pub(super) fn watch(&self, fd: impl AsFd, key: Key) {
         self.add(fd, key, epoll::EventFlags::IN);
     }
@@ -153,7 +155,7 @@ impl Poller {
         self.add(fd, key, epoll::EventFlags::IN | epoll::EventFlags::ET);
     }
 
-    /// Stops watching what others may keep open.
+    /// Stops watching what others may keep open, or close.
     pub(super) fn unwatch(&self, fd: impl AsFd) {
         if let Err(error) = epoll::delete(&self.epoll, fd) {
             tracing::error!("cannot stop watching: {error}");

@@ -37,7 +37,9 @@ impl Shard {
     /// Serves what it asks for.
     pub(super) fn serve_cm_session(&mut self, client: ClientId) {
         let now = self.clock.now();
-        self.cm.serve(client, since_start(now));
+        if let Some(gone) = self.cm.serve(client, since_start(now)) {
+            self.poller.unwatch(&gone);
+        }
         self.polling.served(now);
     }
 

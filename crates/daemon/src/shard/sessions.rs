@@ -84,6 +84,9 @@ impl Shard {
         if let Some((port, owner)) = open {
             self.unwatch_doorbell(port, owner);
         }
+        if let Some(socket) = self.sessions.socket(id) {
+            self.poller.unwatch(socket);
+        }
         let mut adapters = OfProcesses {
             host: &mut self.host,
             now,
@@ -174,6 +177,9 @@ impl Shard {
 
     /// An adapter goes away, and its clients' connections with it.
     pub(super) fn close_sessions_of(&mut self, port: PortId) {
+        for socket in self.sessions.sockets_of(port) {
+            self.poller.unwatch(socket);
+        }
         for owner in self.sessions.close_adapter(port) {
             self.unwatch_doorbell(port, owner);
         }

@@ -1,17 +1,18 @@
 //! The device behind the vfio-user session: regions, memory, interrupts.
 
-use std::os::fd::OwnedFd;
+use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vrdma_api::Name;
-use vrdma_memory::{MapError, Protection, Space};
+use vrdma_memory::{MapError, Protection, Space, is_in_memory};
+use vrdma_process::Lines;
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Identity;
 use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
-use vrdma_vfio_user::{Errno, Eventfd, IrqVectors};
+use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors};
 
 use super::fresh_seed;
 use super::sharing::{SAMPLE_BYTES, Sharing};
@@ -40,6 +41,7 @@ pub(super) struct Backend {
     pub(super) sharing: Sharing,
     /// For log lines.
     name: Name,
+    lines: Lines,
     irqs: IrqVectors<Eventfd>,
     clock: Clock,
     disposal: Disposal,
@@ -60,6 +62,7 @@ impl Backend {
             memory,
             sharing: Sharing::default(),
             name: spec.name.clone(),
+            lines: Lines::default(),
             irqs: IrqVectors::new(VECTORS),
             clock,
             disposal,
@@ -105,6 +108,20 @@ impl Backend {
     /// device must not take the first half for the loss of its rings.
     fn memory_moves(&mut self) {
         self.settles = Some(self.clock.now() + MEMORY_SETTLES);
+    }
+
+    fn unusable(&self, error: &MapError) -> Errno {
+        self.tell(&format_args!(
+            "a part of the guest's memory is not usable: {error}"
+        ));
+        Errno::INVAL
+    }
+
+    /// Warns in the log; QEMU and the guest can cause as many warnings as they like.
+    fn tell(&self, what: &(impl Display + ?Sized)) {
+        if self.lines.allow(Instant::now()) {
+            tracing::warn!(adapter = %self.name, "{what}");
+        }
     }
 
     fn follow_shared_region(&mut self, region: u32, offset: u64, data: &[u8]) {
@@ -182,17 +199,28 @@ impl vfio::Backend for Backend {
         self.interrupt();
     }
 
-    fn dma_map(&mut self, map: vfio::DmaMap, fd: Option<OwnedFd>) -> Result<(), Errno> {
+    fn dma_map(&mut self, map: vfio::DmaMap, fd: Option<ClientFd>) -> Result<(), Errno> {
         // Memory without a descriptor (firmware, other devices' BARs) is no place for queues or
         // payload: the device treats it as not mapped.
         let Some(fd) = fd else { return Ok(()) };
+        // Any other file may keep whoever asks or touches it waiting, on a file system that QEMU's user serves.
+        if !is_in_memory(&fd) {
+            self.tell("a part of the guest's memory is a file that is not in memory, which its adapter cannot reach: use memory-backend-memfd, or a file on tmpfs or hugetlbfs");
+            return Ok(());
+        }
         let protection = Protection {
             read: map.readable,
             write: map.writable,
         };
         self.memory
-            .map(map.iova, map.size, protection, fd, map.offset)
-            .map_err(|error| errno_of(&error))?;
+            .map(
+                map.iova,
+                map.size,
+                protection,
+                fd.into_harmless(),
+                map.offset,
+            )
+            .map_err(|error| self.unusable(&error))?;
         self.memory_moves();
         Ok(())
     }
@@ -201,8 +229,9 @@ impl vfio::Backend for Backend {
         let unmapped = match unmap {
             vfio::DmaUnmap::All => self.memory.unmap_all(),
             vfio::DmaUnmap::Range { iova, size } => {
-                self.memory.unmap(iova, size).map_err(|error| {
-                    tracing::warn!("{error}");
+                let unmapped = self.memory.unmap(iova, size);
+                unmapped.map_err(|error| {
+                    self.tell(&error);
                     Errno::INVAL
                 })?
             }
@@ -231,14 +260,9 @@ impl vfio::Backend for Backend {
             self.sharing.compare(told, &mapped);
         }
         if let Some(fault) = self.fault() {
-            tracing::error!(adapter = %self.name, "{fault}");
+            self.tell(&fault);
         }
     }
-}
-
-fn errno_of(error: &MapError) -> Errno {
-    tracing::warn!("a part of the guest's memory is not usable: {error}");
-    Errno::INVAL
 }
 
 fn config(spec: &AdapterSpec) -> DeviceConfig {

@@ -16,7 +16,7 @@ use vrdma_memory::{Space, View};
 use vrdma_process::Admission;
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
-use vrdma_vfio_user::{Closed, Connection, Listener};
+use vrdma_vfio_user::{Closed, Closing, Connection, Listener};
 
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
@@ -28,8 +28,6 @@ use backend::Backend;
 pub(crate) struct Vm {
     spec: AdapterSpec,
     guard: QemuGuard,
-    /// Closes whom the guard refuses: what is unread in a socket may take long to close.
-    disposal: Disposal,
     listener: Listener,
     connection: Option<Connection>,
     backend: Backend,
@@ -43,13 +41,14 @@ impl Vm {
         disposal: Disposal,
         admission: Arc<Admission>,
     ) -> anyhow::Result<Self> {
-        let listener = Listener::bind(spec.sockets.vfio_user())?;
-        let backend = Backend::new(&spec, clock, disposal.clone())?;
+        let closer = disposal.clone();
+        let closing = Closing::by(move |fd| closer.close(fd));
+        let listener = Listener::bind(spec.sockets.vfio_user(), closing)?;
+        let backend = Backend::new(&spec, clock, disposal)?;
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
             spec,
             guard,
-            disposal,
             listener,
             connection: None,
             backend,
@@ -118,7 +117,7 @@ impl Vm {
             tracing::info!(adapter = %self.spec.name, "QEMU connected");
             self.connection = Some(connection);
         } else {
-            self.disposal.close(connection);
+            drop(connection);
         }
         Ok(is_new)
     }
@@ -128,11 +127,12 @@ impl Vm {
         self.backend.device.is_busy()
     }
 
-    /// Serves what QEMU sent. The connection is gone afterwards if it broke.
-    pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) {
-        if let Err(reason) = self.converse(readable, writable) {
-            self.hang_up(&reason);
-        }
+    /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
+    pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
+        let reason = self.converse(readable, writable).err()?;
+        tracing::info!(adapter = %self.spec.name, "QEMU left: {reason}");
+        self.backend.disconnected();
+        self.connection.take()
     }
 
     fn converse(&mut self, readable: bool, writable: bool) -> Result<(), Closed> {
@@ -154,10 +154,9 @@ impl Vm {
         Ok(())
     }
 
-    fn hang_up(&mut self, reason: &Closed) {
-        tracing::info!(adapter = %self.spec.name, "QEMU left: {reason}");
-        self.connection = None;
-        self.backend.disconnected();
+    /// The adapter is gone: nobody finds its socket any more. What is left takes long to free.
+    pub(crate) fn hang_up(self) -> impl Send {
+        self.backend
     }
 
     /// Raises the interrupts that the device asked for since the last call.

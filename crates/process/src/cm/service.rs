@@ -39,6 +39,16 @@ const REQUESTS_A_TURN: usize = 4;
 /// Adapters whose managers repeat in one call what was not answered; the others in the next one.
 const EXPIRED_A_TURN: usize = 64;
 
+/// The socket of a client that is gone. Another thread closes it: stop to watch it before you drop this.
+#[derive(Debug)]
+pub struct HungUp(ForeignFile);
+
+impl AsFd for HungUp {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// Connection management of all process adapters.
 pub struct Service {
     adapters: Adapters,
@@ -191,16 +201,14 @@ impl Service {
     }
 
     /// Answers waiting requests of a client. One that hung up or broke the protocol is gone
-    /// afterwards.
-    pub fn serve(&mut self, client: ClientId, now: Duration) {
+    /// afterwards: what is left of it.
+    pub fn serve(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
         for _ in 0..REQUESTS_A_TURN {
-            let Some(known) = self.clients.get(&client) else {
-                return;
-            };
+            let known = self.clients.get(&client)?;
             let user = self.registry.users.of(known.caller.uid);
             let close = |fds| user.tenant.close(fds);
             let served = match take(known.socket.as_fd(), close) {
-                Ok(None) => return,
+                Ok(None) => return None,
                 Ok(Some(mut request)) => {
                     close(request.take_fds());
                     let served = self.with(client, now, |handler| handler.serve(&request));
@@ -213,13 +221,15 @@ impl Service {
             }
             self.distribute(now);
         }
+        None
     }
 
-    fn hang_up(&mut self, client: ClientId, now: Duration) {
+    fn hang_up(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
         self.with(client, now, |handler| handler.clear());
         self.searches.forget_client(client);
-        self.clients.remove(&client);
+        let gone = self.clients.remove(&client);
         self.distribute(now);
+        gone.map(|client| HungUp(client.socket))
     }
 
     /// A datagram for QP 1 of an adapter.

@@ -2,11 +2,12 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::read;
 
 use super::*;
-use crate::script::any_fd;
+use crate::client_fd::ClientFd;
+use crate::script::{any_fd, sent};
 
 #[derive(Clone, Default)]
 struct Bell(Rc<Cell<u32>>);
@@ -68,8 +69,9 @@ fn eventfds(count: usize) -> Vec<OwnedFd> {
         .collect()
 }
 
-fn copies(fds: &[OwnedFd]) -> Vec<OwnedFd> {
-    fds.iter().map(|fd| fd.try_clone().unwrap()).collect()
+fn copies(fds: &[OwnedFd]) -> Vec<ClientFd> {
+    let copies = fds.iter().map(|fd| fd.try_clone().unwrap());
+    copies.map(sent).collect()
 }
 
 /// How often each was signalled; the descriptors are non-blocking once they were adopted.
@@ -119,15 +121,20 @@ fn requests_wire_raise_and_unwire() {
 #[test]
 fn only_eventfds_are_wired_and_none_of_a_bad_set_is() {
     let (mut vectors, fds) = (IrqVectors::new(2), eventfds(1));
-    let mixed = vec![fds[0].try_clone().unwrap(), any_fd()];
+    let mixed = vec![sent(fds[0].try_clone().unwrap()), sent(any_fd())];
     assert_eq!(
         vectors.apply(trigger(0, 2, IrqData::Eventfd(mixed))),
         Err(Errno::INVAL)
     );
     vectors.raise(0);
     let (pipe, _end) = std::io::pipe().unwrap();
-    for other in [OwnedFd::from(pipe), tempfile::tempfile().unwrap().into()] {
-        assert_eq!(Eventfd::adopt(other).unwrap_err(), Errno::INVAL);
+    let others: [OwnedFd; 3] = [
+        pipe.into(),
+        tempfile::tempfile().unwrap().into(),
+        epoll::create(epoll::CreateFlags::CLOEXEC).unwrap(),
+    ];
+    for other in others {
+        assert_eq!(Eventfd::adopt(sent(other)).unwrap_err(), Errno::INVAL);
     }
     vectors
         .apply(trigger(0, 1, IrqData::Eventfd(copies(&fds))))
@@ -138,7 +145,7 @@ fn only_eventfds_are_wired_and_none_of_a_bad_set_is() {
 #[test]
 fn a_full_counter_does_not_block() {
     let fd = eventfd(0, EventfdFlags::empty()).unwrap();
-    let bell = Eventfd::adopt(fd.try_clone().unwrap()).unwrap();
+    let bell = Eventfd::adopt(sent(fd.try_clone().unwrap())).unwrap();
     rustix::io::write(&fd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
     bell.signal();
     assert_eq!(rung(&[fd]), [u64::MAX - 1]);

@@ -4,8 +4,6 @@ mod dma;
 mod irqs;
 mod region;
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -13,6 +11,7 @@ use super::layout::{self, RegionAccess};
 use super::version::VersionRequest;
 use super::{Command, Refusal};
 use crate::backend::{DmaMap, DmaUnmap, SetIrqs};
+use crate::client_fd::ClientFd;
 pub use region::{Write, WriteMulti};
 
 /// A question about the thing with this index.
@@ -29,7 +28,7 @@ pub struct Query {
 #[expect(missing_docs, reason = "one variant for each command of the same name")]
 pub enum Request<'a> {
     Version(VersionRequest),
-    DmaMap(DmaMap, Option<OwnedFd>),
+    DmaMap(DmaMap, Option<ClientFd>),
     DmaUnmap(DmaUnmap, &'a [u8]),
     DeviceGetInfo,
     DeviceGetRegionInfo(Query),
@@ -47,7 +46,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// The refusal to send back; the descriptors are closed.
-    pub fn parse(command: u16, payload: &'a [u8], fds: Vec<OwnedFd>) -> Result<Self, Refusal> {
+    pub fn parse(command: u16, payload: &'a [u8], fds: Vec<ClientFd>) -> Result<Self, Refusal> {
         use Command as C;
         let command =
             Command::from_code(command).ok_or(Refusal::unsupported("there is no such command"))?;

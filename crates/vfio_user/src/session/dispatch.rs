@@ -1,13 +1,12 @@
 //! Commands carried out: one function each.
 
-use std::os::fd::OwnedFd;
-
 use rustix::io::Errno;
 use zerocopy::IntoBytes;
 
 use super::Peer;
 use super::input::Attached;
 use crate::backend::{Backend, SetIrqs};
+use crate::client_fd::ClientFd;
 use crate::message::{
     Header, IRQ_TYPE_COUNT, Query, REGION_COUNT, Refusal, RegionAccess, Request, VersionRequest,
     Write, WriteMulti, device_info, irq_info, region_info,
@@ -226,7 +225,7 @@ fn check_access(access: &RegionAccess, way: Way, backend: &dyn Backend) -> Resul
 
 /// A message that lost descriptors on the way, because it had more than we take or because this
 /// process may not open more, cannot be trusted to mean what it says.
-fn take_fds(attached: Attached) -> Result<Vec<OwnedFd>, Refusal> {
+fn take_fds(attached: Attached) -> Result<Vec<ClientFd>, Refusal> {
     if attached.lost {
         return Err(Refusal {
             errno: Errno::MFILE,

@@ -13,8 +13,7 @@
 //! belong to the message that holds the last byte of their receive call, not to the first message
 //! in it: QEMU sends mappings with and without a file in one burst.
 
-use std::os::fd::OwnedFd;
-
+use crate::client_fd::ClientFd;
 use crate::message::{HEADER_SIZE, Header, MAX_MESSAGE, MAX_MESSAGE_FDS};
 
 use super::SessionError;
@@ -22,7 +21,7 @@ use super::SessionError;
 /// Descriptors that came with a message.
 #[derive(Debug, Default)]
 pub(super) struct Attached {
-    pub(super) fds: Vec<OwnedFd>,
+    pub(super) fds: Vec<ClientFd>,
     /// There were more, which are closed.
     pub(super) lost: bool,
 }

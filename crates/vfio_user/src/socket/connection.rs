@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 use crate::backend::Backend;
-use crate::message::MAX_MESSAGE_FDS;
+use crate::client_fd::{ClientFd, Closing};
 use crate::session::{DmaRefused, Outgoing, Session, SessionError};
 
 /// Whether a call found something to do.
@@ -23,7 +23,7 @@ pub enum Progress {
     Worked,
 }
 
-/// Why a connection ended. Dropping the connection closes the socket; what the client mapped and
+/// Why a connection ended. Dropping the connection has the socket closed; what the client mapped and
 /// wired is the backend's to release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
@@ -44,7 +44,8 @@ pub enum Closed {
 /// A client's socket and session.
 #[derive(Debug)]
 pub struct Connection {
-    socket: OwnedFd,
+    socket: ClientFd,
+    closing: Closing,
     session: Session,
 }
 
@@ -57,19 +58,24 @@ impl AsFd for Connection {
 /// One receive call's yield besides the bytes.
 struct Received {
     length: usize,
-    fds: Vec<OwnedFd>,
+    fds: Vec<ClientFd>,
     lost: bool,
 }
+
+/// Descriptors that one message of a socket can have (SCM_MAX_FD of Linux).
+const SENT_FDS_MAX: usize = 253;
 
 /// Bytes of one read, which its owner does between other work: a hundred accesses to registers, each far
 /// below a microsecond. Longer messages come in several reads.
 pub(super) const READ_BYTES: usize = 4096;
 
 impl Connection {
-    /// Serves the client at the other end of this stream socket.
-    pub fn new(socket: OwnedFd) -> Self {
+    /// Serves the client at the other end of this stream socket. That and what it sends is closed by
+    /// `closing`.
+    pub fn new(socket: OwnedFd, closing: Closing) -> Self {
         Connection {
-            socket,
+            socket: ClientFd::new(socket, closing.clone()),
+            closing,
             session: Session::new(),
         }
     }
@@ -125,7 +131,7 @@ impl Connection {
         }
         let space = self.session.space();
         let room = space.len().min(READ_BYTES);
-        let received = match receive_once(self.socket.as_fd(), &mut space[..room]) {
+        let received = match receive_once(self.socket.as_fd(), &mut space[..room], &self.closing) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Progress::Idle),
             Err(errno) => return Err(Closed::Io(errno)),
             Ok(Received { length: 0, .. }) => return Err(self.hang_up()),
@@ -160,15 +166,20 @@ impl Connection {
     }
 }
 
-fn receive_once(socket: BorrowedFd<'_>, space: &mut [u8]) -> Result<Received, Errno> {
-    let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_MESSAGE_FDS))];
+/// With room for all descriptors that there can be: those without room the kernel would close here.
+fn receive_once(
+    socket: BorrowedFd<'_>,
+    space: &mut [u8],
+    closing: &Closing,
+) -> Result<Received, Errno> {
+    let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_FDS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut control);
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = recvmsg(socket, &mut [IoSliceMut::new(space)], &mut control, flags)?;
     let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights);
+            fds.extend(rights.map(|fd| ClientFd::new(fd, closing.clone())));
         }
     }
     let lost = received.flags.contains(ReturnFlags::CTRUNC);

@@ -12,6 +12,7 @@ use rustix::net::{
 };
 
 use super::Connection;
+use crate::client_fd::{ClientFd, Closing};
 
 /// Longest path of a Unix socket in bytes: `sun_path` has 108 with the NUL (unix(7)).
 const MAX_PATH: usize = 107;
@@ -50,7 +51,9 @@ pub enum ListenerError {
 /// unless somebody else has put another one in its place.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    /// Clients may wait in it, with descriptors that they sent.
+    socket: ClientFd,
+    closing: Closing,
     path: PathBuf,
     /// Device and inode of the socket file.
     identity: (u64, u64),
@@ -63,11 +66,12 @@ impl AsFd for Listener {
 }
 
 impl Listener {
-    /// Listens at `path`. A socket file that a dead process left there is replaced.
+    /// Listens at `path`. A socket file that a dead process left there is replaced. `closing` closes the socket, and
+    /// all that is of clients.
     ///
     /// # Errors
     /// See [`ListenerError`].
-    pub fn bind(path: impl Into<PathBuf>) -> Result<Self, ListenerError> {
+    pub fn bind(path: impl Into<PathBuf>, closing: Closing) -> Result<Self, ListenerError> {
         let path = path.into();
         let length = path.as_os_str().len();
         if length > MAX_PATH {
@@ -81,7 +85,8 @@ impl Listener {
             result => result,
         }
         .map(|(socket, identity)| Listener {
-            socket,
+            socket: ClientFd::new(socket, closing.clone()),
+            closing,
             path: path.clone(),
             identity,
         })
@@ -101,7 +106,7 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<Connection>> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match accept_with(&self.socket, flags) {
-            Ok(socket) => Ok(Some(Connection::new(socket))),
+            Ok(socket) => Ok(Some(Connection::new(socket, self.closing.clone()))),
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
             Err(errno) => Err(errno.into()),
         }

@@ -1,19 +1,23 @@
 use std::fs;
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
 
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
 use super::*;
+use crate::client_fd::Closing;
 use crate::message::{Command as C, HEADER_SIZE, Header, Kind, MAX_DATA, MAX_MESSAGE_FDS};
 use crate::script::{Call, Device, QEMU_VERSION, access, any_fd, command, message, pattern, words};
 use crate::session::{OUTPUT_LIMIT, SessionError};
+
+mod listening;
 
 /// A client's socket, and the connection it leads to.
 struct Pair {
@@ -27,9 +31,22 @@ impl Pair {
         let (client, server) = UnixStream::pair().unwrap();
         Pair {
             client,
-            server: Connection::new(server.into()),
+            server: Connection::new(server.into(), Closing::by(drop)),
             device: Device::default(),
         }
+    }
+
+    /// Whose descriptors are told when they are closed.
+    fn told() -> (Self, Receiver<OwnedFd>) {
+        let (tells, told) = channel();
+        let (client, server) = UnixStream::pair().unwrap();
+        let closing = Closing::by(move |fd| tells.send(fd).unwrap());
+        let pair = Pair {
+            client,
+            server: Connection::new(server.into(), closing),
+            device: Device::default(),
+        };
+        (pair, told)
     }
 
     fn greeted() -> Self {
@@ -45,7 +62,7 @@ impl Pair {
     }
 
     fn send_with(&mut self, bytes: &[u8], fds: &[BorrowedFd<'_>]) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(253))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
         let sent = sendmsg(
@@ -150,6 +167,34 @@ fn as_many_descriptors_as_announced_arrive_and_more_are_refused() {
     pair.serve();
     let error = Errno::MFILE.raw_os_error() as u32;
     assert_eq!(pair.reply().0.kind, Kind::Reply { error: Some(error) });
+}
+
+/// Whatever a client sends with whatever message, and its socket: their `close` may take long.
+#[test]
+fn who_serves_a_client_closes_nothing_of_it() {
+    let (mut pair, told) = Pair::told();
+    let fd = any_fd();
+    let mut sent = 0;
+    let mut send = |pair: &mut Pair, bytes: &[u8], count: usize| {
+        pair.send_with(bytes, &vec![fd.as_fd(); count]);
+        pair.serve();
+        sent += count;
+    };
+    send(&mut pair, &command(0, C::Version, QEMU_VERSION), 1);
+    send(&mut pair, &command(1, C::DeviceReset, &[]), 1);
+    send(&mut pair, &map(2, 3), 2);
+    let set = command(3, C::DeviceSetIrqs, &words(&[20, 0b100_100, 2, 0, 4]));
+    send(&mut pair, &set, 3);
+    send(&mut pair, &set, MAX_MESSAGE_FDS + 1);
+    send(&mut pair, &set, 253);
+    send(&mut pair, &set[..5], 7);
+    assert_eq!(
+        told.try_iter().count(),
+        sent - 7,
+        "the last ones wait for the rest"
+    );
+    drop(pair.server);
+    assert_eq!(told.try_iter().count(), 7 + 1, "and the socket");
 }
 
 #[test]
@@ -270,129 +315,4 @@ fn a_client_that_never_reads_is_disconnected() {
         pair.server.on_readable(&mut pair.device).err()
     });
     assert_eq!(closed, Some(Closed::Protocol(SessionError::OutputLimit)));
-}
-
-fn path_in(folder: &TempDir) -> PathBuf {
-    folder.path().join("vm.sock")
-}
-
-#[test]
-fn a_listener_gives_clients_one_after_the_other() {
-    let folder = TempDir::new().unwrap();
-    let listener = Listener::bind(path_in(&folder)).unwrap();
-    assert!(listener.accept().unwrap().is_none());
-    let first = UnixStream::connect(listener.path()).unwrap();
-    let connection = listener.accept().unwrap().expect("a client waits");
-    let mut second = UnixStream::connect(listener.path()).unwrap();
-    assert!(listener.accept().unwrap().is_some(), "dropped at once");
-    assert_eq!(second.read(&mut [0]).unwrap(), 0, "hung up");
-    drop((first, connection));
-    let _third = UnixStream::connect(listener.path()).unwrap();
-    assert!(listener.accept().unwrap().is_some());
-}
-
-#[test]
-fn the_socket_is_its_owners_alone_and_goes_with_the_listener() {
-    let folder = TempDir::new().unwrap();
-    let path = path_in(&folder);
-    let listener = Listener::bind(&path).unwrap();
-    let file = fs::symlink_metadata(&path).unwrap();
-    assert!(file.file_type().is_socket());
-    assert_eq!(file.permissions().mode() & 0o777, 0o600);
-    drop(listener);
-    assert!(!path.exists());
-}
-
-#[test]
-fn a_socket_that_somebody_serves_is_left_alone() {
-    let folder = TempDir::new().unwrap();
-    let first = Listener::bind(path_in(&folder)).unwrap();
-    let error = Listener::bind(path_in(&folder)).unwrap_err();
-    assert!(matches!(error, ListenerError::InUse(_)));
-    assert!(
-        error
-            .to_string()
-            .starts_with("another process serves the socket /")
-    );
-    assert!(UnixStream::connect(first.path()).is_ok());
-}
-
-#[test]
-fn a_socket_that_a_dead_process_left_is_replaced() {
-    let folder = TempDir::new().unwrap();
-    drop(UnixListener::bind(path_in(&folder)).unwrap());
-    assert!(path_in(&folder).exists());
-    let listener = Listener::bind(path_in(&folder)).unwrap();
-    assert!(UnixStream::connect(listener.path()).is_ok());
-}
-
-#[test]
-fn the_file_of_a_successor_is_not_removed() {
-    let folder = TempDir::new().unwrap();
-    let first = Listener::bind(path_in(&folder)).unwrap();
-    fs::rename(first.path(), folder.path().join("old")).unwrap();
-    let second = Listener::bind(path_in(&folder)).unwrap();
-    drop(first);
-    assert!(UnixStream::connect(second.path()).is_ok());
-}
-
-#[test]
-fn other_files_are_never_replaced() {
-    let folder = TempDir::new().unwrap();
-    fs::write(path_in(&folder), "precious").unwrap();
-    let error = Listener::bind(path_in(&folder)).unwrap_err();
-    assert!(matches!(error, ListenerError::NotASocket(_)));
-    assert_eq!(fs::read_to_string(path_in(&folder)).unwrap(), "precious");
-}
-
-#[test]
-fn a_path_that_does_not_fit_is_named_with_its_limit() {
-    let folder = TempDir::new().unwrap();
-    let room = 107 - folder.path().as_os_str().len() - 1;
-    let fits = folder.path().join("x".repeat(room));
-    assert!(UnixStream::connect(Listener::bind(&fits).unwrap().path()).is_ok());
-    let error = Listener::bind(folder.path().join("x".repeat(room + 1))).unwrap_err();
-    assert!(matches!(
-        error,
-        ListenerError::PathTooLong { length: 108, .. }
-    ));
-    assert!(
-        error
-            .to_string()
-            .ends_with("has 108 bytes and the limit is 107: choose a shorter one")
-    );
-}
-
-#[test]
-fn a_folder_that_does_not_exist_is_an_error() {
-    let folder = TempDir::new().unwrap();
-    let error = Listener::bind(folder.path().join("none/vm.sock")).unwrap_err();
-    assert!(matches!(
-        error,
-        ListenerError::Io {
-            errno: Errno::NOENT,
-            ..
-        }
-    ));
-}
-
-/// Who writes without end is served in pieces, so that whoever owns the connection serves others between.
-#[test]
-fn a_flood_is_taken_in_pieces() {
-    let mut pair = Pair::greeted();
-    let reset = Header {
-        id: 1,
-        command: C::DeviceReset as u16,
-        kind: Kind::Command { no_reply: true },
-        payload: 0,
-    };
-    let resets = 4096;
-    let mut flood = Vec::new();
-    (0..resets).for_each(|_| flood.extend(reset.emit()));
-    pair.send(&flood);
-    let mut pieces = 0;
-    while pair.server.on_readable(&mut pair.device).unwrap() == Progress::Worked {
-        pieces += 1;
-    }
-    assert_eq!(pieces, flood.len().div_ceil(super::connection::READ_BYTES));
 }

@@ -1,12 +1,11 @@
 //! Guest memory that comes and goes.
 
-use std::os::fd::OwnedFd;
-
 use super::{Request, front, no_wrap, room_for};
 use crate::backend::{DmaMap, DmaUnmap};
+use crate::client_fd::ClientFd;
 use crate::message::{Refusal, layout};
 
-pub(super) fn dma_map<'a>(payload: &[u8], mut fds: Vec<OwnedFd>) -> Result<Request<'a>, Refusal> {
+pub(super) fn dma_map<'a>(payload: &[u8], mut fds: Vec<ClientFd>) -> Result<Request<'a>, Refusal> {
     const READ: u32 = 1 << 0;
     const WRITE: u32 = 1 << 1;
     let (raw, _) = front::<layout::DmaMap>(payload)?;

@@ -1,12 +1,11 @@
 //! Interrupts wired, masked or raised.
 
-use std::os::fd::OwnedFd;
-
 use super::{front, room_for};
 use crate::backend::{IrqAction, IrqData, SetIrqs};
+use crate::client_fd::ClientFd;
 use crate::message::{Refusal, layout};
 
-pub(super) fn set_irqs(payload: &[u8], fds: Vec<OwnedFd>) -> Result<SetIrqs<'_>, Refusal> {
+pub(super) fn set_irqs(payload: &[u8], fds: Vec<ClientFd>) -> Result<SetIrqs<'_>, Refusal> {
     const DATA: u32 = 0b000_111;
     const ACTION: u32 = 0b111_000;
     let (raw, rest) = front::<layout::SetIrqs>(payload)?;
@@ -43,7 +42,7 @@ fn irq_data(
     flags: u32,
     count: u32,
     rest: &[u8],
-    fds: Vec<OwnedFd>,
+    fds: Vec<ClientFd>,
 ) -> Result<IrqData<'_>, Refusal> {
     match flags {
         0b001 => Ok(IrqData::None),

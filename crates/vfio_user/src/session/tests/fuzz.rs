@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::message::{Command, HEADER_SIZE, Kind};
-use crate::script::{Talk, access, any_fd, command, message, words};
+use crate::script::{Talk, access, any_fd, command, message, sent, words};
 use crate::session::OUTPUT_LIMIT;
 
 /// A message that is right or nearly so.
@@ -42,7 +42,7 @@ fn feed(talk: &mut Talk, stream: &[u8], pieces: &[(usize, usize, bool)]) -> bool
         }
         let (now, later) = rest.split_at((*length).min(rest.len()));
         rest = later;
-        let fds = (0..*fds).map(|_| any_fd()).collect();
+        let fds = (0..*fds).map(|_| sent(any_fd())).collect();
         if talk.feed(now, fds).is_err() {
             return false;
         }

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 
 use crate::message::{BadHeader, Command as C, HEADER_SIZE, Kind, MAX_MESSAGE, MAX_MESSAGE_FDS};
-use crate::script::{Call, Talk, access, command, message, pattern, posted, words};
+use crate::script::{Call, Talk, access, command, message, pattern, posted, sent, words};
 use crate::session::{OUTPUT_LIMIT, SessionError};
 
 fn map(id: u16) -> Vec<u8> {
@@ -101,7 +101,7 @@ fn descriptors_may_come_with_any_part_of_their_message() {
 #[test]
 fn descriptors_of_a_message_without_use_for_them_are_closed() {
     let (mut talk, pipe) = (Talk::greeted(), std::io::pipe().unwrap());
-    let fds = vec![pipe.1.into()];
+    let fds = vec![sent(pipe.1.into())];
     talk.feed(&command(1, C::DeviceReset, &[]), fds).unwrap();
     talk.expect(1, C::DeviceReset, &[]);
     let end = std::io::read_to_string(pipe.0).unwrap();
@@ -113,9 +113,9 @@ fn descriptors_of_an_oversized_message_are_closed_while_it_is_read_past() {
     let (mut talk, pipe) = (Talk::greeted(), std::io::pipe().unwrap());
     let mut header = command(1, C::DmaMap, &[]);
     header[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-    talk.feed(&header, vec![pipe.1.try_clone().unwrap().into()])
+    talk.feed(&header, vec![sent(pipe.1.try_clone().unwrap().into())])
         .unwrap();
-    talk.feed(&[0; 9], vec![pipe.1.into()]).unwrap();
+    talk.feed(&[0; 9], vec![sent(pipe.1.into())]).unwrap();
     assert_eq!(std::io::read_to_string(pipe.0).unwrap(), "");
 }
 
