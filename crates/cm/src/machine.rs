@@ -3,6 +3,8 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use vrdma_wire::cm::{CmMad, CommId, Message, Mra};
 use vrdma_wire::{Format, MAD_LEN, Pkey, Qpn};
 
@@ -13,18 +15,14 @@ use crate::sidr::Sidr;
 use crate::store::Store;
 use crate::terms::{Ends, Refused};
 
-/// Step from one name to the next: odd, so that all of them come once, and far, so that a late
-/// message seldom finds a connection of a similar name.
-const NAME_STEP: u32 = 0x9e37_79b1;
-
 /// Who this side is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Node GUID of the adapter.
     pub guid: u64,
-    /// Any number, best a random one: names start there, so that those of an adapter that was
-    /// started again are not those that peers remember.
-    pub seed: u32,
+    /// A random number, of which names are made: those of an adapter that was started again are not those
+    /// that peers remember, and nobody who sees some knows others.
+    pub seed: u64,
 }
 
 /// A datagram to be sent from QP 1 to QP 1, with the key of the GSI.
@@ -67,7 +65,7 @@ pub struct Cm {
     pub(crate) sidr: Sidr,
     pub(crate) outgoing: VecDeque<Outgoing>,
     pub(crate) events: VecDeque<Event>,
-    next: u32,
+    names: ChaCha8Rng,
 }
 
 impl Cm {
@@ -80,7 +78,7 @@ impl Cm {
             sidr: Sidr::default(),
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
-            next: identity.seed,
+            names: ChaCha8Rng::seed_from_u64(identity.seed),
         }
     }
 
@@ -194,8 +192,7 @@ impl Cm {
             return Err(Refused::Full);
         }
         loop {
-            self.next = self.next.wrapping_add(NAME_STEP);
-            let id = CommId(self.next);
+            let id = CommId(self.names.next_u32());
             if id.0 != 0 && !self.store.contains(id) && !self.sidr.contains(id) {
                 return Ok(id);
             }

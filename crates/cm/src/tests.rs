@@ -33,12 +33,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let gid = |last| Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, last));
         Self {
-            machines: [1, 2].map(|guid| {
-                Cm::new(Identity {
-                    guid: u64::from(guid),
-                    seed: guid,
-                })
-            }),
+            machines: [1u64, 2].map(|guid| Cm::new(Identity { guid, seed: guid })),
             gids: [gid(1), gid(2)],
             queue: VecDeque::new(),
             events: [Vec::new(), Vec::new()],

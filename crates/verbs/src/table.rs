@@ -10,6 +10,9 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
 use crate::error::Error;
 
 /// Freed slots that wait before one of them is used again: more than the doorbells or keys that a
@@ -104,8 +107,8 @@ impl<T> Table<T> {
     pub(crate) fn insert(&mut self, make: impl FnOnce(u32, u8) -> T) -> Result<u32, Error> {
         let index = self.vacancy().ok_or(Error::Exhausted)?;
         let slot = &mut self.slots[index as usize];
-        if self.seed.is_some() {
-            slot.generation = slot.generation.checked_add(1).unwrap_or(1);
+        if let Some(seed) = self.seed {
+            slot.generation = Course::of(seed, index).after(slot.generation);
         }
         slot.value = Some(make(index, slot.generation));
         self.live += 1;
@@ -179,7 +182,7 @@ impl<T> Table<T> {
     fn grow(&mut self) -> Option<u32> {
         let index = self.slots.len() as u32;
         (index < self.limit).then(|| {
-            let generation = self.seed.map_or(0, |seed| first_generation(seed, index));
+            let generation = self.seed.map_or(0, |seed| Course::of(seed, index).first);
             self.slots.push(Slot::vacant(generation));
             index
         })
@@ -195,11 +198,77 @@ impl<T> Slot<T> {
     }
 }
 
-/// Spreads the seed over the slots (the finalizer of SplitMix64): an adapter with another seed
-/// starts every slot elsewhere.
-fn first_generation(seed: u64, index: u32) -> u8 {
-    let mut x = seed ^ (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ (x >> 31)) as u8
+/// Generations, from 1 on.
+const GENERATIONS: u16 = 255;
+
+/// Which generations a slot goes through: all of them, in an order of its own. They are parts of keys
+/// and queue pair numbers, so whoever knows those of some slots or of earlier uses must not know the
+/// next: they come from a stream cipher with the adapter's seed.
+struct Course {
+    first: u8,
+    step: u16,
+}
+
+impl Course {
+    fn of(seed: u64, index: u32) -> Self {
+        let mut stream = ChaCha8Rng::seed_from_u64(seed);
+        stream.set_word_pos(u128::from(index));
+        let [first, step, ..] = stream.next_u32().to_le_bytes();
+        let mut step = u16::from(step);
+        // The prime factors of 255: another step would leave generations out.
+        while [3, 5, 17].iter().any(|prime| step % prime == 0) {
+            step += 1;
+        }
+        Self { first, step }
+    }
+
+    fn after(&self, generation: u8) -> u8 {
+        let place = u16::from(generation) + GENERATIONS - 1;
+        ((place + self.step) % GENERATIONS + 1) as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What two tables of 64 slots call their objects.
+    fn generations(seed: u64) -> Vec<u8> {
+        let mut table = Table::new(0, 64, seed);
+        while table.insert(|_, generation| generation).is_ok() {}
+        table.iter().map(|(_, generation)| *generation).collect()
+    }
+
+    #[test]
+    fn a_slot_goes_through_all_generations() {
+        for seed in 0..50 {
+            let course = Course::of(seed, 7);
+            let mut generation = course.first;
+            let mut seen: Vec<u8> = Vec::new();
+            for _ in 0..GENERATIONS {
+                generation = course.after(generation);
+                seen.push(generation);
+            }
+            assert_eq!(course.after(generation), seen[0], "and begins again");
+            seen.sort_unstable();
+            seen.dedup();
+            assert_eq!((seen.len(), seen[0]), (255, 1));
+        }
+    }
+
+    /// F15: numbers followed from the time and from each other.
+    #[test]
+    fn neither_seed_nor_slot_nor_use_tells_of_others() {
+        let (one, next) = (generations(1), generations(2));
+        let same = one.iter().zip(&next).filter(|(a, b)| a == b).count();
+        assert!(same < 8, "of another seed: {same}");
+        for row in [&one, &next] {
+            let steps: alloc::collections::BTreeSet<_> =
+                row.windows(2).map(|it| it[1].wrapping_sub(it[0])).collect();
+            assert!(steps.len() > 32, "of the next slot: {}", steps.len());
+        }
+        let steps: alloc::collections::BTreeSet<_> =
+            (0..64).map(|index| Course::of(1, index).step).collect();
+        assert!(steps.len() > 32, "of the next use: {}", steps.len());
+    }
 }

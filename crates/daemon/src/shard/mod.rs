@@ -196,7 +196,7 @@ impl Shard {
             host: Host::among(parts.among, fresh_seed()),
             sessions: parts.sessions,
             process_sockets: BTreeMap::new(),
-            cm: ConnectionManager::new(parts.registry.clone()),
+            cm: ConnectionManager::new(parts.registry.clone(), fresh_seed()),
             registry: parts.registry,
             snapshots: Snapshots::default(),
             ready: VecDeque::new(),

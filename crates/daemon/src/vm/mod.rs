@@ -8,9 +8,9 @@
 mod backend;
 mod sharing;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use vrdma_memory::{Space, View};
 use vrdma_process::Admission;
@@ -165,9 +165,8 @@ impl Vm {
     }
 }
 
-/// Numbers of an earlier daemon's QPs and keys must be stale: any value that changes will do.
+/// Numbers of an earlier daemon's QPs and keys must be stale, and nobody may guess those of this one.
 pub(crate) fn fresh_seed() -> u64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |time| time.as_nanos() as u64)
+    // The system always has some once programs run; else those of the standard library's tables have to do.
+    getrandom::u64().unwrap_or_else(|_| RandomState::new().build_hasher().finish())
 }

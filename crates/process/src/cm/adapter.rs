@@ -48,7 +48,7 @@ impl Adapter {
         Self {
             cm: Cm::new(Identity {
                 guid: u64::from_be_bytes(spec.mac.eui64()),
-                seed: seed as u32,
+                seed,
             }),
             ports: Ports::starting_at(seed >> 32),
             touched: false,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::io::Errno;
 use vrdma_cm::{CommId, ListenerId, Refused};
 use vrdma_provider::cm::{
@@ -54,17 +56,16 @@ impl Owners {
     }
 }
 
-/// Numbers that peers do not guess easily; PSNs need no more.
-pub(super) struct Random(pub(super) u64);
+/// Numbers that peers see, and of which none tells the next.
+pub(super) struct Random(ChaCha8Rng);
 
 impl Random {
-    /// `SplitMix64`.
+    pub(super) fn from_seed(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
     pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.next_u64()
     }
 }
 

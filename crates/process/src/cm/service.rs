@@ -1,7 +1,6 @@
 //! The service as a whole: clients, adapters, and what goes between them.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,16 +60,15 @@ pub struct Service {
 }
 
 impl Service {
-    /// Without adapters and clients; the queue pairs of users are theirs to connect.
-    pub fn new(registry: Registry) -> Self {
-        // The standard library's hash keys are random, which is all that is needed here.
-        let random = std::hash::RandomState::new().build_hasher().finish();
+    /// Without adapters and clients; the queue pairs of users are theirs to connect. Of the seed numbers are made
+    /// that nobody may guess.
+    pub fn new(registry: Registry, seed: u64) -> Self {
         Self {
             adapters: Adapters::default(),
             clients: BTreeMap::new(),
             owners: Owners::default(),
             searches: Searches::default(),
-            random: Random(random),
+            random: Random::from_seed(seed),
             registry,
             next: 0,
         }

@@ -111,7 +111,7 @@ impl World {
             both.flat_map(|port| (0..0x2000).map(move |number| (port, Qpn::from_low_bits(number))));
         let queue_pairs = all.map(|(port, qpn)| Entry::new(Arc::clone(&own.counts), port, qpn));
         let queue_pairs = queue_pairs.collect();
-        let mut service = Service::new(registry.clone());
+        let mut service = Service::new(registry.clone(), 1);
         service.attach(spec(1, "a"));
         service.attach(spec(2, "b"));
         Self {

@@ -78,6 +78,8 @@ pub(crate) struct Responder {
     pub(crate) told: bool,
     /// Something has arrived since RTR.
     pub(crate) established: bool,
+    /// Unreliable connections: messages that had no right to what they named.
+    pub(crate) rights_faults: u32,
     pub(crate) message: Message,
     /// Where the newest READ or atomic began.
     pub(crate) newest_data: Option<Psn>,

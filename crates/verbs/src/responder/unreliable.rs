@@ -16,6 +16,10 @@ use crate::responder::{Delivery, Message};
 use crate::unit::RequestTail;
 use crate::work::{Event, Status};
 
+/// Messages without a right to the memory that they name, after which an unreliable connection ends. A
+/// peer whose region went away sends a few before it learns of it; one that tries keys gets no further.
+const RIGHTS_FAULTS_MAX: u32 = 32;
+
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     pub(super) fn take_unanswered(&mut self) {
         let under_way = self.qp.responder.message != Message::None;
@@ -57,11 +61,18 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// What the peer did wrong drops its message. What the owner did wrong ends the connection, as
+    /// What the peer did wrong drops its message, and [`RIGHTS_FAULTS_MAX`] times without a right the
+    /// connection. What the owner did wrong ends the connection, as
     /// does a message longer than its receive, or the owner would wait for it in vain.
     fn give_up(&mut self, refusal: Refusal) {
         let reason = match refusal {
             Refusal::NotReady => Drop::NoReceive,
+            Refusal::Access if self.guesses_too_often() => {
+                self.shared.event(Event::QpAccessError(self.qp.id));
+                self.drop_unit(Drop::NoAccess);
+                self.abandon_message();
+                return self.qp.enter_error(self.shared);
+            }
             Refusal::Access => Drop::NoAccess,
             Refusal::SourceFault => Drop::SourceFault,
             Refusal::Invalid => Drop::Malformed,
@@ -74,6 +85,12 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         };
         self.abandon_message();
         self.drop_unit(reason);
+    }
+
+    fn guesses_too_often(&mut self) -> bool {
+        let faults = &mut self.qp.responder.rights_faults;
+        *faults = faults.saturating_add(1);
+        *faults >= RIGHTS_FAULTS_MAX
     }
 
     fn end_unanswered(&mut self, status: Status) {

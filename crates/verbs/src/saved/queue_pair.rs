@@ -294,6 +294,8 @@ fn restore_responder(saved: &record::Responder) -> Result<Responder, RestoreErro
         })
     });
     Ok(Responder {
+        // Who tries keys begins again, and has no more tries than moves.
+        rights_faults: 0,
         queue: restore_receives(&saved.queue)?,
         expected: psn(saved.expected)?,
         msn: psn(saved.msn)?.get(),

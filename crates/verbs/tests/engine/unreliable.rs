@@ -230,6 +230,23 @@ fn without_the_right_nothing_is_written() {
     assert_eq!(pair.nodes[1].bytes(&write), [0; 8]);
 }
 
+/// F15: a peer could try keys for ever.
+#[test]
+fn who_tries_keys_loses_the_connection() {
+    const FAULTS_MAX: u32 = 32;
+    let mut pair = Pair::with(QpType::Uc, Setup::default());
+    let data = pair.a().holding(&[1; 8]);
+    for tries in 1..=FAULTS_MAX {
+        assert_eq!(pair.b().state(), QpState::Rts, "before {tries}");
+        let write = SendOp::Write(nowhere());
+        pair.a().send(u64::from(tries), write, &[data.sge()]);
+        pair.run();
+    }
+    assert_eq!(pair.b().state(), QpState::Err);
+    let qp = pair.b().qp;
+    assert_eq!(pair.b().events, [Event::QpAccessError(qp)]);
+}
+
 #[test]
 fn what_the_owner_does_wrong_ends_the_connection() {
     let short = |pair: &mut Pair| {
