@@ -34,6 +34,19 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 /// Longest wait for late packets.
 const MAX_TIMEWAIT: Duration = Duration::from_secs(10);
 
+/// How long an accepted caller may take to say that it is ready, whatever it asked for by its timeout
+/// codes, repetitions and MRAs.
+pub(crate) const HALF_OPEN_LASTS: Duration = Duration::from_secs(60);
+
+/// Of a call that is not a connection yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HalfOpen {
+    /// The owner has not answered.
+    Asked,
+    /// The caller has not, and may until then.
+    Until(Duration),
+}
+
 /// Where a connection stands (IBTA 12.9.7). MRAs only move the timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
@@ -75,6 +88,8 @@ pub(crate) struct Connection {
     pub(crate) listener: Option<ListenerId>,
     /// The owner still wants events.
     pub(crate) owned: bool,
+    /// It was called, and has not been in use yet: until when that may last once the call was accepted.
+    pub(crate) half_open: Option<HalfOpen>,
     /// Its entry among the timers.
     pub(crate) deadline: Option<Duration>,
 }
@@ -94,6 +109,7 @@ impl Connection {
             last: None,
             listener: None,
             owned: true,
+            half_open: None,
             deadline: None,
         }
     }
@@ -102,6 +118,20 @@ impl Connection {
     pub(crate) fn wait(&self, on_top: Option<Bits<5>>) -> Duration {
         let asked = on_top.map_or(Duration::ZERO, vrdma_wire::cm::timeout);
         (vrdma_wire::cm::timeout(self.patience) + asked).clamp(MIN_WAIT, MAX_WAIT)
+    }
+
+    /// When the peer's answer is overdue.
+    pub(crate) fn overdue_at(&self, now: Duration, on_top: Option<Bits<5>>) -> Duration {
+        let until = now + self.wait(on_top);
+        match self.half_open {
+            Some(HalfOpen::Until(last)) => until.min(last),
+            _ => until,
+        }
+    }
+
+    /// Whether an accepted caller has had all the time that there is.
+    pub(crate) fn is_too_late(&self, now: Duration) -> bool {
+        matches!(self.half_open, Some(HalfOpen::Until(last)) if last <= now)
     }
 
     /// How long late packets may still arrive: a few times as long as one is waited for.

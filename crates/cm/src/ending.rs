@@ -25,6 +25,7 @@ impl Cm {
         connection.retries = MAX_RETRIES.get();
         let until = now + connection.wait(None);
         let dreq = connection.dreq();
+        self.store.opened(id);
         self.store.set_deadline(id, Some(until));
         self.say_and_keep(id, dreq);
         Ok(())

@@ -43,7 +43,7 @@ pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
 pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
 pub use listeners::{Addresses, Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
 pub use machine::{Cm, Identity, Outgoing, Received};
-pub use store::MAX_CONNECTIONS;
+pub use store::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_OF_ONE};
 pub use terms::{Acceptance, Call, Ends, Link, Refused, Resolve, Side, SidrAnswer};
 pub use vrdma_wire::cm::{
     CommId, ConnectionType, PortSpace, PrivateData, RejectReason, ServiceId, SidrStatus,

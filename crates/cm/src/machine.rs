@@ -152,7 +152,7 @@ impl Cm {
         };
         let waits = matches!(connection.state, State::ReqSent | State::RepSent);
         if waits && connection.ends.remote == ends.remote {
-            let until = now + connection.wait(Some(mra.service_timeout));
+            let until = connection.overdue_at(now, Some(mra.service_timeout));
             self.store.set_deadline(mra.remote, Some(until));
         }
     }
@@ -165,11 +165,11 @@ impl Cm {
         if connection.state == State::TimeWait {
             return self.forget(id, Event::TimewaitOver(id));
         }
-        if connection.retries == 0 {
+        if connection.retries == 0 || connection.is_too_late(now) {
             return self.give_up(id, now);
         }
         connection.retries -= 1;
-        let until = now + connection.wait(None);
+        let until = connection.overdue_at(now, None);
         self.store.set_deadline(id, Some(until));
         self.repeat(id);
     }

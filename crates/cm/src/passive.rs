@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use vrdma_wire::cm::{About, CommId, PrivateData, RejectReason, Req, Rtu};
 
-use crate::connection::{Connection, State, link_of_req, refuse, side_of_req};
+use crate::connection::{
+    Connection, HALF_OPEN_LASTS, HalfOpen, State, link_of_req, refuse, side_of_req,
+};
 use crate::event::{Event, Request};
 use crate::ip;
 use crate::listeners::ListenerId;
@@ -29,8 +31,9 @@ impl Cm {
             return Err(Refused::State);
         }
         connection.state = State::RepSent;
+        connection.half_open = Some(HalfOpen::Until(now + HALF_OPEN_LASTS));
         let listener = connection.listener.take();
-        let until = now + connection.wait(None);
+        let until = connection.overdue_at(now, None);
         let rep = connection.rep(&acceptance.side, guid, acceptance.private);
         if let Some(listener) = listener {
             self.listeners.answered(listener);
@@ -128,9 +131,12 @@ impl Cm {
     ) -> Result<(), RejectReason> {
         let split = ip::split(req.service, ends.remote, &req.private_data);
         let (caller, private) = split.map_err(|()| RejectReason::UNSUPPORTED)?;
-        let Ok(id) = self.new_name() else {
-            return Ok(());
-        };
+        if !self.store.admits_call(ends.remote) {
+            return Err(RejectReason::NO_RESOURCES);
+        }
+        let name = self.new_name();
+        let id = name.map_err(|_| RejectReason::NO_RESOURCES)?;
+        // The caller asks again, and may have more luck.
         if !self.listeners.wait(listener) {
             return Ok(());
         }
@@ -165,6 +171,7 @@ impl Cm {
             connection.state = State::Established;
             connection.last = None;
         }
+        self.store.opened(id);
         self.store.set_deadline(id, None);
         self.tell(id, Event::Established(id, private));
     }
@@ -190,6 +197,7 @@ fn connection_of(
         last: None,
         listener: Some(listener),
         owned: true,
+        half_open: Some(HalfOpen::Asked),
         deadline: None,
     }
 }

@@ -1,5 +1,6 @@
 //! The connections of an adapter, by each of the names that messages use, and their timers.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
@@ -13,6 +14,12 @@ use crate::connection::{Connection, State};
 /// stranger's REQs can take.
 pub const MAX_CONNECTIONS: usize = 16384;
 
+/// Calls that are no connections yet; further ones are refused, so that the adapter's own find room.
+pub const MAX_HALF_OPEN: usize = MAX_CONNECTIONS / 2;
+
+/// Those of one remote address: a sixteenth, and as many as a listener lets wait.
+pub const MAX_HALF_OPEN_OF_ONE: usize = MAX_HALF_OPEN / 8;
+
 /// All connections. Peers are told apart by their addresses, which the switch vouches for; the node
 /// GUIDs inside messages are hearsay.
 #[derive(Default)]
@@ -21,6 +28,9 @@ pub(crate) struct Store {
     by_remote: BTreeMap<(Gid, CommId), CommId>,
     by_pair: BTreeMap<(Gid, Qpn), CommId>,
     timers: BTreeSet<(Duration, CommId)>,
+    /// Calls that are no connections yet, by who calls.
+    half_open: BTreeMap<Gid, usize>,
+    half_open_in_all: usize,
 }
 
 impl Store {
@@ -40,7 +50,38 @@ impl Store {
         self.connections.get_mut(&id)
     }
 
+    /// Whether one more call of a remote address may wait.
+    pub(crate) fn admits_call(&self, from: Gid) -> bool {
+        let of_one = self.half_open.get(&from).copied().unwrap_or_default();
+        of_one < MAX_HALF_OPEN_OF_ONE && self.half_open_in_all < MAX_HALF_OPEN
+    }
+
+    /// A call has become a connection.
+    pub(crate) fn opened(&mut self, id: CommId) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        if connection.half_open.take().is_some() {
+            let from = connection.ends.remote;
+            self.forget_half_open(from);
+        }
+    }
+
+    fn forget_half_open(&mut self, from: Gid) {
+        self.half_open_in_all -= 1;
+        if let Entry::Occupied(mut count) = self.half_open.entry(from) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
     pub(crate) fn insert(&mut self, connection: Connection) {
+        if connection.half_open.is_some() {
+            *self.half_open.entry(connection.ends.remote).or_default() += 1;
+            self.half_open_in_all += 1;
+        }
         self.connections.insert(connection.local, connection);
         self.name_peer(connection.local);
     }
@@ -72,6 +113,7 @@ impl Store {
 
     pub(crate) fn remove(&mut self, id: CommId) -> Option<Connection> {
         self.set_deadline(id, None);
+        self.opened(id);
         let connection = self.connections.remove(&id)?;
         if let Some(peer) = connection.peer {
             let from = connection.ends.remote;

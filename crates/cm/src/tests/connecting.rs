@@ -1,5 +1,6 @@
 use super::*;
-use crate::{MAX_LISTENERS, Refused};
+use crate::connection::HALF_OPEN_LASTS;
+use crate::{MAX_BACKLOG, MAX_HALF_OPEN_OF_ONE, MAX_LISTENERS, Refused};
 
 #[test]
 fn both_sides_learn_what_the_other_says() {
@@ -231,6 +232,52 @@ fn calls_beyond_the_backlog_wait_outside() {
     world.deliver_all();
     let (_, request) = world.requested();
     assert_eq!(request.side.qpn.get(), 0x12);
+}
+
+/// F18: one remote could take all there is, and was not told.
+#[test]
+fn a_remote_address_has_a_share_of_the_calls_that_wait() {
+    let mut world = World::new();
+    world.listen(1, MAX_BACKLOG);
+    let calls = MAX_HALF_OPEN_OF_ONE as u32;
+    let ask = |world: &mut World| {
+        let request = world.queue.pop_front().unwrap();
+        world.deliver(&request);
+        let answers = world.queue.drain(..).map(|answer| answer.mad.message);
+        answers.into_iter().find_map(|message| match message {
+            Message::Rej(rej) => Some(rej.reason),
+            _ => None,
+        })
+    };
+    let accept = |world: &mut World, qpn: u32| {
+        assert_eq!(ask(world), None, "{qpn}");
+        let (b, _) = world.requested();
+        world.accept(b, qpn);
+        world.lose();
+    };
+    for qpn in 1..=calls {
+        world.call(qpn);
+        accept(&mut world, qpn);
+    }
+    world.call(calls + 1);
+    assert_eq!(ask(&mut world), Some(RejectReason::NO_RESOURCES));
+    // Another remote is none the worse.
+    let first = world.gids[0];
+    world.gids[0] = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 9));
+    world.call(calls + 2);
+    accept(&mut world, calls + 2);
+    world.gids[0] = first;
+    // Those that never become connections go in time, whatever the caller asked for.
+    let end = world.now + HALF_OPEN_LASTS;
+    while world.now < end && world.wait() {
+        world.lose();
+    }
+    world.now = end;
+    world.machines[1].expire(end);
+    world.lose();
+    world.take(1);
+    world.call(calls + 3);
+    accept(&mut world, calls + 3);
 }
 
 #[test]

@@ -16,6 +16,8 @@ impl RejectReason {
     pub const TIMEOUT: Self = Self(4);
     /// The transport service is not supported.
     pub const UNSUPPORTED: Self = Self(5);
+    /// There is no room for more.
+    pub const NO_RESOURCES: Self = Self(3);
     /// Nobody listens there.
     pub const INVALID_SERVICE: Self = Self(8);
     /// The connection that the message speaks of is already gone.
