@@ -197,6 +197,9 @@ pub struct PortGroupRequest {
     /// stays on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
+    /// Ethernet cards of guests, and the host's own, may send RoCEv2 frames; only adapters do otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_roce_frames: bool,
     /// Users that may use those of its adapters that name none themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub users: Vec<UnixName>,
@@ -229,6 +232,9 @@ pub struct PortGroup {
     /// stays on its host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vni: Option<Vni>,
+    /// Ethernet cards of guests, and the host's own, may send RoCEv2 frames; only adapters do otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_roce_frames: bool,
     /// Whether it outlives the daemon.
     pub origin: Origin,
     /// Its adapters, by name.

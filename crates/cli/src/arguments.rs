@@ -182,6 +182,10 @@ pub(crate) enum PortgroupCommand {
         /// VXLAN network of its frames in tunnels, 1 to 16777215; the VLAN's number if absent
         #[arg(long)]
         vni: Option<Vni>,
+        /// Let guests' own Ethernet cards send RoCEv2 frames, as Linux's rxe does; only adapters do
+        /// otherwise
+        #[arg(long)]
+        allow_roce_frames: bool,
         /// User of the host who may use those of its adapters that name nobody themselves, by name
         /// or number; may be repeated
         #[arg(long = "user", value_name = "USER")]

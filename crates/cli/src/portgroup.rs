@@ -17,6 +17,7 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
             name,
             vlan,
             vni,
+            allow_roce_frames,
             users,
             groups,
             limits,
@@ -26,6 +27,7 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
                 name: name.clone(),
                 vlan: *vlan,
                 vni: *vni,
+                allow_roce_frames: *allow_roce_frames,
                 users: users.clone(),
                 groups: groups.clone(),
                 limits: limits.limits(),
@@ -70,6 +72,8 @@ fn show_text(group: &PortGroup) -> String {
     rows.extend(known.filter_map(|(name, value)| Some((name, value?))));
     rows.push(("from", origin(group.origin).to_owned()));
     rows.push(("adapters", adapters.join(" ")));
+    let roce = group.allow_roce_frames;
+    rows.extend(roce.then(|| ("RoCE frames", "allowed".to_owned())));
     rows.extend(limits::rows(&group.limits));
     rows.extend(limits::waits(&group.throttled, &group.throttled_in));
     let dropped = group.over_limit > 0;

@@ -11,6 +11,7 @@
 //! name = "blue"
 //! vlan = 10                     # tag on raw uplinks
 //! vni = 5010                    # VXLAN network in tunnels; the VLAN's number without it
+//! allow_roce_frames = false     # true: guests' own Ethernet cards may send RoCEv2
 //!
 //! [[uplink]]
 //! name = "up0"

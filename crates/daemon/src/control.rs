@@ -101,6 +101,7 @@ impl Control {
             group: spec.group,
             segment: spec.segment,
             mac: spec.mac,
+            may_send_roce: spec.may_send_roce,
             behind,
         };
         let (number, kind) = (spec.port, spec.kind);

@@ -54,6 +54,8 @@ pub struct EthernetPort {
     pub segment: Segment,
     /// The guest's address: nobody else of the group may send from it.
     pub mac: Mac,
+    /// It may send RoCEv2 as Ethernet frames, past its adapter.
+    pub may_send_roce: bool,
     /// What is there.
     pub behind: Behind,
 }

@@ -106,13 +106,16 @@ impl Inventory {
         let admitted = people.admit(&of_group, &mut adapter);
         let sockets = self.sockets(name);
         socket::check_length(&sockets.longest()).map_err(Refusal::path_too_long)?;
+        let mut may_send_roce = false;
         if let Some(group) = self.groups.get_mut(&request.portgroup) {
             group.adapters.insert(name.clone());
+            may_send_roce = group.allow_roce_frames;
         }
         let (port, policy) = self.adapters.insert(adapter.clone(), people, of_all);
         Ok(AdapterSpec {
             policy,
             admitted,
+            may_send_roce,
             ..spec(&adapter, port, (group, segment), sockets)
         })
     }
@@ -264,6 +267,7 @@ fn spec(
         group,
         segment,
         mac: Mac(adapter.mac.octets()),
+        may_send_roce: false,
         kind: adapter.kind,
         portgroup: adapter.portgroup.clone(),
         ip: adapter.ip,

@@ -85,6 +85,8 @@ pub struct AdapterSpec {
     pub segment: Segment,
     /// Ethernet address, from which node GUID and default GID follow.
     pub mac: Mac,
+    /// Its Ethernet side may send RoCEv2 as well.
+    pub may_send_roce: bool,
     /// Who uses it.
     pub kind: AdapterKind,
     /// The shard that serves it; without one, that with the fewest adapters.

@@ -80,6 +80,7 @@ fn the_host_pings_an_adapter_of_processes() {
         group: GroupId(0),
         segment: Default::default(),
         mac,
+        may_send_roce: false,
         behind,
     };
     let tap = Tap::open("vr0", HOST.0, Some("10.9.0.1".parse().unwrap())).unwrap();

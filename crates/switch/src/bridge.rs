@@ -13,7 +13,7 @@
 //! A learning bridge (IEEE 802.1D) with one table for all VLANs of a group: tags pass unseen. A
 //! frame never leaves its group and never returns to its sender.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use vrdma_wire::Mac;
 
@@ -81,6 +81,8 @@ pub struct Bridge {
     /// Of attached ports that something was counted for.
     counts: BTreeMap<PortId, PortCounts>,
     wires: Wires,
+    /// Ports that may send RoCEv2.
+    roce: BTreeSet<PortId>,
 }
 
 impl Bridge {
@@ -102,6 +104,15 @@ impl Bridge {
             self.stations.forget_place(Place::Port(port), member.group);
             self.leave_if_empty(member.group);
             self.counts.remove(&port);
+            self.roce.remove(&port);
+        }
+    }
+
+    /// Lets an attached port send RoCEv2 frames. Others must not: their adapters do it, whose addresses
+    /// the switch knows, and peers could not tell the two apart.
+    pub fn allow_roce(&mut self, port: PortId) {
+        if self.members.get(port).is_some() {
+            self.roce.insert(port);
         }
     }
 
@@ -151,6 +162,9 @@ impl Bridge {
     ) -> Result<Target, DropReason> {
         let (destination, source) = addresses(frame)?;
         self.check_source(from, sender, source)?;
+        if vrdma_wire::is_roce(frame) && !self.roce.contains(&from) {
+            return Err(DropReason::Roce);
+        }
         if source != sender.mac {
             self.stations
                 .hear(Place::Port(from), sender.group, source, now);

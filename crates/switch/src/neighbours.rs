@@ -33,6 +33,8 @@ pub struct Neighbour {
 struct Entry {
     neighbour: Neighbour,
     at: u64,
+    /// It said so itself, by ARP or neighbour discovery.
+    said: bool,
 }
 
 impl Entry {
@@ -61,12 +63,23 @@ impl Neighbours {
 
     /// `gid` said of itself in `group` at `now` where it is. True if that is news.
     pub fn hear(&mut self, group: GroupId, gid: Gid, neighbour: Neighbour, now: u64) -> bool {
+        let said = true;
+        let at = now;
+        let heard = Entry {
+            neighbour,
+            at,
+            said,
+        };
+        self.note(group, gid, heard)
+    }
+
+    fn note(&mut self, group: GroupId, gid: Gid, heard: Entry) -> bool {
+        let Entry { neighbour, at, .. } = heard;
         let network = self.networks.entry(group).or_default();
         let known = network.neighbours.get(&gid).map(|heard| heard.neighbour);
-        if known.is_none() && !network.has_room(now) {
+        if known.is_none() && !network.has_room(at) {
             return false;
         }
-        let heard = Entry { neighbour, at: now };
         network.neighbours.insert(gid, heard);
         known != Some(neighbour)
     }
@@ -80,8 +93,24 @@ impl Neighbours {
             .and_then(|it| it.neighbours.get(&gid));
         match known {
             Some(heard) if heard.is_fresh(now) && heard.neighbour != neighbour => false,
-            _ => self.hear(group, gid, neighbour, now),
+            heard => {
+                let said = heard.is_some_and(|it| it.said && it.neighbour == neighbour);
+                let guessed = Entry {
+                    neighbour,
+                    at: now,
+                    said,
+                };
+                self.note(group, gid, guessed)
+            }
         }
+    }
+
+    /// Whether a packet in the name of `gid` comes from another station than that which has lately said
+    /// to have the address.
+    pub fn contradicts(&self, group: GroupId, gid: Gid, station: Mac, now: u64) -> bool {
+        let network = self.networks.get(&group);
+        let heard = network.and_then(|it| it.neighbours.get(&gid));
+        heard.is_some_and(|it| it.said && it.is_fresh(now) && it.neighbour.mac != station)
     }
 
     /// Where `gid` of `group` is.

@@ -8,6 +8,7 @@
 //! sockets then chooses socket 0, which is the one for the rest; a socket filter drops the frame, so
 //! an IP packet whose own headers are cut off reaches nobody.
 
+pub use vrdma_wire::is_roce;
 use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT};
 
 use crate::seal;
@@ -26,40 +27,6 @@ pub enum Select {
     Rest,
     /// Nothing: it only sends.
     Nothing,
-}
-
-/// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
-/// RoCEv2 sender makes them.
-pub fn is_roce(frame: &[u8]) -> bool {
-    let be16 = |at: usize| {
-        let bytes = frame.get(at..)?.first_chunk()?;
-        Some(u16::from_be_bytes(*bytes))
-    };
-    let roce = || {
-        let outer = be16(TYPE_AT)?;
-        let tag = if outer == EtherType::VLAN.0 {
-            TAG_BYTES
-        } else {
-            0
-        };
-        let port = match EtherType(be16(TYPE_AT + tag)?) {
-            EtherType::IPV4 => {
-                if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP
-                    || be16(V4_FRAGMENT_AT + tag)? & FRAGMENT_OFFSET != 0
-                {
-                    return None;
-                }
-                let header = usize::from(frame.get(IP_AT + tag)? & 0xf) * 4;
-                be16(IP_AT + tag + header + PORT_AT)?
-            }
-            EtherType::IPV6 if frame.get(V6_NEXT_AT + tag)? == &PROTOCOL_UDP => {
-                be16(V6_PAYLOAD_AT + tag + PORT_AT)?
-            }
-            _ => return None,
-        };
-        Some(port == ROCE_PORT)
-    };
-    roce().unwrap_or(false)
 }
 
 /// Bytes of an 802.1Q tag.

@@ -51,6 +51,7 @@ mod refusal;
 #[cfg(any(test, feature = "registry"))]
 pub mod registry;
 mod reth;
+mod roce;
 mod transport;
 mod udp;
 
@@ -80,6 +81,7 @@ pub use packet::{MAX_PAYLOAD, Packet};
 pub use path::{Addresses, Path};
 pub use refusal::Refusal;
 pub use reth::{Reth, RethView};
+pub use roce::is_roce;
 pub use transport::Transport;
 pub use udp::{ROCE_PORT, Udp, UdpView};
 

@@ -6,6 +6,7 @@ use super::*;
 
 fn group(name: &str, origin: Origin) -> PortGroup {
     PortGroup {
+        allow_roce_frames: false,
         name: name.parse().unwrap(),
         vlan: None,
         vni: None,

@@ -44,6 +44,8 @@ pub(super) struct PortGroupTable {
     pub(super) name: Spanned<Name>,
     pub(super) vlan: Option<Spanned<Vlan>>,
     pub(super) vni: Option<Spanned<Vni>>,
+    #[serde(default)]
+    pub(super) allow_roce_frames: bool,
     pub(super) limit_out: Option<Rate>,
     pub(super) limit_in: Option<Rate>,
     pub(super) limit_out_ops: Option<OpsRate>,
@@ -58,6 +60,7 @@ impl PortGroupTable {
             name: self.name.get_ref().clone(),
             vlan: self.vlan.as_ref().map(|vlan| *vlan.get_ref()),
             vni: self.vni.as_ref().map(|vni| *vni.get_ref()),
+            allow_roce_frames: self.allow_roce_frames,
             users: list(self.users.as_ref()),
             groups: list(self.groups.as_ref()),
             limits: Limits {

@@ -191,6 +191,9 @@ impl Exchange {
                 self.hosts.insert(number, port.group, host);
             }
         }
+        if port.may_send_roce {
+            self.bridge.allow_roce(number);
+        }
         self.segments.plug(number, port.group, port.segment.into());
         self.join(port.group);
         Ok(())

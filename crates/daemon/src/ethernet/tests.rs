@@ -49,6 +49,7 @@ impl Switch {
             segment: Default::default(),
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
+            may_send_roce: false,
             behind: Behind::Guest(socket),
         };
         self.runtime.block_on(self.handle.add_port(port)).unwrap();

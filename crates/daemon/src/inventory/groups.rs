@@ -16,6 +16,8 @@ pub(super) struct Group {
     pub(super) id: GroupId,
     pub(super) vlan: Option<Vlan>,
     pub(super) vni: Option<Vni>,
+    /// Guests' own cards may send RoCEv2.
+    pub(super) allow_roce_frames: bool,
     origin: Origin,
     pub(super) adapters: BTreeSet<Name>,
     /// Of those adapters that name nobody themselves.
@@ -69,6 +71,7 @@ impl Inventory {
                 id,
                 vlan: request.vlan,
                 vni: request.vni,
+                allow_roce_frames: request.allow_roce_frames,
                 origin,
                 adapters: BTreeSet::new(),
                 people,
@@ -140,6 +143,7 @@ fn describe(name: &Name, group: &Group) -> PortGroup {
         name: name.clone(),
         vlan: group.vlan,
         vni: group.vni,
+        allow_roce_frames: group.allow_roce_frames,
         origin: group.origin,
         users: group.people.users.clone(),
         groups: group.people.groups.clone(),

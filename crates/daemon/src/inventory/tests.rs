@@ -8,6 +8,7 @@ fn name(text: &str) -> Name {
 
 fn group(text: &str) -> PortGroupRequest {
     PortGroupRequest {
+        allow_roce_frames: false,
         limits: Default::default(),
         name: name(text),
         vlan: None,

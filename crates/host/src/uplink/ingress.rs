@@ -27,6 +27,8 @@ pub(super) enum Drop {
     OtherStation,
     /// From the Ethernet address of an adapter of this host.
     OwnStation,
+    /// In the name of an address that another station has said to have.
+    OtherSender,
     /// To a multicast GID that no adapter of the group listens to.
     NobodyListens,
     /// More than a limit of the adapter lets arrive.
@@ -109,6 +111,10 @@ impl<M: Member, P: Port> Host<M, P> {
         let is_new = *last != Some(sender);
         if is_new && fabric.has_station(group, mac) {
             return Err(Drop::OwnStation);
+        }
+        let neighbours = &self.uplinks.neighbours;
+        if neighbours.contradicts(group, packet.sgid(), mac, now.0) {
+            return Err(Drop::OtherSender);
         }
         let home = self.shared.home(port);
         drop(fabric);

@@ -29,6 +29,9 @@ pub enum DropReason {
     /// From an uplink: the destination is on another host.
     #[error("the destination is not on this host")]
     Elsewhere,
+    /// RoCEv2 from a port that must not send any.
+    #[error("the port must not send RoCEv2 as Ethernet frames")]
+    Roce,
     /// The receiver did not take it; see [`Bridge::not_taken`](super::Bridge::not_taken).
     #[error("the receiving port's queue is full")]
     Congested,
@@ -36,7 +39,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Detached,
         Self::Runt,
         Self::Oversize,
@@ -45,6 +48,7 @@ impl DropReason {
         Self::Reserved,
         Self::Returning,
         Self::Elsewhere,
+        Self::Roce,
         Self::Congested,
     ];
 }

@@ -53,6 +53,24 @@ fn configured_macs_are_known_without_learning() {
     assert_eq!(sent, Ok(vec![BOB]));
 }
 
+/// F12: a guest could forge packets of any adapter.
+#[test]
+fn roce_is_for_adapters_unless_it_is_allowed() {
+    let mut bridge = bridge();
+    let mut packet = frame(mac(BOB), mac(ANN));
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[23] = 17;
+    packet[36..38].copy_from_slice(&4791u16.to_be_bytes());
+    assert_eq!(send(&mut bridge, ANN, &packet, 0), Err(DropReason::Roce));
+    assert_eq!(bridge.counts(ANN).unwrap().dropped(DropReason::Roce), 1);
+    bridge.allow_roce(ANN);
+    assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
+    bridge.detach(ANN);
+    bridge.attach(ANN, BLUE, mac(ANN)).unwrap();
+    let again = send(&mut bridge, ANN, &packet, 0);
+    assert_eq!(again, Err(DropReason::Roce), "another adapter");
+}
+
 #[test]
 fn group_and_unknown_addresses_flood_the_group() {
     let mut bridge = bridge();

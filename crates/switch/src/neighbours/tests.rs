@@ -111,3 +111,26 @@ proptest! {
         }
     }
 }
+
+/// F12: who has said where it is cannot be spoken for from elsewhere.
+#[test]
+fn what_was_said_holds_and_what_was_guessed_does_not() {
+    let mut table = Neighbours::new();
+    let (group, gid) = (GroupId(1), Gid::from_ipv4([10, 0, 0, 1].into()));
+    let [own, other] = [1, 2].map(|last| Mac([2, 0, 0, 0, 0, last]));
+    let at = |mac| Neighbour {
+        mac,
+        uplink: UplinkId(0),
+    };
+    table.guess(group, gid, at(other), 0);
+    assert!(!table.contradicts(group, gid, own, 0), "a guess");
+    table.hear(group, gid, at(own), 1);
+    table.guess(group, gid, at(other), 2);
+    table.guess(group, gid, at(own), 2);
+    assert!(table.contradicts(group, gid, other, 3));
+    assert!(!table.contradicts(group, gid, own, 3));
+    let aged = 2 + NEIGHBOUR_AGE_NS;
+    assert!(!table.contradicts(group, gid, other, aged));
+    table.hear(group, gid, at(other), aged);
+    assert!(table.contradicts(group, gid, own, aged), "it has moved");
+}

@@ -136,6 +136,7 @@ fn key_files_that_will_not_do_are_told_and_change_nothing() {
 
 fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
     PortGroupRequest {
+        allow_roce_frames: false,
         limits: Default::default(),
         name: name(text),
         vlan: vlan.map(|vlan| vlan.try_into().unwrap()),

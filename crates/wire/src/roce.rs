@@ -1,0 +1,48 @@
+//! Which frames are RoCEv2, before anything of them is believed.
+
+use crate::{EtherType, PROTOCOL_UDP, ROCE_PORT};
+
+const TAG_BYTES: usize = 4;
+const TYPE_AT: usize = 12;
+const IP_AT: usize = 14;
+const V4_FRAGMENT_AT: usize = IP_AT + 6;
+const V4_PROTOCOL_AT: usize = IP_AT + 9;
+const V6_NEXT_AT: usize = IP_AT + 6;
+const V6_PAYLOAD_AT: usize = IP_AT + 40;
+/// The destination port inside a UDP header.
+const PORT_AT: usize = 2;
+const FRAGMENT_OFFSET: u16 = 0x1fff;
+
+/// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
+/// RoCEv2 sender makes them.
+pub fn is_roce(frame: &[u8]) -> bool {
+    let be16 = |at: usize| {
+        let bytes = frame.get(at..)?.first_chunk()?;
+        Some(u16::from_be_bytes(*bytes))
+    };
+    let roce = || {
+        let outer = be16(TYPE_AT)?;
+        let tag = if outer == EtherType::VLAN.0 {
+            TAG_BYTES
+        } else {
+            0
+        };
+        let port = match EtherType(be16(TYPE_AT + tag)?) {
+            EtherType::IPV4 => {
+                if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP
+                    || be16(V4_FRAGMENT_AT + tag)? & FRAGMENT_OFFSET != 0
+                {
+                    return None;
+                }
+                let header = usize::from(frame.get(IP_AT + tag)? & 0xf) * 4;
+                be16(IP_AT + tag + header + PORT_AT)?
+            }
+            EtherType::IPV6 if frame.get(V6_NEXT_AT + tag)? == &PROTOCOL_UDP => {
+                be16(V6_PAYLOAD_AT + tag + PORT_AT)?
+            }
+            _ => return None,
+        };
+        Some(port == ROCE_PORT)
+    };
+    roce().unwrap_or(false)
+}
