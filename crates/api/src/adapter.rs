@@ -95,7 +95,8 @@ pub struct AdapterRequest {
     #[serde(default)]
     pub kind: AdapterKind,
     /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent. A TAP's
-    /// interface gets it in a network of 24 bits (IPv6: 64), or none.
+    /// interface gets it in a network of 24 bits (IPv6: 64), or none. RDMA of a VM's guest is kept to it,
+    /// and it to that guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
@@ -154,7 +155,7 @@ pub struct Adapter {
     /// Who uses it.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// IP address of an adapter of processes or a TAP.
+    /// Its IP address; of a VM's adapter, that which it is kept to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip: Option<IpAddr>,
     /// For QEMU's `vfio-user-pci`; of a VM's adapter.

@@ -97,7 +97,7 @@ pub struct AdapterSpec {
     pub admitted: Admitted,
     /// Its port group, for whoever asks.
     pub portgroup: Name,
-    /// IP address of an adapter of processes.
+    /// Its IP address, if it was given one.
     pub ip: Option<IpAddr>,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
@@ -109,14 +109,18 @@ impl AdapterSpec {
     /// The addresses of an adapter of processes: its MAC's link-local one and that of the control
     /// plane (RoCEv2 annex A17.4.1).
     pub fn addresses(&self) -> Vec<Gid> {
-        let given = self.ip.map(|ip| match ip {
-            IpAddr::V4(v4) => Gid::from_ipv4(v4),
-            IpAddr::V6(v6) => Gid(v6.octets()),
-        });
         [Gid::link_local(self.mac)]
             .into_iter()
-            .chain(given)
+            .chain(self.gid())
             .collect()
+    }
+
+    /// The address that was given to it: of a VM's adapter, the only one that its guest may have.
+    pub fn gid(&self) -> Option<Gid> {
+        self.ip.map(|ip| match ip {
+            IpAddr::V4(v4) => Gid::from_ipv4(v4),
+            IpAddr::V6(v6) => Gid(v6.octets()),
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use vrdma_adapter::{GidChange, ShardId};
 use vrdma_switch::{AttachError, GroupId, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
-use vrdma_wire::Mac;
+use vrdma_wire::{Gid, Mac};
 
 use crate::accounts::Accounts;
 use crate::budget;
@@ -317,6 +317,11 @@ impl<M: Member, P: Port> Host<M, P> {
             self.accounts.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Keeps a member to one address beside that of its MAC, and the address to the member.
+    pub fn pin_gid(&mut self, port: PortId, gid: Gid) {
+        self.shared.change(|fabric| fabric.pin_gid(port, gid));
     }
 
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group

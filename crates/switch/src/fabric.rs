@@ -35,6 +35,12 @@ pub enum BindError {
         /// That port.
         by: PortId,
     },
+    /// Neither the GID that the port is kept to nor that of its MAC.
+    #[error("the port may bind {} and the link-local GID of its MAC only", own)]
+    Pinned {
+        /// That GID.
+        own: Gid,
+    },
     /// Zero or multicast.
     #[error("a port can only bind a unicast GID")]
     NotUnicast,
@@ -94,6 +100,9 @@ pub struct Fabric {
     ports: BTreeMap<PortId, Port>,
     /// By GID first, so that the same GID in other groups stands beside it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
+    /// Ports that may bind one GID beside that of their MAC, and nobody else of their group may.
+    pins: BTreeMap<PortId, Gid>,
+    pinned: BTreeMap<(Gid, GroupId), PortId>,
     listeners: Listeners,
     /// Groups that reach other hosts.
     wired: BTreeSet<GroupId>,
@@ -134,6 +143,9 @@ impl Fabric {
         self.clear_gids(port);
         self.forget_listener(port);
         if let Some(member) = self.members.detach(port) {
+            if let Some(gid) = self.pins.remove(&port) {
+                self.pinned.remove(&(gid, member.group));
+            }
             self.ports.remove(&port);
             self.epoch += 1;
             if self.members.of_group(member.group).is_empty() {
@@ -151,6 +163,12 @@ impl Fabric {
         if let Some(by) = self.owner(gid, group).filter(|&by| by != port) {
             return Err(BindError::Taken { by });
         }
+        if let Some(&own) = self.pins.get(&port)
+            && own != gid
+            && station_of(gid).and_then(|mac| self.members.configured(group, mac)) != Some(port)
+        {
+            return Err(BindError::Pinned { own });
+        }
         let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
         if bound.gids.count() >= MAX_GIDS_PER_PORT {
             return Err(BindError::TooMany);
@@ -162,9 +180,23 @@ impl Fabric {
         Ok(())
     }
 
-    /// Who has bound a GID or, by its MAC, the right to it.
+    /// Keeps an attached port to one GID beside that of its MAC, and the GID to the port: another port of
+    /// the group that has bound it before loses it.
+    pub fn pin_gid(&mut self, port: PortId, gid: Gid) {
+        let Some(group) = self.group(port) else {
+            return;
+        };
+        self.clear_gids(port);
+        self.evict(gid, group);
+        self.pins.insert(port, gid);
+        self.pinned.insert((gid, group), port);
+        self.epoch += 1;
+    }
+
+    /// Who has bound a GID or, by its MAC or as it was stated, the right to it.
     fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
-        let bound = self.owners.get(&(gid, group)).copied();
+        let has = |owners: &BTreeMap<(Gid, GroupId), PortId>| owners.get(&(gid, group)).copied();
+        let bound = has(&self.owners).or_else(|| has(&self.pinned));
         bound.or_else(|| self.members.configured(group, station_of(gid)?))
     }
 

@@ -1,4 +1,4 @@
-//! IP addresses of adapters of processes: nobody else hands them one.
+//! IP addresses of adapters: those of processes get them from nobody else, and guests may be kept to one.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,10 +19,8 @@ impl Inventory {
         mac: MacAddress,
     ) -> Result<Option<IpAddr>, Refusal> {
         match (request.kind, request.ip) {
-            (AdapterKind::Vm, None) => Ok(None),
-            (AdapterKind::Vm, Some(_)) => Err(Refusal::guests_own_address()),
-            (AdapterKind::Tap, None) => Ok(None),
-            (AdapterKind::Process | AdapterKind::Tap, Some(ip)) => {
+            (AdapterKind::Vm | AdapterKind::Tap, None) => Ok(None),
+            (_, Some(ip)) => {
                 if !is_usable(ip) {
                     return Err(Refusal::unusable_address(ip));
                 }
@@ -57,6 +55,7 @@ mod tests {
     use std::path::Path;
 
     use vrdma_api::{Origin, PortGroupRequest};
+    use vrdma_wire::Gid;
 
     use super::*;
     use crate::inventory::{Field, Kind};
@@ -116,10 +115,15 @@ mod tests {
         for ip in useless {
             assert_eq!(refused(process("b", Some(ip))).0, Kind::Invalid, "{ip}");
         }
-        let of_vm = AdapterRequest {
+        let of_vm = |ip| AdapterRequest {
             kind: AdapterKind::Vm,
-            ..process("b", Some("10.0.0.6"))
+            ..process("b", Some(ip))
         };
-        assert!(refused(of_vm).1.contains("guest"));
+        assert_eq!(refused(of_vm("10.0.0.5")).0, Kind::Conflict);
+        let pinned = inventory.add_adapter(&of_vm("10.0.0.6"), Origin::Runtime);
+        assert_eq!(
+            pinned.unwrap().gid(),
+            Some(Gid::from_ipv4([10, 0, 0, 6].into()))
+        );
     }
 }

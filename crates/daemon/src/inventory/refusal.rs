@@ -193,11 +193,6 @@ impl Refusal {
         Self::new(Kind::Conflict, Field::Mac, sentence)
     }
 
-    pub(super) fn guests_own_address() -> Self {
-        let sentence = "a VM's guest chooses its IP address itself; leave the address out or make it an adapter of kind \"process\"";
-        Self::new(Kind::Invalid, Field::Ip, sentence.to_owned())
-    }
-
     pub(super) fn unusable_address(ip: IpAddr) -> Self {
         let sentence = format!(
             "{ip} is no address of one adapter that others can send to; choose one such as 10.0.0.5"

@@ -94,6 +94,7 @@ impl Shard {
         if is_announced {
             self.announce(&spec).map_err(anyhow::Error::msg)?;
         }
+        let pinned = (spec.kind == AdapterKind::Vm).then(|| spec.gid()).flatten();
         let made = self.make(spec);
         let added = made.and_then(|adapter| Ok(self.host.add(attachment, adapter)?));
         if let Err(error) = added {
@@ -101,6 +102,9 @@ impl Shard {
                 self.retire(attachment.port);
             }
             return Err(error);
+        }
+        if let Some(gid) = pinned {
+            self.host.pin_gid(attachment.port, gid);
         }
         match self.host.member(attachment.port) {
             Some(Adapter::Vm(vm)) => {

@@ -206,3 +206,31 @@ fn other_hosts_reach_ports_and_speak_for_none() {
     let of_mac = Gid::link_local(mac(BOB));
     assert_eq!(fabric.arrive(BLUE, of_mac, gid(1)), Err(NoRoute::Spoofed));
 }
+
+/// F12: a guest could take the address of a remote host, and what others sent there.
+#[test]
+fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
+    let mut fabric = fabric();
+    let own = Gid::link_local(mac(ANN));
+    fabric.bind_gid(BOB, gid(1)).unwrap();
+    fabric.bind_gid(ANN, gid(2)).unwrap();
+    fabric.pin_gid(ANN, gid(1));
+    let pinned = Err(BindError::Pinned { own: gid(1) });
+    assert_eq!(fabric.bind_gid(ANN, gid(2)), pinned);
+    assert_eq!(fabric.bind_gid(BOB, gid(2)), Ok(()), "it was given back");
+    assert_eq!(
+        fabric.bind_gid(BOB, gid(1)),
+        Err(BindError::Taken { by: ANN })
+    );
+    for gid in [gid(1), own] {
+        fabric.bind_gid(ANN, gid).unwrap();
+    }
+    fabric.clear_gids(ANN);
+    assert_eq!(
+        fabric.bind_gid(BOB, gid(1)),
+        Err(BindError::Taken { by: ANN })
+    );
+    assert_eq!(fabric.bind_gid(EVE, gid(1)), Ok(()), "of another group");
+    fabric.detach(ANN);
+    assert_eq!(fabric.bind_gid(BOB, gid(1)), Ok(()));
+}
