@@ -38,6 +38,7 @@ use crate::plane::{
     Line, NotDone, Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, Vital,
     is_withdrawn,
 };
+use crate::sandbox::Confinement;
 use crate::socket::BoundSocket;
 use exchange::Exchange;
 
@@ -104,12 +105,16 @@ pub struct EthernetHandle {
 pub fn start(
     says: Vec<Outbox<Snooped>>,
     admission: Arc<Admission>,
+    confinement: Confinement,
 ) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (line, inbox) = Line::new("the Ethernet thread".to_owned())?;
     let exchange = Exchange::new(inbox, says, admission)?;
     let thread = thread::Builder::new()
         .name("ethernet".to_owned())
-        .spawn(|| exchange.run())?;
+        .spawn(move || {
+            confinement.ethernet();
+            exchange.run();
+        })?;
     Ok((EthernetHandle { line }, thread))
 }
 

@@ -5,13 +5,21 @@
 //! | core dumps and debuggers: guests' memory, keys | at the start | `--core-dumps` |
 //! | capabilities; a helper opens interfaces ([`crate::interfaces`]) | at the start | `sandbox = false` |
 //! | more rights by what it starts (`no_new_privs`) | at the start | `sandbox = false` |
+//! | system calls that nobody needs: programs, users, mounts, debuggers ([`syscalls`]) | at the start | `sandbox = false` |
+//! | all but some system calls, in threads of the data path | when they start | `sandbox = false` |
+//! | writing files, in the Ethernet thread and the control plane ([`paths`]) | when the threads run | `sandbox = false` |
 //!
 //! What the kernel does not offer is told once, and the daemon goes on: `vrdma doctor` shows what is in force.
 
 mod capabilities;
 mod limits;
+mod paths;
+mod syscalls;
 
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
 
 use rustix::thread::set_no_new_privs;
 use vrdma_api::Protection;
@@ -27,7 +35,62 @@ pub struct Options {
     pub keeps_core_dumps: bool,
 }
 
+/// What threads of the data path give up when they start.
+#[derive(Clone, Debug, Default)]
+pub struct Confinement {
+    is_on: bool,
+    /// Folders of sockets that come and go with adapters.
+    folders: Arc<[PathBuf]>,
+}
+
+impl Confinement {
+    /// With these folders.
+    pub fn new(folders: impl Into<Arc<[PathBuf]>>) -> Self {
+        Self {
+            is_on: true,
+            folders: folders.into(),
+        }
+    }
+
+    /// This thread reaches other processes' memory.
+    pub(crate) fn shard(&self) {
+        self.confine(syscalls::confine_data_path);
+    }
+
+    /// This one does not.
+    pub(crate) fn ethernet(&self) {
+        self.confine(|| paths::confine(&self.folders));
+        self.confine(syscalls::confine_data_path);
+    }
+
+    /// The control plane has told already what this host does not offer.
+    fn confine(&self, give_up: impl FnOnce() -> io::Result<()>) {
+        if self.is_on
+            && let Err(error) = give_up()
+        {
+            tracing::debug!("sandbox: {error}");
+        }
+    }
+}
+
 impl Options {
+    /// For the threads of the data path.
+    pub(crate) fn confinement(self, folders: Vec<PathBuf>) -> Confinement {
+        Confinement {
+            is_on: self.is_on,
+            folders: folders.into(),
+        }
+    }
+
+    /// The control plane gives up writing files, once the threads that must not are there.
+    pub(crate) fn close_files(self, confinement: &Confinement) -> Protection {
+        self.protect(
+            "files",
+            "the control plane and the Ethernet thread write none, and run none",
+            || paths::confine(&confinement.folders),
+        )
+    }
+
     /// Does `give_up` if the sandbox is on, and says once if the kernel does not offer it.
     fn protect(
         self,
@@ -54,8 +117,25 @@ pub(crate) fn enter(options: Options) -> (Vec<Protection>, Interfaces) {
             "nothing that vrdmad starts has more rights than it",
             || Ok(set_no_new_privs(true)?),
         ),
+        options.protect(
+            "system calls",
+            "no programs, other users, mounts, debuggers",
+            syscalls::confine_process,
+        ),
+        options.protect(
+            "data path",
+            "its threads have only the system calls that they need",
+            try_data_path,
+        ),
     ];
     (protections, interfaces)
+}
+
+/// Whether this host lets threads of the data path give up what they do not need.
+fn try_data_path() -> io::Result<()> {
+    let tried = thread::Builder::new().spawn(syscalls::confine_data_path)?;
+    let tried = tried.join();
+    tried.unwrap_or_else(|_| Err(io::Error::other("the attempt panicked")))
 }
 
 /// Gives up capabilities, once there is a helper that has those of the network.
@@ -86,7 +166,8 @@ pub(crate) fn has_raw_right() -> bool {
 pub(crate) fn enter_helper() -> io::Result<()> {
     limits::forbid_core_dumps()?;
     capabilities::keep(capabilities::of_helper())?;
-    Ok(set_no_new_privs(true)?)
+    set_no_new_privs(true)?;
+    syscalls::confine_process()
 }
 
 fn refused(name: &str, given_up: io::Result<()>) -> Result<(), String> {

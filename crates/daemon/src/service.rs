@@ -10,7 +10,7 @@ mod ending;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,6 +28,7 @@ use crate::ethernet::EthernetHandle;
 use crate::plane::{AdapterSpec, ShardOptions, Shards, UplinkSpec, Vital, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
+use crate::sandbox::Confinement;
 use crate::socket::BoundSocket;
 use crate::watchdog::Watch;
 use crate::{ethernet, sandbox, shard};
@@ -66,15 +67,18 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
-    let (protections, interfaces) = sandbox::enter(sandbox::Options {
+    let options = sandbox::Options {
         is_on: config.sandbox,
         keeps_core_dumps,
-    });
+    };
+    let (mut protections, interfaces) = sandbox::enter(options);
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
-    let path = DataPath::start(&processes, &config.shards)?;
+    let confinement = options.confinement(socket_folders(&config));
+    let path = DataPath::start(&processes, &config.shards, &confinement)?;
+    protections.push(options.close_files(&confinement));
     let start = Start {
         uplinks: config.uplinks,
         peers: config.inventory.peer_specs(),
@@ -104,6 +108,13 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
     outcome
 }
 
+/// Where sockets come and go while the daemon runs.
+fn socket_folders(config: &Config) -> Vec<PathBuf> {
+    let control = config.socket.parent();
+    let folders = [Some(config.run_dir.as_path()), control].into_iter();
+    folders.flatten().map(Path::to_owned).collect()
+}
+
 /// The threads of the data path.
 struct DataPath {
     shards: Shards,
@@ -112,14 +123,19 @@ struct DataPath {
 }
 
 impl DataPath {
-    fn start(processes: &ProcessSocket, options: &ShardOptions) -> Result<Self, ServiceError> {
+    fn start(
+        processes: &ProcessSocket,
+        options: &ShardOptions,
+        confinement: &Confinement,
+    ) -> Result<Self, ServiceError> {
         let count = options.cores.len();
         let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
         let mailboxes = mailboxes.map_err(broken("cannot start the Ethernet thread"))?;
         let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
         let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
-        let (ethernet, ethernet_thread) = ethernet::start(says, shards.admission())
-            .map_err(broken("cannot start the Ethernet thread"))?;
+        let (ethernet, ethernet_thread) =
+            ethernet::start(says, shards.admission(), confinement.clone())
+                .map_err(broken("cannot start the Ethernet thread"))?;
         let start = |listener| {
             shard::start(
                 inboxes,
@@ -127,6 +143,7 @@ impl DataPath {
                 listener,
                 shards.registry().clone(),
                 options,
+                confinement,
             )
         };
         let started = processes.listener().and_then(start);

@@ -69,7 +69,12 @@ fn the_host_pings_an_adapter_of_processes() {
     if !enter("the_host_pings_an_adapter_of_processes") {
         return;
     }
-    let (handle, thread) = ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
+    let (handle, thread) = ethernet::start(
+        vec![mailbox().unwrap().0],
+        Default::default(),
+        Default::default(),
+    )
+    .unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()

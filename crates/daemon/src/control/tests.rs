@@ -89,8 +89,12 @@ impl Drop for Daemon {
 }
 
 fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
-    let (ethernet, ethernet_thread) =
-        ethernet::start(vec![mailbox().unwrap().0], Default::default()).unwrap();
+    let (ethernet, ethernet_thread) = ethernet::start(
+        vec![mailbox().unwrap().0],
+        Default::default(),
+        Default::default(),
+    )
+    .unwrap();
     let (shards, mut inboxes) = Shards::new(1).unwrap();
     let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
     let facts = Facts {

@@ -27,7 +27,12 @@ struct Switch {
 
 impl Switch {
     fn start() -> Self {
-        let (handle, thread) = start(vec![mailbox().unwrap().0], Default::default()).unwrap();
+        let (handle, thread) = start(
+            vec![mailbox().unwrap().0],
+            Default::default(),
+            Default::default(),
+        )
+        .unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()

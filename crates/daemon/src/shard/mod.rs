@@ -40,6 +40,7 @@ use crate::disposal::Disposal;
 use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
 use crate::polling::{Polling, Rest, pin};
 use crate::process_socket::SocketFile;
+use crate::sandbox::Confinement;
 use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
@@ -117,6 +118,7 @@ struct Parts {
     registry: Registry,
     clock: Clock,
     poll: PollMode,
+    confinement: Confinement,
 }
 
 /// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
@@ -129,6 +131,7 @@ pub fn start(
     processes: OwnedFd,
     registry: Registry,
     options: &ShardOptions,
+    confinement: &Confinement,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let clock = Clock::start();
     let shared = Arc::default();
@@ -155,6 +158,7 @@ pub fn start(
             registry: registry.clone(),
             clock,
             poll: options.poll,
+            confinement: confinement.clone(),
         })?);
     }
     Ok(threads)
@@ -169,6 +173,7 @@ fn spawn(parts: Parts) -> std::io::Result<JoinHandle<()>> {
             if let Some(core) = parts.core {
                 pin::pin_thread(core);
             }
+            parts.confinement.shard();
             Shard::new(parts).run();
         })
 }

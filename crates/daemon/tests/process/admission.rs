@@ -16,7 +16,8 @@ use vrdma_provider::message::{FindAdapter, Hello, ListAdapter, Name};
 use vrdma_switch::PortId;
 
 use crate::adapters::block_on;
-use crate::client::{Client, Host, assert_works, errno, hello, own_memory, pair};
+use crate::client::{Client, Host, assert_works, errno, hello, pair};
+use crate::memory::own_memory;
 use crate::quotas::NOBODY;
 
 /// A connection of another user. Only root can do that.

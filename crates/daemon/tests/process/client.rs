@@ -1,6 +1,5 @@
 //! A client of the process socket, as libibverbs would be one, and a shard to serve it.
 
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vrdma_daemon::plane::{ShardOptions, Shards, mailbox};
 use vrdma_daemon::process_socket::ProcessSocket;
+use vrdma_daemon::sandbox::Confinement;
 use vrdma_daemon::shard;
 use vrdma_provider::area::Area;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
@@ -25,6 +25,7 @@ use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};
 use crate::admission::connect_as;
+use crate::memory::own_memory;
 
 /// Nothing here takes longer than a retry time-out or two.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,7 +61,9 @@ impl Host {
         let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
         let registry = handle.registry().clone();
-        let threads = shard::start(inboxes, snooped, listener, registry, options).unwrap();
+        let confinement = Confinement::new([folder.path().to_owned()]);
+        let threads = shard::start(inboxes, snooped, listener, registry, options, &confinement);
+        let threads = threads.unwrap();
         let specs = specs(count, folder.path());
         let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
         for spec in specs {
@@ -119,14 +122,6 @@ pub(crate) struct Queues {
     pub(crate) send: SendQueue,
     pub(crate) recv: ReceiveQueue,
     pub(crate) cq: CompletionQueue,
-}
-
-pub(crate) fn own_memory() -> OwnedFd {
-    let options = File::options()
-        .read(true)
-        .write(true)
-        .open("/proc/self/mem");
-    options.unwrap().into()
 }
 
 pub(crate) fn hello(number: u8) -> Hello {

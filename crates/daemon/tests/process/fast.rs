@@ -12,7 +12,8 @@ use vrdma_provider::message::{
     DeregMr, FileRange, Hello, ModifyQp, QpAttributes, Reach, Reached, RegMr, access, hello_flag,
 };
 
-use crate::client::{Client, Host, Memory, Queues, assert_works, errno, hello, own_memory, pair};
+use crate::client::{Client, Host, Memory, Queues, assert_works, errno, hello, pair};
+use crate::memory::own_memory;
 
 fn open(host: &Host, number: u8) -> Client {
     let greeting = Hello {

@@ -19,9 +19,8 @@ mod stopped;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use client::{
-    Client, Host, Memory, QKEY, assert_works, errno, hello, own_memory, pair, send, write,
-};
+use client::{Client, Host, Memory, QKEY, assert_works, errno, hello, pair, send, write};
+use memory::own_memory;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use vrdma_api::PollMode;

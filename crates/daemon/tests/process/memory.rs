@@ -1,7 +1,7 @@
 //! Memory of clients that is not what they said it was.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::ioctl::{Opcode, Updater, ioctl};
@@ -17,6 +17,15 @@ use crate::client::{
 };
 use crate::{LOC_PROT_ERR, REM_ACCESS_ERR, REM_OP_ERR, two};
 use rustix::io::Errno;
+
+/// What a hello passes.
+pub(crate) fn own_memory() -> OwnedFd {
+    let options = File::options()
+        .read(true)
+        .write(true)
+        .open("/proc/self/mem");
+    options.unwrap().into()
+}
 
 /// Long enough for every way to reach memory.
 const LENGTH: u32 = 20_000;

@@ -11,7 +11,8 @@ use vrdma_provider::message::{
 };
 
 use crate::child::{self, Child};
-use crate::client::{Client, Host, assert_works, errno, hello, own_memory, pair};
+use crate::client::{Client, Host, assert_works, errno, hello, pair};
+use crate::memory::own_memory;
 
 /// Quotas of one client: protection domains, regions, queue pairs, CQs.
 const CLIENT: [u64; 4] = [1024, 1 << 17, 4096, 4096];
