@@ -102,6 +102,7 @@ impl Control {
             segment: spec.segment,
             mac: spec.mac,
             may_send_roce: spec.may_send_roce,
+            pinned: spec.pinned(),
             behind,
         };
         let (number, kind) = (spec.port, spec.kind);

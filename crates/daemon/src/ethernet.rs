@@ -57,6 +57,8 @@ pub struct EthernetPort {
     pub mac: Mac,
     /// It may send RoCEv2 as Ethernet frames, past its adapter.
     pub may_send_roce: bool,
+    /// The only address that may be sent from.
+    pub pinned: Option<Gid>,
     /// What is there.
     pub behind: Behind,
 }

@@ -115,7 +115,12 @@ impl AdapterSpec {
             .collect()
     }
 
-    /// The address that was given to it: of a VM's adapter, the only one that its guest may have.
+    /// The address that a VM's guest is kept to, if any.
+    pub fn pinned(&self) -> Option<Gid> {
+        self.gid().filter(|_| self.kind == AdapterKind::Vm)
+    }
+
+    /// The address that was given to it.
     pub fn gid(&self) -> Option<Gid> {
         self.ip.map(|ip| match ip {
             IpAddr::V4(v4) => Gid::from_ipv4(v4),

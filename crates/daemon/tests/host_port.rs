@@ -86,6 +86,7 @@ fn the_host_pings_an_adapter_of_processes() {
         segment: Default::default(),
         mac,
         may_send_roce: false,
+        pinned: None,
         behind,
     };
     let tap = Tap::open("vr0", HOST.0, Some("10.9.0.1".parse().unwrap())).unwrap();

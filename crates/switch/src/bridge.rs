@@ -15,16 +15,18 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use vrdma_wire::Mac;
+use vrdma_wire::{Gid, Mac};
 
 use crate::membership::{Member, Membership};
 use crate::stations::{Place, Stations};
 use crate::{AttachError, GroupId, PortId, UplinkId};
 
 mod counts;
+mod pin;
 mod wires;
 
 pub use counts::{DropReason, FrameCounts, PortCounts};
+use pin::Pin;
 use wires::Wires;
 
 #[cfg(test)]
@@ -83,6 +85,8 @@ pub struct Bridge {
     wires: Wires,
     /// Ports that may send RoCEv2.
     roce: BTreeSet<PortId>,
+    /// Ports that are kept to one address.
+    pins: BTreeMap<PortId, Pin>,
 }
 
 impl Bridge {
@@ -105,6 +109,7 @@ impl Bridge {
             self.leave_if_empty(member.group);
             self.counts.remove(&port);
             self.roce.remove(&port);
+            self.pins.remove(&port);
         }
     }
 
@@ -113,6 +118,13 @@ impl Bridge {
     pub fn allow_roce(&mut self, port: PortId) {
         if self.members.get(port).is_some() {
             self.roce.insert(port);
+        }
+    }
+
+    /// Keeps an attached port to its MAC and one address: frames in the name of others are dropped.
+    pub fn pin(&mut self, port: PortId, gid: Gid) {
+        if let Some(Member { mac, .. }) = self.members.get(port) {
+            self.pins.insert(port, Pin { mac, gid });
         }
     }
 
@@ -162,6 +174,9 @@ impl Bridge {
     ) -> Result<Target, DropReason> {
         let (destination, source) = addresses(frame)?;
         self.check_source(from, sender, source)?;
+        if self.pins.get(&from).is_some_and(|pin| !pin.admits(frame)) {
+            return Err(DropReason::OtherAddress);
+        }
         if vrdma_wire::is_roce(frame) && !self.roce.contains(&from) {
             return Err(DropReason::Roce);
         }

@@ -191,6 +191,9 @@ impl Exchange {
                 self.hosts.insert(number, port.group, host);
             }
         }
+        if let Some(gid) = port.pinned {
+            self.bridge.pin(number, gid);
+        }
         if port.may_send_roce {
             self.bridge.allow_roce(number);
         }

@@ -234,6 +234,7 @@ pub(super) fn word(reason: DropReason) -> &'static str {
         DropReason::Reserved => "reserved-destination",
         DropReason::Returning => "returning",
         DropReason::Elsewhere => "elsewhere",
+        DropReason::OtherAddress => "spoofed-address",
         DropReason::Roce => "roce",
         DropReason::Congested => "congested",
     }

@@ -55,6 +55,7 @@ impl Switch {
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
             may_send_roce: false,
+            pinned: None,
             behind: Behind::Guest(socket),
         };
         self.runtime.block_on(self.handle.add_port(port)).unwrap();

@@ -94,7 +94,7 @@ impl Shard {
         if is_announced {
             self.announce(&spec).map_err(anyhow::Error::msg)?;
         }
-        let pinned = (spec.kind == AdapterKind::Vm).then(|| spec.gid()).flatten();
+        let pinned = spec.pinned();
         let made = self.make(spec);
         let added = made.and_then(|adapter| Ok(self.host.add(attachment, adapter)?));
         if let Err(error) = added {

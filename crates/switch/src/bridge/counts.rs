@@ -29,6 +29,9 @@ pub enum DropReason {
     /// From an uplink: the destination is on another host.
     #[error("the destination is not on this host")]
     Elsewhere,
+    /// In the name of another station or address, from a port that is kept to one.
+    #[error("the port may send in its own name only")]
+    OtherAddress,
     /// RoCEv2 from a port that must not send any.
     #[error("the port must not send RoCEv2 as Ethernet frames")]
     Roce,
@@ -39,7 +42,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Detached,
         Self::Runt,
         Self::Oversize,
@@ -48,6 +51,7 @@ impl DropReason {
         Self::Reserved,
         Self::Returning,
         Self::Elsewhere,
+        Self::OtherAddress,
         Self::Roce,
         Self::Congested,
     ];

@@ -53,6 +53,23 @@ fn configured_macs_are_known_without_learning() {
     assert_eq!(sent, Ok(vec![BOB]));
 }
 
+#[test]
+fn a_pinned_port_speaks_for_nobody_else() {
+    let mut bridge = bridge();
+    bridge.pin(ANN, Gid::from_ipv4([10, 0, 0, 5].into()));
+    let mut packet = frame(mac(BOB), mac(ANN));
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[26..30].copy_from_slice(&[10, 0, 0, 6]);
+    let other = send(&mut bridge, ANN, &packet, 0);
+    assert_eq!(other, Err(DropReason::OtherAddress));
+    let nested = send(&mut bridge, ANN, &frame(mac(BOB), NESTED), 0);
+    assert_eq!(nested, Err(DropReason::OtherAddress));
+    packet[29] = 5;
+    assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
+    packet[6..12].copy_from_slice(&mac(CAT).0);
+    assert_eq!(send(&mut bridge, ANN, &packet, 0), Err(DropReason::Spoofed));
+}
+
 /// F12: a guest could forge packets of any adapter.
 #[test]
 fn roce_is_for_adapters_unless_it_is_allowed() {
