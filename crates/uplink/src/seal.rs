@@ -47,6 +47,10 @@ const CALL_LASTS: Duration = Duration::from_secs(10);
 /// recorded can be sent again by anybody.
 const ANSWERS_APART: Duration = Duration::from_millis(5);
 
+/// How often a call is looked at, whoever sent it: to find that it was made with another key takes some
+/// microseconds, and anybody can send such in a peer's name. Sessions that there are go on meanwhile.
+const CALLS_LOOKED_AT_APART: Duration = Duration::from_millis(1);
+
 /// Sessions of a peer that frames came by: that in use, and the one before it for what is on its way.
 const PROVEN_MAX: usize = 2;
 
@@ -66,6 +70,7 @@ pub(crate) struct Sealing {
     sealer: Option<(Arc<Sealer>, Instant)>,
     incoming: Vec<Incoming>,
     answered: Option<Instant>,
+    looked_at: Option<Instant>,
 }
 
 /// A call and when it was made and sent last.
@@ -119,6 +124,7 @@ impl Sealing {
             sealer: None,
             incoming: Vec::new(),
             answered: None,
+            looked_at: None,
         })
     }
 
@@ -196,10 +202,13 @@ impl Sealing {
     }
 
     fn take_call(&mut self, header: &Header, noise: &[u8], now: Instant) -> Result<Opened, Loss> {
-        let lately = |then: Instant| now.saturating_duration_since(then) < ANSWERS_APART;
-        if self.answered.is_some_and(lately) {
+        let lately = |then: Option<Instant>, apart: Duration| {
+            then.is_some_and(|then| now.saturating_duration_since(then) < apart)
+        };
+        if lately(self.answered, ANSWERS_APART) || lately(self.looked_at, CALLS_LOOKED_AT_APART) {
             return Err(Loss::NoSession);
         }
+        self.looked_at = Some(now);
         let (caller, taken) =
             handshake::take_call(&self.keys, self.channel, noise).ok_or(Loss::WrongKey)?;
         if caller == self.life {

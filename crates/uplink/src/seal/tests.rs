@@ -82,6 +82,18 @@ fn another_key_opens_nothing() {
     assert_eq!(frame(&mut stranger, &datagram, now), Err(Loss::NoSession));
 }
 
+/// Calls that anybody can make must not take the thread's time.
+#[test]
+fn a_flood_of_wrong_calls_is_looked_at_now_and_then() {
+    let (start, mut to) = (Instant::now(), end(KEY));
+    let wrong = end(OTHER).tend(start).unwrap();
+    let looked_at = (0..1000u32).filter(|number| {
+        let now = start + *number * CALLS_LOOKED_AT_APART / 100;
+        open(&mut to, &wrong, now).unwrap_err() == Loss::WrongKey
+    });
+    assert_eq!(looked_at.count(), 10);
+}
+
 #[test]
 fn while_keys_are_changed_both_are_taken() {
     let now = Instant::now();
