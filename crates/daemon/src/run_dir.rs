@@ -2,15 +2,22 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 /// The daemon's group may look, in which a QEMU of another user may be. Others get to the sockets of
 /// adapters that name them, and see nothing else.
 const MODE: u32 = 0o751;
+
+/// Write permission for everybody.
+const OTHERS_WRITE: u32 = 0o002;
+
+/// Who may have made the folder for the daemon's group.
+const ROOT: u32 = 0;
 
 /// A claim: an advisory lock on the folder itself, which leaves no file behind and ends with the
 /// process however that ends.
@@ -24,6 +31,10 @@ impl RunDir {
     pub fn claim(path: &Path) -> Result<Self, String> {
         create(path)?;
         let shown = path.display();
+        let found = fs::metadata(path);
+        let found =
+            found.map_err(|error| format!("cannot look at the run folder {shown}: {error}"))?;
+        check(path, found.uid(), found.mode())?;
         let lock = File::open(path).map_err(|error| {
             format!("cannot open the run folder {shown}: {error}; choose one that the daemon's user owns, with run_dir")
         })?;
@@ -38,6 +49,22 @@ impl RunDir {
             Err(error) => Err(format!("cannot lock the run folder {shown}: {error}")),
         }
     }
+}
+
+/// A folder that was there already: whoever may put sockets into it can be taken for the daemon.
+fn check(path: &Path, owner: u32, mode: u32) -> Result<(), String> {
+    let (shown, user) = (path.display(), geteuid().as_raw());
+    if owner != user && owner != ROOT {
+        return Err(format!(
+            "the run folder {shown} belongs to user {owner}, and vrdmad runs as user {user}; run `chown {user} {shown}`, or choose another with run_dir"
+        ));
+    }
+    if mode & OTHERS_WRITE != 0 {
+        return Err(format!(
+            "anybody can put sockets into the run folder {shown}; run `chmod o-w {shown}`, or choose another with run_dir"
+        ));
+    }
+    Ok(())
 }
 
 fn create(path: &Path) -> Result<(), String> {
@@ -61,7 +88,32 @@ fn create(path: &Path) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode));
+        set(0o757).unwrap();
+        let refused = RunDir::claim(folder.path()).unwrap_err();
+        assert!(refused.contains("; run `chmod o-w /"), "{refused}");
+        set(0o770).unwrap();
+        RunDir::claim(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        let (path, us) = (Path::new("/run/x"), geteuid().as_raw());
+        let refused = check(path, us + 1, 0o755).unwrap_err();
+        assert!(
+            refused.contains(&format!("belongs to user {}, and", us + 1)),
+            "{refused}"
+        );
+        check(path, us, 0o755).unwrap();
+        check(path, ROOT, 0o770).unwrap();
+    }
 
     #[test]
     fn one_daemon_at_a_time() {

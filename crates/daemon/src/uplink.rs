@@ -6,6 +6,11 @@
 //! ```
 //! What the room of that name knows as segments are port groups here; [`Segments`] translates.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use vrdma_api::{FrameStats, Name};
 pub(crate) use vrdma_host::Segments;
 use vrdma_host::{Marks, Segment};
@@ -29,6 +34,8 @@ pub struct UplinkEnd {
     pub is_tunnel: bool,
     /// The frames.
     pub port: Port,
+    /// Tells other daemons of a raw uplink for as long as it lives.
+    _claim: Option<Arc<OwnedFd>>,
 }
 
 /// All ends of an uplink.
@@ -66,16 +73,43 @@ pub fn open(spec: &UplinkSpec, shards: u16, interfaces: &Interfaces) -> Result<U
         roce.push(sender);
     }
     roce.insert(0, ports.roce);
+    let claim = match &spec.medium {
+        Medium::Raw { interface } => claim(interface.as_str()).map(Arc::new),
+        Medium::Tunnel { .. } => None,
+    };
     let end = |port| UplinkEnd {
         id: spec.id,
         name: name.clone(),
         is_tunnel: matches!(spec.medium, Medium::Tunnel { .. }),
         port,
+        _claim: claim.clone(),
     };
     Ok(UplinkEnds {
         roce: roce.into_iter().map(end).collect(),
         rest: end(ports.rest),
     })
+}
+
+/// A name in this network namespace that ends with its socket. Anybody can take it, so that somebody has is
+/// told, and refused nothing.
+fn claim(interface: &str) -> Option<OwnedFd> {
+    let name = format!("vrdmad-raw-{interface}");
+    let bound = SocketAddrUnix::new_abstract_name(name.as_bytes()).and_then(|address| {
+        let socket = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::bind(&socket, &address)?;
+        Ok(socket)
+    });
+    if matches!(bound, Err(Errno::ADDRINUSE)) {
+        tracing::warn!(
+            "another vrdmad seems to have a raw uplink on {interface}: both take every frame; stop one of them"
+        );
+    }
+    bound.ok()
 }
 
 fn ports(medium: &Medium, interfaces: &Interfaces) -> Result<Ports, String> {
@@ -131,5 +165,20 @@ impl From<crate::plane::Segment> for Marks {
             vlan: segment.vlan.map(|vlan| vlan.get()),
             vni: segment.vni.map(|vni| vni.get()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::claim;
+
+    #[test]
+    fn an_interface_is_claimed_once_at_a_time() {
+        let interface = format!("t{}", std::process::id());
+        let first = claim(&interface);
+        assert!(first.is_some());
+        assert!(claim(&interface).is_none());
+        drop(first);
+        assert!(claim(&interface).is_some());
     }
 }

@@ -46,9 +46,9 @@ pub const MAX_MESSAGE: usize = HEADER_SIZE + size_of::<DmaAccess>() + MAX_DATA a
 /// says more than 16.
 pub const MAX_MESSAGE_FDS: usize = 16;
 
-/// Most DMA mappings at a time; our `max_dma_maps`, and the backend's bound to keep. QEMU refuses
-/// a server that says more.
-pub const MAX_DMA_MAPS: u64 = 65535;
+/// Most DMA mappings at a time; our `max_dma_maps`, and the backend's bound to keep. QEMU makes a few
+/// dozen, and refuses a server that says more than 65535.
+pub const MAX_DMA_MAPS: u64 = 512;
 
 /// The page size of DMA mappings; our `pgsizes`.
 pub const DMA_PAGE_SIZE: u64 = 4096;

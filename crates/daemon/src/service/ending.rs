@@ -118,3 +118,39 @@ async fn stuck(vitals: &[Arc<Vital>]) -> String {
         names.join(" and ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plane::{Inbox, Line};
+
+    fn line(name: &str) -> (Arc<Vital>, Inbox<()>) {
+        let (line, inbox) = Line::<()>::new(name.to_owned()).unwrap();
+        (Arc::clone(line.vital()), inbox)
+    }
+
+    fn block_on<T>(future: impl Future<Output = T>) -> T {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let paused = runtime.enable_time().start_paused(true).build();
+        paused.unwrap().block_on(future)
+    }
+
+    #[test]
+    fn a_thread_that_ends_by_itself_is_named() {
+        let ((shard, _goes_on), (ethernet, ends)) = (line("shard 0"), line("ethernet"));
+        drop(ends);
+        assert_eq!(block_on(first_end(&[shard, ethernet])), "ethernet");
+    }
+
+    #[test]
+    fn threads_that_do_not_end_are_named_and_not_waited_for() {
+        let ((first, _goes_on), (second, ends)) = (line("shard 0"), line("shard 1"));
+        drop(ends);
+        let outcome = block_on(end(&[first, second], Vec::new()));
+        let sentence = outcome.unwrap_err().to_string();
+        assert!(
+            sentence.starts_with("stopped without shard 0, which"),
+            "{sentence}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_api::Name;
-use vrdma_memory::{MapError, Protection, Space, is_in_memory};
+use vrdma_memory::{MAX_MAPS, MapError, Protection, Space, is_in_memory};
 use vrdma_process::Lines;
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
 use vrdma_verbs::Time;
@@ -19,6 +19,9 @@ use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
+
+// QEMU is told of as many as there is room for.
+const _: () = assert!(vrdma_vfio_user::message::MAX_DMA_MAPS == MAX_MAPS as u64);
 
 /// VFIO's interrupt type for errors.
 const ERROR_IRQ: u32 = 3;

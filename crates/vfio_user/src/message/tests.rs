@@ -89,7 +89,7 @@ fn the_version_reply_fits_the_buffer_that_qemu_reads_it_into() {
     assert_eq!(
         reply,
         "{\"capabilities\":{\"max_msg_fds\":16,\"max_data_xfer_size\":65536,\
-         \"max_dma_maps\":65535,\"pgsizes\":4096,\"write_multiple\":true}}\0"
+         \"max_dma_maps\":512,\"pgsizes\":4096,\"write_multiple\":true}}\0"
     );
     assert!(reply.len() + 4 <= QEMU_VERSION.len());
 }
