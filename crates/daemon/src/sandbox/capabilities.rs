@@ -36,6 +36,10 @@ pub(super) fn keep(kept: CapabilitySet) -> io::Result<()> {
     clear_ambient_capability_set()?;
     let sets = capabilities(None)?;
     let kept = sets.permitted.intersection(kept);
+    if sets.permitted == kept && sets.inheritable.is_empty() {
+        // A supervisor that gave none may not let it say so either.
+        return Ok(());
+    }
     Ok(set_capabilities(
         None,
         CapabilitySets {
