@@ -9,6 +9,10 @@
 //! an IP packet whose own headers are cut off reaches nobody.
 
 pub use vrdma_wire::is_roce;
+use vrdma_wire::offset::{
+    FRAGMENT_OFFSET, IP_AT, PORT_AT, TAG_BYTES, TYPE_AT, V4_FRAGMENT_AT, V4_PROTOCOL_AT,
+    V6_NEXT_AT, V6_PAYLOAD_AT,
+};
 use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT};
 
 use crate::seal;
@@ -28,19 +32,6 @@ pub enum Select {
     /// Nothing: it only sends.
     Nothing,
 }
-
-/// Bytes of an 802.1Q tag.
-pub(crate) const TAG_BYTES: usize = 4;
-/// Offset of the type, or of the tag.
-pub(crate) const TYPE_AT: usize = 12;
-const IP_AT: usize = 14;
-const V4_FRAGMENT_AT: usize = IP_AT + 6;
-const V4_PROTOCOL_AT: usize = IP_AT + 9;
-const V6_NEXT_AT: usize = IP_AT + 6;
-const V6_PAYLOAD_AT: usize = IP_AT + 40;
-/// The destination port inside a UDP header.
-const PORT_AT: usize = 2;
-const FRAGMENT_OFFSET: u16 = 0x1fff;
 
 /// The program for a socket whose packets begin with the Ethernet header: takes all of a frame, or
 /// nothing.

@@ -12,11 +12,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use vrdma_wire::offset::{TAG_BYTES, TYPE_AT};
 use vrdma_wire::{EtherType, Mac};
 
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
-use crate::filter::{Select, TAG_BYTES, TYPE_AT, frame_filter};
+use crate::filter::{Select, frame_filter};
 use crate::offload;
 use crate::open_error::OpenError;
 use crate::segment::{Hop, Received, Segment};

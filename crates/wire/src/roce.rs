@@ -2,16 +2,33 @@
 
 use crate::{EtherType, PROTOCOL_UDP, ROCE_PORT};
 
-const TAG_BYTES: usize = 4;
-const TYPE_AT: usize = 12;
-const IP_AT: usize = 14;
-const V4_FRAGMENT_AT: usize = IP_AT + 6;
-const V4_PROTOCOL_AT: usize = IP_AT + 9;
-const V6_NEXT_AT: usize = IP_AT + 6;
-const V6_PAYLOAD_AT: usize = IP_AT + 40;
-/// The destination port inside a UDP header.
-const PORT_AT: usize = 2;
-const FRAGMENT_OFFSET: u16 = 0x1fff;
+use offset::{
+    FRAGMENT_OFFSET, IP_AT, PORT_AT, TAG_BYTES, TYPE_AT, V4_FRAGMENT_AT, V4_PROTOCOL_AT,
+    V6_NEXT_AT, V6_PAYLOAD_AT,
+};
+
+/// Where the fields of a frame are that tell RoCEv2 from the rest, without an 802.1Q tag, which moves all behind
+/// `TYPE_AT`.
+pub mod offset {
+    /// Bytes of an 802.1Q tag.
+    pub const TAG_BYTES: usize = 4;
+    /// The type, or the tag.
+    pub const TYPE_AT: usize = 12;
+    /// The IP header.
+    pub const IP_AT: usize = 14;
+    /// Flags and fragment offset of IPv4.
+    pub const V4_FRAGMENT_AT: usize = IP_AT + 6;
+    /// Protocol of IPv4.
+    pub const V4_PROTOCOL_AT: usize = IP_AT + 9;
+    /// Next header of IPv6.
+    pub const V6_NEXT_AT: usize = IP_AT + 6;
+    /// What follows the IPv6 header.
+    pub const V6_PAYLOAD_AT: usize = IP_AT + 40;
+    /// The destination port inside a UDP header.
+    pub const PORT_AT: usize = 2;
+    /// The fragment offset's bits.
+    pub const FRAGMENT_OFFSET: u16 = 0x1fff;
+}
 
 /// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
 /// RoCEv2 sender makes them.

@@ -230,6 +230,23 @@ impl World {
         assert_eq!(none, Err(Errno::AGAIN));
     }
 
+    /// An identifier that may join a group: what to ask for.
+    fn joining(&mut self, process: &Process) -> Join {
+        let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
+        let id = self.id(process, space::UDP, qp_type::UD);
+        let resolve = ResolveAddress {
+            id,
+            remote: group,
+            ..ResolveAddress::default()
+        };
+        self.ask(process, &resolve).unwrap();
+        Join {
+            id,
+            group,
+            ..Join::default()
+        }
+    }
+
     fn listen(&mut self, process: &Process, local: Endpoint, space: u32, qp: u32) -> (u64, u16) {
         let id = self.id(process, space, qp);
         let bound = self.ask(process, &Bind { id, local }).unwrap();

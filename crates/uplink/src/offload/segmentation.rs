@@ -6,9 +6,8 @@
 //!   | Ethernet | IP | TCP or UDP | payload 2 |     flags, and checksums are those of each packet
 //! ```
 
+use vrdma_wire::offset::{TAG_BYTES, TYPE_AT};
 use vrdma_wire::{EtherType, internet_checksum};
-
-use crate::filter::{TAG_BYTES, TYPE_AT};
 
 /// Kinds of `virtio_net_hdr` (VIRTIO 1.2 section 5.1.6, linux/virtio_net.h); ECN is a flag that
 /// says that only the first packet shall carry CWR, which is done always.

@@ -6,20 +6,8 @@ use super::*;
 fn leaving_a_group_takes_its_event_along() {
     let mut world = World::new();
     let a = world.process("a");
-    let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
-    let id = world.id(&a, space::UDP, qp_type::UD);
-    let resolve = ResolveAddress {
-        id,
-        remote: group,
-        ..ResolveAddress::default()
-    };
-    world.ask(&a, &resolve).unwrap();
-    world.expect(&a, id, EventKind::AddressResolved);
-    let join = Join {
-        id,
-        group,
-        ..Join::default()
-    };
+    let join = world.joining(&a);
+    world.expect(&a, join.id, EventKind::AddressResolved);
     let kept = world.ask(&a, &join).unwrap().group;
     for _ in 0..20_000 {
         let JoinReply { group } = world.ask(&a, &join).unwrap();

@@ -77,19 +77,7 @@ fn channels_are_descriptors_and_come_back() {
 fn what_a_client_had_is_given_back_when_it_hangs_up() {
     let mut world = World::new();
     let (a, b) = (world.process("a"), world.process("b"));
-    let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
-    let id = world.id(&a, space::UDP, qp_type::UD);
-    let resolve = ResolveAddress {
-        id,
-        remote: group,
-        ..ResolveAddress::default()
-    };
-    world.ask(&a, &resolve).unwrap();
-    let join = Join {
-        id,
-        group,
-        ..Join::default()
-    };
+    let join = world.joining(&a);
     world.ask(&a, &join).unwrap();
     let left = world.ask(&a, &join).unwrap().group;
     world.leave(&a, left).unwrap();
