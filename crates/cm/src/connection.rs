@@ -38,6 +38,10 @@ const MAX_TIMEWAIT: Duration = Duration::from_secs(10);
 /// codes, repetitions and MRAs.
 pub(crate) const HALF_OPEN_LASTS: Duration = Duration::from_secs(60);
 
+/// How long it is waited for at most before the acceptance is repeated, whatever an MRA asked for: so often that not
+/// all that the caller says to that gets lost, when it takes itself for connected.
+const HALF_OPEN_REPEAT: Duration = Duration::from_secs(4);
+
 /// Of a call that is not a connection yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HalfOpen {
@@ -124,7 +128,7 @@ impl Connection {
     pub(crate) fn overdue_at(&self, now: Duration, on_top: Option<Bits<5>>) -> Duration {
         let until = now + self.wait(on_top);
         match self.half_open {
-            Some(HalfOpen::Until(last)) => until.min(last),
+            Some(HalfOpen::Until(last)) => until.min(now + HALF_OPEN_REPEAT).min(last),
             _ => until,
         }
     }
