@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod counters;
 mod demo;
+mod fuzz;
 mod guests;
 mod lab;
 mod library;
@@ -44,6 +45,8 @@ enum Command {
     Library(library::Arguments),
     /// rdma-core's own tests on this host, over the library and a daemon
     Pyverbs(pyverbs::Arguments),
+    /// Coverage-guided fuzzing of what guests, programs and other hosts may write
+    Fuzz(fuzz::Arguments),
     /// The house rules that a program can tell, all findings at once
     Check(check::Arguments),
     /// Of these that each room uses only the rooms below it
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Programs(arguments) => programs::run(&arguments),
         Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Pyverbs(arguments) => pyverbs::run(&arguments),
+        Command::Fuzz(arguments) => fuzz::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Layers => check::run(&check::Arguments::layers()),
     };

@@ -93,6 +93,7 @@ const ROOMS: &[Room] = &[
         &["wire", "verbs", "adapter", "switch", "host", "uplink"],
         Safe,
     ),
+    room("fuzz", &["wire"], Safe),
     room("lab", &["api", "api-client"], Any),
     room("xtask", &["lab", "api", "study"], Safe),
 ];

@@ -1,0 +1,61 @@
+//! The programs: one a target, built with coverage counters, which ordinary builds must not have.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::folders::Folders;
+
+/// A target that is built.
+pub(super) struct Program {
+    pub(super) target: String,
+    pub(super) path: PathBuf,
+}
+
+/// What cargo-fuzz passes, so that stable Rust suffices.
+const FLAGS: &[&str] = &[
+    "--cfg",
+    "fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// Cargo's name for a triple that is the machine's own. With a target named, build scripts and macros stay
+/// without the counters.
+const TRIPLE: &str = "host-tuple";
+
+pub(super) fn build(folders: &Folders, targets: &[String]) -> Result<Vec<Program>> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--package", "vrdma-fuzz", "--features", "coverage"])
+        .args(["--profile", "fuzz", "--target", TRIPLE, "--target-dir"])
+        .arg(&folders.results)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
+    targets.iter().for_each(|target| {
+        cargo.args(["--bin", target]);
+    });
+    let status = cargo.status().context("cannot start cargo")?;
+    ensure!(status.success(), "the targets do not build");
+    let folder = folders.results.join(triple()?).join("fuzz");
+    let program = |target: &String| Program {
+        target: target.clone(),
+        path: folder.join(target),
+    };
+    Ok(targets.iter().map(program).collect())
+}
+
+/// What [`TRIPLE`] stands for, which is the name of the folder.
+fn triple() -> Result<String> {
+    let output = Command::new("rustc")
+        .args(["--print", "host-tuple"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .context("cannot start rustc")?;
+    ensure!(output.status.success(), "rustc does not tell its machine");
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
