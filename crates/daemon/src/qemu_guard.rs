@@ -48,7 +48,9 @@ impl QemuGuard {
         false
     }
 
-    fn tell(&self, tell: impl FnOnce()) {
+    /// Tells the log, unless it was told too much of this socket lately: whoever may come by it can do so
+    /// as often as it likes.
+    pub(crate) fn tell(&self, tell: impl FnOnce()) {
         if self.lines.allow(Instant::now()) {
             tell();
         }

@@ -190,7 +190,7 @@ impl Fabric {
     /// One turn of the carrier; true if anything was done.
     pub fn turn(&mut self) -> bool {
         let now = self.clock.now();
-        (0..self.guests).for_each(|guest| self.host.follow_gids(port(guest)));
+        (0..self.guests).for_each(|guest| self.host.follow_gids(port(guest), now));
         let worked = self.host.turn(now);
         // No guest has another MTU to hear of than the one that its device began with.
         while self.host.poll_event().is_some() {}

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vrdma_adapter::{GidChange, ShardId};
-use vrdma_switch::{AttachError, GroupId, NoRoute, PortId};
+use vrdma_switch::{AttachError, BindError, GroupId, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::{Gid, Mac};
@@ -125,7 +125,10 @@ impl<M: Member, P: Port> Host<M, P> {
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
         self.measure_member(port);
-        self.follow_gids(port);
+        // Once for each member that comes, so without a limit.
+        if let Some((gid, error)) = self.switch_gids(port) {
+            self.tell_refused(port, gid, error);
+        }
     }
 
     /// Unplugs a member; without such a one nothing happens.
@@ -326,16 +329,30 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group
     /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
-    pub fn follow_gids(&mut self, port: PortId) {
-        let Some(member) = self.members.get_mut(port) else {
-            return;
-        };
+    pub fn follow_gids(&mut self, port: PortId, now: Time) {
+        if let Some((gid, error)) = self.switch_gids(port)
+            && self.members.may_tell(port, now)
+        {
+            self.tell_refused(port, gid, error);
+        }
+    }
+
+    fn tell_refused(&self, port: PortId, gid: Gid, error: BindError) {
+        if let Some(member) = self.member(port) {
+            tracing::warn!(adapter = member.name(), "GID {gid} is not usable: {error}");
+        }
+    }
+
+    /// The same in silence: the last of those that cannot be had, and why.
+    fn switch_gids(&mut self, port: PortId) -> Option<(Gid, BindError)> {
+        let member = self.members.get_mut(port)?;
+        let mut refused = None;
         while let Some(change) = member.take_gid_change() {
             match change {
                 GidChange::Bound(gid) => {
                     let bound = self.shared.change(|fabric| fabric.bind_gid(port, gid));
                     if let Err(error) = bound {
-                        tracing::warn!(adapter = member.name(), "GID {gid} is not usable: {error}");
+                        refused = Some((gid, error));
                     }
                 }
                 GidChange::Unbound(gid) => {
@@ -344,5 +361,6 @@ impl<M: Member, P: Port> Host<M, P> {
                 GidChange::Cleared => self.shared.change(|fabric| fabric.clear_gids(port)),
             }
         }
+        refused
     }
 }

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use vrdma_adapter::LogLimit;
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
@@ -34,6 +35,8 @@ pub(crate) struct Slot<M> {
     budget: Budget,
     /// What its port offers, once that was measured.
     mtu: Option<Mtu>,
+    /// Lines of the log that its owner causes.
+    log_limit: LogLimit,
 }
 
 /// All of them.
@@ -82,6 +85,7 @@ impl<M: Member> Members<M> {
             active: Time(0),
             budget: Budget::default(),
             mtu: None,
+            log_limit: LogLimit::new(),
         });
         self.wake(port);
     }
@@ -173,6 +177,12 @@ impl<M: Member> Members<M> {
             slot.member.set_mtu(mtu);
         });
         told.is_some()
+    }
+
+    /// Whether the log may be told of something that a member's owner did.
+    pub(crate) fn may_tell(&mut self, port: PortId, now: Time) -> bool {
+        self.slot(port)
+            .is_some_and(|slot| slot.log_limit.allows(now))
     }
 
     /// Gives a member a turn.

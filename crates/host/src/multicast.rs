@@ -50,7 +50,9 @@ impl<M: Member, P: Port> Host<M, P> {
         let who = Listener { mac, ip };
         self.uplinks.reports.listen(port, who, &groups, now);
         let listens = self.shared.change(|fabric| fabric.listen(port, groups));
-        if let Err(error) = listens {
+        if let Err(error) = listens
+            && self.members.may_tell(port, now)
+        {
             tracing::warn!("multicast does not reach an adapter: {error}");
         }
     }

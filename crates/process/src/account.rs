@@ -32,8 +32,10 @@ impl Shared {
 pub(super) struct Everybody {
     counts: Shared,
     quotas: Quotas,
-    /// Refusals that the log was told of.
+    /// What the log was told of all of them.
     lines: Lines,
+    /// The same of adapters that they opened: nobody who opens them in a loop hides what is refused.
+    openings: Lines,
 }
 
 impl Default for Everybody {
@@ -49,6 +51,7 @@ impl Everybody {
             counts: Shared::default(),
             quotas: Quotas::of(machine),
             lines: Lines::default(),
+            openings: Lines::default(),
         }
     }
 
@@ -69,6 +72,7 @@ pub(super) struct UserCounts {
     everybody: Arc<Everybody>,
     pub(super) queue_pairs: QueuePairs,
     lines: Lines,
+    openings: Lines,
 }
 
 impl UserCounts {
@@ -79,6 +83,7 @@ impl UserCounts {
             everybody,
             queue_pairs: QueuePairs::default(),
             lines: Lines::default(),
+            openings: Lines::default(),
         }
     }
 
@@ -86,10 +91,25 @@ impl UserCounts {
         self.counts.of(kind)
     }
 
+    pub(super) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Whether the log may be told now of something that a client of the user did wrong.
+    pub(super) fn may_tell(&self) -> bool {
+        let now = Instant::now();
+        self.lines.allow(now) && self.everybody.lines.allow(now)
+    }
+
+    /// Whether it may be told that a client of the user opened an adapter.
+    pub(super) fn may_tell_opening(&self) -> bool {
+        let now = Instant::now();
+        self.openings.allow(now) && self.everybody.openings.allow(now)
+    }
+
     /// Tells the log of a refusal.
     fn tell(&self, kind: Kind, whose: Whose, most: u64) {
-        let now = Instant::now();
-        if !self.lines.allow(now) || !self.everybody.lines.allow(now) {
+        if !self.may_tell() {
             return;
         }
         let (uid, what) = (self.uid, kind.name());

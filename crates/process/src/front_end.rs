@@ -191,7 +191,8 @@ impl FrontEnd for Process {
             return false;
         };
         qp.dead = true;
-        tracing::warn!(adapter = %self.spec.name, qpn = qp.qpn.get(), %error, "a client's queue pair failed");
+        let (owner, qpn) = (qp.owner, qp.qpn.get());
+        self.tell_failed(owner, "queue pair", qpn, error);
         true
     }
 
@@ -200,7 +201,8 @@ impl FrontEnd for Process {
             return false;
         };
         cq.dead = true;
-        tracing::warn!(adapter = %self.spec.name, cq = id.0, %error, "a client's completion queue failed");
+        let owner = cq.owner;
+        self.tell_failed(owner, "completion queue", id.0, error);
         true
     }
 
@@ -209,12 +211,21 @@ impl FrontEnd for Process {
             return false;
         };
         srq.dead = true;
-        tracing::warn!(adapter = %self.spec.name, srq = id.0, %error, "a client's shared receive queue failed");
+        let owner = srq.owner;
+        self.tell_failed(owner, "shared receive queue", id.0, error);
         true
     }
 }
 
 impl Process {
+    /// Warns in the log; a client can make queues that fail as often as it likes.
+    fn tell_failed(&self, owner: Owner, kind: &str, number: u32, error: RingError) {
+        let context = self.contexts.get(owner.0);
+        if context.is_some_and(|context| context.account.user().may_tell()) {
+            tracing::warn!(adapter = %self.spec.name, number, %error, "a client's {kind} failed");
+        }
+    }
+
     fn notify(&mut self, id: CqId, now: Time) {
         let Some(cq) = self.cqs.get(id.0) else { return };
         let (owner, channel, cookie) = (cq.owner, cq.channel, cq.cookie);

@@ -13,6 +13,7 @@ use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
 use super::Process;
+use super::account::UserCounts;
 use super::caller::Caller;
 use super::context::Joining;
 use super::receive::ForeignFile;
@@ -28,8 +29,12 @@ pub(super) struct Greeting {
 
 impl Greeting {
     /// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
-    pub(super) fn parse(request: &Request, memory: Option<ForeignFile>) -> Result<Self, Errno> {
-        same_version(request)?;
+    pub(super) fn parse(
+        request: &Request,
+        memory: Option<ForeignFile>,
+        user: &UserCounts,
+    ) -> Result<Self, Errno> {
+        same_version(request, user)?;
         let hello: Hello = request.parse().ok_or(Errno::INVAL)?;
         Ok(Self { hello, memory })
     }
@@ -41,10 +46,13 @@ impl Greeting {
 }
 
 /// Errors: `INVAL` (too short), `PROTONOSUPPORT` (a library of another version).
-pub(super) fn same_version(first: &Request) -> Result<(), Errno> {
+pub(super) fn same_version(first: &Request, user: &UserCounts) -> Result<(), Errno> {
     let checked = first.check_version().ok_or(Errno::INVAL)?;
     checked.map_err(|error| {
-        tracing::warn!("a process was refused: {error}");
+        if user.may_tell() {
+            let uid = user.uid();
+            tracing::warn!(uid, "a process was refused: {error}");
+        }
         Errno::PROTONOSUPPORT
     })
 }
@@ -71,7 +79,9 @@ pub(super) fn open(
         page_bytes: PAGE_BYTES as u32,
         adapter: spec.described(),
     };
-    tracing::info!(adapter = %spec.name, uid = session.caller.uid, "a process opened the adapter");
+    if session.user().counts.may_tell_opening() {
+        tracing::info!(adapter = %spec.name, uid = session.caller.uid, "a process opened the adapter");
+    }
     session.open = Some((spec.port, owner));
     Ok(Answer::new::<Hello>(&body, fds))
 }
@@ -80,7 +90,9 @@ fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<Cl
     let said = (hello.nonce_address, hello.nonce);
     let (caller, tenant) = (&session.caller, Arc::clone(&session.user().tenant));
     let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
-        tracing::warn!(uid = caller.uid, "a process was refused: {error}");
+        if session.user().counts.may_tell() {
+            tracing::warn!(uid = caller.uid, "a process was refused: {error}");
+        }
         match error {
             NotMemory::TooSlow => Errno::AGAIN,
             NotMemory::WrongFile | NotMemory::WrongContents => Errno::INVAL,

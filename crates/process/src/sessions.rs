@@ -303,7 +303,7 @@ fn hello(
     memory: Option<ForeignFile>,
     adapters: &mut impl Adapters,
 ) -> Result<Answer, Errno> {
-    let greeting = Greeting::parse(request, memory)?;
+    let greeting = Greeting::parse(request, memory, &session.user().counts)?;
     let port = greeting.adapter(here.registry, &session.caller)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
     opening::open(session, process, greeting)

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use vrdma_memory::{AllTenants, Tenant};
 
 use super::account::{Account, Everybody, UserCounts};
 use super::caller::Caller;
 use super::limits::{SESSION_DESCRIPTORS, SESSION_MAPPINGS};
-use super::lines::Lines;
 use super::quota::{Kind, Most};
 
 /// Users that are remembered without a session of theirs.
@@ -21,7 +19,6 @@ pub(super) struct User {
     /// Its thread, which waits for its pages and files.
     pub(super) tenant: Arc<Tenant>,
     pub(super) counts: Arc<UserCounts>,
-    lines: Lines,
 }
 
 /// How much there is of a kind.
@@ -41,8 +38,6 @@ pub struct Users {
     by_uid: Mutex<BTreeMap<u32, Arc<User>>>,
     everybody: Arc<Everybody>,
     waited: Arc<AllTenants>,
-    /// Of all of them.
-    lines: Lines,
 }
 
 impl Users {
@@ -69,7 +64,6 @@ impl Users {
         User {
             tenant: Arc::new(Tenant::new(Arc::clone(&self.waited))),
             counts: Arc::new(UserCounts::new(uid, Arc::clone(&self.everybody))),
-            lines: Lines::default(),
         }
     }
 
@@ -96,8 +90,8 @@ impl Users {
 
     /// Tells the log that somebody may not use an adapter, or none if it asked which there are.
     pub(super) fn tell_refused(&self, caller: &Caller, adapter: Option<&str>) {
-        let (uid, now) = (caller.uid, Instant::now());
-        if !self.of(uid).lines.allow(now) || !self.lines.allow(now) {
+        let uid = caller.uid;
+        if !self.of(uid).counts.may_tell() {
             return;
         }
         match adapter {

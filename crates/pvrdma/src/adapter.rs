@@ -19,7 +19,7 @@ mod notify;
 
 use std::sync::Arc;
 
-use vrdma_adapter::{Core, Slots};
+use vrdma_adapter::{Core, LogLimit, Slots};
 use vrdma_memory::{Region, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::Time;
@@ -32,7 +32,6 @@ use crate::abi::version;
 use crate::commands::Long;
 use crate::config::{DeviceConfig, DeviceLimits};
 use crate::handshake::Terms;
-use crate::log_limit::LogLimit;
 use crate::object::Mr;
 use crate::object::context::Contexts;
 use crate::object::cq::Cq;

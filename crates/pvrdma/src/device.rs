@@ -28,14 +28,13 @@ use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
 use crate::abi::register::Vector;
-use vrdma_adapter::GidChange;
+use vrdma_adapter::{GidChange, LogLimit};
 
 use crate::adapter::Adapter;
 use crate::config::{DeviceConfig, DoorbellMode};
 use crate::config_space::ConfigSpace;
 use crate::handshake::{Handshake, Slots};
 use crate::interrupts::Interrupts;
-use crate::log_limit::LogLimit;
 
 pub use life_cycle::Ended;
 pub use pci::BarRegion;

@@ -24,7 +24,6 @@ mod decode;
 mod device;
 mod handshake;
 mod interrupts;
-mod log_limit;
 mod object;
 mod queue;
 mod quota;

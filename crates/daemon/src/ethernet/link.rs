@@ -110,7 +110,7 @@ impl Link {
         let stream = Stream::new(stream, poller, disposal)?;
         let client = Station::Guest(Client::new(stream));
         poller.add(&client, Token::Client(self.port))?;
-        tracing::info!("{}: Ethernet connected", self.name);
+        guard.tell(|| tracing::info!("{}: Ethernet connected", self.name));
         self.client = Some(client);
         self.room_watched = false;
         Ok(())
@@ -148,8 +148,14 @@ impl Link {
 
     /// Ends the connection and says why.
     pub(super) fn detach(&mut self, why: &str) {
-        if self.client.take().is_some() {
-            tracing::info!("{}: Ethernet disconnected: {why}", self.name);
+        if self.client.take().is_none() {
+            return;
+        }
+        let tell = || tracing::info!("{}: Ethernet disconnected: {why}", self.name);
+        match &self.socket {
+            Some((_, guard)) => guard.tell(tell),
+            // A TAP is lost once.
+            None => tell(),
         }
     }
 

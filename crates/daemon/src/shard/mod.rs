@@ -376,7 +376,7 @@ impl Shard {
         }
         vm.interrupt();
         self.host.release(port);
-        self.host.follow_gids(port);
+        self.host.follow_gids(port, now);
         self.polling.served(self.clock.now());
     }
 

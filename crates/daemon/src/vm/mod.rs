@@ -114,7 +114,9 @@ impl Vm {
         };
         let is_new = (self.guard).lets_in(connection.as_fd(), self.connection.is_some());
         if is_new {
-            tracing::info!(adapter = %self.spec.name, "QEMU connected");
+            let adapter = &self.spec.name;
+            self.guard
+                .tell(|| tracing::info!(%adapter, "QEMU connected"));
             self.connection = Some(connection);
         } else {
             drop(connection);
@@ -130,7 +132,9 @@ impl Vm {
     /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
         let reason = self.converse(readable, writable).err()?;
-        tracing::info!(adapter = %self.spec.name, "QEMU left: {reason}");
+        let adapter = &self.spec.name;
+        self.guard
+            .tell(|| tracing::info!(%adapter, "QEMU left: {reason}"));
         self.backend.disconnected();
         self.connection.take()
     }

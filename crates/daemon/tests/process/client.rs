@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -80,6 +80,11 @@ impl Host {
 
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join(socket::SOCKET_FILE)
+    }
+
+    /// The threads of its shards.
+    pub(crate) fn shard_threads(&self) -> impl Iterator<Item = ThreadId> {
+        self.threads.iter().map(|thread| thread.thread().id())
     }
 
     /// Objects of an adapter: protection domains, regions, CQs, QPs.

@@ -9,6 +9,7 @@ mod flushed;
 mod hosts;
 mod limits;
 mod lingering;
+mod log;
 mod memory;
 mod moving;
 mod quotas;

@@ -318,6 +318,23 @@ fn rule_69_a_guest_cannot_flood_the_log() {
     assert!((1..1000).contains(&lines), "{lines} lines");
 }
 
+/// An address of a neighbour, bound again and again.
+#[test]
+fn rule_69_addresses_that_cannot_be_had_do_not_flood_the_log() {
+    let lines = Arc::new(AtomicUsize::new(0));
+    tracing::subscriber::with_default(Lines(Arc::clone(&lines)), || {
+        let mut pair = Pair::new();
+        let taken = pair.fabric[1].gid();
+        for _ in 0..10_000 {
+            pair.fabric[0].bind_gid(1, taken).unwrap();
+            pair.fabric.turn();
+            pair.fabric[0].unbind_gid(1, taken).unwrap();
+        }
+    });
+    let lines = lines.load(Ordering::Relaxed);
+    assert!((1..1000).contains(&lines), "{lines} lines");
+}
+
 #[test]
 fn rule_70_every_byte_for_the_guest_is_written() {
     let mut pair = Pair::new();

@@ -140,7 +140,7 @@ impl Service {
     }
 
     fn judge(&self, client: &Client, wanted: Name, greeting: &Request) -> Result<Answer, Errno> {
-        same_version(greeting)?;
+        same_version(greeting, client.account.user())?;
         let _: Greet = greeting.parse().ok_or(Errno::INVAL)?;
         if wanted != Name::default() && wanted != client.wants {
             return Err(Errno::NODEV);

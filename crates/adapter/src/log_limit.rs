@@ -1,6 +1,6 @@
-//! How often a guest may make us write a log line (rule 69): a small bucket of tokens.
+//! How often the owner of an adapter may make us write a log line (rule 69): a small bucket of tokens.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use vrdma_verbs::Time;
 
@@ -11,14 +11,20 @@ const REFILL: Duration = Duration::from_secs(1);
 
 /// Decides whether a line may be written.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogLimit {
+pub struct LogLimit {
     tokens: u32,
     refilled: Time,
 }
 
+impl Default for LogLimit {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl LogLimit {
     /// A full bucket.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self {
             tokens: BURST,
             refilled: Time(0),
@@ -26,7 +32,7 @@ impl LogLimit {
     }
 
     /// Takes a token, if there is one.
-    pub(crate) fn allows(&mut self, now: Time) -> bool {
+    pub fn allows(&mut self, now: Time) -> bool {
         self.refill(now);
         let allowed = self.tokens > 0;
         self.tokens = self.tokens.saturating_sub(1);

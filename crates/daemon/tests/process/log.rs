@@ -1,0 +1,137 @@
+//! Lines of the log: nobody writes as many as it likes.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, OnceLock};
+use std::thread::ThreadId;
+
+use tracing::span;
+use vrdma_provider::VERSION;
+use vrdma_provider::client::Connection;
+use vrdma_provider::cm::Greet;
+use vrdma_provider::layout::queue_header;
+use vrdma_provider::message::{DestroyQp, Hello, Name};
+
+use crate::client::{Client, Host, SHORT, assert_works, hello, pair};
+use crate::memory::own_memory;
+use crate::two;
+
+/// What is done again and again.
+const TRIES: usize = 400;
+
+/// Far fewer than tries, and more than the lines at once and one for each second that a slow machine needs.
+const LINES: usize = 100;
+
+/// Lines that each thread of this process has written.
+static LINES_OF: OnceLock<Mutex<HashMap<ThreadId, usize>>> = OnceLock::new();
+
+/// Counts lines.
+struct Counting;
+
+impl tracing::Subscriber for Counting {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::INFO
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        let mut lines = LINES_OF.get_or_init(Mutex::default).lock().unwrap();
+        *lines.entry(std::thread::current().id()).or_default() += 1;
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// A host whose lines are counted.
+fn counted() -> (Host, Client, Client) {
+    static BEGUN: OnceLock<()> = OnceLock::new();
+    BEGUN.get_or_init(|| tracing::subscriber::set_global_default(Counting).unwrap());
+    two()
+}
+
+/// Lines of the host's shards.
+fn lines(host: &Host) -> usize {
+    let lines = LINES_OF.get_or_init(Mutex::default).lock().unwrap();
+    let of_shards = host.shard_threads();
+    of_shards.filter_map(|thread| lines.get(&thread)).sum()
+}
+
+/// Does it many times: some of it is told.
+fn assert_told_now_and_then(host: &Host, mut work: impl FnMut()) {
+    let before = lines(host);
+    (0..TRIES).for_each(|_| work());
+    let told = lines(host) - before;
+    assert!((1..LINES).contains(&told), "{told} lines");
+}
+
+#[test]
+fn who_is_refused_again_and_again_is_told_of_now_and_then() {
+    let (host, a, b) = counted();
+    let mut queues = pair(&a, &b);
+    let memory = own_memory();
+    let versions = || {
+        let other = Hello {
+            version: VERSION + 1,
+            ..hello(0)
+        };
+        let connection = Connection::open(&host.path()).unwrap();
+        connection.call(&other, &[memory.as_fd()]).unwrap_err();
+        let other = Greet {
+            version: VERSION + 1,
+            reserved: 0,
+            adapter: Name::default(),
+        };
+        let connection = Connection::open(&host.path()).unwrap();
+        connection.call(&other, &[]).unwrap_err();
+    };
+    assert_told_now_and_then(&host, versions);
+    assert_works(&a, &b, &mut queues);
+}
+
+#[test]
+fn whose_memory_is_none_again_and_again_is_told_of_now_and_then() {
+    let (host, ..) = counted();
+    let memory = own_memory();
+    let connection = Connection::open(&host.path()).unwrap();
+    let nothing = Hello {
+        nonce: 1,
+        ..hello(0)
+    };
+    assert_told_now_and_then(&host, || {
+        connection.call(&nothing, &[memory.as_fd()]).unwrap_err();
+    });
+}
+
+#[test]
+fn who_opens_adapters_again_and_again_is_told_of_now_and_then() {
+    let (host, ..) = counted();
+    assert_told_now_and_then(&host, || drop(Client::open(&host, 0)));
+}
+
+#[test]
+fn whose_queue_pairs_fail_again_and_again_is_told_of_now_and_then() {
+    let (host, a, _) = counted();
+    assert_told_now_and_then(&host, || {
+        let queues = a.queues(16);
+        let producer = queues.reply.send.header as usize + queue_header::PRODUCER;
+        queues.area.u32(producer).store(0x8000_0000, Relaxed);
+        a.connect(&queues, a.number(), queues.reply.qp_num, SHORT);
+        a.ringer.ring(queues.reply.doorbell);
+        let failed = rustix::io::read(&a.events, &mut [0; 16]);
+        assert_eq!(failed, Ok(16));
+        a.call(&DestroyQp {
+            qp: queues.reply.qp,
+        })
+        .unwrap();
+    });
+}
