@@ -6,6 +6,7 @@
 //! run_dir = "/run/vrdma"
 //! cores = "2-5"                 # one shard of the data path on each, alone; or shards = 4
 //! poll = "always"               # or "adaptive", the default
+//! trust_own_user = false        # true: containers of the daemon's own user are as fast as its other programs
 //!
 //! [[portgroup]]
 //! name = "blue"
@@ -192,6 +193,7 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
 
 fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, ConfigError> {
     let poll = table.poll.unwrap_or_default();
+    let trusts_own_user = table.trust_own_user.unwrap_or_default();
     let count = table.shards.as_ref();
     let cores = table.cores.as_ref().map(|given| {
         let cores = polling::pin::parse(given.get_ref());
@@ -200,7 +202,11 @@ fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, Conf
     let Some(cores) = cores.transpose()? else {
         let count = count.map(|given| shard_count(source, given)).transpose()?;
         let cores = vec![None; usize::from(count.unwrap_or(1))];
-        return Ok(ShardOptions { cores, poll });
+        return Ok(ShardOptions {
+            cores,
+            poll,
+            trusts_own_user,
+        });
     };
     if let Some(given) = count.filter(|given| *given.get_ref() != cores.len() as i64) {
         let sentence = format!(
@@ -210,7 +216,11 @@ fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, Conf
         return Err(source.at(given.span(), &sentence));
     }
     let cores = cores.into_iter().map(Some).collect();
-    Ok(ShardOptions { cores, poll })
+    Ok(ShardOptions {
+        cores,
+        poll,
+        trusts_own_user,
+    })
 }
 
 fn shard_count(source: &Source<'_>, given: &Spanned<i64>) -> Result<u16, ConfigError> {

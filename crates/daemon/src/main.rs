@@ -59,6 +59,7 @@ Example configuration:
   cores = \"2-5\"                     # optional: a shard of the data path on each; `vrdma run` keeps off them
   poll = \"always\"                   # optional: it never sleeps; needs the core for itself
   sandbox = false                     # optional: it keeps rights that it does not need
+  trust_own_user = true               # optional: containers of its own user are as fast as other programs
 
   [[portgroup]]
   name = \"blue\"

@@ -136,6 +136,8 @@ pub struct ShardOptions {
     pub cores: Vec<Option<u32>>,
     /// How they wait for work.
     pub poll: PollMode,
+    /// Whether processes of the daemon's own user are trusted in containers, too.
+    pub trusts_own_user: bool,
 }
 
 impl ShardOptions {
@@ -144,6 +146,7 @@ impl ShardOptions {
         Self {
             cores: vec![None; usize::from(shards)],
             poll: PollMode::default(),
+            trusts_own_user: false,
         }
     }
 }

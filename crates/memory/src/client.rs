@@ -3,9 +3,9 @@
 //! ```text
 //!   rung                          when
 //!   shared mapping (`FileRegion`)  the client gave the file behind it: plain copies, true atomics
-//!   process_vm_*                   BULK bytes and more, a process of our own user that was verified
+//!   process_vm_*                   BULK bytes and more, a trusted process that was verified
 //!   `/proc/PID/mem` descriptor     else; the client opened it, so no right of ours is needed
-//!   the same in a thread           pages that may never come: of a process of another user, or of a
+//!   the same in a thread           pages that may never come: of a process that is not trusted, or of a
 //!                                  file (`Places`), or of a process that kept such a thread waiting
 //! ```
 //!
@@ -29,7 +29,7 @@ use crate::tenant::{Moved, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;
 use places::Places;
-pub use region::ClientRegion;
+pub use region::{ClientRegion, lend};
 
 /// From here on process_vm_* is faster than the descriptor, which copies by single pages.
 const BULK: usize = 16 << 10;
@@ -86,7 +86,7 @@ impl ClientMemory {
 
     /// Lets the caller's thread reach what cannot stall it, and lets long copies go through
     /// process_vm_* if `pid` is the process whose memory this is and we may; else nothing changes. Only
-    /// for processes of our own user, which are trusted to leave registered memory mapped. The nonce may
+    /// for processes that are trusted to leave registered memory mapped. The nonce may
     /// have been replaced since [`Self::new`] saw it, by a page that never comes: the tenant's thread looks.
     pub fn trust(&mut self, pid: Pid, address: u64, nonce: u64) {
         self.stalled = self.tenant.mark_of(pid);

@@ -38,7 +38,7 @@ mod view;
 mod waited;
 mod word;
 
-pub use client::{ClientMemory, ClientRegion, NotMemory, is_in_memory};
+pub use client::{ClientMemory, ClientRegion, NotMemory, is_in_memory, lend};
 pub use dirty::{DirtyLog, DirtyRun};
 pub use file::FileRegion;
 pub use map::{Protection, Right};

@@ -17,6 +17,7 @@ use zerocopy::IntoBytes;
 use super::account::{Account, UserCounts};
 use super::channel::{Channel, Pipe};
 use super::fast::ClientGrants;
+use super::namespaces::Namespaces;
 use vrdma_adapter::Slots;
 
 /// See the module.
@@ -47,8 +48,8 @@ pub(super) struct Joining {
     pub(super) counts: Arc<UserCounts>,
     pub(super) uid: u32,
     pub(super) pid: Option<Pid>,
-    /// It wants grants.
-    pub(super) fast: bool,
+    /// Where it lives, if it wants grants and may have some.
+    pub(super) fast: Option<Namespaces>,
 }
 
 impl Context {
@@ -58,8 +59,13 @@ impl Context {
         let (events, read) = Pipe::new()?;
         let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
         doorbells.sleep();
-        let page = joining.fast.then(Page::create).transpose();
-        let (page, grants) = page.map_err(|_| Errno::NOMEM)?.unzip();
+        let page = joining
+            .fast
+            .map(|home| Page::create().map(|made| (home, made)));
+        let made = page.transpose().map_err(|_| Errno::NOMEM)?;
+        let (grants, page) = made
+            .map(|(home, (page, fd))| (ClientGrants::new(page, home), fd))
+            .unzip();
         let context = Self {
             memory: joining.memory,
             doorbells,
@@ -70,11 +76,11 @@ impl Context {
             free_doorbells: BTreeSet::new(),
             account: Account::new(joining.counts),
             uid: joining.uid,
-            grants: page.map(ClientGrants::new),
+            grants,
             pid: joining.pid,
             events,
         };
-        Ok((context, [read].into_iter().chain(grants).collect()))
+        Ok((context, [read].into_iter().chain(page).collect()))
     }
 
     /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.

@@ -10,8 +10,9 @@
 //! The daemon decides as it would for each request: a connected RC queue pair on both sides, one port
 //! group, the region in the peer's protection domain, the rights of region and queue pair. What it
 //! cannot check any more is that the asker keeps to the region: it gets a descriptor of all of the
-//! target's memory, or of the region's file. So both must be of one user, who could do the same by
-//! ptrace(2), and both must have asked for it.
+//! target's memory, or of the region's file, to read only if that is all that the region allows. So both must
+//! be of one user, who could do the same by ptrace(2), both must live in the same user and PID namespaces, and
+//! both must have asked for it.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use vrdma_memory::Region;
+use vrdma_memory::{Region, lend};
 use vrdma_provider::daemon::Answer;
 use vrdma_provider::fast::{GRANTS, Page};
 use vrdma_provider::message::{Reach, Reached};
@@ -30,6 +31,7 @@ use vrdma_wire::{Gid, Qpn, Rkey};
 
 use super::Process;
 use super::directory::Directory;
+use super::namespaces::Namespaces;
 use super::sessions::Adapters;
 
 /// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or
@@ -62,14 +64,17 @@ impl Grant {
 #[derive(Debug)]
 pub(super) struct ClientGrants {
     page: Page,
+    /// Where it lives.
+    home: Namespaces,
     by_index: Vec<Option<Arc<Grant>>>,
     generation: u32,
 }
 
 impl ClientGrants {
-    pub(super) fn new(page: Page) -> Self {
+    pub(super) fn new(page: Page, home: Namespaces) -> Self {
         Self {
             page,
+            home,
             by_index: Vec::new(),
             generation: 0,
         }
@@ -167,6 +172,7 @@ impl Drop for AdapterGrants {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct End {
     uid: u32,
+    home: Namespaces,
     group: GroupId,
     qpn: Qpn,
     /// Where it is connected to.
@@ -186,11 +192,12 @@ impl Process {
     fn end(&self, id: QpId) -> Option<End> {
         let qp = self.qps.get(id.0).filter(|qp| !qp.dead)?;
         let context = self.contexts.get(qp.owner.0)?;
-        context.grants.as_ref()?;
+        let grants = context.grants.as_ref()?;
         let attr = self.core.hca.query_qp(id).ok()?;
         let connected = matches!(attr.state, QpState::Rtr | QpState::Rts);
         (connected && qp.qp_type == QpType::Rc).then_some(End {
             uid: context.uid,
+            home: grants.home,
             group: self.spec.group,
             qpn: qp.qpn,
             peer: (attr.address.dgid, attr.dest_qpn),
@@ -203,7 +210,7 @@ impl Process {
         let (number, qp) = qps.find(|(_, qp)| qp.qpn == asker.peer.1)?;
         let id = QpId(number);
         let end = self.end(id)?;
-        let is_other_end = end.uid == asker.uid
+        let is_other_end = (end.uid, end.home) == (asker.uid, asker.home)
             && end.group == asker.group
             && end.peer.1 == asker.qpn
             && from.contains(&end.peer.0);
@@ -215,11 +222,12 @@ impl Process {
         if rights.is_empty() || mr.owner != qp.owner || mr.leaving.is_some() {
             return None;
         }
+        let writable = rights.contains(Access::REMOTE_WRITE);
         let (fd, offset) = match region.region {
-            Region::Client(client) => client.lend().ok()?,
+            Region::Client(client) => client.lend(writable).ok()?,
             _ => {
                 let (fd, offset) = mr.file.as_ref()?;
-                (fd.try_clone().ok()?, *offset)
+                (lend(fd, writable).ok()?, *offset)
             }
         };
         let reached = Reached {

@@ -32,6 +32,7 @@ mod fast;
 mod front_end;
 mod limits;
 mod lines;
+mod namespaces;
 mod objects;
 mod on_demand;
 mod opening;

@@ -1,6 +1,6 @@
 //! Hello: a session opens an adapter.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -16,6 +16,7 @@ use super::Process;
 use super::account::UserCounts;
 use super::caller::Caller;
 use super::context::Joining;
+use super::namespaces::{Namespaces, is_nobody};
 use super::receive::ForeignFile;
 use super::registry::Registry;
 use super::session::Session;
@@ -61,15 +62,24 @@ pub(super) fn same_version(first: &Request, user: &UserCounts) -> Result<(), Err
 pub(super) fn open(
     session: &mut Session,
     process: &mut Process,
+    registry: &Registry,
     greeting: Greeting,
 ) -> Result<Answer, Errno> {
     let Greeting { hello, memory } = greeting;
     let memory = memory.and_then(ForeignFile::take).ok_or(Errno::INVAL)?;
+    let home = session.caller.pid;
+    let home = home.and_then(|pid| Namespaces::at(session.as_fd(), pid));
+    let mut memory = client_memory(session, &hello, memory)?;
+    if let Some(pid) = session.caller.pid
+        && is_trusted(&session.caller, home, registry)
+    {
+        memory.trust(pid, hello.nonce_address, hello.nonce);
+    }
     let joining = Joining {
-        memory: Arc::new(client_memory(session, &hello, memory)?),
+        memory: Arc::new(memory),
         counts: Arc::clone(&session.user().counts),
         uid: session.caller.uid,
-        fast: hello.flags & hello_flag::FAST_LOCAL != 0,
+        fast: fast_home(session, &hello, home),
         pid: session.caller.pid,
     };
     let (owner, fds): (Owner, _) = process.open(joining)?;
@@ -89,7 +99,7 @@ pub(super) fn open(
 fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<ClientMemory, Errno> {
     let said = (hello.nonce_address, hello.nonce);
     let (caller, tenant) = (&session.caller, Arc::clone(&session.user().tenant));
-    let mut memory = ClientMemory::new(memory, said, tenant).map_err(|error| {
+    ClientMemory::new(memory, said, tenant).map_err(|error| {
         if session.user().counts.may_tell() {
             tracing::warn!(uid = caller.uid, "a process was refused: {error}");
         }
@@ -97,9 +107,29 @@ fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<Cl
             NotMemory::TooSlow => Errno::AGAIN,
             NotMemory::WrongFile | NotMemory::WrongContents => Errno::INVAL,
         }
-    })?;
-    if let Some(pid) = caller.pid.filter(|_| caller.is_ours()) {
-        memory.trust(pid, said.0, said.1);
+    })
+}
+
+/// Whether the process is taken to keep its pages at hand: one of the daemon's own user which lives where the
+/// daemon does, and not in a container, unless the owner says otherwise.
+fn is_trusted(caller: &Caller, home: Option<Namespaces>, registry: &Registry) -> bool {
+    let is_neighbour = || home.is_some() && home == Namespaces::own() && !is_nobody(caller.uid);
+    caller.is_ours() && (registry.trusts_own_user || is_neighbour())
+}
+
+/// Where a client that wants grants lives, if it may have any: whose user is one only there could get memory of
+/// another one.
+fn fast_home(session: &Session, hello: &Hello, home: Option<Namespaces>) -> Option<Namespaces> {
+    if hello.flags & hello_flag::FAST_LOCAL == 0 {
+        return None;
     }
-    Ok(memory)
+    let uid = session.caller.uid;
+    let home = home.filter(|home| home.has_our_users() && !is_nobody(uid));
+    if home.is_none() && session.user().counts.may_tell() {
+        tracing::warn!(
+            uid,
+            "a process asked for --fast-local from another user namespace: its copies go by the daemon"
+        );
+    }
+    home
 }

@@ -20,9 +20,20 @@ pub struct Registry {
     pub users: Arc<Users>,
     /// Who may use which adapter.
     pub admission: Arc<Admission>,
+    /// Whether pages of all processes of the daemon's own user are taken to be at hand, also of those in
+    /// containers.
+    pub trusts_own_user: bool,
 }
 
 impl Registry {
+    /// The same with or without that trust.
+    pub fn trusting_own_user(self, trusts_own_user: bool) -> Self {
+        Self {
+            trusts_own_user,
+            ..self
+        }
+    }
+
     /// The adapter with that name; the only one that the caller may use if the name is empty.
     ///
     /// # Errors

@@ -306,7 +306,7 @@ fn hello(
     let greeting = Greeting::parse(request, memory, &session.user().counts)?;
     let port = greeting.adapter(here.registry, &session.caller)?;
     let process = adapters.at(port).ok_or(Errno::NODEV)?;
-    opening::open(session, process, greeting)
+    opening::open(session, process, here.registry, greeting)
 }
 
 fn answer(

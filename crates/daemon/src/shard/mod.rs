@@ -141,6 +141,7 @@ pub fn start(
     let mut listener = Some(processes);
     let mailboxes = inboxes.into_iter().zip(snooped);
     let mut threads = Vec::new();
+    let registry = registry.trusting_own_user(options.trusts_own_user);
     for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
         let id = ShardId(at as u16);
         threads.push(spawn(Parts {

@@ -11,7 +11,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use crate::{quotas, stalling, stopped};
+use crate::{fast, quotas, stalling, stopped};
 
 /// Which part a child plays.
 const PART: &str = "VRDMA_TEST_PART";
@@ -36,6 +36,14 @@ impl Child {
     pub(crate) fn start_apart(part: &str, socket: &Path) -> Self {
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--"]);
+        command.arg(std::env::current_exe().unwrap());
+        Self::begin(command, part, socket)
+    }
+
+    /// In a PID namespace of its own, as in a container. Only root can do that.
+    pub(crate) fn start_contained(part: &str, socket: &Path) -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--kill-child", "--"]);
         command.arg(std::env::current_exe().unwrap());
         Self::begin(command, part, socket)
     }
@@ -128,6 +136,7 @@ fn plays_its_part() {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).unwrap();
     let socket = PathBuf::from(std::env::var_os(SOCKET).unwrap());
     match part.as_str() {
+        "fast" => fast::lends(&socket),
         "file" => stalling::serves_a_file(&socket),
         "greedy" => quotas::takes_all(&socket),
         "memory" => lends_its_memory(),

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
@@ -12,7 +13,8 @@ use vrdma_provider::message::{
     DeregMr, FileRange, Hello, ModifyQp, QpAttributes, Reach, Reached, RegMr, access, hello_flag,
 };
 
-use crate::client::{Client, Host, Memory, Queues, assert_works, errno, hello, pair};
+use crate::child::{self, Child};
+use crate::client::{Client, Host, Memory, Queues, SHORT, assert_works, errno, hello, pair};
 use crate::memory::own_memory;
 
 fn open(host: &Host, number: u8) -> Client {
@@ -96,6 +98,89 @@ fn a_grant_for_a_file_leads_to_the_file() {
     let mut first = [0];
     rustix::io::pread(&file, &mut first, 4096 + 0x10).unwrap();
     assert_eq!(first, [7]);
+}
+
+/// What may only be read is lent to read.
+#[test]
+fn a_grant_to_read_does_not_let_write() {
+    let (_host, a, b) = two();
+    let queues = pair(&a, &b);
+    let bytes = [5u8; 64];
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 4096).unwrap();
+    rustix::io::pwrite(&file, &bytes, 0).unwrap();
+    let region = RegMr {
+        address: bytes.as_ptr() as u64,
+        length: 64,
+        iova: 0,
+        pd: b.pd,
+        access: access::REMOTE_READ,
+        ..RegMr::default()
+    };
+    let in_file = RegMr {
+        address: 0x7777_0000,
+        file: FileRange {
+            offset: 0,
+            length: 4096,
+        },
+        ..region
+    };
+    let of_memory = b.call(&region).unwrap();
+    let of_file = b.connection.call(&in_file, &[file.as_fd()]).unwrap().body;
+    for rkey in [of_memory.rkey, of_file.rkey] {
+        let (reached, memory) = reach(&a, &queues.0, rkey).unwrap();
+        assert_eq!(reached.access, access::REMOTE_READ);
+        let mut first = [0];
+        memory.read_exact_at(&mut first, reached.offset).unwrap();
+        assert_eq!(first, [5]);
+        let written = memory.write_at(&[9], reached.offset).unwrap_err();
+        assert_eq!(written.raw_os_error(), Some(Errno::BADF.raw_os_error()));
+    }
+}
+
+/// The child: a client with a region, as the peer of one of the test's.
+pub(crate) fn lends(socket: &Path) {
+    let greeting = Hello {
+        flags: hello_flag::FAST_LOCAL,
+        ..hello(1)
+    };
+    let client = Client::open_with(socket, greeting, own_memory(), 1);
+    let (queues, memory) = (client.queues(64), Memory::new(&client, 7, 64));
+    let (number, rkey) = (queues.reply.qp_num, memory.mr.rkey);
+    let may_have_some = u64::from(client.leaves.is_some());
+    child::say(&[may_have_some, number.into(), rkey.into()]);
+    let peer = child::listen().unwrap() as u32;
+    client.connect(&queues, 0, peer, SHORT);
+    child::say(&[]);
+    assert_eq!(child::listen(), None);
+}
+
+/// Whether the child may have grants, and whether one for its region is given.
+fn lent_by(host: &Host, mut child: Child) -> (bool, Option<Reached>) {
+    let a = open(host, 0);
+    let queues = a.queues(64);
+    let said = child.numbers();
+    child.tell(queues.reply.qp_num.into());
+    assert!(child.numbers().is_empty());
+    a.connect(&queues, 1, said[1] as u32, SHORT);
+    let reached = reach(&a, &queues, said[2] as u32);
+    (said[0] == 1, reached.ok().map(|(reached, _)| reached))
+}
+
+#[test]
+fn programs_in_different_containers_get_no_grants() {
+    let host = Host::with(2, &ShardOptions::default());
+    let path = host.path();
+    let (may_have_some, given) = lent_by(&host, Child::start("fast", &path));
+    assert!(may_have_some && given.is_some(), "it lives where we do");
+    let (may_have_some, given) = lent_by(&host, Child::start_apart("fast", &path));
+    assert!(!may_have_some && given.is_none(), "other users");
+    if rustix::process::geteuid().is_root() {
+        let (_, given) = lent_by(&host, Child::start_contained("fast", &path));
+        assert_eq!(given, None, "other processes");
+    } else {
+        println!("not tested: only root can make a PID namespace alone");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Files whose bytes never come and whose `close` never ends: a client may serve its own file system.
 //!
 //! The shard must not touch such a file, whoever's it is. Each test has a daemon and a client process of
-//! the daemon's own user, which serves that file in namespaces of its own, and a pair beside it.
+//! the daemon's own user, which serves that file in namespaces of its own, and a pair beside it; first a daemon
+//! that does not trust such a process, then one that was told to.
 
 mod server;
 
@@ -15,11 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use rustix::net::{RecvFlags, SendFlags};
+use vrdma_daemon::plane::ShardOptions;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::client::Connection;
 use vrdma_provider::message::{Call, FileRange, PACKET_MAX, RegMr, encode, split};
 use vrdma_provider::socket;
 
+use crate::adapters::shards;
 use crate::child::{self, Child};
 use crate::client::{ALL_RIGHTS, Client, Host, assert_works, hello, pair};
 use crate::memory::assert_cannot_be_sent;
@@ -166,11 +169,21 @@ fn is_a_region(path: &Path, file: File) {
 }
 
 fn assert_stalls_nobody(way: Use) {
+    for trusts_own_user in [false, true] {
+        assert_stalls_nobody_with(way, trusts_own_user);
+    }
+}
+
+fn assert_stalls_nobody_with(way: Use, trusts_own_user: bool) {
     assert!(
         Path::new("/dev/fuse").exists(),
         "this test serves a file: it needs /dev/fuse (modprobe fuse)"
     );
-    let host = Host::with_adapters(2);
+    let options = ShardOptions {
+        trusts_own_user,
+        ..ShardOptions::unpinned(shards())
+    };
+    let host = Host::with(2, &options);
     let mut child = Child::start_apart("file", &host.path());
     let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
     let mut queues = pair(&a, &b);

@@ -1,7 +1,8 @@
 //! A registered stretch of a client's memory.
 
 use std::cell::RefCell;
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{BOUNCE, ClientMemory, Reach};
@@ -10,6 +11,19 @@ use crate::{CopyFault, Fault};
 
 thread_local! {
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A descriptor of a client's for another process.
+///
+/// # Errors
+/// It is lent to read only, and we may not open it. Descriptors are at their end.
+pub fn lend(file: &OwnedFd, writable: bool) -> std::io::Result<OwnedFd> {
+    if writable {
+        return file.try_clone();
+    }
+    // The rights of a descriptor are those of its open file: another one is needed.
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(File::open(path)?.into())
 }
 
 /// A registered stretch of a client's memory. One pointer: every unit on its way holds regions.
@@ -36,9 +50,9 @@ impl ClientRegion {
         }))
     }
 
-    /// The client's memory for another process, and where the region begins in it.
-    pub fn lend(&self) -> std::io::Result<(OwnedFd, u64)> {
-        Ok((self.0.memory.memory.try_clone()?, self.0.start))
+    /// The client's memory for another process, and where the region begins in it. Errors: as of [`lend`].
+    pub fn lend(&self, writable: bool) -> std::io::Result<(OwnedFd, u64)> {
+        Ok((lend(&self.0.memory.memory, writable)?, self.0.start))
     }
 
     pub(crate) fn is(&self, other: &Self) -> bool {

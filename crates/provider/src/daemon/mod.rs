@@ -10,7 +10,9 @@ mod work;
 
 pub use completion::CompletionRing;
 pub use plan::{CqPlan, QpPlan, SrqPlan};
-pub use request::{Answer, Peer, Request, accept, listen, peer, peer_groups, send_answer, take};
+pub use request::{
+    Answer, Peer, Request, accept, listen, peer, peer_groups, peer_process, send_answer, take,
+};
 pub use work::{Slot, WorkRing};
 
 /// A ring cannot be used any more.

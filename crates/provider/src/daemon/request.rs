@@ -1,7 +1,7 @@
 //! Requests of clients, without blocking.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, fchmod};
@@ -10,6 +10,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, listen as start_listening, socket_with,
 };
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::message::{Body, Call, Header, PACKET_MAX, encode, parse, split};
 use crate::socket::{Packet, borrowed, receive_all, send};
@@ -29,8 +30,11 @@ pub struct Peer {
     /// Group.
     pub gid: u32,
     /// Process in the daemon's PID namespace; `None` if it is not visible there.
-    pub pid: Option<rustix::process::Pid>,
+    pub pid: Option<Pid>,
 }
+
+/// `SO_PEERPIDFD` (linux/socket.h), of Linux 6.5.
+const SO_PEERPIDFD: libc::c_int = 77;
 
 /// One request.
 #[derive(Debug)]
@@ -117,8 +121,33 @@ pub fn peer(socket: BorrowedFd<'_>) -> Result<Peer, Errno> {
     Ok(Peer {
         uid: told.uid,
         gid: told.gid,
-        pid: rustix::process::Pid::from_raw(told.pid),
+        pid: Pid::from_raw(told.pid),
     })
+}
+
+/// The process at the other end, as it connected, with the number that [`peer`] told. Older kernels tell the one
+/// that has that number now.
+pub fn peer_process(socket: BorrowedFd<'_>, pid: Pid) -> Result<OwnedFd, Errno> {
+    let mut told: libc::c_int = -1;
+    let mut length = size_of_val(&told) as libc::socklen_t;
+    // SAFETY: `told` and `length` are ours, live through the call, and agree in size.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut told).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        // SAFETY: the kernel has just made that descriptor, and nobody else knows of it.
+        return Ok(unsafe { OwnedFd::from_raw_fd(told) });
+    }
+    match Errno::from_io_error(&io::Error::last_os_error()) {
+        Some(Errno::NOPROTOOPT) => pidfd_open(pid, PidfdFlags::empty()),
+        other => Err(other.unwrap_or(Errno::IO)),
+    }
 }
 
 /// The supplementary groups of the process at the other end, as it connected. None if they cannot be
