@@ -177,7 +177,7 @@ impl Bridge {
         if self.pins.get(&from).is_some_and(|pin| !pin.admits(frame)) {
             return Err(DropReason::OtherAddress);
         }
-        if vrdma_wire::is_roce(frame) && !self.roce.contains(&from) {
+        if vrdma_wire::carries_roce(frame) && !self.roce.contains(&from) {
             return Err(DropReason::Roce);
         }
         if source != sender.mac {

@@ -199,9 +199,8 @@ impl Tunnel {
             clear,
             ..
         } = self;
-        let mut peers = peers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ingress = Ingress {
-            peers: &mut peers,
+            peers,
             counters,
             now,
             clear,
@@ -231,8 +230,7 @@ impl Tunnel {
             });
         }
         let replies = ingress.replies;
-        let calls = peers.take_calls(now);
-        drop(peers);
+        let calls = self.peers_mut().take_calls(now);
         self.tell(replies);
         self.tell(calls);
         Ok(taken + found)

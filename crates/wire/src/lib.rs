@@ -81,7 +81,7 @@ pub use packet::{MAX_PAYLOAD, Packet};
 pub use path::{Addresses, Path};
 pub use refusal::Refusal;
 pub use reth::{Reth, RethView};
-pub use roce::{is_roce, offset};
+pub use roce::{carries_roce, is_roce, offset};
 pub use transport::Transport;
 pub use udp::{ROCE_PORT, Udp, UdpView};
 

@@ -30,20 +30,43 @@ pub mod offset {
     pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 }
 
+/// Tags of a frame that are looked past: two are QinQ, and no network has use for more than a few.
+const TAGS_MAX: usize = 8;
+
+/// Types that say that a tag comes first: 802.1Q, 802.1ad, and what was used before it.
+const TAGS: [EtherType; 4] = [
+    EtherType::VLAN,
+    EtherType(0x88a8),
+    EtherType(0x9100),
+    EtherType(0x9200),
+];
+
 /// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
 /// RoCEv2 sender makes them.
 pub fn is_roce(frame: &[u8]) -> bool {
-    let be16 = |at: usize| {
-        let bytes = frame.get(at..)?.first_chunk()?;
-        Some(u16::from_be_bytes(*bytes))
-    };
+    let tagged = be16(frame, TYPE_AT) == Some(EtherType::VLAN.0);
+    is_roce_behind(frame, usize::from(tagged) * TAG_BYTES)
+}
+
+/// Whether it is one behind any tags, which a switch on its way may take off one by one. One with more than
+/// [`TAGS_MAX`] is taken for one.
+pub fn carries_roce(frame: &[u8]) -> bool {
+    let is_tag =
+        |at: usize| be16(frame, TYPE_AT + at).is_some_and(|it| TAGS.contains(&EtherType(it)));
+    let mut starts = (0..=TAGS_MAX).map(|tags| tags * TAG_BYTES);
+    let start = starts.find(|at| !is_tag(*at));
+    start.is_none_or(|at| is_roce_behind(frame, at))
+}
+
+fn be16(frame: &[u8], at: usize) -> Option<u16> {
+    let bytes = frame.get(at..)?.first_chunk()?;
+    Some(u16::from_be_bytes(*bytes))
+}
+
+/// Behind so many bytes of tags.
+fn is_roce_behind(frame: &[u8], tag: usize) -> bool {
+    let be16 = |at: usize| be16(frame, at);
     let roce = || {
-        let outer = be16(TYPE_AT)?;
-        let tag = if outer == EtherType::VLAN.0 {
-            TAG_BYTES
-        } else {
-            0
-        };
         let port = match EtherType(be16(TYPE_AT + tag)?) {
             EtherType::IPV4 => {
                 if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP

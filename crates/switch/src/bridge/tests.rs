@@ -88,6 +88,34 @@ fn roce_is_for_adapters_unless_it_is_allowed() {
     assert_eq!(again, Err(DropReason::Roce), "another adapter");
 }
 
+/// A switch on the way takes tags off: what is behind any number of them could come out.
+#[test]
+fn roce_behind_tags_is_roce() {
+    const TAGS: [[u8; 4]; 3] = [[0x81, 0, 0, 7], [0x88, 0xa8, 0, 7], [0x91, 0, 0, 7]];
+    let mut bridge = bridge();
+    let mut packet = frame(mac(BOB), mac(ANN));
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[23] = 17;
+    packet[36..38].copy_from_slice(&4791u16.to_be_bytes());
+    let mut plain = packet.clone();
+    plain[37] ^= 1;
+    for outer in TAGS {
+        for tags in 1..=9 {
+            let [mut roce, mut other] = [packet.clone(), plain.clone()];
+            for _ in 1..tags {
+                roce.splice(12..12, TAGS[0]);
+                other.splice(12..12, TAGS[0]);
+            }
+            roce.splice(12..12, outer);
+            other.splice(12..12, outer);
+            let sent = send(&mut bridge, ANN, &roce, 0);
+            assert_eq!(sent, Err(DropReason::Roce), "{tags}");
+            let sent = send(&mut bridge, ANN, &other, 0);
+            assert_eq!(sent.is_ok(), tags < 9, "{tags}");
+        }
+    }
+}
+
 #[test]
 fn group_and_unknown_addresses_flood_the_group() {
     let mut bridge = bridge();

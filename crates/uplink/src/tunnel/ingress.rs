@@ -1,6 +1,7 @@
 //! What of an arrival is taken in, and what is learned from it about the peers.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use vrdma_wire::Mac;
@@ -39,7 +40,8 @@ impl<F: FnMut(Stray<'_>, Option<Received<'_>>) -> Taker> Ask for F {}
 
 /// Decides what of an arrival is taken in.
 pub(super) struct Ingress<'a> {
-    pub(super) peers: &'a mut Peers,
+    /// Locked for one datagram at a time: senders of other threads wait no longer than one takes.
+    pub(super) peers: &'a Mutex<Peers>,
     pub(super) counters: &'a mut Counters,
     pub(super) now: Instant,
     /// Room for what was sealed.
@@ -49,6 +51,11 @@ pub(super) struct Ingress<'a> {
 }
 
 impl Ingress<'_> {
+    // A thread that panicked with the lock ends the daemon, so what it left is not seen.
+    fn peers(&self) -> MutexGuard<'_, Peers> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes one arrival apart, which may be several datagrams of one sender. `taker` says who takes a
     /// frame.
     pub(super) fn receive(&mut self, arrival: Arrival, bytes: &[u8], taker: &mut impl Ask) {
@@ -59,7 +66,7 @@ impl Ingress<'_> {
         }
         let known = arrival
             .from
-            .and_then(|from| Some((from, self.peers.sender(from)?)));
+            .and_then(|from| Some((from, self.peers().sender(from)?)));
         let Some((from, peer)) = known else {
             return self.counters.lose_many(Loss::UnknownPeer, datagrams);
         };
@@ -78,27 +85,32 @@ impl Ingress<'_> {
 
     /// Takes what the other port has found.
     pub(super) fn receive_stray(&mut self, stray: Stray<'_>, taker: &mut impl Ask) {
-        match self.peers.sender(stray.from) {
+        let peer = self.peers().sender(stray.from);
+        match peer {
             Some(peer) => self.take(stray, peer, taker),
             None => self.counters.lose(Loss::UnknownPeer),
         }
     }
 
     fn take(&mut self, one: Stray<'_>, peer: SocketAddr, taker: &mut impl Ask) {
-        let taken = match (seal::channel(one.datagram), self.peers.is_sealed(peer)) {
+        let (is_sealed, own) = {
+            let peers = self.peers();
+            (peers.is_sealed(peer), peers.channel())
+        };
+        let taken = match (seal::channel(one.datagram), is_sealed) {
             _ if one.opened => self.take_clear(one, peer, taker),
             (None, false) => self.take_clear(one, peer, taker),
-            (Some(channel), true) if channel != self.peers.channel() => match taker(one, None) {
+            (Some(channel), true) if channel != own => match taker(one, None) {
                 Taker::Sibling => Ok(()),
                 _ => Err(Loss::Stray),
             },
             (Some(_), true) => self.take_sealed(one, peer, taker),
             (None, true) => {
-                self.peers.complain(Complaint::Clear(peer));
+                self.peers().complain(Complaint::Clear(peer));
                 Err(Loss::Unsealed)
             }
             (Some(_), false) => {
-                self.peers.complain(Complaint::Sealed(peer));
+                self.peers().complain(Complaint::Sealed(peer));
                 Err(Loss::Unsealed)
             }
         };
@@ -119,7 +131,7 @@ impl Ingress<'_> {
         if clear.len() < bytes {
             clear.resize(bytes, 0);
         }
-        let opened = self.peers.open(peer, one.datagram, &mut clear, self.now);
+        let opened = self.peers().open(peer, one.datagram, &mut clear, self.now);
         let taken = match opened {
             Ok(Opened::Frame(bytes)) => {
                 let opened = Stray {
@@ -147,7 +159,8 @@ impl Ingress<'_> {
         taker: &mut impl Ask,
     ) -> Result<(), Loss> {
         let (vni, source, frame) = unwrap(one.datagram).ok_or(Loss::Malformed)?;
-        match self.peers.admits(vni, source, peer) {
+        let admitted = self.peers().admits(vni, source, peer);
+        match admitted {
             Admitted::Yes => {}
             Admitted::ForeignStation => return Err(Loss::ForeignStation),
             Admitted::ForeignNetwork => return Err(Loss::ForeignNetwork),
@@ -170,7 +183,8 @@ impl Ingress<'_> {
     }
 
     fn learn(&mut self, vni: Vni, source: Mac, peer: SocketAddr) {
-        match self.peers.learn(vni, source, peer, self.now) {
+        let learned = self.peers().learn(vni, source, peer, self.now);
+        match learned {
             Learned::Plain => {}
             Learned::Moved => self.counters.moved += 1,
             Learned::Contested => self.counters.contested += 1,
