@@ -136,9 +136,9 @@ impl Cm {
         }
         let name = self.new_name();
         let id = name.map_err(|_| RejectReason::NO_RESOURCES)?;
-        // The caller asks again, and may have more luck.
+        // Linux rejects such a call, too. Silence would keep its caller waiting for as long as it repeats it.
         if !self.listeners.wait(listener) {
-            return Ok(());
+            return Err(RejectReason::NO_RESOURCES);
         }
         let connection = connection_of(id, listener, ends, transaction, req);
         let request = Request {

@@ -6,38 +6,46 @@
 //! who does.
 
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread;
 
 use parking_lot::Mutex;
 
-/// Closings that may wait for one that hangs. Who has more loses the descriptors until the daemon ends:
-/// the limit of descriptors bounds that, and clients wait then, but no messages.
-const WAITING_MAX: usize = 4096;
-
-/// See the module. Its thread begins with the first descriptor and ends after the last.
+/// See the module. Its thread begins with the first descriptor and ends after the last. What waits for one that
+/// hangs is open, so the limit of descriptors bounds it; clients wait then, but no messages.
 #[derive(Default, Debug)]
-pub(crate) struct Closing(Mutex<Option<SyncSender<Vec<OwnedFd>>>>);
+pub(crate) struct Closing(Mutex<State>);
+
+#[derive(Default, Debug)]
+struct State {
+    thread: Option<Sender<Vec<OwnedFd>>>,
+    /// For the thread, once one can be had.
+    waiting: Vec<OwnedFd>,
+}
 
 impl Closing {
     pub(crate) fn close(&self, files: Vec<OwnedFd>) {
-        let mut thread = self.0.lock();
+        let State { thread, waiting } = &mut *self.0.lock();
+        waiting.extend(files);
         if thread.is_none() {
             *thread = hire();
         }
-        let rest = match thread.as_ref() {
-            Some(thread) => thread.try_send(files).map_err(|error| match error {
-                std::sync::mpsc::TrySendError::Full(files)
-                | std::sync::mpsc::TrySendError::Disconnected(files) => files,
-            }),
-            None => Err(files),
-        };
-        std::mem::forget(rest.err());
+        let Some(sender) = thread else { return };
+        if let Err(SendError(files)) = sender.send(std::mem::take(waiting)) {
+            (*waiting, *thread) = (files, None);
+        }
     }
 }
 
-fn hire() -> Option<SyncSender<Vec<OwnedFd>>> {
-    let (files, waiting) = sync_channel(WAITING_MAX);
+impl Drop for State {
+    /// Whoever drops it may not close them.
+    fn drop(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.waiting));
+    }
+}
+
+fn hire() -> Option<Sender<Vec<OwnedFd>>> {
+    let (files, waiting) = channel::<Vec<OwnedFd>>();
     let thread = thread::Builder::new().name("closing".to_owned());
     let begun = thread.spawn(move || waiting.into_iter().for_each(drop));
     begun.ok().map(|_| files)
@@ -75,6 +83,23 @@ mod tests {
         // It would have ended with the hour.
         let still_open = rustix::io::read(&read, &mut [0u8; 1]);
         assert_eq!(still_open, Err(Errno::AGAIN));
+        drop(peer);
+        while rustix::io::read(&read, &mut [0u8; 1]) != Ok(0) {
+            thread::yield_now();
+        }
+    }
+
+    /// However many wait for one that hangs: no descriptor stays open for good.
+    #[test]
+    fn what_waits_is_closed_in_the_end() {
+        const MANY: usize = 10_000;
+        let closing = Closing::default();
+        let (hangs, peer) = lingering(Duration::from_secs(3600));
+        closing.close(vec![hangs]);
+        // Closings without a descriptor wait like others, and cost none.
+        (0..MANY).for_each(|_| closing.close(Vec::new()));
+        let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).unwrap();
+        closing.close(vec![write]);
         drop(peer);
         while rustix::io::read(&read, &mut [0u8; 1]) != Ok(0) {
             thread::yield_now();

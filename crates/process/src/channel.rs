@@ -1,11 +1,18 @@
 //! Pipes to a client: completion notifications and asynchronous events.
+//!
+//! ```text
+//!   events in the pipe   0 ....................... most           capacity
+//!   the next one         written       "events were lost"   |  none, until half of them were read
+//! ```
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+use vrdma_provider::message::{AsyncEvent, element};
+use zerocopy::IntoBytes;
 
 /// The daemon's end of a pipe. Writing never blocks: what finds no room waits here.
 #[derive(Debug)]
@@ -27,6 +34,50 @@ impl Pipe {
         !matches!(rustix::io::write(&self.write, record), Err(Errno::AGAIN))
     }
 }
+
+/// `IBV_EVENT_DEVICE_FATAL`: what a program knows of its objects may be wrong from here on.
+const DEVICE_FATAL: u32 = 8;
+
+/// Asynchronous events to a client, which may read none.
+#[derive(Debug)]
+pub(super) struct Events {
+    pipe: Pipe,
+    /// Unread bytes with which the last place is taken.
+    most: u64,
+    /// Events were lost, and the last place says so.
+    lost: bool,
+}
+
+impl Events {
+    pub(super) fn new() -> Result<(Self, OwnedFd), Errno> {
+        let (pipe, read) = Pipe::new()?;
+        // Half of it: a page of a pipe is free only when all of it was read.
+        let most = fcntl_getpipe_size(&pipe.write)? as u64 / 2;
+        let lost = false;
+        Ok((Self { pipe, most, lost }, read))
+    }
+
+    /// Tells of an event; in the place of one that finds thousands unread, that it is lost.
+    pub(super) fn tell(&mut self, event: AsyncEvent) {
+        // A pipe whose reader is gone takes everything.
+        let unread = ioctl_fionread(&self.pipe.write).unwrap_or(0);
+        self.lost &= unread > self.most / 2;
+        if self.lost {
+            return;
+        }
+        self.lost = unread >= self.most || !self.pipe.write(event.as_bytes());
+        if self.lost {
+            self.pipe.write(LOST.as_bytes());
+        }
+    }
+}
+
+/// The event in the place of those that were lost.
+const LOST: AsyncEvent = AsyncEvent {
+    event: DEVICE_FATAL,
+    element: element::PORT,
+    cookie: 0,
+};
 
 /// A completion channel.
 #[derive(Debug)]
@@ -93,6 +144,48 @@ mod tests {
             channel.flush();
         }
         assert!(channel.waiting.is_empty());
+    }
+
+    /// All that can be read, by number and kind.
+    fn read_events(read: &OwnedFd) -> Vec<(u32, u64)> {
+        let flags = rustix::fs::OFlags::NONBLOCK;
+        fcntl_setfl(read, flags).unwrap();
+        let mut record = [0; size_of::<AsyncEvent>()];
+        let mut next = || rustix::io::read(read, &mut record).map(|_| record);
+        let records = std::iter::from_fn(|| next().ok());
+        let parsed = records.map(|record| {
+            let event: AsyncEvent = vrdma_provider::message::parse(&record).unwrap();
+            (event.event, event.cookie)
+        });
+        parsed.collect()
+    }
+
+    #[test]
+    fn who_reads_no_events_is_told_that_some_were_lost() {
+        let (mut events, read) = Events::new().unwrap();
+        let event = |cookie| AsyncEvent {
+            event: 3,
+            element: element::QP,
+            cookie,
+        };
+        for _ in 0..2 {
+            (0..100_000).for_each(|cookie| events.tell(event(cookie)));
+            let told = read_events(&read);
+            let (last, before) = told.split_last().unwrap();
+            assert_eq!(*last, (DEVICE_FATAL, 0), "once, at the end");
+            let count = before.len() as u64;
+            assert!(count >= 100, "{count}");
+            assert!(
+                before
+                    .iter()
+                    .copied()
+                    .eq((0..count).map(|cookie| (3, cookie)))
+            );
+        }
+        events.tell(event(7));
+        assert_eq!(read_events(&read), [(3, 7)]);
+        drop(read);
+        (0..100_000).for_each(|cookie| events.tell(event(cookie)));
     }
 
     #[test]

@@ -12,10 +12,9 @@ use vrdma_provider::fast::Page;
 use vrdma_provider::message::AsyncEvent;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
-use zerocopy::IntoBytes;
 
 use super::account::{Account, UserCounts};
-use super::channel::{Channel, Pipe};
+use super::channel::{Channel, Events};
 use super::fast::ClientGrants;
 use super::namespaces::Namespaces;
 use vrdma_adapter::Slots;
@@ -39,7 +38,7 @@ pub(super) struct Context {
     pub(super) grants: Option<ClientGrants>,
     /// Who it is, if it can be seen from here.
     pub(super) pid: Option<Pid>,
-    events: Pipe,
+    events: Events,
 }
 
 /// What is known of a client when it opens the adapter.
@@ -56,7 +55,7 @@ impl Context {
     /// A context without objects, and what the client gets: the read end of its events, and its page of
     /// grants if it wants one.
     pub(super) fn new(joining: Joining) -> Result<(Self, Vec<OwnedFd>), Errno> {
-        let (events, read) = Pipe::new()?;
+        let (events, read) = Events::new()?;
         let doorbells = Listener::new().map_err(|_| Errno::NOMEM)?;
         doorbells.sleep();
         let page = joining
@@ -104,8 +103,8 @@ impl Context {
         }
     }
 
-    /// Tells of an event. One that finds thousands unread is lost, as the client chose.
-    pub(super) fn announce(&self, event: AsyncEvent) {
-        self.events.write(event.as_bytes());
+    /// Tells of an event.
+    pub(super) fn announce(&mut self, event: AsyncEvent) {
+        self.events.tell(event);
     }
 }

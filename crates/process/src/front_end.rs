@@ -156,7 +156,7 @@ impl FrontEnd for Process {
         }
         let described = self.described_event(event);
         let context =
-            described.and_then(|(owner, event)| Some((self.contexts.get(owner.0)?, event)));
+            described.and_then(|(owner, event)| Some((self.contexts.get_mut(owner.0)?, event)));
         if let Some((context, event)) = context {
             context.announce(event);
         }

@@ -219,16 +219,17 @@ fn a_reply_to_a_forgotten_call_is_rejected() {
 }
 
 #[test]
-fn calls_beyond_the_backlog_wait_outside() {
+fn calls_beyond_the_backlog_are_rejected() {
     let mut world = World::new();
     world.listen(1, 1);
     world.call(0x11);
     world.call(0x12);
-    assert_eq!(world.deliver_all(), ["REQ", "REQ"]);
+    assert_eq!(world.deliver_all(), ["REQ", "REQ", "REJ"]);
+    assert_eq!(rejected(&world.take(0)[0]), RejectReason::NO_RESOURCES);
     let (b, _) = world.requested();
     world.accept(b, 0x22);
     world.deliver_all();
-    world.wait();
+    world.call(0x12);
     world.deliver_all();
     let (_, request) = world.requested();
     assert_eq!(request.side.qpn.get(), 0x12);

@@ -264,10 +264,11 @@ fn with_arguments() -> Vec<(libc::c_long, Vec<Condition>)> {
 /// The kind of a socket without the flags beside it (linux/net.h, `SOCK_TYPE_MASK`).
 const SOCKET_KIND: u64 = 0xf;
 
-/// What a client has mapped (`PROCMAP_QUERY` of linux/fs.h), and what becomes of an interface.
+/// What a client has mapped (`PROCMAP_QUERY` of linux/fs.h) and has not read yet, and what becomes of an interface.
 const IOCTLS: &[u64] = &[
     0xc068_6611,
     libc::FIONBIO,
+    libc::FIONREAD,
     libc::SIOCGIFFLAGS,
     libc::SIOCGIFHWADDR,
     libc::SIOCGIFINDEX,
