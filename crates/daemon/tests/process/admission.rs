@@ -72,7 +72,7 @@ fn open(connection: &Connection, hello: Hello) -> Result<String, i32> {
 }
 
 #[test]
-fn a_user_sees_and_opens_own_adapters_only() {
+fn rule_p09_a_user_sees_and_opens_own_adapters_only() {
     if !is_root() {
         return;
     }
@@ -141,7 +141,7 @@ fn connection_management_greets_users_of_adapters() {
 }
 
 #[test]
-fn who_comes_by_the_socket_of_an_adapter_reaches_no_other() {
+fn rule_p09_who_comes_by_the_socket_of_an_adapter_reaches_no_other() {
     let host = Host::with_adapters(3);
     let nodev = Errno::NODEV.raw_os_error();
     let connection = Connection::open(&own_path(&host, 1)).unwrap();

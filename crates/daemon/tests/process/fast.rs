@@ -102,7 +102,7 @@ fn a_grant_for_a_file_leads_to_the_file() {
 
 /// What may only be read is lent to read.
 #[test]
-fn a_grant_to_read_does_not_let_write() {
+fn rule_p44_a_grant_to_read_does_not_let_write() {
     let (_host, a, b) = two();
     let queues = pair(&a, &b);
     let bytes = [5u8; 64];
@@ -168,7 +168,7 @@ fn lent_by(host: &Host, mut child: Child) -> (bool, Option<Reached>) {
 }
 
 #[test]
-fn programs_in_different_containers_get_no_grants() {
+fn rule_p43_programs_in_different_containers_get_no_grants() {
     let host = Host::with(2, &ShardOptions::default());
     let path = host.path();
     let (may_have_some, given) = lent_by(&host, Child::start("fast", &path));
@@ -184,7 +184,7 @@ fn programs_in_different_containers_get_no_grants() {
 }
 
 #[test]
-fn leave_is_given_only_between_two_that_want_it_and_for_what_the_peer_may_reach() {
+fn rule_p42_leave_is_given_only_between_two_that_want_it() {
     let (host, a, b) = two();
     let plain = Client::open(&host, 1);
     let (to_plain, queues) = (pair(&a, &plain), pair(&a, &b));

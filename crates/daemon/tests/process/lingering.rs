@@ -85,7 +85,7 @@ fn with_a_request_of_connection_management() {
 }
 
 #[test]
-fn with_a_request_of_a_session() {
+fn rule_p10_descriptors_that_nobody_wants_delay_nobody() {
     let (host, a, b) = two();
     let mut queues = pair(&a, &b);
     let socket = connected(&host);

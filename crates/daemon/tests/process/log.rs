@@ -75,7 +75,7 @@ fn assert_told_now_and_then(host: &Host, mut work: impl FnMut()) {
 }
 
 #[test]
-fn who_is_refused_again_and_again_is_told_of_now_and_then() {
+fn rule_p12_who_is_refused_again_and_again_is_told_of_now_and_then() {
     let (host, a, b) = counted();
     let mut queues = pair(&a, &b);
     let memory = own_memory();

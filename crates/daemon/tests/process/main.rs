@@ -13,6 +13,7 @@ mod log;
 mod memory;
 mod moving;
 mod quotas;
+mod rules;
 mod snapshot;
 mod stalling;
 mod stopped;
@@ -200,7 +201,7 @@ fn an_adapter_is_found_by_its_name_among_many() {
 }
 
 #[test]
-fn garbage_ends_one_connection() {
+fn rule_p03_garbage_ends_one_connection() {
     let (host, a, b) = two();
     let mut queues = pair(&a, &b);
     let bad = Client::open(&host, 0);
@@ -222,7 +223,7 @@ fn garbage_ends_one_connection() {
 }
 
 #[test]
-fn objects_of_others_do_not_exist() {
+fn rule_p13_objects_of_others_do_not_exist() {
     let (_host, a, b) = two();
     let second = Client::open(&_host, 0);
     let (ours, _) = (a.queues(16), b.queues(16));
@@ -242,7 +243,7 @@ fn objects_of_others_do_not_exist() {
 }
 
 #[test]
-fn a_quota_is_one_client_s() {
+fn rule_p17_a_quota_is_one_client_s() {
     let (host, a, b) = two();
     let greedy = Client::open(&host, 0);
     let refused = (0..1_000_000).find_map(|_| greedy.call(&AllocPd {}).err());
@@ -252,7 +253,7 @@ fn a_quota_is_one_client_s() {
 }
 
 #[test]
-fn an_impossible_index_fails_its_queue_pair() {
+fn rule_p33_an_impossible_index_fails_its_queue_pair() {
     let (_host, a, b) = two();
     let (mut bad, mut good) = (pair(&a, &b), pair(&a, &b));
     let producer = bad.0.reply.send.header as usize + queue_header::PRODUCER;
@@ -273,7 +274,7 @@ fn an_impossible_index_fails_its_queue_pair() {
 }
 
 #[test]
-fn scribbled_slots_and_doorbells_fail_nobody_else() {
+fn rule_p34_scribbled_slots_and_doorbells_fail_nobody_else() {
     let (_host, a, b) = two();
     let (mut bad, mut good) = (pair(&a, &b), pair(&a, &b));
     let at = bad.0.reply.send.slots_at as usize;
@@ -287,7 +288,7 @@ fn scribbled_slots_and_doorbells_fail_nobody_else() {
 }
 
 #[test]
-fn a_client_that_goes_takes_its_objects_along() {
+fn rule_p23_a_client_that_goes_takes_its_objects_along() {
     let (host, a, b) = two();
     let third = Client::open(&host, 1);
     let (mut queues, mut good) = (pair(&a, &third), pair(&a, &b));

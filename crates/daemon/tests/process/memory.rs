@@ -92,7 +92,7 @@ fn pages(rights: ProtFlags) -> u64 {
 }
 
 #[test]
-fn memory_that_went_away_fails_the_request_that_needs_it() {
+fn rule_p27_memory_that_went_away_fails_the_request_that_needs_it() {
     let (_host, a, b) = two();
     let mut good = pair(&a, &b);
     assert_fails_alone(&a, &b, hole());
@@ -100,7 +100,7 @@ fn memory_that_went_away_fails_the_request_that_needs_it() {
 }
 
 #[test]
-fn a_memory_descriptor_that_died_fails_its_client_alone() {
+fn rule_p31_a_memory_descriptor_that_died_fails_its_client_alone() {
     let host = Host::with_adapters(2);
     let mut child = Child::start("memory", &host.path());
     let said = child.numbers();
@@ -133,7 +133,7 @@ fn a_memory_descriptor_that_died_fails_its_client_alone() {
 /// A page that only another thread of the client could bring, and which therefore never comes. This
 /// kind needs no privilege; the kernel refuses it to the daemon, which does not wait.
 #[test]
-fn a_page_that_never_comes_fails_the_request_that_needs_it() {
+fn rule_p30_a_page_that_never_comes_fails_the_request_that_needs_it() {
     let (_host, a, b) = two();
     let mut good = pair(&a, &b);
     let at = pages(ProtFlags::READ | ProtFlags::WRITE);
@@ -167,7 +167,7 @@ fn register_missing(fault: impl AsFd, at: u64) {
 /// A library refuses to register it (`ibv_reg_mr` fails with `EFAULT`); a client without one finds
 /// that nobody can write there.
 #[test]
-fn read_only_memory_cannot_be_written() {
+fn rule_p28_read_only_memory_cannot_be_written() {
     let (_host, a, b) = two();
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, MAPPED as u64).unwrap();
@@ -222,7 +222,7 @@ fn a_region_that_is_registered_again_keeps_its_keys() {
 
 /// Memory of a file that is mapped shared: the daemon gets the file.
 #[test]
-fn a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
+fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
     let (_host, a, b) = two();
     let mut queues = (pair(&a, &b), pair(&a, &b), pair(&a, &b));
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();

@@ -123,7 +123,7 @@ fn all_completion_queues_of_a_client_may_have_a_thousand_entries() {
 }
 
 #[test]
-fn a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
+fn rule_p18_a_user_gets_some_clients_worth_and_another_user_gets_its_own() {
     let host = Host::with_adapters(2);
     let mut greedy: Vec<Child> = Vec::new();
     for _ in 0..CLIENTS_WORTH {
@@ -161,7 +161,7 @@ fn address_space() -> u64 {
 
 /// Files cost no memory as long as nobody writes to them, but room in the daemon's address space.
 #[test]
-fn sparse_files_leave_room_in_the_address_space() {
+fn rule_p19_sparse_files_leave_room_in_the_address_space() {
     const MOST: u64 = 1 << 41;
     let host = Host::with_adapters(2);
     let (greedy, other) = (Client::open(&host, 0), Client::open(&host, 1));

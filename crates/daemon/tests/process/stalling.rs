@@ -202,7 +202,7 @@ fn registered_memory_of_a_file_that_never_answers_fails_alone() {
 }
 
 #[test]
-fn a_greeting_with_a_file_that_never_answers_is_refused() {
+fn rule_p11_a_greeting_with_a_file_that_never_answers_is_refused() {
     assert_stalls_nobody(Use::Greeting);
 }
 
@@ -212,6 +212,6 @@ fn a_nonce_that_never_comes_again_trusts_nobody() {
 }
 
 #[test]
-fn a_region_of_a_file_that_never_answers_is_not_taken_for_memory() {
+fn rule_p32_a_region_of_a_file_that_never_answers_is_not_taken_for_memory() {
     assert_stalls_nobody(Use::Region);
 }

@@ -87,7 +87,7 @@ pub(crate) fn keeps_busy(socket: &Path) {
 }
 
 #[test]
-fn a_client_that_stands_still_slows_nobody() {
+fn rule_p41_a_client_that_stands_still_slows_nobody() {
     let host = Host::with_adapters(2);
     let mut child = Child::start("traffic", &host.path());
     let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));

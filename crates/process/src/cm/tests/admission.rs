@@ -35,7 +35,7 @@ fn who_may_use_no_adapter_is_not_greeted() {
 }
 
 #[test]
-fn an_adapter_of_others_is_not_called_from_or_bound() {
+fn rule_p47_an_adapter_of_others_is_not_called_from_or_bound() {
     let mut world = world(&[0]);
     assert_eq!(world.greet_as(stranger(), "b").err(), Some(Errno::ACCESS));
     let own = world.process_as(stranger(), "");

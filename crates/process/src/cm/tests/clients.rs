@@ -79,7 +79,7 @@ fn an_adapter_that_goes_is_told() {
 }
 
 #[test]
-fn strange_numbers_are_refused() {
+fn rule_p45_strange_numbers_are_refused() {
     let mut world = World::new();
     let a = world.process("a");
     let id = 12345;

@@ -188,7 +188,7 @@ fn a_listener_that_goes_takes_unseen_calls_along() {
 /// A call with the number of somebody else's queue pair would end that one's connection: the callee takes
 /// it for one that was made again.
 #[test]
-fn nobody_connects_with_somebody_elses_queue_pair() {
+fn rule_p46_nobody_connects_with_somebody_elses_queue_pair() {
     let mut world = World::new();
     let (a, caller, b, called) = connected(&mut world);
     let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);

@@ -24,7 +24,7 @@ fn leaving_a_group_takes_its_event_along() {
 }
 
 #[test]
-fn who_reads_no_events_causes_so_many_and_no_more() {
+fn rule_p48_who_reads_no_events_causes_so_many_and_no_more() {
     let mut world = World::new();
     let a = world.process("a");
     let id = world.id(&a, TCP.0, TCP.1);
