@@ -13,9 +13,9 @@ use vrdma_provider::message::AsyncEvent;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
 
-use super::account::{Account, UserCounts};
 use super::channel::{Channel, Events};
 use super::fast::ClientGrants;
+use super::holdings::{Holdings, UserCounts};
 use super::namespaces::Namespaces;
 use vrdma_adapter::Slots;
 
@@ -32,7 +32,7 @@ pub(super) struct Context {
     pub(super) doorbell_qps: Vec<Option<QpId>>,
     /// Bits of those that have none.
     free_doorbells: BTreeSet<u32>,
-    pub(super) account: Account,
+    pub(super) holdings: Holdings,
     pub(super) uid: u32,
     /// Its grants to reach others by itself, if it wants any.
     pub(super) grants: Option<ClientGrants>,
@@ -73,7 +73,7 @@ impl Context {
             channels: Slots::new(),
             doorbell_qps: Vec::new(),
             free_doorbells: BTreeSet::new(),
-            account: Account::new(joining.counts),
+            holdings: Holdings::new(joining.counts),
             uid: joining.uid,
             grants,
             pid: joining.pid,

@@ -221,7 +221,7 @@ impl Process {
     /// Warns in the log; a client can make queues that fail as often as it likes.
     fn tell_failed(&self, owner: Owner, kind: &str, number: u32, error: RingError) {
         let context = self.contexts.get(owner.0);
-        if context.is_some_and(|context| context.account.user().may_tell()) {
+        if context.is_some_and(|context| context.holdings.user().may_tell()) {
             tracing::warn!(adapter = %self.spec.name, number, %error, "a client's {kind} failed");
         }
     }

@@ -17,7 +17,6 @@
 
 #![forbid(unsafe_code)]
 
-mod account;
 mod admission;
 mod caller;
 mod channel;
@@ -30,6 +29,7 @@ mod doorbells;
 mod entrances;
 mod fast;
 mod front_end;
+mod holdings;
 mod limits;
 mod lines;
 mod namespaces;
@@ -56,13 +56,13 @@ use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mtu};
 
-use account::Account;
 pub use admission::{Admission, Admitted};
 pub use caller::Caller;
 use context::Context;
 pub use directory::Directory;
 pub use entrances::Entrance;
 use fast::AdapterGrants;
+use holdings::Holdings;
 pub use lines::Lines;
 use objects::{Cq, Mr, Qp, Srq};
 pub use on_demand::OnDemand;
@@ -91,7 +91,7 @@ pub struct Process {
     /// By owner, from [`FIRST_OWNER`] on.
     contexts: Slots<Context>,
     /// What clients had that are gone, until all of it is freed.
-    leaving: BTreeMap<Owner, Account>,
+    leaving: BTreeMap<Owner, Holdings>,
     mrs: Slots<Mr>,
     cqs: Slots<Cq>,
     qps: Slots<Qp>,

@@ -13,9 +13,9 @@ use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
 use super::Process;
-use super::account::UserCounts;
 use super::caller::Caller;
 use super::context::Joining;
+use super::holdings::UserCounts;
 use super::namespaces::{Namespaces, is_nobody};
 use super::receive::ForeignFile;
 use super::registry::Registry;

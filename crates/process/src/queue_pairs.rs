@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vrdma_switch::PortId;
 use vrdma_wire::Qpn;
 
-use crate::account::UserCounts;
+use crate::holdings::UserCounts;
 
 /// By adapter and number; the quota of queue pairs bounds it. All shards share it.
 #[derive(Debug, Default)]

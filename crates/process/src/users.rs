@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vrdma_memory::{AllTenants, Tenant};
 
-use super::account::{Account, Everybody, UserCounts};
 use super::caller::Caller;
+use super::holdings::{Everybody, Holdings, UserCounts};
 use super::limits::{SESSION_DESCRIPTORS, SESSION_MAPPINGS};
 use super::quota::{Kind, Most};
 
@@ -118,13 +118,13 @@ impl User {
 #[derive(Debug)]
 pub(super) struct Place {
     user: Arc<User>,
-    _account: Account,
+    _holdings: Holdings,
 }
 
 impl Place {
     /// `None` if there is no room for one more.
     pub(super) fn take(user: Arc<User>) -> Option<Self> {
-        let mut account = Account::new(Arc::clone(&user.counts));
+        let mut holdings = Holdings::new(Arc::clone(&user.counts));
         let costs = [
             (Kind::Session, 1),
             (Kind::Descriptor, SESSION_DESCRIPTORS),
@@ -132,16 +132,16 @@ impl Place {
         ];
         if !costs
             .iter()
-            .all(|(kind, count)| account.asks(*kind, *count))
+            .all(|(kind, count)| holdings.asks(*kind, *count))
         {
             return None;
         }
         for (kind, count) in costs {
-            account.take(kind, count);
+            holdings.take(kind, count);
         }
         Some(Self {
             user,
-            _account: account,
+            _holdings: holdings,
         })
     }
 

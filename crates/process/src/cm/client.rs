@@ -12,9 +12,9 @@ use super::channel::Channel;
 use super::identifier::Identifier;
 use super::multicast::Group;
 use super::scope::Scope;
-use crate::account::Account;
 use crate::admission::Admission;
 use crate::caller::Caller;
+use crate::holdings::Holdings;
 use crate::quota::Kind;
 use crate::receive::ForeignFile;
 
@@ -35,13 +35,18 @@ pub(super) struct Client {
     pub(super) channels: BTreeMap<u64, Channel>,
     pub(super) identifiers: BTreeMap<u64, Identifier>,
     pub(super) groups: BTreeMap<u64, Group>,
-    pub(super) account: Account,
+    pub(super) holdings: Holdings,
     next: u64,
 }
 
 impl Client {
     /// One that asks for the adapter `wanted`, or for all. Who came by the socket of an adapter has that one.
-    pub(super) fn new(socket: ForeignFile, caller: Caller, wanted: Name, account: Account) -> Self {
+    pub(super) fn new(
+        socket: ForeignFile,
+        caller: Caller,
+        wanted: Name,
+        holdings: Holdings,
+    ) -> Self {
         let wants = caller.only.unwrap_or(wanted);
         Self {
             socket,
@@ -50,7 +55,7 @@ impl Client {
             channels: BTreeMap::new(),
             identifiers: BTreeMap::new(),
             groups: BTreeMap::new(),
-            account,
+            holdings,
             next: 0,
         }
     }
@@ -80,7 +85,7 @@ impl Client {
         }
         self.afford(Kind::Descriptor)?;
         let (channel, reader) = Channel::new()?;
-        self.account.take(Kind::Descriptor, 1);
+        self.holdings.take(Kind::Descriptor, 1);
         let number = self.number();
         self.channels.insert(number, channel);
         Ok((number, reader))
@@ -93,8 +98,8 @@ impl Client {
         }
         let unread = channel.waiting() as u64;
         self.channels.remove(&number);
-        self.account.give(Kind::Event, unread);
-        self.account.give(Kind::Descriptor, 1);
+        self.holdings.give(Kind::Event, unread);
+        self.holdings.give(Kind::Descriptor, 1);
         Ok(())
     }
 
@@ -104,14 +109,14 @@ impl Client {
         channel.ok_or(Errno::INVAL)?.identifiers += 1;
         let number = self.number();
         self.identifiers.insert(number, identifier);
-        self.account.take(Kind::Identifier, 1);
+        self.holdings.take(Kind::Identifier, 1);
         Ok(number)
     }
 
     /// One identifier less.
     pub(super) fn remove(&mut self, id: u64) -> Option<Identifier> {
         let removed = self.identifiers.remove(&id)?;
-        self.account.give(Kind::Identifier, 1);
+        self.holdings.give(Kind::Identifier, 1);
         Some(removed)
     }
 
@@ -120,7 +125,7 @@ impl Client {
     /// # Errors
     /// `NOMEM`: there is none.
     pub(super) fn afford(&self, kind: Kind) -> Result<(), Errno> {
-        let fits = self.account.asks(kind, 1);
+        let fits = self.holdings.asks(kind, 1);
         fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
@@ -140,7 +145,7 @@ impl Client {
     pub(super) fn next_event(&mut self, channel: u64) -> Result<Event, Errno> {
         let channel = self.channels.get_mut(&channel).ok_or(Errno::INVAL)?;
         let event = channel.pop().ok_or(Errno::AGAIN)?;
-        self.account.give(Kind::Event, 1);
+        self.holdings.give(Kind::Event, 1);
         Ok(event)
     }
 
@@ -151,7 +156,7 @@ impl Client {
             channel.identifiers -= 1;
             channel.take_of(id)
         });
-        self.account.give(Kind::Event, taken.len() as u64);
+        self.holdings.give(Kind::Event, taken.len() as u64);
         taken
     }
 
@@ -159,7 +164,7 @@ impl Client {
     pub(super) fn forget_group_event(&mut self, group: u64, channel: u64) {
         let channel = self.channels.get_mut(&channel);
         if channel.is_some_and(|channel| channel.forget_group(group)) {
-            self.account.give(Kind::Event, 1);
+            self.holdings.give(Kind::Event, 1);
         }
     }
 
@@ -174,7 +179,7 @@ impl Client {
         let channel = listener.map_or(identifier.channel, |listener| listener.channel);
         if let Some(channel) = self.channels.get_mut(&channel) {
             channel.push(event);
-            self.account.take(Kind::Event, 1);
+            self.holdings.take(Kind::Event, 1);
         }
     }
 

@@ -175,7 +175,7 @@ impl Handler<'_> {
         let joined = self.client.groups.len();
         self.client.groups.retain(|_, group| group.id != id);
         let left = joined - self.client.groups.len();
-        self.client.account.give(Kind::Group, left as u64);
+        self.client.holdings.give(Kind::Group, left as u64);
         self.part(id);
         if let Some(identifier) = self.client.remove(id) {
             let port = identifier.route.local.port;

@@ -21,8 +21,8 @@ use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
 use super::scope::Scope;
 use super::search::{Search, Searches};
-use crate::account::Account;
 use crate::admission::Usable;
+use crate::holdings::Holdings;
 use crate::opening::same_version;
 use crate::quota::Kind;
 use crate::receive::ForeignFile;
@@ -123,8 +123,8 @@ impl Service {
         let wanted = wanted.unwrap_or_default();
         let user = self.registry.users.of(caller.uid);
         let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
-        let account = Account::new(Arc::clone(&user.counts));
-        let mut client = Client::new(socket, caller, wanted, account);
+        let holdings = Holdings::new(Arc::clone(&user.counts));
+        let mut client = Client::new(socket, caller, wanted, holdings);
         let answer = self.judge(&client, wanted, &request);
         let welcome = answer.is_ok();
         let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
@@ -132,7 +132,7 @@ impl Service {
             return None;
         }
         for (kind, count) in COST {
-            client.account.take(kind, count);
+            client.holdings.take(kind, count);
         }
         let id = self.free_number();
         self.clients.insert(id, client);
@@ -140,13 +140,13 @@ impl Service {
     }
 
     fn judge(&self, client: &Client, wanted: Name, greeting: &Request) -> Result<Answer, Errno> {
-        same_version(greeting, client.account.user())?;
+        same_version(greeting, client.holdings.user())?;
         let _: Greet = greeting.parse().ok_or(Errno::INVAL)?;
         if wanted != Name::default() && wanted != client.wants {
             return Err(Errno::NODEV);
         }
         let mut cost = COST.iter();
-        if !cost.all(|(kind, count)| client.account.asks(*kind, *count)) {
+        if !cost.all(|(kind, count)| client.holdings.asks(*kind, *count)) {
             return Err(Errno::BUSY);
         }
         let scope = client.scope(&self.registry.admission);

@@ -44,7 +44,7 @@ impl Process {
             .forget_qps(|id| qps.get(id.0).is_some_and(|qp| qp.owner == owner));
         self.polled.retain(|polled| *polled != owner);
         if let Some(context) = self.contexts.take(owner.0) {
-            self.leaving.insert(owner, context.account);
+            self.leaving.insert(owner, context.holdings);
         }
     }
 

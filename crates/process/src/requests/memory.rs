@@ -88,7 +88,7 @@ fn spec(
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let offset = request.file.offset.wrapping_add(request.address % PAGE);
     let mapped = fd.as_ref().map_or(0, |_| request.file.length);
-    let may_keep = context.grants.is_some() && context.account.has_room(Kind::Descriptor, 1);
+    let may_keep = context.grants.is_some() && context.holdings.has_room(Kind::Descriptor, 1);
     let file = fd.filter(|_| may_keep);
     let mr = Mr {
         owner: asker.owner,
@@ -157,8 +157,8 @@ pub(super) fn reregister(
 fn may_map(asker: &mut Asker<'_>, bytes: u64) -> bool {
     let costs = file_cost(bytes);
     let mut costs = costs.iter();
-    let account = asker.account();
-    account.is_ok_and(|account| costs.all(|(kind, count)| account.has_room(*kind, *count)))
+    let holdings = asker.holdings();
+    holdings.is_ok_and(|holdings| costs.all(|(kind, count)| holdings.has_room(*kind, *count)))
 }
 
 /// The file behind the region, if it is one that can be mapped without harm.

@@ -17,7 +17,7 @@ use vrdma_verbs::object::Owner;
 use vrdma_verbs::{Error, Time};
 
 use super::Process;
-use super::account::Account;
+use super::holdings::Holdings;
 use super::quota::Kind;
 
 /// What a handler answers.
@@ -116,32 +116,32 @@ impl Asker<'_> {
             .ok_or(Errno::NOENT)
     }
 
-    fn account(&mut self) -> Result<&mut Account, Errno> {
+    fn holdings(&mut self) -> Result<&mut Holdings, Errno> {
         let context = self.process.context(self.owner);
-        Ok(&mut context.ok_or(Errno::NOENT)?.account)
+        Ok(&mut context.ok_or(Errno::NOENT)?.holdings)
     }
 
     /// Refuses what is beyond a quota.
     fn afford(&mut self, costs: &[Cost]) -> Result<(), Errno> {
-        let account = self.account()?;
+        let holdings = self.holdings()?;
         let mut costs = costs.iter();
-        let fits = costs.all(|(kind, count)| account.asks(*kind, *count));
+        let fits = costs.all(|(kind, count)| holdings.asks(*kind, *count));
         fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
     fn take(&mut self, costs: &[Cost]) -> Result<(), Errno> {
-        let account = self.account()?;
+        let holdings = self.holdings()?;
         costs
             .iter()
-            .for_each(|(kind, count)| account.take(*kind, *count));
+            .for_each(|(kind, count)| holdings.take(*kind, *count));
         Ok(())
     }
 
     fn give(&mut self, costs: &[Cost]) -> Result<(), Errno> {
-        let account = self.account()?;
+        let holdings = self.holdings()?;
         costs
             .iter()
-            .for_each(|(kind, count)| account.give(*kind, *count));
+            .for_each(|(kind, count)| holdings.give(*kind, *count));
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
     let port = asker.process.spec.port;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    let entry = Entry::new(Arc::clone(context.account.user()), port, qpn);
+    let entry = Entry::new(Arc::clone(context.holdings.user()), port, qpn);
     let doorbell = context.assign_doorbell(id);
     let qp = Qp {
         doorbell,
@@ -208,14 +208,14 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
 
 /// How many queue pairs the asker's user has in a group, which has room for few.
 fn attached_by_user(asker: &mut Asker<'_>, group: Gid) -> usize {
-    let Ok(user) = asker.account().map(|account| Arc::clone(account.user())) else {
+    let Ok(user) = asker.holdings().map(|holdings| Arc::clone(holdings.user())) else {
         return 0;
     };
     let (hca, contexts) = (&asker.process.core.hca, &asker.process.contexts);
     let owners = hca.members_of(group).filter_map(|qp| hca.owner_of_qp(qp));
     let members = owners.filter_map(|owner| contexts.get(owner.0));
     members
-        .filter(|context| Arc::ptr_eq(context.account.user(), &user))
+        .filter(|context| Arc::ptr_eq(context.holdings.user(), &user))
         .count()
 }
 

@@ -132,12 +132,12 @@ enum Whose {
 
 /// What one client has. Its end gives everything back.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct Holdings {
     own: Counts,
     user: Arc<UserCounts>,
 }
 
-impl Account {
+impl Holdings {
     /// Of a client without objects.
     pub(super) fn new(user: Arc<UserCounts>) -> Self {
         Self {
@@ -198,7 +198,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for Holdings {
     fn drop(&mut self) {
         for kind in Kind::ALL {
             self.give(kind, self.of(kind));
@@ -215,10 +215,10 @@ mod tests {
     }
 
     /// Clients of a user that take until one that is new gets nothing.
-    fn exhaust(user: &Arc<UserCounts>, kind: Kind) -> Vec<Account> {
+    fn exhaust(user: &Arc<UserCounts>, kind: Kind) -> Vec<Holdings> {
         let mut clients = Vec::new();
         loop {
-            let mut client = Account::new(Arc::clone(user));
+            let mut client = Holdings::new(Arc::clone(user));
             if !client.has_room(kind, 1) {
                 return clients;
             }
@@ -237,7 +237,7 @@ mod tests {
         let mut clients = exhaust(&user, Kind::Pd);
         assert_eq!(user.of(Kind::Pd), most.user);
         assert!(clients.iter().all(|it| it.of(Kind::Pd) <= most.client));
-        let mut last = Account::new(user);
+        let mut last = Holdings::new(user);
         assert!(!last.has_room(Kind::Pd, 1) && last.has_room(Kind::Qp, 1));
         clients.pop();
         assert!(last.has_room(Kind::Pd, 1), "the end of a client gives back");
@@ -251,7 +251,7 @@ mod tests {
         let everybody = Arc::<Everybody>::default();
         for kind in [Kind::Pd, Kind::Descriptor, Kind::CmClient] {
             let greedy = exhaust(&user(&everybody, 1), kind);
-            let other = Account::new(user(&everybody, 2));
+            let other = Holdings::new(user(&everybody, 2));
             assert!(other.has_room(kind, 1), "{}", kind.name());
             let others: Vec<_> = (2..40)
                 .flat_map(|uid| exhaust(&user(&everybody, uid), kind))
