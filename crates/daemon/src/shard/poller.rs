@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 use vrdma_switch::{MAX_PORTS, PortId, UplinkId};
 use vrdma_verbs::object::Owner;
 
@@ -157,8 +158,10 @@ impl Poller {
 
     /// Stops watching what others may keep open, or close.
     pub(super) fn unwatch(&self, fd: impl AsFd) {
-        if let Err(error) = epoll::delete(&self.epoll, fd) {
-            tracing::error!("cannot stop watching: {error}");
+        match epoll::delete(&self.epoll, fd) {
+            // A client that hangs up right behind its hello is gone before its doorbell was watched.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => tracing::error!("cannot stop watching: {error}"),
         }
     }
 

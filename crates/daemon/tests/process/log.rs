@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, OnceLock};
 use std::thread::ThreadId;
 
+use rustix::net::SendFlags;
 use tracing::span;
 use vrdma_provider::VERSION;
 use vrdma_provider::client::Connection;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::layout::queue_header;
-use vrdma_provider::message::{DestroyQp, Hello, Name};
+use vrdma_provider::message::{Call, DestroyQp, Hello, ListAdapter, Name, PACKET_MAX, encode};
+use vrdma_provider::socket;
 
 use crate::client::{Client, Host, SHORT, assert_works, hello, pair};
 use crate::memory::own_memory;
@@ -116,6 +118,27 @@ fn whose_memory_is_none_again_and_again_is_told_of_now_and_then() {
 fn who_opens_adapters_again_and_again_is_told_of_now_and_then() {
     let (host, ..) = counted();
     assert_told_now_and_then(&host, || drop(Client::open(&host, 0)));
+}
+
+/// Gone before the answer, and before its doorbell is watched.
+#[test]
+fn who_hangs_up_right_behind_its_hello_is_told_of_now_and_then() {
+    let (host, a, b) = counted();
+    let memory = own_memory();
+    let mut buffer = [0; PACKET_MAX];
+    let packet = encode(Hello::CODE, 0, &hello(0), &mut buffer);
+    assert_told_now_and_then(&host, || {
+        let connection = Connection::open(&host.path()).unwrap();
+        let files = [memory.as_fd()];
+        socket::send(connection.as_fd(), packet, &files, SendFlags::empty()).unwrap();
+        drop(connection);
+        // Served in its turn, behind that one.
+        Connection::open(&host.path())
+            .unwrap()
+            .call(&ListAdapter { index: 0 }, &[])
+            .unwrap();
+    });
+    assert_works(&a, &b, &mut pair(&a, &b));
 }
 
 #[test]
