@@ -43,6 +43,14 @@ pub struct Drops {
     pub stale_response: u64,
 }
 
+impl Drops {
+    /// What a port tells of wrong partition keys and of datagrams' wrong keys: counters of 16 bits that stop at their
+    /// last number (IBTA 14.2.5.6, P_KeyViolations and Q_KeyViolations).
+    pub fn key_violations(&self) -> [u16; 2] {
+        [self.wrong_pkey, self.wrong_qkey].map(|count| u16::try_from(count).unwrap_or(u16::MAX))
+    }
+}
+
 /// Counters of one adapter. They wrap after centuries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {

@@ -114,6 +114,11 @@ fn a_wrong_key_is_dropped_in_silence() {
         pair.fabric[1].device.snapshot().counters.drops.wrong_qkey,
         1
     );
+    let port = pair.fabric[1].query_port(1).unwrap();
+    assert_eq!(
+        (port.bad_pkey_cntr.get(), port.qkey_viol_cntr.get()),
+        (0, 1)
+    );
 }
 
 #[test]

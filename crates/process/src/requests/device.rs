@@ -64,10 +64,12 @@ fn version() -> u64 {
 }
 
 pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPort> {
+    let hca = &asker.process.core.hca;
+    let [bad_pkeys, bad_qkeys] = hca.counters().drops.key_violations();
     Ok(PortReply {
         state: ACTIVE,
         max_mtu: MTU_4096,
-        active_mtu: asker.process.core.hca.limits().port_mtu.code(),
+        active_mtu: hca.limits().port_mtu.code(),
         gids: limits::GIDS,
         max_msg_size: limits::MESSAGE_BYTES,
         capabilities: PORT_CAPABILITIES,
@@ -75,6 +77,8 @@ pub(super) fn query_port(asker: &mut Asker<'_>, _: QueryPort) -> Outcome<QueryPo
         active_speed: SPEED_HDR,
         phys_state: LINK_UP,
         reserved: 0,
+        bad_pkeys,
+        bad_qkeys,
     })
 }
 

@@ -96,6 +96,10 @@ pub struct PortReply {
     pub phys_state: u8,
     /// Zero.
     pub reserved: u8,
+    /// `bad_pkey_cntr`.
+    pub bad_pkeys: u16,
+    /// `qkey_viol_cntr`.
+    pub bad_qkeys: u16,
 }
 
 /// One entry of the GID table. `ENODATA` if it is empty, `EINVAL` beyond the table.

@@ -22,12 +22,15 @@ const DEFAULT_PKEY: u16 = 0xffff;
 pub(super) fn query(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::QueryPort = body.parse();
     require(request.port == PORT)?;
+    let [pkeys, qkeys] = adapter.core.hca.counters().drops.key_violations();
     Ok(Reply::with(&PortAttributes {
         state: STATE_ACTIVE.into(),
         max_mtu: Mtu::B4096.code().into(),
         active_mtu: adapter.config.mtu.code().into(),
         gid_tbl_len: adapter.config.limits.gids.into(),
         max_msg_sz: DeviceLimits::MESSAGE_BYTES.into(),
+        bad_pkey_cntr: u32::from(pkeys).into(),
+        qkey_viol_cntr: u32::from(qkeys).into(),
         pkey_tbl_len: PKEYS.into(),
         max_vl_num: 1,
         active_width: WIDTH_4X,

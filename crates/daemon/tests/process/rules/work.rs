@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, queue_header, send_flag};
-use vrdma_provider::message::{AsyncEvent, element};
+use vrdma_provider::message::{AsyncEvent, QueryPort, element};
 use zerocopy::FromBytes;
 
 use crate::client::{Client, Host, Memory, QKEY, Queues, SHORT, assert_works, pair, send, write};
@@ -192,15 +192,18 @@ fn datagram(to: &Queues, qkey: u32) -> SendHeader {
 }
 
 #[test]
-fn rule_p40_a_datagram_with_another_key_is_not_taken() {
+fn rule_p40_a_datagram_with_another_key_is_counted_and_not_taken() {
     let host = Host::with_adapters(2);
     let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
     let (mut from, mut to) = (a.datagram(), b.datagram());
     let room = Memory::new(&b, 0, 104);
     b.post_recv(&mut to, 1, room.buffer());
     let (wrong, right) = (Memory::new(&a, 7, 32), Memory::new(&a, 8, 64));
+    let told = || b.call(&QueryPort {}).unwrap().bad_qkeys;
+    let before = told();
     a.post_send(&mut from, datagram(&to, QKEY ^ 1), wrong.buffer());
     a.post_send(&mut from, datagram(&to, QKEY), right.buffer());
     let entry = to.wait();
+    assert_eq!(told(), before + 1);
     assert_eq!((entry.status, entry.byte_len), (0, 104), "the second one");
 }
