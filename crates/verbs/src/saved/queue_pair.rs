@@ -226,16 +226,21 @@ fn check_pending<R>(pending: &Pending<R>, qp: &Qp<R>) -> Result<(), RestoreError
     check(right, "a started request has wrong lengths")
 }
 
-/// Started messages follow one another on the circle of PSNs, and the first of them holds the oldest
-/// PSN without an answer.
+/// Messages that have PSNs follow one another on the circle, also those that failed later and wait for an older
+/// one, and the first that is not finished holds the oldest PSN without an answer.
 fn check_order<R>(queue: &VecDeque<Pending<R>>, unacked: Psn) -> Result<(), RestoreError> {
-    let mut started = queue.iter().filter(|p| p.phase == Phase::Started);
-    let Some(oldest) = started.next() else {
+    let has_numbers = |pending: &&Pending<R>| match pending.phase {
+        Phase::Started => true,
+        Phase::Failed(_) => pending.packets > 0,
+        Phase::Posted | Phase::Done => false,
+    };
+    let mut numbered = queue.iter().filter(has_numbers);
+    let Some(oldest) = numbered.next() else {
         return Ok(());
     };
     let inside = unacked.since(oldest.first) < oldest.packets;
     let mut end = oldest.first.plus(oldest.packets);
-    let chained = started.all(|next| {
+    let chained = numbered.all(|next| {
         let follows = next.first == end;
         end = next.first.plus(next.packets);
         follows

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::{MrKind, MrSpec, Owner, QpSpec, QpType, WindowKind};
 use vrdma_verbs::saved::{NotQuiet, RestoreError};
+use vrdma_verbs::unit::{Nak, Response, ResponseBody, Route};
 use vrdma_verbs::work::{BindWindow, FastRegister, Imm, SendOp, SendWr, Status};
 use vrdma_verbs::{Hca, Pace, Source, Time};
-use vrdma_wire::{Mtu, Qpn, Rkey};
+use vrdma_wire::{Mtu, Psn, Qpn, Rkey};
 
 use crate::loss::{Ledger, faults, ops};
 use crate::pair::node::{ALL, Mr, datagram, send_wr};
@@ -48,6 +49,46 @@ fn a_datagram_that_waits_for_a_full_wire_goes_out_after_a_move() {
     assert_eq!(pair.a().sends(), [(1, Status::Success)]);
     assert_eq!(pair.a().hca.counters().sent.datagrams, 1);
     assert_eq!(pair.b().receives().len(), 1);
+}
+
+/// Found by fuzzing: the state of such an adapter was refused.
+#[test]
+fn a_request_that_failed_waits_for_an_older_one_after_a_move() {
+    let setup = Setup {
+        mtu: Mtu::B256,
+        psn: 0,
+        ..Setup::default()
+    };
+    let mut pair = Pair::wired(QpType::Rc, setup);
+    let from = pair.b().register(1024, ALL);
+    let to = pair.a().register(1024, ALL);
+    for id in 1..4 {
+        pair.a()
+            .send(id, SendOp::Read(from.remote(0)), &[to.part(0, 400)]);
+    }
+    assert_eq!(pair.transmit(0).len(), 3, "all of it is lost");
+    let second = Response {
+        route: Route {
+            sgid: pair.b().gid,
+            dgid: pair.a().gid,
+            ..Route::default()
+        },
+        source: pair.b().name().qpn,
+        destination: pair.a().name().qpn,
+        psn: Psn::new(2),
+        msn: 1,
+        body: ResponseBody::Nak(Nak::RemoteAccess),
+    };
+    pair.respond(0, &second);
+    assert_eq!(pair.a().sends(), [], "the first READ has no data yet");
+    move_house(pair.a());
+    pair.run_dry();
+    let ended = [
+        (1, Status::Success),
+        (2, Status::RemAccess),
+        (3, Status::WrFlush),
+    ];
+    assert_eq!(pair.a().sends(), ended);
 }
 
 /// An adapter with something of everything.
