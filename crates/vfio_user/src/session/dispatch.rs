@@ -122,11 +122,10 @@ impl Peer {
         irqs: SetIrqs<'_>,
         backend: &mut dyn Backend,
     ) -> Result<(), Refusal> {
-        let known = if irqs.index < IRQ_TYPE_COUNT {
-            backend.irq_count(irqs.index)
-        } else {
-            0
-        };
+        if irqs.index >= IRQ_TYPE_COUNT {
+            return Err(Refusal::invalid("PCI devices have five interrupt types"));
+        }
+        let known = backend.irq_count(irqs.index);
         let end = irqs.start.checked_add(irqs.count);
         if end.is_none_or(|end| end > known) {
             return Err(Refusal::invalid("the device has no such interrupt vector"));

@@ -3,8 +3,9 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rustix::io::Errno;
 
-use crate::message::{Command, HEADER_SIZE, Kind};
+use crate::message::{Command, HEADER_SIZE, IRQ_TYPE_COUNT, Kind};
 use crate::script::{Talk, access, any_fd, command, message, sent, words};
 use crate::session::OUTPUT_LIMIT;
 
@@ -70,6 +71,17 @@ fn still_answers(talk: &mut Talk) {
     talk.device.take();
     talk.send(&command(0xbeef, Command::DeviceReset, &[]));
     talk.expect(0xbeef, Command::DeviceReset, &[]);
+}
+
+/// Found by fuzzing: without vectors any type came through.
+#[test]
+fn a_type_of_interrupts_that_is_none_is_refused() {
+    const ALL_TRIGGER: u32 = 0b100_001;
+    let mut talk = Talk::greeted();
+    let payload = words(&[20, ALL_TRIGGER, IRQ_TYPE_COUNT, 0, 0]);
+    talk.send(&command(1, Command::DeviceSetIrqs, &payload));
+    talk.expect_error(1, Errno::INVAL);
+    talk.expect_calls(&[]);
 }
 
 proptest! {
