@@ -12,6 +12,19 @@
 //! What the room does not know: how inputs are made up, which is libFuzzer's business.
 #![forbid(unsafe_code)]
 
+pub mod cm;
+pub mod engine;
+mod frames;
+pub mod guest;
+mod input;
+pub mod places;
+pub mod process_cm;
+pub mod process_session;
+pub mod rings;
+pub mod saved;
+pub mod switch;
+pub mod uplink;
+pub mod vfio_user;
 pub mod wire;
 
 /// A target.
@@ -28,4 +41,19 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
 }
 
 /// All targets, in the order of their names.
-pub const TARGETS: &[Target] = &[target("wire", wire::run)];
+pub const TARGETS: &[Target] = &[
+    target("cm", cm::run),
+    target("engine_packets", engine::packets::run),
+    target("engine_units", engine::units::run),
+    target("guest", guest::run),
+    target("memory_places", places::run),
+    target("process_cm", process_cm::run),
+    target("process_session", process_session::run),
+    target("rings", rings::run),
+    target("saved", saved::run),
+    target("switch", switch::run),
+    target("uplink_offload", uplink::offload),
+    target("uplink_tunnel", uplink::tunnel),
+    target("vfio_user", vfio_user::run),
+    target("wire", wire::run),
+];

@@ -29,6 +29,8 @@ use crate::tenant::{Moved, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;
 use places::Places;
+#[cfg(feature = "fuzz")]
+pub use places::judge_lists;
 pub use region::{ClientRegion, lend};
 
 /// From here on process_vm_* is faster than the descriptor, which copies by single pages.

@@ -25,6 +25,8 @@ mod copy;
 mod cursor;
 mod dirty;
 mod file;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod guard;
 mod map;
 mod mapping;

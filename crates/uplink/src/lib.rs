@@ -33,6 +33,8 @@ mod batch;
 mod counters;
 mod faults;
 mod filter;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod offload;
 mod open_error;
 mod pcap;

@@ -11,6 +11,8 @@
 //! fragmented: what does not fit the path is counted, and the MTU follows the path.
 
 mod egress;
+#[cfg(feature = "fuzz")]
+pub(crate) mod fuzz;
 mod ingress;
 mod opening;
 

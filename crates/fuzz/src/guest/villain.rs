@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use proptest_derive::Arbitrary;
 use vrdma_driver::object::Mr;
 use vrdma_driver::work::{SendWork, receive};
 use vrdma_driver::{End, Fabric, Guest, RAM_BASE};
@@ -11,43 +10,9 @@ use vrdma_pvrdma::BarRegion;
 use vrdma_pvrdma::abi::command::{HEADER_BYTES, REQUEST_BYTES};
 use vrdma_pvrdma::abi::doorbell::Doorbell;
 
-const VILLAIN: usize = 0;
+use crate::input::Input;
 
-/// One deed; the numbers are seeds.
-#[derive(Clone, Debug, Arbitrary)]
-pub(crate) enum Deed {
-    /// A write of a register.
-    #[proptest(weight = 2)]
-    Register(u8, u64),
-    /// A command with a body.
-    #[proptest(weight = 4)]
-    Command(u8, [u64; 8]),
-    /// A real command, with one spoilt word.
-    #[proptest(weight = 4)]
-    Create(u8, u8, u64),
-    /// A request that is right but, perhaps, for one word.
-    #[proptest(weight = 16)]
-    Request(u8, u8, u64),
-    /// A word where rings have their indices.
-    Index(u8, u64),
-    /// A doorbell.
-    #[proptest(weight = 3)]
-    Ring(u8, u8, u64),
-    /// A word anywhere in a page that the device knows.
-    Poke(u8, u16, u64),
-    /// One page is gone, read-only, or back.
-    Map(u8, u8),
-    /// PCI configuration.
-    Config(u8, u64),
-    /// Reset, and perhaps a new probe.
-    Life(u8),
-    /// The devices work.
-    #[proptest(weight = 8)]
-    Run(u8),
-    /// Time passes.
-    #[proptest(weight = 4)]
-    Pass(u16),
-}
+const VILLAIN: usize = 0;
 
 /// A hostile guest with two connected queue pairs, of a program and of its kernel.
 pub(crate) struct Villain {
@@ -96,34 +61,31 @@ impl Villain {
         }
     }
 
-    pub(crate) fn act(&mut self, fabric: &mut Fabric, deed: &Deed) {
+    /// One deed; the numbers that follow it are seeds.
+    pub(crate) fn act(&mut self, fabric: &mut Fabric, input: &mut Input<'_>) {
         let vm = &mut fabric[VILLAIN];
-        match deed {
-            Deed::Register(register, seed) => self.write_register(vm, *register, *seed),
-            Deed::Command(code, seeds) => self.command(vm, *code, seeds),
-            Deed::Create(kind, word, seed) => self.create(vm, *kind, *word, *seed),
-            Deed::Request(kind, word, seed) => self.request(vm, *kind, *word, *seed),
-            Deed::Index(which, seed) => self.index(vm, *which, *seed),
-            Deed::Ring(page, doorbell, seed) => self.ring(vm, *page, *doorbell, *seed),
-            Deed::Poke(page, at, seed) => {
-                let at = self.page(*page) + u64::from(*at) % PAGE / 8 * 8;
-                vm.ram.write(at, &self.number(*seed).to_le_bytes());
-            }
-            Deed::Map(page, how) => self.map(vm, *page, *how),
-            Deed::Config(at, seed) => {
-                let bytes = (*seed as u16).to_le_bytes();
-                let now = Default::default();
-                vm.device
-                    .write(BarRegion::Config, u64::from(at % 16), &bytes, now);
-            }
-            Deed::Life(how) => self.live(vm, *how),
-            Deed::Run(turns) => {
-                for _ in 0..*turns {
-                    fabric.step(VILLAIN);
-                }
-            }
-            Deed::Pass(time) => fabric.pass(Duration::from_micros(u64::from(*time))),
+        match input.below(48) {
+            0..2 => self.write_register(vm, input.byte(), input.long()),
+            2..6 => self.command(vm, input.byte(), &std::array::from_fn(|_| input.long())),
+            6..10 => self.create(vm, input.byte(), input.byte(), input.long()),
+            10..26 => self.request(vm, input.byte(), input.byte(), input.long()),
+            26..28 => self.index(vm, input.byte(), input.long()),
+            28..31 => self.ring(vm, input.byte(), input.byte(), input.long()),
+            31..33 => self.poke(vm, input.byte(), input.half(), input.long()),
+            33 => self.map(vm, input.byte(), input.byte()),
+            34 => configure(vm, input.byte(), input.half()),
+            35 => self.live(vm, input.byte()),
+            36..44 => (0..input.byte()).for_each(|_| {
+                fabric.step(VILLAIN);
+            }),
+            _ => fabric.pass(Duration::from_micros(input.half().into())),
         }
+    }
+
+    /// A word anywhere in a page that the device knows.
+    fn poke(&self, vm: &mut Guest, page: u8, at: u16, seed: u64) {
+        let at = self.page(page) + u64::from(at) % PAGE / 8 * 8;
+        vm.ram.write(at, &self.number(seed).to_le_bytes());
     }
 
     fn page(&self, seed: u8) -> u64 {
@@ -303,6 +265,13 @@ impl Villain {
             _ => {}
         }
     }
+}
+
+fn configure(vm: &mut Guest, at: u8, value: u16) {
+    let at = u64::from(at % 16);
+    let now = Default::default();
+    vm.device
+        .write(BarRegion::Config, at, &value.to_le_bytes(), now);
 }
 
 fn execute(vm: &mut Guest, slot: &[u8; REQUEST_BYTES]) {

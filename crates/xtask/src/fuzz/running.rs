@@ -25,6 +25,9 @@ const MEMORY_MIB_MAX: u32 = 2048;
 /// The inputs that the repository keeps of one target, in bytes; the sum of all has a limit in `crates/fuzz`.
 const KEPT_BYTES_MAX: u64 = 96 << 10;
 
+/// How many they are at most; of more, short and long ones alike.
+const KEPT_MAX: usize = 250;
+
 /// Lines that are shown of a process that failed without having found anything.
 const LAST_LINES: usize = 20;
 
@@ -197,8 +200,9 @@ pub(super) fn keep(folders: &Folders, program: &Program) -> Result<()> {
         fs::remove_dir_all(&corpus)?;
     }
     fs::create_dir_all(&corpus)?;
+    let step = kept.len().div_ceil(KEPT_MAX).max(1);
     let mut room = KEPT_BYTES_MAX;
-    for (bytes, file) in kept {
+    for (bytes, file) in kept.into_iter().step_by(step) {
         let Some(rest) = room.checked_sub(bytes) else {
             break;
         };

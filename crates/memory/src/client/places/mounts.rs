@@ -28,6 +28,12 @@ impl Mounts {
         File::open(path).ok().map(Self)
     }
 
+    /// Those of a list.
+    #[cfg(feature = "fuzz")]
+    pub(super) fn listed(list: File) -> Self {
+        Self(list)
+    }
+
     /// Whether a device's files are in memory, and nothing but files.
     pub(super) fn are_in_memory(&self, device: Dev) -> bool {
         let lines = BufReader::new(FromStart::of(&self.0)).lines();

@@ -1,0 +1,41 @@
+//! The process socket as a program that keeps no rule uses it: any requests with descriptors of all kinds, any bytes
+//! in the rings of a queue pair that works, any bits in the doorbell page.
+//!
+//! ```text
+//!   script ── packets, descriptors ──► Sessions ──► two adapters, and what carries units between them
+//!         └── rings, doorbells ──────────────────────┘
+//! ```
+//! The program is this process, so what it registers lies in an arena, or where nothing is ever mapped: everything
+//! else would be memory of the fuzzer. When all sessions are gone, the adapters have no object left.
+
+mod arena;
+mod client;
+mod host;
+mod parts;
+
+use client::Client;
+use host::World;
+
+use crate::input::Input;
+
+/// Sessions of the script: the first two are connected to each other.
+const CLIENTS: usize = 2;
+
+/// Plays an input as a script.
+pub fn run(input: &[u8]) {
+    let mut input = Input::new(input);
+    let mut world = World::new();
+    let mut clients: Vec<Client> = (0..CLIENTS as u8)
+        .filter_map(|number| Client::open(&mut world, number))
+        .collect();
+    client::connect(&mut world, &mut clients);
+    while !input.is_empty() {
+        let at = input.below(CLIENTS);
+        clients[at].act(&mut world, &mut input);
+        world.carry();
+    }
+    for client in clients {
+        client.close(&mut world);
+    }
+    world.check_empty();
+}

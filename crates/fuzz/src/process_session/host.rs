@@ -1,0 +1,198 @@
+//! A shard without a thread: sessions, two adapters, and a carrier between them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use vrdma_adapter::{Receiving, Sending, ShardId};
+use vrdma_memory::Region;
+use vrdma_process::{
+    Adapters, Entrance, OnDemand, Process, ProcessSpec, Registry, Served, SessionId, Sessions, Turn,
+};
+use vrdma_switch::{GroupId, PortId};
+use vrdma_verbs::unit::Request;
+use vrdma_verbs::{Pace, Source, Time};
+use vrdma_wire::{Gid, Mac};
+
+const ADAPTERS: u8 = 2;
+
+/// Units that are carried before the script goes on.
+const UNITS_MAX: usize = 256;
+
+/// Turns that freeing takes at most.
+const TURNS_MAX: usize = 1 << 16;
+
+/// Users and their threads outlive a script; what they may have is given back at its end.
+static SHARED: LazyLock<Shared> = LazyLock::new(|| {
+    // A reader that is gone is an error to the daemon and no signal, as in every program with Rust's own start.
+    let told = Arc::<AtomicBool>::default();
+    signal_hook::flag::register(signal_hook::consts::SIGPIPE, told)
+        .expect("signals can be handled");
+    Shared {
+        registry: Registry::default(),
+        listener: listener().expect("a socket can be made"),
+    }
+});
+
+struct Shared {
+    registry: Registry,
+    listener: OwnedFd,
+}
+
+/// A socket by a name that is no file, of this process alone.
+fn name() -> Result<SocketAddrUnix, Errno> {
+    let name = format!("vrdma-fuzz-{}", std::process::id());
+    SocketAddrUnix::new_abstract_name(name.as_bytes())
+}
+
+fn socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn listener() -> Result<OwnedFd, Errno> {
+    let socket = socket(SocketFlags::NONBLOCK)?;
+    bind(&socket, &name()?)?;
+    listen(&socket, 8)?;
+    Ok(socket)
+}
+
+pub(super) struct World {
+    pub(super) sessions: Sessions,
+    adapters: Pair,
+    pub(super) now: Time,
+}
+
+/// The adapters.
+struct Pair([OnDemand; ADAPTERS as usize]);
+
+impl Adapters for Pair {
+    fn at(&mut self, port: PortId) -> Option<&mut Process> {
+        Some(self.0.get_mut(port.0 as usize)?.make())
+    }
+}
+
+fn spec(number: u8) -> ProcessSpec {
+    ProcessSpec {
+        name: format!("c{number}").into(),
+        portgroup: "blue".into(),
+        port: PortId(number.into()),
+        group: GroupId(0),
+        mac: Mac([2, 0, 0, 0, 0, number + 1]),
+        ip: Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number + 1))),
+    }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let Shared { registry, listener } = &*SHARED;
+        let adapter = |number: usize| {
+            let spec = spec(number as u8);
+            registry.directory.add(&spec, ShardId::FIRST);
+            OnDemand::new(spec, number as u64).expect("its addresses are sound")
+        };
+        let listener = listener.try_clone().expect("there are descriptors");
+        Self {
+            sessions: Sessions::new(ShardId::FIRST, Some(listener), registry.clone()),
+            adapters: Pair(std::array::from_fn(adapter)),
+            now: Time(1),
+        }
+    }
+
+    /// A client that has connected: both ends.
+    pub(super) fn connect(&mut self) -> Option<(OwnedFd, SessionId)> {
+        let socket = socket(SocketFlags::empty()).expect("there are descriptors");
+        connect(&socket, &name().expect("it is short")).expect("somebody listens");
+        let accepted = self.sessions.accept(Entrance::All);
+        Some((socket, accepted.expect("it is a listening socket")?))
+    }
+
+    /// Whether the session goes on.
+    pub(super) fn serve(&mut self, id: SessionId) -> bool {
+        match self.sessions.serve(id, &mut self.adapters, self.now) {
+            Served::Open => true,
+            Served::Opened(..) => true,
+            Served::ConnectionManagement(_) | Served::Elsewhere(..) => false,
+            Served::Closed(_) => {
+                self.close(id);
+                false
+            }
+        }
+    }
+
+    /// The doorbells of a session are looked at in the next turn.
+    pub(super) fn rang(&mut self, id: SessionId) {
+        if let Some((port, owner)) = self.sessions.open_at(id) {
+            let now = self.now;
+            self.adapters.0[port.0 as usize]
+                .make()
+                .poll_doorbells(owner, now);
+        }
+    }
+
+    pub(super) fn close(&mut self, id: SessionId) {
+        self.sessions.close(id, &mut self.adapters, self.now);
+    }
+
+    /// Takes units to where they belong, as far as a turn goes.
+    pub(super) fn carry(&mut self) {
+        for at in 0..self.adapters.0.len() {
+            let process = self.adapters.0[at].make();
+            let space = process.memory();
+            let view = space.view();
+            let turn = Turn {
+                memory: &view,
+                now: self.now,
+            };
+            process.poll(turn);
+            for _ in 0..UNITS_MAX {
+                let sender = self.adapters.0[at].make();
+                let Some(request) = sender.next_request(turn, &mut Pace::Local) else {
+                    break;
+                };
+                self.deliver(at, turn, &request);
+            }
+            self.adapters.0[at].make().finish_batch(self.now);
+        }
+    }
+
+    fn deliver(&mut self, from: usize, turn: Turn<'_, '_>, request: &Request<Region>) {
+        let Some(to) = owner(request.route.dgid) else {
+            return;
+        };
+        let receiver = self.adapters.0[to].make();
+        let response = receiver.deliver(turn, request, Source::Memory(turn.memory));
+        receiver.finish_batch(self.now);
+        if let Some(response) = response {
+            let sender = self.adapters.0[from].make();
+            sender.respond(turn, &response, Source::Memory(turn.memory));
+        }
+    }
+
+    /// What a client had that is gone is freed in turns.
+    pub(super) fn check_empty(&mut self) {
+        for at in 0..self.adapters.0.len() {
+            let mut turns = 0;
+            while self.adapters.0[at].make().hca().is_reaping() {
+                self.carry();
+                turns += 1;
+                assert!(turns < TURNS_MAX, "freeing does not end");
+            }
+            let left = self.adapters.0[at].make().hca().counts();
+            let left = [left.pds, left.mrs, left.mws, left.cqs, left.qps, left.srqs];
+            assert_eq!(left, [0; 6], "who is gone leaves objects");
+        }
+    }
+}
+
+/// The adapter with an address.
+fn owner(gid: Gid) -> Option<usize> {
+    (0..ADAPTERS)
+        .find(|number| spec(*number).addresses().contains(&gid))
+        .map(usize::from)
+}
