@@ -6,13 +6,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::fence;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::QUEUES_MAX;
-use crate::area::Area;
+use crate::atomics::{Area, fence};
 
 const SLEEPING: usize = 0;
 const SUMMARY: usize = 64;
@@ -40,6 +39,15 @@ impl Ringer {
         })
     }
 
+    /// The end of one whose page is a model's.
+    #[cfg(all(test, loom))]
+    pub(crate) fn beside(listener: &Listener) -> Self {
+        Self {
+            page: listener.page.clone(),
+            wake: listener.wake.try_clone().expect("there are descriptors"),
+        }
+    }
+
     /// Tells that queue `bit` was posted to; what was stored before is visible to the daemon.
     #[inline]
     pub fn ring(&self, bit: u32) {
@@ -58,7 +66,7 @@ impl Ringer {
 
     #[inline]
     fn wake_sleeper(&self) {
-        fence(std::sync::atomic::Ordering::SeqCst);
+        fence(SeqCst);
         let sleeping = self.page.u32(SLEEPING);
         if sleeping.load(Relaxed) != 0 && sleeping.swap(0, AcqRel) != 0 {
             // A full counter, the only failure, means that a wake-up is pending.
@@ -121,7 +129,7 @@ impl Listener {
     /// every client, then sleep only if all said yes.
     pub fn sleep(&self) -> bool {
         self.page.u32(SLEEPING).store(1, Release);
-        fence(std::sync::atomic::Ordering::SeqCst);
+        fence(SeqCst);
         self.page.u64(SUMMARY).load(Acquire) == 0
     }
 

@@ -15,10 +15,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Release, SeqCst};
 
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32, one_order};
 
 /// Leaves of one client at the same time: each costs it a descriptor.
 pub const GRANTS: u32 = 128;
@@ -58,6 +57,7 @@ impl Page {
     /// time.
     pub fn enter(&self, index: u32, generation: u32) -> bool {
         self.busy(index).store(1, SeqCst);
+        one_order();
         let entered = self.valid(index).load(SeqCst) == generation;
         if !entered {
             self.exit(index);
@@ -78,6 +78,7 @@ impl Page {
     /// The daemon takes it back.
     pub fn take_back(&self, index: u32) {
         self.valid(index).store(0, SeqCst);
+        one_order();
     }
 
     /// Whether the client says that a copy is under way.

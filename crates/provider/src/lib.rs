@@ -97,6 +97,7 @@
 //! The bit number of a queue pair is `doorbell` in the reply of its creation.
 
 pub mod area;
+mod atomics;
 pub mod client;
 pub mod cm;
 pub mod daemon;
@@ -104,6 +105,8 @@ pub mod doorbell;
 pub mod fast;
 pub mod layout;
 pub mod message;
+#[cfg(loom)]
+mod model;
 pub mod operation;
 pub mod socket;
 #[cfg(test)]
