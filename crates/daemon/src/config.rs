@@ -148,9 +148,10 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("it is not a regular file"));
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(io::Error::other(
-            "it is larger than 1 MiB, which no configuration is",
-        ));
+        let most = FILE_BYTES_MAX >> 20;
+        return Err(io::Error::other(format!(
+            "it is larger than {most} MiB, which no configuration is"
+        )));
     }
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;

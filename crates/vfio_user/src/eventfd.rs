@@ -17,7 +17,9 @@ const EVENTFD: &[u8] = b"anon_inode:[eventfd]";
 /// that serves other guests too. So only eventfds are taken, by what the kernel calls them, which
 /// asks no file system, and they are made non-blocking. The client shares that flag: one that takes
 /// it back *and* fills the 64-bit counter stops the thread that signals, as no system call writes to
-/// an eventfd without heeding the flag.
+/// an eventfd without heeding the flag. The end of an asynchronous request (`IOCB_FLAG_RESFD` of
+/// io_submit(2)) does not heed it, and costs 4 to 5 us where a write costs 1 us: SECURITY.md says that
+/// QEMU is trusted instead.
 #[derive(Debug)]
 pub struct Eventfd(OwnedFd);
 

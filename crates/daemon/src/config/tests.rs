@@ -271,7 +271,7 @@ fn unreadable_files_are_named() {
     std::fs::write(&binary, [0xff, 0xfe]).unwrap();
     assert!(load(&binary).contains("UTF-8"), "{}", load(&binary));
     std::fs::write(&binary, vec![b'\n'; FILE_BYTES_MAX as usize + 1]).unwrap();
-    assert!(load(&binary).contains("larger than 1 MiB"));
+    assert!(load(&binary).contains("larger than 8 MiB"));
 }
 
 #[test]
