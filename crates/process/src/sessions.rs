@@ -78,6 +78,9 @@ pub struct Sessions {
 pub trait Adapters {
     /// One of them by port.
     fn at(&mut self, port: PortId) -> Option<&mut Process>;
+
+    /// A request was carried out, and is answered next: what it changed is to be in force by then.
+    fn put_in_force(&mut self, port: PortId);
 }
 
 impl Sessions {
@@ -336,6 +339,7 @@ fn answer(
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
             let answer = requests::serve(process, owner, code, request, now);
             process.publish_now(now);
+            adapters.put_in_force(port);
             answer
         }
         _ => Err(Errno::OPNOTSUPP),

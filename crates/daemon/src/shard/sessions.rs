@@ -26,6 +26,11 @@ impl Adapters for OfProcesses<'_> {
     fn at(&mut self, port: PortId) -> Option<&mut Process> {
         self.host.touch(port, self.now)?.process()
     }
+
+    /// Datagrams to a group that was joined come from other shards, too.
+    fn put_in_force(&mut self, port: PortId) {
+        follow_groups(self.host, port, self.now);
+    }
 }
 
 impl Shard {
@@ -195,10 +200,14 @@ impl Shard {
 
     /// What an adapter of processes listens to may have changed.
     fn follow_groups(&mut self, port: PortId, now: Time) {
-        let spec = self.host.member(port).map(Adapter::spec);
-        let ip = spec.and_then(|spec| ipv4(spec.ip?));
-        self.host.follow_groups(port, ip, now);
+        follow_groups(&mut self.host, port, now);
     }
+}
+
+fn follow_groups(host: &mut Carrier, port: PortId, now: Time) {
+    let spec = host.member(port).map(Adapter::spec);
+    let ip = spec.and_then(|spec| ipv4(spec.ip?));
+    host.follow_groups(port, ip, now);
 }
 
 fn ipv4(ip: IpAddr) -> Option<Ipv4Addr> {
