@@ -1,10 +1,12 @@
 //! One adapter: its tables, its GIDs, and what it hands out.
 
-use vrdma_wire::{Gid, Mtu};
+use alloc::vec::Vec;
+
+use vrdma_wire::{Gid, Mtu, Qpn};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
-use crate::object::{CqId, Identity, Limits, Owner, PdId, QpId, SrqId};
+use crate::object::{CqId, Identity, Limits, MwId, Owner, PdId, QpId, SrqId};
 use crate::outputs::Subject;
 use crate::qps::{QP_SLOTS_MAX, Qps};
 use crate::shared::{Pd, Shared};
@@ -18,6 +20,14 @@ const FIRST_QP: u32 = 1;
 
 /// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
 const FIRST_PLAIN_QP: u32 = 2;
+
+/// The first slot that its QPs get.
+pub(crate) fn first_qp(plain_numbers: bool) -> u32 {
+    match plain_numbers {
+        true => FIRST_PLAIN_QP,
+        false => FIRST_QP,
+    }
+}
 
 /// A whole host channel adapter. `R` names registered memory, see [`crate::memory::Memory`].
 ///
@@ -151,9 +161,20 @@ impl<R: Clone> Hca<R> {
         Some(self.shared.srqs.get(id.0)?.owner)
     }
 
+    /// The queue pair that a number on the wire names.
+    #[inline]
+    pub fn qp_named(&self, qpn: Qpn) -> Option<QpId> {
+        Some(self.qps.named(qpn)?.id)
+    }
+
     /// The owner of a queue pair: that of its protection domain.
     pub fn owner_of_qp(&self, id: QpId) -> Option<Owner> {
         Some(self.qps.get(id.0)?.owner)
+    }
+
+    /// All who own something.
+    pub fn owners(&self) -> Vec<Owner> {
+        self.shared.owners.all().collect()
     }
 
     /// Live objects, those of owners that are leaving included.
@@ -199,6 +220,12 @@ impl<R: Clone> Hca<R> {
             };
             owner.is_some_and(|owner| qps.leaving.has(owner))
         })
+    }
+
+    /// A window that was bound or unbound since the last call; it may be gone by now. Ask until there is none.
+    #[inline]
+    pub fn take_changed_window(&mut self) -> Option<MwId> {
+        self.shared.changed_windows.pop().map(MwId)
     }
 
     /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.

@@ -34,6 +34,10 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
+    pub(crate) fn all(&self) -> impl Iterator<Item = Owner> {
+        self.known.keys().copied()
+    }
+
     pub(crate) fn get(&self, owner: Owner) -> Option<&Belongings> {
         self.known.get(&owner)
     }

@@ -198,6 +198,11 @@ impl<T> Slot<T> {
     }
 }
 
+/// A generation for a slot that nothing is known of.
+pub(crate) fn generation(seed: u64, slot: u32) -> u8 {
+    Course::of(seed, slot).first
+}
+
 /// Generations, from 1 on.
 const GENERATIONS: u16 = 255;
 

@@ -26,7 +26,7 @@ use crate::window::OfBinder;
 use crate::work::Event;
 
 /// Bits of a QPN that are the slot; the generation is above.
-const QPN_SLOT_BITS: u32 = 16;
+pub(crate) const QPN_SLOT_BITS: u32 = 16;
 
 /// The number of a QP other than the GSI: neither QP0 nor QP1, since either the generation is not 0
 /// or the slot is at least 2.

@@ -109,9 +109,15 @@ impl<R> Qp<R> {
     }
 
     fn succeed_oldest(&mut self, shared: &mut Shared<R>) {
-        let Some(Pending { wr, length, .. }) = self.requester.queue.pop_front() else {
+        let Some(Pending {
+            wr, length, phase, ..
+        }) = self.requester.queue.pop_front()
+        else {
             return;
         };
+        if phase == Phase::Done {
+            self.requester.done_early = self.requester.done_early.saturating_sub(1);
+        }
         // By fields: most of a request is not looked at any more and need not be moved.
         let SendWr {
             id,

@@ -106,6 +106,10 @@ pub(crate) struct Requester<R> {
     /// When the oldest unanswered unit counts as lost.
     pub(crate) deadline: Option<Time>,
     pub(crate) drain: Drain,
+    /// Requests that are finished though older ones are not.
+    pub(crate) done_early: u32,
+    /// After a restart, which of the requests that are posted next were finished before, a bit each.
+    pub(crate) done_before: u64,
     /// Where the peer is.
     pub(crate) known: Option<Known>,
     /// Present once the peer has been behind a wire.
@@ -128,6 +132,8 @@ impl<R> Default for Requester<R> {
             rnr_until: None,
             deadline: None,
             drain: Drain::Quiet,
+            done_early: 0,
+            done_before: 0,
             known: None,
             wire: None,
         }
@@ -165,6 +171,7 @@ impl<R> Requester<R> {
         self.settled = self.sent;
         self.awaiting.clear();
         self.wire = None;
+        (self.done_early, self.done_before) = (0, 0);
         self.retries = 0;
         self.gone_back = false;
         self.rnr_retries = 0;

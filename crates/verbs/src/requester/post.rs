@@ -14,10 +14,10 @@ use crate::work::{SendWr, Status};
 pub const SEND_WINDOW: usize = 256;
 
 impl<R> Pending<R> {
-    fn new(wr: SendWr<R>) -> Self {
+    fn new(wr: SendWr<R>, phase: Phase) -> Self {
         Self {
             wr,
-            phase: Phase::Posted,
+            phase,
             length: 0,
             first: Psn::default(),
             packets: 0,
@@ -59,7 +59,8 @@ impl<R: Clone> Hca<R> {
         if qp.requester.queue.len() >= SEND_WINDOW {
             return Err(Error::Exhausted);
         }
-        qp.requester.queue.push_back(Pending::new(wr));
+        let phase = qp.requester.take_done_before();
+        qp.requester.queue.push_back(Pending::new(wr, phase));
         qp.reschedule(&mut self.schedule);
         Ok(())
     }

@@ -81,6 +81,10 @@ impl<R> SendOp<R> {
     }
 }
 
+/// Requests from the oldest on that may be finished before it: a bit each of
+/// [`Requester::done_before`](super::Requester).
+const DONE_EARLY_MAX: usize = u64::BITS as usize;
+
 impl<R: Clone> Qp<R> {
     /// Starts the request at the cursor, or says with which status it fails.
     pub(crate) fn start_request(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
@@ -117,12 +121,20 @@ impl<R: Clone> Qp<R> {
     fn has_to_wait(&self, wr: &SendWr<R>) -> bool {
         let fenced = wr.fence && !self.requester.awaiting.is_empty();
         let invalidates = matches!(wr.op, SendOp::LocalInvalidate(_));
-        fenced || (invalidates && !self.requester.is_answered())
+        fenced || (invalidates && !self.requester.is_answered()) || self.is_done_too_early(wr)
+    }
+
+    /// What must not be done twice has to be among those requests that a
+    /// [progress](crate::saved) tells of.
+    fn is_done_too_early(&self, wr: &SendWr<R>) -> bool {
+        let once = matches!(wr.op, SendOp::BindWindow(_) | SendOp::FastRegister(_));
+        once && self.requester.cursor >= DONE_EARLY_MAX
     }
 
     fn done_at_cursor(&mut self) -> Start {
         let requester = &mut self.requester;
         requester.queue[requester.cursor].phase = Phase::Done;
+        requester.done_early += 1;
         requester.cursor += 1;
         Start::Done
     }

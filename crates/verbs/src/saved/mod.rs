@@ -12,6 +12,8 @@
 mod convert;
 mod counters;
 mod objects;
+mod pieces;
+mod progress;
 mod queue_pair;
 mod record;
 mod regions;
@@ -20,6 +22,9 @@ mod work;
 use alloc::vec::Vec;
 
 use prost::Message;
+
+pub use pieces::{Piece, Pieces, QpPiece, is_receiving, read_receive, region_name};
+pub use progress::PROGRESS_BYTES;
 
 use crate::hca::Hca;
 

@@ -17,7 +17,8 @@ use crate::shared::{Pd, Shared};
 use crate::srq::Srq;
 use crate::table::Table;
 
-pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record::Adapter {
+/// The adapter without its objects.
+pub(super) fn save_frame<R>(hca: &Hca<R>) -> record::Adapter {
     let shared = &hca.shared;
     record::Adapter {
         version: VERSION,
@@ -25,6 +26,15 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         seed: hca.identity.seed,
         limits: save_limits(&shared.limits),
         gids: save_gids(shared),
+        counters: (&shared.counters).into(),
+        plain_numbers: hca.plain_numbers,
+        ..Default::default()
+    }
+}
+
+pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record::Adapter {
+    let shared = &hca.shared;
+    record::Adapter {
         pd_slots: save_slots(&shared.pds),
         pds: records(&shared.pds, save_pd),
         mr_slots: save_slots(&shared.mrs),
@@ -35,9 +45,8 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         srqs: records(&shared.srqs, save_srq),
         qp_slots: save_slots(&hca.qps.table),
         qps: records(&hca.qps.table, |_, qp| queue_pair::save(qp, region)),
-        counters: (&shared.counters).into(),
-        plain_numbers: hca.plain_numbers,
         attachments: save_attachments(hca),
+        ..save_frame(hca)
     }
 }
 
@@ -75,14 +84,14 @@ fn save_attachments<R: Clone>(hca: &Hca<R>) -> Vec<record::Attachment> {
     attachments.collect()
 }
 
-fn save_pd(id: u32, pd: &Pd) -> record::Pd {
+pub(super) fn save_pd(id: u32, pd: &Pd) -> record::Pd {
     record::Pd {
         id,
         owner: pd.owner.0,
     }
 }
 
-fn save_cq(id: u32, cq: &Cq) -> record::Cq {
+pub(super) fn save_cq(id: u32, cq: &Cq) -> record::Cq {
     record::Cq {
         id,
         owner: cq.owner.0,
@@ -90,7 +99,7 @@ fn save_cq(id: u32, cq: &Cq) -> record::Cq {
     }
 }
 
-fn save_srq(id: u32, srq: &Srq) -> record::Srq {
+pub(super) fn save_srq(id: u32, srq: &Srq) -> record::Srq {
     record::Srq {
         id,
         pd: srq.pd.0,

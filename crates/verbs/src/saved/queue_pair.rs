@@ -18,7 +18,17 @@ use crate::shared::Shared;
 use crate::srq::RECEIVE_WINDOW;
 use crate::work::{RecvWr, Remote};
 
+/// With the work that is under way.
 pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
+    record::Qp {
+        requester: save_requester(qp, region),
+        responder: save_responder(&qp.responder),
+        ..save_still(qp)
+    }
+}
+
+/// Without it: what the owner has made of the queue pair.
+pub(super) fn save_still<R>(qp: &Qp<R>) -> record::Qp {
     record::Qp {
         id: qp.id.0,
         qpn: qp.qpn.get(),
@@ -31,8 +41,7 @@ pub(super) fn save<R>(qp: &Qp<R>, region: SaveRegion<'_, R>) -> record::Qp {
         block_own_multicast: qp.spec.block_own_multicast,
         capacity: save_capacity(&qp.spec.capacity),
         attr: save_attr(&qp.attr),
-        requester: save_requester(qp, region),
-        responder: save_responder(&qp.responder),
+        ..Default::default()
     }
 }
 
@@ -142,6 +151,8 @@ fn restore_requester<R>(
     }
     let unacked = psn(saved.unacked)?;
     check_order(&queue, unacked)?;
+    let done = queue.iter().filter(|it| it.phase == Phase::Done);
+    let done_early = done.count() as u32;
     let drain = if saved.drain_event {
         Drain::Notify
     } else {
@@ -156,6 +167,7 @@ fn restore_requester<R>(
         retries: narrow(saved.retries, "a retry counter is too large")?,
         rnr_retries: narrow(saved.rnr_retries, "a retry counter is too large")?,
         drain,
+        done_early,
         ..Requester::default()
     })
 }

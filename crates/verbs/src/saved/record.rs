@@ -61,6 +61,15 @@ pub(super) struct Adapter {
     pub(super) attachments: Vec<Attachment>,
 }
 
+/// A queue pair as one piece.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct QpPiece {
+    #[prost(message, required, tag = "1")]
+    pub(super) qp: Qp,
+    #[prost(bytes = "vec", repeated, tag = "2")]
+    pub(super) groups: Vec<Vec<u8>>,
+}
+
 /// A queue pair in a multicast group.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Attachment {

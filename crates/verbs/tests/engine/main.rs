@@ -2,6 +2,7 @@
 
 mod addresses;
 mod connection;
+mod crash;
 mod credits;
 mod datagrams;
 mod golden;

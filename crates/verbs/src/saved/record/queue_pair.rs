@@ -37,6 +37,13 @@ pub(in crate::saved) struct Qp {
     pub(in crate::saved) capacity: Option<Capacity>,
 }
 
+impl Qp {
+    /// What its number says of its slot, which is checked when it is restored.
+    pub(in crate::saved) fn generation(&self) -> u8 {
+        (self.qpn >> crate::qp::QPN_SLOT_BITS) as u8
+    }
+}
+
 /// Sizes of the queues as their owner knows them.
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::saved) struct Capacity {

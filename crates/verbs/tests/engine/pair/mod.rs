@@ -188,6 +188,11 @@ impl Pair {
         true
     }
 
+    /// What is under way between the two is lost.
+    pub(crate) fn drop_units(&mut self) {
+        self.wire.clear();
+    }
+
     /// Moves the clock and everything that moves with it.
     pub(crate) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
