@@ -42,6 +42,7 @@ const ROOMS: &[Room] = &[
     room("wire", &[], Bare),
     room("verbs", &["wire"], Bare),
     room("memory", &["verbs"], Any),
+    room("keep", &[], Any),
     room("adapter", &["wire", "verbs"], Bare),
     room("switch", &["wire"], Bare),
     room("cm", &["wire"], Bare),
@@ -50,7 +51,7 @@ const ROOMS: &[Room] = &[
     room(
         "process",
         &[
-            "wire", "verbs", "memory", "adapter", "switch", "cm", "provider",
+            "wire", "verbs", "memory", "adapter", "switch", "cm", "provider", "keep",
         ],
         Safe,
     ),
@@ -74,6 +75,7 @@ const ROOMS: &[Room] = &[
             "vfio-user",
             "provider",
             "uplink",
+            "keep",
             "api",
         ],
         Safe,

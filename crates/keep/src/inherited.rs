@@ -1,0 +1,105 @@
+//! The descriptors that a worker finds open: those of the workers before it.
+//!
+//! None of them is asked anything, since a file system that a client serves may answer when it likes.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+
+/// How long a start waits for descriptors to close.
+const PATIENCE: Duration = Duration::from_millis(200);
+const STDIO: std::ops::RangeInclusive<RawFd> = 0..=2;
+
+/// Open descriptors that nobody owns yet. What is dropped unclaimed stays open.
+#[derive(Debug)]
+pub struct Inherited {
+    numbers: BTreeSet<RawFd>,
+}
+
+/// What became of descriptors that nobody claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// How many there were.
+    pub count: usize,
+    /// Whether all are closed. If not, a thread is still at it.
+    pub is_closed: bool,
+}
+
+impl Inherited {
+    /// All that is open and not in `except`, nor standard input, output or error.
+    ///
+    /// # Safety
+    /// Nothing in this process owns an open descriptor that is not in `except`, and no other thread
+    /// opens any meanwhile.
+    pub(crate) unsafe fn take_stock(except: &BTreeSet<RawFd>) -> io::Result<Self> {
+        let mut numbers = open_numbers()?;
+        numbers.retain(|number| !except.contains(number) && !STDIO.contains(number));
+        Ok(Self { numbers })
+    }
+
+    /// The descriptor with this number, the first time that somebody asks for it.
+    pub fn claim(&mut self, number: RawFd) -> Option<OwnedFd> {
+        let is_there = self.numbers.remove(&number);
+        // SAFETY: it was open when stock was taken, with no owner; it has left the set just now, so this
+        // is its only owner.
+        is_there.then(|| unsafe { OwnedFd::from_raw_fd(number) })
+    }
+
+    /// None.
+    pub fn none() -> Self {
+        Self {
+            numbers: BTreeSet::new(),
+        }
+    }
+
+    /// Those with these numbers, apart from the others.
+    pub fn split(&mut self, numbers: impl IntoIterator<Item = RawFd>) -> Self {
+        let numbers = numbers.into_iter();
+        Self {
+            numbers: numbers.filter(|it| self.numbers.remove(it)).collect(),
+        }
+    }
+
+    /// Closes what was not claimed, in ascending order, and waits for it, but not long: a thread does
+    /// it, since `close` may take as long as the sender of a descriptor likes.
+    pub fn close_rest(mut self) -> io::Result<Rest> {
+        let mut rest = Vec::new();
+        while let Some(number) = self.numbers.first().copied() {
+            rest.extend(self.claim(number));
+        }
+        let count = rest.len();
+        let (done, is_done) = mpsc::channel();
+        let close = move || {
+            rest.into_iter().for_each(drop);
+            // Nobody waits any more if it took long.
+            let _ = done.send(());
+        };
+        thread::Builder::new()
+            .name("close-rest".into())
+            .spawn(close)?;
+        let is_closed = is_done.recv_timeout(PATIENCE).is_ok();
+        Ok(Rest { count, is_closed })
+    }
+}
+
+/// The numbers of all open descriptors but that of the question.
+pub(crate) fn open_numbers() -> io::Result<BTreeSet<RawFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = openat(CWD, "/proc/self/fd", flags, Mode::empty())?;
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut entries = RawDir::new(&directory, &mut buffer);
+    let mut numbers = BTreeSet::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_str().ok();
+        numbers.extend(name.and_then(|name| name.parse::<RawFd>().ok()));
+    }
+    numbers.remove(&directory.as_raw_fd());
+    Ok(numbers)
+}

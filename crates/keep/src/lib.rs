@@ -1,0 +1,24 @@
+//! What outlives the worker: descriptors, and records in shared memory; starts the worker again.
+//!
+//! ```text
+//!   keeper (one thread, no descriptors of its own but the area) ── supervise
+//!     | clone(CLONE_FILES): one descriptor table for both
+//!   worker ── Life { Inherited: what earlier workers had open; area ── Store: what they wrote down }
+//! ```
+//!
+//! This room does not know what the records mean, nor what the descriptors are.
+
+mod inherited;
+mod mapping;
+mod policy;
+mod records;
+mod store;
+mod supervise;
+
+pub use inherited::{Inherited, Rest};
+pub use policy::{EXIT_AGAIN, End};
+pub use records::Records;
+pub use store::{
+    Area, Capacity, Full, LARGE_BYTES, LOG_BYTES, Opened, Record, SMALL_BYTES, SlotId, Store,
+};
+pub use supervise::{Life, Options, give_way, supervise};

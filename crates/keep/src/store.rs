@@ -1,0 +1,211 @@
+//! Records in shared memory, with batches that are committed wholly or not at all, whenever the process
+//! is killed.
+//!
+//! A batch is written into a log in the area, where nobody looks until one word says that it counts.
+//! Then the slots are written, and the word is cleared. Whoever finds the word set writes the slots
+//! again. What a record means is for its owner to know.
+
+mod layout;
+mod recovery;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::mapping::Mapping;
+
+pub use layout::{Area, Capacity, LARGE_BYTES, LOG_BYTES, SMALL_BYTES, SlotId};
+use layout::{HEADER, Header, LOG, WORD, checksum};
+use recovery::commit_word;
+
+/// Why something is not taken into the batch. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Full {
+    /// All slots of the size are taken.
+    #[error("all slots for records of this size are taken")]
+    Slots,
+    /// The log is full: it has room again after [`Store::commit`].
+    #[error("the batch is full and has to be committed first")]
+    Batch,
+    /// The bytes do not fit into the slot.
+    #[error("the record is longer than its slot")]
+    Length,
+}
+
+/// A record as the last worker left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What its owner inserted it as.
+    pub kind: u16,
+    /// What its owner inserted it for.
+    pub key: u64,
+    /// Where it is.
+    pub slot: SlotId,
+    /// Its contents.
+    pub bytes: Vec<u8>,
+}
+
+/// An area as it was found.
+#[derive(Debug)]
+pub struct Opened {
+    /// To go on with.
+    pub store: Store,
+    /// In the order of their slots.
+    pub records: Vec<Record>,
+    /// How many slots or commits were damaged. They are free now.
+    pub unsound: usize,
+}
+
+/// The records of an area, and the batch that is being gathered.
+#[derive(Debug)]
+pub struct Store {
+    mapping: Mapping,
+    capacity: Capacity,
+    known: Vec<Known>,
+    free_small: Vec<u32>,
+    free_large: Vec<u32>,
+    batch: Vec<Pending>,
+    /// Bytes of the log that the batch takes.
+    used: usize,
+}
+
+/// What is known of a slot without asking the area.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    key: u64,
+    /// 0 if it is free.
+    kind: u16,
+    /// One more than its place in the batch, 0 if it is not in it.
+    pending: u32,
+}
+
+/// An image in the log.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    slot: u32,
+    at: usize,
+    length: usize,
+}
+
+impl Store {
+    /// Opens an area: finishes a commit that was cut off and gives the records that are sound. At most
+    /// one `Store` may be open for an area at a time.
+    pub fn open(area: BorrowedFd<'_>) -> io::Result<Opened> {
+        recovery::open(area)
+    }
+
+    /// Adds a record to the batch, in a slot of the smallest size that its bytes fit.
+    ///
+    /// # Panics
+    /// If `kind` is 0, which is the kind of free slots.
+    pub fn insert(&mut self, kind: u16, key: u64, bytes: &[u8]) -> Result<SlotId, Full> {
+        assert!(kind != 0, "records have a kind");
+        let list = match bytes.len() {
+            length if length <= SMALL_BYTES => &self.free_small,
+            length if length <= LARGE_BYTES => &self.free_large,
+            _ => return Err(Full::Length),
+        };
+        let slot = *list.last().ok_or(Full::Slots)?;
+        self.write(slot, kind, key, bytes)?;
+        self.free_list(slot).pop();
+        let known = &mut self.known[slot as usize];
+        known.kind = kind;
+        known.key = key;
+        Ok(SlotId(slot))
+    }
+
+    /// Writes the bytes of a record anew.
+    ///
+    /// # Panics
+    /// If the record was removed.
+    #[inline]
+    pub fn put(&mut self, slot: SlotId, bytes: &[u8]) -> Result<(), Full> {
+        let Known { kind, key, .. } = self.known[slot.0 as usize];
+        assert!(kind != 0, "records are written until they are removed");
+        if HEADER + bytes.len() > self.capacity.slot_bytes(slot.0) {
+            return Err(Full::Length);
+        }
+        self.write(slot.0, kind, key, bytes)
+    }
+
+    /// Removes a record; its slot may be given to the next one at once.
+    ///
+    /// # Panics
+    /// If the record was removed before.
+    pub fn remove(&mut self, slot: SlotId) -> Result<(), Full> {
+        let kind = self.known[slot.0 as usize].kind;
+        assert!(kind != 0, "records are removed once");
+        self.write(slot.0, 0, 0, &[])?;
+        self.known[slot.0 as usize].kind = 0;
+        self.free(slot.0);
+        Ok(())
+    }
+
+    /// Makes the batch count, all of it at one moment.
+    #[inline]
+    pub fn commit(&mut self) {
+        if !self.batch.is_empty() {
+            self.commit_batch();
+        }
+    }
+
+    fn commit_batch(&mut self) {
+        for Pending { at, length, .. } in &self.batch {
+            let sum = checksum(&self.mapping, *at, *length);
+            self.mapping.write(*at, &sum.to_le_bytes());
+        }
+        self.mapping.mark(WORD, commit_word(self.used));
+        for Pending { slot, at, length } in self.batch.drain(..) {
+            let to = self.capacity.offset(slot);
+            self.mapping.copy(at, to, HEADER + length);
+            self.known[slot as usize].pending = 0;
+        }
+        self.mapping.mark(WORD, 0);
+        self.used = 0;
+    }
+
+    /// Writes an image into the log, over the one for the same slot if there is one.
+    fn write(&mut self, slot: u32, kind: u16, key: u64, bytes: &[u8]) -> Result<(), Full> {
+        let at = self.place(slot, bytes.len())?;
+        let header = Header {
+            slot,
+            key,
+            kind,
+            length: bytes.len() as u16,
+        };
+        self.mapping.write(at, &header.encode());
+        self.mapping.write(at + HEADER, bytes);
+        Ok(())
+    }
+
+    fn place(&mut self, slot: u32, length: usize) -> Result<usize, Full> {
+        let known = &mut self.known[slot as usize];
+        if let Some(index) = known.pending.checked_sub(1) {
+            let pending = &mut self.batch[index as usize];
+            pending.length = length;
+            return Ok(pending.at);
+        }
+        let room = self.capacity.slot_bytes(slot);
+        if self.used + room > LOG_BYTES {
+            return Err(Full::Batch);
+        }
+        let at = LOG + self.used;
+        self.used += room;
+        self.batch.push(Pending { slot, at, length });
+        known.pending = self.batch.len() as u32;
+        Ok(at)
+    }
+
+    fn free_list(&mut self, slot: u32) -> &mut Vec<u32> {
+        if slot < self.capacity.small {
+            &mut self.free_small
+        } else {
+            &mut self.free_large
+        }
+    }
+
+    fn free(&mut self, slot: u32) {
+        self.free_list(slot).push(slot);
+    }
+}

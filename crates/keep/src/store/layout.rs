@@ -1,0 +1,181 @@
+//! Where everything is in an area, and what a record looks like in it.
+//!
+//! ```text
+//!   page 0: head | log: LOG_BYTES | small slots, 256 bytes each | large slots, 1 KiB each
+//! ```
+//!
+//! A slot holds an *image*: 24 bytes of header and the record's bytes. The log is images one after the
+//! other, each as long as the slot that it is for.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+
+use crate::mapping::Mapping;
+
+/// The most that one commit writes: 16,384 small records or 4,096 large ones.
+pub const LOG_BYTES: usize = 4 << 20;
+/// The most bytes of a record in a small slot.
+pub const SMALL_BYTES: usize = SMALL - HEADER;
+/// The most bytes of a record in a large slot.
+pub const LARGE_BYTES: usize = LARGE - HEADER;
+
+/// The most slots of a class, so that offsets and numbers stay far from overflow.
+const MOST_SLOTS: u32 = 1 << 22;
+const SMALL: usize = 256;
+const LARGE: usize = 1024;
+pub(super) const HEADER: usize = 24;
+pub(super) const PAGE: usize = 4096;
+/// Of this layout; another one takes another number.
+const MAGIC: u64 = u64::from_le_bytes(*b"vrdmakp1");
+const CAPACITY_AT: usize = 8;
+/// The commit's word: a cache line of its own.
+pub(super) const WORD: usize = 64;
+pub(super) const LOG: usize = PAGE;
+const SLOTS: usize = LOG + LOG_BYTES;
+const SEALS: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
+
+/// How many records an area has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Of up to [`SMALL_BYTES`].
+    pub small: u32,
+    /// Of up to [`LARGE_BYTES`].
+    pub large: u32,
+}
+
+/// The slot of a record, by which it is written again and removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotId(pub(super) u32);
+
+impl Capacity {
+    pub(super) fn slots(self) -> u32 {
+        self.small + self.large
+    }
+
+    fn is_allowed(self) -> bool {
+        self.small <= MOST_SLOTS && self.large <= MOST_SLOTS
+    }
+
+    /// Where the large slots begin: on a page, so that no slot is on two.
+    fn large_at(self) -> usize {
+        SLOTS + (self.small as usize * SMALL).next_multiple_of(PAGE)
+    }
+
+    pub(super) fn area_bytes(self) -> usize {
+        self.large_at() + (self.large as usize * LARGE).next_multiple_of(PAGE)
+    }
+
+    #[inline]
+    pub(super) fn offset(self, slot: u32) -> usize {
+        match slot.checked_sub(self.small) {
+            None => SLOTS + slot as usize * SMALL,
+            Some(large) => self.large_at() + large as usize * LARGE,
+        }
+    }
+
+    /// Bytes of a slot, all in.
+    #[inline]
+    pub(super) fn slot_bytes(self, slot: u32) -> usize {
+        if slot < self.small { SMALL } else { LARGE }
+    }
+
+    /// What an area says of itself, if it can be true.
+    pub(super) fn of(mapping: &Mapping, length: usize) -> Option<Self> {
+        let number = |at| word_at(mapping.bytes(at, 4));
+        let capacity = Self {
+            small: number(CAPACITY_AT),
+            large: number(CAPACITY_AT + 4),
+        };
+        let fits = capacity.is_allowed() && capacity.area_bytes() == length;
+        (mapping.marked(0) == MAGIC && fits).then_some(capacity)
+    }
+}
+
+fn word_at(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes"))
+}
+
+/// The memory that records are in.
+#[derive(Debug)]
+pub struct Area;
+
+impl Area {
+    /// Makes an area without records: sealed, and without memory for what is not used.
+    pub fn create(capacity: Capacity) -> io::Result<OwnedFd> {
+        if !capacity.is_allowed() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let fd = memfd_create(
+            "vrdma-keep",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?;
+        ftruncate(&fd, capacity.area_bytes() as u64)?;
+        fcntl_add_seals(&fd, SEALS)?;
+        let mut mapping = Mapping::new(fd.as_fd(), PAGE)?;
+        mapping.write(CAPACITY_AT, &capacity.small.to_le_bytes());
+        mapping.write(CAPACITY_AT + 4, &capacity.large.to_le_bytes());
+        mapping.mark(0, MAGIC);
+        Ok(fd)
+    }
+}
+
+/// Maps a whole area, which must be one.
+pub(super) fn map(area: BorrowedFd<'_>) -> io::Result<(Mapping, Capacity)> {
+    let length = usize::try_from(fstat(area)?.st_size).unwrap_or(0);
+    if !fcntl_get_seals(area)?.contains(SealFlags::SHRINK) || length < SLOTS {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mapping = Mapping::new(area, length)?;
+    let capacity = Capacity::of(&mapping, length).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((mapping, capacity))
+}
+
+/// The header of an image. Kind 0 is that of a free slot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) slot: u32,
+    pub(super) key: u64,
+    pub(super) kind: u16,
+    pub(super) length: u16,
+}
+
+impl Header {
+    /// Without the checksum in front, which is written when the batch is committed.
+    #[inline]
+    pub(super) fn encode(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[4..8].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.key.to_le_bytes());
+        bytes[16..18].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[18..20].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+
+    /// The header of the sound image at `offset`, whose slot the caller still has to look at.
+    pub(super) fn sound(mapping: &Mapping, offset: usize, capacity: Capacity) -> Option<Self> {
+        let bytes = mapping.bytes(offset, HEADER);
+        let header = Self {
+            slot: word_at(&bytes[4..8]),
+            key: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+            kind: u16::from_le_bytes(bytes[16..18].try_into().ok()?),
+            length: u16::from_le_bytes(bytes[18..20].try_into().ok()?),
+        };
+        let length = usize::from(header.length);
+        let fits = header.slot < capacity.slots()
+            && HEADER + length <= capacity.slot_bytes(header.slot)
+            && word_at(&bytes[..4]) == checksum(mapping, offset, length);
+        fits.then_some(header)
+    }
+}
+
+/// Of the image at `offset`: all of it behind the checksum.
+#[inline]
+pub(super) fn checksum(mapping: &Mapping, offset: usize, length: usize) -> u32 {
+    crc32fast::hash(mapping.bytes(offset + 4, HEADER - 4 + length))
+}

@@ -1,0 +1,78 @@
+//! The signals of a keeper: blocked, and waited for in one place.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use rustix::process::Signal;
+
+const WAITED_FOR: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
+
+pub(super) struct Signals {
+    set: libc::sigset_t,
+    /// The mask before, which workers begin with.
+    before: libc::sigset_t,
+}
+
+pub(super) struct Received {
+    pub(super) signal: Signal,
+    /// A terminal sends its interrupt to the whole group, workers included: to hand it on would make it two.
+    pub(super) went_to_the_worker_too: bool,
+}
+
+impl Signals {
+    pub(super) fn block() -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        let mut before = MaybeUninit::uninit();
+        // SAFETY: `sigemptyset` initialises the set before it is used and cannot fail, and neither can
+        // `sigaddset` with these numbers; `before` is written if `sigprocmask` succeeds, and is used only then.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in WAITED_FOR {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            // Where a parent ignored SIGCHLD, nobody could ask how a worker ended.
+            if libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+            if libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Self {
+                set: set.assume_init(),
+                before: before.assume_init(),
+            })
+        }
+    }
+
+    /// Gives a worker the mask that the keeper began with.
+    pub(super) fn restore(&self) -> io::Result<()> {
+        // SAFETY: the set was given by the kernel; the old mask is not asked for.
+        let result = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+        if result == 0 {
+            return Ok(());
+        }
+        Err(io::Error::last_os_error())
+    }
+
+    pub(super) fn wait(&self) -> io::Result<Received> {
+        loop {
+            let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+            // SAFETY: the set is initialised, and `info` has room for what is written.
+            let number = unsafe { libc::sigwaitinfo(&self.set, info.as_mut_ptr()) };
+            let Some(signal) = Signal::from_named_raw(number) else {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error);
+            };
+            // SAFETY: `sigwaitinfo` succeeded, so it wrote all of it.
+            let code = unsafe { info.assume_init() }.si_code;
+            return Ok(Received {
+                signal,
+                went_to_the_worker_too: signal == Signal::INT && code == libc::SI_KERNEL,
+            });
+        }
+    }
+}

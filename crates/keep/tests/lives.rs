@@ -1,0 +1,148 @@
+//! Workers that end in every way, under a keeper that is a process of its own: this program again, told
+//! by its environment which part to play. It has a `main` because a keeper must not have other threads.
+
+mod parts;
+
+use std::io::Read;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio, exit};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// The variables that say which part to play, and in which directory.
+const PART: &str = "VRDMA_KEEP_PART";
+const DIRECTORY: &str = "VRDMA_KEEP_DIRECTORY";
+/// What the worker connects to.
+const SOCKET: &str = "socket";
+/// Longer than any of this takes: whoever waits that long has failed.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const TESTS: [(&str, fn()); 6] = [
+    ("descriptors_outlive_workers", descriptors_outlive_workers),
+    (
+        "crashes_are_not_repeated_for_ever",
+        crashes_are_not_repeated_for_ever,
+    ),
+    ("panics_are_crashes", panics_are_crashes),
+    ("signals_are_handed_on", signals_are_handed_on),
+    (
+        "the_worker_ends_with_its_keeper",
+        the_worker_ends_with_its_keeper,
+    ),
+    ("a_keeper_has_one_thread", a_keeper_has_one_thread),
+];
+
+fn main() {
+    if let (Ok(part), Ok(directory)) = (std::env::var(PART), std::env::var(DIRECTORY)) {
+        exit(parts::play(&part, &PathBuf::from(directory)));
+    }
+    let filter = std::env::args().skip(1).find(|text| !text.starts_with('-'));
+    for (name, test) in TESTS {
+        if filter.as_ref().is_none_or(|text| name.contains(text)) {
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+/// A keeper that runs, and what its workers connect to.
+struct Keeper {
+    process: Child,
+    listener: UnixListener,
+    _directory: TempDir,
+}
+
+impl Keeper {
+    fn start(part: &str) -> Self {
+        let directory = TempDir::new().unwrap();
+        let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
+        let process = Command::new(std::env::current_exe().unwrap())
+            .env(PART, part)
+            .env(DIRECTORY, directory.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            process,
+            listener,
+            _directory: directory,
+        }
+    }
+
+    fn accept(&self) -> UnixStream {
+        let (stream, _) = self.listener.accept().unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    /// Its code and what it said.
+    fn end(self) -> (Option<i32>, String) {
+        let Output { status, stderr, .. } = self.process.wait_with_output().unwrap();
+        (status.code(), String::from_utf8(stderr).unwrap())
+    }
+}
+
+fn next(stream: &mut UnixStream) -> u8 {
+    let mut byte = [0];
+    stream.read_exact(&mut byte).unwrap();
+    byte[0]
+}
+
+fn descriptors_outlive_workers() {
+    let keeper = Keeper::start("descriptors");
+    let mut said = String::new();
+    keeper.accept().read_to_string(&mut said).unwrap();
+    let end = keeper.end();
+    assert_eq!((said.as_str(), end.0), ("012", Some(7)), "{}", end.1);
+}
+
+fn crashes_are_not_repeated_for_ever() {
+    let (code, said) = Keeper::start("crash").end();
+    assert_eq!(code, Some(1));
+    let sentence = "crashed 3 times within a minute (signal 9, signal 9, signal 9)";
+    assert!(said.contains(sentence), "{said}");
+}
+
+fn panics_are_crashes() {
+    let (code, said) = Keeper::start("panic").end();
+    assert_eq!(code, Some(1));
+    let sentence = "(exit code 101, exit code 101, exit code 101)";
+    assert!(said.contains(sentence), "{said}");
+}
+
+fn signals_are_handed_on() {
+    let keeper = Keeper::start("signals");
+    let mut worker = keeper.accept();
+    assert_eq!(next(&mut worker), b'0');
+    keeper.signal(Signal::HUP);
+    assert_eq!(next(&mut worker), b'h');
+    keeper.signal(Signal::TERM);
+    assert_eq!(next(&mut worker), b't');
+    keeper.signal(Signal::TERM);
+    assert_eq!(next(&mut worker), b't');
+    // The worker kills itself then; since the end is wanted, no other follows.
+    let (code, said) = keeper.end();
+    assert_eq!((code, said.as_str()), (Some(128 + 9), ""));
+}
+
+fn the_worker_ends_with_its_keeper() {
+    let keeper = Keeper::start("signals");
+    let mut worker = keeper.accept();
+    assert_eq!(next(&mut worker), b'0');
+    keeper.signal(Signal::KILL);
+    assert_eq!(worker.read(&mut [0]).unwrap(), 0);
+    assert_eq!(keeper.end().0, None);
+}
+
+fn a_keeper_has_one_thread() {
+    let (code, said) = Keeper::start("thread").end();
+    assert_eq!(code, Some(1));
+    assert!(said.contains("other threads run already"), "{said}");
+}

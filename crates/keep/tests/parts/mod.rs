@@ -1,0 +1,137 @@
+//! The keeper's program, and what its workers do.
+
+use std::fs::File;
+use std::io::Write;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Signal, getpid, kill_process};
+use vrdma_keep::{Capacity, EXIT_AGAIN, End, Life, Options, Record, Store, supervise};
+
+use super::SOCKET;
+
+const OPTIONS: Options<'_> = Options {
+    program: "lives",
+    capacity: Capacity { small: 8, large: 8 },
+    crashes_max: 3,
+};
+const SOCKET_KIND: u16 = 1;
+
+/// Keeps workers that play a part; gives the code to exit with.
+pub(crate) fn play(part: &str, directory: &Path) -> i32 {
+    match part {
+        "descriptors" => supervise(OPTIONS, |life| keep_descriptors(life, directory)),
+        "crash" => supervise(OPTIONS, |_| kill_myself()),
+        "panic" => supervise(OPTIONS, |_| panic!("as it should")),
+        "signals" => supervise(OPTIONS, |_| tell_signals(directory)),
+        "thread" => beside_a_thread(),
+        other => panic!("nobody plays {other}"),
+    }
+}
+
+fn kill_myself() -> i32 {
+    kill_process(getpid(), Signal::KILL).unwrap();
+    unreachable!("a process that was killed does nothing more")
+}
+
+fn beside_a_thread() -> i32 {
+    let (end, is_over) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || is_over.recv().is_err());
+    let code = supervise(OPTIONS, |_| 0);
+    drop(end);
+    assert!(thread.join().unwrap());
+    code
+}
+
+/// Three lives of one socket: opened and killed, claimed and planned to be started again, claimed and ended.
+fn keep_descriptors(mut life: Life<'_>, directory: &Path) -> i32 {
+    let opened = Store::open(life.area).unwrap();
+    assert_eq!(opened.unsound, 0);
+    let mut store = opened.store;
+    let lock = directory.join("lock");
+    if life.number == 0 {
+        assert_eq!(life.previous_end, None);
+        let socket = UnixStream::connect(directory.join(SOCKET)).unwrap();
+        let number = socket.as_raw_fd().to_le_bytes();
+        store.insert(SOCKET_KIND, 5, &number).unwrap();
+        store.commit();
+        (&socket).write_all(b"0").unwrap();
+        let lock = File::create(&lock).unwrap();
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        kill_myself();
+    }
+    let mut socket = claim(&mut life, &opened.records);
+    socket
+        .write_all(life.number.to_string().as_bytes())
+        .unwrap();
+    if life.number == 1 {
+        assert_eq!(life.previous_end, Some(End::Killed(9)));
+        free_lock(life, &lock);
+        // Open at the exit, and so in the next life.
+        let _ = socket.into_raw_fd();
+        return EXIT_AGAIN;
+    }
+    assert_eq!(life.previous_end, Some(End::Exited(EXIT_AGAIN)));
+    assert_eq!(life.inherited.close_rest().unwrap().count, 0);
+    7
+}
+
+fn claim(life: &mut Life<'_>, records: &[Record]) -> UnixStream {
+    let [record] = records else {
+        panic!("one record was committed, not {records:?}");
+    };
+    assert_eq!((record.kind, record.key), (SOCKET_KIND, 5));
+    let number = RawFd::from_le_bytes(record.bytes.as_slice().try_into().unwrap());
+    let socket: OwnedFd = life.inherited.claim(number).unwrap();
+    for taken in [number, 0, 1, 2, life.area.as_raw_fd()] {
+        assert!(life.inherited.claim(taken).is_none());
+    }
+    socket.into()
+}
+
+/// The lock of the life before is held until what nobody claimed is closed.
+fn free_lock(life: Life<'_>, path: &Path) {
+    let file = File::open(path).unwrap();
+    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap_err();
+    let rest = life.inherited.close_rest().unwrap();
+    assert_eq!((rest.count, rest.is_closed), (1, true));
+    flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+/// Says which signals come, and kills itself after the second SIGTERM.
+fn tell_signals(directory: &Path) -> i32 {
+    let signals = blocked_signals();
+    let mut socket = UnixStream::connect(directory.join(SOCKET)).unwrap();
+    socket.write_all(b"0").unwrap();
+    let mut terms = 0;
+    while terms < 2 {
+        let mut signal = 0;
+        // SAFETY: the set is initialised, and `signal` has room for a number.
+        assert_eq!(unsafe { libc::sigwait(&signals, &mut signal) }, 0);
+        let is_term = signal == libc::SIGTERM;
+        terms += i32::from(is_term);
+        socket.write_all(if is_term { b"t" } else { b"h" }).unwrap();
+    }
+    kill_myself()
+}
+
+fn blocked_signals() -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set; the old mask is not asked for.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGHUP);
+        let set = set.assume_init();
+        assert_eq!(
+            libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()),
+            0
+        );
+        set
+    }
+}
