@@ -57,6 +57,11 @@ impl<R: Clone> Core<R> {
         self.hca.is_reaping() && owner().is_some_and(|owner| self.hca.is_leaving(owner))
     }
 
+    /// Whether something was written that its owner was not shown.
+    pub(crate) fn has_written(&self) -> bool {
+        !self.released_qps.is_empty() || !self.written_cqs.is_empty()
+    }
+
     /// Whether a batch has begun: [`Publishing::publish`](crate::Publishing::publish) has something
     /// to show.
     pub fn has_unpublished(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What an owner of rings does for the machine.
 
 use vrdma_verbs::memory::Memory;
-use vrdma_verbs::object::{CqId, QpId, SrqId};
+use vrdma_verbs::object::{CqId, MwId, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
@@ -127,6 +127,19 @@ pub trait FrontEnd {
         turn: Turn<'_, Self::Memory<'_>>,
         id: CqId,
     ) -> Result<(), Self::Error>;
+
+    /// A queue pair has come further. Whoever goes on after this process with what was recorded has to know
+    /// of it before anything of it is shown.
+    fn note_progress(&mut self, _: QpId) {}
+
+    /// Entries were written into a completion queue, in the same way.
+    fn note_written(&mut self, _: CqId) {}
+
+    /// A window was bound or unbound, in the same way; it may be gone by now.
+    fn note_window(&mut self, _: MwId) {}
+
+    /// Records everything that was noted, of all adapters of this thread: from now on it may be shown.
+    fn commit(&mut self) {}
 
     /// Tells the owner about an event. [`Event::SrqLimitReached`] disarms the limit.
     fn post_event(&mut self, turn: Turn<'_, Self::Memory<'_>>, event: Event);

@@ -38,23 +38,30 @@ pub trait Publishing: FrontEnd {
     /// Takes everything that the engine has to say and shows it to the owners.
     fn publish(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         self.core_mut().unpublished_units = 0;
-        while take_outputs(self, turn) {
+        loop {
+            self.write_outputs(turn);
+            if !self.core().has_written() {
+                return;
+            }
+            note_batch(self);
+            self.commit();
             // A ring that turns out to be unusable makes the engine say more.
             publish_batch(self, turn);
+        }
+    }
+
+    /// Takes everything that the engine has to say, and writes it where the owners do not see it yet.
+    fn write_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
+        while let Some(output) = self.core_mut().hca.poll_output() {
+            take_output(self, turn, output);
+        }
+        while let Some(window) = self.core_mut().hca.take_changed_window() {
+            self.note_window(window);
         }
     }
 }
 
 impl<F: FrontEnd + ?Sized> Publishing for F {}
-
-fn take_outputs<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>) -> bool {
-    let mut any = false;
-    while let Some(output) = front.core_mut().hca.poll_output() {
-        take_output(front, turn, output);
-        any = true;
-    }
-    any
-}
 
 fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, output: Output) {
     match output {
@@ -124,8 +131,20 @@ fn flush_later<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) {
 fn announce<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, event: Event) {
     if let Event::QpFatal(id) | Event::QpRequestError(id) | Event::QpAccessError(id) = event {
         flush_later(front, id);
+        front.note_progress(id);
     }
     front.post_event(turn, event);
+}
+
+fn note_batch<F: FrontEnd + ?Sized>(front: &mut F) {
+    for at in 0..front.core().released_qps.len() {
+        let id = front.core().released_qps[at];
+        front.note_progress(id);
+    }
+    for at in 0..front.core().written_cqs.len() {
+        let id = front.core().written_cqs[at];
+        front.note_written(id);
+    }
 }
 
 /// Shows the owners everything of the batch.

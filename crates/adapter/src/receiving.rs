@@ -23,7 +23,7 @@ pub trait Receiving: FrontEnd {
     ) -> Option<Response<Self::Region>> {
         stage_for(self, turn, request);
         let response = self.core_mut().hca.deliver(request, source, turn.memory);
-        self.publish_soon(turn);
+        self.took_in(turn, request.destination);
         response
     }
 
@@ -36,6 +36,15 @@ pub trait Receiving: FrontEnd {
     ) {
         let hca = &mut self.core_mut().hca;
         hca.respond(response, source, turn.memory, turn.now);
+        self.publish_soon(turn);
+    }
+
+    /// A unit was executed: what it completed is written before the requester can hear of it.
+    fn took_in(&mut self, turn: Turn<'_, Self::Memory<'_>>, destination: Qpn) {
+        self.write_outputs(turn);
+        if let Some(id) = self.core().hca.qp_named(destination) {
+            self.note_progress(id);
+        }
         self.publish_soon(turn);
     }
 
@@ -134,6 +143,12 @@ fn execute<F: FrontEnd + ?Sized>(
     }
     let hca = &mut front.core_mut().hca;
     hca.receive(arrival, turn.memory, turn.now);
+    if let Content::Request(request) = &arrival.content {
+        front.write_outputs(turn);
+        if let Some(id) = front.core().hca.qp_named(request.destination) {
+            front.note_progress(id);
+        }
+    }
 }
 
 /// Stages a receive if the request needs one.

@@ -82,6 +82,8 @@ pub struct Config {
     pub shards: ShardOptions,
     /// Whether the daemon gives up what it does not need.
     pub sandbox: bool,
+    /// A keeper starts the daemon again when it crashes, and clients of process adapters go on.
+    pub supervise: bool,
     /// Port groups, adapters and uplinks.
     pub inventory: Inventory,
     /// The uplinks, for the data path.
@@ -133,6 +135,7 @@ impl Config {
             run_dir,
             shards,
             sandbox: tables.daemon.sandbox.unwrap_or(true),
+            supervise: tables.daemon.supervise.unwrap_or(false),
             inventory,
             uplinks,
             adapters,

@@ -21,6 +21,7 @@ mod disposal;
 pub mod ethernet;
 pub mod interfaces;
 pub mod inventory;
+pub mod legacy;
 pub mod plane;
 mod polling;
 pub mod process_socket;

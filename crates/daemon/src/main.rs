@@ -8,6 +8,7 @@ use clap::Parser;
 use tracing_subscriber::EnvFilter;
 use vrdma_api::paths;
 use vrdma_daemon::config::{Config, ConfigError, Environment, default_file};
+use vrdma_daemon::legacy::{self, Legacy};
 use vrdma_daemon::{interfaces, service};
 
 /// The configuration or the environment are wrong: nothing was changed, and trying again as is
@@ -38,6 +39,10 @@ struct Arguments {
     #[arg(long)]
     core_dumps: bool,
 
+    /// With supervise = true, so many crashes within a minute are the last
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    crashes: u16,
+
     /// What to log to standard error: error, warn, info, debug, trace, or per module
     #[arg(long, value_name = "FILTER", default_value = "info", env = "RUST_LOG")]
     log: String,
@@ -59,6 +64,7 @@ Example configuration:
   cores = \"2-5\"                     # optional: a shard of the data path on each; `vrdma run` keeps off them
   poll = \"always\"                   # optional: it never sleeps; needs the core for itself
   sandbox = false                     # optional: it keeps rights that it does not need
+  supervise = true                    # optional: after a crash another worker goes on for it
   trust_own_user = true               # optional: containers of its own user are as fast as other programs
 
   [[portgroup]]
@@ -111,6 +117,7 @@ fn main() -> ExitCode {
     }
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure @ Failure::Worker(_)) => ExitCode::from(failure.code()),
         Err(failure) => {
             eprintln!("vrdmad: {failure}");
             ExitCode::from(failure.code())
@@ -135,12 +142,17 @@ enum Failure {
     Log(String),
     Config(ConfigError),
     Service(service::ServiceError),
+    /// What the worker before has left cannot be read.
+    Legacy(std::io::Error),
+    /// The worker ended with that status, and has said why.
+    Worker(i32),
 }
 
 impl Failure {
     fn code(&self) -> u8 {
         match self {
-            Self::Service(service::ServiceError::Broken(_)) => 1,
+            Self::Service(service::ServiceError::Broken(_)) | Self::Legacy(_) => 1,
+            Self::Worker(status) => u8::try_from(*status).unwrap_or(1),
             Self::Log(_) | Self::Config(_) | Self::Service(service::ServiceError::Refused(_)) => {
                 EXIT_REFUSED
             }
@@ -154,6 +166,8 @@ impl std::fmt::Display for Failure {
             Self::Log(sentence) => f.write_str(sentence),
             Self::Config(error) => error.fmt(f),
             Self::Service(error) => error.fmt(f),
+            Self::Legacy(error) => write!(f, "cannot go on for the worker before: {error}"),
+            Self::Worker(status) => write!(f, "the worker ended with status {status}"),
         }
     }
 }
@@ -174,7 +188,41 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
         return Ok(());
     }
-    service::run(config, arguments.core_dumps).map_err(Failure::Service)
+    if !config.supervise {
+        let legacy = Legacy::default();
+        return service::run(config, arguments.core_dumps, &legacy).map_err(Failure::Service);
+    }
+    supervise(&config, arguments)
+}
+
+/// Keeps a worker running.
+fn supervise(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
+    let options = vrdma_keep::Options {
+        program: "vrdmad",
+        capacity: legacy::ROOT,
+        crashes_max: arguments.crashes.into(),
+    };
+    let status = vrdma_keep::supervise(options, |life| {
+        if let Some(end) = life.previous_end {
+            tracing::warn!("the worker before ended by {end}; this one goes on for it");
+        }
+        let shards = config.shards.cores.len();
+        let legacy = Legacy::open(life, shards).map_err(Failure::Legacy);
+        let ran = legacy.and_then(|legacy| {
+            service::run(config.clone(), arguments.core_dumps, &legacy).map_err(Failure::Service)
+        });
+        match ran {
+            Ok(()) => 0,
+            Err(failure) => {
+                eprintln!("vrdmad: {failure}");
+                failure.code().into()
+            }
+        }
+    });
+    match status {
+        0 => Ok(()),
+        status => Err(Failure::Worker(status)),
+    }
 }
 
 fn counted(adapters: usize) -> String {

@@ -25,6 +25,7 @@ use vrdma_uplink::PeerSpec;
 use crate::config::Config;
 use crate::control::{self, Control, Facts};
 use crate::ethernet::EthernetHandle;
+use crate::legacy::Legacy;
 use crate::plane::{AdapterSpec, ShardOptions, Shards, UplinkSpec, Vital, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
@@ -63,7 +64,7 @@ fn broken(what: &'static str) -> impl Fn(std::io::Error) -> ServiceError {
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
+pub fn run(config: Config, keeps_core_dumps: bool, legacy: &Legacy) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
@@ -77,7 +78,7 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
     let confinement = options.confinement(socket_folders(&config));
-    let path = DataPath::start(&processes, &config.shards, &confinement)?;
+    let path = DataPath::start(&processes, &config.shards, &confinement, legacy)?;
     protections.push(options.close_files(&confinement));
     let start = Start {
         uplinks: config.uplinks,
@@ -102,7 +103,7 @@ pub fn run(config: Config, keeps_core_dumps: bool) -> Result<(), ServiceError> {
         .enable_all()
         .build()
         .map_err(broken("cannot start the control plane"))?;
-    let outcome = live(&runtime, &api, &control, start, path);
+    let outcome = live(&runtime, &api, &control, start, path, legacy);
     // Its helpers may wait for a thread that does not end.
     runtime.shutdown_background();
     outcome
@@ -127,6 +128,7 @@ impl DataPath {
         processes: &ProcessSocket,
         options: &ShardOptions,
         confinement: &Confinement,
+        legacy: &Legacy,
     ) -> Result<Self, ServiceError> {
         let count = options.cores.len();
         let mailboxes: io::Result<Vec<_>> = (0..count).map(|_| mailbox()).collect();
@@ -137,7 +139,8 @@ impl DataPath {
             ethernet::start(says, shards.admission(), confinement.clone())
                 .map_err(broken("cannot start the Ethernet thread"))?;
         let start = |listener| {
-            shard::start(
+            shard::start_after(
+                legacy,
                 inboxes,
                 snooped,
                 listener,
@@ -175,6 +178,7 @@ fn live(
     control: &Arc<Control>,
     start: Start,
     path: DataPath,
+    legacy: &Legacy,
 ) -> Result<(), ServiceError> {
     runtime.block_on(async {
         let signals = StopSignals::new().map_err(broken("cannot wait for signals"))?;
@@ -183,7 +187,8 @@ fn live(
         tokio::spawn(watch.run(limit, || notify(sd_notify::NotifyState::Watchdog)));
         let vitals = path.vitals();
         let outcome = tokio::select! {
-            outcome = serve(api, control, start, signals.first()) => outcome,
+            outcome = serve(api, control, start, signals.first(), legacy) => outcome,
+            () = ending::hang_up(legacy.is_kept()) => vrdma_keep::give_way(),
             name = ending::first_end(&vitals) => Err(ServiceError::Broken(format!(
                 "{name} has ended, see the log above; start the daemon again"
             ))),
@@ -214,6 +219,7 @@ async fn serve(
     control: &Arc<Control>,
     start: Start,
     stop: Ending,
+    legacy: &Legacy,
 ) -> Result<(), ServiceError> {
     let refused = |not_done| ServiceError::Refused(format!("{not_done}"));
     for spec in &start.uplinks {
@@ -226,6 +232,7 @@ async fn serve(
     for spec in start.adapters {
         control.plug(spec).await.map_err(refused)?;
     }
+    legacy.forget_rest();
     control.note_shards().await;
     let listener = api
         .listener()

@@ -216,7 +216,13 @@ impl World {
 }
 
 fn send(to: &OwnedFd, code: u32, body: &[u8]) {
-    let mut packet = Header { code, errno: 0 }.as_bytes().to_vec();
+    let mut packet = Header {
+        code: code as u16,
+        number: 0,
+        errno: 0,
+    }
+    .as_bytes()
+    .to_vec();
     packet.extend(body);
     // A daemon that hung up takes nothing.
     let _sent = socket::send(to.as_fd(), &packet, &[], SendFlags::DONTWAIT);

@@ -216,10 +216,11 @@ fn serve(socket: &OwnedFd, state: &Mutex<State>) {
         match take(socket.as_fd(), drop) {
             Ok(Some(request)) => {
                 let mut state = state.lock();
-                let (code, answer) = (request.code(), state.answer(&request));
+                let (header, answer) = (request.header(), state.answer(&request));
                 state.asked.push(request);
                 drop(state);
-                send_answer(socket.as_fd(), code, answer).expect("the test waits for it");
+                let answer = answer.as_ref().map_err(|errno| *errno);
+                send_answer(socket.as_fd(), header, answer).expect("the test waits for it");
             }
             Ok(None) => {}
             Err(_) => return,

@@ -153,7 +153,34 @@ impl Daemon {
         Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
+    /// The same on this host, with a keeper, and workers that may crash as often as they like.
+    ///
+    /// # Errors
+    /// As [`Daemon::start`].
+    pub fn start_kept(
+        program: &Path,
+        run_dir: &Path,
+        adapters: &[Adapter],
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None, None)?;
+        let kept = configuration.replacen("[daemon]\n", "[daemon]\nsupervise = true\n", 1);
+        let crashes = format!("--crashes={}", u16::MAX);
+        Self::launch_with(&[&crashes], program, run_dir, &kept, None, lifetime)
+    }
+
     fn launch(
+        program: &Path,
+        run_dir: &Path,
+        configuration: &str,
+        entry: Option<&Entry>,
+        lifetime: Lifetime,
+    ) -> Result<Self> {
+        Self::launch_with(&[], program, run_dir, configuration, entry, lifetime)
+    }
+
+    fn launch_with(
+        options: &[&str],
         program: &Path,
         run_dir: &Path,
         configuration: &str,
@@ -163,7 +190,7 @@ impl Daemon {
         let config = run_dir.join("vrdmad.toml");
         fs::write(&config, configuration)?;
         let mut command = Command::new(program);
-        command.arg("--config").arg(config);
+        command.arg("--config").arg(config).args(options);
         let command = match entry {
             Some(entry) => entry.command(&command),
             None => command,
@@ -235,6 +262,14 @@ impl Daemon {
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.process.id()
+    }
+
+    /// The worker of one that has a keeper, while there is one.
+    #[must_use]
+    pub fn worker_id(&self) -> Option<u32> {
+        let keeper = self.process_id();
+        let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"));
+        children.ok()?.split_whitespace().next()?.parse().ok()
     }
 
     /// Asks it to end, and makes it when it does not.

@@ -18,7 +18,7 @@ mod places;
 mod region;
 
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::process::Pid;
@@ -84,6 +84,22 @@ impl ClientMemory {
             bulk: None,
             stalled: Stalled::default(),
         })
+    }
+
+    /// Over a descriptor that [`new`](Self::new) has looked at, in an earlier process.
+    pub fn resume(memory: OwnedFd, tenant: Arc<Tenant>) -> Self {
+        Self {
+            memory: Arc::new(memory),
+            tenant,
+            places: None,
+            bulk: None,
+            stalled: Stalled::default(),
+        }
+    }
+
+    /// The open `/proc/PID/mem`.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.memory.as_fd()
     }
 
     /// Lets the caller's thread reach what cannot stall it, and lets long copies go through

@@ -6,7 +6,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, ioctl_fionread};
@@ -26,6 +26,15 @@ impl Pipe {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&write, OFlags::NONBLOCK)?;
         Ok((Self { write }, read))
+    }
+
+    /// One that was there before.
+    pub(super) fn resume(write: OwnedFd) -> Self {
+        Self { write }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.write.as_fd()
     }
 
     /// Writes a record, whole or not at all; false if there is no room. A client that closed its end
@@ -49,12 +58,25 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn new() -> Result<(Self, OwnedFd), Errno> {
-        let (pipe, read) = Pipe::new()?;
+    /// Those that go on for a process that has ended.
+    pub(super) fn resume(write: OwnedFd) -> Result<Self, Errno> {
+        Self::over(Pipe::resume(write))
+    }
+
+    fn over(pipe: Pipe) -> Result<Self, Errno> {
         // Half of it: a page of a pipe is free only when all of it was read.
         let most = fcntl_getpipe_size(&pipe.write)? as u64 / 2;
         let lost = false;
-        Ok((Self { pipe, most, lost }, read))
+        Ok(Self { pipe, most, lost })
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.pipe.descriptor()
+    }
+
+    pub(super) fn new() -> Result<(Self, OwnedFd), Errno> {
+        let (pipe, read) = Pipe::new()?;
+        Ok((Self::over(pipe)?, read))
     }
 
     /// Tells of an event; in the place of one that finds thousands unread, that it is lost.
@@ -98,6 +120,19 @@ impl Channel {
             waiting: VecDeque::new(),
         };
         Ok((channel, read))
+    }
+
+    /// One that was there before; what waited for room is told again to whoever is armed.
+    pub(super) fn resume(write: OwnedFd) -> Self {
+        Self {
+            pipe: Pipe::resume(write),
+            users: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.pipe.descriptor()
     }
 
     /// Notifies of a CQ; false if that has to wait.

@@ -1,12 +1,13 @@
 //! One client: what `ibv_open_device` made.
 
 use std::collections::BTreeSet;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
 use vrdma_memory::ClientMemory;
+use vrdma_provider::QUEUES_MAX;
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::fast::Page;
 use vrdma_provider::message::AsyncEvent;
@@ -36,9 +37,11 @@ pub(super) struct Context {
     pub(super) uid: u32,
     /// Its grants to reach others by itself, if it wants any.
     pub(super) grants: Option<ClientGrants>,
+    /// The page that they are in, for a process that goes on after this one.
+    pub(super) grants_page: Option<OwnedFd>,
     /// Who it is, if it can be seen from here.
     pub(super) pid: Option<Pid>,
-    events: Events,
+    pub(super) events: Events,
 }
 
 /// What is known of a client when it opens the adapter.
@@ -49,6 +52,16 @@ pub(super) struct Joining {
     pub(super) pid: Option<Pid>,
     /// Where it lives, if it wants grants and may have some.
     pub(super) fast: Option<Namespaces>,
+}
+
+/// What there was of a client in a process that ended.
+pub(super) struct Resuming {
+    pub(super) joining: Joining,
+    pub(super) doorbells: Listener,
+    pub(super) events: OwnedFd,
+    pub(super) grants: Option<OwnedFd>,
+    /// Makes grants of before stale.
+    pub(super) seed: u32,
 }
 
 impl Context {
@@ -65,6 +78,7 @@ impl Context {
         let (grants, page) = made
             .map(|(home, (page, fd))| (ClientGrants::new(page, home), fd))
             .unzip();
+        let kept = page.as_ref().map(OwnedFd::try_clone).transpose();
         let context = Self {
             memory: joining.memory,
             doorbells,
@@ -76,10 +90,56 @@ impl Context {
             holdings: Holdings::new(joining.counts),
             uid: joining.uid,
             grants,
+            grants_page: kept.map_err(|_| Errno::MFILE)?,
             pid: joining.pid,
             events,
         };
         Ok((context, [read].into_iter().chain(page).collect()))
+    }
+
+    /// One that was there before, without objects.
+    pub(super) fn resume(resuming: Resuming) -> Result<Self, Errno> {
+        let Resuming {
+            joining,
+            doorbells,
+            events,
+            grants,
+            seed,
+        } = resuming;
+        let page = grants.as_ref().and_then(|fd| Page::map(fd.as_fd()).ok());
+        Ok(Self {
+            memory: joining.memory,
+            doorbells,
+            polled: false,
+            rang: Time(0),
+            channels: Slots::new(),
+            doorbell_qps: Vec::new(),
+            free_doorbells: BTreeSet::new(),
+            holdings: Holdings::new(joining.counts),
+            uid: joining.uid,
+            grants: page
+                .zip(joining.fast)
+                .map(|(page, home)| ClientGrants::resume(page, home, seed)),
+            grants_page: grants,
+            pid: joining.pid,
+            events: Events::resume(events)?,
+        })
+    }
+
+    /// A bit of the doorbell page that a queue pair had before; false if another one has it.
+    pub(super) fn resume_doorbell(&mut self, bit: u32, qp: QpId) -> bool {
+        if bit >= QUEUES_MAX {
+            return false;
+        }
+        for free in self.doorbell_qps.len() as u32..=bit {
+            self.doorbell_qps.push(None);
+            self.free_doorbells.insert(free);
+        }
+        let is_free = self.free_doorbells.remove(&bit);
+        if is_free {
+            self.doorbell_qps[bit as usize] = Some(qp);
+        }
+        is_free
     }
 
     /// A free bit of the doorbell page for a queue pair; the quota of queue pairs bounds it.

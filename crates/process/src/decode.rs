@@ -56,7 +56,7 @@ impl Srq {
     }
 }
 
-fn receive(slot: &Slot<'_>, most: u32) -> RecvWr {
+pub(crate) fn receive(slot: &Slot<'_>, most: u32) -> RecvWr {
     let header: RecvHeader = slot.header();
     RecvWr {
         id: header.wr_id,

@@ -80,6 +80,14 @@ impl ClientGrants {
         }
     }
 
+    /// With a page of before: what was granted is taken back, and `seed` makes its generations stale.
+    pub(super) fn resume(page: Page, home: Namespaces, seed: u32) -> Self {
+        (0..GRANTS).for_each(|index| page.take_back(index));
+        let mut grants = Self::new(page, home);
+        grants.generation = seed;
+        grants
+    }
+
     /// A grant that holds, and its generation.
     fn give(&mut self) -> Option<(Arc<Grant>, u32)> {
         let is_free = |grant: &Option<Arc<Grant>>| {

@@ -6,10 +6,11 @@ use vrdma_adapter::{Client, Core, FrontEnd, RunState, Sending};
 use vrdma_memory::{Region, View};
 use vrdma_provider::daemon::RingError;
 use vrdma_provider::message::{AsyncEvent, element};
-use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
+use vrdma_verbs::object::{CqId, MwId, Owner, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
+use super::kept::Kind as Record;
 use super::{Process, Turn, completion};
 
 /// How soon a full pipe is tried again: its reader is a program that has thousands of records to
@@ -148,6 +149,23 @@ impl FrontEnd for Process {
         Ok(())
     }
 
+    fn note_progress(&mut self, id: QpId) {
+        self.write_qp_progress(id);
+    }
+
+    fn note_written(&mut self, id: CqId) {
+        self.write_cq_progress(id);
+    }
+
+    fn note_window(&mut self, id: MwId) {
+        // One that is gone has no record any more, and none is made.
+        let _ = self.record_window(id.0);
+    }
+
+    fn commit(&mut self) {
+        self.commit_records();
+    }
+
     fn post_event(&mut self, _: Turn<'_, '_>, event: Event) {
         if let Event::SrqLimitReached(id) = event
             && let Some(srq) = self.srqs.get_mut(id.0)
@@ -166,13 +184,24 @@ impl FrontEnd for Process {
         match reaped {
             Reaped::Qp(id) => {
                 self.forget_turn(id);
+                self.forget_qp(id);
                 drop(self.qps.take(id.0));
             }
-            Reaped::Srq(id) => drop(self.srqs.take(id.0)),
-            Reaped::Cq(id) => drop(self.cqs.take(id.0)),
-            Reaped::Mr(id) => drop(self.mrs.take(id.0)),
+            Reaped::Srq(id) => {
+                self.forget_srq(id);
+                drop(self.srqs.take(id.0));
+            }
+            Reaped::Cq(id) => {
+                self.forget_cq(id);
+                drop(self.cqs.take(id.0));
+            }
+            Reaped::Mr(id) => {
+                self.forget_record(Record::Mr, id.0);
+                drop(self.mrs.take(id.0));
+            }
             Reaped::Owner(owner) => drop(self.leaving.remove(&owner)),
-            Reaped::Mw(_) | Reaped::Pd(_) => {}
+            Reaped::Mw(id) => self.forget_record(Record::Mr, id.0),
+            Reaped::Pd(id) => self.forget_record(Record::Pd, id.0),
         }
     }
 
@@ -226,7 +255,7 @@ impl Process {
         }
     }
 
-    fn notify(&mut self, id: CqId, now: Time) {
+    pub(crate) fn notify(&mut self, id: CqId, now: Time) {
         let Some(cq) = self.cqs.get(id.0) else { return };
         let (owner, channel, cookie) = (cq.owner, cq.channel, cq.cookie);
         let context = self.contexts.get_mut(owner.0);

@@ -30,6 +30,7 @@ mod entrances;
 mod fast;
 mod front_end;
 mod holdings;
+mod kept;
 mod limits;
 mod lines;
 mod namespaces;
@@ -51,6 +52,7 @@ use std::sync::Arc;
 
 use rustix::process::Pid;
 use vrdma_adapter::{Core, Failing, Receiving, Slots};
+use vrdma_keep::Records;
 use vrdma_memory::{Region, Space, View};
 use vrdma_verbs::object::{Identity, Owner, SrqId};
 use vrdma_verbs::{Hca, Time};
@@ -63,6 +65,8 @@ pub use directory::Directory;
 pub use entrances::Entrance;
 use fast::AdapterGrants;
 use holdings::Holdings;
+use kept::Recorder;
+pub use kept::{Lost, Means, Remembered, Revived};
 pub use lines::Lines;
 use objects::{Cq, Mr, Qp, Srq};
 pub use on_demand::OnDemand;
@@ -101,6 +105,8 @@ pub struct Process {
     polled: Vec<Owner>,
     /// When to try again to write notifications that found their pipe full.
     retry_at: Option<Time>,
+    /// What another process needs to go on for this one, if one would.
+    recorder: Option<Recorder>,
     /// The multicast groups with members are not those that the fabric knows.
     groups_changed: bool,
 }
@@ -131,8 +137,15 @@ impl Process {
             grants: AdapterGrants::default(),
             polled: Vec::new(),
             retry_at: None,
+            recorder: None,
             groups_changed: false,
         }
+    }
+
+    /// Writes down from now on what another process needs to go on for this one.
+    fn record_in(&mut self, records: Records) {
+        self.recorder = Some(Recorder::new(records));
+        self.record_adapter();
     }
 
     /// What it was made with.
@@ -189,6 +202,7 @@ impl Process {
         if self.core.has_unpublished() {
             self.publish_now(now);
         }
+        self.commit_records();
     }
 
     fn check_limit_now(&mut self, id: SrqId, now: Time) {

@@ -16,7 +16,8 @@ pub(super) struct Mr {
     pub(super) owner: Owner,
     /// Bytes of its file that are mapped here; 0 if it is reached by its addresses.
     pub(super) mapped: u64,
-    /// That file and where the region begins in it, of clients that others may reach by themselves.
+    /// That file and where the region begins in it: for clients that others may reach by themselves, and for a
+    /// process that goes on after this one.
     pub(super) file: Option<(OwnedFd, u64)>,
     /// Since when its end waits for others that reach it by themselves.
     pub(super) leaving: Option<Instant>,
@@ -26,6 +27,8 @@ pub(super) struct Mr {
 pub(super) struct Cq {
     pub(super) owner: Owner,
     pub(super) ring: CompletionRing,
+    /// The memory of the ring, for a process that goes on after this one.
+    pub(super) area: Option<OwnedFd>,
     pub(super) bytes: u64,
     pub(super) channel: Option<u32>,
     pub(super) cookie: u64,
@@ -41,6 +44,8 @@ pub(super) struct Cq {
 pub(super) struct Srq {
     pub(super) owner: Owner,
     pub(super) ring: WorkRing,
+    /// The memory of the ring, for a process that goes on after this one.
+    pub(super) area: Option<OwnedFd>,
     pub(super) bytes: u64,
     pub(super) cookie: u64,
     pub(super) max_sge: u32,
@@ -59,6 +64,8 @@ pub(super) struct Qp {
     pub(super) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(super) recv: Option<WorkRing>,
+    /// The memory of the rings, for a process that goes on after this one.
+    pub(super) area: Option<OwnedFd>,
     pub(super) bytes: u64,
     pub(super) capacity: QpCapacity,
     pub(super) cookie: u64,

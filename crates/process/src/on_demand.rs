@@ -8,6 +8,7 @@
 use std::sync::{Arc, LazyLock};
 
 use vrdma_adapter::GidChange;
+use vrdma_keep::Records;
 use vrdma_memory::Space;
 use vrdma_wire::{Gid, Mtu};
 
@@ -25,6 +26,7 @@ enum State {
         spec: Box<ProcessSpec>,
         seed: u64,
         mtu: Option<Mtu>,
+        records: Option<Records>,
     },
     Made(Box<Process>),
 }
@@ -33,11 +35,16 @@ enum State {
 static NO_MEMORY: LazyLock<Arc<Space>> = LazyLock::new(Arc::default);
 
 impl OnDemand {
-    /// An adapter without clients. `seed` makes numbers of an earlier life stale.
+    /// An adapter without clients. `seed` makes numbers of an earlier life stale; `records` is where it is
+    /// written down, if it is.
     ///
     /// # Errors
     /// `InvalidAttribute`: one of its addresses is nobody's.
-    pub fn new(spec: ProcessSpec, seed: u64) -> Result<Self, vrdma_verbs::Error> {
+    pub fn new(
+        spec: ProcessSpec,
+        seed: u64,
+        records: Option<Records>,
+    ) -> Result<Self, vrdma_verbs::Error> {
         let usable = |gid: Gid| !gid.is_zero() && !gid.is_multicast();
         if !spec.addresses().into_iter().all(usable) {
             return Err(vrdma_verbs::Error::InvalidAttribute);
@@ -46,8 +53,17 @@ impl OnDemand {
             spec: Box::new(spec),
             seed,
             mtu: None,
+            records,
         };
         Ok(Self { state, told: 0 })
+    }
+
+    /// One that goes on for a process that has ended.
+    pub fn revived(process: Process) -> Self {
+        Self {
+            state: State::Made(Box::new(process)),
+            told: 0,
+        }
     }
 
     /// What it was made with.
@@ -76,10 +92,19 @@ impl OnDemand {
 
     /// The adapter for somebody who uses it.
     pub fn make(&mut self) -> &mut Process {
-        if let State::Described { spec, seed, mtu } = &self.state {
+        if let State::Described {
+            spec,
+            seed,
+            mtu,
+            records,
+        } = &mut self.state
+        {
             let mut process = Process::new(ProcessSpec::clone(spec), *seed);
             if let Some(mtu) = mtu {
                 process.set_mtu(*mtu);
+            }
+            if let Some(records) = records.take() {
+                process.record_in(records);
             }
             self.state = State::Made(Box::new(process));
         }
@@ -134,7 +159,7 @@ mod tests {
 
     #[test]
     fn it_is_made_once_and_its_addresses_are_told_once() {
-        let mut adapter = OnDemand::new(described("10.0.0.1"), 7).unwrap();
+        let mut adapter = OnDemand::new(described("10.0.0.1"), 7, None).unwrap();
         adapter.set_mtu(Mtu::B2048);
         assert!(matches!(
             adapter.take_gid_change(),
@@ -153,7 +178,7 @@ mod tests {
     #[test]
     fn an_address_that_is_nobodys_is_refused() {
         for ip in ["::", "ff02::1"] {
-            let refused = OnDemand::new(described(ip), 7).err();
+            let refused = OnDemand::new(described(ip), 7, None).err();
             assert_eq!(refused, Some(vrdma_verbs::Error::InvalidAttribute), "{ip}");
         }
     }

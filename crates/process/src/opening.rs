@@ -8,7 +8,7 @@ use vrdma_memory::{ClientMemory, NotMemory};
 use vrdma_provider::VERSION;
 use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::doorbell::PAGE_BYTES;
-use vrdma_provider::message::{Hello, HelloReply, hello_flag};
+use vrdma_provider::message::{Hello, HelloReply, Name, hello_flag};
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
@@ -16,6 +16,7 @@ use super::Process;
 use super::caller::Caller;
 use super::context::Joining;
 use super::holdings::UserCounts;
+use super::kept::Arrival;
 use super::namespaces::{Namespaces, is_nobody};
 use super::receive::ForeignFile;
 use super::registry::Registry;
@@ -82,7 +83,12 @@ pub(super) fn open(
         fast: fast_home(session, &hello, home),
         pid: session.caller.pid,
     };
-    let (owner, fds): (Owner, _) = process.open(joining)?;
+    let came = Arrival {
+        socket: session.as_fd(),
+        said: (hello.nonce_address, hello.nonce),
+        only: session.caller.only.as_ref().map(Name::as_str),
+    };
+    let (owner, fds): (Owner, _) = process.open(joining, &came)?;
     let spec = process.spec();
     let body = HelloReply {
         version: VERSION,
@@ -112,7 +118,7 @@ fn client_memory(session: &Session, hello: &Hello, memory: OwnedFd) -> Result<Cl
 
 /// Whether the process is taken to keep its pages at hand: one of the daemon's own user which lives where the
 /// daemon does, and not in a container, unless the owner says otherwise.
-fn is_trusted(caller: &Caller, home: Option<Namespaces>, registry: &Registry) -> bool {
+pub(super) fn is_trusted(caller: &Caller, home: Option<Namespaces>, registry: &Registry) -> bool {
     let is_neighbour = || home.is_some() && home == Namespaces::own() && !is_nobody(caller.uid);
     caller.is_ours() && (registry.trusts_own_user || is_neighbour())
 }

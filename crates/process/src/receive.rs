@@ -49,14 +49,40 @@ impl Drop for ForeignFile {
     }
 }
 
+/// How requests are taken from a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Taking {
+    /// At once.
+    AtOnce,
+    /// When they are answered ([`consume`]): whoever goes on after this process finds those that are not.
+    WhenAnswered,
+}
+
+/// The request that was answered is not the next one any more.
+///
+/// # Errors
+/// The client hung up.
+pub(super) fn consume(socket: BorrowedFd<'_>, tenant: &Arc<Tenant>) -> Result<(), Errno> {
+    let taken = daemon::take(socket, |fds| tenant.close(fds))?;
+    if let Some(mut request) = taken {
+        tenant.close(request.take_fds());
+    }
+    Ok(())
+}
+
 /// The next request, with its files in memory. Of foreign descriptors only the one that a client says
 /// hello with is kept. While the tenant is refused none is.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     tenant: &Arc<Tenant>,
+    taking: Taking,
 ) -> Result<Option<(Request, Option<ForeignFile>)>, Errno> {
     let close = |fds| tenant.close(fds);
-    let Some(mut request) = daemon::take(socket, close)? else {
+    let next = match taking {
+        Taking::AtOnce => daemon::take(socket, close),
+        Taking::WhenAnswered => daemon::peek(socket, close),
+    };
+    let Some(mut request) = next? else {
         return Ok(None);
     };
     if tenant.is_refused() {

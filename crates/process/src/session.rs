@@ -2,12 +2,23 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::Errno;
+use vrdma_provider::daemon::Answer;
+use vrdma_provider::message::Header;
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
 use super::caller::Caller;
 use super::receive::ForeignFile;
 use super::users::{Place, User};
+
+/// The answer to a request: a process that goes on after this one gives it once more if it finds the request.
+#[derive(Debug)]
+pub(super) struct Answered {
+    /// Of the request.
+    pub(super) header: Header,
+    pub(super) answer: Result<Answer, Errno>,
+}
 
 /// A session before and after its hello.
 #[derive(Debug)]
@@ -16,6 +27,8 @@ pub(super) struct Session {
     pub(super) caller: Caller,
     /// Its place among those of its user.
     pub(super) place: Place,
+    /// The answer that was given last, while a record says so.
+    pub(super) answered: Option<Answered>,
     /// The adapter and context that the hello opened.
     pub(super) open: Option<(PortId, Owner)>,
 }

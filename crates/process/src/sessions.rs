@@ -6,6 +6,7 @@
 //! ```
 //! Each shard has its own; the one that has the listening socket accepts for all.
 
+mod answering;
 mod between_shards;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vrdma_adapter::{ShardId, Slots};
 use vrdma_provider::cm::Greet;
-use vrdma_provider::daemon::{self, Answer, Request};
+use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::message::{Call, Code, FindAdapter, Hello, ListAdapter};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -23,12 +24,13 @@ use vrdma_verbs::object::Owner;
 use super::caller::Caller;
 use super::entrances::{Entrance, Entrances};
 use super::opening::{self, Greeting};
-use super::receive::{ForeignFile, receive};
+use super::receive::{ForeignFile, Taking, consume, receive};
 use super::registry::Registry;
 use super::session::Session;
 use super::spec::ProcessSpec;
 use super::users::Place;
 use super::{Process, fast, limits, requests};
+use answering::{finish, give};
 pub use between_shards::{OpenSession, OpeningSession};
 
 /// Requests that one session is served before the others have their turn.
@@ -71,6 +73,7 @@ pub struct Sessions {
     /// With one shard alone.
     entrances: Entrances,
     registry: Registry,
+    taking: Taking,
     sessions: Slots<Session>,
 }
 
@@ -84,12 +87,22 @@ pub trait Adapters {
 }
 
 impl Sessions {
-    /// Of one shard; `listener` if it is the one that accepts.
-    pub fn new(shard: ShardId, listener: Option<OwnedFd>, registry: Registry) -> Self {
+    /// Of one shard; `listener` if it is the one that accepts. `is_kept`: another process goes on for this one.
+    pub fn new(
+        shard: ShardId,
+        listener: Option<OwnedFd>,
+        registry: Registry,
+        is_kept: bool,
+    ) -> Self {
+        let taking = match is_kept {
+            true => Taking::WhenAnswered,
+            false => Taking::AtOnce,
+        };
         Self {
             shard,
             entrances: Entrances::new(listener),
             registry,
+            taking,
             sessions: Slots::new(),
         }
     }
@@ -127,6 +140,7 @@ impl Sessions {
             socket,
             caller,
             place,
+            answered: None,
             open: None,
         });
         Ok(session.and_then(|session| self.put(session)))
@@ -173,6 +187,7 @@ impl Sessions {
         let place = Here {
             shard: self.shard,
             registry: &self.registry,
+            taking: self.taking,
         };
         for _ in 0..REQUESTS_A_TURN {
             match serve_one(session, place, adapters, now) {
@@ -207,7 +222,9 @@ impl Sessions {
 
     /// The session is gone, and its objects with it. Its socket is closed by another thread: stop to watch it before.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
-        let open = self.sessions.take(id.0).and_then(|session| session.open);
+        // Its socket stays open until no record names it.
+        let session = self.sessions.take(id.0);
+        let open = session.as_ref().and_then(|session| session.open);
         if let Some((port, owner)) = open
             && let Some(process) = adapters.at(port)
         {
@@ -232,6 +249,7 @@ impl Sessions {
 struct Here<'a> {
     shard: ShardId,
     registry: &'a Registry,
+    taking: Taking,
 }
 
 /// What came from a session.
@@ -258,13 +276,23 @@ fn serve_one(
     adapters: &mut impl Adapters,
     now: Time,
 ) -> Result<Received, Errno> {
-    let Some((mut request, foreign)) = receive(session.as_fd(), &session.user().tenant)? else {
+    let received = receive(session.as_fd(), &session.user().tenant, here.taking)?;
+    let Some((mut request, foreign)) = received else {
         return Ok(Received::Nothing);
     };
+    if let Some(answered) = session.answered.as_ref()
+        && answered.header == request.header()
+    {
+        session.user().tenant.close(request.take_fds());
+        return finish(session, here);
+    }
     let code = request.code();
     let answer = match (Code::from_number(code), session.open) {
         _ if code == Greet::CODE && session.open.is_none() => {
             session.user().tenant.close(request.take_fds());
+            if here.taking == Taking::WhenAnswered {
+                consume(session.as_fd(), &session.user().tenant)?;
+            }
             return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),
@@ -280,8 +308,7 @@ fn serve_one(
     };
     // What nobody wanted of its files: the last one to close a large file in memory frees its pages.
     session.user().tenant.close(request.take_fds());
-    daemon::send_answer(session.as_fd(), code, answer)?;
-    Ok(Received::Answered)
+    give(session, here, adapters, request.header(), answer)
 }
 
 /// The shard to ask instead of this one: the adapter that a hello names is there, or on its way there,

@@ -52,7 +52,10 @@ impl Area {
         if !sealed || (fstat(fd)?.st_size as u64) < length as u64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        Self::new(fd, length)
+        let area = Self::new(fd, length)?;
+        // SAFETY: the advice concerns only the mapping just made, and no contents, see `create`.
+        unsafe { madvise(area.start.cast(), length, Advice::LinuxDontDump) }?;
+        Ok(area)
     }
 
     fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {

@@ -95,6 +95,15 @@ impl Listener {
         })
     }
 
+    /// The page and eventfd of one that was there before.
+    pub fn resume(page_fd: OwnedFd, wake: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            page: Area::map(page_fd.as_fd(), PAGE_BYTES)?,
+            page_fd,
+            wake,
+        })
+    }
+
     /// For the client.
     pub fn page(&self) -> BorrowedFd<'_> {
         self.page_fd.as_fd()

@@ -234,7 +234,12 @@ fn calls_are_answered_or_refused() {
                 }
                 _ => Err(Errno::BUSY),
             };
-            daemon::send_answer(theirs.as_fd(), request.code(), answer).unwrap();
+            daemon::send_answer(
+                theirs.as_fd(),
+                request.header(),
+                answer.as_ref().map_err(|errno| *errno),
+            )
+            .unwrap();
         }
     });
     let connection = Connection::new(ours);

@@ -4,6 +4,7 @@ mod guest;
 mod nested;
 mod pair;
 mod shell;
+mod survive;
 mod wire;
 
 use std::process::ExitCode;
@@ -24,6 +25,10 @@ pub(crate) enum Lab {
     Shell(shell::Arguments),
     /// End the kept pair
     Stop,
+    /// Kill the daemon's worker again and again under programs, which must notice a pause and no more
+    ///
+    /// Exit status 0 only if every program ends with status 0 on both sides. Prints the longest pause that a program saw.
+    Survive(survive::Arguments),
     /// Boot a single guest against a device that is already being served
     Guest(guest::Arguments),
     /// Run a cell of the studies in a guest that lends virtual functions to guests of its own
@@ -42,6 +47,7 @@ impl Lab {
             Self::Pair(arguments) => pair::run(&arguments),
             Self::Shell(arguments) => shell::run(&arguments),
             Self::Stop => shell::stop(),
+            Self::Survive(arguments) => survive::run(&arguments),
             Self::Guest(arguments) => guest::run(&arguments),
             Self::Nested(arguments) => nested::run(&arguments),
         }

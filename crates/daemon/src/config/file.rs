@@ -36,6 +36,7 @@ pub(super) struct DaemonTable {
     pub(super) cores: Option<Spanned<String>>,
     pub(super) poll: Option<PollMode>,
     pub(super) sandbox: Option<bool>,
+    pub(super) supervise: Option<bool>,
     pub(super) trust_own_user: Option<bool>,
 }
 

@@ -62,6 +62,22 @@ async fn take(mut terminate: Signal, mut interrupt: Signal, came: watch::Sender<
     std::process::exit(1);
 }
 
+/// SIGHUP, if another worker would go on for this one.
+pub(super) async fn hang_up(is_kept: bool) {
+    let came = is_kept.then(|| signal(SignalKind::hangup()));
+    match came {
+        Some(Ok(mut came)) => {
+            came.recv().await;
+            tracing::info!("another worker takes over");
+        }
+        Some(Err(error)) => {
+            tracing::warn!("cannot wait for SIGHUP: {error}");
+            std::future::pending().await
+        }
+        None => std::future::pending().await,
+    }
+}
+
 /// The name of the thread that ends first.
 pub(super) async fn first_end(vitals: &[Arc<Vital>]) -> String {
     let (first, mut ended) = tokio::sync::mpsc::channel(1);

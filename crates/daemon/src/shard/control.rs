@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
 use vrdma_host::{Attachment, ShardId};
-use vrdma_process::{Entrance, OnDemand, ProcessSpec};
+use vrdma_process::{Entrance, OnDemand, OpenSession, ProcessSpec, Revived};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -96,12 +96,21 @@ impl Shard {
         }
         let pinned = spec.pinned();
         let made = self.make(spec);
-        let added = made.and_then(|adapter| Ok(self.host.add(attachment, adapter)?));
-        if let Err(error) = added {
-            if is_announced {
-                self.retire(attachment.port);
+        let added = made.and_then(|(adapter, sessions)| {
+            self.host.add(attachment, adapter)?;
+            Ok(sessions)
+        });
+        let sessions = match added {
+            Ok(sessions) => sessions,
+            Err(error) => {
+                if is_announced {
+                    self.retire(attachment.port);
+                }
+                return Err(error);
             }
-            return Err(error);
+        };
+        for session in sessions {
+            self.adopt_session(attachment.port, session);
         }
         if let Some(gid) = pinned {
             self.host.pin_gid(attachment.port, gid);
@@ -143,8 +152,9 @@ impl Shard {
         self.cm.detach(port);
     }
 
-    fn make(&self, spec: AdapterSpec) -> anyhow::Result<Adapter> {
-        Ok(match spec.kind {
+    /// With the sessions of a process adapter that goes on for a worker that has ended.
+    fn make(&self, spec: AdapterSpec) -> anyhow::Result<(Adapter, Vec<OpenSession>)> {
+        let adapter = match spec.kind {
             AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(
                 spec,
                 self.clock,
@@ -152,17 +162,33 @@ impl Shard {
                 Arc::clone(&self.registry.admission),
             )?)),
             AdapterKind::Process => {
-                let process = OnDemand::new(process_spec(&spec), fresh_seed())?;
-                Adapter::Process {
-                    spec: Box::new(spec),
-                    process,
-                }
+                let (process, sessions) = self.make_process(process_spec(&spec))?;
+                let spec = Box::new(spec);
+                return Ok((Adapter::Process { spec, process }, sessions));
             }
             AdapterKind::Tap => anyhow::bail!("a TAP has no RDMA device"),
-        })
+        };
+        Ok((adapter, Vec::new()))
+    }
+
+    fn make_process(&self, spec: ProcessSpec) -> anyhow::Result<(OnDemand, Vec<OpenSession>)> {
+        let seed = fresh_seed();
+        match self.legacy.revive(&spec, &self.registry, seed) {
+            Some(Ok(Revived { process, sessions })) => {
+                tracing::info!(adapter = %spec.name, clients = sessions.len(), "the adapter goes on");
+                return Ok((OnDemand::revived(process), sessions));
+            }
+            Some(Err(lost)) => {
+                tracing::warn!(adapter = %spec.name, "the adapter's clients are let go: {lost}");
+            }
+            None => {}
+        }
+        let records = self.legacy.records(self.id);
+        Ok((OnDemand::new(spec, seed, records)?, Vec::new()))
     }
 
     fn remove(&mut self, port: PortId) {
+        self.end_records_of(port);
         self.close_sessions_of(port);
         self.retire(port);
         self.registry.directory.remove(port);
@@ -172,6 +198,16 @@ impl Shard {
                 Adapter::Vm(vm) => self.disposal.free(vm.hang_up()),
                 adapter @ Adapter::Process { .. } => self.disposal.free(adapter),
             }
+        }
+    }
+
+    /// Before the descriptors that they name are closed.
+    fn end_records_of(&mut self, port: PortId) {
+        let now = self.clock.now();
+        if let Some(Adapter::Process { process, .. }) = self.host.touch(port, now)
+            && let Some(process) = process.get_mut()
+        {
+            process.end_records();
         }
     }
 

@@ -19,28 +19,25 @@ mod poller;
 mod rdma_cm;
 mod sessions;
 mod snapshot;
+mod starting;
 mod stats;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::NonZeroU64;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use vrdma_api::PollMode;
-use vrdma_host::{Among, Event, Host, ShardId};
+use vrdma_host::{Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
 use crate::disposal::Disposal;
-use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
-use crate::polling::{Polling, Rest, pin};
+use crate::legacy::Legacy;
+use crate::plane::{Inbox, ShardCommand, Snooped};
+use crate::polling::{Polling, Rest};
 use crate::process_socket::SocketFile;
-use crate::sandbox::Confinement;
 use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
@@ -51,6 +48,8 @@ pub use moving::Moving;
 use paused::Paused;
 use poller::{Key, Poller, Ready};
 use snapshot::Snapshots;
+use starting::Parts;
+pub use starting::{start, start_after};
 use uplinks::UplinkPort;
 
 /// A register access, or a client that has not rung lately, waits at most this many busy turns, and if
@@ -95,6 +94,7 @@ struct Shard {
     polling: Polling,
     lanes: Lanes,
     disposal: Disposal,
+    legacy: Legacy,
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
@@ -104,86 +104,6 @@ struct Shard {
     turns: u32,
     served: Time,
     stopping: bool,
-}
-
-/// What a shard is made of, before its thread runs.
-struct Parts {
-    core: Option<u32>,
-    epoll: OwnedFd,
-    from: Mailboxes,
-    among: Among,
-    lanes: Lanes,
-    disposal: Disposal,
-    sessions: Sessions,
-    registry: Registry,
-    clock: Clock,
-    poll: PollMode,
-    confinement: Confinement,
-}
-
-/// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
-///
-/// # Errors
-/// The system is out of threads or descriptors.
-pub fn start(
-    inboxes: Vec<Inbox<ShardCommand>>,
-    snooped: Vec<Inbox<Snooped>>,
-    processes: OwnedFd,
-    registry: Registry,
-    options: &ShardOptions,
-    confinement: &Confinement,
-) -> std::io::Result<Vec<JoinHandle<()>>> {
-    let clock = Clock::start();
-    let shared = Arc::default();
-    let disposal = Disposal::start()?;
-    let shards = inboxes.len() as u16;
-    let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
-    let mut listener = Some(processes);
-    let mailboxes = inboxes.into_iter().zip(snooped);
-    let mut threads = Vec::new();
-    let registry = registry.trusting_own_user(options.trusts_own_user);
-    for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
-        let id = ShardId(at as u16);
-        threads.push(spawn(Parts {
-            core: options.cores.get(at).copied().flatten(),
-            epoll: Poller::open()?,
-            from: Mailboxes { inbox, snooped },
-            among: Among {
-                id,
-                shards,
-                shared: Arc::clone(&shared),
-            },
-            lanes,
-            disposal: disposal.clone(),
-            sessions: Sessions::new(id, listener.take(), registry.clone()),
-            registry: registry.clone(),
-            clock,
-            poll: options.poll,
-            confinement: confinement.clone(),
-        })?);
-    }
-    Ok(threads)
-}
-
-fn spawn(parts: Parts) -> std::io::Result<JoinHandle<()>> {
-    let ShardId(number) = parts.among.id;
-    thread::Builder::new()
-        .name(format!("shard-{number}"))
-        .spawn(move || {
-            precise_naps();
-            if let Some(core) = parts.core {
-                pin::pin_thread(core);
-            }
-            parts.confinement.shard();
-            Shard::new(parts).run();
-        })
-}
-
-/// The kernel rounds short sleeps up by 50 us unless told otherwise, ten times a nap.
-fn precise_naps() {
-    if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
-        tracing::warn!("naps of the shard will be long: {error}");
-    }
 }
 
 impl Shard {
@@ -211,6 +131,7 @@ impl Shard {
             polling: Polling::new(parts.poll),
             lanes: parts.lanes,
             disposal: parts.disposal,
+            legacy: parts.legacy,
             load: Load::default(),
             leaving: Vec::new(),
             early_sessions: Vec::new(),

@@ -154,7 +154,7 @@ impl Shard {
         self.take_events();
     }
 
-    fn adopt_session(&mut self, port: PortId, session: OpenSession) {
+    pub(super) fn adopt_session(&mut self, port: PortId, session: OpenSession) {
         let owner = session.owner();
         match self.sessions.adopt_open(session) {
             Ok(id) => {

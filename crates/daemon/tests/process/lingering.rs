@@ -12,7 +12,7 @@ use rustix::net::{
 };
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{CreateChannel, Greet};
-use vrdma_provider::message::{Call, ListAdapter, Name, PACKET_MAX, encode};
+use vrdma_provider::message::{Call, Header, ListAdapter, Name, PACKET_MAX, encode};
 use vrdma_provider::socket;
 
 use crate::client::{Host, assert_works, pair};
@@ -45,7 +45,7 @@ fn send_with(socket: &OwnedFd, packet: &[u8], file: OwnedFd) {
 }
 
 fn packet<T: Call>(request: &T) -> Vec<u8> {
-    encode(T::CODE, 0, request, &mut [0; PACKET_MAX]).to_vec()
+    encode(Header::of::<T>(0), request, &mut [0; PACKET_MAX]).to_vec()
 }
 
 #[test]

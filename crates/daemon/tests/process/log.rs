@@ -12,7 +12,7 @@ use vrdma_provider::VERSION;
 use vrdma_provider::client::Connection;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::layout::queue_header;
-use vrdma_provider::message::{Call, DestroyQp, Hello, ListAdapter, Name, PACKET_MAX, encode};
+use vrdma_provider::message::{DestroyQp, Header, Hello, ListAdapter, Name, PACKET_MAX, encode};
 use vrdma_provider::socket;
 
 use crate::client::{Client, Host, SHORT, assert_works, hello, pair};
@@ -126,7 +126,7 @@ fn who_hangs_up_right_behind_its_hello_is_told_of_now_and_then() {
     let (host, a, b) = counted();
     let memory = own_memory();
     let mut buffer = [0; PACKET_MAX];
-    let packet = encode(Hello::CODE, 0, &hello(0), &mut buffer);
+    let packet = encode(Header::of::<Hello>(0), &hello(0), &mut buffer);
     assert_told_now_and_then(&host, || {
         let connection = Connection::open(&host.path()).unwrap();
         let files = [memory.as_fd()];

@@ -17,6 +17,7 @@ mod rules;
 mod snapshot;
 mod stalling;
 mod stopped;
+mod survive;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;

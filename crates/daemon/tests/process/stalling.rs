@@ -19,7 +19,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use vrdma_daemon::plane::ShardOptions;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::client::Connection;
-use vrdma_provider::message::{Call, FileRange, PACKET_MAX, RegMr, encode, split};
+use vrdma_provider::message::{Call, FileRange, Header, PACKET_MAX, RegMr, encode, split};
 use vrdma_provider::socket;
 
 use crate::adapters::shards;
@@ -123,7 +123,7 @@ fn hides_the_nonce(file: File, server: &Server) {
 /// The status of the answer to a request with the file.
 fn ask<T: Call>(connection: &Connection, request: &T, file: &File) -> u32 {
     let mut buffer = [0; PACKET_MAX];
-    let packet = encode(T::CODE, 0, request, &mut buffer);
+    let packet = encode(Header::of::<T>(0), request, &mut buffer);
     let fds = [file.as_fd()];
     socket::send(connection.as_fd(), packet, &fds, SendFlags::empty()).unwrap();
     let mut answered = [PollFd::from_borrowed_fd(connection.as_fd(), PollFlags::IN)];

@@ -162,7 +162,16 @@ impl Client {
         if !self.open {
             return None;
         }
-        let packet = [Header { code, errno: 0 }.as_bytes(), body].concat();
+        let packet = [
+            Header {
+                code: code as u16,
+                number: 0,
+                errno: 0,
+            }
+            .as_bytes(),
+            body,
+        ]
+        .concat();
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         socket::send(self.socket.as_fd(), &packet, &fds, SendFlags::DONTWAIT).ok()?;
         self.open = world.serve(self.id);

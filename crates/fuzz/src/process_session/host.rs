@@ -94,11 +94,11 @@ impl World {
         let adapter = |number: usize| {
             let spec = spec(number as u8);
             registry.directory.add(&spec, ShardId::FIRST);
-            OnDemand::new(spec, number as u64).expect("its addresses are sound")
+            OnDemand::new(spec, number as u64, None).expect("its addresses are sound")
         };
         let listener = listener.try_clone().expect("there are descriptors");
         Self {
-            sessions: Sessions::new(ShardId::FIRST, Some(listener), registry.clone()),
+            sessions: Sessions::new(ShardId::FIRST, Some(listener), registry.clone(), false),
             adapters: Pair(std::array::from_fn(adapter)),
             now: Time(1),
         }

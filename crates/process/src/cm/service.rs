@@ -10,7 +10,7 @@ use vrdma_cm::{Outgoing, Received};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{Greet, Greeting};
 use vrdma_provider::daemon::{Answer, Request, send_answer, take};
-use vrdma_provider::message::{Call, Name};
+use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
@@ -127,7 +127,8 @@ impl Service {
         let mut client = Client::new(socket, caller, wanted, holdings);
         let answer = self.judge(&client, wanted, &request);
         let welcome = answer.is_ok();
-        let told = send_answer(client.socket.as_fd(), Greet::CODE, answer);
+        let told = answer.as_ref().map_err(|errno| *errno);
+        let told = send_answer(client.socket.as_fd(), request.header(), told);
         if !welcome || told.is_err() {
             return None;
         }

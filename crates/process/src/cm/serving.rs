@@ -21,7 +21,8 @@ impl Handler<'_> {
     /// The client does not take its answers.
     pub(super) fn serve(&mut self, request: &Request) -> Result<(), Errno> {
         let answer = self.decide(request);
-        send_answer(self.client.socket.as_fd(), request.code(), answer)
+        let answer = answer.as_ref().map_err(|errno| *errno);
+        send_answer(self.client.socket.as_fd(), request.header(), answer)
     }
 
     fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {

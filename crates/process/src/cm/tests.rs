@@ -70,7 +70,7 @@ fn pair() -> (OwnedFd, OwnedFd) {
 
 fn put<T: Call>(socket: &OwnedFd, request: &T) {
     let mut buffer = [0; PACKET_MAX];
-    let packet = encode(T::CODE, 0, request, &mut buffer);
+    let packet = encode(Header::of::<T>(0), request, &mut buffer);
     send(socket.as_fd(), packet, &[], SendFlags::empty()).unwrap();
 }
 
@@ -78,8 +78,8 @@ fn answer<T: Call>(socket: &OwnedFd) -> Result<(T::Reply, Vec<OwnedFd>), Errno> 
     let packet = receive(socket.as_fd(), RecvFlags::DONTWAIT)
         .unwrap()
         .unwrap();
-    let (Header { code, errno }, body) = split(packet.bytes()).unwrap();
-    assert_eq!(code, T::CODE);
+    let (Header { code, errno, .. }, body) = split(packet.bytes()).unwrap();
+    assert_eq!(u32::from(code), T::CODE);
     if errno == 0 {
         Ok((parse(body).unwrap(), packet.fds))
     } else {

@@ -19,10 +19,21 @@ use crate::objects::Cq;
 use crate::quota::Kind;
 
 /// The end of a pipe.
-const CHANNEL: [Cost; 1] = [(Kind::Descriptor, 1)];
+pub(crate) const CHANNEL: [Cost; 1] = [(Kind::Descriptor, 1)];
 
-fn cost(bytes: u64) -> [Cost; 3] {
-    [(Kind::Cq, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 1)]
+/// With the descriptor of its memory, if that is kept.
+fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
+    [
+        (Kind::Cq, 1),
+        (Kind::RingBytes, bytes),
+        (Kind::Mapping, 1),
+        (Kind::Descriptor, kept.into()),
+    ]
+}
+
+/// What our half of a queue costs.
+pub(crate) fn cost_of(cq: &Cq) -> [Cost; 4] {
+    cost(cq.bytes, cq.area.is_some())
 }
 
 pub(super) fn create_channel(
@@ -39,6 +50,13 @@ pub(super) fn create_channel(
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.channels.put(channel, made);
     asker.take(&CHANNEL)?;
+    let recorded = asker.process.record_channel(asker.owner, channel);
+    if let Err(errno) = recorded {
+        let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+        drop(context.channels.take(channel));
+        asker.give(&CHANNEL)?;
+        return Err(errno);
+    }
     Ok((ChannelReply { channel }, vec![read]))
 }
 
@@ -52,6 +70,9 @@ pub(super) fn destroy_channel(
         return Err(Errno::BUSY);
     }
     drop(context.channels.take(request.channel));
+    asker
+        .process
+        .forget_channel_record(asker.owner, request.channel);
     asker.give(&CHANNEL)?;
     Ok(Done {})
 }
@@ -69,12 +90,14 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     }
     let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
-    asker.afford(&cost(plan.bytes.into()))?;
+    let is_recorded = asker.process.is_recorded();
+    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     if let Some(channel) = channel {
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
     }
     let (ring, plan, fd) = ring(request.entries)?;
+    let area = asker.process.keep(&fd)?;
     let id = asker
         .process
         .core
@@ -84,6 +107,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     let cq = Cq {
         owner: asker.owner,
         ring,
+        area,
         bytes: plan.bytes.into(),
         channel,
         cookie: request.cookie,
@@ -93,7 +117,11 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     };
     asker.process.cqs.put(id.0, cq);
     count_user(asker, channel, |users| *users += 1);
-    asker.take(&cost(plan.bytes.into()))?;
+    asker.take(&cost(plan.bytes.into(), is_recorded))?;
+    if let Err(errno) = asker.process.record_cq(id) {
+        destroy(asker, DestroyCq { cq: id.0 })?;
+        return Err(errno);
+    }
     Ok((
         CqReply {
             cq: id.0,
@@ -122,22 +150,27 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
     let new = [(Kind::RingBytes, u64::from(plan.bytes))];
     asker.afford(&new)?;
+    let is_recorded = asker.process.is_recorded();
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
     if waiting > request.entries {
         return Err(Errno::INVAL);
     }
     let (mut fresh, plan, fd) = ring(request.entries)?;
+    let area = is_recorded.then(|| fd.try_clone()).transpose();
+    let area = area.map_err(|_| Errno::MFILE)?;
     let (entries, armed) = cq.ring.unload().map_err(|_| Errno::INVAL)?;
     for entry in &entries {
         fresh.write(entry).map_err(|_| Errno::INVAL)?;
     }
     fresh.publish();
     fresh.arm(armed);
-    cq.ring = fresh;
+    (cq.ring, cq.area) = (fresh, area);
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
     asker.take(&new)?;
     asker.give(&[(Kind::RingBytes, old)])?;
+    // It has a record, so there is room for the next one.
+    asker.process.record_cq(CqId(request.cq))?;
     Ok((
         CqReply {
             cq: request.cq,
@@ -160,12 +193,13 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
     let Some(cq) = asker.process.cqs.take(request.cq) else {
         return Err(Errno::NOENT);
     };
+    asker.process.forget_cq(CqId(request.cq));
     count_user(asker, cq.channel, |users| *users -= 1);
     let context = asker.process.context(asker.owner);
     let channel = context.and_then(|context| context.channels.get_mut(cq.channel?));
     if let Some(channel) = channel {
         channel.forget(cq.cookie);
     }
-    asker.give(&cost(cq.bytes))?;
+    asker.give(&cost_of(&cq))?;
     Ok(Done {})
 }

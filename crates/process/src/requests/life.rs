@@ -8,11 +8,16 @@ use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
 use crate::context::{Context, Joining};
+use crate::kept::Arrival;
 use crate::{FIRST_OWNER, Process, Turn, limits};
 
 impl Process {
-    /// A context for a client, and the descriptors of the hello's reply.
-    pub(crate) fn open(&mut self, joining: Joining) -> Result<(Owner, Vec<OwnedFd>), Errno> {
+    /// A context for a client that came by that socket, and the descriptors of the hello's reply.
+    pub(crate) fn open(
+        &mut self,
+        joining: Joining,
+        came: &Arrival<'_>,
+    ) -> Result<(Owner, Vec<OwnedFd>), Errno> {
         let number = self.vacant_context();
         if !limits::fits(number - FIRST_OWNER, limits::CLIENTS) {
             return Err(Errno::BUSY);
@@ -25,7 +30,12 @@ impl Process {
         ];
         fds.extend(others);
         self.contexts.put(number, context);
-        Ok((Owner(number), fds))
+        let owner = Owner(number);
+        if let Err(errno) = self.record_context(owner, came) {
+            drop(self.contexts.take(number));
+            return Err(errno);
+        }
+        Ok((owner, fds))
     }
 
     /// What wakes the daemon for this client.
@@ -43,6 +53,7 @@ impl Process {
         self.grants
             .forget_qps(|id| qps.get(id.0).is_some_and(|qp| qp.owner == owner));
         self.polled.retain(|polled| *polled != owner);
+        self.forget_context(owner);
         if let Some(context) = self.contexts.take(owner.0) {
             self.leaving.insert(owner, context.holdings);
         }

@@ -13,6 +13,7 @@ use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
 
 use super::{Asker, Cost, Outcome, errno};
+use crate::kept::{Kind as Record, PlaceName};
 use crate::objects::Mr;
 use crate::quota::Kind;
 
@@ -21,10 +22,10 @@ const ACCESS_IGNORED: u32 = bit::ZERO_BASED | bit::ON_DEMAND | bit::HUGETLB;
 /// `IBV_ACCESS_OPTIONAL_RANGE`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
-const PD: [Cost; 1] = [(Kind::Pd, 1)];
+pub(crate) const PD: [Cost; 1] = [(Kind::Pd, 1)];
 
 /// A region or a window.
-const MR: [Cost; 1] = [(Kind::Mr, 1)];
+pub(crate) const MR: [Cost; 1] = [(Kind::Mr, 1)];
 
 /// What a region costs that is a file of so many bytes.
 fn file_cost(bytes: u64) -> [Cost; 3] {
@@ -37,7 +38,7 @@ fn file_cost(bytes: u64) -> [Cost; 3] {
 }
 
 /// What our half of a region costs.
-fn cost(mr: &Mr) -> [Cost; 4] {
+pub(crate) fn cost(mr: &Mr) -> [Cost; 4] {
     let [file, bytes, mapping] = file_cost(mr.mapped);
     let kept = (Kind::Descriptor, u64::from(mr.file.is_some()));
     [file, bytes, mapping, kept]
@@ -52,6 +53,10 @@ pub(super) fn alloc_pd(asker: &mut Asker<'_>, _: AllocPd) -> Outcome<AllocPd> {
         .create_pd(asker.owner)
         .map_err(errno)?;
     asker.take(&PD)?;
+    if let Err(errno) = asker.process.record_pd(pd) {
+        dealloc_pd(asker, DeallocPd { pd: pd.0 })?;
+        return Err(errno);
+    }
     Ok(PdReply { pd: pd.0 })
 }
 
@@ -59,6 +64,7 @@ pub(super) fn dealloc_pd(asker: &mut Asker<'_>, request: DeallocPd) -> Outcome<D
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.process.core.hca.destroy_pd(pd).map_err(errno)?;
+    asker.process.forget_record(Record::Pd, pd.0);
     asker.give(&PD)?;
     Ok(Done {})
 }
@@ -73,22 +79,28 @@ fn spec(
     asker: &mut Asker<'_>,
     request: &RegMr,
     fds: Vec<OwnedFd>,
-) -> Result<(MrSpec<Region>, Mr), Errno> {
+) -> Result<(MrSpec<Region>, Mr, PlaceName), Errno> {
     let access = access(request.access)?;
     // Implicit on-demand registration is 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
     let fd = fds.into_iter().next();
-    let fd = fd.filter(|_| may_map(asker, request.file.length));
+    let is_recorded = asker.process.is_recorded();
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let has_room = context.holdings.has_room(Kind::Descriptor, 1);
+    let may_keep = has_room && (is_recorded || context.grants.is_some());
+    // A file that could not be kept would be lost to whoever goes on after this process.
+    let usable = may_keep || !is_recorded;
+    let fd = fd.filter(|_| usable && may_map(asker, request.file.length));
     let file = fd.and_then(|fd| Some((file_region(request, access, &fd)?, fd)));
     let (region, fd) = match file {
         Some((region, fd)) => (region, Some(fd)),
         None => (client_region(asker, request)?, None),
     };
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let writable = access.contains(Access::LOCAL_WRITE);
+    let place = PlaceName::of(asker.owner, request, fd.as_ref(), writable);
     let offset = request.file.offset.wrapping_add(request.address % PAGE);
     let mapped = fd.as_ref().map_or(0, |_| request.file.length);
-    let may_keep = context.grants.is_some() && context.holdings.has_room(Kind::Descriptor, 1);
     let file = fd.filter(|_| may_keep);
     let mr = Mr {
         owner: asker.owner,
@@ -103,7 +115,7 @@ fn spec(
         access,
         region: Some(region),
     };
-    Ok((spec, mr))
+    Ok((spec, mr, place))
 }
 
 fn reply(keys: MrKeys) -> MrReply {
@@ -118,11 +130,15 @@ pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>)
     let pd = PdId(request.pd);
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
     asker.afford(&MR)?;
-    let (spec, mr) = spec(asker, &request, fds)?;
+    let (spec, mr, place) = spec(asker, &request, fds)?;
     let keys = asker.process.core.hca.register(pd, spec).map_err(errno)?;
     asker.take(&cost(&mr))?;
     asker.process.mrs.put(keys.id.0, mr);
     asker.take(&MR)?;
+    if let Err(errno) = asker.process.record_mr(keys.id, &place) {
+        deregister(asker, DeregMr { mr: keys.id.0 })?;
+        return Err(errno);
+    }
     Ok(reply(keys))
 }
 
@@ -138,7 +154,7 @@ pub(super) fn reregister(
     if asker.process.is_in_use(id) {
         return Err(Errno::AGAIN);
     }
-    let (spec, new) = spec(asker, &request.wanted, fds)?;
+    let (spec, new, place) = spec(asker, &request.wanted, fds)?;
     let keys = asker
         .process
         .core
@@ -149,6 +165,8 @@ pub(super) fn reregister(
     let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
     let old = std::mem::replace(mr, new);
     asker.give(&cost(&old))?;
+    // It has a record, so there is room for the next one.
+    asker.process.record_mr(keys.id, &place)?;
     Ok(reply(keys))
 }
 
@@ -193,6 +211,7 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
         .deregister(MrId(request.mr))
         .map_err(errno)?;
     let mr = asker.process.mrs.take(request.mr);
+    asker.process.forget_record(Record::Mr, request.mr);
     if let Some(mr) = mr {
         asker.give(&cost(&mr))?;
     }
@@ -211,6 +230,10 @@ pub(super) fn alloc_mw(asker: &mut Asker<'_>, request: AllocMw) -> Outcome<Alloc
     };
     let keys = asker.process.core.hca.alloc_mw(pd, kind).map_err(errno)?;
     asker.take(&MR)?;
+    if let Err(errno) = asker.process.record_window(keys.id.0) {
+        dealloc_mw(asker, DeallocMw { mw: keys.id.0 })?;
+        return Err(errno);
+    }
     Ok(MwReply {
         mw: keys.id.0,
         rkey: keys.rkey.0,
@@ -221,6 +244,7 @@ pub(super) fn dealloc_mw(asker: &mut Asker<'_>, request: DeallocMw) -> Outcome<D
     let mw = MwId(request.mw);
     asker.own(asker.process.core.hca.owner_of_mw(mw))?;
     asker.process.core.hca.free_mw(mw).map_err(errno)?;
+    asker.process.forget_record(Record::Mr, mw.0);
     asker.give(&MR)?;
     Ok(Done {})
 }

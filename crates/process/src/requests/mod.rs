@@ -1,12 +1,12 @@
 //! Requests of an open client: tables of codes, and what creates and destroys objects.
 
-mod cq;
+pub(crate) mod cq;
 mod device;
 mod life;
-mod memory;
-mod qp;
+pub(crate) mod memory;
+pub(crate) mod qp;
 mod qp_attributes;
-mod srq;
+pub(crate) mod srq;
 
 use std::os::fd::OwnedFd;
 
@@ -106,7 +106,7 @@ fn with_fds<T: Call>(
 }
 
 /// So much of a kind.
-type Cost = (Kind, u64);
+pub(crate) type Cost = (Kind, u64);
 
 impl Asker<'_> {
     /// Objects of others do not exist for the asker.

@@ -17,6 +17,7 @@ use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec
 use vrdma_wire::{Gid, Qpn};
 
 use super::{Asker, Cost, Outcome, OutcomeWithFds, errno, qp_attributes};
+use crate::kept::Kind as Record;
 use crate::limits;
 use crate::objects::Qp;
 use crate::queue_pairs::Entry;
@@ -26,16 +27,29 @@ use crate::quota::Kind;
 const ATTACHMENT: [Cost; 1] = [(Kind::Attachment, 1)];
 
 /// Its rings are mapped, and their data area as a region once more.
-fn cost(bytes: u64) -> [Cost; 3] {
-    [(Kind::Qp, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 2)]
+/// With the descriptor of their memory, if that is kept.
+fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
+    [
+        (Kind::Qp, 1),
+        (Kind::RingBytes, bytes),
+        (Kind::Mapping, 2),
+        (Kind::Descriptor, kept.into()),
+    ]
+}
+
+/// What our half of a queue pair costs.
+pub(crate) fn cost_of(qp: &Qp) -> [Cost; 4] {
+    cost(qp.bytes, qp.area.is_some())
 }
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
     asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
-    asker.afford(&cost(plan.bytes.into()))?;
+    let is_recorded = asker.process.is_recorded();
+    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
     let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
+    let kept = asker.process.keep(&fd)?;
     let data = register_data(asker, spec.pd, &plan, &fd)?;
     let created = asker.process.core.hca.create_qp(spec).map_err(errno);
     let id = created.inspect_err(|_| forget_data(asker, data.id))?;
@@ -46,6 +60,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     let doorbell = context.assign_doorbell(id);
     let qp = Qp {
         doorbell,
+        area: kept,
         ..object(
             asker,
             &spec,
@@ -55,7 +70,11 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
         )
     };
     asker.process.qps.put(id.0, qp);
-    asker.take(&cost(plan.bytes.into()))?;
+    asker.take(&cost(plan.bytes.into(), is_recorded))?;
+    if let Err(errno) = asker.process.record_qp(id) {
+        destroy(asker, DestroyQp { qp: id.0 })?;
+        return Err(errno);
+    }
     let reply = QpReply {
         qp: id.0,
         qp_num: qpn.get(),
@@ -98,6 +117,7 @@ fn object(
         _entry: entry,
         recv: spec.srq.is_none().then(recv),
         send: WorkRing::new(area, plan.send),
+        area: None,
         bytes: plan.bytes.into(),
         capacity: plan.capacity,
         cookie,
@@ -155,6 +175,8 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<Modify
             .for_each(Qp::restart),
         _ => asker.process.wake(id),
     }
+    // It has a record, so there is room for the next one.
+    asker.process.record_qp(id)?;
     Ok(Done {})
 }
 
@@ -181,9 +203,11 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
         return Err(Errno::NOENT);
     };
     forget_data(asker, qp.data.0);
+    asker.process.forget_record(Record::Mr, qp.data.0.0);
+    asker.process.forget_qp(id);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.release_doorbell(qp.doorbell);
-    asker.give(&cost(qp.bytes))?;
+    asker.give(&cost_of(&qp))?;
     asker.give(&[(Kind::Attachment, attachments)])?;
     Ok(Done {})
 }
@@ -201,6 +225,7 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
     }
     let attached = asker.process.core.hca.attach_mcast(id, group);
     attached.map_err(errno)?;
+    asker.process.record_qp(id)?;
     asker.take(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})
@@ -224,6 +249,7 @@ pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<Det
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
     let detached = asker.process.core.hca.detach_mcast(id, Gid(request.gid));
     detached.map_err(errno)?;
+    asker.process.record_qp(id)?;
     asker.give(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})

@@ -14,8 +14,19 @@ use super::{Asker, Cost, Outcome, OutcomeWithFds, errno};
 use crate::objects::Srq;
 use crate::quota::Kind;
 
-fn cost(bytes: u64) -> [Cost; 3] {
-    [(Kind::Srq, 1), (Kind::RingBytes, bytes), (Kind::Mapping, 1)]
+/// With the descriptor of its memory, if that is kept.
+fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
+    [
+        (Kind::Srq, 1),
+        (Kind::RingBytes, bytes),
+        (Kind::Mapping, 1),
+        (Kind::Descriptor, kept.into()),
+    ]
+}
+
+/// What our half of a queue costs.
+pub(crate) fn cost_of(srq: &Srq) -> [Cost; 4] {
+    cost(srq.bytes, srq.area.is_some())
 }
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
@@ -25,8 +36,10 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
     if request.limit > plan.ring.slots {
         return Err(Errno::INVAL);
     }
-    asker.afford(&cost(plan.bytes.into()))?;
+    let is_recorded = asker.process.is_recorded();
+    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
     let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
+    let kept = asker.process.keep(&fd)?;
     let id = asker
         .process
         .core
@@ -36,6 +49,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
     let srq = Srq {
         owner: asker.owner,
         ring: WorkRing::new(Arc::new(area), plan.ring),
+        area: kept,
         bytes: plan.bytes.into(),
         cookie: request.cookie,
         max_sge: plan.max_sge,
@@ -43,7 +57,11 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
         dead: false,
     };
     asker.process.srqs.put(id.0, srq);
-    asker.take(&cost(plan.bytes.into()))?;
+    asker.take(&cost(plan.bytes.into(), is_recorded))?;
+    if let Err(errno) = asker.process.record_srq(id) {
+        destroy(asker, DestroySrq { srq: id.0 })?;
+        return Err(errno);
+    }
     let reply = SrqReply {
         srq: id.0,
         bytes: plan.bytes,
@@ -72,6 +90,7 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifySrq) -> Outcome<Modif
         if let Some(srq) = asker.process.srqs.get_mut(request.srq) {
             srq.limit = request.limit;
         }
+        asker.process.write_srq_progress(id);
         // It may be below already.
         asker.process.check_limit_now(id, asker.now);
     }
@@ -98,11 +117,9 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
         .hca
         .destroy_srq(SrqId(request.srq))
         .map_err(errno)?;
-    let bytes = asker
-        .process
-        .srqs
-        .take(request.srq)
-        .map_or(0, |srq| srq.bytes);
-    asker.give(&cost(bytes))?;
+    asker.process.forget_srq(SrqId(request.srq));
+    if let Some(srq) = asker.process.srqs.take(request.srq) {
+        asker.give(&cost_of(&srq))?;
+    }
     Ok(Done {})
 }

@@ -9,11 +9,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use vrdma_adapter::ShardId;
-use vrdma_provider::daemon::{self, Request};
+use vrdma_provider::daemon::Request;
 use vrdma_switch::PortId;
 use vrdma_verbs::object::Owner;
 
-use super::{Adapters, Here, Served, SessionId, Sessions, UnansweredHello, elsewhere, hello};
+use super::{Adapters, Here, Served, SessionId, Sessions, UnansweredHello, elsewhere, give, hello};
 use crate::receive::ForeignFile;
 use crate::session::Session;
 
@@ -37,6 +37,11 @@ impl OpeningSession {
 pub struct OpenSession(Session);
 
 impl OpenSession {
+    /// One that goes on for a process that has ended.
+    pub(crate) fn resumed(session: Session) -> Self {
+        Self(session)
+    }
+
     /// Its socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -85,6 +90,7 @@ impl Sessions {
         let here = Here {
             shard: self.shard,
             registry: &self.registry,
+            taking: self.taking,
         };
         if let Some(shard) = elsewhere(&caller, &request, here, adapters) {
             let hello = Box::new(UnansweredHello { request, memory });
@@ -92,11 +98,11 @@ impl Sessions {
         }
         let session = self.sessions.get_mut(id.0)?;
         let answer = hello(session, here, &request, memory, adapters);
-        let sent = daemon::send_answer(session.as_fd(), request.code(), answer);
+        let sent = give(session, here, adapters, request.header(), answer);
         let served = match (sent, session.open) {
             (Err(_), open) => Served::Closed(open),
-            (Ok(()), Some((port, owner))) => Served::Opened(port, owner),
-            (Ok(()), None) => Served::Open,
+            (Ok(_), Some((port, owner))) => Served::Opened(port, owner),
+            (Ok(_), None) => Served::Open,
         };
         Some((id, served))
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -10,7 +12,7 @@ use rustix::net::{
     socket_with,
 };
 
-use crate::message::{Call, PACKET_MAX, encode, parse, split};
+use crate::message::{Call, Header, PACKET_MAX, encode, parse, split};
 use crate::socket::{receive, send};
 
 /// Why a call has no answer.
@@ -47,6 +49,8 @@ pub struct Answer<R> {
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
+    /// Calls so far.
+    calls: AtomicU16,
 }
 
 impl Connection {
@@ -60,12 +64,15 @@ impl Connection {
             None,
         )?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(Self { socket })
+        Ok(Self::new(socket))
     }
 
     /// Over a socket that is connected already.
     pub fn new(socket: OwnedFd) -> Self {
-        Self { socket }
+        Self {
+            socket,
+            calls: AtomicU16::new(0),
+        }
     }
 
     /// Asks and waits. Calls must not overlap.
@@ -75,16 +82,26 @@ impl Connection {
         fds: &[BorrowedFd<'_>],
     ) -> Result<Answer<T::Reply>, CallError> {
         let mut buffer = [0; PACKET_MAX];
-        let packet = encode(T::CODE, 0, request, &mut buffer);
+        let number = self.calls.fetch_add(1, Relaxed).wrapping_add(1);
+        let packet = encode(Header::of::<T>(number), request, &mut buffer);
         send(self.socket.as_fd(), packet, fds, SendFlags::empty()).map_err(CallError::Lost)?;
-        self.answer::<T>()
+        loop {
+            let answered = self.answer::<T>(number);
+            if let Some(answer) = answered.transpose() {
+                return answer;
+            }
+        }
     }
 
-    fn answer<T: Call>(&self) -> Result<Answer<T::Reply>, CallError> {
+    /// `None` for an answer to an earlier call, which a daemon that was restarted has repeated.
+    fn answer<T: Call>(&self, number: u16) -> Result<Option<Answer<T::Reply>>, CallError> {
         let packet = receive(self.socket.as_fd(), RecvFlags::empty()).map_err(CallError::Lost)?;
         let packet = packet.ok_or(CallError::Lost(Errno::PIPE))?;
         let (header, body) = split(packet.bytes()).ok_or(CallError::Lost(Errno::PROTO))?;
-        if header.code != T::CODE {
+        if header.number != number {
+            return Ok(None);
+        }
+        if u32::from(header.code) != T::CODE {
             return Err(CallError::Lost(Errno::PROTO));
         }
         if header.errno != 0 {
@@ -93,10 +110,10 @@ impl Connection {
             )));
         }
         let body = parse(body).ok_or(CallError::Lost(Errno::PROTO))?;
-        Ok(Answer {
+        Ok(Some(Answer {
             body,
             fds: packet.fds,
-        })
+        }))
     }
 }
 

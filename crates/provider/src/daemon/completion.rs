@@ -33,6 +33,29 @@ impl CompletionRing {
         }
     }
 
+    /// Over memory that was in use before: so many entries were published.
+    ///
+    /// Errors: the client's index is impossible.
+    pub fn resume(area: Arc<Area>, ring: QueueGeometry, published: u32) -> Result<Self, RingError> {
+        let mut resumed = Self {
+            area,
+            ring,
+            producer: published,
+            published,
+            consumer: published.wrapping_sub(ring.slots),
+        };
+        resumed.refresh()?;
+        // The client may not have been shown them.
+        resumed.word(cq_header::PRODUCER).store(published, Release);
+        Ok(resumed)
+    }
+
+    /// How many entries were written so far.
+    #[inline]
+    pub fn written(&self) -> u32 {
+        self.producer
+    }
+
     /// Entries that fit.
     pub fn slots(&self) -> u32 {
         self.ring.slots

@@ -11,7 +11,7 @@ mod work;
 pub use completion::CompletionRing;
 pub use plan::{CqPlan, QpPlan, SrqPlan};
 pub use request::{
-    Answer, Peer, Request, accept, listen, peer, peer_groups, peer_process, send_answer, take,
+    Answer, Peer, Request, accept, listen, peek, peer, peer_groups, peer_process, send_answer, take,
 };
 pub use work::{Slot, WorkRing};
 

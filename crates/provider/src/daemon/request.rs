@@ -6,6 +6,8 @@ use std::path::Path;
 
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
+use zerocopy::IntoBytes;
+
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with,
     bind, listen as start_listening, socket_with,
@@ -46,7 +48,12 @@ pub struct Request {
 impl Request {
     /// Code of the header.
     pub fn code(&self) -> u32 {
-        self.header.code
+        self.header.code.into()
+    }
+
+    /// What its answer repeats.
+    pub fn header(&self) -> Header {
+        self.header
     }
 
     /// The body, when it has the size that its code asks for.
@@ -177,7 +184,23 @@ pub fn take(
     socket: BorrowedFd<'_>,
     close: impl FnOnce(Vec<OwnedFd>),
 ) -> Result<Option<Request>, Errno> {
-    let packet = match receive_all(socket, RecvFlags::DONTWAIT) {
+    next(socket, RecvFlags::DONTWAIT, close)
+}
+
+/// The same, and it stays the next one until it is taken: a daemon that ends meanwhile has not lost it.
+pub fn peek(
+    socket: BorrowedFd<'_>,
+    close: impl FnOnce(Vec<OwnedFd>),
+) -> Result<Option<Request>, Errno> {
+    next(socket, RecvFlags::DONTWAIT | RecvFlags::PEEK, close)
+}
+
+fn next(
+    socket: BorrowedFd<'_>,
+    flags: RecvFlags,
+    close: impl FnOnce(Vec<OwnedFd>),
+) -> Result<Option<Request>, Errno> {
+    let packet = match receive_all(socket, flags) {
         Ok(packet) => packet,
         Err(Errno::AGAIN) => return Ok(None),
         Err(errno) => return Err(errno),
@@ -199,40 +222,57 @@ pub fn take(
 /// A good answer, ready to be sent.
 #[derive(Debug)]
 pub struct Answer {
-    packet: Vec<u8>,
+    body: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
 
 impl Answer {
     /// To a request `T`.
     pub fn new<T: Call>(body: &T::Reply, fds: Vec<OwnedFd>) -> Self {
-        let mut buffer = [0; PACKET_MAX];
-        let packet = encode(T::CODE, 0, body, &mut buffer).to_vec();
-        Self { packet, fds }
+        let body = body.as_bytes().to_vec();
+        Self { body, fds }
+    }
+
+    /// One that was given before.
+    pub fn again(body: Vec<u8>, fds: Vec<OwnedFd>) -> Self {
+        Self { body, fds }
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// What comes with it.
+    pub fn fds(&self) -> &[OwnedFd] {
+        &self.fds
     }
 }
 
-/// Answers a request with that code, or refuses it. A client that does not take its answers is
+/// Answers a request with that header, or refuses it. A client that does not take its answers is
 /// disconnected: `EAGAIN`.
 pub fn send_answer(
     socket: BorrowedFd<'_>,
-    code: u32,
-    answer: Result<Answer, Errno>,
+    header: Header,
+    answer: Result<&Answer, Errno>,
 ) -> Result<(), Errno> {
     match answer {
-        Ok(Answer { packet, fds }) => send(socket, &packet, &borrowed(&fds), SendFlags::DONTWAIT),
-        Err(errno) => refuse(socket, code, errno),
+        Ok(Answer { body, fds }) => {
+            let mut packet = header.as_bytes().to_vec();
+            packet.extend(body);
+            send(socket, &packet, &borrowed(fds), SendFlags::DONTWAIT)
+        }
+        Err(errno) => refuse(socket, header, errno),
     }
 }
 
 /// Refuses.
-fn refuse(socket: BorrowedFd<'_>, code: u32, errno: Errno) -> Result<(), Errno> {
+fn refuse(socket: BorrowedFd<'_>, header: Header, errno: Errno) -> Result<(), Errno> {
     let mut buffer = [0; PACKET_MAX];
-    let packet = encode(
-        code,
-        errno.raw_os_error() as u32,
-        &crate::message::Done {},
-        &mut buffer,
-    );
+    let refused = Header {
+        errno: errno.raw_os_error() as u32,
+        ..header
+    };
+    let packet = encode(refused, &crate::message::Done {}, &mut buffer);
     send(socket, packet, &[], SendFlags::DONTWAIT)
 }

@@ -64,6 +64,28 @@ impl WorkRing {
         }
     }
 
+    /// Over memory that was in use before, from the oldest request on that was not released then: what was
+    /// fetched and not released is fetched again.
+    pub fn resume(area: Arc<Area>, ring: QueueGeometry, released: u32) -> Self {
+        let ring = Self {
+            area,
+            ring,
+            producer: released,
+            fetched: released,
+            released,
+            shown: released,
+        };
+        // The client may not have been shown it.
+        ring.word(queue_header::CONSUMER).store(released, Release);
+        ring
+    }
+
+    /// How many requests were released so far.
+    #[inline]
+    pub fn released(&self) -> u32 {
+        self.released
+    }
+
     /// Slots.
     pub fn slots(&self) -> u32 {
         self.ring.slots

@@ -48,9 +48,23 @@ pub const PACKET_MAX: usize = 1024;
 #[repr(C)]
 pub struct Header {
     /// Of the request; the reply repeats it.
-    pub code: u32,
+    pub code: u16,
+    /// Of the request, and another one than that of the request before; the reply repeats it. A daemon that
+    /// was restarted may answer once more what was answered before.
+    pub number: u16,
     /// Linux errno; 0 in requests and good replies. Without it a reply has no body.
     pub errno: u32,
+}
+
+impl Header {
+    /// Of a request.
+    pub fn of<T: Call>(number: u16) -> Self {
+        Self {
+            code: T::CODE as u16,
+            number,
+            errno: 0,
+        }
+    }
 }
 
 /// Plain bytes that both ends lay out alike.
@@ -88,13 +102,7 @@ pub(crate) use call;
 ///
 /// # Panics
 /// If the body is longer than [`PACKET_MAX`] allows, which no message of this crate is.
-pub fn encode<'a, T: Body>(
-    code: u32,
-    errno: u32,
-    body: &T,
-    out: &'a mut [u8; PACKET_MAX],
-) -> &'a [u8] {
-    let header = Header { code, errno };
+pub fn encode<'a, T: Body>(header: Header, body: &T, out: &'a mut [u8; PACKET_MAX]) -> &'a [u8] {
     let (head, length) = (size_of::<Header>(), size_of::<Header>() + size_of::<T>());
     out[..head].copy_from_slice(header.as_bytes());
     out[head..length].copy_from_slice(body.as_bytes());
@@ -123,9 +131,10 @@ mod tests {
             length: 9,
             ..RegMr::default()
         };
-        let packet = encode(RegMr::CODE, 0, &body, &mut buffer);
+        let packet = encode(Header::of::<RegMr>(5), &body, &mut buffer);
         let (header, rest) = split(packet).unwrap();
-        assert_eq!((header.code, header.errno), (Code::RegMr as u32, 0));
+        assert_eq!((header.code, header.errno), (Code::RegMr as u16, 0));
+        assert_eq!(header.number, 5);
         assert_eq!(parse::<RegMr>(rest), Some(body));
         assert_eq!(parse::<RegMr>(&rest[1..]), None);
         assert_eq!(split(&packet[..7]), None);

@@ -1,0 +1,167 @@
+//! What a worker left to the next one: its records and descriptors.
+//!
+//! ```text
+//!   root area (the keeper's) ── where the area of each shard is
+//!   area of a shard ── records of its adapters ([`vrdma_process`])
+//! ```
+//! Adapters go on with their records when they are plugged in again. What belongs to none that is plugged in at
+//! the start is forgotten then.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use vrdma_adapter::ShardId;
+use vrdma_keep::{Area, Capacity, Inherited, Life, Record, Records};
+use vrdma_process::{Lost, Means, ProcessSpec, Registry, Remembered, Revived, Sessions};
+
+/// The root area has a record for each shard that there ever was.
+pub const ROOT: Capacity = Capacity {
+    small: 1024,
+    large: 1,
+};
+
+/// Of one shard: as many queue pairs, regions and the like as its adapters may have together. Pages that
+/// nothing was written to take no memory.
+const SHARD: Capacity = Capacity {
+    small: 1 << 20,
+    large: 1 << 18,
+};
+
+/// The kind of the root area's records.
+const AREA: u16 = 1;
+
+/// See the module. Nothing is recorded without a keeper.
+#[derive(Clone, Default)]
+pub struct Legacy(Option<Arc<Inner>>);
+
+struct Inner {
+    /// One for each shard, and the descriptors of their areas.
+    areas: Vec<(Records, OwnedFd)>,
+    past: Mutex<Past>,
+}
+
+/// What nobody has taken up yet.
+struct Past {
+    remembered: Vec<(Records, Remembered)>,
+    descriptors: Inherited,
+}
+
+impl Legacy {
+    /// Reads what the worker before has left, for so many shards.
+    ///
+    /// # Errors
+    /// The system is out of memory or descriptors.
+    pub fn open(life: Life<'_>, shards: usize) -> io::Result<Self> {
+        let mut inherited = life.inherited;
+        let (table, found, _) = Records::open(life.area, |_| 0)?;
+        let mut places = found.iter().filter_map(place).collect::<Vec<_>>();
+        places.sort_unstable();
+        let (mut areas, mut remembered) = (Vec::new(), Vec::new());
+        for (shard, number) in places {
+            let Some(fd) = inherited
+                .claim(number)
+                .filter(|_| shard == areas.len() as u64)
+            else {
+                continue;
+            };
+            let (records, found, damaged) = Records::open(fd.as_fd(), adapter_of)?;
+            if damaged > 0 {
+                tracing::warn!(shard, "{damaged} records of the worker before were damaged");
+            }
+            remembered.push((records.clone(), Remembered::new(found, &records)));
+            areas.push((records, fd));
+        }
+        for shard in areas.len()..shards {
+            let fd = Area::create(SHARD)?;
+            let (records, ..) = Records::open(fd.as_fd(), adapter_of)?;
+            let bytes = fd.as_raw_fd().to_le_bytes();
+            let noted = table.insert(AREA, shard as u64, &bytes);
+            noted.map_err(io::Error::other)?;
+            areas.push((records, fd));
+        }
+        table.commit();
+        let named = remembered.iter().flat_map(|(_, it)| it.descriptors());
+        let descriptors = inherited.split(named);
+        inherited.close_rest()?;
+        let past = Mutex::new(Past {
+            remembered,
+            descriptors,
+        });
+        Ok(Self(Some(Arc::new(Inner { areas, past }))))
+    }
+
+    /// Whether another worker would go on for this one.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The sessions of a shard.
+    pub(crate) fn sessions(
+        &self,
+        shard: ShardId,
+        listener: Option<OwnedFd>,
+        registry: &Registry,
+    ) -> Sessions {
+        Sessions::new(shard, listener, registry.clone(), self.is_kept())
+    }
+
+    /// Where a shard writes down what its adapters do.
+    pub(crate) fn records(&self, shard: ShardId) -> Option<Records> {
+        let inner = self.0.as_ref()?;
+        let (records, _) = inner.areas.get(usize::from(shard.0))?;
+        Some(records.clone())
+    }
+
+    /// An adapter of processes that goes on; `None` if nothing is known of it.
+    pub(crate) fn revive(
+        &self,
+        spec: &ProcessSpec,
+        registry: &Registry,
+        seed: u64,
+    ) -> Option<Result<Revived, Lost>> {
+        let inner = self.0.as_ref()?;
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let Past {
+            remembered,
+            descriptors,
+        } = &mut *past;
+        let (records, remembered) = remembered
+            .iter_mut()
+            .find(|(_, remembered)| remembered.knows(&spec.name))?;
+        let means = Means {
+            records: records.clone(),
+            registry,
+            inherited: descriptors,
+            seed,
+        };
+        remembered.revive(spec.clone(), means)
+    }
+
+    /// All adapters are plugged in: what is left belongs to none.
+    pub(crate) fn forget_rest(&self) {
+        let Some(inner) = &self.0 else { return };
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        for (records, remembered) in std::mem::take(&mut past.remembered) {
+            remembered.forget(&records);
+        }
+        let descriptors = std::mem::replace(&mut past.descriptors, Inherited::none());
+        // To close what a client sent takes as long as it likes.
+        let closing = thread::Builder::new().name("closing".to_owned());
+        if let Err(error) = closing.spawn(|| descriptors.close_rest().is_ok()) {
+            tracing::warn!("descriptors of the worker before stay open: {error}");
+        }
+    }
+}
+
+/// Which adapter a record is about.
+fn adapter_of(record: &Record) -> u32 {
+    (record.key >> 32) as u32
+}
+
+/// A shard and the number of its area's descriptor.
+fn place(record: &Record) -> Option<(u64, RawFd)> {
+    let number = record.bytes.as_slice().try_into().ok()?;
+    (record.kind == AREA).then(|| (record.key, RawFd::from_le_bytes(number)))
+}

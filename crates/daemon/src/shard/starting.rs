@@ -1,0 +1,127 @@
+//! The threads of the shards, and what each is made of.
+
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use vrdma_api::PollMode;
+use vrdma_host::{Among, ShardId};
+use vrdma_process::{Registry, Sessions};
+
+use super::clock::Clock;
+use super::lanes::{self, Lanes};
+use super::poller::Poller;
+use super::{Mailboxes, Shard};
+use crate::disposal::Disposal;
+use crate::legacy::Legacy;
+use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
+use crate::polling::pin;
+use crate::sandbox::Confinement;
+
+/// What a shard is made of, before its thread runs.
+pub(super) struct Parts {
+    pub(super) core: Option<u32>,
+    pub(super) epoll: OwnedFd,
+    pub(super) from: Mailboxes,
+    pub(super) among: Among,
+    pub(super) lanes: Lanes,
+    pub(super) disposal: Disposal,
+    pub(super) sessions: Sessions,
+    pub(super) registry: Registry,
+    pub(super) clock: Clock,
+    pub(super) poll: PollMode,
+    pub(super) confinement: Confinement,
+    pub(super) legacy: Legacy,
+}
+
+/// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
+///
+/// # Errors
+/// The system is out of threads or descriptors.
+pub fn start(
+    inboxes: Vec<Inbox<ShardCommand>>,
+    snooped: Vec<Inbox<Snooped>>,
+    processes: OwnedFd,
+    registry: Registry,
+    options: &ShardOptions,
+    confinement: &Confinement,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let nothing = Legacy::default();
+    start_after(
+        &nothing,
+        inboxes,
+        snooped,
+        processes,
+        registry,
+        options,
+        confinement,
+    )
+}
+
+/// The same after a worker that has left something.
+///
+/// # Errors
+/// As of [`start`].
+pub fn start_after(
+    legacy: &Legacy,
+    inboxes: Vec<Inbox<ShardCommand>>,
+    snooped: Vec<Inbox<Snooped>>,
+    processes: OwnedFd,
+    registry: Registry,
+    options: &ShardOptions,
+    confinement: &Confinement,
+) -> std::io::Result<Vec<JoinHandle<()>>> {
+    let clock = Clock::start();
+    let shared = Arc::default();
+    let disposal = Disposal::start()?;
+    let shards = inboxes.len() as u16;
+    let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
+    let mut listener = Some(processes);
+    let mailboxes = inboxes.into_iter().zip(snooped);
+    let mut threads = Vec::new();
+    let registry = registry.trusting_own_user(options.trusts_own_user);
+    for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
+        let id = ShardId(at as u16);
+        threads.push(spawn(Parts {
+            core: options.cores.get(at).copied().flatten(),
+            epoll: Poller::open()?,
+            from: Mailboxes { inbox, snooped },
+            among: Among {
+                id,
+                shards,
+                shared: Arc::clone(&shared),
+            },
+            lanes,
+            disposal: disposal.clone(),
+            sessions: legacy.sessions(id, listener.take(), &registry),
+            registry: registry.clone(),
+            clock,
+            poll: options.poll,
+            confinement: confinement.clone(),
+            legacy: legacy.clone(),
+        })?);
+    }
+    Ok(threads)
+}
+
+fn spawn(parts: Parts) -> std::io::Result<JoinHandle<()>> {
+    let ShardId(number) = parts.among.id;
+    thread::Builder::new()
+        .name(format!("shard-{number}"))
+        .spawn(move || {
+            precise_naps();
+            if let Some(core) = parts.core {
+                pin::pin_thread(core);
+            }
+            parts.confinement.shard();
+            Shard::new(parts).run();
+        })
+}
+
+/// The kernel rounds short sleeps up by 50 us unless told otherwise, ten times a nap.
+fn precise_naps() {
+    if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
+        tracing::warn!("naps of the shard will be long: {error}");
+    }
+}

@@ -1,0 +1,299 @@
+//! A worker that is killed at any moment: its clients notice a pause.
+//!
+//! Every message has a number, its payload follows from it, and what arrives is counted and compared.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use vrdma_provider::message::{
+    AllocPd, CreateCq, DeallocPd, DeregMr, DestroyCq, NO_CHANNEL, RegMr, access,
+};
+use vrdma_provider::socket::SOCKET_FILE;
+
+use crate::client::{Client, Memory, Queues, pair, send, write};
+
+const CONFIGURATION: &str = r#"
+supervise = true
+
+[[portgroup]]
+name = "blue"
+
+[[adapter]]
+name = "c0"
+portgroup = "blue"
+kind = "process"
+ip = "10.0.0.1"
+
+[[adapter]]
+name = "c1"
+portgroup = "blue"
+kind = "process"
+ip = "10.0.0.2"
+"#;
+
+/// A busy machine starts a program sooner.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Workers that are killed in one test.
+const KILLS: u32 = 12;
+
+/// A daemon whose worker is killed.
+struct Kept {
+    keeper: Child,
+    folder: tempfile::TempDir,
+    notified: UnixDatagram,
+}
+
+impl Kept {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = folder.path().join("run");
+        let file = folder.path().join("vrdmad.toml");
+        fs::write(
+            &file,
+            format!("[daemon]\nrun_dir = {run_dir:?}{CONFIGURATION}"),
+        )
+        .unwrap();
+        let notify = folder.path().join("notify");
+        let notified = UnixDatagram::bind(&notify).unwrap();
+        notified.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vrdmad"));
+        command.arg("--config").arg(file);
+        command.args(["--crashes", "1000", "--log", "warn"]);
+        let keeper = command.env("NOTIFY_SOCKET", notify).spawn().unwrap();
+        let kept = Self {
+            keeper,
+            folder,
+            notified,
+        };
+        kept.await_ready();
+        kept
+    }
+
+    /// Waits until a worker says that it is ready.
+    fn await_ready(&self) {
+        let mut said = [0; 64];
+        loop {
+            let length = self.notified.recv(&mut said).unwrap();
+            if said[..length].starts_with(b"READY=1") {
+                return;
+            }
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("run").join(SOCKET_FILE)
+    }
+
+    fn worker(&self) -> Pid {
+        let keeper = self.keeper.id();
+        let children = Path::new("/proc").join(format!("{keeper}/task/{keeper}/children"));
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let children = fs::read_to_string(&children).unwrap();
+            let first = children.split_whitespace().next();
+            if let Some(worker) = first.and_then(|number| Pid::from_raw(number.parse().ok()?)) {
+                return worker;
+            }
+            assert!(Instant::now() < deadline, "no worker is started");
+        }
+    }
+
+    /// Kills one worker after the other, each when it has let `progress` go on, and sets `ended`.
+    fn kill_workers(&self, progress: &AtomicU32, ended: &AtomicBool) {
+        for round in 0..KILLS {
+            let seen = progress.load(SeqCst);
+            let deadline = Instant::now() + PATIENCE;
+            // Another moment of what goes on each time.
+            while progress.load(SeqCst).wrapping_sub(seen) <= round * 7 % 50 {
+                assert!(Instant::now() < deadline, "nothing goes on: round {round}");
+                thread::yield_now();
+            }
+            kill_process(self.worker(), Signal::KILL).unwrap();
+            self.await_ready();
+        }
+        ended.store(true, SeqCst);
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = self.keeper.kill();
+        let _ = self.keeper.wait();
+    }
+}
+
+/// What message `number` holds.
+fn content(number: u64) -> [u8; 64] {
+    std::array::from_fn(|at| (number.wrapping_mul(37) as u8).wrapping_add(at as u8))
+}
+
+/// Numbered SENDs one way, each into a place of its own.
+struct Stream<'a> {
+    from: &'a Client,
+    to: &'a Client,
+    queues: (Queues, Queues),
+    source: Memory,
+    landing: Memory,
+    posted: u64,
+    sent: u64,
+    received: u64,
+}
+
+const SLOTS: u64 = 8;
+
+impl<'a> Stream<'a> {
+    fn new(from: &'a Client, to: &'a Client) -> Self {
+        let mut stream = Self {
+            from,
+            to,
+            queues: pair(from, to),
+            source: Memory::new(from, 0, SLOTS as usize * 64),
+            landing: Memory::new(to, 0, SLOTS as usize * 64),
+            posted: 0,
+            sent: 0,
+            received: 0,
+        };
+        (0..SLOTS).for_each(|number| stream.post_receive(number));
+        stream
+    }
+
+    fn post_receive(&mut self, number: u64) {
+        let buffer = part(&self.landing, number);
+        self.to.post_recv(&mut self.queues.1, number, buffer);
+    }
+
+    /// One that was received makes room for the next one.
+    fn go_on(&mut self) {
+        while self.posted < self.received + SLOTS && self.posted < self.sent + SLOTS {
+            let number = self.posted;
+            let at = (number % SLOTS) as usize * 64;
+            self.source.bytes[at..at + 64].copy_from_slice(&content(number));
+            let buffer = part(&self.source, number);
+            self.from
+                .post_send(&mut self.queues.0, send(number), buffer);
+            self.posted += 1;
+        }
+        while let Some(done) = self.queues.0.poll() {
+            assert_eq!((done.status, done.wr_id), (0, self.sent), "sent in order");
+            self.sent += 1;
+        }
+        while let Some(done) = self.queues.1.poll() {
+            assert_eq!(
+                (done.status, done.wr_id),
+                (0, self.received),
+                "received once"
+            );
+            let at = (self.received % SLOTS) as usize * 64;
+            let found = &self.landing.bytes[at..at + 64];
+            assert_eq!(found, content(self.received), "message {}", self.received);
+            self.post_receive(self.received + SLOTS);
+            self.received += 1;
+        }
+    }
+}
+
+fn part(memory: &Memory, number: u64) -> vrdma_provider::layout::Buffer {
+    let mut buffer = memory.buffer();
+    buffer.addr += number % SLOTS * 64;
+    buffer.length = 64;
+    buffer
+}
+
+#[test]
+fn messages_are_neither_lost_nor_doubled_when_workers_are_killed() {
+    let kept = Kept::start();
+    let (a, b) = (
+        Client::open_at(&kept.socket(), 0),
+        Client::open_at(&kept.socket(), 1),
+    );
+    let mut there = Stream::new(&a, &b);
+    let mut back = Stream::new(&b, &a);
+    let (progress, ended) = (AtomicU32::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| kept.kill_workers(&progress, &ended));
+        while !ended.load(SeqCst) {
+            there.go_on();
+            back.go_on();
+            progress.store((there.received + back.received) as u32, SeqCst);
+        }
+    });
+    let goal = there.posted.max(back.posted) + 100;
+    let deadline = Instant::now() + PATIENCE;
+    while there.received < goal || back.received < goal {
+        there.go_on();
+        back.go_on();
+        assert!(Instant::now() < deadline, "the last worker serves nobody");
+    }
+}
+
+/// Each request has one answer, and was done once: what it made can be used and given back, and nothing else
+/// is left.
+#[test]
+fn requests_are_answered_once_when_workers_are_killed() {
+    let kept = Kept::start();
+    let client = Client::open_at(&kept.socket(), 0);
+    let bytes = vec![0u8; 8192];
+    let (progress, ended) = (AtomicU32::new(0), AtomicBool::new(false));
+    let mut numbers = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| kept.kill_workers(&progress, &ended));
+        while !ended.load(SeqCst) {
+            let pd = client.call(&AllocPd {}).unwrap().pd;
+            let cq = client
+                .connection
+                .call(
+                    &CreateCq {
+                        entries: 16,
+                        channel: NO_CHANNEL,
+                        cookie: 1,
+                    },
+                    &[],
+                )
+                .unwrap();
+            assert_eq!(cq.fds.len(), 1, "the ring comes with it");
+            let region = RegMr {
+                address: bytes.as_ptr() as u64,
+                length: bytes.len() as u64,
+                iova: bytes.as_ptr() as u64,
+                pd,
+                access: access::LOCAL_WRITE,
+                ..RegMr::default()
+            };
+            let mr = client.call(&region).unwrap().mr;
+            client.call(&DeregMr { mr }).unwrap();
+            client.call(&DestroyCq { cq: cq.body.cq }).unwrap();
+            client.call(&DeallocPd { pd }).unwrap();
+            numbers.push(pd);
+            progress.fetch_add(6, SeqCst);
+        }
+    });
+    // One that was made twice would take a number that never comes back.
+    assert!(numbers.iter().all(|pd| *pd < 1024));
+    assert!(numbers.len() >= KILLS as usize);
+}
+
+/// A region of the memory that programs share, windows and all, is found again where it was.
+#[test]
+fn regions_and_connections_are_there_when_nothing_was_under_way() {
+    let kept = Kept::start();
+    let (a, b) = (
+        Client::open_at(&kept.socket(), 0),
+        Client::open_at(&kept.socket(), 1),
+    );
+    let mut queues = pair(&a, &b);
+    let (from, to) = (Memory::new(&a, 7, 1 << 16), Memory::new(&b, 0, 1 << 16));
+    for round in 0..3 {
+        kill_process(kept.worker(), Signal::KILL).unwrap();
+        kept.await_ready();
+        a.post_send(&mut queues.0, write(round, &to), from.buffer());
+        let done = queues.0.wait();
+        assert_eq!((done.status, done.wr_id, to.first()), (0, round, 7));
+    }
+}

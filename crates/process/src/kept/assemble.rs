@@ -1,0 +1,281 @@
+//! The engine from its pieces, and our half of its objects beside it.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use prost::Message;
+use vrdma_adapter::{Core, RunState, Sending, Slots};
+use vrdma_keep::Inherited;
+use vrdma_memory::{ClientMemory, ClientRegion, FileRegion, Region, Space};
+use vrdma_provider::daemon::WorkRing;
+use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId};
+use vrdma_verbs::saved::{Pieces, QpPiece, is_receiving, read_receive};
+use vrdma_verbs::work::RecvWr;
+use vrdma_verbs::{Hca, Time};
+use vrdma_wire::Lkey;
+
+use super::record::{self, Backing};
+use super::remembered::{Lost, Revived};
+use super::reviving::{FRONT, Reviving, Rings, take};
+use super::{Kind, Recorder};
+use crate::context::Context;
+use crate::fast::AdapterGrants;
+use crate::objects::{Mr, Qp};
+use crate::queue_pairs::Entry;
+use crate::requests as cost;
+use crate::users::Users;
+use crate::{Process, ProcessSpec, UNIT_BYTES};
+
+impl Reviving<'_, '_> {
+    pub(super) fn assemble(&mut self, frame: Vec<u8>) -> Result<Hca<Region>, Lost> {
+        let pieces = Pieces {
+            frame,
+            pds: self.plain(Kind::Pd),
+            mrs: self.plain(Kind::Mr),
+            cqs: self.engines(Kind::Cq, |bytes| {
+                Some(record::Cq::decode(bytes).ok()?.engine)
+            }),
+            srqs: self.engines(Kind::SrqProgress, |bytes| {
+                Some(record::SrqProgress::decode(bytes).ok()?.engine)
+            }),
+            qps: self.qp_pieces(),
+            seed: self.means.seed,
+        };
+        let mut found = Vec::new();
+        let Self {
+            contexts,
+            rings,
+            means,
+            ..
+        } = self;
+        let inherited = &mut *means.inherited;
+        let nowhere = nowhere(&means.registry.users);
+        let hca = Hca::assemble(pieces, |name| {
+            let place = record::Place::decode(name).ok()?;
+            let (region, mr) = revive_region(&place, contexts, rings, inherited)
+                .or_else(|| nowhere.clone().map(|region| (region, None)))?;
+            found.extend(mr.map(|mr| (place.id, mr)));
+            Some(region)
+        })?;
+        for (id, mr) in found {
+            if let Some(context) = self.contexts.get_mut(mr.owner.0) {
+                take(context, &cost::memory::cost(&mr));
+                take(context, &cost::memory::MR);
+            }
+            self.mrs.put(id, mr);
+        }
+        Ok(hca)
+    }
+
+    fn plain(&self, kind: Kind) -> Vec<Vec<u8>> {
+        let all = self.all(kind).into_iter();
+        all.map(|noted| noted.bytes.clone()).collect()
+    }
+
+    fn engines(&self, kind: Kind, engine: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
+        let all = self.all(kind).into_iter();
+        all.filter_map(|noted| engine(&noted.bytes)).collect()
+    }
+
+    fn qp_pieces(&mut self) -> Vec<QpPiece> {
+        let receives: BTreeMap<u32, RecvWr> = self
+            .all(Kind::Receive)
+            .into_iter()
+            .filter_map(|noted| Some((noted.id, read_receive(&noted.bytes).ok()?)))
+            .collect();
+        let progress: BTreeMap<u32, &[u8]> = self
+            .all(Kind::QpProgress)
+            .into_iter()
+            .filter_map(|noted| Some((noted.id, noted.bytes.get(FRONT..)?)))
+            .collect();
+        let pieces = self.rings.iter_mut().filter_map(|(id, rings)| {
+            let progress = progress.get(id)?.to_vec();
+            let receive = match &mut rings.recv {
+                Some(recv) if is_receiving(&progress) => {
+                    fetch_again(recv, rings.plan.capacity.max_recv_sge)
+                }
+                Some(_) => None,
+                None => receives.get(id).cloned(),
+            };
+            Some(QpPiece {
+                record: rings.record.engine.clone(),
+                progress,
+                receive,
+            })
+        });
+        pieces.collect()
+    }
+
+    pub(super) fn into_process(self, hca: Hca<Region>, recorder: Recorder) -> Revived {
+        let Self {
+            spec,
+            mut contexts,
+            sessions,
+            cqs,
+            srqs,
+            rings,
+            mrs,
+            ..
+        } = self;
+        let mut qps = Slots::new();
+        for (id, rings) in rings {
+            let qp = queue_pair(QpId(id), rings, &hca, &mut contexts, &spec);
+            qp.into_iter().for_each(|qp| qps.put(id, qp));
+        }
+        let mut process = Process {
+            space: Arc::new(Space::new()),
+            core: Core::new(hca, UNIT_BYTES),
+            contexts,
+            leaving: BTreeMap::new(),
+            mrs,
+            cqs,
+            qps,
+            srqs,
+            grants: AdapterGrants::default(),
+            polled: Vec::new(),
+            retry_at: None,
+            recorder: Some(recorder),
+            groups_changed: true,
+            spec,
+        };
+        process.count_domains();
+        process.let_orphans_go();
+        Revived { process, sessions }
+    }
+}
+
+fn fetch_again(recv: &mut WorkRing, most: u32) -> Option<RecvWr> {
+    let slot = recv.fetch().ok()??;
+    Some(crate::decode::receive(&slot, most))
+}
+
+/// A region, and our half of it unless it is a queue pair's data area.
+fn revive_region(
+    place: &record::Place,
+    contexts: &Slots<Context>,
+    rings: &BTreeMap<u32, Rings>,
+    inherited: &mut Inherited,
+) -> Option<(Region, Option<Mr>)> {
+    let owner = Owner(place.owner);
+    let mr = |mapped, file| Mr {
+        owner,
+        mapped,
+        file,
+        leaving: None,
+    };
+    match place.backing.as_ref()? {
+        Backing::Client(client) => {
+            let memory = Arc::clone(&contexts.get(owner.0)?.memory);
+            let region = ClientRegion::new(memory, client.address, client.length);
+            Some((Region::Client(region), Some(mr(0, None))))
+        }
+        Backing::File(file) => {
+            contexts.get(owner.0)?;
+            let fd = inherited.claim(file.descriptor)?;
+            let range = (file.offset, file.length);
+            let region = FileRegion::new(fd.as_fd(), range, file.lead, file.writable).ok()?;
+            let start = file.offset.wrapping_add(file.lead);
+            let mr = mr(file.length, Some((fd, start)));
+            Some((Region::File(region), Some(mr)))
+        }
+        Backing::Data(qp) => {
+            let Rings { fd, plan, .. } = rings.get(qp)?;
+            let range = (plan.send.data_at.into(), plan.send.data_bytes.into());
+            let region = FileRegion::new(fd.as_fd(), range, 0, false).ok()?;
+            Some((Region::File(region), None))
+        }
+    }
+}
+
+/// For regions of clients that are let go: nobody reaches them any more.
+fn nowhere(users: &Users) -> Option<Region> {
+    let file = std::fs::File::open("/dev/null").ok()?;
+    let tenant = Arc::clone(&users.of(rustix::process::geteuid().as_raw()).tenant);
+    let memory = Arc::new(ClientMemory::resume(file.into(), tenant));
+    Some(Region::Client(ClientRegion::new(memory, 0, 0)))
+}
+
+fn queue_pair(
+    id: QpId,
+    rings: Rings,
+    hca: &Hca<Region>,
+    contexts: &mut Slots<Context>,
+    spec: &ProcessSpec,
+) -> Option<Qp> {
+    let Rings {
+        record,
+        plan,
+        fd,
+        send,
+        recv,
+        dead,
+    } = rings;
+    let (owner, qpn) = (hca.owner_of_qp(id)?, hca.qpn(id)?);
+    let context = contexts.get_mut(owner.0)?;
+    let has_doorbell = context.resume_doorbell(record.doorbell, id);
+    let entry = Entry::new(Arc::clone(context.holdings.user()), spec.port, qpn);
+    let qp = Qp {
+        owner,
+        qp_type: hca.qp_spec(id)?.qp_type,
+        qpn,
+        _entry: entry,
+        send,
+        recv,
+        area: Some(fd),
+        bytes: plan.bytes.into(),
+        capacity: plan.capacity,
+        cookie: record.cookie,
+        doorbell: record.doorbell,
+        data: (MrId(record.data), Lkey(record.data_key)),
+        run: RunState::default(),
+        flushing: false,
+        dead: dead || !has_doorbell,
+    };
+    take(context, &cost::qp::cost_of(&qp));
+    Some(qp)
+}
+
+impl Process {
+    /// Domains and attachments have no half of ours.
+    fn count_domains(&mut self) {
+        let recorded: Vec<u32> = match &self.recorder {
+            Some(recorder) => recorder.numbers(Kind::Pd),
+            None => Vec::new(),
+        };
+        for pd in recorded {
+            let owner = self.core.hca.owner_of_pd(PdId(pd));
+            if let Some(context) = owner.and_then(|owner| self.contexts.get_mut(owner.0)) {
+                take(context, &cost::memory::PD);
+            }
+        }
+    }
+
+    /// What belongs to clients that could not go on is freed as if they had hung up.
+    fn let_orphans_go(&mut self) {
+        let owners = self.core.hca.owners();
+        for owner in owners {
+            if self.contexts.get(owner.0).is_none() {
+                self.core.hca.retire_owner(owner);
+            }
+        }
+    }
+
+    /// Nobody knows which doorbells were taken, and who was told what: all rings are looked at, and whoever
+    /// waits for a completion is told that there may be one.
+    pub(super) fn wake_everything(&mut self) {
+        let qps: Vec<u32> = self.qps.iter().map(|(id, _)| id).collect();
+        qps.into_iter().for_each(|id| self.wake(QpId(id)));
+        let owners: Vec<u32> = self.contexts.iter().map(|(owner, _)| owner).collect();
+        for owner in owners {
+            self.poll_doorbells(Owner(owner), Time(0));
+        }
+        let cqs: Vec<u32> = self.cqs.iter().map(|(id, _)| id).collect();
+        for id in cqs {
+            let armed = self.cqs.get(id).is_some_and(|cq| cq.ring.take_armed(true));
+            if armed {
+                self.notify(CqId(id), Time(0));
+            }
+        }
+    }
+}

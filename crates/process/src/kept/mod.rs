@@ -1,0 +1,138 @@
+//! What another process needs to go on for this one, written down as it changes.
+//!
+//! ```text
+//!   a request made or changed an object ──► its record ─┐
+//!   a message came further ──► progress of its queue pair, of completion queues ─┴─► commit ─► shown
+//! ```
+//! Descriptors are named by their numbers: the keeper shares its table of descriptors with the process that
+//! serves, so they stay open ([`vrdma_keep`]).
+//!
+//! What is read back is not trusted: see [`remembered`].
+
+mod assemble;
+mod record;
+mod remembered;
+mod reviving;
+mod write;
+
+use vrdma_adapter::Slots;
+use vrdma_keep::{Records, SlotId};
+
+pub use remembered::{Lost, Means, Remembered, Revived};
+pub(crate) use write::{Arrival, PlaceName};
+
+/// What a record is about. The numbers are in the records of processes that ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub(crate) enum Kind {
+    /// The adapter without its objects.
+    Adapter = 1,
+    /// A client.
+    Context = 2,
+    /// A completion channel, by client and number.
+    Channel = 3,
+    Pd = 4,
+    /// A region or window.
+    Mr = 5,
+    Cq = 6,
+    Srq = 7,
+    Qp = 8,
+    /// How far a queue pair has come.
+    QpProgress = 9,
+    /// How many entries a completion queue has got.
+    CqProgress = 10,
+    /// The ring and the staged receives of a shared receive queue.
+    SrqProgress = 11,
+    /// The answer that a client was given last.
+    Answer = 13,
+    /// The receive of a message under way on a queue pair with a shared receive queue.
+    Receive = 12,
+}
+
+/// Kinds, from 1 on.
+const KINDS: usize = 14;
+
+impl Kind {
+    fn from_number(number: u16) -> Option<Self> {
+        const ALL: [Kind; KINDS - 1] = [
+            Kind::Adapter,
+            Kind::Context,
+            Kind::Channel,
+            Kind::Pd,
+            Kind::Mr,
+            Kind::Cq,
+            Kind::Srq,
+            Kind::Qp,
+            Kind::QpProgress,
+            Kind::CqProgress,
+            Kind::SrqProgress,
+            Kind::Receive,
+            Kind::Answer,
+        ];
+        ALL.into_iter().find(|kind| *kind as u16 == number)
+    }
+}
+
+/// The records of one adapter.
+pub(crate) struct Recorder {
+    records: Records,
+    /// Tells its records from those of other adapters, and of earlier ones at its port.
+    adapter: u32,
+    slots: [Slots<SlotId>; KINDS],
+    /// Where a record is put together.
+    buffer: Vec<u8>,
+}
+
+impl Recorder {
+    pub(crate) fn new(records: Records) -> Self {
+        let adapter = records.fresh_number();
+        Self::of(records, adapter)
+    }
+
+    fn of(records: Records, adapter: u32) -> Self {
+        Self {
+            records,
+            adapter,
+            slots: Default::default(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Writes a record; false if there is no room.
+    fn put(&mut self, kind: Kind, id: u32, bytes: &[u8]) -> bool {
+        let slots = &mut self.slots[kind as usize];
+        if let Some(slot) = slots.get(id) {
+            return self.records.put(*slot, bytes).is_ok();
+        }
+        let key = u64::from(self.adapter) << 32 | u64::from(id);
+        let inserted = self.records.insert(kind as u16, key, bytes);
+        inserted.map(|slot| slots.put(id, slot)).is_ok()
+    }
+
+    pub(crate) fn forget(&mut self, kind: Kind, id: u32) {
+        if let Some(slot) = self.slots[kind as usize].take(id) {
+            self.records.remove(slot);
+        }
+    }
+
+    /// Which objects have a record.
+    fn numbers(&self, kind: Kind) -> Vec<u32> {
+        self.slots[kind as usize].numbers(|_| true)
+    }
+
+    pub(crate) fn commit(&self) {
+        self.records.commit();
+    }
+}
+
+impl Drop for Recorder {
+    /// The adapter is gone.
+    fn drop(&mut self) {
+        for slots in &self.slots {
+            slots
+                .iter()
+                .for_each(|(_, slot)| self.records.remove(*slot));
+        }
+        self.records.commit();
+    }
+}

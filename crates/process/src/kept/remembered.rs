@@ -1,0 +1,155 @@
+//! What the records of a process that ended say, sorted by adapter.
+//!
+//! A client of which something is missing or wrong is let go, and its socket closed: its library tells its
+//! program that the device is gone. An adapter whose records do not go together loses all of its clients.
+
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+
+use prost::Message;
+use vrdma_keep::{Inherited, Record, Records, SlotId};
+use vrdma_verbs::saved::{RestoreError, region_name};
+
+use super::record::{self, Backing};
+use super::reviving::Reviving;
+use super::{Kind, Recorder};
+use crate::registry::Registry;
+use crate::sessions::OpenSession;
+use crate::{Process, ProcessSpec};
+
+/// What the records of a process that ended say, by adapter.
+#[derive(Default)]
+pub struct Remembered {
+    adapters: BTreeMap<u32, Vec<Noted>>,
+    by_name: BTreeMap<String, u32>,
+}
+
+/// One record.
+pub(super) struct Noted {
+    pub(super) kind: Kind,
+    pub(super) id: u32,
+    slot: SlotId,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Noted {
+    fn descriptors(&self) -> Vec<RawFd> {
+        let bytes = &*self.bytes;
+        let numbers = match self.kind {
+            Kind::Context => record::Context::decode(bytes).map(|it| it.descriptors()),
+            Kind::Answer => record::Answer::decode(bytes).map(|it| it.descriptors),
+            Kind::Channel => record::Channel::decode(bytes).map(|it| vec![it.pipe]),
+            Kind::Cq => record::Cq::decode(bytes).map(|it| vec![it.area]),
+            Kind::Srq => record::Srq::decode(bytes).map(|it| vec![it.area]),
+            Kind::Qp => record::Qp::decode(bytes).map(|it| vec![it.area]),
+            Kind::Mr => return self.file(),
+            _ => return Vec::new(),
+        };
+        numbers.unwrap_or_default()
+    }
+
+    /// Of a region that is a file.
+    fn file(&self) -> Vec<RawFd> {
+        let place = region_name(&self.bytes).and_then(|name| record::Place::decode(&*name).ok());
+        match place.and_then(|place| place.backing) {
+            Some(Backing::File(file)) => vec![file.descriptor],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// An adapter that goes on, with its clients' sessions.
+pub struct Revived {
+    /// The adapter.
+    pub process: Process,
+    /// Its clients, to be [adopted](crate::Sessions::adopt_open).
+    pub sessions: Vec<OpenSession>,
+}
+
+/// Why an adapter does not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Lost {
+    /// It has no description.
+    #[error("the record of the adapter itself is missing or damaged")]
+    Adapter,
+    /// Its objects do not go together.
+    #[error(transparent)]
+    Engine(#[from] RestoreError),
+}
+
+/// What an adapter goes on with.
+pub struct Means<'a> {
+    /// Where it is recorded from now on: where its records are.
+    pub records: Records,
+    /// Its clients' users, and whom to trust.
+    pub registry: &'a Registry,
+    /// What the process before has left open.
+    pub inherited: &'a mut Inherited,
+    /// Makes numbers of objects that are gone stale.
+    pub seed: u64,
+}
+
+impl Remembered {
+    /// Sorts records by adapter. Those of no adapter are removed.
+    pub fn new(found: Vec<Record>, records: &Records) -> Self {
+        let mut remembered = Self::default();
+        for record in found {
+            let Some(kind) = Kind::from_number(record.kind) else {
+                continue;
+            };
+            let (adapter, id) = ((record.key >> 32) as u32, record.key as u32);
+            if kind == Kind::Adapter
+                && let Ok(described) = record::Adapter::decode(&*record.bytes)
+            {
+                remembered.by_name.insert(described.name, adapter);
+            }
+            let noted = Noted {
+                kind,
+                id,
+                slot: record.slot,
+                bytes: record.bytes,
+            };
+            remembered.adapters.entry(adapter).or_default().push(noted);
+        }
+        let named: Vec<u32> = remembered.by_name.values().copied().collect();
+        remembered.adapters.retain(|adapter, all| {
+            let is_named = named.contains(adapter);
+            if !is_named {
+                all.iter().for_each(|noted| records.remove(noted.slot));
+            }
+            is_named
+        });
+        records.commit();
+        remembered
+    }
+
+    /// The numbers of all descriptors that the records name.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let all = self.adapters.values().flatten();
+        all.flat_map(Noted::descriptors).collect()
+    }
+
+    /// Removes what is left.
+    pub fn forget(self, records: &Records) {
+        let left = self.adapters.values().flatten();
+        left.for_each(|noted| records.remove(noted.slot));
+        records.commit();
+    }
+
+    /// Whether there are records of an adapter with that name.
+    pub fn knows(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// An adapter that goes on; `None` if nothing is recorded of one with that name. Records of one that
+    /// cannot are removed, and its clients' descriptors closed.
+    pub fn revive(&mut self, spec: ProcessSpec, means: Means<'_>) -> Option<Result<Revived, Lost>> {
+        let adapter = self.by_name.remove(&*spec.name)?;
+        let noted = self.adapters.remove(&adapter)?;
+        let mut recorder = Recorder::of(means.records.clone(), adapter);
+        for Noted { kind, id, slot, .. } in &noted {
+            recorder.slots[*kind as usize].put(*id, *slot);
+        }
+        Some(Reviving::new(spec, &noted, means).finish(recorder))
+    }
+}

@@ -1,0 +1,372 @@
+//! Writing records, as objects come, change and go.
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use prost::Message;
+use rustix::io::Errno;
+use vrdma_memory::PAGE;
+use vrdma_provider::daemon::Answer;
+use vrdma_provider::message::{QpCapacity, RegMr};
+use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId, SrqId};
+use vrdma_verbs::saved::Piece;
+
+use super::record::{self, Backing};
+use super::{Kind, Recorder};
+use crate::Process;
+use crate::session::Answered;
+
+/// Where a region is: its name in the engine's record of it.
+pub(crate) struct PlaceName(record::Place);
+
+impl PlaceName {
+    /// Of a region that a client registers: in a file of which we map a part, or at its addresses.
+    pub(crate) fn of(
+        owner: Owner,
+        request: &RegMr,
+        file: Option<&OwnedFd>,
+        writable: bool,
+    ) -> Self {
+        let backing = match file {
+            Some(fd) => Backing::File(record::File {
+                descriptor: fd.as_raw_fd(),
+                offset: request.file.offset,
+                length: request.file.length,
+                lead: request.address % PAGE,
+                writable,
+            }),
+            None => Backing::Client(record::Client {
+                address: request.address,
+                length: request.length,
+            }),
+        };
+        Self::new(owner, backing)
+    }
+
+    fn new(owner: Owner, backing: Backing) -> Self {
+        Self(record::Place {
+            owner: owner.0,
+            id: 0,
+            backing: Some(backing),
+        })
+    }
+}
+
+/// How a client came.
+pub(crate) struct Arrival<'a> {
+    /// By which socket.
+    pub(crate) socket: BorrowedFd<'a>,
+    /// Where it put a nonce, and which.
+    pub(crate) said: (u64, u64),
+    /// The adapter whose socket it came by.
+    pub(crate) only: Option<&'a str>,
+}
+
+/// How a channel is numbered among those of all clients.
+pub(super) fn channel_id(owner: Owner, channel: u32) -> u32 {
+    owner.0 << 12 | channel
+}
+
+/// Nobody can go on for us with what is not recorded.
+fn recorded(done: bool) -> Result<(), Errno> {
+    done.then_some(()).ok_or(Errno::NOMEM)
+}
+
+impl Process {
+    /// Whether another process can go on for this one.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    fn record(&mut self, kind: Kind, id: u32, record: &impl Message) -> Result<(), Errno> {
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        recorded(recorder.put(kind, id, &record.encode_to_vec()))
+    }
+
+    /// Before the descriptors that it names are closed, and their numbers may be others'.
+    pub(crate) fn forget_record(&mut self, kind: Kind, id: u32) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.forget(kind, id);
+            recorder.commit();
+        }
+    }
+
+    pub(crate) fn record_adapter(&mut self) {
+        let record = record::Adapter {
+            name: self.spec.name.to_string(),
+            frame: self.core.hca.save_frame(),
+        };
+        if self.record(Kind::Adapter, 0, &record).is_err() {
+            tracing::warn!(adapter = %self.spec.name, "no room to record the adapter: it will not survive the end of the worker");
+            self.recorder = None;
+        }
+    }
+
+    /// A client has come, by that socket.
+    pub(crate) fn record_context(&mut self, owner: Owner, came: &Arrival<'_>) -> Result<(), Errno> {
+        let context = self.contexts.get(owner.0).ok_or(Errno::NOENT)?;
+        let record = record::Context {
+            owner: owner.0,
+            socket: came.socket.as_raw_fd(),
+            memory: context.memory.descriptor().as_raw_fd(),
+            doorbell_page: context.doorbells.page().as_raw_fd(),
+            doorbell_event: context.doorbells.wake().as_raw_fd(),
+            events: context.events.descriptor().as_raw_fd(),
+            grants: context.grants_page.as_ref().map(AsRawFd::as_raw_fd),
+            nonce_address: came.said.0,
+            nonce: came.said.1,
+            only: came.only.map(str::to_owned),
+        };
+        self.record(Kind::Context, owner.0, &record)
+    }
+
+    pub(crate) fn record_channel(&mut self, owner: Owner, channel: u32) -> Result<(), Errno> {
+        let context = self.contexts.get(owner.0).ok_or(Errno::NOENT)?;
+        let pipe = context.channels.get(channel).ok_or(Errno::NOENT)?;
+        let record = record::Channel {
+            owner: owner.0,
+            channel,
+            pipe: pipe.descriptor().as_raw_fd(),
+        };
+        self.record(Kind::Channel, channel_id(owner, channel), &record)
+    }
+
+    /// Without room for it, an answer may get lost with the process that gives it.
+    pub(crate) fn record_answer(&mut self, owner: Owner, answered: &Answered) {
+        let Answered { header, answer } = answered;
+        let good = answer.as_ref().ok();
+        let fds = good.map_or(&[][..], Answer::fds);
+        let record = record::Answer {
+            code: header.code.into(),
+            number: header.number.into(),
+            errno: answer
+                .as_ref()
+                .err()
+                .map_or(0, |errno| errno.raw_os_error()),
+            body: good.map_or(Vec::new(), |answer| answer.body().to_vec()),
+            descriptors: fds.iter().map(AsRawFd::as_raw_fd).collect(),
+        };
+        if self.record(Kind::Answer, owner.0, &record).is_err() {
+            self.forget_record(Kind::Answer, owner.0);
+        }
+    }
+
+    /// Nobody goes on for this adapter any more: it is being removed.
+    pub fn end_records(&mut self) {
+        self.recorder = None;
+    }
+
+    /// A client is gone, and its channels with it.
+    pub(crate) fn forget_context(&mut self, owner: Owner) {
+        let channels = self.contexts.get(owner.0).map(|context| {
+            let numbers = context.channels.iter().map(|(number, _)| number);
+            numbers.collect::<Vec<_>>()
+        });
+        for channel in channels.unwrap_or_default() {
+            self.forget_record(Kind::Channel, channel_id(owner, channel));
+        }
+        self.forget_record(Kind::Answer, owner.0);
+        self.forget_record(Kind::Context, owner.0);
+    }
+
+    pub(crate) fn forget_channel_record(&mut self, owner: Owner, channel: u32) {
+        self.forget_record(Kind::Channel, channel_id(owner, channel));
+    }
+
+    /// The descriptor of memory that a client gets, for whoever goes on after this process.
+    pub(crate) fn keep(&self, fd: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
+        let kept = self.is_recorded().then(|| fd.try_clone()).transpose();
+        kept.map_err(|_| Errno::MFILE)
+    }
+
+    fn record_piece(&mut self, kind: Kind, id: u32, piece: Piece) -> Result<(), Errno> {
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        let bytes = self.core.hca.save_piece(piece, |_| Vec::new());
+        recorded(recorder.put(kind, id, &bytes.ok_or(Errno::NOENT)?))
+    }
+
+    pub(crate) fn record_pd(&mut self, id: PdId) -> Result<(), Errno> {
+        self.record_piece(Kind::Pd, id.0, Piece::Pd(id))
+    }
+
+    pub(crate) fn record_window(&mut self, id: u32) -> Result<(), Errno> {
+        self.record_piece(Kind::Mr, id, Piece::Mr(id))
+    }
+
+    pub(crate) fn record_mr(&mut self, id: MrId, place: &PlaceName) -> Result<(), Errno> {
+        let Some(recorder) = &mut self.recorder else {
+            return Ok(());
+        };
+        let piece = Piece::Mr(id.0);
+        let place = record::Place {
+            id: id.0,
+            ..place.0.clone()
+        };
+        let name = place.encode_to_vec();
+        let bytes = self.core.hca.save_piece(piece, |_| name.clone());
+        recorded(recorder.put(Kind::Mr, id.0, &bytes.ok_or(Errno::NOENT)?))
+    }
+
+    pub(crate) fn record_cq(&mut self, id: CqId) -> Result<(), Errno> {
+        let piece = self.core.hca.save_piece(Piece::Cq(id), |_| Vec::new());
+        let cq = self.cqs.get(id.0).ok_or(Errno::NOENT)?;
+        let record = record::Cq {
+            engine: piece.ok_or(Errno::NOENT)?,
+            owner: cq.owner.0,
+            area: descriptor(cq.area.as_ref()),
+            entries: cq.ring.slots(),
+            channel: cq.channel,
+            cookie: cq.cookie,
+        };
+        self.record(Kind::Cq, id.0, &record)?;
+        self.write_cq_progress(id);
+        Ok(())
+    }
+
+    /// Its room was made with its record.
+    pub(crate) fn write_cq_progress(&mut self, id: CqId) {
+        let Self { recorder, cqs, .. } = self;
+        if let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) {
+            let written = cq.ring.written().to_le_bytes();
+            let dead = [u8::from(cq.dead)];
+            let bytes = [&written[..], &dead].concat();
+            tell(recorder.put(Kind::CqProgress, id.0, &bytes));
+        }
+    }
+
+    pub(crate) fn forget_cq(&mut self, id: CqId) {
+        self.forget_record(Kind::Cq, id.0);
+        self.forget_record(Kind::CqProgress, id.0);
+    }
+
+    pub(crate) fn record_srq(&mut self, id: SrqId) -> Result<(), Errno> {
+        let srq = self.srqs.get(id.0).ok_or(Errno::NOENT)?;
+        let record = record::Srq {
+            owner: srq.owner.0,
+            area: descriptor(srq.area.as_ref()),
+            slots: srq.ring.slots(),
+            max_sge: srq.max_sge,
+            cookie: srq.cookie,
+        };
+        self.record(Kind::Srq, id.0, &record)?;
+        self.write_srq_progress(id);
+        Ok(())
+    }
+
+    pub(crate) fn write_srq_progress(&mut self, id: SrqId) {
+        if self.recorder.is_none() {
+            return;
+        }
+        let engine = self.core.hca.save_piece(Piece::Srq(id), |_| Vec::new());
+        let Some((srq, engine)) = self.srqs.get(id.0).zip(engine) else {
+            return;
+        };
+        let record = record::SrqProgress {
+            released: srq.ring.released(),
+            limit: srq.limit,
+            dead: srq.dead,
+            engine,
+        };
+        tell(self.record(Kind::SrqProgress, id.0, &record).is_ok());
+    }
+
+    pub(crate) fn forget_srq(&mut self, id: SrqId) {
+        self.forget_record(Kind::Srq, id.0);
+        self.forget_record(Kind::SrqProgress, id.0);
+    }
+
+    /// A queue pair was made, or its owner has changed it.
+    pub(crate) fn record_qp(&mut self, id: QpId) -> Result<(), Errno> {
+        if self.recorder.is_none() {
+            return Ok(());
+        }
+        let piece = self.core.hca.save_piece(Piece::Qp(id), |_| Vec::new());
+        let qp = self.qps.get(id.0).ok_or(Errno::NOENT)?;
+        let (owner, data) = (qp.owner, qp.data.0);
+        let record = record::Qp {
+            engine: piece.ok_or(Errno::NOENT)?,
+            owner: owner.0,
+            area: descriptor(qp.area.as_ref()),
+            capacity: capacity_words(&qp.capacity).into(),
+            has_srq: qp.recv.is_none(),
+            cookie: qp.cookie,
+            doorbell: qp.doorbell,
+            data: data.0,
+            data_key: qp.data.1.0,
+            id: id.0,
+        };
+        self.record(Kind::Qp, id.0, &record)?;
+        self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0)))?;
+        self.write_qp_progress(id);
+        Ok(())
+    }
+
+    pub(crate) fn write_qp_progress(&mut self, id: QpId) {
+        let Self {
+            recorder,
+            core,
+            qps,
+            ..
+        } = self;
+        let (Some(recorder), Some(qp)) = (recorder, qps.get(id.0)) else {
+            return;
+        };
+        let mut buffer = std::mem::take(&mut recorder.buffer);
+        buffer.clear();
+        let received = qp.recv.as_ref().map_or(0, |recv| recv.released());
+        buffer.extend(qp.send.released().to_le_bytes());
+        buffer.extend(received.to_le_bytes());
+        buffer.push(qp.dead.into());
+        core.hca.save_progress(id, &mut buffer);
+        tell(recorder.put(Kind::QpProgress, id.0, &buffer));
+        recorder.buffer = buffer;
+        if qp.recv.is_none() {
+            match core.hca.save_receive_under_way(id) {
+                Some(receive) => tell(recorder.put(Kind::Receive, id.0, &receive)),
+                None => recorder.forget(Kind::Receive, id.0),
+            }
+            if let Some(srq) = core.hca.qp_spec(id).and_then(|spec| spec.srq) {
+                self.write_srq_progress(srq);
+            }
+        }
+    }
+
+    pub(crate) fn forget_qp(&mut self, id: QpId) {
+        for kind in [Kind::Qp, Kind::QpProgress, Kind::Receive] {
+            self.forget_record(kind, id.0);
+        }
+    }
+
+    pub(crate) fn commit_records(&self) {
+        self.recorder.iter().for_each(Recorder::commit);
+    }
+}
+
+/// What has a record already always has room for the next one.
+fn tell(written: bool) {
+    debug_assert!(written, "a record's room was made when its object was");
+}
+
+fn descriptor(fd: Option<&OwnedFd>) -> i32 {
+    fd.map_or(-1, AsRawFd::as_raw_fd)
+}
+
+fn capacity_words(capacity: &QpCapacity) -> [u32; 5] {
+    let QpCapacity {
+        max_send_wr,
+        max_recv_wr,
+        max_send_sge,
+        max_recv_sge,
+        max_inline,
+    } = *capacity;
+    [
+        max_send_wr,
+        max_recv_wr,
+        max_send_sge,
+        max_recv_sge,
+        max_inline,
+    ]
+}
