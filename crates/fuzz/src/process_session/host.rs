@@ -75,6 +75,9 @@ impl Adapters for Pair {
     fn at(&mut self, port: PortId) -> Option<&mut Process> {
         Some(self.0.get_mut(port.0 as usize)?.make())
     }
+
+    /// There is no fabric that would have to know.
+    fn put_in_force(&mut self, _: PortId) {}
 }
 
 fn spec(number: u8) -> ProcessSpec {
