@@ -43,14 +43,14 @@ pub trait Publishing: FrontEnd {
             if !self.core().has_written() {
                 return;
             }
-            note_batch(self);
             self.commit();
             // A ring that turns out to be unusable makes the engine say more.
             publish_batch(self, turn);
         }
     }
 
-    /// Takes everything that the engine has to say, and writes it where the owners do not see it yet.
+    /// Takes everything that the engine has to say, and writes it where the owners do not see it yet. What was
+    /// written is noted together with how far its queue pair has come: another adapter may commit at any time.
     fn write_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         while let Some(output) = self.core_mut().hca.poll_output() {
             take_output(self, turn, output);
@@ -70,12 +70,14 @@ fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
             if let Some(completion) = completion {
                 complete(front, turn, cq, &completion);
             }
+            front.note_progress(qp);
         }
         Output::RecvDone { cq, completion } => {
             if front.release_recv(completion.qp) {
                 publish_later(front, completion.qp);
             }
             complete(front, turn, cq, &completion);
+            front.note_progress(completion.qp);
         }
         Output::Event(event) => announce(front, turn, event),
     }
@@ -111,8 +113,12 @@ fn complete<F: FrontEnd + ?Sized>(
     let failed = completion.status != Status::Success;
     let urgent = completion.solicited || failed;
     match front.write_completion(turn, id, completion, urgent) {
-        Ok(true) => front.core_mut().written_cqs.push(id),
-        Ok(false) => {}
+        Ok(first) => {
+            if first {
+                front.core_mut().written_cqs.push(id);
+            }
+            front.note_written(id);
+        }
         Err(error) => front.fail_cq(turn, id, error),
     }
     if failed {
@@ -134,17 +140,6 @@ fn announce<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, 
         front.note_progress(id);
     }
     front.post_event(turn, event);
-}
-
-fn note_batch<F: FrontEnd + ?Sized>(front: &mut F) {
-    for at in 0..front.core().released_qps.len() {
-        let id = front.core().released_qps[at];
-        front.note_progress(id);
-    }
-    for at in 0..front.core().written_cqs.len() {
-        let id = front.core().written_cqs[at];
-        front.note_written(id);
-    }
 }
 
 /// Shows the owners everything of the batch.

@@ -185,19 +185,23 @@ impl FrontEnd for Process {
             Reaped::Qp(id) => {
                 self.forget_turn(id);
                 self.forget_qp(id);
-                drop(self.qps.take(id.0));
+                let qp = self.qps.take(id.0);
+                self.discard(qp);
             }
             Reaped::Srq(id) => {
                 self.forget_srq(id);
-                drop(self.srqs.take(id.0));
+                let srq = self.srqs.take(id.0);
+                self.discard(srq);
             }
             Reaped::Cq(id) => {
                 self.forget_cq(id);
-                drop(self.cqs.take(id.0));
+                let cq = self.cqs.take(id.0);
+                self.discard(cq);
             }
             Reaped::Mr(id) => {
                 self.forget_record(Record::Mr, id.0);
-                drop(self.mrs.take(id.0));
+                let mr = self.mrs.take(id.0);
+                self.discard(mr);
             }
             Reaped::Owner(owner) => drop(self.leaving.remove(&owner)),
             Reaped::Mw(id) => self.forget_record(Record::Mr, id.0),

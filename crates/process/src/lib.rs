@@ -107,6 +107,8 @@ pub struct Process {
     retry_at: Option<Time>,
     /// What another process needs to go on for this one, if one would.
     recorder: Option<Recorder>,
+    /// What clients gave up, until no record names it.
+    discarded: Vec<Box<dyn Send>>,
     /// The multicast groups with members are not those that the fabric knows.
     groups_changed: bool,
 }
@@ -138,6 +140,7 @@ impl Process {
             polled: Vec::new(),
             retry_at: None,
             recorder: None,
+            discarded: Vec::new(),
             groups_changed: false,
         }
     }

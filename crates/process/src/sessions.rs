@@ -365,6 +365,8 @@ fn answer(
         (Some(code), Some((port, owner))) => {
             let process = adapters.at(port).ok_or(Errno::NODEV)?;
             let answer = requests::serve(process, owner, code, request, now);
+            // Before anything is committed: what the request did goes together with its answer.
+            process.record_answer(owner, request.header(), &answer);
             process.publish_now(now);
             adapters.put_in_force(port);
             answer

@@ -136,6 +136,7 @@ impl Reviving<'_, '_> {
             polled: Vec::new(),
             retry_at: None,
             recorder: Some(recorder),
+            discarded: Vec::new(),
             groups_changed: true,
             spec,
         };

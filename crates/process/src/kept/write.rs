@@ -6,14 +6,13 @@ use prost::Message;
 use rustix::io::Errno;
 use vrdma_memory::PAGE;
 use vrdma_provider::daemon::Answer;
-use vrdma_provider::message::{QpCapacity, RegMr};
+use vrdma_provider::message::{Header, QpCapacity, RegMr};
 use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId, SrqId};
 use vrdma_verbs::saved::Piece;
 
 use super::record::{self, Backing};
 use super::{Kind, Recorder};
 use crate::Process;
-use crate::session::Answered;
 
 /// Where a region is: its name in the engine's record of it.
 pub(crate) struct PlaceName(record::Place);
@@ -84,11 +83,17 @@ impl Process {
         recorded(recorder.put(kind, id, &record.encode_to_vec()))
     }
 
-    /// Before the descriptors that it names are closed, and their numbers may be others'.
+    /// The descriptors that it names stay open until this is committed: see [`discard`](Self::discard).
     pub(crate) fn forget_record(&mut self, kind: Kind, id: u32) {
         if let Some(recorder) = &mut self.recorder {
             recorder.forget(kind, id);
-            recorder.commit();
+        }
+    }
+
+    /// Drops an object when no record names its descriptors any more: their numbers may be others' then.
+    pub(crate) fn discard(&mut self, object: impl Send + 'static) {
+        if self.is_recorded() {
+            self.discarded.push(Box::new(object));
         }
     }
 
@@ -133,8 +138,12 @@ impl Process {
     }
 
     /// Without room for it, an answer may get lost with the process that gives it.
-    pub(crate) fn record_answer(&mut self, owner: Owner, answered: &Answered) {
-        let Answered { header, answer } = answered;
+    pub(crate) fn record_answer(
+        &mut self,
+        owner: Owner,
+        header: Header,
+        answer: &Result<Answer, Errno>,
+    ) {
         let good = answer.as_ref().ok();
         let fds = good.map_or(&[][..], Answer::fds);
         let record = record::Answer {
@@ -340,8 +349,11 @@ impl Process {
         }
     }
 
-    pub(crate) fn commit_records(&self) {
+    pub(crate) fn commit_records(&mut self) {
         self.recorder.iter().for_each(Recorder::commit);
+        if !self.discarded.is_empty() {
+            self.discarded.clear();
+        }
     }
 }
 

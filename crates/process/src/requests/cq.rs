@@ -69,7 +69,8 @@ pub(super) fn destroy_channel(
     if channel.users > 0 {
         return Err(Errno::BUSY);
     }
-    drop(context.channels.take(request.channel));
+    let channel = context.channels.take(request.channel);
+    asker.process.discard(channel);
     asker
         .process
         .forget_channel_record(asker.owner, request.channel);
@@ -165,12 +166,14 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     }
     fresh.publish();
     fresh.arm(armed);
-    (cq.ring, cq.area) = (fresh, area);
+    cq.ring = fresh;
+    let old_area = std::mem::replace(&mut cq.area, area);
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
     asker.take(&new)?;
     asker.give(&[(Kind::RingBytes, old)])?;
     // It has a record, so there is room for the next one.
     asker.process.record_cq(CqId(request.cq))?;
+    asker.process.discard(old_area);
     Ok((
         CqReply {
             cq: request.cq,
@@ -201,5 +204,6 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
         channel.forget(cq.cookie);
     }
     asker.give(&cost_of(&cq))?;
+    asker.process.discard(cq);
     Ok(Done {})
 }

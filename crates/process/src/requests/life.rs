@@ -54,6 +54,7 @@ impl Process {
             .forget_qps(|id| qps.get(id.0).is_some_and(|qp| qp.owner == owner));
         self.polled.retain(|polled| *polled != owner);
         self.forget_context(owner);
+        self.commit_records();
         if let Some(context) = self.contexts.take(owner.0) {
             self.leaving.insert(owner, context.holdings);
         }

@@ -167,6 +167,7 @@ pub(super) fn reregister(
     asker.give(&cost(&old))?;
     // It has a record, so there is room for the next one.
     asker.process.record_mr(keys.id, &place)?;
+    asker.process.discard(old);
     Ok(reply(keys))
 }
 
@@ -214,6 +215,7 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
     asker.process.forget_record(Record::Mr, request.mr);
     if let Some(mr) = mr {
         asker.give(&cost(&mr))?;
+        asker.process.discard(mr);
     }
     asker.give(&MR)?;
     Ok(Done {})

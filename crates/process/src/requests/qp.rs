@@ -208,6 +208,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<Dest
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.release_doorbell(qp.doorbell);
     asker.give(&cost_of(&qp))?;
+    asker.process.discard(qp);
     asker.give(&[(Kind::Attachment, attachments)])?;
     Ok(Done {})
 }

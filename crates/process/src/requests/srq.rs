@@ -120,6 +120,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
     asker.process.forget_srq(SrqId(request.srq));
     if let Some(srq) = asker.process.srqs.take(request.srq) {
         asker.give(&cost_of(&srq))?;
+        asker.process.discard(srq);
     }
     Ok(Done {})
 }

@@ -27,7 +27,7 @@ pub(super) fn give(
     if let Some((port, owner)) = session.open
         && let Some(process) = adapters.at(port)
     {
-        process.record_answer(owner, &answered);
+        process.record_answer(owner, header, &answered.answer);
         process.commit_records();
     }
     // The descriptors of the one before may be closed: no record names them any more.
