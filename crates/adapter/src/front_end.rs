@@ -1,7 +1,7 @@
 //! What an owner of rings does for the machine.
 
 use vrdma_verbs::memory::Memory;
-use vrdma_verbs::object::{CqId, MwId, QpId, SrqId};
+use vrdma_verbs::object::{CqId, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
@@ -95,8 +95,8 @@ pub trait FrontEnd {
     /// [`publish_released`](Self::publish_released).
     fn release_send(&mut self, id: QpId);
 
-    /// The slot of its oldest receive is free; false if its receives come from a shared ring, where
-    /// slots were free as soon as they were copied.
+    /// The slot of its oldest receive is free; false if there is nothing to be shown: slots of a shared ring may
+    /// have been free as soon as they were copied.
     fn release_recv(&mut self, id: QpId) -> bool;
 
     /// Lets the owner use the slots that were released.
@@ -135,8 +135,9 @@ pub trait FrontEnd {
     /// Entries were written into a completion queue, in the same way.
     fn note_written(&mut self, _: CqId) {}
 
-    /// A window was bound or unbound, in the same way; it may be gone by now.
-    fn note_window(&mut self, _: MwId) {}
+    /// What is behind a key has changed by a work request, in the same way: the slot of a window or of a
+    /// fast-register region, which may be gone by now.
+    fn note_key(&mut self, _: u32) {}
 
     /// Records everything that was noted, of all adapters of this thread: from now on it may be shown.
     fn commit(&mut self) {}

@@ -55,8 +55,8 @@ pub trait Publishing: FrontEnd {
         while let Some(output) = self.core_mut().hca.poll_output() {
             take_output(self, turn, output);
         }
-        while let Some(window) = self.core_mut().hca.take_changed_window() {
-            self.note_window(window);
+        while let Some(slot) = self.core_mut().hca.take_changed_key() {
+            self.note_key(slot);
         }
     }
 }

@@ -79,6 +79,24 @@ impl Fabric {
         }
     }
 
+    /// The process that carried and served the devices has ended, and another one serves them: `revive` puts
+    /// another device into each guest. What was under way between them is gone.
+    ///
+    /// # Panics
+    /// If a guest was lost with the carrier.
+    pub fn reborn(mut self, mut revive: impl FnMut(usize, &mut Guest)) -> Self {
+        let mut fabric = Self::new();
+        fabric.clock = self.clock.clone();
+        for number in 0..self.guests {
+            let member = self.host.remove(port(number));
+            let mut guest = member.expect("a guest of this fabric").guest;
+            revive(number, &mut guest);
+            let added = fabric.attach(guest);
+            added.expect("the same guests fit");
+        }
+        fabric
+    }
+
     /// The carrier, for whoever moves what it has for other shards.
     pub fn carrier(&mut self) -> &mut Host<DeviceMember, NoUplink> {
         &mut self.host
@@ -119,14 +137,17 @@ impl Fabric {
 
     /// Adds a guest that has not probed its device.
     pub fn add_bare(&mut self, config: DeviceConfig) -> io::Result<usize> {
+        self.attach(Guest::new(config, self.clock.clone())?)
+    }
+
+    fn attach(&mut self, guest: Guest) -> io::Result<usize> {
         let number = self.guests;
         let attachment = Attachment {
             port: port(number),
             group: GROUP,
             marks: Marks::default(),
-            mac: config.identity.mac,
+            mac: guest.device.config().identity.mac,
         };
-        let guest = Guest::new(config, self.clock.clone())?;
         let mut member = DeviceMember::new(guest);
         member.loses.clone_from(&self.loses);
         let added = self.host.add(attachment, member);

@@ -8,6 +8,7 @@ use vrdma_memory::{PAGE, Protection, Space};
 use vrdma_pvrdma::abi::doorbell::Doorbell;
 use vrdma_pvrdma::abi::register::Register;
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig};
+use vrdma_verbs::Time;
 use vrdma_wire::{Gid, Mac};
 
 use crate::clock::Clock;
@@ -60,6 +61,11 @@ impl Guest {
     /// The device's way to the memory.
     pub fn dma(&self) -> &Arc<Space> {
         &self.dma
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// The state of the driver.

@@ -70,6 +70,8 @@ pub enum PageError {
 
 /// Pages in the order of a registration, and where in the first one it begins.
 pub struct PageList {
+    /// Where it was read from.
+    directory: u64,
     pages: Box<[u64]>,
     first_byte: u64,
 }
@@ -106,6 +108,25 @@ impl PageList {
             first_byte: address % PAGE,
             ..self
         }
+    }
+
+    /// A list of no pages, whose bytes are nowhere.
+    pub fn nowhere() -> Self {
+        Self {
+            directory: 0,
+            pages: Box::default(),
+            first_byte: 0,
+        }
+    }
+
+    /// The bus address of the directory that it was read from.
+    pub fn directory(&self) -> u64 {
+        self.directory
+    }
+
+    /// The byte of the first page at which the region begins.
+    pub fn first_byte(&self) -> u64 {
+        self.first_byte
     }
 
     /// How many pages.
@@ -161,6 +182,7 @@ impl PageList {
 /// What was read stays as it was read; a page is looked up in the maps of the time at which its table is
 /// read.
 pub struct PageWalk {
+    directory: u64,
     tables: Box<[u64]>,
     pages: Vec<u64>,
     count: usize,
@@ -182,6 +204,7 @@ impl PageWalk {
         let count = count as usize;
         let tables = read_entries(view, Level::Directory, 0, directory)?;
         Ok(Self {
+            directory,
             tables: tables[..count.div_ceil(ENTRIES)].into(),
             pages: Vec::with_capacity(count),
             count,
@@ -207,6 +230,7 @@ impl PageWalk {
     /// The pages read so far: all, after [`go_on`](Self::go_on) has said so.
     pub fn finish(self) -> PageList {
         PageList {
+            directory: self.directory,
             pages: self.pages.into_boxed_slice(),
             first_byte: 0,
         }

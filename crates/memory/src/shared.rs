@@ -6,13 +6,20 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{Fault, PAGE};
 
 #[cfg(test)]
 mod tests;
+
+/// What nobody can take back: the size.
+const SEALED: SealFlags = SealFlags::SHRINK
+    .union(SealFlags::GROW)
+    .union(SealFlags::SEAL);
 
 /// Zeroed pages in a memfd whose size is sealed: whoever maps it can change bytes but not take
 /// them away.
@@ -36,7 +43,24 @@ impl SharedPages {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = memfd_create("vrdma-pages", flags)?;
         ftruncate(&fd, length as u64)?;
-        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        fcntl_add_seals(&fd, SEALED)?;
+        Self::map(fd, length)
+    }
+
+    /// The pages of another process of ours, by their memfd.
+    ///
+    /// # Errors
+    /// It has another size, or the size is not sealed.
+    pub fn resume(fd: OwnedFd, count: usize) -> io::Result<Self> {
+        let length = count * PAGE as usize;
+        let is_sealed = fcntl_get_seals(&fd)?.contains(SEALED);
+        if !is_sealed || fstat(&fd)?.st_size != length as i64 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Self::map(fd, length)
+    }
+
+    fn map(fd: OwnedFd, length: usize) -> io::Result<Self> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, &fd, 0) }?;

@@ -6,7 +6,7 @@ use vrdma_adapter::{Client, Core, FrontEnd, RunState, Sending};
 use vrdma_memory::{Region, View};
 use vrdma_provider::daemon::RingError;
 use vrdma_provider::message::{AsyncEvent, element};
-use vrdma_verbs::object::{CqId, MwId, Owner, QpId, SrqId};
+use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 use vrdma_verbs::work::{Completion, Event, RecvWr, SendWr};
 use vrdma_verbs::{Reaped, Time};
 
@@ -157,9 +157,9 @@ impl FrontEnd for Process {
         self.write_cq_progress(id);
     }
 
-    fn note_window(&mut self, id: MwId) {
+    fn note_key(&mut self, slot: u32) {
         // One that is gone has no record any more, and none is made.
-        let _ = self.record_window(id.0);
+        let _ = self.record_window(slot);
     }
 
     fn commit(&mut self) {

@@ -19,7 +19,7 @@ mod notify;
 
 use std::sync::Arc;
 
-use vrdma_adapter::{Core, LogLimit, Slots};
+use vrdma_adapter::{Core, Journal, LogLimit, Slots};
 use vrdma_memory::{Region, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::Time;
@@ -87,6 +87,12 @@ pub(crate) struct Adapter {
     raised: u32,
     /// The device's own rings or slots are unusable.
     broken: bool,
+    /// Where it is written down what another process needs to go on.
+    pub(crate) journal: Option<Box<dyn Journal>>,
+    /// Records of the engine's frame.
+    pub(crate) frame_pieces: u32,
+    /// Where a record is put together.
+    pub(crate) record_buffer: Vec<u8>,
 }
 
 impl Adapter {
@@ -98,13 +104,22 @@ impl Adapter {
         doorbell_pages: Option<Arc<SharedPages>>,
         log_limit: LogLimit,
     ) -> Self {
+        let hca = engine(&config, identity, terms.driver_version);
+        Self::with_engine(hca, config, terms, doorbell_pages, log_limit)
+    }
+
+    /// With an engine that may have objects.
+    pub(crate) fn with_engine(
+        hca: Hca<Region>,
+        config: DeviceConfig,
+        terms: Terms,
+        doorbell_pages: Option<Arc<SharedPages>>,
+        log_limit: LogLimit,
+    ) -> Self {
         Self {
             config,
             driver_version: terms.driver_version,
-            core: Core::new(
-                engine(&config, identity, terms.driver_version),
-                config.unit_bytes,
-            ),
+            core: Core::new(hca, config.unit_bytes),
             contexts: Contexts::new(config.limits.uar_pages),
             mrs: Slots::new(),
             cqs: Slots::new(),
@@ -124,6 +139,9 @@ impl Adapter {
             doorbell_pages,
             raised: 0,
             broken: false,
+            journal: None,
+            frame_pieces: 0,
+            record_buffer: Vec::new(),
         }
     }
 
@@ -162,6 +180,7 @@ impl Adapter {
     pub(crate) fn set_mtu(&mut self, mtu: Mtu) {
         self.config.mtu = mtu;
         self.core.hca.set_port_mtu(mtu);
+        self.record_frame();
     }
 }
 

@@ -13,20 +13,20 @@
 
 mod bind;
 mod context;
-mod cq;
+pub(crate) mod cq;
 pub(crate) mod destroy;
 mod errno;
 mod mr;
 mod pd;
 mod port;
-mod qp;
+pub(crate) mod qp;
 mod qp_attributes;
 mod qp_geometry;
-mod srq;
+pub(crate) mod srq;
 mod table;
 
 use vrdma_adapter::Publishing;
-use vrdma_memory::Fault;
+use vrdma_memory::{Fault, PageList, Right, View};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::abi::command::{ACK, HEADER_BYTES, REQUEST_BYTES, RESPONSE_BYTES};
@@ -46,6 +46,23 @@ impl Body {
         let (parsed, _) =
             T::read_from_prefix(&self.0).expect("the slot is as long as the longest request");
         parsed
+    }
+}
+
+/// Pages that a request names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    /// Bus address of their directory.
+    pub(crate) directory: u64,
+    /// How many.
+    pub(crate) pages: u32,
+}
+
+impl Listed {
+    /// The pages of a queue, which the device writes.
+    pub(crate) fn resolve(self, memory: &View<'_>) -> Result<PageList, Errno> {
+        let list = PageList::resolve(memory, self.directory, self.pages, Right::Write);
+        list.map_err(|_| Errno::Fault)
     }
 }
 

@@ -106,6 +106,11 @@ impl ConfigSpace {
         self.writable[at..at + N].copy_from_slice(&writable);
     }
 
+    /// All of it.
+    pub fn bytes(&self) -> &[u8; CONFIG_BYTES] {
+        &self.bytes
+    }
+
     /// Reads from `offset`; what lies outside reads as ones.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);

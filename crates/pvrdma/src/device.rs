@@ -15,6 +15,7 @@
 //! belongs to one thread; every call does a bounded amount of work and none blocks.
 
 mod data_path;
+mod kept;
 mod life_cycle;
 mod pci;
 mod registers;
@@ -28,7 +29,7 @@ use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
 use crate::abi::register::Vector;
-use vrdma_adapter::{GidChange, LogLimit};
+use vrdma_adapter::{GidChange, Journal, LogLimit};
 
 use crate::adapter::Adapter;
 use crate::config::{DeviceConfig, DoorbellMode};
@@ -43,7 +44,7 @@ pub use snapshot::{Activity, DeviceSnapshot, DeviceState};
 /// Where in its life the device is.
 enum Stage {
     Reset,
-    Configured(Box<Handshake>),
+    Configured,
     Active(Box<Adapter>, Slots),
     Failed,
 }
@@ -56,6 +57,10 @@ pub struct Device {
     doorbell_pages: Option<Arc<SharedPages>>,
     interrupts: Interrupts,
     stage: Stage,
+    /// What the driver wrote into the shared region, while it is configured or active.
+    handshake: Option<Box<Handshake>>,
+    /// Where it is written down what another process needs to go on; an adapter has it while it lives.
+    journal: Option<Box<dyn Journal>>,
     /// The low half of the shared region's address, latched.
     dsr_low: u32,
     /// Outcome of the last control or request write.
@@ -88,15 +93,25 @@ impl Device {
             DoorbellMode::Mapped => Some(Arc::new(SharedPages::new(pages as usize)?)),
             DoorbellMode::Trapped => None,
         };
+        Ok(Self::with_pages(config, space, doorbell_pages))
+    }
+
+    fn with_pages(
+        config: DeviceConfig,
+        space: Arc<Space>,
+        doorbell_pages: Option<Arc<SharedPages>>,
+    ) -> Self {
         // A PCI function comes up with bus mastering off, and the space follows it.
         space.set_bus_master(false);
-        Ok(Self {
+        Self {
             config,
             space,
             config_space: ConfigSpace::new(Vector::COUNT, pci::doorbell_bytes(&config)),
             doorbell_pages,
             interrupts: Interrupts::new(),
             stage: Stage::Reset,
+            handshake: None,
+            journal: None,
             dsr_low: 0,
             error: registers::NOT_ACTIVE,
             mac: [0; 2],
@@ -105,7 +120,7 @@ impl Device {
             lives: 0,
             ended: None,
             gids_cleared: false,
-        })
+        }
     }
 
     /// What it was made with.

@@ -21,6 +21,7 @@ const RING_PAGES: core::ops::RangeInclusive<u32> = 2..=512;
 const ALIGNMENT: u64 = 8;
 
 /// A shared region that was read.
+#[derive(Clone)]
 pub(crate) struct Handshake {
     region: SharedRegion,
 }
@@ -79,6 +80,19 @@ impl Handshake {
         let caps = capabilities::advertise(config, region.driver_version.get());
         memory.write(address + SharedRegion::GUEST_BYTES as u64, caps.as_bytes())?;
         Ok(Self { region })
+    }
+
+    /// One that was read before, by what [`guest_part`](Self::guest_part) gave.
+    pub(crate) fn resume(guest_part: &[u8]) -> Option<Self> {
+        let mut region = SharedRegion::new_zeroed();
+        let part = &mut region.as_mut_bytes()[..SharedRegion::GUEST_BYTES];
+        (part.len() == guest_part.len()).then(|| part.copy_from_slice(guest_part))?;
+        Some(Self { region })
+    }
+
+    /// What the driver wrote.
+    pub(crate) fn guest_part(&self) -> &[u8] {
+        &self.region.as_bytes()[..SharedRegion::GUEST_BYTES]
     }
 
     /// Checks what was copied.

@@ -25,6 +25,15 @@ impl Interrupts {
         }
     }
 
+    /// Those of a device that goes on: nobody knows which were fired, so all are.
+    pub(crate) const fn resume(mask: u32) -> Self {
+        Self {
+            causes: ALL,
+            unfired: ALL,
+            mask,
+        }
+    }
+
     /// Raises every vector whose bit is set.
     pub(crate) fn raise(&mut self, vectors: u32) {
         self.causes |= vectors & ALL;

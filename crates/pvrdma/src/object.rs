@@ -11,5 +11,5 @@ use crate::quota::Charge;
 #[derive(Debug)]
 pub(crate) struct Mr {
     /// Pages it may name.
-    pub(crate) _charge: Option<Charge>,
+    pub(crate) charge: Option<Charge>,
 }

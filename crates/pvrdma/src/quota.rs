@@ -16,6 +16,13 @@ pub(crate) struct Charge {
     pages: u64,
 }
 
+impl Charge {
+    /// How many.
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages as u32
+    }
+}
+
 impl Quota {
     pub(crate) fn new(pages: u64) -> Self {
         Self {

@@ -6,7 +6,7 @@ use vrdma_wire::{Gid, Mtu, Qpn};
 
 use crate::counters::{Counters, Counts};
 use crate::error::Error;
-use crate::object::{CqId, Identity, Limits, MwId, Owner, PdId, QpId, SrqId};
+use crate::object::{CqId, Identity, Limits, Owner, PdId, QpId, SrqId};
 use crate::outputs::Subject;
 use crate::qps::{QP_SLOTS_MAX, Qps};
 use crate::shared::{Pd, Shared};
@@ -222,10 +222,11 @@ impl<R: Clone> Hca<R> {
         })
     }
 
-    /// A window that was bound or unbound since the last call; it may be gone by now. Ask until there is none.
+    /// The slot of a window that was bound or unbound, or of a fast-register region that was filled or emptied,
+    /// since the last call; it may be gone by now. Ask until there is none.
     #[inline]
-    pub fn take_changed_window(&mut self) -> Option<MwId> {
-        self.shared.changed_windows.pop().map(MwId)
+    pub fn take_changed_key(&mut self) -> Option<u32> {
+        self.shared.changed_keys.pop()
     }
 
     /// A moment at which to call [`Hca::handle_timeout`]; it may be earlier than necessary.

@@ -216,6 +216,7 @@ impl<R> Shared<R> {
                 ..
             } => {
                 self.empty(key.index());
+                self.changed_keys.push(key.index());
                 Ok(())
             }
             Kind::Region { .. } => Err(Status::MwBind),
@@ -254,6 +255,7 @@ impl<R> Shared<R> {
         mr.length = fill.length;
         mr.access = fill.access;
         mr.region = Some(fill.region.clone());
+        self.changed_keys.push(fill.key.index());
         Ok(())
     }
 }

@@ -65,8 +65,9 @@ pub(crate) struct Shared<R> {
     pub(crate) mrs: Table<Mr<R>>,
     /// How many of them are windows.
     pub(crate) windows: u32,
-    /// Those that were bound or unbound since somebody asked.
-    pub(crate) changed_windows: Vec<u32>,
+    /// Windows that were bound or unbound, and fast-register regions that were filled or emptied, since
+    /// somebody asked.
+    pub(crate) changed_keys: Vec<u32>,
     pub(crate) cqs: Table<Cq>,
     pub(crate) srqs: Table<Srq>,
     pub(crate) gids: Vec<Option<Gid>>,
@@ -86,7 +87,7 @@ impl<R> Shared<R> {
             pds: Table::new(0, limits.pds, seed),
             mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
             windows: 0,
-            changed_windows: Vec::new(),
+            changed_keys: Vec::new(),
             cqs: Table::new(0, limits.cqs, seed),
             srqs: Table::new(0, limits.srqs, seed),
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],

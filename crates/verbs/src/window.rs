@@ -196,7 +196,7 @@ impl<R> Shared<R> {
             WindowKind::One if bind.length == 0 => {
                 self.unbind(bind.window.index());
                 self.rename(bind.window);
-                self.changed_windows.push(bind.window.index());
+                self.changed_keys.push(bind.window.index());
                 return Ok(());
             }
             WindowKind::Two if window.bound.is_some() => return Err(Status::MwBind),
@@ -211,7 +211,7 @@ impl<R> Shared<R> {
         if only.is_some() {
             qp.windows.push(&mut self.mrs, bind.window.index());
         }
-        self.changed_windows.push(bind.window.index());
+        self.changed_keys.push(bind.window.index());
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl<R> Shared<R> {
         };
         if let Some(bound) = window.bound.take() {
             self.count_windows(bound.mr, |windows| *windows -= 1);
-            self.changed_windows.push(index);
+            self.changed_keys.push(index);
         }
         self.empty(index);
     }

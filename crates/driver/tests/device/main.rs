@@ -2,6 +2,7 @@
 
 mod atomic;
 mod connected;
+mod crash;
 mod datagram;
 mod doorbells;
 mod errors;

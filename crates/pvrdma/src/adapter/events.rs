@@ -27,6 +27,15 @@ impl Adapter {
         self.flush_events(turn);
     }
 
+    /// Both rings go on behind what the guest was shown.
+    pub(crate) fn resume_rings(&mut self, turn: Turn<'_, '_>) {
+        let events = self.events.resume(turn.memory);
+        let notifications = self.notifications.resume(turn.memory);
+        if events.and(notifications).is_err() {
+            self.break_down();
+        }
+    }
+
     /// Tries again to move waiting events into the ring.
     pub(super) fn flush_events(&mut self, turn: Turn<'_, '_>) {
         let flushed = self.events.flush(turn.memory);

@@ -90,10 +90,15 @@ impl FrontEnd for Adapter {
         turn: Turn<'_, '_>,
         id: SrqId,
     ) -> Result<Option<RecvWr>, RingError> {
-        match self.srqs.get_mut(id.0) {
-            Some(srq) => srq.fetch(turn.memory),
-            None => Ok(None),
+        let Some(srq) = self.srqs.get_mut(id.0) else {
+            return Ok(None);
+        };
+        let fetched = srq.fetch(turn.memory)?;
+        // What is to be recorded first is shown with the completion.
+        if self.journal.is_none() {
+            srq.show_released(turn.memory)?;
         }
+        Ok(fetched)
     }
 
     fn left_of_armed(&mut self, turn: Turn<'_, '_>, id: SrqId) -> Result<Option<u32>, RingError> {
@@ -111,15 +116,31 @@ impl FrontEnd for Adapter {
     }
 
     fn release_recv(&mut self, id: QpId) -> bool {
-        let recv = self.qps.get_mut(id.0).and_then(|qp| qp.recv.as_mut());
-        recv.map(|recv| recv.release()).is_some()
+        let Some(qp) = self.qps.get_mut(id.0) else {
+            return false;
+        };
+        match &mut qp.recv {
+            Some(recv) => {
+                recv.release();
+                true
+            }
+            None => self.journal.is_some(),
+        }
     }
 
     fn publish_released(&mut self, turn: Turn<'_, '_>, id: QpId) -> Result<(), RingError> {
-        match self.qps.get_mut(id.0) {
-            Some(qp) => qp.show_released(turn.memory),
-            None => Ok(()),
+        let Some(qp) = self.qps.get_mut(id.0) else {
+            return Ok(());
+        };
+        qp.show_released(turn.memory)?;
+        if qp.recv.is_none()
+            && let Some(id) = self.core.hca.qp_spec(id).and_then(|spec| spec.srq)
+            && let Some(srq) = self.srqs.get_mut(id.0)
+            && let Err(error) = srq.show_released(turn.memory)
+        {
+            self.fail_srq(turn, id, error);
         }
+        Ok(())
     }
 
     fn write_completion(
@@ -170,6 +191,22 @@ impl FrontEnd for Adapter {
             self.obey(turn, id, verdict);
         }
         Ok(())
+    }
+
+    fn note_progress(&mut self, id: QpId) {
+        self.record_qp_progress(id);
+    }
+
+    fn note_written(&mut self, id: CqId) {
+        self.record_cq_progress(id);
+    }
+
+    fn note_key(&mut self, slot: u32) {
+        self.record_mr(slot);
+    }
+
+    fn commit(&mut self) {
+        self.commit_records();
     }
 
     fn post_event(&mut self, turn: Turn<'_, '_>, event: Event) {

@@ -94,7 +94,7 @@ impl Adapter {
     }
 
     /// Shows a queue to the arming rules as it is now, and does what they say.
-    pub(super) fn show(
+    pub(crate) fn show(
         &mut self,
         turn: Turn<'_, '_>,
         id: CqId,

@@ -15,6 +15,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
     require(request.gid_type == gid_type_for(adapter.driver_version))?;
     adapter.core.hca.bind_gid(index, gid)?;
     adapter.gids.set(index, Some(gid));
+    adapter.record_frame();
     Ok(Reply::none())
 }
 
@@ -23,6 +24,7 @@ pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Re
     let index = index(request.index.get())?;
     adapter.core.hca.unbind_gid(index)?;
     adapter.gids.set(index, None);
+    adapter.record_frame();
     Ok(Reply::none())
 }
 

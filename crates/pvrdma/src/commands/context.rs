@@ -7,6 +7,7 @@ use super::{Body, Errno, Reply};
 use crate::abi::response::Created;
 use crate::abi::{request, version};
 use crate::adapter::{Adapter, Turn};
+use crate::kept::Kind;
 use crate::object::context::PageTaken;
 
 pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
@@ -17,6 +18,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
         PageTaken::Owned => Errno::Busy,
     })?;
     adapter.clear_doorbells(page);
+    adapter.record(Kind::Context, page, &owner.0.to_le_bytes());
     Ok(Reply::with(&Created {
         handle: owner.0.into(),
         ..Created::default()
@@ -39,6 +41,8 @@ pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Re
     if !adapter.contexts.destroy(owner) {
         return Err(Errno::NoEntry);
     }
+    let page = adapter.contexts.page_of(owner);
+    adapter.forget_record(Kind::Context, page);
     forget_owner(adapter, owner);
     Ok(Reply::none())
 }

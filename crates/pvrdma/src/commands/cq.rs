@@ -1,17 +1,20 @@
 //! CREATE_CQ, RESIZE_CQ and DESTROY_CQ.
 
-use vrdma_memory::{MAX_PAGES, PAGE, PageList, Right};
+use vrdma_memory::{MAX_PAGES, PAGE, PageList};
 use vrdma_verbs::object::{CqId, Owner};
 
 use super::destroy::forget_cq;
 use super::errno::require;
-use super::{Body, Errno, Reply};
+use super::{Body, Errno, Listed, Reply};
 use crate::abi::request::{self, CreateCq};
 use crate::abi::response::CreatedCq;
 use crate::adapter::{Adapter, Turn};
 use crate::arming::Arming;
+use crate::config::DeviceLimits;
+use crate::kept::Kind;
 use crate::object::cq::Cq;
 use crate::queue::completion::{CompletionRing, ENTRY_BYTES};
+use crate::quota::Quota;
 
 pub(super) fn create(
     adapter: &mut Adapter,
@@ -23,35 +26,46 @@ pub(super) fn create(
     if !adapter.contexts.contains(owner) {
         return Err(Errno::NoEntry);
     }
-    let (entries, pages) = geometry(adapter, &request)?;
-    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
-    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
-    let ring = CompletionRing::new(entries, list.map_err(|_| Errno::Fault)?);
+    let cq = make(&adapter.quota, &adapter.config.limits, &request, |list| {
+        list.resolve(turn.memory)
+    })?;
     let id = adapter.core.hca.create_cq(owner)?;
-    adapter.cqs.put(
-        id.0,
-        Cq {
-            owner,
-            ring,
-            arming: Arming::new(),
-            unpublished: None,
-            watched_at: None,
-            dead: false,
-            _charge: charge,
-        },
-    );
+    adapter.cqs.put(id.0, cq);
     adapter.count_cq(owner);
+    adapter.record_request(Kind::CqRequest, id.0, &request);
+    adapter.record_cq(id);
     Ok(Reply::with(&CreatedCq {
         cq_handle: id.0.into(),
-        cqe: entries.into(),
+        cqe: request.cqe,
     }))
 }
 
+/// Our half of a queue that a request asks for.
+pub(crate) fn make(
+    quota: &Quota,
+    limits: &DeviceLimits,
+    request: &CreateCq,
+    resolve: impl FnOnce(Listed) -> Result<PageList, Errno>,
+) -> Result<Cq, Errno> {
+    let (entries, pages) = geometry(limits, request)?;
+    let charge = quota.take(pages).ok_or(Errno::NoMemory)?;
+    let directory = request.pdir_dma.get();
+    Ok(Cq {
+        owner: Owner(request.ctx_handle.get()),
+        ring: CompletionRing::new(entries, resolve(Listed { directory, pages })?),
+        arming: Arming::new(),
+        unpublished: None,
+        watched_at: None,
+        dead: false,
+        _charge: charge,
+    })
+}
+
 /// Entries and pages, when the entries fit the pages.
-fn geometry(adapter: &Adapter, request: &CreateCq) -> Result<(u32, u32), Errno> {
+fn geometry(limits: &DeviceLimits, request: &CreateCq) -> Result<(u32, u32), Errno> {
     let (entries, pages) = (request.cqe.get(), request.nchunks.get());
     require(entries.is_power_of_two())?;
-    require(entries <= adapter.config.limits.queue_completions)?;
+    require(entries <= limits.queue_completions)?;
     let needed = 1 + (u64::from(entries) * u64::from(ENTRY_BYTES)).div_ceil(PAGE);
     require(u64::from(pages) >= needed && pages <= MAX_PAGES)?;
     Ok((entries, pages))

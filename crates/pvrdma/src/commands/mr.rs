@@ -13,6 +13,7 @@ use crate::abi::response::CreatedMr;
 use crate::adapter::{Adapter, Turn};
 use crate::config::DeviceLimits;
 use crate::decode::fast_register;
+use crate::kept::Kind;
 use crate::object::Mr;
 use crate::quota::Charge;
 
@@ -59,7 +60,8 @@ fn register(
     charge: Option<Charge>,
 ) -> Result<Reply, Errno> {
     let keys = adapter.core.hca.register(pd, spec)?;
-    adapter.mrs.put(keys.id.0, Mr { _charge: charge });
+    adapter.mrs.put(keys.id.0, Mr { charge });
+    adapter.record_mr(keys.id.0);
     Ok(Reply::with(&CreatedMr {
         mr_handle: keys.id.0.into(),
         lkey: keys.lkey.0.into(),
@@ -162,5 +164,6 @@ pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Re
     let id = MrId(request.handle.get());
     adapter.core.hca.deregister(id)?;
     adapter.mrs.take(id.0);
+    adapter.forget_record(Kind::Mr, id.0);
     Ok(Reply::none())
 }

@@ -1,11 +1,13 @@
 //! CREATE_PD and DESTROY_PD.
 
 use vrdma_verbs::object::{Owner, PdId};
+use vrdma_verbs::saved::Piece;
 
 use super::{Body, Errno, Reply};
 use crate::abi::request;
 use crate::abi::response::Created;
 use crate::adapter::{Adapter, Turn};
+use crate::kept::Kind;
 
 pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::Context = body.parse();
@@ -14,6 +16,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
         return Err(Errno::NoEntry);
     }
     let pd = adapter.core.hca.create_pd(owner)?;
+    adapter.record_piece(Kind::Pd, pd.0, Piece::Pd(pd));
     Ok(Reply::with(&Created {
         handle: pd.0.into(),
         ..Created::default()
@@ -22,6 +25,8 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
 
 pub(super) fn destroy(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Result<Reply, Errno> {
     let request: request::Handle = body.parse();
-    adapter.core.hca.destroy_pd(PdId(request.handle.get()))?;
+    let pd = PdId(request.handle.get());
+    adapter.core.hca.destroy_pd(pd)?;
+    adapter.forget_record(Kind::Pd, pd.0);
     Ok(Reply::none())
 }

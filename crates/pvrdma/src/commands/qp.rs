@@ -1,21 +1,24 @@
 //! CREATE_QP, MODIFY_QP, QUERY_QP and DESTROY_QP.
 
 use vrdma_adapter::{RunState, Sending};
-use vrdma_memory::{PageList, Right};
+use vrdma_memory::PageList;
 use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::{CqId, PdId, QpId, QpSpec, QpType, SrqId};
+use vrdma_verbs::object::{CqId, Owner, PdId, QpId, QpSpec, QpType, SrqId};
 
 use super::destroy::forget_qp;
 use super::qp_attributes;
 use super::qp_geometry::Geometry;
-use super::{Body, Errno, Reply};
+use super::{Body, Errno, Listed, Reply};
 use crate::abi::request::{self, CreateQp, ModifyQp, QueryQp, qp_type};
-use crate::abi::response::{Created, CreatedQp, CreatedQpV1};
+use crate::abi::response::{Created, CreatedQp, CreatedQpV1, QpSizes};
 use crate::abi::version;
 use crate::adapter::{Adapter, Turn};
+use crate::config::DeviceLimits;
 use crate::decode::send::SendRules;
+use crate::kept::Kind;
 use crate::object::qp::Qp;
 use crate::queue::work::WorkRing;
+use crate::quota::Quota;
 
 pub(super) fn create(
     adapter: &mut Adapter,
@@ -23,42 +26,55 @@ pub(super) fn create(
     body: &Body,
 ) -> Result<Reply, Errno> {
     let request: CreateQp = body.parse();
-    let geometry = Geometry::check(&request, &adapter.config.limits)?;
     let spec = spec(&request)?;
     let owner = adapter
         .core
         .hca
         .owner_of_pd(spec.pd)
         .ok_or(Errno::NoEntry)?;
-    let charge = adapter.quota.take(geometry.pages).ok_or(Errno::NoMemory)?;
-    let directory = request.pdir_dma.get();
-    let pages = PageList::resolve(turn.memory, directory, geometry.pages, Right::Write);
-    let pages = pages.map_err(|_| Errno::Fault)?;
+    let mut qp = make(&adapter.quota, &adapter.config.limits, &request, |list| {
+        list.resolve(turn.memory)
+    })?;
     let id = adapter.core.hca.create_qp(spec)?;
-    let rules = SendRules {
-        qp_type: spec.qp_type,
-        owner,
-        pd: spec.pd,
-        max_sge: geometry.sizes.max_send_sge.get(),
-        max_sge_rd: adapter.config.limits.read_sges,
-    };
-    adapter.qps.put(
-        id.0,
-        Qp {
-            rules,
-            sizes: geometry.sizes,
-            pages,
-            send: WorkRing::new(geometry.send),
-            recv: geometry.recv.map(WorkRing::new),
-            run: RunState::default(),
-            dead: false,
-            _charge: charge,
-        },
-    );
+    qp.rules.owner = owner;
+    let sizes = qp.sizes;
+    adapter.qps.put(id.0, qp);
     if let Some(context) = adapter.contexts.get_mut(owner) {
         context.qps.push(id);
     }
-    Ok(created(adapter, id, &geometry))
+    adapter.record_request(Kind::QpRequest, id.0, &request);
+    adapter.record_qp(id);
+    Ok(created(adapter, id, sizes))
+}
+
+/// Our half of a queue pair that a request asks for, as if it were the kernel's.
+pub(crate) fn make(
+    quota: &Quota,
+    limits: &DeviceLimits,
+    request: &CreateQp,
+    resolve: impl FnOnce(Listed) -> Result<PageList, Errno>,
+) -> Result<Qp, Errno> {
+    let geometry = Geometry::check(request, limits)?;
+    let spec = spec(request)?;
+    let (directory, pages) = (request.pdir_dma.get(), geometry.pages);
+    let charge = quota.take(pages).ok_or(Errno::NoMemory)?;
+    let rules = SendRules {
+        qp_type: spec.qp_type,
+        owner: Owner::KERNEL,
+        pd: spec.pd,
+        max_sge: geometry.sizes.max_send_sge.get(),
+        max_sge_rd: limits.read_sges,
+    };
+    Ok(Qp {
+        rules,
+        sizes: geometry.sizes,
+        pages: resolve(Listed { directory, pages })?,
+        send: WorkRing::new(geometry.send),
+        recv: geometry.recv.map(WorkRing::new),
+        run: RunState::default(),
+        dead: false,
+        _charge: charge,
+    })
 }
 
 fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
@@ -79,19 +95,19 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
     })
 }
 
-fn created(adapter: &Adapter, id: QpId, geometry: &Geometry) -> Reply {
+fn created(adapter: &Adapter, id: QpId, sizes: QpSizes) -> Reply {
     let qpn = adapter.core.hca.qpn(id).expect("it was created just now");
     if adapter.driver_version < version::QP_HANDLE {
         // Such a driver takes the number for the handle; but QP1's is known to everybody.
         return Reply::with(&CreatedQpV1 {
             qpn: id.0.into(),
-            sizes: geometry.sizes,
+            sizes,
         });
     }
     Reply::with(&CreatedQp {
         qpn: qpn.get().into(),
         qp_handle: id.0.into(),
-        sizes: geometry.sizes,
+        sizes,
         ..CreatedQp::default()
     })
 }
@@ -105,6 +121,7 @@ pub(super) fn modify(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
         Some(QpState::Reset) => adapter.qps.get_mut(id.0).into_iter().for_each(Qp::restart),
         _ => adapter.wake(id),
     }
+    adapter.record_qp(id);
     Ok(Reply::header())
 }
 

@@ -1,17 +1,20 @@
 //! CREATE_SRQ, MODIFY_SRQ, QUERY_SRQ and DESTROY_SRQ.
 
 use vrdma_adapter::{Failing, Receiving};
-use vrdma_memory::{MAX_PAGES, PageList, Right};
-use vrdma_verbs::object::{PdId, SrqId};
+use vrdma_memory::{MAX_PAGES, PageList};
+use vrdma_verbs::object::{Owner, PdId, SrqId};
 
 use super::destroy::forget_srq;
 use super::errno::require;
-use super::{Body, Errno, Reply};
+use super::{Body, Errno, Listed, Reply};
 use crate::abi::request::{self, CreateSrq, ModifySrq, SRQ_LIMIT, SrqAttributes};
 use crate::abi::response::Created;
 use crate::adapter::{Adapter, Turn};
+use crate::config::DeviceLimits;
+use crate::kept::Kind;
 use crate::object::srq::Srq;
 use crate::queue::work::{WorkArea, WorkRing, recv_stride};
+use crate::quota::Quota;
 use crate::ring::RECV_STATE;
 
 const BASIC: u8 = 0;
@@ -24,35 +27,43 @@ pub(super) fn create(
     let request: CreateSrq = body.parse();
     let pd = PdId(request.pd_handle.get());
     let owner = adapter.core.hca.owner_of_pd(pd).ok_or(Errno::NoEntry)?;
-    let area = geometry(adapter, &request)?;
-    let pages = request.nchunks.get();
-    let charge = adapter.quota.take(pages).ok_or(Errno::NoMemory)?;
-    let list = PageList::resolve(turn.memory, request.pdir_dma.get(), pages, Right::Write);
-    let list = list.map_err(|_| Errno::Fault)?;
-    let limit = request.attrs.srq_limit.get();
-    let id = adapter.core.hca.create_srq(pd, limit)?;
-    adapter.srqs.put(
-        id.0,
-        Srq {
-            owner,
-            pages: list,
-            ring: WorkRing::new(area),
-            max_wr: area.slots,
-            max_sge: request.attrs.max_sge.get(),
-            limit,
-            dead: false,
-            _charge: charge,
-        },
-    );
+    let srq = make(&adapter.quota, &adapter.config.limits, &request, |list| {
+        list.resolve(turn.memory)
+    })?;
+    let id = adapter.core.hca.create_srq(pd, srq.limit)?;
+    adapter.srqs.put(id.0, Srq { owner, ..srq });
+    adapter.record_request(Kind::SrqRequest, id.0, &request);
+    adapter.record_srq(id);
     Ok(Reply::with(&Created {
         handle: id.0.into(),
         ..Created::default()
     }))
 }
 
+/// Our half of a queue that a request asks for, as if it were the kernel's.
+pub(crate) fn make(
+    quota: &Quota,
+    limits: &DeviceLimits,
+    request: &CreateSrq,
+    resolve: impl FnOnce(Listed) -> Result<PageList, Errno>,
+) -> Result<Srq, Errno> {
+    let area = geometry(limits, request)?;
+    let (directory, pages) = (request.pdir_dma.get(), request.nchunks.get());
+    let charge = quota.take(pages).ok_or(Errno::NoMemory)?;
+    Ok(Srq {
+        owner: Owner::KERNEL,
+        pages: resolve(Listed { directory, pages })?,
+        ring: WorkRing::new(area),
+        max_wr: area.slots,
+        max_sge: request.attrs.max_sge.get(),
+        limit: request.attrs.srq_limit.get(),
+        dead: false,
+        _charge: charge,
+    })
+}
+
 /// The ring, when the request's numbers go together.
-fn geometry(adapter: &Adapter, request: &CreateSrq) -> Result<WorkArea, Errno> {
-    let limits = &adapter.config.limits;
+fn geometry(limits: &DeviceLimits, request: &CreateSrq) -> Result<WorkArea, Errno> {
     let (slots, sges) = (request.attrs.max_wr.get(), request.attrs.max_sge.get());
     require(request.srq_type == BASIC)?;
     require(slots.is_power_of_two() && slots <= limits.queue_requests)?;
@@ -84,6 +95,7 @@ pub(super) fn modify(
     if let Err(error) = adapter.check_limit(turn, id) {
         adapter.fail_srq(turn, id, error);
     }
+    adapter.record_srq(id);
     Ok(Reply::header())
 }
 

@@ -13,6 +13,7 @@ use crate::commands::Errno;
 use crate::config_space::ConfigSpace;
 use crate::handshake::Handshake;
 use crate::interrupts::Interrupts;
+use crate::kept::Kind;
 
 /// Spreads lives over the seeds, so that neighbouring adapters do not meet (the golden ratio).
 const LIFE_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -37,7 +38,10 @@ impl Device {
         let address = u64::from(high) << 32 | u64::from(self.dsr_low);
         let memory = self.space.view();
         match Handshake::read(&memory, address, &self.config) {
-            Ok(handshake) => self.stage = Stage::Configured(Box::new(handshake)),
+            Ok(handshake) => {
+                self.stage = Stage::Configured;
+                self.handshake = Some(Box::new(handshake));
+            }
             Err(_) if self.log_limit.allows(now) => {
                 tracing::debug!(address, "a guest's shared region cannot be used");
             }
@@ -47,10 +51,10 @@ impl Device {
 
     /// ACTIVATE. Doing it again changes nothing.
     pub(super) fn activate(&mut self, now: Time) -> Result<(), Errno> {
-        let handshake = match &self.stage {
-            Stage::Configured(handshake) => handshake,
-            Stage::Active(..) => return Ok(()),
-            Stage::Reset | Stage::Failed => return Err(Errno::Invalid),
+        let handshake = match (&self.stage, &self.handshake) {
+            (Stage::Configured, Some(handshake)) => handshake,
+            (Stage::Active(..), _) => return Ok(()),
+            _ => return Err(Errno::Invalid),
         };
         let memory = self.space.view();
         let terms = handshake.agree(&memory).map_err(|refusal| {
@@ -62,8 +66,7 @@ impl Device {
         drop(memory);
         self.lives += 1;
         let slots = terms.slots;
-        let pages = self.doorbell_pages.clone();
-        let adapter = Adapter::new(self.config, self.identity(), terms, pages, self.log_limit);
+        let adapter = self.new_adapter(terms);
         self.stage = Stage::Active(Box::new(adapter), slots);
         Ok(())
     }
@@ -76,7 +79,7 @@ impl Device {
         }
     }
 
-    fn identity(&self) -> Identity {
+    pub(super) fn identity(&self) -> Identity {
         let identity = self.config.identity;
         let seed = identity
             .seed
@@ -92,8 +95,14 @@ impl Device {
     }
 
     fn end_life(&mut self, next: Stage) {
-        if let Stage::Active(adapter, _) = std::mem::replace(&mut self.stage, next) {
+        self.handshake = None;
+        if let Stage::Active(mut adapter, _) = std::mem::replace(&mut self.stage, next) {
             self.gids_cleared = true;
+            self.journal = adapter.journal.take();
+            if let Some(journal) = &mut self.journal {
+                let kinds = Kind::OF_A_LIFE.into_iter();
+                kinds.for_each(|kind| journal.forget_all(kind as u16));
+            }
             self.log_limit = adapter.log_limit;
             self.ended = Some(Ended { _adapter: adapter });
         }

@@ -86,7 +86,7 @@ impl Device {
     }
 
     /// Executes the command in the slot and answers the value of the error register.
-    fn request(&mut self, now: Time) -> u32 {
+    pub(super) fn request(&mut self, now: Time) -> u32 {
         let Stage::Active(adapter, slots) = &mut self.stage else {
             return Errno::Invalid as u32;
         };

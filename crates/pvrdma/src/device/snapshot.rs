@@ -54,7 +54,7 @@ impl Device {
     pub fn snapshot(&self) -> DeviceSnapshot {
         let state = match &self.stage {
             Stage::Reset => DeviceState::Reset,
-            Stage::Configured(_) => DeviceState::Configured,
+            Stage::Configured => DeviceState::Configured,
             Stage::Active(..) => DeviceState::Active,
             Stage::Failed => DeviceState::Failed,
         };

@@ -140,6 +140,22 @@ impl Contexts {
         Owner(page + self.generation * self.count())
     }
 
+    /// A context that was made by a process before. One that cannot be is left out.
+    pub(crate) fn adopt(&mut self, page: u32, owner: Owner) {
+        let is_its_page = page != 0 && self.page_of(owner) == page && owner.0 != page;
+        if is_its_page && self.pages[page as usize].is_none() {
+            self.pages[page as usize] = Some(Context::new(owner));
+            self.live.push(page);
+            self.generation = self.generation.max(owner.0 / self.count());
+        }
+    }
+
+    /// Any queue may have been armed by words that nobody remembers.
+    pub(crate) fn touch_all(&mut self) {
+        let contexts = self.pages.iter_mut().flatten();
+        contexts.for_each(|context| context.touches.touch());
+    }
+
     /// Forgets a program's context; false if there is none.
     pub(crate) fn destroy(&mut self, owner: Owner) -> bool {
         let live = owner != Owner::KERNEL && self.contains(owner);

@@ -35,8 +35,15 @@ impl Srq {
         let at = self.ring.fetch(&self.pages)?;
         let request = receive::decode(memory, at, self.ring.stride(), self.max_sge)?;
         self.ring.release();
-        self.ring.show_released(memory, &self.pages)?;
         Ok(Some(request))
+    }
+
+    /// Lets the guest reuse the slots of entries that were copied.
+    pub(crate) fn show_released(&mut self, memory: &View<'_>) -> Result<(), RingError> {
+        match self.dead {
+            true => Ok(()),
+            false => self.ring.show_released(memory, &self.pages),
+        }
     }
 
     /// Entries that the ring still holds.

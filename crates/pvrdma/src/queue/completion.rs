@@ -41,6 +41,24 @@ impl CompletionRing {
         }
     }
 
+    /// A ring in which entries before `written` are, all of which may be shown. False if that cannot be.
+    pub(crate) fn resume(&mut self, view: &View<'_>, written: u32) -> bool {
+        let Ok(consumer) = self.state().map(|state| state + CONSUMER) else {
+            return false;
+        };
+        let consumer = view.load_u32_acquire(consumer).unwrap_or(u32::MAX);
+        if self.shape.filled(written, consumer).is_none() {
+            return false;
+        }
+        (self.producer, self.published, self.consumer) = (written, written, consumer);
+        self.publish(view).is_ok()
+    }
+
+    /// The index behind the last entry that was written.
+    pub(crate) fn written(&self) -> u32 {
+        self.producer
+    }
+
     /// Writes an entry behind the last; the guest does not see it yet.
     pub(crate) fn write(
         &mut self,

@@ -36,6 +36,12 @@ impl<T: Copy + PartialEq + IntoBytes + Immutable> DeviceRing<T> {
         }
     }
 
+    /// Goes on behind the last entry that the guest was shown.
+    pub(crate) fn resume(&mut self, view: &View<'_>) -> Result<(), RingError> {
+        self.producer = view.load_u32_acquire(self.state()?)?;
+        self.pending(view).map(drop)
+    }
+
     /// Whether entries wait for room.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -67,6 +67,20 @@ impl WorkRing {
         }
     }
 
+    /// A ring whose entries before `released` are done; those behind it are fetched again. False if there is no
+    /// such index.
+    pub(crate) fn resume(&mut self, released: u32) -> bool {
+        (self.producer, self.fetched, self.released) = (released, released, released);
+        // No index that the guest may have seen.
+        self.shown = u32::MAX;
+        self.shape.filled(released, released).is_some()
+    }
+
+    /// Entries before this index are done.
+    pub(crate) fn released(&self) -> u32 {
+        self.released
+    }
+
     /// Back to zero, as the guest does when the queue pair is reset.
     pub(crate) fn restart(&mut self) {
         (self.producer, self.fetched) = (0, 0);

@@ -1,0 +1,361 @@
+//! The process that serves two devices ends at any moment, and another one goes on with what was committed: no
+//! message is lost, doubled or out of order, and every byte arrives.
+//!
+//! A process that ends is a panic in a call of the journal, which is caught; what it held is dropped.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use vrdma_adapter::Journal;
+use vrdma_driver::object::{Connection, QpShape, Srq, pattern};
+use vrdma_driver::work::SendWork;
+use vrdma_driver::{Fabric, Guest, Pair, PairOptions};
+use vrdma_pvrdma::{Device, DeviceConfig, SavedRecord};
+
+/// Messages each way.
+const MESSAGES: u64 = 10;
+
+/// Bytes of a message, more than a page.
+const LENGTH: u32 = 5000;
+
+/// Receives that are posted ahead.
+const AHEAD: u64 = 4;
+
+type Key = (usize, u16, u32);
+
+/// What the two devices of a process write down together.
+#[derive(Default)]
+struct Notebook {
+    committed: BTreeMap<Key, Vec<u8>>,
+    /// Since the last commit; nothing for what was removed.
+    batch: BTreeMap<Key, Option<Vec<u8>>>,
+    /// Calls until the process ends.
+    left: Option<u32>,
+}
+
+#[derive(Clone)]
+struct Notes {
+    guest: usize,
+    book: Arc<Mutex<Notebook>>,
+}
+
+/// What a process that ends panics with.
+struct Crash;
+
+impl Notes {
+    fn of(guest: usize, book: &Arc<Mutex<Notebook>>) -> Box<dyn Journal> {
+        let book = Arc::clone(book);
+        Box::new(Self { guest, book })
+    }
+
+    fn step(&self) {
+        let mut book = self.book.lock().unwrap();
+        let Some(left) = &mut book.left else { return };
+        let ends = *left == 0;
+        *left = left.saturating_sub(1);
+        if ends {
+            book.left = None;
+            drop(book);
+            resume_unwind(Box::new(Crash));
+        }
+    }
+
+    fn note(&self, kind: u16, id: u32, bytes: Option<&[u8]>) {
+        self.step();
+        let mut book = self.book.lock().unwrap();
+        let key = (self.guest, kind, id);
+        book.batch.insert(key, bytes.map(<[u8]>::to_vec));
+    }
+}
+
+impl Journal for Notes {
+    fn put(&mut self, kind: u16, id: u32, bytes: &[u8]) -> bool {
+        self.note(kind, id, Some(bytes));
+        true
+    }
+
+    fn forget(&mut self, kind: u16, id: u32) {
+        self.note(kind, id, None);
+    }
+
+    fn forget_all(&mut self, kind: u16) {
+        let book = self.book.lock().unwrap();
+        let known = book.committed.keys().chain(book.batch.keys());
+        let of_kind = known.filter(|key| (key.0, key.1) == (self.guest, kind));
+        let ids: Vec<u32> = of_kind.map(|key| key.2).collect();
+        drop(book);
+        ids.into_iter().for_each(|id| self.note(kind, id, None));
+    }
+
+    fn commit(&mut self) {
+        self.step();
+        self.book.lock().unwrap().commit();
+        self.step();
+    }
+}
+
+impl Notebook {
+    fn commit(&mut self) {
+        for (key, bytes) in std::mem::take(&mut self.batch) {
+            match bytes {
+                Some(bytes) => self.committed.insert(key, bytes),
+                None => self.committed.remove(&key),
+            };
+        }
+    }
+
+    fn records_of(&self, guest: usize) -> Vec<SavedRecord> {
+        let own = self.committed.iter().filter(|(key, _)| key.0 == guest);
+        own.map(|((_, kind, id), bytes)| SavedRecord {
+            kind: *kind,
+            id: *id,
+            bytes: bytes.clone(),
+        })
+        .collect()
+    }
+}
+
+/// A pair whose devices are recorded.
+struct World {
+    pair: Pair,
+    book: Arc<Mutex<Notebook>>,
+    crashes: u32,
+}
+
+impl World {
+    fn new(options: PairOptions) -> Self {
+        let book = Arc::new(Mutex::new(Notebook::default()));
+        let mut fabric = Fabric::new();
+        for number in 0..2 {
+            let config = DeviceConfig::new(Fabric::identity(number as u8 + 1));
+            let guest = fabric.add_bare(config).unwrap();
+            let notes = Notes::of(number, &book);
+            fabric[guest].device.record_to(notes);
+            fabric[guest].probe().unwrap();
+            fabric.bind(guest);
+        }
+        let mut world = Self {
+            pair: Pair::between(fabric, (0, 1), options),
+            book,
+            crashes: 0,
+        };
+        world.commit();
+        world
+    }
+
+    /// As before a command's answer: everything is written down.
+    fn commit(&mut self) {
+        (0..2).for_each(|guest| self.pair.fabric[guest].device.record());
+        self.book.lock().unwrap().commit();
+    }
+
+    /// The process is to end at that call.
+    fn end_at(&mut self, call: u32) {
+        self.book.lock().unwrap().left = Some(call);
+    }
+
+    /// The process goes on to its end; whether it ended.
+    fn run(&mut self) -> bool {
+        let fabric = &mut self.pair.fabric;
+        let Err(cause) = catch_unwind(AssertUnwindSafe(|| fabric.pump())) else {
+            return false;
+        };
+        assert!(cause.is::<Crash>(), "the process ended by itself");
+        self.crashes += 1;
+        self.go_on();
+        true
+    }
+
+    /// Another process.
+    fn go_on(&mut self) {
+        let fabric = std::mem::take(&mut self.pair.fabric);
+        let book = &self.book;
+        book.lock().unwrap().batch.clear();
+        self.pair.fabric = fabric.reborn(|number, guest| {
+            let records = book.lock().unwrap().records_of(number);
+            revive(guest, &records, Notes::of(number, book));
+        });
+    }
+}
+
+fn revive(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>) {
+    let config = *guest.device.config();
+    let doorbells = guest.device.doorbell_fd();
+    let doorbells = doorbells.map(|fd| fd.try_clone_to_owned().unwrap());
+    let space = Arc::clone(guest.dma());
+    let now = guest.now();
+    guest.device = Device::resume(config, space, doorbells, records, journal, now).unwrap();
+}
+
+/// What both ends post and expect.
+struct Traffic {
+    kind: Work,
+    srq: Option<Srq>,
+    posted: u64,
+    received: VecDeque<u64>,
+    sent: VecDeque<u64>,
+    receives: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Work {
+    Send,
+    Write,
+    Read,
+    WriteImm,
+}
+
+/// Where message `number` is in both buffers.
+fn place(number: u64) -> u64 {
+    number * u64::from(LENGTH)
+}
+
+impl Traffic {
+    fn new(kind: Work, srq: Option<Srq>) -> Self {
+        Self {
+            kind,
+            srq,
+            posted: 0,
+            received: VecDeque::new(),
+            sent: VecDeque::new(),
+            receives: 0,
+        }
+    }
+
+    fn takes_receives(&self) -> bool {
+        matches!(self.kind, Work::Send | Work::WriteImm)
+    }
+
+    /// The programs post what there is room for and take their completions.
+    fn programs(&mut self, pair: &mut Pair) {
+        let wanted = (self.received.len() as u64 + AHEAD).min(MESSAGES);
+        while self.takes_receives() && self.receives < wanted {
+            let sge = pair.b.sge(place(self.receives), LENGTH);
+            let (guest, id) = (&mut pair.fabric[1], self.receives);
+            match &self.srq {
+                Some(srq) => guest.post_srq_recv(srq, id, &[sge]).unwrap(),
+                None => guest.post_recv(&pair.b.qp, id, &[sge]).unwrap(),
+            }
+            self.receives += 1;
+        }
+        while self.posted < MESSAGES && self.posted < self.sent.len() as u64 + AHEAD {
+            let request = self.request(pair, self.posted);
+            pair.fabric[0].post_send(&pair.a.qp, &request).unwrap();
+            self.posted += 1;
+        }
+        for done in pair.sent() {
+            assert_eq!(done.status, 0, "{done:?}");
+            self.sent.push_back(done.id);
+        }
+        for done in pair.received() {
+            assert_eq!(done.status, 0, "{done:?}");
+            self.received.push_back(done.id);
+        }
+    }
+
+    fn request(&self, pair: &Pair, number: u64) -> SendWork {
+        let (address, key) = pair.b.remote(place(number));
+        let request = match self.kind {
+            Work::Send => SendWork::send(number),
+            Work::Write => SendWork::write(number, address, key),
+            Work::Read => SendWork::read(number, address, key),
+            Work::WriteImm => SendWork::write(number, address, key).imm([1, 2, 3, 4]),
+        };
+        request.sge(pair.a.sge(place(number), LENGTH))
+    }
+
+    fn is_done(&self) -> bool {
+        let received = !self.takes_receives() || self.received.len() as u64 >= MESSAGES;
+        received && self.sent.len() as u64 >= MESSAGES
+    }
+
+    /// Runs to the end with a crash at that call; false if it was done before.
+    fn crashes_at(mut self, world: &mut World, call: u32) -> bool {
+        let from = [pattern(1, BYTES), pattern(2, BYTES)];
+        let (a, b) = (&world.pair.a, &world.pair.b);
+        a.buffer.write(&world.pair.fabric[0].ram, 0, &from[0]);
+        b.buffer.write(&world.pair.fabric[1].ram, 0, &from[1]);
+        world.end_at(call);
+        for _ in 0..100 {
+            self.programs(&mut world.pair);
+            if !world.run() && !self.is_done() {
+                world.pair.fabric.pass(Duration::from_millis(20));
+            }
+        }
+        self.programs(&mut world.pair);
+        let all: Vec<u64> = (0..MESSAGES).collect();
+        assert_eq!(self.sent, all, "{:?} at {call}", self.kind);
+        if self.takes_receives() {
+            assert_eq!(self.received, all, "{:?} at {call}", self.kind);
+        }
+        let moved = place(MESSAGES) as usize;
+        let expected = match self.kind {
+            Work::Read => &from[1],
+            _ => &from[0],
+        };
+        assert_eq!(world.pair.bytes_of_a(0, moved), expected[..moved]);
+        assert_eq!(world.pair.bytes_of_b(0, moved), expected[..moved]);
+        world.book.lock().unwrap().left.take();
+        world.crashes > 0
+    }
+}
+
+/// Of all messages.
+const BYTES: usize = MESSAGES as usize * LENGTH as usize;
+
+fn at_every_step(options: PairOptions, kind: Work) {
+    for call in 0.. {
+        let mut world = World::new(options);
+        if !Traffic::new(kind, None).crashes_at(&mut world, call) {
+            assert!(call > 20, "it crashed {call} times only");
+            return;
+        }
+    }
+}
+
+#[test]
+fn messages_survive_a_crash_at_every_step() {
+    for kind in [Work::Send, Work::Write, Work::Read, Work::WriteImm] {
+        for kernel in [false, true] {
+            let options = PairOptions {
+                kernel,
+                ..PairOptions::default()
+            };
+            at_every_step(options, kind);
+        }
+    }
+}
+
+#[test]
+fn shared_receives_survive_a_crash_at_every_step() {
+    for call in 0.. {
+        let mut world = World::new(PairOptions::default());
+        let srq = with_shared_queue(&mut world);
+        let traffic = Traffic::new(Work::Send, Some(srq));
+        if !traffic.crashes_at(&mut world, call) {
+            return;
+        }
+    }
+}
+
+/// `b`'s queue pair is one that takes from a shared queue.
+fn with_shared_queue(world: &mut World) -> Srq {
+    let pair = &mut world.pair;
+    let (a, mut b) = (pair.a.clone(), pair.b.clone());
+    let gids = [pair.fabric[0].gid(), pair.fabric[1].gid()];
+    let vm = &mut pair.fabric[1];
+    let srq = vm.create_srq(b.pd, 8, 1).unwrap();
+    let cqs = (&b.send_cq, &b.recv_cq);
+    b.qp = vm.create_qp(b.pd, cqs, Some(&srq), QpShape::RC).unwrap();
+    vm.connect(&b.qp, &Connection::to(a.qp.qpn, gids[0]))
+        .unwrap();
+    pair.fabric[0].reset_qp(&a.qp).unwrap();
+    pair.fabric[0]
+        .connect(&a.qp, &Connection::to(b.qp.qpn, gids[1]))
+        .unwrap();
+    pair.b = b;
+    world.commit();
+    srq
+}

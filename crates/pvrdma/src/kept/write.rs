@@ -1,0 +1,191 @@
+//! Writing records, as objects come, change and go.
+
+use prost::Message;
+use vrdma_memory::Region;
+use vrdma_verbs::object::{CqId, QpId, SrqId};
+use vrdma_verbs::saved::Piece;
+use zerocopy::{Immutable, IntoBytes};
+
+use super::{Kind, record};
+use crate::adapter::Adapter;
+
+impl Adapter {
+    /// Writes a record. If there is no room for it, nobody can go on with this device, and all of its
+    /// records are given up.
+    pub(crate) fn record(&mut self, kind: Kind, id: u32, bytes: &[u8]) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if !journal.put(kind as u16, id, bytes) {
+            tracing::warn!(
+                "there is no room to record a guest's adapter: it will not survive the end of the worker"
+            );
+            self.journal = None;
+        }
+    }
+
+    pub(crate) fn forget_record(&mut self, kind: Kind, id: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.forget(kind as u16, id);
+        }
+    }
+
+    /// The request that an object was made by.
+    pub(crate) fn record_request(
+        &mut self,
+        kind: Kind,
+        id: u32,
+        request: &(impl IntoBytes + Immutable),
+    ) {
+        self.record(kind, id, request.as_bytes());
+    }
+
+    /// The engine's record of an object; it is gone if the object is.
+    pub(crate) fn record_piece(&mut self, kind: Kind, id: u32, piece: Piece) {
+        if self.journal.is_none() {
+            return;
+        }
+        match self.core.hca.save_piece(piece, name_of) {
+            Some(bytes) => self.record(kind, id, &bytes),
+            None => self.forget_record(kind, id),
+        }
+    }
+
+    /// The engine without its objects, when addresses or the MTU have changed.
+    pub(crate) fn record_frame(&mut self) {
+        if self.journal.is_none() {
+            return;
+        }
+        let frame = self.core.hca.save_frame();
+        let mut pieces = 0;
+        for piece in frame.chunks(record::FRAME_PIECE) {
+            self.record(Kind::Frame, pieces, piece);
+            pieces += 1;
+        }
+        for gone in pieces..pieces + self.frame_pieces.saturating_sub(pieces) {
+            self.forget_record(Kind::Frame, gone);
+        }
+        self.frame_pieces = pieces;
+    }
+
+    pub(crate) fn record_mr(&mut self, id: u32) {
+        if self.journal.is_none() {
+            return;
+        }
+        let charge = self.mrs.get(id).map(|mr| mr.charge.as_ref());
+        let Some((charge, engine)) = charge.zip(self.core.hca.save_piece(Piece::Mr(id), name_of))
+        else {
+            return;
+        };
+        let charged = charge.map_or(0, |charge| charge.pages());
+        let record = record::Mr { engine, charged };
+        self.record(Kind::Mr, id, &record.encode_to_vec());
+    }
+
+    pub(crate) fn record_cq(&mut self, id: CqId) {
+        self.record_piece(Kind::Cq, id.0, Piece::Cq(id));
+        self.record_cq_progress(id);
+    }
+
+    pub(crate) fn record_cq_progress(&mut self, id: CqId) {
+        let Some(cq) = self.cqs.get(id.0).filter(|_| self.journal.is_some()) else {
+            return;
+        };
+        let mut bytes = [0; 5];
+        bytes[..4].copy_from_slice(&cq.ring.written().to_le_bytes());
+        bytes[4] = cq.dead.into();
+        self.record(Kind::CqProgress, id.0, &bytes);
+    }
+
+    pub(crate) fn record_srq(&mut self, id: SrqId) {
+        let Some(srq) = self.srqs.get(id.0).filter(|_| self.journal.is_some()) else {
+            return;
+        };
+        let engine = self.core.hca.save_piece(Piece::Srq(id), name_of);
+        let record = record::Srq {
+            released: srq.ring.released(),
+            limit: srq.limit,
+            dead: srq.dead,
+            engine: engine.unwrap_or_default(),
+        };
+        self.record(Kind::SrqProgress, id.0, &record.encode_to_vec());
+    }
+
+    /// A queue pair was made, or its owner has changed it.
+    pub(crate) fn record_qp(&mut self, id: QpId) {
+        self.record_piece(Kind::Qp, id.0, Piece::Qp(id));
+        self.record_qp_progress(id);
+    }
+
+    pub(crate) fn record_qp_progress(&mut self, id: QpId) {
+        let Some(qp) = self.qps.get(id.0).filter(|_| self.journal.is_some()) else {
+            return;
+        };
+        let mut bytes = std::mem::take(&mut self.record_buffer);
+        bytes.clear();
+        let received = qp.recv.as_ref().map_or(0, |recv| recv.released());
+        bytes.extend(qp.send.released().to_le_bytes());
+        bytes.extend(received.to_le_bytes());
+        bytes.push(qp.dead.into());
+        let is_shared = qp.recv.is_none();
+        self.core.hca.save_progress(id, &mut bytes);
+        self.record(Kind::QpProgress, id.0, &bytes);
+        self.record_buffer = bytes;
+        if is_shared {
+            self.record_shared_receives(id);
+        }
+    }
+
+    fn record_shared_receives(&mut self, id: QpId) {
+        match self.core.hca.save_receive_under_way(id) {
+            Some(receive) => self.record(Kind::Receive, id.0, &receive),
+            None => self.forget_record(Kind::Receive, id.0),
+        }
+        if let Some(srq) = self.core.hca.qp_spec(id).and_then(|spec| spec.srq) {
+            self.record_srq(srq);
+        }
+    }
+
+    pub(crate) fn forget_qp_records(&mut self, id: QpId) {
+        for kind in [Kind::QpRequest, Kind::Qp, Kind::QpProgress, Kind::Receive] {
+            self.forget_record(kind, id.0);
+        }
+    }
+
+    pub(crate) fn forget_cq_records(&mut self, id: CqId) {
+        for kind in [Kind::CqRequest, Kind::Cq, Kind::CqProgress] {
+            self.forget_record(kind, id.0);
+        }
+    }
+
+    pub(crate) fn forget_srq_records(&mut self, id: SrqId) {
+        for kind in [Kind::SrqRequest, Kind::SrqProgress] {
+            self.forget_record(kind, id.0);
+        }
+    }
+
+    /// Makes what was recorded count.
+    pub(crate) fn commit_records(&mut self) {
+        if let Some(journal) = &mut self.journal {
+            journal.commit();
+        }
+    }
+}
+
+/// How a region is named in records.
+fn name_of(region: &Region) -> Vec<u8> {
+    let place = match region {
+        Region::Pages(list) => record::Place {
+            bus: false,
+            directory: list.directory(),
+            pages: list.count(),
+            first_byte: list.first_byte(),
+        },
+        // Guests have no other regions than these two.
+        _ => record::Place {
+            bus: true,
+            ..record::Place::default()
+        },
+    };
+    place.encode_to_vec()
+}
