@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use crate::client_fd::ClientFd;
+use crate::state::SessionState;
 
 /// A region the client can reach, apart from what of it may be mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +124,13 @@ pub trait Backend {
     /// Whether the device is at something that takes long, and commands wait until it is not.
     fn is_busy(&self) -> bool {
         false
+    }
+
+    /// The device and `state` are now one with the stream: whoever goes on with the connection, after this process
+    /// ended, needs both of this moment, or both of an earlier one. Called on a [kept](crate::Connection::keep)
+    /// connection only, after each message and before its answer leaves. Must not wait.
+    fn commit(&mut self, state: &SessionState) {
+        let _ = state;
     }
 
     /// The region with this index, if the device has it. Asked before every access.

@@ -24,6 +24,7 @@ pub mod irq;
 pub mod message;
 pub mod session;
 pub mod socket;
+pub mod state;
 
 #[cfg(test)]
 mod script;
@@ -36,4 +37,5 @@ pub use eventfd::Eventfd;
 pub use irq::{IrqVectors, Signal};
 pub use rustix::io::Errno;
 pub use session::{DmaRefused, Session, SessionError};
-pub use socket::{Closed, Connection, Listener, ListenerError, Progress};
+pub use socket::{Closed, Connection, KEPT_DESCRIPTORS, Listener, ListenerError, Progress};
+pub use state::{BadState, SessionState};

@@ -12,6 +12,7 @@ use crate::backend::{
 use crate::client_fd::{ClientFd, Closing};
 use crate::message::{Command, HEADER_SIZE, Header, Kind, MAX_MESSAGE};
 use crate::session::{Session, SessionError};
+use crate::state::SessionState;
 
 /// What the device was told. Descriptors are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub(crate) struct Device {
     pub(crate) is_busy: bool,
     /// The answer to the next mapping.
     pub(crate) map_error: Option<Errno>,
+    /// What it heard, and the state of the connection, at the last commit.
+    pub(crate) committed: Option<(Vec<Call>, Vec<u8>)>,
 }
 
 impl Device {
@@ -80,6 +83,10 @@ pub(crate) fn pattern(offset: u64, length: usize) -> Vec<u8> {
 impl Backend for Device {
     fn is_busy(&self) -> bool {
         self.is_busy
+    }
+
+    fn commit(&mut self, state: &SessionState) {
+        self.committed = Some((self.calls.clone(), state.encode()));
     }
 
     fn region(&self, index: u32) -> Option<Region> {

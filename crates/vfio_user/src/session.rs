@@ -31,7 +31,8 @@ use rustix::io::Errno;
 
 use crate::backend::Backend;
 use crate::client_fd::ClientFd;
-use crate::message::{BadHeader, Capabilities, Header, Kind};
+use crate::message::{BadHeader, HEADER_SIZE, Header, Kind};
+use crate::state::{MAX_KEPT_DMA, SessionState};
 use dma::DmaTable;
 pub use dma::{DmaRefused, MAX_PENDING_DMA};
 use input::{Attached, Incoming, Input};
@@ -67,8 +68,8 @@ pub struct Session {
 struct Peer {
     output: Output,
     dma: DmaTable,
-    /// What the client said it can do; `None` until its version was accepted.
-    capabilities: Option<Capabilities>,
+    /// Most bytes of one DMA transfer; `None` until the client's version was accepted.
+    max_transfer: Option<u32>,
 }
 
 impl Session {
@@ -160,6 +161,60 @@ impl Session {
     /// The client is gone: every DMA request still open fails with `ECONNRESET`.
     pub fn abandon(&mut self, backend: &mut dyn Backend) {
         self.peer.dma.abandon(backend);
+    }
+
+    /// No more requests of ours than a state has room for.
+    pub(crate) fn keep(&mut self) {
+        self.peer.dma.limit = MAX_KEPT_DMA;
+    }
+
+    /// A session that another process began, between two messages.
+    pub(crate) fn resume(state: &SessionState) -> Self {
+        let mut session = Self::new();
+        session.keep();
+        session.peer.max_transfer = state.max_transfer;
+        session.peer.dma.next_id = state.next_id;
+        session.peer.dma.pending.clone_from(&state.requests);
+        session
+    }
+
+    /// What of the session another process needs; the rest is the connection's.
+    pub(crate) fn save(&self, state: &mut SessionState) {
+        state.max_transfer = self.peer.max_transfer;
+        state.next_id = self.peer.dma.next_id;
+        state.requests.clone_from(&self.peer.dma.pending);
+    }
+
+    /// Requests of the process before that never left fail with `ECONNRESET`.
+    pub(crate) fn abandon_unsent(&mut self, backend: &mut dyn Backend) {
+        self.peer.dma.abandon_unsent(backend);
+    }
+
+    /// The message that [`outgoing`](Self::outgoing) shows will reach the client, all of it.
+    pub(crate) fn leaves(&mut self) {
+        let Some(outgoing) = self.outgoing() else {
+            return;
+        };
+        let (length, head) = (
+            outgoing.bytes.len(),
+            outgoing.bytes.first_chunk::<HEADER_SIZE>(),
+        );
+        if let Some(Ok(header)) = head.map(Header::parse)
+            && matches!(header.kind, Kind::Command { .. })
+        {
+            self.peer.dma.leaves(header.id);
+        }
+        self.sent(length);
+    }
+
+    /// Descriptors that came with the message before, and belong to the next one.
+    pub(crate) fn hold(&mut self, fds: Vec<ClientFd>, lost: bool) {
+        self.input.filled(0, Attached { fds, lost });
+    }
+
+    /// Bytes that the message at the front of the stream lacks; read no more of it at once.
+    pub(crate) fn missing(&self) -> usize {
+        self.input.missing()
     }
 
     /// The stream may end here: no message is half received.

@@ -4,11 +4,16 @@
 //! triggering; poll a connection for writability only while
 //! [`Connection::wants_write`](connection::Connection::wants_write).
 
+mod calls;
 mod connection;
+mod kept;
 mod listener;
+mod looking;
+mod pipes;
 
 #[cfg(test)]
 mod tests;
 
 pub use connection::{Closed, Connection, Progress};
+pub use kept::KEPT_DESCRIPTORS;
 pub use listener::{Listener, ListenerError};

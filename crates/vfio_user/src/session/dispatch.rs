@@ -69,7 +69,7 @@ impl Peer {
 
     /// Section "Version": it comes first, and once.
     fn check_order(&self, request: &Request<'_>) -> Result<(), Refusal> {
-        match (request, self.capabilities) {
+        match (request, self.max_transfer) {
             (Request::Version(_), Some(_)) => {
                 Err(Refusal::invalid("the version is agreed already"))
             }
@@ -81,7 +81,7 @@ impl Peer {
     }
 
     fn negotiate(&mut self, to: &Header, version: VersionRequest) {
-        self.capabilities = Some(version.capabilities());
+        self.max_transfer = Some(version.capabilities().max_transfer());
         self.output.reply_with(to, &version.reply());
     }
 

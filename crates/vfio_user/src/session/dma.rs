@@ -8,6 +8,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::{Peer, SessionError};
 use crate::backend::Backend;
 use crate::message::{Command, DmaAccess, Header, Kind};
+use crate::state::Pending;
 
 /// Most DMA requests of ours at a time. The client answers them in a batch, and reads of this many
 /// pages keep a walk through a page directory busy.
@@ -22,26 +23,29 @@ pub enum DmaRefused {
     /// The transfer is larger than the client or we take.
     #[error("at most {0} bytes go in one DMA transfer")]
     TooLarge(u32),
-    /// [`MAX_PENDING_DMA`] requests are open, or the client is slow to read: try again after the
+    /// [`MAX_PENDING_DMA`] requests are open ([`MAX_KEPT_DMA`](crate::state::MAX_KEPT_DMA) where they are kept), or the client is slow to read: try again after the
     /// next [`Backend::dma_done`].
     #[error("too much DMA is waiting for the client")]
     Busy,
 }
 
+/// The requests that wait for their replies.
 #[derive(Debug)]
-struct Pending {
-    id: u16,
-    command: Command,
-    token: u64,
-    iova: u64,
-    count: u32,
+pub(super) struct DmaTable {
+    pub(super) next_id: u16,
+    pub(super) pending: Vec<Pending>,
+    /// Most of them.
+    pub(super) limit: usize,
 }
 
-/// The requests that wait for their replies.
-#[derive(Debug, Default)]
-pub(super) struct DmaTable {
-    next_id: u16,
-    pending: Vec<Pending>,
+impl Default for DmaTable {
+    fn default() -> Self {
+        Self {
+            next_id: 0,
+            pending: Vec::new(),
+            limit: MAX_PENDING_DMA,
+        }
+    }
 }
 
 impl DmaTable {
@@ -85,6 +89,21 @@ impl DmaTable {
     pub(super) fn abandon(&mut self, backend: &mut dyn Backend) {
         for pending in self.pending.drain(..) {
             backend.dma_done(pending.token, Err(Errno::CONNRESET));
+        }
+    }
+
+    /// Those that never left, of a session that another process began.
+    pub(super) fn abandon_unsent(&mut self, backend: &mut dyn Backend) {
+        for pending in self.pending.extract_if(.., |pending| !pending.is_sent) {
+            backend.dma_done(pending.token, Err(Errno::CONNRESET));
+        }
+    }
+
+    /// The request with this id is on its way, whatever becomes of this process.
+    pub(super) fn leaves(&mut self, id: u16) {
+        let mut pending = self.pending.iter_mut();
+        if let Some(pending) = pending.find(|pending| pending.id == id) {
+            pending.is_sent = true;
         }
     }
 }
@@ -139,15 +158,12 @@ impl Peer {
         count: u32,
         data: &[u8],
     ) -> Result<(), DmaRefused> {
-        let limit = self
-            .capabilities
-            .ok_or(DmaRefused::NotReady)?
-            .max_transfer();
+        let limit = self.max_transfer.ok_or(DmaRefused::NotReady)?;
         if count > limit {
             return Err(DmaRefused::TooLarge(limit));
         }
         let payload = size_of::<DmaAccess>() + data.len();
-        if self.dma.pending.len() == MAX_PENDING_DMA || !self.output.has_room(payload) {
+        if self.dma.pending.len() == self.dma.limit || !self.output.has_room(payload) {
             return Err(DmaRefused::Busy);
         }
         let id = self.dma.new_id();
@@ -167,6 +183,7 @@ impl Peer {
             token,
             iova,
             count,
+            is_sent: false,
         });
         Ok(())
     }

@@ -159,6 +159,16 @@ impl Input {
         self.parsed = 0;
     }
 
+    /// Bytes that the message at `parsed` lacks, as far as is known: its header, or what is left of it.
+    pub(super) fn missing(&self) -> usize {
+        let have = self.filled - self.parsed;
+        match self.header() {
+            _ if self.skip > 0 => self.skip,
+            Ok(Some(header)) => (HEADER_SIZE + header.payload as usize).saturating_sub(have),
+            _ => HEADER_SIZE.saturating_sub(have),
+        }
+    }
+
     pub(super) fn is_between_messages(&self) -> bool {
         self.filled == self.parsed && self.skip == 0
     }

@@ -1,4 +1,5 @@
 mod commands;
 mod dma;
 mod fuzz;
+mod state;
 mod stream;

@@ -1,18 +1,16 @@
 //! A connected client.
 
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 
+use super::calls::{self, Received};
+use super::kept::{KEPT_DESCRIPTORS, Kept, TURN_MESSAGES};
 use crate::backend::Backend;
 use crate::client_fd::{ClientFd, Closing};
-use crate::session::{DmaRefused, Outgoing, Session, SessionError};
+use crate::session::{DmaRefused, Session, SessionError};
+use crate::state::SessionState;
 
 /// Whether a call found something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,26 +42,23 @@ pub enum Closed {
 /// A client's socket and session.
 #[derive(Debug)]
 pub struct Connection {
-    socket: ClientFd,
-    closing: Closing,
-    session: Session,
+    pub(super) client: Client,
+    /// What it takes that another process can go on with it.
+    pub(super) kept: Option<Box<Kept>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) socket: ClientFd,
+    pub(super) closing: Closing,
+    pub(super) session: Session,
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.client.socket.as_fd()
     }
 }
-
-/// One receive call's yield besides the bytes.
-struct Received {
-    length: usize,
-    fds: Vec<ClientFd>,
-    lost: bool,
-}
-
-/// Descriptors that one message of a socket can have (SCM_MAX_FD of Linux).
-const SENT_FDS_MAX: usize = 253;
 
 /// Bytes of one read, which its owner does between other work: a hundred accesses to registers, each far
 /// below a microsecond. Longer messages come in several reads.
@@ -74,21 +69,88 @@ impl Connection {
     /// `closing`.
     pub fn new(socket: OwnedFd, closing: Closing) -> Self {
         Connection {
-            socket: ClientFd::new(socket, closing.clone()),
-            closing,
-            session: Session::new(),
+            client: Client {
+                socket: ClientFd::new(socket, closing.clone()),
+                closing,
+                session: Session::new(),
+            },
+            kept: None,
         }
     }
 
+    /// A [new](Self::new) one that is [kept](Self::keep).
+    ///
+    /// # Errors
+    /// See [`keep`](Self::keep).
+    pub fn kept(socket: OwnedFd, closing: Closing) -> io::Result<Self> {
+        Self::new(socket, closing).keep()
+    }
+
+    /// Serves the client, of which nothing was read yet, so that another process can [go on](Self::resume) with the
+    /// connection whenever this one ends: with these [descriptors](Self::descriptors) and what was
+    /// [committed](Backend::commit), in the beginning the [state](Self::state) of now. The client gets one answer to
+    /// each command.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn keep(mut self) -> io::Result<Self> {
+        self.kept = Some(Box::new(Kept::new(&mut self.client)?));
+        Ok(self)
+    }
+
+    /// Goes on with a connection of another process, which ended, from its [descriptors](Self::descriptors) and what
+    /// it committed last. The device is as it was at that commit. Call [`on_writable`](Self::on_writable) next, as
+    /// [`wants_write`](Self::wants_write) says.
+    ///
+    /// # Errors
+    /// A part of a message ended with that process, so nobody can go on; or the descriptors are others.
+    pub fn resume(
+        descriptors: [OwnedFd; KEPT_DESCRIPTORS],
+        state: &SessionState,
+        closing: Closing,
+    ) -> io::Result<Self> {
+        let [socket, first_read, first_write, second_read, second_write] = descriptors;
+        let client = Client {
+            socket: ClientFd::new(socket, closing.clone()),
+            closing,
+            session: Session::resume(state),
+        };
+        if state.in_pieces {
+            return Err(io::Error::other(
+                "a part of a message was lost with the process that had read it",
+            ));
+        }
+        let pipes = [(first_read, first_write), (second_read, second_write)];
+        let kept = Kept::resume(&client, pipes, state)?;
+        Ok(Connection {
+            client,
+            kept: Some(Box::new(kept)),
+        })
+    }
+
+    /// What outlives the process, in the order of [`resume`](Self::resume), if the connection is [kept](Self::keep).
+    pub fn descriptors(&self) -> Option<[BorrowedFd<'_>; KEPT_DESCRIPTORS]> {
+        let [a, b, c, d] = self.kept.as_ref()?.pipe_ends();
+        Some([self.as_fd(), a, b, c, d])
+    }
+
+    /// What is to be committed before the first message, if the connection is [kept](Self::keep).
+    pub fn state(&self) -> Option<SessionState> {
+        Some(self.kept.as_ref()?.state(&self.client))
+    }
+
     /// Receives once, carries out every command that is complete and sends the answers: two
-    /// system calls for a register access, and no allocation. While the device is
+    /// system calls for a register access, and no allocation; four if it is [kept](Self::keep). While the device is
     /// [busy](Backend::is_busy) commands wait: call it again when it is not, readable or not.
     ///
     /// # Errors
     /// The connection is over. The backend got a `dma_done` for every DMA request still open.
     pub fn on_readable(&mut self, backend: &mut dyn Backend) -> Result<Progress, Closed> {
-        self.receive(backend)
-            .inspect_err(|_| self.session.abandon(backend))
+        let result = match &mut self.kept {
+            None => self.client.receive(backend),
+            Some(kept) => kept.work(&mut self.client, backend, TURN_MESSAGES),
+        };
+        result.inspect_err(|_| self.client.session.abandon(backend))
     }
 
     /// Sends what the socket could not take before.
@@ -96,12 +158,24 @@ impl Connection {
     /// # Errors
     /// The connection is over. The backend got a `dma_done` for every DMA request still open.
     pub fn on_writable(&mut self, backend: &mut dyn Backend) -> Result<(), Closed> {
-        self.flush().inspect_err(|_| self.session.abandon(backend))
+        let result = match &mut self.kept {
+            None => self.client.flush(),
+            Some(kept) => kept.work(&mut self.client, backend, 0).map(drop),
+        };
+        result.inspect_err(|_| self.client.session.abandon(backend))
     }
 
     /// Answers wait for the socket to take them: poll for writability.
     pub fn wants_write(&self) -> bool {
-        self.session.outgoing().is_some()
+        match &self.kept {
+            None => self.client.session.outgoing().is_some(),
+            Some(kept) => kept.wants_write(&self.client),
+        }
+    }
+
+    /// Whether to poll for readability. A [kept](Self::keep) connection reads nothing before the client took its answer.
+    pub fn wants_read(&self) -> bool {
+        !self.kept.as_ref().is_some_and(|kept| kept.is_held_up())
     }
 
     /// Starts reading `count` bytes of guest memory at `iova`; see [`Session::dma_read`]. It
@@ -111,7 +185,7 @@ impl Connection {
     /// # Errors
     /// See [`DmaRefused`].
     pub fn dma_read(&mut self, token: u64, iova: u64, count: u32) -> Result<(), DmaRefused> {
-        self.session.dma_read(token, iova, count)
+        self.client.session.dma_read(token, iova, count)
     }
 
     /// Starts writing guest memory at `iova`; see [`Session::dma_write`]. It leaves with the next
@@ -120,9 +194,11 @@ impl Connection {
     /// # Errors
     /// See [`DmaRefused`].
     pub fn dma_write(&mut self, token: u64, iova: u64, data: &[u8]) -> Result<(), DmaRefused> {
-        self.session.dma_write(token, iova, data)
+        self.client.session.dma_write(token, iova, data)
     }
+}
 
+impl Client {
     fn receive(&mut self, backend: &mut dyn Backend) -> Result<Progress, Closed> {
         self.session.go_on(backend)?;
         self.flush()?;
@@ -131,7 +207,8 @@ impl Connection {
         }
         let space = self.session.space();
         let room = space.len().min(READ_BYTES);
-        let received = match receive_once(self.socket.as_fd(), &mut space[..room], &self.closing) {
+        let received = match calls::receive(self.socket.as_fd(), &mut space[..room], &self.closing)
+        {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Progress::Idle),
             Err(errno) => return Err(Closed::Io(errno)),
             Ok(Received { length: 0, .. }) => return Err(self.hang_up()),
@@ -154,7 +231,7 @@ impl Connection {
 
     fn flush(&mut self) -> Result<(), Closed> {
         while let Some(outgoing) = self.session.outgoing() {
-            match send_once(self.socket.as_fd(), &outgoing) {
+            match calls::send(self.socket.as_fd(), &outgoing) {
                 Ok(length) => self.session.sent(length),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
@@ -164,40 +241,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-/// With room for all descriptors that there can be: those without room the kernel would close here.
-fn receive_once(
-    socket: BorrowedFd<'_>,
-    space: &mut [u8],
-    closing: &Closing,
-) -> Result<Received, Errno> {
-    let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_FDS_MAX))];
-    let mut control = RecvAncillaryBuffer::new(&mut control);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(socket, &mut [IoSliceMut::new(space)], &mut control, flags)?;
-    let mut fds = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            fds.extend(rights.map(|fd| ClientFd::new(fd, closing.clone())));
-        }
-    }
-    let lost = received.flags.contains(ReturnFlags::CTRUNC);
-    Ok(Received {
-        length: received.bytes,
-        fds,
-        lost,
-    })
-}
-
-fn send_once(socket: BorrowedFd<'_>, outgoing: &Outgoing<'_>) -> Result<usize, Errno> {
-    let mut control = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut control);
-    let fds = outgoing.fd.as_slice();
-    if !fds.is_empty() {
-        let fits = control.push(SendAncillaryMessage::ScmRights(fds));
-        assert!(fits, "the control buffer was made for one descriptor");
-    }
-    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-    sendmsg(socket, &[IoSlice::new(outgoing.bytes)], &mut control, flags)
 }

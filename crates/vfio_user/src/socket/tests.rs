@@ -17,6 +17,7 @@ use crate::message::{Command as C, HEADER_SIZE, Header, Kind, MAX_DATA, MAX_MESS
 use crate::script::{Call, Device, QEMU_VERSION, access, any_fd, command, message, pattern, words};
 use crate::session::{OUTPUT_LIMIT, SessionError};
 
+mod kept;
 mod listening;
 
 /// A client's socket, and the connection it leads to.
