@@ -124,7 +124,10 @@ fn shared_memory(size: MemorySize) -> Vec<QemuOption> {
 fn ethernet(adapter: &Adapter, slot: Slot) -> [QemuOption; 2] {
     let id = format!("vrdma-{}", adapter.name);
     let socket = json!({ "type": "unix", "path": adapter.ethernet_socket });
-    let netdev = json!({ "type": "stream", "id": id, "server": false, "addr": socket });
+    // The daemon may restart.
+    let netdev = json!({
+        "type": "stream", "id": id, "server": false, "reconnect-ms": 200, "addr": socket,
+    });
     let (mac, function) = (adapter.mac, slot.function(0));
     let card = format!("vmxnet3,netdev={id},mac={mac},addr={function},multifunction=on");
     [option("-netdev", netdev), option("-device", card)]

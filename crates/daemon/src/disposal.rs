@@ -6,6 +6,8 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use vrdma_vfio_user::Closing;
+
 /// What may wait. Beyond that memory is freed where it ended, which bounds what is held.
 const WAITING_MAX: usize = 64;
 
@@ -34,6 +36,12 @@ impl Disposal {
     pub(crate) fn free(&self, what: impl Send + 'static) {
         // Who finds no room frees it here: the error has it.
         let _ = self.frees.try_send(Box::new(what));
+    }
+
+    /// What closes descriptors of QEMU.
+    pub(crate) fn closing(&self) -> Closing {
+        let closer = self.clone();
+        Closing::by(move |fd| closer.close(fd))
     }
 
     /// Closes something that a stranger may have made slow to close. It stays open if too many wait: the limit of

@@ -14,7 +14,9 @@ use std::thread;
 
 use vrdma_adapter::ShardId;
 use vrdma_keep::{Area, Capacity, Inherited, Life, Record, Records};
-use vrdma_process::{Lost, Means, ProcessSpec, Registry, Remembered, Revived, Sessions};
+use vrdma_process::{Lost, Means, ProcessSpec, Recorder, Registry, Remembered, Revived, Sessions};
+
+use crate::vm;
 
 /// The root area has a record for each shard that there ever was.
 pub const ROOT: Capacity = Capacity {
@@ -82,7 +84,9 @@ impl Legacy {
             areas.push((records, fd));
         }
         table.commit();
-        let named = remembered.iter().flat_map(|(_, it)| it.descriptors());
+        let named = remembered
+            .iter()
+            .flat_map(|(_, it)| it.descriptors(vm::descriptors));
         let descriptors = inherited.split(named);
         inherited.close_rest()?;
         let past = Mutex::new(Past {
@@ -137,6 +141,26 @@ impl Legacy {
             seed,
         };
         remembered.revive(spec.clone(), means)
+    }
+
+    /// A VM that goes on; `None` if nothing that is of use is known of it.
+    pub(crate) fn revive_vm(&self, name: &str) -> Option<vm::Past> {
+        let inner = self.0.as_ref()?;
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let Past {
+            remembered,
+            descriptors,
+        } = &mut *past;
+        let (records, remembered) = remembered
+            .iter_mut()
+            .find(|(_, remembered)| remembered.knows(name))?;
+        let taken = remembered.take(name, records)?;
+        vm::Past::claim(taken, descriptors)
+    }
+
+    /// Where it is written down what a VM does.
+    pub(crate) fn recorder(&self, shard: ShardId, name: &str) -> Option<Recorder> {
+        Recorder::named(self.records(shard)?, name)
     }
 
     /// All adapters are plugged in: what is left belongs to none.

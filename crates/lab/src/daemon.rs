@@ -268,8 +268,12 @@ impl Daemon {
     #[must_use]
     pub fn worker_id(&self) -> Option<u32> {
         let keeper = self.process_id();
-        let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children"));
-        children.ok()?.split_whitespace().next()?.parse().ok()
+        let children = fs::read_to_string(format!("/proc/{keeper}/task/{keeper}/children")).ok()?;
+        let name = |id: u32| fs::read_to_string(format!("/proc/{id}/comm")).ok();
+        let of_keeper = name(keeper)?;
+        // Whoever ends the daemon with its owner is a child of it, too.
+        let mut ids = children.split_whitespace().filter_map(|id| id.parse().ok());
+        ids.find(|id| name(*id).as_ref() == Some(&of_keeper))
     }
 
     /// Asks it to end, and makes it when it does not.

@@ -205,8 +205,11 @@ fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Re
     match (&config.network, wire) {
         (Network::Daemon(program), _) => {
             let adapters = sides.map(|side| config.adapter(side));
-            let daemon = Daemon::start(program, run_dir, &adapters, None, config.lifetime)?;
-            Ok(vec![daemon])
+            let daemon = match config.supervised {
+                true => Daemon::start_kept(program, run_dir, &adapters, config.lifetime),
+                false => Daemon::start(program, run_dir, &adapters, None, config.lifetime),
+            };
+            Ok(vec![daemon?])
         }
         (Network::Wire { program, .. }, Some(wire)) => {
             let started = sides.map(|side| start_on(config, wire, side, program, run_dir));

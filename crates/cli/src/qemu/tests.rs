@@ -38,7 +38,7 @@ fn options_for_a_command_substitution() {
     -m 2G
     -object memory-backend-memfd,id=vrdma-memory,size=2G,share=on
     -machine memory-backend=vrdma-memory
-    -netdev {"addr":{"path":"/run/vrdma/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","server":false,"type":"stream"}
+    -netdev {"addr":{"path":"/run/vrdma/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","reconnect-ms":200,"server":false,"type":"stream"}
     -device vmxnet3,netdev=vrdma-vm1,mac=52:54:00:00:00:01,addr=5.0,multifunction=on
     -device {"addr":"5.1","driver":"vfio-user-pci","socket":{"path":"/run/vrdma/vm1.vfio-user","type":"unix"}}
     "#);
@@ -47,7 +47,7 @@ fn options_for_a_command_substitution() {
 #[test]
 fn options_for_a_script() {
     insta::assert_snapshot!(quoted(&options_in("/run/o'neill, jr", None)), @r#"
-    -netdev '{"addr":{"path":"/run/o'\''neill, jr/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","server":false,"type":"stream"}' \
+    -netdev '{"addr":{"path":"/run/o'\''neill, jr/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","reconnect-ms":200,"server":false,"type":"stream"}' \
     -device vmxnet3,netdev=vrdma-vm1,mac=52:54:00:00:00:01,addr=5.0,multifunction=on \
     -device '{"addr":"5.1","driver":"vfio-user-pci","socket":{"path":"/run/o'\''neill, jr/vm1.vfio-user","type":"unix"}}'
     "#);
@@ -75,7 +75,7 @@ fn parts_of_a_libvirt_domain() {
       </memoryBacking>
       <qemu:commandline>
         <qemu:arg value='-netdev'/>
-        <qemu:arg value='{"addr":{"path":"/run/vrdma &amp; co&apos;s/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","server":false,"type":"stream"}'/>
+        <qemu:arg value='{"addr":{"path":"/run/vrdma &amp; co&apos;s/vm1.ethernet","type":"unix"},"id":"vrdma-vm1","reconnect-ms":200,"server":false,"type":"stream"}'/>
         <qemu:arg value='-device'/>
         <qemu:arg value='vmxnet3,netdev=vrdma-vm1,mac=52:54:00:00:00:01,addr=5.0,multifunction=on'/>
         <qemu:arg value='-device'/>

@@ -135,6 +135,7 @@ const DATA_PATH: &[Group] = &[
             libc::SYS_ftruncate,
             libc::SYS_lseek,
             libc::SYS_pipe2,
+            libc::SYS_splice,
         ],
     ),
     (

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::AdapterKind;
 use vrdma_host::{Attachment, ShardId};
-use vrdma_process::{Entrance, OnDemand, OpenSession, ProcessSpec, Revived};
+use vrdma_process::{Entrance, OnDemand, OpenSession, Process, ProcessSpec, Revived};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
@@ -119,12 +119,17 @@ impl Shard {
             Some(Adapter::Vm(vm)) => {
                 let key = Key::Listener(attachment.port);
                 self.poller.watch(vm.listener(), key);
+                self.watch_connection(attachment.port, vm);
+                // What QEMU has to be told by a connection that goes on does not wait for its next message.
+                self.busy.insert(attachment.port);
             }
             Some(Adapter::Process { process, .. }) => {
                 self.registry.directory.add(process.spec(), self.id);
             }
             None => {}
         }
+        let now = self.clock.now();
+        self.host.follow_gids(attachment.port, now);
         self.take_events();
         Ok(())
     }
@@ -155,12 +160,7 @@ impl Shard {
     /// With the sessions of a process adapter that goes on for a worker that has ended.
     fn make(&self, spec: AdapterSpec) -> anyhow::Result<(Adapter, Vec<OpenSession>)> {
         let adapter = match spec.kind {
-            AdapterKind::Vm => Adapter::Vm(Box::new(Vm::new(
-                spec,
-                self.clock,
-                self.disposal.clone(),
-                Arc::clone(&self.registry.admission),
-            )?)),
+            AdapterKind::Vm => Adapter::Vm(Box::new(self.make_vm(spec)?)),
             AdapterKind::Process => {
                 let (process, sessions) = self.make_process(process_spec(&spec))?;
                 let spec = Box::new(spec);
@@ -169,6 +169,26 @@ impl Shard {
             AdapterKind::Tap => anyhow::bail!("a TAP has no RDMA device"),
         };
         Ok((adapter, Vec::new()))
+    }
+
+    fn make_vm(&self, spec: AdapterSpec) -> anyhow::Result<Vm> {
+        let admission = Arc::clone(&self.registry.admission);
+        let disposal = self.disposal.clone();
+        if let Some(past) = self.legacy.revive_vm(&spec.name.shared()) {
+            let name = spec.name.clone();
+            let (admission, disposal) = (Arc::clone(&admission), disposal.clone());
+            match Vm::resume(spec.clone(), self.clock, disposal, admission, past) {
+                Ok(vm) => {
+                    tracing::info!(adapter = %name, "the VM goes on");
+                    return Ok(vm);
+                }
+                Err(error) => {
+                    tracing::warn!(adapter = %name, "the VM loses its adapter: {error:#}");
+                }
+            }
+        }
+        let recorder = self.legacy.recorder(self.id, &spec.name.shared());
+        Vm::new(spec, self.clock, disposal, admission, recorder)
     }
 
     fn make_process(&self, spec: ProcessSpec) -> anyhow::Result<(OnDemand, Vec<OpenSession>)> {
@@ -204,10 +224,12 @@ impl Shard {
     /// Before the descriptors that they name are closed.
     fn end_records_of(&mut self, port: PortId) {
         let now = self.clock.now();
-        if let Some(Adapter::Process { process, .. }) = self.host.touch(port, now)
-            && let Some(process) = process.get_mut()
-        {
-            process.end_records();
+        match self.host.touch(port, now) {
+            Some(Adapter::Process { process, .. }) => {
+                process.get_mut().into_iter().for_each(Process::end_records);
+            }
+            Some(Adapter::Vm(vm)) => vm.end_records(),
+            None => {}
         }
     }
 

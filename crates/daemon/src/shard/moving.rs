@@ -18,6 +18,7 @@ use super::adapter::Adapter;
 use super::control::attachment;
 use super::poller::Key;
 use crate::plane::{Reply, is_withdrawn};
+use crate::vm::Vm;
 
 /// An adapter between two shards.
 pub struct Moving {
@@ -127,6 +128,16 @@ impl Shard {
         }
     }
 
+    /// QEMU's connection was another thread's, or another worker's.
+    pub(super) fn watch_connection(&self, port: PortId, vm: &Vm) {
+        if let Some(connection) = vm.connection() {
+            let key = Key::Connection(port);
+            self.poller.watch(connection, key);
+            self.poller
+                .rewatch(connection, key, connection.wants_write());
+        }
+    }
+
     /// Serves an adapter that another shard gave up.
     pub(super) fn adopt(&mut self, moving: Moving) {
         let Moving {
@@ -139,12 +150,7 @@ impl Shard {
         if let Some(Adapter::Vm(vm)) = self.host.member(at.port) {
             self.busy.insert(at.port);
             self.poller.watch(vm.listener(), Key::Listener(at.port));
-            if let Some(connection) = vm.connection() {
-                let key = Key::Connection(at.port);
-                self.poller.watch(connection, key);
-                self.poller
-                    .rewatch(connection, key, connection.wants_write());
-            }
+            self.watch_connection(at.port, vm);
         }
         for session in sessions {
             self.adopt_session(at.port, session);

@@ -1,20 +1,24 @@
 //! The device behind the vfio-user session: regions, memory, interrupts.
 
 use std::fmt::Display;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use vrdma_adapter::Journal;
 use vrdma_api::Name;
 use vrdma_memory::{MAX_MAPS, MapError, Protection, Space, is_in_memory};
-use vrdma_process::Lines;
+use vrdma_process::{Lines, Recorder};
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Identity;
 use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
-use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors};
+use vrdma_vfio_user::{ClientFd, Connection, Errno, Eventfd, IrqData, IrqVectors, SessionState};
 
 use super::fresh_seed;
+use super::kept::{Kept, Mapped, NoRoom, ResumedDevice};
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
@@ -50,6 +54,8 @@ pub(super) struct Backend {
     disposal: Disposal,
     /// When the device shall look at its memory again.
     settles: Option<Time>,
+    /// If another worker would go on for this one.
+    kept: Option<Kept>,
 }
 
 impl Backend {
@@ -57,10 +63,15 @@ impl Backend {
         spec: &AdapterSpec,
         clock: Clock,
         disposal: Disposal,
+        recorder: Option<Recorder>,
     ) -> std::io::Result<Self> {
         let memory = Arc::new(Space::new());
-        let device = Device::new(config(spec), Arc::clone(&memory))?;
-        Ok(Self {
+        let mut device = Device::new(config(spec), Arc::clone(&memory))?;
+        let kept = recorder.is_some().then(Kept::default);
+        if let Some(recorder) = recorder {
+            device.record_to(Box::new(recorder));
+        }
+        let mut backend = Self {
             device,
             memory,
             sharing: Sharing::default(),
@@ -70,12 +81,107 @@ impl Backend {
             clock,
             disposal,
             settles: None,
-        })
+            kept,
+        };
+        backend.keep_doorbells();
+        Ok(backend)
+    }
+
+    /// Goes on for the worker before.
+    pub(super) fn resume(
+        spec: &AdapterSpec,
+        clock: Clock,
+        disposal: Disposal,
+        past: ResumedDevice,
+    ) -> anyhow::Result<Self> {
+        let memory = Arc::new(Space::new());
+        for Mapped { map, fd, .. } in &past.memory {
+            map_into(&memory, *map, fd.try_clone()?)?;
+        }
+        let mut irqs = IrqVectors::new(VECTORS);
+        for (vector, fd) in &past.interrupts {
+            let fd = ClientFd::new(fd.try_clone()?, disposal.closing());
+            irqs.set(*vector, Some(Eventfd::adopt(fd)?));
+        }
+        let device = Device::resume(
+            config(spec),
+            Arc::clone(&memory),
+            past.doorbells,
+            &past.device,
+            Box::new(past.recorder),
+            clock.now(),
+        )?;
+        let mut backend = Self {
+            device,
+            memory,
+            sharing: Sharing::default(),
+            name: spec.name.clone(),
+            lines: Lines::default(),
+            irqs,
+            clock,
+            disposal,
+            settles: None,
+            kept: Some(Kept::resume(past.memory, past.interrupts)),
+        };
+        backend.keep_doorbells();
+        Ok(backend)
+    }
+
+    /// Whether QEMU's connection is to outlive this worker.
+    pub(super) fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// QEMU has connected, or its connection goes on.
+    pub(super) fn connected(&mut self, connection: &Connection) {
+        if let (Some(kept), Some(descriptors)) = (&mut self.kept, connection.descriptors()) {
+            kept.connected(&descriptors);
+        }
+        if let Some(state) = connection.state() {
+            vfio::Backend::commit(self, &state);
+        }
+    }
+
+    /// The adapter is being removed: nobody is to go on with it.
+    pub(super) fn end_records(&mut self) {
+        self.device.stop_recording();
+    }
+
+    fn keep(&mut self, record: impl FnOnce(&mut Kept, &mut dyn Journal) -> Result<(), NoRoom>) {
+        let Some(kept) = &mut self.kept else { return };
+        let recorded = match self.device.journal() {
+            Some(journal) => record(kept, &mut **journal),
+            None => Ok(()),
+        };
+        if let Err(NoRoom) = recorded {
+            self.tell("there is no room to record what its VM has: it will not survive the end of the worker");
+            self.device.stop_recording();
+        }
+    }
+
+    fn keep_doorbells(&mut self) {
+        let fd = self.device.doorbell_fd();
+        let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
+        self.keep(|kept, journal| kept.doorbells(journal, fd));
+    }
+
+    /// Makes what was recorded count, and closes what the records named that it replaces.
+    fn commit_records(&mut self) {
+        if let Some(journal) = self.device.journal() {
+            journal.commit();
+        }
+        self.kept.iter_mut().for_each(Kept::committed);
     }
 
     /// QEMU is gone: so are its memory and its descriptors.
     pub(super) fn disconnected(&mut self) {
         self.device.reset();
+        self.device.record();
+        self.keep(|kept, journal| {
+            kept.disconnected(journal);
+            Ok(())
+        });
+        self.commit_records();
         self.disposal.free(self.memory.unmap_all());
         self.settles = None;
         self.irqs = IrqVectors::new(VECTORS);
@@ -140,6 +246,12 @@ impl Backend {
 }
 
 impl vfio::Backend for Backend {
+    fn commit(&mut self, state: &SessionState) {
+        self.device.record();
+        self.keep(|kept, journal| kept.state(journal, state));
+        self.commit_records();
+    }
+
     fn is_busy(&self) -> bool {
         self.device.is_busy()
     }
@@ -211,19 +323,13 @@ impl vfio::Backend for Backend {
             self.tell("a part of the guest's memory is a file that is not in memory, which its adapter cannot reach: use memory-backend-memfd, or a file on tmpfs or hugetlbfs");
             return Ok(());
         }
-        let protection = Protection {
-            read: map.readable,
-            write: map.writable,
-        };
-        self.memory
-            .map(
-                map.iova,
-                map.size,
-                protection,
-                fd.into_harmless(),
-                map.offset,
-            )
-            .map_err(|error| self.unusable(&error))?;
+        let fd = fd.into_harmless();
+        let kept = self.kept.as_ref().map(|_| fd.try_clone()).transpose();
+        let kept = kept.map_err(|_| Errno::MFILE)?;
+        map_into(&self.memory, map, fd).map_err(|error| self.unusable(&error))?;
+        if let Some(fd) = kept {
+            self.keep(|kept, journal| kept.mapped(journal, map, fd));
+        }
         self.memory_moves();
         Ok(())
     }
@@ -240,13 +346,24 @@ impl vfio::Backend for Backend {
             }
         };
         self.disposal.free(unmapped);
+        self.keep(|kept, journal| {
+            kept.unmapped(journal, unmap);
+            Ok(())
+        });
         self.memory_moves();
         Ok(())
     }
 
     fn set_irqs(&mut self, irqs: vfio::SetIrqs<'_>) -> Result<(), Errno> {
         match irqs.index {
-            MSIX_IRQ => self.irqs.apply(irqs),
+            MSIX_IRQ => {
+                let wired = self.kept.as_ref().map(|_| wiring(&irqs)).transpose()?;
+                self.irqs.apply(irqs)?;
+                for (vector, fd) in wired.into_iter().flatten() {
+                    self.keep(|kept, journal| kept.wired(journal, vector, fd));
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -265,6 +382,32 @@ impl vfio::Backend for Backend {
         if let Some(fault) = self.fault() {
             self.tell(&fault);
         }
+    }
+}
+
+fn map_into(space: &Space, map: vfio::DmaMap, fd: OwnedFd) -> Result<(), MapError> {
+    let protection = Protection {
+        read: map.readable,
+        write: map.writable,
+    };
+    space.map(map.iova, map.size, protection, fd, map.offset)
+}
+
+/// What vectors are wired to after a request: only those that it changes.
+fn wiring(irqs: &vfio::SetIrqs<'_>) -> Result<Vec<(u32, Option<OwnedFd>)>, Errno> {
+    let end = irqs.start.saturating_add(irqs.count).min(VECTORS.into());
+    let unwired = |vectors: Range<u32>| vectors.map(|vector| (vector, None)).collect();
+    match &irqs.data {
+        IrqData::None if irqs.count == 0 => Ok(unwired(0..VECTORS.into())),
+        IrqData::Eventfd(fds) if fds.is_empty() => Ok(unwired(irqs.start..end)),
+        IrqData::Eventfd(fds) => {
+            let copies = fds.iter().map(|fd| fd.as_fd().try_clone_to_owned());
+            let numbered = (irqs.start..end).zip(copies);
+            let wired = numbered.map(|(vector, fd)| Ok((vector, Some(fd?))));
+            let wired: std::io::Result<Vec<_>> = wired.collect();
+            wired.map_err(|_| Errno::MFILE)
+        }
+        _ => Ok(Vec::new()),
     }
 }
 

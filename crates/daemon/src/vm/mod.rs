@@ -6,6 +6,7 @@
 //! ```
 
 mod backend;
+mod kept;
 mod sharing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,16 +14,17 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use vrdma_memory::{Space, View};
-use vrdma_process::Admission;
+use vrdma_process::{Admission, Recorder};
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
-use vrdma_vfio_user::{Closed, Closing, Connection, Listener};
+use vrdma_vfio_user::{Closed, Connection, Listener};
 
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::qemu_guard::QemuGuard;
 use crate::shard::clock::Clock;
 use backend::Backend;
+pub(crate) use kept::{Past, descriptors};
 
 /// An adapter of a VM.
 pub(crate) struct Vm {
@@ -40,11 +42,10 @@ impl Vm {
         clock: Clock,
         disposal: Disposal,
         admission: Arc<Admission>,
+        recorder: Option<Recorder>,
     ) -> anyhow::Result<Self> {
-        let closer = disposal.clone();
-        let closing = Closing::by(move |fd| closer.close(fd));
-        let listener = Listener::bind(spec.sockets.vfio_user(), closing)?;
-        let backend = Backend::new(&spec, clock, disposal)?;
+        let listener = Listener::bind(spec.sockets.vfio_user(), disposal.closing())?;
+        let backend = Backend::new(&spec, clock, disposal, recorder)?;
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
             spec,
@@ -53,6 +54,34 @@ impl Vm {
             connection: None,
             backend,
         })
+    }
+
+    /// The VM of the worker before, with its connection to QEMU.
+    pub(crate) fn resume(
+        spec: AdapterSpec,
+        clock: Clock,
+        disposal: Disposal,
+        admission: Arc<Admission>,
+        past: Past,
+    ) -> anyhow::Result<Self> {
+        let closing = disposal.closing();
+        let listener = Listener::bind(spec.sockets.vfio_user(), closing.clone())?;
+        let mut backend = Backend::resume(&spec, clock, disposal, past.device)?;
+        let connection = Connection::resume(past.connection, &past.state, closing)?;
+        backend.connected(&connection);
+        let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
+        Ok(Self {
+            spec,
+            guard,
+            listener,
+            connection: Some(connection),
+            backend,
+        })
+    }
+
+    /// The adapter is being removed: nobody is to go on with it.
+    pub(crate) fn end_records(&mut self) {
+        self.backend.end_records();
     }
 
     pub(crate) fn spec(&self) -> &AdapterSpec {
@@ -117,6 +146,11 @@ impl Vm {
             let adapter = &self.spec.name;
             self.guard
                 .tell(|| tracing::info!(%adapter, "QEMU connected"));
+            let connection = match self.backend.is_kept() {
+                true => connection.keep()?,
+                false => connection,
+            };
+            self.backend.connected(&connection);
             self.connection = Some(connection);
         } else {
             drop(connection);

@@ -158,7 +158,7 @@ fn network(ethernet: &Ethernet) -> Option<String> {
         Ethernet::Lent(_) | Ethernet::Functions => return None,
         Ethernet::Switch(path) => {
             format!(
-                "stream,id=network,server=off,addr.type=unix,addr.path={}",
+                "stream,id=network,server=off,reconnect-ms=200,addr.type=unix,addr.path={}",
                 escaped(path)
             )
         }

@@ -98,6 +98,8 @@ pub struct PairConfig {
     pub host_cpus: [Option<String>; 2],
     /// Whether daemon and guests end with this process.
     pub lifetime: Lifetime,
+    /// Whether the daemon of [`Network::Daemon`] has a keeper.
+    pub supervised: bool,
 }
 
 impl PairConfig {
@@ -112,6 +114,7 @@ impl PairConfig {
             network,
             host_cpus: [None, None],
             lifetime: Lifetime::Owned,
+            supervised: false,
         }
     }
 

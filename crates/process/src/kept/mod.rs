@@ -15,10 +15,11 @@ mod remembered;
 mod reviving;
 mod write;
 
-use vrdma_adapter::Slots;
+use prost::Message;
+use vrdma_adapter::{Journal, Slots};
 use vrdma_keep::{Records, SlotId};
 
-pub use remembered::{Lost, Means, Remembered, Revived};
+pub use remembered::{Lost, Means, Remembered, Revived, Taken};
 pub(crate) use write::{Arrival, PlaceName};
 
 /// What a record is about. The numbers are in the records of processes that ended.
@@ -49,12 +50,15 @@ pub(crate) enum Kind {
     Receive = 12,
 }
 
-/// Kinds, from 1 on.
-const KINDS: usize = 14;
+/// Kinds of processes' adapters, from 1 on.
+const OWN_KINDS: usize = 14;
+
+/// Those of other front ends follow.
+const KINDS: usize = 48;
 
 impl Kind {
     fn from_number(number: u16) -> Option<Self> {
-        const ALL: [Kind; KINDS - 1] = [
+        const ALL: [Kind; OWN_KINDS - 1] = [
             Kind::Adapter,
             Kind::Context,
             Kind::Channel,
@@ -73,8 +77,8 @@ impl Kind {
     }
 }
 
-/// The records of one adapter.
-pub(crate) struct Recorder {
+/// The records of one adapter. Dropped, it removes them.
+pub struct Recorder {
     records: Records,
     /// Tells its records from those of other adapters, and of earlier ones at its port.
     adapter: u32,
@@ -89,29 +93,24 @@ impl Recorder {
         Self::of(records, adapter)
     }
 
+    /// For an adapter of another front end with that name. Its other records have kinds of their own, from 16 to
+    /// 47. `None` if there is no room.
+    pub fn named(records: Records, name: &str) -> Option<Self> {
+        let mut recorder = Self::new(records);
+        let record = record::Adapter {
+            name: name.to_owned(),
+            frame: Vec::new(),
+        };
+        let has_room = recorder.put(Kind::Adapter as u16, 0, &record.encode_to_vec());
+        has_room.then_some(recorder)
+    }
+
     fn of(records: Records, adapter: u32) -> Self {
         Self {
             records,
             adapter,
-            slots: Default::default(),
+            slots: std::array::from_fn(|_| Slots::new()),
             buffer: Vec::new(),
-        }
-    }
-
-    /// Writes a record; false if there is no room.
-    fn put(&mut self, kind: Kind, id: u32, bytes: &[u8]) -> bool {
-        let slots = &mut self.slots[kind as usize];
-        if let Some(slot) = slots.get(id) {
-            return self.records.put(*slot, bytes).is_ok();
-        }
-        let key = u64::from(self.adapter) << 32 | u64::from(id);
-        let inserted = self.records.insert(kind as u16, key, bytes);
-        inserted.map(|slot| slots.put(id, slot)).is_ok()
-    }
-
-    pub(crate) fn forget(&mut self, kind: Kind, id: u32) {
-        if let Some(slot) = self.slots[kind as usize].take(id) {
-            self.records.remove(slot);
         }
     }
 
@@ -119,8 +118,42 @@ impl Recorder {
     fn numbers(&self, kind: Kind) -> Vec<u32> {
         self.slots[kind as usize].numbers(|_| true)
     }
+}
 
-    pub(crate) fn commit(&self) {
+impl Journal for Recorder {
+    fn put(&mut self, kind: u16, id: u32, bytes: &[u8]) -> bool {
+        let Some(slots) = self.slots.get_mut(usize::from(kind)) else {
+            return false;
+        };
+        let old = slots.get(id).copied();
+        if old.is_some_and(|slot| self.records.put(slot, bytes).is_ok()) {
+            return true;
+        }
+        let key = u64::from(self.adapter) << 32 | u64::from(id);
+        let Ok(slot) = self.records.insert(kind, key, bytes) else {
+            return false;
+        };
+        slots.put(id, slot);
+        // One that it has outgrown.
+        old.into_iter().for_each(|slot| self.records.remove(slot));
+        true
+    }
+
+    fn forget(&mut self, kind: u16, id: u32) {
+        let slots = self.slots.get_mut(usize::from(kind));
+        if let Some(slot) = slots.and_then(|slots| slots.take(id)) {
+            self.records.remove(slot);
+        }
+    }
+
+    fn forget_all(&mut self, kind: u16) {
+        if let Some(slots) = self.slots.get_mut(usize::from(kind)) {
+            let all = std::mem::take(slots);
+            all.iter().for_each(|(_, slot)| self.records.remove(*slot));
+        }
+    }
+
+    fn commit(&mut self) {
         self.records.commit();
     }
 }

@@ -26,16 +26,20 @@ pub struct Remembered {
 
 /// One record.
 pub(super) struct Noted {
-    pub(super) kind: Kind,
+    pub(super) kind: u16,
     pub(super) id: u32,
     slot: SlotId,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Noted {
-    fn descriptors(&self) -> Vec<RawFd> {
+    /// `foreign` knows the records of other front ends.
+    fn descriptors(&self, foreign: impl Fn(u16, &[u8]) -> Vec<RawFd>) -> Vec<RawFd> {
         let bytes = &*self.bytes;
-        let numbers = match self.kind {
+        let Some(kind) = Kind::from_number(self.kind) else {
+            return foreign(self.kind, bytes);
+        };
+        let numbers = match kind {
             Kind::Context => record::Context::decode(bytes).map(|it| it.descriptors()),
             Kind::Answer => record::Answer::decode(bytes).map(|it| it.descriptors),
             Kind::Channel => record::Channel::decode(bytes).map(|it| vec![it.pipe]),
@@ -56,6 +60,14 @@ impl Noted {
             _ => Vec::new(),
         }
     }
+}
+
+/// The records of an adapter of another front end.
+pub struct Taken {
+    /// Kind, number and contents of each.
+    pub records: Vec<(u16, u32, Vec<u8>)>,
+    /// To go on with.
+    pub recorder: Recorder,
 }
 
 /// An adapter that goes on, with its clients' sessions.
@@ -94,11 +106,9 @@ impl Remembered {
     pub fn new(found: Vec<Record>, records: &Records) -> Self {
         let mut remembered = Self::default();
         for record in found {
-            let Some(kind) = Kind::from_number(record.kind) else {
-                continue;
-            };
+            let kind = record.kind;
             let (adapter, id) = ((record.key >> 32) as u32, record.key as u32);
-            if kind == Kind::Adapter
+            if kind == Kind::Adapter as u16
                 && let Ok(described) = record::Adapter::decode(&*record.bytes)
             {
                 remembered.by_name.insert(described.name, adapter);
@@ -124,9 +134,10 @@ impl Remembered {
     }
 
     /// The numbers of all descriptors that the records name.
-    pub fn descriptors(&self) -> Vec<RawFd> {
+    /// `foreign` finds those in records of other front ends.
+    pub fn descriptors(&self, foreign: impl Fn(u16, &[u8]) -> Vec<RawFd>) -> Vec<RawFd> {
         let all = self.adapters.values().flatten();
-        all.flat_map(Noted::descriptors).collect()
+        all.flat_map(|noted| noted.descriptors(&foreign)).collect()
     }
 
     /// Removes what is left.
@@ -144,12 +155,30 @@ impl Remembered {
     /// An adapter that goes on; `None` if nothing is recorded of one with that name. Records of one that
     /// cannot are removed, and its clients' descriptors closed.
     pub fn revive(&mut self, spec: ProcessSpec, means: Means<'_>) -> Option<Result<Revived, Lost>> {
-        let adapter = self.by_name.remove(&*spec.name)?;
-        let noted = self.adapters.remove(&adapter)?;
-        let mut recorder = Recorder::of(means.records.clone(), adapter);
-        for Noted { kind, id, slot, .. } in &noted {
-            recorder.slots[*kind as usize].put(*id, *slot);
-        }
+        let (noted, recorder) = self.take_noted(&spec.name, &means.records)?;
         Some(Reviving::new(spec, &noted, means).finish(recorder))
+    }
+
+    /// The records of an adapter of another front end, if there are some of one with that name.
+    pub fn take(&mut self, name: &str, records: &Records) -> Option<Taken> {
+        let (noted, recorder) = self.take_noted(name, records)?;
+        let records = noted.into_iter().map(|it| (it.kind, it.id, it.bytes));
+        Some(Taken {
+            records: records.collect(),
+            recorder,
+        })
+    }
+
+    fn take_noted(&mut self, name: &str, records: &Records) -> Option<(Vec<Noted>, Recorder)> {
+        let adapter = self.by_name.remove(name)?;
+        let noted = self.adapters.remove(&adapter)?;
+        let mut recorder = Recorder::of(records.clone(), adapter);
+        for Noted { kind, id, slot, .. } in &noted {
+            match recorder.slots.get_mut(usize::from(*kind)) {
+                Some(slots) => slots.put(*id, *slot),
+                None => records.remove(*slot),
+            }
+        }
+        Some((noted, recorder))
     }
 }

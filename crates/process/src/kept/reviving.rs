@@ -57,7 +57,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
     pub(super) fn new(spec: ProcessSpec, noted: &'n [Noted], means: Means<'a>) -> Self {
         let mut by_kind: BTreeMap<u16, Vec<&Noted>> = BTreeMap::new();
         for one in noted {
-            by_kind.entry(one.kind as u16).or_default().push(one);
+            by_kind.entry(one.kind).or_default().push(one);
         }
         Self {
             spec,

@@ -4,6 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use prost::Message;
 use rustix::io::Errno;
+use vrdma_adapter::Journal;
 use vrdma_memory::PAGE;
 use vrdma_provider::daemon::Answer;
 use vrdma_provider::message::{Header, QpCapacity, RegMr};
@@ -80,13 +81,13 @@ impl Process {
         let Some(recorder) = &mut self.recorder else {
             return Ok(());
         };
-        recorded(recorder.put(kind, id, &record.encode_to_vec()))
+        recorded(recorder.put(kind as u16, id, &record.encode_to_vec()))
     }
 
     /// The descriptors that it names stay open until this is committed: see [`discard`](Self::discard).
     pub(crate) fn forget_record(&mut self, kind: Kind, id: u32) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.forget(kind, id);
+            recorder.forget(kind as u16, id);
         }
     }
 
@@ -194,7 +195,7 @@ impl Process {
             return Ok(());
         };
         let bytes = self.core.hca.save_piece(piece, |_| Vec::new());
-        recorded(recorder.put(kind, id, &bytes.ok_or(Errno::NOENT)?))
+        recorded(recorder.put(kind as u16, id, &bytes.ok_or(Errno::NOENT)?))
     }
 
     pub(crate) fn record_pd(&mut self, id: PdId) -> Result<(), Errno> {
@@ -216,7 +217,7 @@ impl Process {
         };
         let name = place.encode_to_vec();
         let bytes = self.core.hca.save_piece(piece, |_| name.clone());
-        recorded(recorder.put(Kind::Mr, id.0, &bytes.ok_or(Errno::NOENT)?))
+        recorded(recorder.put(Kind::Mr as u16, id.0, &bytes.ok_or(Errno::NOENT)?))
     }
 
     pub(crate) fn record_cq(&mut self, id: CqId) -> Result<(), Errno> {
@@ -242,7 +243,7 @@ impl Process {
             let written = cq.ring.written().to_le_bytes();
             let dead = [u8::from(cq.dead)];
             let bytes = [&written[..], &dead].concat();
-            tell(recorder.put(Kind::CqProgress, id.0, &bytes));
+            tell(recorder.put(Kind::CqProgress as u16, id.0, &bytes));
         }
     }
 
@@ -330,12 +331,12 @@ impl Process {
         buffer.extend(received.to_le_bytes());
         buffer.push(qp.dead.into());
         core.hca.save_progress(id, &mut buffer);
-        tell(recorder.put(Kind::QpProgress, id.0, &buffer));
+        tell(recorder.put(Kind::QpProgress as u16, id.0, &buffer));
         recorder.buffer = buffer;
         if qp.recv.is_none() {
             match core.hca.save_receive_under_way(id) {
-                Some(receive) => tell(recorder.put(Kind::Receive, id.0, &receive)),
-                None => recorder.forget(Kind::Receive, id.0),
+                Some(receive) => tell(recorder.put(Kind::Receive as u16, id.0, &receive)),
+                None => recorder.forget(Kind::Receive as u16, id.0),
             }
             if let Some(srq) = core.hca.qp_spec(id).and_then(|spec| spec.srq) {
                 self.write_srq_progress(srq);
@@ -350,7 +351,7 @@ impl Process {
     }
 
     pub(crate) fn commit_records(&mut self) {
-        self.recorder.iter().for_each(Recorder::commit);
+        self.recorder.iter_mut().for_each(Recorder::commit);
         if !self.discarded.is_empty() {
             self.discarded.clear();
         }

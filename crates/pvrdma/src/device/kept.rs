@@ -49,11 +49,12 @@ impl Device {
             tracing::warn!(
                 "there is no room to record a guest's device: it will not survive the end of the worker"
             );
-            self.forget_journal();
+            self.stop_recording();
         }
     }
 
-    fn forget_journal(&mut self) {
+    /// Nobody is to go on with this device: its records are removed.
+    pub fn stop_recording(&mut self) {
         self.journal = None;
         if let Stage::Active(adapter, _) = &mut self.stage {
             adapter.journal = None;

@@ -9,7 +9,7 @@
 
 mod last_word;
 mod life;
-mod objects;
+pub(crate) mod objects;
 mod selection;
 mod table;
 
@@ -206,7 +206,7 @@ fn check(bench: &mut Bench, row: &Row, start: Start) -> Result<()> {
 }
 
 /// Defines `$DEV`, which the guests' boot does not know.
-fn with_device(command: &str) -> String {
+pub(crate) fn with_device(command: &str) -> String {
     format!("DEV=$(ls /sys/class/infiniband); {command}")
 }
 

@@ -51,7 +51,7 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
 }
 
 /// Waits until messages flow: connecting is over then on both sides.
-pub(super) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
+pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     let start = messages(pair, vrdma)?;
     let deadline = Instant::now() + SETTLE_LIMIT;
     while messages(pair, vrdma)? < start + FLOWING {

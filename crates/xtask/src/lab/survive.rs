@@ -1,5 +1,7 @@
 //! `cargo xtask lab survive`: programs whose daemon is killed under them, again and again.
 
+mod guests;
+
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -23,6 +25,10 @@ pub(crate) struct Arguments {
     /// Replace the worker by SIGHUP, as an upgrade does, instead of killing it
     #[arg(long)]
     upgrade: bool,
+
+    /// Between two stock guests, too
+    #[arg(long)]
+    guests: bool,
 }
 
 /// A program as server and client, for so many seconds.
@@ -87,10 +93,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_BORDERS_ONLY);
     table.set_header(["program", "workers ended", "longest restart", "outcome"]);
+    let guests = arguments
+        .guests
+        .then(|| guests::Guests::boot(programs.daemon.clone(), programs.cli.clone()))
+        .transpose()?;
     let mut failed = 0;
-    for row in &ROWS {
+    let of_guests = guests.iter().flat_map(|_| &guests::ROWS);
+    for row in ROWS.iter().chain(of_guests) {
         eprintln!("{} ...", row.name);
-        let outcome = survive(&programs, &(row.command)(arguments.seconds), arguments)?;
+        let command = (row.command)(arguments.seconds);
+        let outcome = match &guests {
+            Some(guests) if row.name.starts_with("guests") => {
+                guests.survive(&command, arguments)?
+            }
+            _ => survive(&programs, &command, arguments)?,
+        };
         let good = outcome.statuses == [Some(0); 2];
         failed += u32::from(!good);
         let said = match good {
@@ -106,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ]);
     }
     println!("{table}");
-    println!("{} rows, {failed} failed", ROWS.len());
+    println!("{} rows, {failed} failed", table.row_iter().count());
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 

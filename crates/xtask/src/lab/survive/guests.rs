@@ -1,0 +1,126 @@
+//! The same between two stock guests: their device, its connections and what QEMU asks for outlive the workers.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::guest::{Output, Running};
+use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
+
+use super::{Arguments, Outcome, PATIENCE, Row, between, replace};
+use crate::guests::{objects, with_device};
+
+/// The first three compare every byte, or complain.
+pub(super) const ROWS: [Row; 7] = [
+    Row {
+        name: "guests: ibv_rc_pingpong -c",
+        command: |seconds| {
+            format!(
+                "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}",
+                seconds * 300
+            )
+        },
+    },
+    Row {
+        name: "guests: ibv_rc_pingpong -c -e",
+        command: |seconds| {
+            format!(
+                "ibv_rc_pingpong -d $DEV -g 1 -c -e -s 4096 -n {}",
+                seconds * 200
+            )
+        },
+    },
+    Row {
+        name: "guests: ibv_srq_pingpong -c",
+        command: |seconds| {
+            format!(
+                "ibv_srq_pingpong -d $DEV -g 1 -c -q 4 -s 4096 -n {}",
+                seconds * 300
+            )
+        },
+    },
+    Row {
+        name: "guests: ib_send_lat",
+        command: |seconds| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", seconds * 500),
+    },
+    Row {
+        name: "guests: ib_write_bw",
+        command: |seconds| format!("ib_write_bw -d $DEV -x 1 -F -D {seconds}"),
+    },
+    Row {
+        name: "guests: ib_send_bw",
+        command: |seconds| format!("ib_send_bw -d $DEV -x 1 -F -D {seconds}"),
+    },
+    Row {
+        name: "guests: ib_read_bw",
+        command: |seconds| format!("ib_read_bw -d $DEV -x 1 -F -D {seconds}"),
+    },
+];
+
+/// Two guests and a daemon with a keeper.
+pub(super) struct Guests {
+    pair: Pair,
+    /// The command line program.
+    cli: PathBuf,
+}
+
+impl Guests {
+    pub(super) fn boot(program: PathBuf, cli: PathBuf) -> Result<Self> {
+        let config = PairConfig {
+            supervised: true,
+            ..PairConfig::new(Network::Daemon(program))
+        };
+        let pair = Pair::start(&config)?;
+        Ok(Self { pair, cli })
+    }
+
+    fn daemon(&self) -> Result<&Daemon> {
+        self.pair.daemons().first().context("the pair has a daemon")
+    }
+
+    pub(super) fn survive(&self, command: &str, arguments: &Arguments) -> Result<Outcome> {
+        let (a, b) = (self.pair.guest(Side::A), self.pair.guest(Side::B));
+        let server = a.spawn(&with_device(command))?;
+        a.wait_settled(&server)?;
+        let client = b.spawn(&with_device(&format!("{command} $A")))?;
+        // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
+        objects::wait_for_traffic(&self.pair, &self.cli)?;
+        let deadline = Instant::now() + Duration::from_secs(arguments.seconds.into()) + PATIENCE;
+        let (mut kills, mut longest) = (0, Duration::ZERO);
+        while client.status().is_none() && Instant::now() < deadline {
+            thread::sleep(between(kills));
+            if let Some(restart) = replace(self.daemon()?, arguments.upgrade)? {
+                longest = longest.max(restart);
+                kills += 1;
+            }
+        }
+        let statuses = [client, server].map(|program| ended(&program));
+        if statuses != [Some(0); 2] {
+            eprintln!("{}", self.pair.logs());
+        }
+        Ok(Outcome {
+            kills,
+            statuses,
+            longest,
+        })
+    }
+}
+
+/// The status of a program, which is killed if it does not end.
+fn ended(program: &Running) -> Option<i32> {
+    let status = program.wait_status(PATIENCE).ok();
+    if status != Some(0) {
+        let (stdout, stderr) = program.printed();
+        let output = Output {
+            status: status.unwrap_or(-1),
+            stdout,
+            stderr,
+        };
+        eprintln!("{}{}", output.stdout_text(), output.stderr_text());
+        // It may have ended meanwhile.
+        let _ = program.kill();
+    }
+    status
+}
