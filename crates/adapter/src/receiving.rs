@@ -15,6 +15,7 @@ use crate::{Failing, Publishing};
 /// The responder's side of the machine, and the way back to the requester, for every front end.
 pub trait Receiving: FrontEnd {
     /// Responder: executes a request. `source` is where its payload is.
+    #[inline]
     fn deliver<'m>(
         &mut self,
         turn: Turn<'_, Self::Memory<'m>>,
@@ -28,6 +29,7 @@ pub trait Receiving: FrontEnd {
     }
 
     /// Requester: takes an answer. `source` is where READ data is.
+    #[inline]
     fn respond<'m>(
         &mut self,
         turn: Turn<'_, Self::Memory<'m>>,
@@ -40,6 +42,7 @@ pub trait Receiving: FrontEnd {
     }
 
     /// A unit was executed: what it completed is written before the requester can hear of it.
+    #[inline]
     fn took_in(&mut self, turn: Turn<'_, Self::Memory<'_>>, destination: Qpn) {
         self.write_outputs(turn);
         if let Some(id) = self.core().hca.qp_named(destination) {

@@ -222,6 +222,12 @@ impl<R: Clone> Hca<R> {
         })
     }
 
+    /// Whether [`Hca::poll_output`] or [`Hca::take_changed_key`] may have something.
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        self.shared.outputs.has_entries() || !self.shared.changed_keys.is_empty()
+    }
+
     /// The slot of a window that was bound or unbound, or of a fast-register region that was filled or emptied,
     /// since the last call; it may be gone by now. Ask until there is none.
     #[inline]

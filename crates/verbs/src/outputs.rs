@@ -65,6 +65,12 @@ impl Outputs {
         self.queue.push_back(output);
     }
 
+    /// Whether there are entries, to be skipped or not.
+    #[inline]
+    pub(crate) fn has_entries(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether an entry may have to be skipped: then [`Outputs::pop_kept`] is the one to ask.
     #[inline]
     pub(crate) fn is_selective(&self) -> bool {
