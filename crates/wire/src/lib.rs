@@ -47,6 +47,7 @@ mod number;
 mod opcode;
 mod packet;
 mod path;
+mod pcap;
 mod refusal;
 #[cfg(any(test, feature = "registry"))]
 pub mod registry;
@@ -79,6 +80,7 @@ pub use number::{Lkey, Mtu, Pkey, Psn, Qkey, Qpn, Rkey};
 pub use opcode::{Carries, OPCODES, Opcode, OpcodeInfo, Operation, Position, Service};
 pub use packet::{MAX_PAYLOAD, Packet};
 pub use path::{Addresses, Path};
+pub use pcap::{pcap_header, pcap_record};
 pub use refusal::Refusal;
 pub use reth::{Reth, RethView};
 pub use roce::{carries_roce, is_roce, offset};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
+use vrdma_wire::pcap_record;
 
 /// Bytes that wait for being fetched; further packets are counted only.
 const KEPT_BYTES_MAX: usize = 8 << 20;
@@ -17,7 +18,7 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
 /// One adapter's.
 struct Trace {
-    /// Records of a pcap file (draft-ietf-opsawg-pcap, nanoseconds, host byte order).
+    /// Records of a pcap file.
     records: Vec<u8>,
     dropped: u64,
     fetched: Time,
@@ -37,14 +38,12 @@ impl Trace {
 
     fn add(&mut self, frame: &[u8], now: Time) {
         let at = self.clock + Duration::from_nanos(now.0);
-        let length = frame.len() as u32;
-        let header = [at.as_secs() as u32, at.subsec_nanos(), length, length];
-        if self.records.len() + size_of_val(&header) + frame.len() > KEPT_BYTES_MAX {
+        let (header, frame) = pcap_record(at, frame);
+        if self.records.len() + header.len() + frame.len() > KEPT_BYTES_MAX {
             self.dropped += 1;
             return;
         }
-        self.records
-            .extend(header.into_iter().flat_map(u32::to_ne_bytes));
+        self.records.extend_from_slice(&header);
         self.records.extend_from_slice(frame);
     }
 
