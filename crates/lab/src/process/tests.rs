@@ -1,3 +1,11 @@
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::{PidfdFlags, pidfd_open};
+
 use super::*;
 
 const LONG: Duration = Duration::from_secs(30);
@@ -8,20 +16,49 @@ fn shell(script: &str) -> Command {
     command
 }
 
-fn exists(process: u32) -> bool {
-    // A killed grandchild may stay a zombie for as long as its adopter likes.
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    status
-        .lines()
-        .any(|line| line.starts_with("State:") && !line.contains('Z'))
+/// What children write, line by line, as soon as it is there.
+struct Lines {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    /// Writes too, so that reading waits for more at an end.
+    pipe: BufReader<File>,
 }
 
-fn wait_until(what: impl Fn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !what() {
-        assert!(Instant::now() < deadline, "it never happened");
-        thread::sleep(POLL);
+impl Lines {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines");
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let pipe = File::options().read(true).write(true).open(&path).unwrap();
+        Self {
+            _folder: folder,
+            path,
+            pipe: BufReader::new(pipe),
+        }
     }
+
+    fn next(&mut self) -> String {
+        let mut line = String::new();
+        self.pipe.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// A process whose number comes next.
+    fn process(&mut self) -> OwnedFd {
+        handle(self.next().parse().unwrap())
+    }
+}
+
+fn handle(process: u32) -> OwnedFd {
+    let number = Pid::from_raw(i32::try_from(process).unwrap());
+    pidfd_open(number.unwrap(), PidfdFlags::empty()).unwrap()
+}
+
+/// Whether a process ends within a time. It may stay a zombie for as long as its parent likes.
+fn ends_within(process: &OwnedFd, limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).unwrap();
+    let mut ends = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut ends, Some(&limit)).unwrap() == 1
 }
 
 #[test]
@@ -37,54 +74,44 @@ fn output_and_environment_arrive() {
 
 #[test]
 fn dropping_kills_the_group() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+    let mut lines = Lines::new();
     let command = shell("sleep 1000 & echo $!; wait");
-    let child = Supervised::spawn(&command, Some(&log), Lifetime::Owned).unwrap();
-    let grandchild = || {
-        std::fs::read_to_string(&log)
-            .unwrap()
-            .trim()
-            .parse::<u32>()
-            .ok()
-    };
-    wait_until(|| grandchild().is_some());
+    let child = Supervised::spawn(&command, Some(&lines.path), Lifetime::Owned).unwrap();
+    let grandchild = lines.process();
     drop(child);
-    let grandchild = grandchild().unwrap();
-    wait_until(|| !exists(grandchild));
+    assert!(ends_within(&grandchild, LONG));
 }
 
 #[test]
 fn a_child_and_its_own_die_with_their_owner() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
-    let grandchild = || std::fs::read_to_string(&log).ok()?.trim().parse().ok();
+    let mut lines = Lines::new();
     let mut watched = watched(&shell("sleep 1000 & echo $!; wait"));
-    let mut child = watched.stdout(File::create(&log).unwrap()).spawn().unwrap();
-    wait_until(|| grandchild().is_some());
+    let output = File::options().write(true).open(&lines.path).unwrap();
+    let mut child = watched.stdout(output).spawn().unwrap();
+    let grandchild = lines.process();
     assert!(child.try_wait().unwrap().is_none());
     // The end of the owner, as the watcher sees it.
     drop(child.stdin.take());
     assert!(!child.wait().unwrap().success());
-    wait_until(|| !exists(grandchild().unwrap()));
+    assert!(ends_within(&grandchild, LONG));
 }
 
 #[test]
 fn a_kept_child_stays() {
     let child = Supervised::spawn(&shell("exec sleep 1000"), None, Lifetime::Kept).unwrap();
     let process = child.id();
+    let kept = handle(process);
     drop(child);
-    assert!(exists(process));
+    assert!(!ends_within(&kept, Duration::ZERO));
     signal_group(process, Signal::KILL);
 }
 
 #[test]
 fn stopping_is_polite_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+    let mut lines = Lines::new();
     let command = shell("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done");
-    let mut child = Supervised::spawn(&command, Some(&log), Lifetime::Owned).unwrap();
-    wait_until(|| std::fs::read_to_string(&log).unwrap().contains("up"));
+    let mut child = Supervised::spawn(&command, Some(&lines.path), Lifetime::Owned).unwrap();
+    assert_eq!(lines.next(), "up");
     child.stop(LONG);
-    assert!(std::fs::read_to_string(log).unwrap().ends_with("bye\n"));
+    assert_eq!(lines.next(), "bye");
 }
