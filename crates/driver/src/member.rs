@@ -69,7 +69,7 @@ impl Member for DeviceMember {
     }
 
     /// Guests of tests change their memory between turns and say so.
-    fn settle_memory(&mut self, _: Time) {}
+    fn renew_memory(&mut self, _: Time) {}
 
     fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
         self.guest.device.poll(memory, now)

@@ -251,7 +251,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let Some(member) = self.members.get_mut(port) else {
             return false;
         };
-        member.settle_memory(now);
+        member.renew_memory(now);
         let memory = member.memory();
         let view = M::view(&memory);
         let polled = member.poll(&view, now);

@@ -40,7 +40,7 @@ pub trait Member {
     fn view(memory: &Self::Memory) -> Self::View<'_>;
 
     /// Takes note that its memory has come to rest, if it has. No view of it is held.
-    fn settle_memory(&mut self, now: Time);
+    fn renew_memory(&mut self, now: Time);
 
     /// Looks at doorbells, rings and timers; `true` if there was anything to do.
     fn poll(&mut self, memory: &Self::View<'_>, now: Time) -> bool;

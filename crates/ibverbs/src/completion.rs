@@ -57,7 +57,7 @@ impl Ring {
         }
         let kept = self.kept.pop_front();
         let completion = kept.or_else(|| self.queue.poll())?;
-        self.settle(&completion);
+        self.count_completed(&completion);
         Some(completion)
     }
 
@@ -69,7 +69,7 @@ impl Ring {
     /// A failed request may not have been signaled: the count then stays, and with it `takes_own`
     /// false, which is safe.
     #[inline]
-    fn settle(&mut self, completion: &Completion) {
+    fn count_completed(&mut self, completion: &Completion) {
         if completion.status == 0 && completion.opcode & RECV == 0 {
             self.owed = self.owed.saturating_sub(1);
         }
@@ -92,7 +92,7 @@ impl Ring {
         let mut older = std::mem::take(&mut self.kept);
         while let Some(completion) = older.pop_front().or_else(|| self.queue.poll()) {
             if completion.qp_num == qp_num {
-                self.settle(&completion);
+                self.count_completed(&completion);
             } else {
                 self.kept.push_back(completion);
             }

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::guest::log_tail;
 use crate::process::{Lifetime, POLL, Supervised, copied};
 use crate::requirements::is_root;
-pub use rerun::{carrying, enter, enter_without_network, settle, shell};
+pub use rerun::{carrying, enter, enter_without_network, shell, wait_for_carrier};
 
 /// How long `unshare` may take on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);

@@ -66,7 +66,7 @@ pub trait Job {
     ///
     /// # Errors
     /// When the place is gone.
-    fn settle(&self) -> Result<()>;
+    fn wait_ready(&self) -> Result<()>;
 
     /// Its status, if it has ended.
     fn status(&self) -> Option<i32>;
@@ -127,7 +127,7 @@ pub fn run_together(
 
 fn settled<'a>((place, server): (&'a dyn Place, &str)) -> Result<Box<dyn Job + 'a>> {
     let server = place.start(server)?;
-    server.settle()?;
+    server.wait_ready()?;
     Ok(server)
 }
 
@@ -171,7 +171,7 @@ struct GuestJob<'a> {
 }
 
 impl Job for GuestJob<'_> {
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         self.guest.wait_settled(&self.running).map(|_| ())
     }
 

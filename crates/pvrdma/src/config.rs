@@ -3,23 +3,14 @@
 use vrdma_verbs::object::Identity;
 use vrdma_wire::Mtu;
 
-/// How the guest's programs ring doorbells. The kernel's page 0 is trapped in either case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DoorbellMode {
-    /// Doorbell pages of programs are memory that the device looks at.
-    #[default]
-    Mapped,
-    /// Every doorbell is a register write.
-    Trapped,
-}
-
 /// A device to make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceConfig {
     /// Who it is.
     pub identity: Identity,
-    /// How programs ring doorbells.
-    pub doorbells: DoorbellMode,
+    /// Doorbell pages of programs are memory that the device looks at. Every doorbell is a register write
+    /// otherwise, as those of the kernel's page 0 are in either case.
+    pub maps_doorbells: bool,
     /// Longest message unit for local delivery, in bytes; a multiple of 4096.
     pub unit_bytes: u32,
     /// Payload of one packet that the port offers.
@@ -37,7 +28,7 @@ impl DeviceConfig {
     pub fn new(identity: Identity) -> Self {
         Self {
             identity,
-            doorbells: DoorbellMode::default(),
+            maps_doorbells: true,
             unit_bytes: Self::UNIT_BYTES,
             mtu: Mtu::B4096,
             limits: DeviceLimits::default(),

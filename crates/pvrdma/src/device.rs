@@ -32,7 +32,7 @@ use crate::abi::register::Vector;
 use vrdma_adapter::{GidChange, Journal, LogLimit};
 
 use crate::adapter::Adapter;
-use crate::config::{DeviceConfig, DoorbellMode};
+use crate::config::DeviceConfig;
 use crate::config_space::ConfigSpace;
 use crate::handshake::{Handshake, Slots};
 use crate::interrupts::Interrupts;
@@ -89,9 +89,9 @@ impl Device {
     pub fn new(config: DeviceConfig, space: Arc<Space>) -> io::Result<Self> {
         config.limits.assert_consistent();
         let pages = config.limits.uar_pages;
-        let doorbell_pages = match config.doorbells {
-            DoorbellMode::Mapped => Some(Arc::new(SharedPages::new(pages as usize)?)),
-            DoorbellMode::Trapped => None,
+        let doorbell_pages = match config.maps_doorbells {
+            true => Some(Arc::new(SharedPages::new(pages as usize)?)),
+            false => None,
         };
         Ok(Self::with_pages(config, space, doorbell_pages))
     }

@@ -33,6 +33,6 @@ pub mod ring;
 mod testing;
 
 pub use adapter::Violations;
-pub use config::{DeviceConfig, DeviceLimits, DoorbellMode};
+pub use config::{DeviceConfig, DeviceLimits};
 pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState, Ended};
 pub use kept::{Lost, SavedRecord};

@@ -15,7 +15,7 @@ use crate::abi::doorbell::Doorbell;
 use crate::abi::region::{RingPages, SharedRegion};
 use crate::abi::register::{Control, Register};
 use crate::abi::request::Handle;
-use crate::config::{DeviceConfig, DeviceLimits, DoorbellMode};
+use crate::config::{DeviceConfig, DeviceLimits};
 use crate::device::{BarRegion, Device};
 
 pub(crate) use link::{Link, SENDS};
@@ -58,7 +58,7 @@ pub(crate) fn config() -> DeviceConfig {
     let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
     DeviceConfig {
         limits: small_limits(),
-        doorbells: DoorbellMode::Trapped,
+        maps_doorbells: false,
         ..DeviceConfig::new(Identity { mac, seed: 1 })
     }
 }

@@ -169,7 +169,7 @@ impl Cluster {
     }
 
     /// Moves everything that moves at this instant.
-    pub(crate) fn settle(&mut self) -> Result<(), Violation> {
+    pub(crate) fn run_until_quiet(&mut self) -> Result<(), Violation> {
         for _ in 0..ROUNDS_MAX {
             let mut moved = false;
             for host in 0..self.hosts.len() {
@@ -231,10 +231,10 @@ impl Cluster {
             }
             // Half of the frames come together with those that follow at the same instant.
             if flight.number % 2 == 0 {
-                self.settle()?;
+                self.run_until_quiet()?;
             }
         }
-        self.settle()
+        self.run_until_quiet()
     }
 
     /// Uplinks become full, and take frames again.

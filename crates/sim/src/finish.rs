@@ -145,7 +145,7 @@ impl World {
                 format!("a{number} still has {left:?}")
             })?;
         }
-        self.cluster.settle()?;
+        self.cluster.run_until_quiet()?;
         let late = self.cluster.log.next_output();
         check(late.is_none(), || {
             format!("after everything is destroyed comes {late:?}")

@@ -110,7 +110,7 @@ impl Member for Adapter {
         memory.clone()
     }
 
-    fn settle_memory(&mut self, _: Time) {}
+    fn renew_memory(&mut self, _: Time) {}
 
     fn poll(&mut self, _: &Memory, now: Time) -> bool {
         let due = self.next_deadline().is_some_and(|due| due <= now);

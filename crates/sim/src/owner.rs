@@ -262,7 +262,7 @@ impl World {
             .hca(adapter)
             .modify_qp(qp, &attr, AttrMask::STATE);
         modified.map_err(Violation::from_error)?;
-        self.cluster.settle()
+        self.cluster.run_until_quiet()
     }
 }
 

@@ -74,7 +74,7 @@ impl World {
 
     /// Runs to the end of all work.
     pub(crate) fn run(&mut self) -> Result<(), Violation> {
-        self.cluster.settle()?;
+        self.cluster.run_until_quiet()?;
         self.judge_outputs()?;
         while let Some(next) = self.next() {
             self.moments += 1;
@@ -83,7 +83,7 @@ impl World {
             self.judge_outputs()?;
             self.befall()?;
             self.take_turns()?;
-            self.cluster.settle()?;
+            self.cluster.run_until_quiet()?;
             self.judge_outputs()?;
         }
         self.finish()

@@ -73,9 +73,9 @@ impl Member for Adapter {
         memory.view()
     }
 
-    fn settle_memory(&mut self, now: Time) {
+    fn renew_memory(&mut self, now: Time) {
         match self {
-            Self::Vm(vm) => vm.settle_memory(now),
+            Self::Vm(vm) => vm.renew_memory(now),
             Self::Process { .. } => {}
         }
     }

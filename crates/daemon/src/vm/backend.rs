@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_adapter::Journal;
-use vrdma_api::Name;
+use vrdma_api::{DoorbellMode, Name};
 use vrdma_memory::{MAX_MAPS, MapError, Protection, Space, is_in_memory};
 use vrdma_process::{Lines, Recorder};
-use vrdma_pvrdma::{BarRegion, Device, DeviceConfig, DoorbellMode};
+use vrdma_pvrdma::{BarRegion, Device, DeviceConfig};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Identity;
 use vrdma_vfio_user as vfio;
@@ -206,7 +206,7 @@ impl Backend {
         self.settles
     }
 
-    pub(super) fn settle_memory(&mut self, now: Time) {
+    pub(super) fn renew_memory(&mut self, now: Time) {
         if self.settles.is_some_and(|time| time <= now) {
             self.settles = None;
             self.device.memory_changed();
@@ -412,16 +412,12 @@ fn wiring(irqs: &vfio::SetIrqs<'_>) -> Result<Vec<(u32, Option<OwnedFd>)>, Errno
 }
 
 fn config(spec: &AdapterSpec) -> DeviceConfig {
-    let doorbells = match spec.doorbells {
-        vrdma_api::DoorbellMode::Mapped => DoorbellMode::Mapped,
-        vrdma_api::DoorbellMode::Trapped => DoorbellMode::Trapped,
-    };
     let identity = Identity {
         mac: spec.mac,
         seed: fresh_seed(),
     };
     DeviceConfig {
-        doorbells,
+        maps_doorbells: spec.doorbells == DoorbellMode::Mapped,
         ..DeviceConfig::new(identity)
     }
 }

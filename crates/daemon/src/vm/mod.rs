@@ -127,8 +127,8 @@ impl Vm {
     }
 
     /// Lets the device look at its memory again once QEMU is done rearranging it.
-    pub(crate) fn settle_memory(&mut self, now: Time) {
-        self.backend.settle_memory(now);
+    pub(crate) fn renew_memory(&mut self, now: Time) {
+        self.backend.renew_memory(now);
     }
 
     /// What is wrong with the guest's set-up, if anything is.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use vrdma_driver::object::{Connection, QpShape, qp_state};
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{End, Fabric, Pair, PairOptions};
+use vrdma_pvrdma::DeviceState;
 use vrdma_pvrdma::abi::doorbell::Doorbell;
 use vrdma_pvrdma::abi::event::EventCode;
-use vrdma_pvrdma::{DeviceState, DoorbellMode};
 
 use super::single::Single;
 
@@ -15,7 +15,7 @@ const SEND: u32 = 1 << 30;
 const ARM: u32 = 1 << 30;
 
 fn trapped_pair() -> Pair {
-    let change = |config: &mut vrdma_pvrdma::DeviceConfig| config.doorbells = DoorbellMode::Trapped;
+    let change = |config: &mut vrdma_pvrdma::DeviceConfig| config.maps_doorbells = false;
     Pair::on(change, PairOptions::default())
 }
 

@@ -9,9 +9,9 @@ use vrdma_driver::object::{QpShape, qp_state};
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Fabric, Pair, PairOptions};
 use vrdma_memory::{PAGE, Protection};
+use vrdma_pvrdma::DeviceState;
 use vrdma_pvrdma::abi::command::{HEADER_BYTES, REQUEST_BYTES, RESPONSE_BYTES};
 use vrdma_pvrdma::abi::event::EventCode;
-use vrdma_pvrdma::{DeviceState, DoorbellMode};
 use vrdma_wire::Gid;
 
 use super::single::Single;
@@ -26,7 +26,7 @@ fn write(pair: &mut Pair, id: u64) {
 fn rule_64_notifications_wait_for_room() {
     const QUEUES: u64 = 2000;
     let mut pair = Pair::on(
-        |config| config.doorbells = DoorbellMode::Trapped,
+        |config| config.maps_doorbells = false,
         PairOptions::default(),
     );
     let a = pair.a.clone();

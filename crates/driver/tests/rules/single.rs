@@ -2,7 +2,7 @@
 
 use vrdma_driver::object::{Context, Pd};
 use vrdma_driver::{CommandError, Fabric, Guest};
-use vrdma_pvrdma::{DeviceConfig, DeviceLimits, DoorbellMode};
+use vrdma_pvrdma::{DeviceConfig, DeviceLimits};
 
 /// A guest, a program in it and its protection domain.
 pub(crate) struct Single {
@@ -17,7 +17,7 @@ impl Single {
     }
 
     pub(crate) fn trapped() -> Self {
-        Self::with(|config| config.doorbells = DoorbellMode::Trapped)
+        Self::with(|config| config.maps_doorbells = false)
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut DeviceConfig)) -> Self {

@@ -17,7 +17,7 @@ use vrdma_driver::object::{Buffer, pattern, rights};
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Fabric, Pair, PairOptions};
 use vrdma_memory::Protection;
-use vrdma_pvrdma::{DeviceConfig, DeviceState, DoorbellMode};
+use vrdma_pvrdma::{DeviceConfig, DeviceState};
 
 use crate::input::Input;
 use villain::Villain;
@@ -33,11 +33,11 @@ struct World {
     secret: Buffer,
 }
 
-fn world(doorbells: DoorbellMode) -> World {
+fn world(maps_doorbells: bool) -> World {
     let mut fabric = Fabric::new();
     for number in 1..4 {
         let mut config = DeviceConfig::new(Fabric::identity(number));
-        config.doorbells = doorbells;
+        config.maps_doorbells = maps_doorbells;
         // Small tables: random numbers hit something.
         let limits = &mut config.limits;
         (limits.uar_pages, limits.qps, limits.cqs, limits.srqs) = (8, 32, 32, 8);
@@ -119,11 +119,7 @@ impl World {
 /// Plays an input as a script of deeds; its first byte says how doorbells come.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
-    let mode = match input.is_odd() {
-        true => DoorbellMode::Mapped,
-        false => DoorbellMode::Trapped,
-    };
-    let mut world = world(mode);
+    let mut world = world(input.is_odd());
     let mut at = 0;
     while !input.is_empty() {
         world.villain.act(&mut world.pair.fabric, &mut input);

@@ -86,7 +86,7 @@ fn none() -> abi::ConnParam {
 ///
 /// # Safety
 /// `from` is null or points to parameters.
-unsafe fn settle(
+unsafe fn choose_depths(
     identifier: &Identifier,
     from: *const abi::ConnParam,
     is_called: bool,
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn rdma_connect(id: *mut abi::Id, how: *mut abi::ConnParam
     errno::minus_one(unsafe { Identifier::of(id) }.and_then(|identifier| {
         // SAFETY: as the caller promises.
         let parameters = unsafe {
-            settle(identifier, how, false)?;
+            choose_depths(identifier, how, false)?;
             parameters(identifier, how)?
         };
         let bound = session::call(&Connect {
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn rdma_accept(id: *mut abi::Id, how: *mut abi::ConnParam)
     errno::minus_one(unsafe { Identifier::of(id) }.and_then(|identifier| {
         // SAFETY: as the caller promises.
         let parameters = unsafe {
-            settle(identifier, how, true)?;
+            choose_depths(identifier, how, true)?;
             parameters(identifier, how)?
         };
         let (resources, depth) = (parameters.responder_resources, parameters.initiator_depth);

@@ -75,11 +75,11 @@ pub fn shell(line: &str) {
 ///
 /// # Panics
 /// When none comes.
-pub fn settle(interface: &str) {
+pub fn wait_for_carrier(interface: &str) {
     shell(&carrying(interface));
 }
 
-/// The shell's words for [`settle`]. The last command waits for the lock under which the kernel opens
+/// The shell's words for [`wait_for_carrier`]. The last command waits for the lock under which the kernel opens
 /// the queue.
 #[must_use]
 pub fn carrying(interface: &str) -> String {

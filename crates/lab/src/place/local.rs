@@ -71,7 +71,7 @@ struct LocalJob<'a> {
 }
 
 impl Job for LocalJob<'_> {
-    fn settle(&self) -> Result<()> {
+    fn wait_ready(&self) -> Result<()> {
         let process = self.process.borrow().id();
         // Whichever sign it was, the client may try.
         let _sign = settled::watch_or(process, || {

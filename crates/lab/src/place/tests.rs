@@ -102,6 +102,6 @@ fn listeners_of_other_namespaces_are_seen() {
     fs::write(folder.path().join("listener.py"), listener).unwrap();
     let command = format!("exec python3 {}/listener.py", folder.path().display());
     let server = there.start(&command).unwrap();
-    server.settle().unwrap();
+    server.wait_ready().unwrap();
     assert_eq!(server.status(), None);
 }

@@ -53,7 +53,7 @@ impl Handler<'_> {
         };
         identifier.stage = Stage::Bound;
         if let (Some(port), Some(gid)) = (adapter, sgid) {
-            self.settle(id, port, gid)?;
+            self.fix_source(id, port, gid)?;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl Handler<'_> {
     }
 
     /// Fixes the adapter and the own address.
-    pub(super) fn settle(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
+    pub(super) fn fix_source(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
         let adapter = self.adapter(port)?;
         let index = adapter.index_of(gid).ok_or(Errno::ADDRNOTAVAIL)?;
         let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);

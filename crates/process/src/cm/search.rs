@@ -146,7 +146,7 @@ impl Handler<'_> {
         if !waits {
             return;
         }
-        if self.settle(id, search.port, search.sgid).is_err() {
+        if self.fix_source(id, search.port, search.sgid).is_err() {
             return self.not_found(search);
         }
         let Ok(identifier) = self.client.get(id) else {

@@ -22,7 +22,7 @@ const PAGES_PER_POLL: usize = 64;
 const SCAN_SLICE: usize = 32;
 
 impl Adapter {
-    /// A doorbell rung in page `page`. What it causes is still in the engine: settle afterwards.
+    /// A doorbell rung in page `page`. What it causes is still in the engine: publish afterwards.
     /// Doorbells race with destruction, so one for nothing is only counted.
     pub(crate) fn ring(&mut self, turn: Turn<'_, '_>, page: u32, doorbell: Doorbell, value: u32) {
         let Some(owner) = self.contexts.at_page(page).map(|context| context.owner) else {

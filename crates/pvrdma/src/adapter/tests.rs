@@ -7,7 +7,7 @@ use crate::abi::event::EventCode;
 use crate::abi::qp::QpAttributes;
 use crate::abi::register::Vector;
 use crate::abi::work::opcode;
-use crate::config::{DeviceConfig, DoorbellMode};
+use crate::config::DeviceConfig;
 use crate::testing::{Guest, Link, SENDS, config};
 
 const SEND: u32 = 1 << 30;
@@ -17,7 +17,7 @@ const FLUSHED: u32 = 5;
 
 fn mapped() -> Guest {
     Guest::activated(DeviceConfig {
-        doorbells: DoorbellMode::Mapped,
+        maps_doorbells: true,
         ..config()
     })
 }

@@ -9,7 +9,7 @@ use vrdma_adapter::{Journal, LogLimit};
 use vrdma_memory::{SharedPages, Space};
 use vrdma_verbs::Time;
 
-use super::{Device, DoorbellMode, Stage};
+use super::{Device, Stage};
 use crate::adapter::Turn;
 use crate::config::DeviceConfig;
 use crate::handshake::{Handshake, Terms};
@@ -216,9 +216,9 @@ fn doorbell_pages(
     fd: Option<OwnedFd>,
 ) -> io::Result<Option<Arc<SharedPages>>> {
     let count = config.limits.uar_pages as usize;
-    Ok(match (config.doorbells, fd) {
-        (DoorbellMode::Mapped, Some(fd)) => Some(Arc::new(SharedPages::resume(fd, count)?)),
-        (DoorbellMode::Mapped, None) => return Err(io::ErrorKind::NotFound.into()),
-        (DoorbellMode::Trapped, _) => None,
+    Ok(match (config.maps_doorbells, fd) {
+        (true, Some(fd)) => Some(Arc::new(SharedPages::resume(fd, count)?)),
+        (true, None) => return Err(io::ErrorKind::NotFound.into()),
+        (false, _) => None,
     })
 }

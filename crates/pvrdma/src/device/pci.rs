@@ -9,7 +9,7 @@ use super::Device;
 use crate::abi::PAGE;
 use crate::abi::doorbell::Doorbell;
 use crate::abi::register::Register;
-use crate::config::{DeviceConfig, DoorbellMode};
+use crate::config::DeviceConfig;
 use crate::config_space::{CONFIG_BYTES, MSIX_BAR_BYTES, REGISTER_BAR_BYTES};
 
 /// Regions of the PCI function.
@@ -49,7 +49,7 @@ impl Device {
     /// The part of BAR 2 that a VMM may map from [`doorbell_fd`](Self::doorbell_fd), at the same
     /// offsets. The kernel's page 0 is not in it.
     pub fn mapped_area(&self) -> Option<Range<u64>> {
-        let mapped = self.config.doorbells == DoorbellMode::Mapped;
+        let mapped = self.config.maps_doorbells;
         mapped.then(|| PAGE..doorbell_bytes(&self.config))
     }
 

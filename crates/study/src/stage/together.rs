@@ -108,7 +108,7 @@ impl<'a> Tenant<'a> {
             return Ok(None);
         }
         let server = self.server.start(&format!("{}{command}", self.words))?;
-        server.settle()?;
+        server.wait_ready()?;
         Ok(Some(server))
     }
 

@@ -8,7 +8,7 @@ use crate::namespace::veth;
 use crate::world::{drain, plain, receive, roce};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{UnshareFlags, gettid, unshare_unsafe};
-use vrdma_lab::namespace::{enter, settle, shell};
+use vrdma_lab::namespace::{enter, shell, wait_for_carrier};
 use vrdma_uplink::{Hop, Loss, PeerSpec, Port, Ports, Segment, TunnelConfig};
 use vrdma_wire::internet_checksum;
 
@@ -114,10 +114,10 @@ fn tcp_with_offloads_passes() {
     shell("ip address add 10.9.0.1/24 dev up0");
     let listener = beyond("up3", || {
         shell("ip address add 10.9.0.2/24 dev up3; ip link set up3 up");
-        settle("up3");
+        wait_for_carrier("up3");
         TcpListener::bind("10.9.0.2:7000").unwrap()
     });
-    settle("up2");
+    wait_for_carrier("up2");
     let (mut a, mut b) = (Ports::raw("up1").unwrap(), Ports::raw("up2").unwrap());
     let sent: Vec<u8> = (0..4_000_000u32).map(|number| (number / 7) as u8).collect();
     let copy = sent.clone();
@@ -157,13 +157,13 @@ fn linux_vxlan_is_an_ordinary_peer() {
             "ip link set up1 address 02:00:00:00:00:02; ip address add 10.9.0.2/24 dev up1
              ip link set up1 up",
         );
-        settle("up1");
+        wait_for_carrier("up1");
         Ports::tunnel(&TunnelConfig {
             local: "10.9.0.2:4789".parse().unwrap(),
         })
         .unwrap()
     });
-    settle("up0");
+    wait_for_carrier("up0");
     let mut inner = Ports::raw("vx").unwrap();
     // The kernel sends each flow from a port of its own.
     let kernel = PeerSpec {
@@ -215,7 +215,7 @@ fn a_tunnel_knows_the_mtu_of_its_path() {
     };
     assert_eq!(too_big(&mut ports), 1);
     shell("ip link set up0 mtu 9000");
-    settle("up0");
+    wait_for_carrier("up0");
     ports.roce.refresh();
     assert_eq!(ports.roce.mtu(), 8950);
     assert_eq!(too_big(&mut ports), 2);

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use vrdma_lab::namespace::{settle, shell};
+use vrdma_lab::namespace::{shell, wait_for_carrier};
 
 /// An interface of this host; every host has one.
 pub(crate) fn some_interface() -> String {
@@ -21,6 +21,6 @@ pub(crate) fn veth(a: &str, b: &str) {
            ip link set $end up
          done"
     ));
-    settle(a);
-    settle(b);
+    wait_for_carrier(a);
+    wait_for_carrier(b);
 }

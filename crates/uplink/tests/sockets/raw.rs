@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::namespace::veth;
 use crate::world::{PATIENCE, drain, overrun, plain, receive, roce};
-use vrdma_lab::namespace::{enter, enter_without_network, settle, shell};
+use vrdma_lab::namespace::{enter, enter_without_network, shell, wait_for_carrier};
 use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
 use vrdma_wire::internet_checksum;
 
@@ -118,7 +118,7 @@ fn an_interface_goes_down_and_comes_back() {
     assert!(!a.rest.is_up());
     assert_eq!(a.rest.receive(&mut |_| true).unwrap(), 0);
     shell("ip link set up0 up");
-    settle("up0");
+    wait_for_carrier("up0");
     a.rest.refresh();
     assert!(a.rest.is_up());
     assert_eq!(a.rest.mtu(), 9000);

@@ -123,7 +123,7 @@ impl<R: Clone> Answer<'_, R> {
             .map_or(limit, |hole| hole.begin);
         requester.advance(limit, self.now);
         self.pass(limit);
-        self.qp.settle(self.shared);
+        self.qp.complete_finished(self.shared);
         self.qp.sends() && self.qp.requester.settled == limit
     }
 
@@ -202,7 +202,7 @@ impl<R: Clone> Answer<'_, R> {
         if let Some(hole) = self.qp.requester.awaiting.hole_at(self.psn) {
             self.qp.requester.advance(hole.begin, self.now);
             self.pass(self.psn);
-            self.qp.settle(self.shared);
+            self.qp.complete_finished(self.shared);
             let index = self.qp.requester.holding(self.psn);
             let right = index.filter(|index| wanted(&self.qp.requester.queue[*index].wr.op));
             if let Some(index) = right {
@@ -229,7 +229,7 @@ impl<R: Clone> Answer<'_, R> {
                 } else {
                     requester.wire_answered(0, self.now);
                 }
-                self.qp.settle(self.shared);
+                self.qp.complete_finished(self.shared);
             }
             Err(status) => self.fail_request(index, status),
         }

@@ -97,7 +97,7 @@ impl<R> Requester<R> {
 
 impl<R> Qp<R> {
     /// Completes what is finished, oldest first.
-    pub(crate) fn settle(&mut self, shared: &mut Shared<R>) {
+    pub(crate) fn complete_finished(&mut self, shared: &mut Shared<R>) {
         self.requester.note_settled();
         while let Some(outcome) = self.requester.oldest_outcome() {
             match outcome {
@@ -159,6 +159,6 @@ impl<R> Qp<R> {
     pub(crate) fn fail_at_cursor(&mut self, status: Status, shared: &mut Shared<R>) {
         let cursor = self.requester.cursor;
         self.requester.queue[cursor].phase = Phase::Failed(status);
-        self.settle(shared);
+        self.complete_finished(shared);
     }
 }

@@ -117,7 +117,7 @@ impl<R: Clone> Qp<R> {
             if !self.is_connected() {
                 self.count_datagram(shared, cut.index);
             }
-            self.settle(shared);
+            self.complete_finished(shared);
         }
     }
 }

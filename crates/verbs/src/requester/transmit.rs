@@ -175,7 +175,7 @@ impl<R: Clone> Qp<R> {
             Start::Units => self.cut_unit(shared, turn),
             Start::Wait => Ok(Step::Idle),
             Start::Done => {
-                self.settle(shared);
+                self.complete_finished(shared);
                 Ok(Step::Again)
             }
         }

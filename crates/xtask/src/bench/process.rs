@@ -7,7 +7,7 @@
 //!
 //! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
 
-mod own_core;
+mod pinned;
 mod table;
 
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use super::{Arguments, Measured};
 use crate::demo::{Measure, perftest};
 use crate::named::Only;
 use crate::programs::Hosts;
-use own_core::OwnCore;
+use pinned::Pinned;
 use table::Line;
 
 /// Twenty times what the slowest takes.
@@ -38,7 +38,7 @@ const LARGE: &str = "bandwidth, 1 MiB";
 
 const WRITE: &str = "ib_write_lat";
 const INITIATOR: &str = "ib_write_lat, --fast-local, memory in a file";
-const OWN_CORE: &str = "daemon on a core of its own";
+const PINNED: &str = "daemon on a core of its own";
 const ORDINARY: &str = "ib_write_bw";
 const IN_FILE: &str = "ib_write_bw, memory in a file";
 const RING: &str = "bare shared ring";
@@ -106,7 +106,7 @@ struct Floors {
 pub(super) fn rows() -> Vec<String> {
     let shared = PERFTEST.iter().map(|(_, name, _)| (*name).to_owned());
     let apart = PERFTEST.iter().filter(waits_for_daemon);
-    let apart = apart.map(|(_, name, _)| with_own_core(name));
+    let apart = apart.map(|(_, name, _)| with_pinned(name));
     let others = [UCX_NAME, FLOORS].map(str::to_owned);
     let mut rows: Vec<String> = Vec::new();
     for name in shared.chain(apart).chain(others) {
@@ -122,24 +122,24 @@ pub(super) fn rows() -> Vec<String> {
 struct Bench<'a> {
     only: &'a Only,
     hosts: Hosts,
-    own_core: Option<OwnCore>,
+    pinned: Option<Pinned>,
     floors: Option<PathBuf>,
 }
 
 impl<'a> Bench<'a> {
     fn start(only: &'a Only) -> Result<Self> {
         let cells = PERFTEST.iter().filter(waits_for_daemon);
-        let own_core = match cells
-            .map(|cell| with_own_core(cell.1))
+        let pinned = match cells
+            .map(|cell| with_pinned(cell.1))
             .any(|name| only.means(&name))
         {
-            true => OwnCore::start()?,
+            true => Pinned::start()?,
             false => None,
         };
         Ok(Self {
             only,
             hosts: Hosts::start()?,
-            own_core,
+            pinned,
             floors: only.means(FLOORS).then(floors_program).transpose()?,
         })
     }
@@ -150,11 +150,11 @@ impl<'a> Bench<'a> {
         for cell in PERFTEST.iter().filter(|cell| self.only.means(cell.1)) {
             told.push(perftest(self.hosts.processes(), cell).with_context(|| cell.2)?);
         }
-        if let Some(own_core) = &self.own_core {
+        if let Some(pinned) = &self.pinned {
             for cell in PERFTEST.iter().filter(waits_for_daemon) {
-                let name = with_own_core(cell.1);
+                let name = with_pinned(cell.1);
                 if self.only.means(&name) {
-                    let told_there = perftest(own_core.places(), cell).with_context(|| cell.2)?;
+                    let told_there = perftest(pinned.places(), cell).with_context(|| cell.2)?;
                     told.push(Told { name, ..told_there });
                 }
             }
@@ -195,8 +195,8 @@ fn waits_for_daemon((cell, name, _): &&(&str, &str, &str)) -> bool {
     *cell == LATENCY && *name != INITIATOR
 }
 
-fn with_own_core(name: &str) -> String {
-    format!("{name}, {OWN_CORE}")
+fn with_pinned(name: &str) -> String {
+    format!("{name}, {PINNED}")
 }
 
 fn perftest(places: [&dyn Place; 2], &(cell, name, program): &(&str, &str, &str)) -> Result<Told> {
@@ -309,9 +309,9 @@ fn findings(lines: &[Line]) -> Vec<Finding> {
             least(10.0),
         ),
         ratio(
-            &format!("the same, {OWN_CORE}"),
+            &format!("the same, {PINNED}"),
             value(LATENCY, TCP),
-            value(LATENCY, &with_own_core(WRITE)),
+            value(LATENCY, &with_pinned(WRITE)),
             least(10.0),
         ),
         ratio(

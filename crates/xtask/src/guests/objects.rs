@@ -11,7 +11,7 @@ use vrdma_lab::pair::Pair;
 use crate::counters;
 
 /// How long a guest may take to give back what an ended program had.
-const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+const QUIET_LIMIT: Duration = Duration::from_secs(20);
 
 /// More messages than connecting takes.
 const FLOWING: u64 = 1000;
@@ -33,7 +33,7 @@ impl Objects {
 
 /// Waits until the adapters hold these objects again.
 pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()> {
-    let deadline = Instant::now() + SETTLE_LIMIT;
+    let deadline = Instant::now() + QUIET_LIMIT;
     loop {
         let now = Objects::of(pair, vrdma)?;
         if now == *wanted {
@@ -53,7 +53,7 @@ pub(super) fn wait_for(pair: &Pair, vrdma: &Path, wanted: &Objects) -> Result<()
 /// Waits until messages flow: connecting is over then on both sides.
 pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     let start = messages(pair, vrdma)?;
-    let deadline = Instant::now() + SETTLE_LIMIT;
+    let deadline = Instant::now() + QUIET_LIMIT;
     while messages(pair, vrdma)? < start + FLOWING {
         ensure!(Instant::now() < deadline, "no messages flow");
         thread::sleep(POLL);

@@ -87,7 +87,7 @@ fn address(uplink: Uplink, side: Side) -> Ipv4Addr {
 impl Stage for Apart {
     fn settles(&self) -> Result<()> {
         let mut hosts = self.hosts.iter();
-        hosts.try_for_each(|(daemon, remains)| remains.settle(daemon))
+        hosts.try_for_each(|(daemon, remains)| remains.wait_until_gone(daemon))
     }
 
     fn logs(&self) -> String {

@@ -74,7 +74,7 @@ impl GuestAndHost {
 impl Stage for GuestAndHost {
     fn settles(&self) -> Result<()> {
         let mut daemons = self.mixed.daemons().iter().zip(&self.remains);
-        daemons.try_for_each(|(daemon, remains)| remains.settle(daemon))?;
+        daemons.try_for_each(|(daemon, remains)| remains.wait_until_gone(daemon))?;
         rxe::check([self.mixed.guest()])
     }
 

@@ -11,7 +11,7 @@ use vrdma_lab::daemon::Daemon;
 use crate::counters;
 
 /// How long a guest's kernel or the daemon may take to take away what an ended program had.
-const SETTLE_LIMIT: Duration = Duration::from_secs(20);
+const GONE_LIMIT: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -42,8 +42,8 @@ impl Remains {
     }
 
     /// Waits until nothing of an ended program is left.
-    pub(super) fn settle(&self, daemon: &Daemon) -> Result<()> {
-        let deadline = Instant::now() + SETTLE_LIMIT;
+    pub(super) fn wait_until_gone(&self, daemon: &Daemon) -> Result<()> {
+        let deadline = Instant::now() + GONE_LIMIT;
         loop {
             let now = counters::objects(&counters::asked(daemon, &self.vrdma)?);
             if now == self.idle {

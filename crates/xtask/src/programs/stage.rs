@@ -96,7 +96,7 @@ impl Hosts {
 
 impl Stage for Hosts {
     fn settles(&self) -> Result<()> {
-        self.remains.settle(&self.daemon)
+        self.remains.wait_until_gone(&self.daemon)
     }
 
     fn logs(&self) -> String {

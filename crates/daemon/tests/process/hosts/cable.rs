@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use vrdma_lab::namespace::{Entry, carrying, settle, shell};
+use vrdma_lab::namespace::{Entry, carrying, shell, wait_for_carrier};
 
 use super::INTERFACE;
 
@@ -14,7 +14,7 @@ pub(super) fn join(other: &Entry) {
     ));
     shell(&plugged(1));
     shell_in(other, &plugged(2));
-    settle(INTERFACE);
+    wait_for_carrier(INTERFACE);
     shell_in(other, &carrying(INTERFACE));
 }
 

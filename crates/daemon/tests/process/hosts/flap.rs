@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use vrdma_lab::namespace::{enter, settle, shell};
+use vrdma_lab::namespace::{enter, shell, wait_for_carrier};
 
 use super::transfer::Transfer;
 use super::{INTERFACE, Medium, World};
@@ -18,7 +18,7 @@ fn pull() {
 
 fn plug() {
     shell(&format!("ip link set {INTERFACE} up"));
-    settle(INTERFACE);
+    wait_for_carrier(INTERFACE);
 }
 
 fn lost(world: &World) -> u64 {

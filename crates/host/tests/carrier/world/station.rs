@@ -210,7 +210,7 @@ impl Member for Station {
         memory.clone()
     }
 
-    fn settle_memory(&mut self, _: Time) {}
+    fn renew_memory(&mut self, _: Time) {}
 
     fn poll(&mut self, _: &Regions, now: Time) -> bool {
         self.polls += 1;

@@ -64,11 +64,11 @@ pub(super) unsafe fn connect(socket: &Socket, address: *const libc::sockaddr) ->
         datagrams.connect(Some(to))?;
         to
     };
-    settle(socket, to, is_blocking)
+    wait_for_peer(socket, to, is_blocking)
 }
 
 /// Waits a little until a peer is found, or nobody is.
-fn settle(socket: &Socket, to: Address, is_blocking: bool) -> Result<()> {
+fn wait_for_peer(socket: &Socket, to: Address, is_blocking: bool) -> Result<()> {
     let limit = if is_blocking { FIRST } else { FIRST_AT_ONCE };
     let patience = Patience::Until(Instant::now() + limit);
     let settled = wait_for(socket, patience, |state| {
@@ -110,7 +110,7 @@ pub(super) unsafe fn send(
         Ok((sent != Sent::Full).then_some((sent, to)))
     })?;
     if sent == Sent::Waits {
-        settle(socket, to, is_blocking)?;
+        wait_for_peer(socket, to, is_blocking)?;
     }
     Ok(data.length())
 }

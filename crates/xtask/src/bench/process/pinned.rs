@@ -16,14 +16,14 @@ use vrdma_lab::wire::{self, Wire, WireConfig};
 use crate::programs::{adapter, library};
 
 /// A daemon and two hosts. Fields are in the order in which they must end.
-pub(super) struct OwnCore {
+pub(super) struct Pinned {
     places: [Local; 2],
     _daemon: Daemon,
     _wire: Wire,
     _folder: TempDir,
 }
 
-impl OwnCore {
+impl Pinned {
     /// `None` where there is one core only.
     pub(super) fn start() -> Result<Option<Self>> {
         let Some(core) = last_of_several(&fs::read_to_string("/proc/self/status")?) else {
