@@ -14,7 +14,7 @@ use crate::turn::Turn;
 impl<M: Member, P: Port> Host<M, P> {
     /// Takes a request to the member that owns its destination. One that nobody owns is dropped, as
     /// on a wire: the requester's own timers tell its owner.
-    pub(crate) fn carry(&mut self, turn: Turn<'_, M::View<'_>>, request: &Request<M::Region>) {
+    pub(crate) fn carry(&mut self, turn: Turn<'_, M::View<'_>>, request: &mut Request<M::Region>) {
         if request.destination == Qpn::MULTICAST {
             return self.multiply(turn, request);
         }
@@ -49,12 +49,13 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    /// Takes a request to a member of this host, and the answer back, or to the shard that has the member.
+    /// Takes a request to a member of this host, and the answer back, or to the shard that has the member, which gets
+    /// its payload.
     pub(crate) fn pass(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
         to: PortId,
-        request: &Request<M::Region>,
+        request: &mut Request<M::Region>,
     ) {
         if to == turn.from {
             if let Some(member) = self.members.touch(to, turn.now) {

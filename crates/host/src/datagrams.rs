@@ -154,7 +154,7 @@ impl<M: Member, P: Port> Host<M, P> {
                     peer.deliver(&M::view(&theirs), &request, Source::Memory(&view), now);
                     self.members.publish(now);
                 } else {
-                    self.transfer(turn, to, &request);
+                    self.transfer(turn, to, &mut request.clone());
                 }
             }
             Err(reason) => tracing::debug!("a datagram of management goes nowhere: {reason}"),

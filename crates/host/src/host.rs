@@ -267,17 +267,14 @@ impl<M: Member, P: Port> Host<M, P> {
             if limited {
                 break;
             }
-            let Some(request) = self.next_request(turn) else {
+            let Some(mut request) = self.next_request(turn) else {
                 break;
             };
             self.members.charge(port, budget::cost(&request));
             let frames = self.uplinks.queued_bytes;
-            self.carry(turn, &request);
-            let frames = self.uplinks.queued_bytes - frames;
-            let sent = Sent {
-                bytes: budget::given(&request).max(frames),
-                ops: u64::from(request.first),
-            };
+            let mut sent = Sent::of(&request);
+            self.carry(turn, &mut request);
+            sent.bytes = sent.bytes.max(self.uplinks.queued_bytes - frames);
             self.pay(port, sent, now);
             moved = true;
         }

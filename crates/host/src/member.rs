@@ -26,14 +26,14 @@ pub trait Member {
     /// What its engine knows registered memory by.
     type Region: Clone;
     /// Handle of the memory that its regions are reached through; cheap to make.
-    type Memory;
+    type Memory: Clone;
     /// That memory while it may be touched; one view serves a turn.
     type View<'a>: Memory<Region = Self::Region>;
 
     /// For log lines.
     fn name(&self) -> &str;
 
-    /// What its regions are reached through.
+    /// What its regions are reached through: the same for as long as it is a member.
     fn memory(&self) -> Self::Memory;
 
     /// A view of it.

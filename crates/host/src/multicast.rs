@@ -27,12 +27,12 @@ impl<M: Member, P: Port> Host<M, P> {
                 continue;
             }
             if self.member(to).is_none() {
-                self.transfer(turn, to, request);
+                self.transfer(turn, to, &mut request.clone());
                 continue;
             }
             let copies = self.member(to).map(|member| member.fan_out(request));
-            for copy in copies.unwrap_or_default() {
-                self.pass(turn, to, &copy);
+            for mut copy in copies.unwrap_or_default() {
+                self.pass(turn, to, &mut copy);
             }
         }
         if leaves {

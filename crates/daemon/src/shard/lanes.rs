@@ -8,6 +8,7 @@
 //! afterwards. So one of the two sees the other (both by a fence that orders all threads).
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
@@ -117,15 +118,23 @@ fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
     (of_a, of_b)
 }
 
+/// What has come by a ring. The index behind what was taken moves once, so that its line does not go from core to core
+/// for each.
+fn all_of(ring: &mut Consumer<Carried>) -> impl Iterator<Item = Carried> {
+    let come = ring.slots();
+    ring.read_chunk(come).into_iter().flatten()
+}
+
 impl Lanes {
     /// Takes in what other shards sent, as far as their turns go; `true` if there was any.
     pub(super) fn take(&mut self, host: &mut Carrier, now: Time) -> bool {
         let mut any = false;
         for ends in &mut self.ends {
-            let (answers, units) = (&mut ends.answers_in, &mut ends.units_in);
+            let mut answers = all_of(&mut ends.answers_in);
+            let mut units = all_of(&mut ends.units_in);
             let next = |lane| match lane {
-                Lane::Answers => answers.pop().ok(),
-                Lane::Units => units.pop().ok(),
+                Lane::Answers => answers.next(),
+                Lane::Units => units.next(),
             };
             any |= host.take_from(ends.shard, next, now);
         }
@@ -140,12 +149,10 @@ impl Lanes {
                 (Lane::Answers, &mut ends.answers_out),
                 (Lane::Units, &mut ends.units_out),
             ] {
-                while !ring.is_full()
-                    && let Some(transfer) = host.next_transfer(ends.shard, lane)
-                {
-                    // It is not full, and nobody else writes.
-                    let _ = ring.push(transfer);
-                    sent += 1;
+                let next = || host.next_transfer(ends.shard, lane);
+                let room = ring.slots();
+                if let Ok(places) = ring.write_chunk_uninit(room) {
+                    sent += places.fill_from_iter(iter::from_fn(next)) as u64;
                 }
             }
             while !ends.sessions_out.is_full()

@@ -149,30 +149,27 @@ impl<M: Member> Lanes<M> {
         full.map(|lane| lane.awaiting.insert(member)).is_some()
     }
 
-    /// The next transfer of a lane, and who waited for the room that it leaves.
-    pub(crate) fn pop(
-        &mut self,
-        shard: ShardId,
-        lane: Lane,
-    ) -> Option<(Transfer<M>, BTreeSet<PortId>)> {
+    /// A transfer of a lane is about to leave: who waited for the room, if there is some then.
+    pub(crate) fn make_room(&mut self, shard: ShardId, lane: Lane) -> Option<BTreeSet<PortId>> {
+        let outgoing = self.to(shard).filter(|_| lane == Lane::Units)?;
+        if outgoing.units.len() != UNITS_MAX {
+            return None;
+        }
+        let waited = std::mem::take(&mut outgoing.awaiting);
+        self.full -= 1;
+        Some(waited)
+    }
+
+    /// The next transfer of a lane, after [`make_room`](Self::make_room).
+    pub(crate) fn pop(&mut self, shard: ShardId, lane: Lane) -> Option<Transfer<M>> {
         let outgoing = self.to(shard)?;
         match lane {
             Lane::Answers => {
                 let transfer = outgoing.answers.pop_front()?;
                 outgoing.answer_bytes -= data_bytes(&transfer);
-                Some((transfer, BTreeSet::new()))
+                Some(transfer)
             }
-            Lane::Units => {
-                let was_full = outgoing.is_full();
-                let transfer = outgoing.units.pop_front()?;
-                let has_room = !outgoing.is_full();
-                let waited = match has_room {
-                    true => std::mem::take(&mut outgoing.awaiting),
-                    false => BTreeSet::new(),
-                };
-                self.full -= usize::from(was_full && has_room);
-                Some((transfer, waited))
-            }
+            Lane::Units => outgoing.units.pop_front(),
         }
     }
 

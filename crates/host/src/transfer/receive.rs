@@ -2,17 +2,25 @@
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, PortId, Way};
+use vrdma_verbs::memory::Gather;
 use vrdma_verbs::unit::{Nak, Request, Response, ResponseBody};
 use vrdma_verbs::{Source, Time};
 use vrdma_wire::{Qpn, Service};
 
 use super::send::read_all;
-use super::{Carried, Lane, Transfer};
+use super::{Answer, AnswerBody, Carried, Lane, Transfer};
 use crate::budget;
 use crate::event::Event;
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
+
+/// What comes by a lane from a shard.
+struct Incoming<'a, N> {
+    shard: ShardId,
+    lane: Lane,
+    next: &'a mut N,
+}
 
 impl<M: Member, P: Port> Host<M, P> {
     /// Takes in what `next` has of the lanes from another shard, of each as much as its budget of this turn
@@ -26,16 +34,85 @@ impl<M: Member, P: Port> Host<M, P> {
         let mut worked = false;
         for lane in [Lane::Answers, Lane::Units] {
             self.lanes.renew(shard, lane);
-            while self.lanes.takes(shard, lane)
-                && let Some(transfer) = next(lane)
-            {
-                self.lanes.charge(shard, lane, cost(&transfer));
-                self.take_in(transfer, now);
+            let mut incoming = Incoming {
+                shard,
+                lane,
+                next: &mut next,
+            };
+            let mut transfer = self.next_of(&mut incoming);
+            while let Some(next) = transfer.take() {
                 worked = true;
+                transfer = match next {
+                    Transfer::Request(first) if self.is_plain(&first) => {
+                        self.take_run(first, &mut incoming, now)
+                    }
+                    other => {
+                        self.take_in(other, now);
+                        self.next_of(&mut incoming)
+                    }
+                };
             }
             worked |= self.lanes.is_spent(shard, lane);
         }
         worked
+    }
+
+    /// The next transfer of a lane, as far as its budget goes.
+    fn next_of<N>(&mut self, incoming: &mut Incoming<'_, N>) -> Option<Transfer<M>>
+    where
+        N: FnMut(Lane) -> Option<Transfer<M>>,
+    {
+        let (shard, lane) = (incoming.shard, incoming.lane);
+        if !self.lanes.takes(shard, lane) {
+            return None;
+        }
+        let transfer = (incoming.next)(lane)?;
+        self.lanes.charge(shard, lane, cost(&transfer));
+        Some(transfer)
+    }
+
+    /// Whether a request is for a member that is here and its route still leads there, and no datagram to many.
+    fn is_plain(&self, carried: &Carried<M>) -> bool {
+        self.member(carried.to).is_some()
+            && carried.request.destination != Qpn::MULTICAST
+            && self.is_still_right(carried)
+    }
+
+    /// Delivers a request and those behind it that go the same way, with one view of each memory. What comes behind
+    /// them is handed back.
+    fn take_run<N>(
+        &mut self,
+        first: Carried<M>,
+        incoming: &mut Incoming<'_, N>,
+        now: Time,
+    ) -> Option<Transfer<M>>
+    where
+        N: FnMut(Lane) -> Option<Transfer<M>>,
+    {
+        let own = self.member(first.to).map(M::memory)?;
+        let theirs = first.memory.clone();
+        let own = M::view(&own);
+        let theirs = theirs.as_ref().map(M::view);
+        let (from, to) = (first.from, first.to);
+        let mut carried = first;
+        loop {
+            if let Some(peer) = self.members.touch(to, now) {
+                let source = Source::Memory(theirs.as_ref().unwrap_or(&own));
+                let response = peer.deliver(&own, &carried.request, source, now);
+                carried.put_answer(response, &own);
+            }
+            self.answer(carried);
+            match self.next_of(incoming) {
+                Some(Transfer::Request(next))
+                    if (next.from, next.to) == (from, to)
+                        && next.memory.is_some() == theirs.is_some()
+                        && self.is_plain(&next) =>
+                {
+                    carried = next;
+                }
+                behind => return behind,
+            }
+        }
     }
 
     fn take_in(&mut self, mut transfer: Transfer<M>, now: Time) {
@@ -84,20 +161,15 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    fn take_request(&mut self, mut carried: Carried<M>, now: Time) {
-        if !self.is_still_right(&carried) {
-            return self.answer(carried);
-        }
-        if carried.request.destination == Qpn::MULTICAST {
+    /// A datagram to many, or a request whose way has changed.
+    fn take_request(&mut self, carried: Carried<M>, now: Time) {
+        if carried.request.destination == Qpn::MULTICAST && self.is_still_right(&carried) {
             let member = self.member(carried.to);
             let copies = member.map(|member| member.fan_out(&carried.request));
             for copy in copies.unwrap_or_default() {
                 self.deliver(&carried, &copy, now);
             }
-            return self.answer(carried);
         }
-        carried.response = self.deliver(&carried, &carried.request, now);
-        self.fetch_data(&mut carried);
         self.answer(carried);
     }
 
@@ -106,54 +178,29 @@ impl<M: Member, P: Port> Host<M, P> {
         self.shared.epoch() == carried.epoch || leads_there(&self.shared.read(), carried)
     }
 
-    fn deliver(
-        &mut self,
-        carried: &Carried<M>,
-        request: &Request<M::Region>,
-        now: Time,
-    ) -> Option<Response<M::Region>> {
-        let peer = self.members.touch(carried.to, now)?;
+    fn deliver(&mut self, carried: &Carried<M>, copy: &Request<M::Region>, now: Time) {
+        let Some(peer) = self.members.touch(carried.to, now) else {
+            return;
+        };
         let own = peer.memory();
         let own = M::view(&own);
-        match &carried.memory {
-            Some(theirs) => {
-                let theirs = M::view(theirs);
-                peer.deliver(&own, request, Source::Memory(&theirs), now)
-            }
-            None => peer.deliver(&own, request, Source::Memory(&own), now),
-        }
+        let theirs = carried.memory.as_ref().map(M::view);
+        let source = Source::Memory(theirs.as_ref().unwrap_or(&own));
+        // Nobody answers a datagram.
+        let _ = peer.deliver(&own, copy, source, now);
     }
 
     /// Sends a request back with the answer, which says too that the sender's memory is no longer read.
     fn answer(&mut self, carried: Carried<M>) {
-        if carried.response.is_none() && carried.memory.is_none() {
+        if carried.answer.is_none() && carried.memory.is_none() {
             return;
         }
         let origin = carried.origin;
         self.lanes.push_answer(origin, Transfer::Answer(carried));
     }
 
-    /// Copies READ data into the answer: only this shard touches the member's memory.
-    fn fetch_data(&self, carried: &mut Carried<M>) {
-        let Some(response) = &mut carried.response else {
-            return;
-        };
-        let ResponseBody::Read(stretches) = &mut response.body else {
-            return;
-        };
-        let memory = self.member(carried.to).map(M::memory);
-        let data = memory.map(|memory| read_all(stretches, &M::view(&memory)));
-        match data {
-            Some(Ok(data)) => {
-                stretches.clear();
-                carried.data = data;
-            }
-            _ => response.body = ResponseBody::Nak(Nak::RemoteOperational),
-        }
-    }
-
     fn take_answer(&mut self, carried: &Carried<M>, now: Time) {
-        let Some(response) = &carried.response else {
+        let Some(response) = carried.response() else {
             return;
         };
         if let Some(member) = self.members.touch(carried.from, now) {
@@ -163,7 +210,7 @@ impl<M: Member, P: Port> Host<M, P> {
                 ResponseBody::Read(_) => Source::Bytes(&carried.data),
                 _ => Source::Memory(&memory),
             };
-            member.respond(&memory, response, source, now);
+            member.respond(&memory, &response, source, now);
         }
     }
 
@@ -172,6 +219,42 @@ impl<M: Member, P: Port> Host<M, P> {
         for transfer in self.lanes.take_early() {
             self.take_in(transfer, now);
         }
+    }
+}
+
+impl<M: Member> Carried<M> {
+    /// Notes what the responder said. READ data is copied: only its own shard touches the member's memory.
+    fn put_answer(&mut self, response: Option<Response<M::Region>>, own: &M::View<'_>) {
+        let Some(Response { psn, msn, body, .. }) = response else {
+            return;
+        };
+        let body = match body {
+            ResponseBody::Ack => AnswerBody::Ack,
+            ResponseBody::Nak(nak) => AnswerBody::Nak(nak),
+            ResponseBody::Atomic(word) => AnswerBody::Atomic(word),
+            ResponseBody::SourceFault => AnswerBody::SourceFault,
+            ResponseBody::Read(stretches) => match read_all(&stretches, own) {
+                Ok(data) => {
+                    self.data = data;
+                    AnswerBody::Read
+                }
+                Err(()) => AnswerBody::Nak(Nak::RemoteOperational),
+            },
+        };
+        self.answer = Some(Answer { psn, msn, body });
+    }
+
+    /// What the responder said, as if it had come from this shard.
+    fn response(&self) -> Option<Response<M::Region>> {
+        let Answer { psn, msn, body } = self.answer?;
+        let body = match body {
+            AnswerBody::Ack => ResponseBody::Ack,
+            AnswerBody::Nak(nak) => ResponseBody::Nak(nak),
+            AnswerBody::Atomic(word) => ResponseBody::Atomic(word),
+            AnswerBody::SourceFault => ResponseBody::SourceFault,
+            AnswerBody::Read => ResponseBody::Read(Gather::new()),
+        };
+        Some(self.request.answered(psn, msn, body))
     }
 }
 

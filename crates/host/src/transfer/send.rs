@@ -24,11 +24,10 @@ pub(crate) struct FromUplink<'a> {
 impl<M: Member, P: Port> Host<M, P> {
     /// The next transfer of a lane to another shard, oldest first. Members that waited for room go on.
     pub fn next_transfer(&mut self, to: ShardId, lane: Lane) -> Option<Transfer<M>> {
-        let (transfer, waited) = self.lanes.pop(to, lane)?;
-        if !waited.is_empty() {
+        if let Some(waited) = self.lanes.make_room(to, lane) {
             self.make_go_on(waited);
         }
-        Some(transfer)
+        self.lanes.pop(to, lane)
     }
 
     /// Whether transfers wait for other shards.
@@ -57,13 +56,17 @@ impl<M: Member, P: Port> Host<M, P> {
         &mut self,
         turn: Turn<'_, M::View<'_>>,
         to: PortId,
-        request: &Request<M::Region>,
+        request: &mut Request<M::Region>,
     ) {
         let epoch = self.shared.epoch();
         let Some(home) = self.shared.home(to) else {
             return;
         };
-        let mut request = request.clone();
+        // Not a copy: that would count references whose line the other shard is reading.
+        let mut request = Request {
+            payload: std::mem::take(&mut request.payload),
+            ..*request
+        };
         let is_read = request.service == Service::Rc && is_in_memory(&request.payload);
         if !is_read && copy_payload(&mut request, turn.memory).is_err() {
             if let Some(member) = self.members.touch(turn.from, turn.now) {
@@ -83,7 +86,7 @@ impl<M: Member, P: Port> Host<M, P> {
             epoch,
             request,
             memory,
-            response: None,
+            answer: None,
             data: Box::default(),
         };
         self.lanes.push_unit(home.shard, Transfer::Request(carried));

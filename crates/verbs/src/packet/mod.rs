@@ -31,7 +31,7 @@ mod encode;
 mod frames;
 mod train;
 
-use vrdma_wire::{BuildError, Credits, Mac, Qpn, Vlan};
+use vrdma_wire::{BuildError, Credits, Mac, Psn, Qpn, Vlan};
 
 pub use encode::{reply_frame, request_frame};
 pub use frames::Frames;
@@ -136,6 +136,11 @@ impl<R> Request<R> {
     /// For [`Hca::respond`], when the payload could not be fetched: the requester completes the work
     /// request as if its own adapter had noticed.
     pub fn payload_lost(&self) -> Response<R> {
+        self.answered(self.psn, 0, ResponseBody::SourceFault)
+    }
+
+    /// An answer whose way is that of the request, turned round.
+    pub fn answered(&self, psn: Psn, msn: u32, body: ResponseBody<R>) -> Response<R> {
         Response {
             route: Route {
                 sgid: self.route.dgid,
@@ -144,9 +149,9 @@ impl<R> Request<R> {
             },
             source: self.destination,
             destination: self.source,
-            psn: self.psn,
-            msn: 0,
-            body: ResponseBody::SourceFault,
+            psn,
+            msn,
+            body,
         }
     }
 }
