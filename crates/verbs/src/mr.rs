@@ -157,6 +157,7 @@ impl<R> Shared<R> {
             return;
         };
         if let Some(pd) = pds.get_mut(pd.0) {
+            debug_assert!(pd.users > 0, "it was counted");
             pd.users -= 1;
             let part = match window {
                 true => &mut pd.windows,

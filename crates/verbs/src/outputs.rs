@@ -127,6 +127,7 @@ impl Outputs {
             self.passed = 0;
         }
         self.end = self.passed + self.queue.len();
+        debug_assert!(self.end > self.passed, "entries are to be skipped");
         self.recalled.insert(subject, self.end);
         self.selective = true;
     }

@@ -103,6 +103,7 @@ impl<R: Clone> Hca<R> {
             return Ok(());
         }
         srq.receives.clear();
+        debug_assert!(srq.failed, "it takes no more receives");
         let first = srq.qps.first();
         self.shared.event(Event::SrqError(id));
         self.fail_listed::<OfSrq>(first);
@@ -131,6 +132,10 @@ impl<R: Clone> Hca<R> {
             return Err(Error::Exhausted);
         }
         srq.receives.push_back(wr);
+        debug_assert!(
+            srq.receives.len() <= RECEIVE_WINDOW,
+            "what is staged is bounded"
+        );
         Ok(())
     }
 }

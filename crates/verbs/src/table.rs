@@ -110,14 +110,17 @@ impl<T> Table<T> {
         if let Some(seed) = self.seed {
             slot.generation = Course::of(seed, index).after(slot.generation);
         }
+        debug_assert!(slot.value.is_none(), "a slot of another object");
         slot.value = Some(make(index, slot.generation));
         self.live += 1;
+        debug_assert!(self.live <= self.limit, "no more than the table may have");
         Ok(index)
     }
 
     /// Takes an object out.
     pub(crate) fn remove(&mut self, index: u32) -> Option<T> {
         let value = self.slots.get_mut(index as usize)?.value.take()?;
+        debug_assert!(index >= self.unused, "nothing is there");
         self.free.push_back(index);
         self.live -= 1;
         Some(value)

@@ -68,6 +68,10 @@ impl Line {
         if self.dead > self.entries.len() / 2 {
             self.compact();
         }
+        debug_assert!(
+            self.dead <= self.entries.len() / 2,
+            "dead entries do not pile up"
+        );
     }
 
     /// No longer than what was left behind since the last time, twice over.
@@ -168,7 +172,8 @@ impl Schedule {
             None => {}
         }
         entry.timer = Some(deadline);
-        self.timers.insert((deadline, qp));
+        let is_new = self.timers.insert((deadline, qp));
+        debug_assert!(is_new, "a queue pair has one timer");
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -193,7 +198,8 @@ impl Schedule {
             line.leave(qp);
         }
         if let Some(at) = entry.timer {
-            self.timers.remove(&(at, qp));
+            let was_there = self.timers.remove(&(at, qp));
+            debug_assert!(was_there, "its entry is where it says");
         }
     }
 }

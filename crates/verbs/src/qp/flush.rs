@@ -30,6 +30,7 @@ impl<R> Qp<R> {
         while let Some(wr) = self.responder.take_oldest() {
             self.receive_failed(shared, &wr, Status::WrFlush);
         }
+        debug_assert!(self.responder.queue.is_empty(), "every receive came back");
         if self.spec.srq.is_some() {
             shared.event(Event::LastWqeReached(self.id));
         }
@@ -37,6 +38,7 @@ impl<R> Qp<R> {
 
     /// Completes a send request with an error: signalled or not, it has a completion.
     pub(crate) fn send_failed(&self, shared: &mut Shared<R>, wr: &SendWr<R>, status: Status) {
+        debug_assert_ne!(status, Status::Success);
         let completion = self.completion(wr.id, wr.op.completes_as(), status);
         shared.emit(Output::SendDone {
             qp: self.id,

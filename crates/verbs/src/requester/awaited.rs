@@ -79,6 +79,13 @@ impl Awaiting {
             asked: end,
             lost: false,
         };
+        debug_assert!(begin.is_before(end), "a request for no data");
+        debug_assert!(
+            self.requests
+                .back()
+                .is_none_or(|last| last.begin.is_before(begin)),
+            "requests are sent in their order"
+        );
         let missing = SmallVec::from_buf([hole]);
         self.requests.push_back(Asked { begin, missing });
     }
@@ -175,6 +182,7 @@ impl Awaiting {
             return;
         };
         let hole = missing[at];
+        debug_assert!(!hole.end.is_before(end), "data lies in one hole");
         missing[at].begin = end;
         if end == hole.end {
             missing.remove(at);
@@ -186,6 +194,10 @@ impl Awaiting {
                 ..hole
             };
             missing.insert(at, before);
+            debug_assert!(
+                missing.len() <= HOLES_MAX,
+                "data that makes more holes is not taken"
+            );
             self.lost = true;
         }
         self.drop_finished();
@@ -235,6 +247,7 @@ impl Awaiting {
             .iter_mut()
             .flat_map(|request| &mut request.missing);
         if let Some(hole) = holes.find(|hole| hole.begin == begin) {
+            debug_assert!(hole.begin.is_before(next), "it was asked for before");
             hole.lost = false;
             hole.asked = next;
         }

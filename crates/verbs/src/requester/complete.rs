@@ -21,6 +21,10 @@ impl<R> Requester<R> {
         if !self.unacked.is_before(limit) {
             return;
         }
+        debug_assert!(
+            !self.sent.is_before(limit),
+            "nobody has executed what was not sent"
+        );
         let packets = limit.since(self.unacked);
         self.unacked = limit;
         self.gone_back = false;
@@ -55,6 +59,10 @@ impl<R> Requester<R> {
             Some(psn) => psn,
             None => self.unacked,
         };
+        debug_assert!(
+            !settled.is_before(self.settled),
+            "what is finished stays so"
+        );
         if settled != self.settled {
             self.settled = settled;
             self.retries = 0;
@@ -82,7 +90,7 @@ impl<R> Requester<R> {
     }
 
     /// What became of the oldest request, once that is known.
-    fn oldest_outcome(&self) -> Option<Result<(), Status>> {
+    pub(super) fn oldest_outcome(&self) -> Option<Result<(), Status>> {
         let oldest = self.queue.front()?;
         match oldest.phase {
             Phase::Posted => None,
@@ -105,6 +113,7 @@ impl<R> Qp<R> {
                 Err(status) => return self.fail_oldest(status, shared),
             }
         }
+        self.assert_completed();
         self.note_drained(shared);
     }
 
@@ -115,6 +124,10 @@ impl<R> Qp<R> {
         else {
             return;
         };
+        debug_assert!(
+            matches!(phase, Phase::Started | Phase::Done),
+            "it succeeds in its turn"
+        );
         if phase == Phase::Done {
             self.requester.done_early = self.requester.done_early.saturating_sub(1);
         }

@@ -10,7 +10,7 @@ use crate::time::Time;
 
 /// PSNs that may be without an answer. A quarter of the circle: old and new stay apart for both ends
 /// (IBTA 9.7.1) even when the last unit is large.
-const PSN_WINDOW: u32 = 1 << 22;
+pub(super) const PSN_WINDOW: u32 = 1 << 22;
 
 /// Where a unit lies in its message.
 #[derive(Clone, Copy)]
@@ -43,6 +43,7 @@ impl<R> Qp<R> {
         }
         let mtu = self.attr.path_mtu;
         let at = requester.next.since(pending.first);
+        debug_assert!(at < pending.packets, "the cursor is at another request");
         let offset = at * mtu.bytes();
         let left = pending.length - offset;
         let longest = match pace {
@@ -81,6 +82,10 @@ impl<R> Qp<R> {
         let mtu = self.attr.path_mtu.bytes();
         let at = hole.begin.since(pending.first);
         let packets = hole.end.since(hole.begin);
+        debug_assert!(
+            packets > 0 && at + packets <= pending.packets,
+            "a hole is in one request"
+        );
         let offset = at * mtu;
         Some(Cut {
             index,

@@ -9,7 +9,7 @@ use crate::requester::cut::Cut;
 use crate::requester::transmit::Turn;
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail};
+use crate::unit::{InlinePart, Payload, Request, RequestOp, RequestTail, bytes_of};
 use crate::work::{Remote, SendOp, SendWr, Status};
 
 impl<R: Clone> Qp<R> {
@@ -76,6 +76,10 @@ impl<R: Clone> Qp<R> {
         } else if let Payload::Memory(stretches) = payload {
             let bytes = (cut.offset, cut.length);
             let found = shared.gather(self.spec.pd, &wr.sges, bytes, stretches);
+            debug_assert!(
+                found.is_none() || bytes_of(stretches) == u64::from(cut.length),
+                "all of a unit's payload is found, or none"
+            );
             return found.ok_or(Status::LocProt);
         }
         Ok(())
@@ -94,6 +98,7 @@ impl<R: Clone> Qp<R> {
     #[inline]
     fn note_sent(&mut self, cut: Cut, answered: bool, shared: &mut Shared<R>, now: Time) {
         let end = cut.psn.plus(cut.packets);
+        debug_assert!(cut.packets > 0, "each unit takes PSNs");
         let reliable = self.is_reliable();
         let requester = &mut self.requester;
         if cut.psn != requester.next {
@@ -101,6 +106,11 @@ impl<R: Clone> Qp<R> {
             return;
         }
         let pending = &requester.queue[requester.cursor];
+        debug_assert_eq!(cut.index, requester.cursor, "the unit is the cursor's");
+        debug_assert!(
+            end.since(pending.first) <= pending.packets,
+            "the unit is in its message"
+        );
         requester.next = end;
         requester.cursor += usize::from(end.since(pending.first) >= pending.packets);
         if answered {

@@ -20,6 +20,7 @@ mod credit;
 mod cut;
 mod emit;
 mod on_wire;
+mod order;
 mod post;
 mod rate;
 mod retry;
@@ -171,6 +172,7 @@ impl<R> Requester<R> {
         self.settled = self.sent;
         self.awaiting.clear();
         self.wire = None;
+        debug_assert!(self.queue.is_empty(), "requests are given back first");
         (self.done_early, self.done_before) = (0, 0);
         self.retries = 0;
         self.gone_back = false;
@@ -236,6 +238,7 @@ impl<R> Qp<R> {
     /// Puts the QP where the caller finds it again: ready to send, or waiting for a moment.
     #[inline]
     pub(crate) fn reschedule(&mut self, schedule: &mut Schedule) {
+        self.requester.assert_order();
         if self.sends() && self.requester.wants_to_send() {
             schedule.make_ready(self.id, &mut self.scheduled);
         }

@@ -59,6 +59,7 @@ impl<R: Clone> Hca<R> {
         if qp.requester.queue.len() >= SEND_WINDOW {
             return Err(Error::Exhausted);
         }
+        debug_assert!(qp.sends(), "other states have answered");
         let phase = qp.requester.take_done_before();
         qp.requester.queue.push_back(Pending::new(wr, phase));
         qp.reschedule(&mut self.schedule);

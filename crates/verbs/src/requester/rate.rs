@@ -104,6 +104,12 @@ impl Rate {
         self.alpha = self.alpha - (self.alpha >> ALPHA_SHIFT) + (ALPHA_ONE >> ALPHA_SHIFT);
         (self.alpha_at, self.raise_at) = (now, now);
         (self.bytes, self.time_steps, self.byte_steps) = (0, 0, 0);
+        self.assert_bounds();
+    }
+
+    fn assert_bounds(&self) {
+        debug_assert!(self.current >= SLOWEST, "a queue pair never stops");
+        debug_assert!(self.alpha <= ALPHA_ONE, "alpha is a share");
     }
 
     /// Whether a packet may go now; otherwise see [`Rate::opens_at`].
@@ -166,6 +172,7 @@ impl Rate {
         }
         self.target = self.target.min(2 * self.free);
         self.current = self.current.midpoint(self.target);
+        self.assert_bounds();
     }
 }
 

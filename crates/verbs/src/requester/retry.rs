@@ -58,6 +58,10 @@ impl<R> Requester<R> {
     pub(crate) fn rewind(&mut self) {
         self.next = self.unacked;
         self.find_cursor();
+        debug_assert!(
+            self.cursor <= self.queue.len(),
+            "the cursor is in the queue"
+        );
         self.awaiting.forget_from(self.unacked);
         self.deadline = None;
         self.wire_rewound();

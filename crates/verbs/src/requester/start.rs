@@ -133,7 +133,9 @@ impl<R: Clone> Qp<R> {
 
     fn done_at_cursor(&mut self) -> Start {
         let requester = &mut self.requester;
-        requester.queue[requester.cursor].phase = Phase::Done;
+        let phase = &mut requester.queue[requester.cursor].phase;
+        debug_assert_eq!(*phase, Phase::Posted, "it is done once");
+        *phase = Phase::Done;
         requester.done_early += 1;
         requester.cursor += 1;
         Start::Done
@@ -150,6 +152,7 @@ impl<R: Clone> Qp<R> {
         }
         let first = self.requester.next;
         let pending = &mut self.requester.queue[self.requester.cursor];
+        debug_assert_eq!(pending.phase, Phase::Posted, "a message starts once");
         pending.phase = Phase::Started;
         pending.length = length;
         pending.first = first;

@@ -184,6 +184,7 @@ impl Wire {
             self.window += self.grown / self.window;
             self.grown %= self.window;
         }
+        debug_assert!(self.window > 0, "a window never closes");
         self.probe_at = more.then(|| now + self.patience());
     }
 
@@ -227,6 +228,7 @@ impl Wire {
         self.run = 0;
         let shrunk = self.window - self.window / share;
         self.window = shrunk.min(2 * self.usual_run).max(WINDOW_MIN);
+        debug_assert!(self.usual_run <= WINDOW_MAX, "runs count up to a window");
         self.threshold = self.window;
     }
 

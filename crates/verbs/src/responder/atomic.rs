@@ -38,7 +38,14 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         while replays.len() >= room.max(1) {
             replays.pop_front();
         }
+        debug_assert!(
+            replays
+                .back()
+                .is_none_or(|newest| newest.psn.is_before(psn)),
+            "newest last"
+        );
         replays.push_back(Replay { psn, old });
+        debug_assert!(replays.len() <= room.max(1), "as many as were agreed");
     }
 
     /// What the atomic with that PSN answered; forgotten when the peer has had more outstanding

@@ -60,11 +60,21 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
 
     /// The unit is executed: the next one is awaited.
     pub(super) fn advance(&mut self) {
+        let responder = &self.qp.responder;
+        debug_assert!(
+            !self.qp.is_reliable() || self.request.psn == responder.expected,
+            "where nothing is lost each unit has its turn"
+        );
+        debug_assert!(
+            !self.request.last || responder.message == Message::None,
+            "the message is over with its last unit"
+        );
         let responder = &mut self.qp.responder;
         responder.expected = self.request.psn.plus(self.request.packets);
         responder.told = false;
         if self.request.last {
             responder.msn = responder.msn.wrapping_add(1) & 0xff_ffff;
+            debug_assert!(responder.msn < 1 << 24, "24 bits on the wire");
             self.count();
         }
     }

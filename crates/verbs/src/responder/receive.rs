@@ -46,6 +46,7 @@ impl<R: Clone> Hca<R> {
         if qp.responder.queue.len() >= RECEIVE_WINDOW {
             return Err(Error::Exhausted);
         }
+        debug_assert!(qp.spec.srq.is_none(), "its receives come from elsewhere");
         qp.responder.queue.push_back(wr);
         Ok(())
     }

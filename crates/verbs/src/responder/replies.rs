@@ -109,6 +109,7 @@ impl Replies {
     /// A READ asked for again from some PSN on replaces what is still to come of it: the peer has
     /// gone back to there (IBTA 9.4.4). It goes before what follows it.
     fn push_read(&mut self, read: Due, mtu: Mtu) {
+        debug_assert!(matches!(read.what, What::Read { .. }));
         let (begin, end) = (read.psn, read.end(mtu));
         self.due.retain(|due| {
             let is_read = matches!(due.what, What::Read { .. });
@@ -166,6 +167,7 @@ impl<R> Qp<R> {
             What::Read { .. } => replies.push_read(due, self.attr.path_mtu),
             _ => replies.push_plain(due),
         }
+        debug_assert!(replies.due.len() <= room, "what is owed is bounded");
     }
 }
 
@@ -215,6 +217,7 @@ impl<R: Clone> Qp<R> {
     /// The oldest READ goes on behind the packets just made.
     fn advance_read(&mut self, remote: Remote, length: u32, left: u32) {
         let mtu = self.attr.path_mtu;
+        debug_assert!(length <= left, "no more than what was asked for");
         let due = &mut self.responder.replies.due;
         if length == left {
             due.pop_front();

@@ -40,6 +40,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 MoveError::Source => Refusal::SourceFault,
             })?;
         self.shared.counters.received.bytes += end - u64::from(*stored);
+        debug_assert!(end <= u64::from(u32::MAX), "no message is longer");
         *stored = end as u32;
         Ok(())
     }

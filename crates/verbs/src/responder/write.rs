@@ -26,6 +26,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             self.end_write(length);
             return Ok(());
         }
+        debug_assert!(bytes < left && left <= length, "more is to come");
         self.qp.responder.message = Message::Write {
             remote: Remote {
                 addr: remote.addr.wrapping_add(u64::from(bytes)),
@@ -78,6 +79,11 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         let right = Access::REMOTE_WRITE;
         let spot = self.shared.remote(self.qp, remote, bytes, right);
         let spot = spot.ok_or(Refusal::Access)?;
+        debug_assert_eq!(
+            self.payload.length(),
+            u64::from(bytes),
+            "what was checked is stored"
+        );
         self.payload
             .store(spot.region, spot.offset, self.memory)
             .map_err(|fault| match fault {
