@@ -188,7 +188,7 @@ impl Kept {
         backend: &mut dyn Backend,
     ) -> Result<Step, Closed> {
         match self.phase {
-            Phase::Resumed(doubtful) => self.settle(doubtful, client, backend),
+            Phase::Resumed(doubtful) => self.verify_doubtful(doubtful, client, backend),
             Phase::Ready if self.pipes.is_holding() => self.splice(client),
             Phase::Ready if client.session.outgoing().is_some() => self.put(None, client),
             Phase::Ready if backend.is_busy() => Ok(Step::Idle),
@@ -208,7 +208,7 @@ impl Kept {
     }
 
     /// The message that was handled last is consumed, if that was not done.
-    fn settle(
+    fn verify_doubtful(
         &mut self,
         doubtful: Option<Head>,
         client: &mut Client,
