@@ -8,7 +8,7 @@ mod calls;
 mod connection;
 mod kept;
 mod listener;
-mod looking;
+mod peeking;
 mod pipes;
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The device behind the vfio-user session: regions, memory, interrupts.
 
+mod keeping;
+
 use std::fmt::Display;
-use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vrdma_adapter::Journal;
 use vrdma_api::{DoorbellMode, Name};
 use vrdma_memory::{MAX_MAPS, MapError, Protection, Space, is_in_memory};
 use vrdma_process::{Lines, Recorder};
@@ -15,14 +15,15 @@ use vrdma_verbs::Time;
 use vrdma_verbs::object::Identity;
 use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
-use vrdma_vfio_user::{ClientFd, Connection, Errno, Eventfd, IrqData, IrqVectors, SessionState};
+use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 
 use super::fresh_seed;
-use super::kept::{Kept, Mapped, NoRoom, ResumedDevice};
+use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
+use keeping::wiring;
 
 // QEMU is told of as many as there is room for.
 const _: () = assert!(vrdma_vfio_user::message::MAX_DMA_MAPS == MAX_MAPS as u64);
@@ -85,92 +86,6 @@ impl Backend {
         };
         backend.keep_doorbells();
         Ok(backend)
-    }
-
-    /// Goes on for the worker before.
-    pub(super) fn resume(
-        spec: &AdapterSpec,
-        clock: Clock,
-        disposal: Disposal,
-        past: ResumedDevice,
-    ) -> anyhow::Result<Self> {
-        let memory = Arc::new(Space::new());
-        for Mapped { map, fd, .. } in &past.memory {
-            map_into(&memory, *map, fd.try_clone()?)?;
-        }
-        let mut irqs = IrqVectors::new(VECTORS);
-        for (vector, fd) in &past.interrupts {
-            let fd = ClientFd::new(fd.try_clone()?, disposal.closing());
-            irqs.set(*vector, Some(Eventfd::adopt(fd)?));
-        }
-        let device = Device::resume(
-            config(spec),
-            Arc::clone(&memory),
-            past.doorbells,
-            &past.device,
-            Box::new(past.recorder),
-            clock.now(),
-        )?;
-        let mut backend = Self {
-            device,
-            memory,
-            sharing: Sharing::default(),
-            name: spec.name.clone(),
-            lines: Lines::default(),
-            irqs,
-            clock,
-            disposal,
-            settles: None,
-            kept: Some(Kept::resume(past.memory, past.interrupts)),
-        };
-        backend.keep_doorbells();
-        Ok(backend)
-    }
-
-    /// Whether QEMU's connection is to outlive this worker.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept.is_some()
-    }
-
-    /// QEMU has connected, or its connection goes on.
-    pub(super) fn connected(&mut self, connection: &Connection) {
-        if let (Some(kept), Some(descriptors)) = (&mut self.kept, connection.descriptors()) {
-            kept.connected(&descriptors);
-        }
-        if let Some(state) = connection.state() {
-            vfio::Backend::commit(self, &state);
-        }
-    }
-
-    /// The adapter is being removed: nobody is to go on with it.
-    pub(super) fn end_records(&mut self) {
-        self.device.stop_recording();
-    }
-
-    fn keep(&mut self, record: impl FnOnce(&mut Kept, &mut dyn Journal) -> Result<(), NoRoom>) {
-        let Some(kept) = &mut self.kept else { return };
-        let recorded = match self.device.journal() {
-            Some(journal) => record(kept, &mut **journal),
-            None => Ok(()),
-        };
-        if let Err(NoRoom) = recorded {
-            self.tell("there is no room to record what its VM has: it will not survive the end of the worker");
-            self.device.stop_recording();
-        }
-    }
-
-    fn keep_doorbells(&mut self) {
-        let fd = self.device.doorbell_fd();
-        let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
-        self.keep(|kept, journal| kept.doorbells(journal, fd));
-    }
-
-    /// Makes what was recorded count, and closes what the records named that it replaces.
-    fn commit_records(&mut self) {
-        if let Some(journal) = self.device.journal() {
-            journal.commit();
-        }
-        self.kept.iter_mut().for_each(Kept::committed);
     }
 
     /// QEMU is gone: so are its memory and its descriptors.
@@ -391,24 +306,6 @@ fn map_into(space: &Space, map: vfio::DmaMap, fd: OwnedFd) -> Result<(), MapErro
         write: map.writable,
     };
     space.map(map.iova, map.size, protection, fd, map.offset)
-}
-
-/// What vectors are wired to after a request: only those that it changes.
-fn wiring(irqs: &vfio::SetIrqs<'_>) -> Result<Vec<(u32, Option<OwnedFd>)>, Errno> {
-    let end = irqs.start.saturating_add(irqs.count).min(VECTORS.into());
-    let unwired = |vectors: Range<u32>| vectors.map(|vector| (vector, None)).collect();
-    match &irqs.data {
-        IrqData::None if irqs.count == 0 => Ok(unwired(0..VECTORS.into())),
-        IrqData::Eventfd(fds) if fds.is_empty() => Ok(unwired(irqs.start..end)),
-        IrqData::Eventfd(fds) => {
-            let copies = fds.iter().map(|fd| fd.as_fd().try_clone_to_owned());
-            let numbered = (irqs.start..end).zip(copies);
-            let wired = numbered.map(|(vector, fd)| Ok((vector, Some(fd?))));
-            let wired: std::io::Result<Vec<_>> = wired.collect();
-            wired.map_err(|_| Errno::MFILE)
-        }
-        _ => Ok(Vec::new()),
-    }
 }
 
 fn config(spec: &AdapterSpec) -> DeviceConfig {

@@ -42,7 +42,7 @@ use rustix::io::Errno;
 
 use super::calls::{self, Received};
 use super::connection::{Client, Closed, Progress, READ_BYTES};
-use super::looking::{self, Found};
+use super::peeking::{self, Found};
 use super::pipes::Pipes;
 use crate::backend::Backend;
 use crate::state::{Handled, Head, SessionState};
@@ -219,7 +219,7 @@ impl Kept {
         let Some(last) = doubtful else {
             return Ok(Step::Done);
         };
-        match looking::is_first(client, &last) {
+        match peeking::is_first(client, &last) {
             Ok(true) => self.phase = Phase::Committed(doubtful),
             Ok(false) | Err(Errno::AGAIN) => {}
             Err(Errno::INTR) => self.phase = Phase::Resumed(doubtful),
@@ -234,7 +234,7 @@ impl Kept {
 
     /// Looks at the first message, and has it handled if all of it is there.
     fn take(&mut self, client: &mut Client, backend: &mut dyn Backend) -> Result<Step, Closed> {
-        match looking::first_message(client)? {
+        match peeking::first_message(client)? {
             Found::Nothing => Ok(Step::Idle),
             Found::End => Err(Closed::HungUp),
             Found::Piece => Ok(self.begin_pieces(client, backend)),

@@ -44,7 +44,10 @@ impl Pipes {
     /// Those of another process: read end and write end of each. What it put and did not commit is dropped.
     pub(super) fn resume(ends: [(OwnedFd, OwnedFd); 2], current: usize) -> Result<Self, Errno> {
         let [first, second] = ends;
-        let pipes = [Pipe::resume(first)?, Pipe::resume(second)?];
+        let pipes = [
+            Pipe::resume(first.0, first.1)?,
+            Pipe::resume(second.0, second.1)?,
+        ];
         pipes[current ^ 1].empty()?;
         let held = ioctl_fionread(&pipes[current].read)? as usize;
         Ok(Self {
@@ -103,7 +106,7 @@ impl Pipe {
         })
     }
 
-    fn resume((read, write): (OwnedFd, OwnedFd)) -> Result<Self, Errno> {
+    fn resume(read: OwnedFd, write: OwnedFd) -> Result<Self, Errno> {
         let capacity = fcntl_getpipe_size(&write)?;
         Ok(Self {
             read,

@@ -18,6 +18,7 @@ use crate::script::{Call, Device, QEMU_VERSION, access, any_fd, command, message
 use crate::session::{OUTPUT_LIMIT, SessionError};
 
 mod kept;
+mod kept_limits;
 mod listening;
 
 /// A client's socket, and the connection it leads to.
