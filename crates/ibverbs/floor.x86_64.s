@@ -8,8 +8,8 @@
 .section .note.GNU-stack,"",%progbits
 .text
 
-.macro older name
-.symver older_\name, \name@GLIBC_2.2.5
+.macro older name, version=GLIBC_2.2.5
+.symver older_\name, \name@\version
 .globl __wrap_\name
 .hidden __wrap_\name
 .type __wrap_\name, %function
@@ -19,8 +19,15 @@ __wrap_\name:
 .endm
 
 older dlsym
+older pthread_attr_getguardsize
+older pthread_attr_getstack
+older pthread_attr_setstacksize
+older pthread_create
+older pthread_getattr_np
+older pthread_join
 older pthread_key_create
 older pthread_key_delete
+older pthread_setname_np, GLIBC_2.12
 older pthread_setspecific
 
 # int fstat64(int fd, struct stat64 *to) as __fxstat64(version 1, fd, to)

@@ -102,6 +102,7 @@ mod tests {
         assert_eq!(paths::PROCESS_SOCKET_VARIABLE, socket::SOCKET_VARIABLE);
         assert_eq!(paths::ADAPTER_VARIABLE, socket::ADAPTER_VARIABLE);
         assert_eq!(paths::FAST_LOCAL_VARIABLE, socket::FAST_LOCAL_VARIABLE);
+        assert_eq!(paths::ADOPT_VARIABLE, socket::ADOPT_VARIABLE);
         let folder = tempfile::tempdir().unwrap();
         let same = |named, xdg| {
             let path = socket::path(named, xdg);

@@ -9,8 +9,8 @@
 //! The library keeps what only this process can know: the program's pointers, which memory is
 //! registered, what was acknowledged. It does not know what a packet is, nor who the peers are.
 //!
-//! Rules at the border: nothing runs before the first call and no thread is started; nothing is
-//! printed; `errno` is set on failure only; a pointer from C is used once and its contents copied;
+//! Rules at the border: before the first call only names are looked up and a handler of `fork` is set; no thread is
+//! started, unless memory is to be adopted ([`adopt`]); nothing is printed; `errno` is set on failure only; a pointer from C is used once and its contents copied;
 //! in a child after `fork` every call on objects of the parent fails with `EIO` ([`fork`]).
 //!
 //! `names.txt` lists what is exported; what is refused answers `EOPNOTSUPP` ([`refused`]).
@@ -19,6 +19,7 @@ pub mod abi;
 pub mod errno;
 
 pub mod address;
+pub mod adopt;
 pub mod builder;
 pub mod channel;
 pub mod cm;

@@ -4,11 +4,12 @@
 mod tests;
 
 use core::ffi::{c_int, c_uint, c_void};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use vrdma_provider::message::{DeregMr, RegMr, ReregMr, access};
+use vrdma_provider::message::{DeregMr, FileRange, RegMr, ReregMr, access};
 
 use crate::abi;
+use crate::adopt::{ByAddress, Registering};
 use crate::errno::{self, Errno, Result};
 use crate::open::OpenDevice;
 use crate::region::{Region, populate};
@@ -58,25 +59,65 @@ pub struct MemoryRegion {
     access: u32,
 }
 
-/// A region as the daemon is asked for it, with the file behind it if there is one. On-demand memory
-/// is what its addresses are, whatever is there.
-fn request(pd: u32, wanted: &Wanted) -> Result<(RegMr, Option<SharedFile>)> {
-    let (on_demand, writes) = (wanted.is_on_demand(), wanted.access & WRITES != 0);
-    if !on_demand && wanted.length > 0 {
-        populate(wanted.address, wanted.length, writes)?;
+/// What the daemon is asked for, and what goes along.
+struct Request {
+    body: RegMr,
+    /// The file behind the region, if there is one.
+    file: Option<OwnedFd>,
+    /// Without one, its addresses, if this process adopts memory.
+    by_address: Option<ByAddress>,
+}
+
+impl Request {
+    /// On-demand memory is what its addresses are, whatever is there.
+    fn new(pd: u32, wanted: &Wanted, registering: Option<&Registering>) -> Result<Self> {
+        let &Wanted {
+            address, length, ..
+        } = wanted;
+        let is_there = !wanted.is_on_demand() && length > 0;
+        let found = if is_there {
+            find_file(wanted, registering)?
+        } else {
+            None
+        };
+        let (file, range) = found.unzip();
+        let by_address = registering.filter(|_| file.is_none());
+        let body = RegMr {
+            address,
+            length,
+            iova: wanted.iova,
+            pd,
+            access: wanted.access,
+            file: range.unwrap_or_default(),
+        };
+        Ok(Self {
+            body,
+            file,
+            by_address: by_address.map(|registering| registering.by_address(address, length)),
+        })
     }
-    let file = (!on_demand)
-        .then(|| SharedFile::find(wanted.address, wanted.length, writes))
-        .flatten();
-    let request = RegMr {
-        address: wanted.address,
-        length: wanted.length,
-        iova: wanted.iova,
-        pd,
-        access: wanted.access,
-        file: file.as_ref().map(SharedFile::range).unwrap_or_default(),
-    };
-    Ok((request, file))
+
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.file.iter().map(AsFd::as_fd).collect()
+    }
+}
+
+/// The file that the memory is, if it is one; all pages are there then, as with an adapter. `EFAULT`: they cannot be.
+fn find_file(
+    wanted: &Wanted,
+    registering: Option<&Registering>,
+) -> Result<Option<(OwnedFd, FileRange)>> {
+    let (address, length, writes) = (wanted.address, wanted.length, wanted.access & WRITES != 0);
+    // Before the pages are there: those that never were need not be copied.
+    let adopted = registering.and_then(|registering| {
+        registering.adopt(address, length);
+        registering.file(address, length)
+    });
+    populate(address, length, writes)?;
+    Ok(match adopted {
+        Some(adopted) => Some((adopted.file, adopted.range)),
+        None => SharedFile::find(address, length, writes).map(SharedFile::into_parts),
+    })
 }
 
 /// Notes what the key names. On-demand memory may vanish while it is registered: only the daemon's
@@ -99,10 +140,11 @@ fn remember(device: &OpenDevice, lkey: u32, pd: u32, wanted: &Wanted) {
 fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<MemoryRegion> {
     // SAFETY: a domain of this device.
     let handle = unsafe { (*pd).handle };
-    let (request, file) = request(handle, wanted)?;
-    let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
-    let reply = device.call_with(&request, &fds)?.body;
+    let registering = Registering::begin();
+    let request = Request::new(handle, wanted, registering.as_ref())?;
+    let reply = device.call_with(&request.body, &request.fds())?.body;
     remember(device, reply.lkey, handle, wanted);
+    device.note_by_address(reply.lkey, request.by_address);
     let abi = abi::Mr {
         context: device.context(),
         pd,
@@ -205,6 +247,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
     let outcome = unsafe { OpenDevice::of(context) }.and_then(|device| {
         patiently(|| device.call(&DeregMr { mr: handle }))?;
         device.regions.write().remove(&lkey);
+        device.note_by_address(lkey, None);
         Ok(())
     });
     if outcome.is_ok() {
@@ -242,15 +285,16 @@ impl MemoryRegion {
     fn replace(&mut self, pd: *mut abi::Pd, wanted: &Wanted) -> Result<()> {
         // SAFETY: the context of a region is open; a domain of the same device.
         let (device, domain) = unsafe { (OpenDevice::of(self.abi.context)?, (*pd).handle) };
-        let (request, file) = request(domain, wanted)?;
-        let fds: Vec<_> = file.iter().map(AsFd::as_fd).collect();
-        let request = ReregMr {
-            wanted: request,
+        let registering = Registering::begin();
+        let request = Request::new(domain, wanted, registering.as_ref())?;
+        let message = ReregMr {
+            wanted: request.body,
             mr: self.abi.handle,
             reserved: 0,
         };
-        patiently(|| device.call_with(&request, &fds))?;
+        patiently(|| device.call_with(&message, &request.fds()))?;
         remember(device, self.abi.lkey, domain, wanted);
+        device.note_by_address(self.abi.lkey, request.by_address);
         (self.abi.pd, self.abi.addr) = (pd, wanted.address as *mut c_void);
         self.abi.length = wanted.length as usize;
         (self.iova, self.access) = (wanted.iova, wanted.access);

@@ -18,6 +18,7 @@ use vrdma_provider::message::{
 
 use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 
+use crate::adopt::ByAddress;
 use crate::device::{Listed, socket};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
@@ -38,6 +39,8 @@ pub struct OpenDevice {
     pub(crate) lookup: Lookup,
     /// Registered memory by lkey.
     pub(crate) regions: RwLock<BTreeMap<u32, Region>>,
+    /// What the daemon reaches by its addresses, by lkey, if this process adopts memory.
+    by_address: Mutex<BTreeMap<u32, ByAddress>>,
     pub(crate) limits: DeviceReply,
     /// Leaves to reach peers, if that is wanted.
     pub(crate) leaves: Option<Page>,
@@ -87,6 +90,15 @@ impl OpenDevice {
         connection
             .call(request, fds)
             .map_err(|error| Errno(error.raw_os_error()))
+    }
+
+    /// Notes what the daemon reaches by address under a key from now on, if anything.
+    pub(crate) fn note_by_address(&self, lkey: u32, by_address: Option<ByAddress>) {
+        let mut all = self.by_address.lock();
+        match by_address {
+            Some(known) => all.insert(lkey, known),
+            None => all.remove(&lkey),
+        };
     }
 
     pub(crate) fn port(&self) -> Result<PortReply> {
@@ -140,6 +152,7 @@ impl OpenDevice {
             ringer,
             lookup: Lookup::new(),
             regions: RwLock::new(BTreeMap::new()),
+            by_address: Mutex::new(BTreeMap::new()),
             limits,
             leaves,
         }))

@@ -56,13 +56,13 @@ impl Path {
 }
 
 /// A function behind ours, looked up once.
-struct Next {
+pub(crate) struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
 }
 
 impl Next {
-    const fn new(name: &'static CStr) -> Self {
+    pub(crate) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
             found: AtomicPtr::new(core::ptr::null_mut()),
@@ -71,7 +71,7 @@ impl Next {
 
     /// Null if libc has no such name, or stands before us: a library that is loaded at run time is in
     /// nobody's way.
-    fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         let known = self.found.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;

@@ -13,7 +13,7 @@
 //! address, whatever is there by then.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use vrdma_provider::message::FileRange;
@@ -56,14 +56,8 @@ impl SharedFile {
         Some(Self { fd, range })
     }
 
-    pub(crate) fn range(&self) -> FileRange {
-        self.range
-    }
-}
-
-impl AsFd for SharedFile {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    pub(crate) fn into_parts(self) -> (OwnedFd, FileRange) {
+        (self.fd, self.range)
     }
 }
 
@@ -257,11 +251,11 @@ mod tests {
     fn a_shared_file_is_found_with_its_offset() {
         let (file, at) = mapped(libc::MAP_SHARED);
         let found = SharedFile::find(at + 0x1010, 0x1000, true).unwrap();
-        let range = found.range();
+        let (found, range) = found.into_parts();
         assert_eq!((range.offset, range.length), (0x2000, 0x2000));
         file.write_all_at(b"here", 0x2010).unwrap();
         let mut bytes = [0; 4];
-        File::from(found.fd)
+        File::from(found)
             .read_exact_at(&mut bytes, range.offset + 0x10)
             .unwrap();
         assert_eq!(&bytes, b"here");

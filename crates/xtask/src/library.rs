@@ -104,11 +104,18 @@ fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Re
 }
 
 /// What std takes from the newest glibc, and `floor.x86_64.s` from the oldest.
-const WRAPPED: [&str; 5] = [
+const WRAPPED: [&str; 12] = [
     "dlsym",
     "fstat64",
+    "pthread_attr_getguardsize",
+    "pthread_attr_getstack",
+    "pthread_attr_setstacksize",
+    "pthread_create",
+    "pthread_getattr_np",
+    "pthread_join",
     "pthread_key_create",
     "pthread_key_delete",
+    "pthread_setname_np",
     "pthread_setspecific",
 ];
 

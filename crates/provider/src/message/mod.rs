@@ -6,6 +6,7 @@
 //!
 //! Codes from [`CM_CODES`] on belong to connection management.
 
+mod adoption;
 mod code;
 mod device;
 mod fast;
@@ -14,6 +15,7 @@ mod qp;
 mod queue;
 mod session;
 
+pub use adoption::Adoption;
 pub use code::{CM_CODES, Code};
 pub use device::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryPort};
 pub use fast::{Reach, Reached, hello_flag};

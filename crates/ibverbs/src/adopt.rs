@@ -1,0 +1,309 @@
+//! Adopted memory: private pages of registered regions become pages of one file of this process, which the daemon
+//! maps, so that it reaches them by loads and stores and not by system calls.
+//!
+//! ```text
+//!   ibv_reg_mr ─► rules ─ no ─► by address, as before
+//!                   │ yes
+//!                   ▼
+//!   thread ─► exchange, some pages at a time ─► the file; offset = address ─► the daemon's mapping
+//!                                                 ▲            ▲
+//!                  fork: a copy for the child ────┘            └─── madvise, munmap, mremap (calls)
+//! ```
+//!
+//! No store is lost and no system call fails meanwhile: who touches a page that is on its way waits
+//! ([`userfault`]). Pages stay adopted when the region ends: programs register the same memory again.
+//! Which memory is left alone, and why, is in [`rules`]. It is done only if the program's environment asks for it.
+
+mod addresses;
+mod budget;
+pub mod calls;
+mod exchange;
+mod forking;
+mod kernel;
+mod places;
+mod ranges;
+mod rules;
+mod stacks;
+mod thread;
+mod tools;
+mod userfault;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use parking_lot::{Mutex, MutexGuard};
+use vrdma_provider::message::{Adoption, FileRange};
+use vrdma_provider::socket::ADOPT_VARIABLE;
+
+pub(crate) use addresses::ByAddress;
+use budget::Budget;
+use calls::Bounds;
+use kernel::Range;
+use ranges::Ranges;
+use tools::Tools;
+
+/// Bytes of a page. Where it is another size the library adopts nothing.
+const PAGE: usize = 4096;
+/// Pages that are exchanged at once; so long somebody may have to wait.
+const CHUNK: usize = 64 << 10;
+/// Bytes of a huge page.
+const HUGE: usize = 2 << 20;
+/// Records that are looked after at each adoption.
+const FORGET_AT_ONCE: usize = 16;
+
+/// What changes with exchanges. Whoever has the lock allocates nothing.
+struct State {
+    ranges: Ranges,
+    budget: Budget,
+    /// Which range is asked next whether it is still there.
+    next: usize,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    ranges: Ranges::new(),
+    budget: Budget::new(),
+    next: 0,
+});
+
+static TOOLS: OnceLock<Result<Tools, Adoption>> = OnceLock::new();
+
+/// One registration at a time, until the daemon has answered: a region by address must be known before its pages
+/// could be exchanged for another one.
+static REGISTERING: Mutex<()> = Mutex::new(());
+
+/// Runs when the library is loaded.
+extern "C" fn on_load() {
+    calls::find_next();
+    forking::watch();
+}
+
+// Names of libc are looked up, and one handler registered: nothing else happens before the first call.
+// SAFETY: the section has pointers to functions that the dynamic linker calls.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = on_load;
+
+fn tools() -> Result<&'static Tools, Adoption> {
+    let open = || {
+        if !calls::are_in_front() {
+            return Err(Adoption::NotPreloaded);
+        }
+        if crate::region::page_size() != PAGE as u64 {
+            return Err(Adoption::Kernel);
+        }
+        if has_size_limit() {
+            return Err(Adoption::FileLimit);
+        }
+        Tools::open().map_err(|_| Adoption::Kernel)
+    };
+    TOOLS.get_or_init(open).as_ref().map_err(|why| *why)
+}
+
+fn tools_if_open() -> Option<&'static Tools> {
+    TOOLS.get()?.as_ref().ok()
+}
+
+/// Making a file of that size would be answered by a signal.
+fn has_size_limit() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a place for the answer.
+    let failed = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    failed != 0 || limit.rlim_cur != libc::RLIM_INFINITY
+}
+
+fn is_wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    let asked = || std::env::var_os(ADOPT_VARIABLE).is_some_and(|value| value == "1");
+    !forking::is_child() && *WANTED.get_or_init(asked)
+}
+
+impl State {
+    /// Forgets what is not adopted any more of some ranges, and gives the file's pages back that were left behind.
+    fn forget_gone(&mut self, tools: &Tools) {
+        for _ in 0..FORGET_AT_ONCE.min(self.ranges.all().len()) {
+            self.look_after_next(tools);
+        }
+    }
+
+    /// The same of all ranges.
+    fn forget_all_gone(&mut self, tools: &Tools) {
+        self.next = 0;
+        while self.next < self.ranges.all().len() {
+            self.look_after_next(tools);
+        }
+    }
+
+    fn look_after_next(&mut self, tools: &Tools) {
+        let Some(range) = self.ranges.all().get(self.next).copied() else {
+            self.next = 0;
+            return;
+        };
+        match tools.gap(range) {
+            Some(gap) if self.ranges.remove(gap) => {
+                // Moved pages keep what they have.
+                let _ = tools.clear(gap);
+            }
+            _ => self.next += 1,
+        }
+    }
+
+    /// Adopts what is not yet, as far as it goes.
+    fn adopt(&mut self, tools: &Tools, range: Range) -> Result<(), Adoption> {
+        self.forget_gone(tools);
+        let mut rest = range;
+        while !rest.is_empty() {
+            let (run, is_ours) = tools.run(rest).map_err(|_| Adoption::NotPlain)?;
+            rest.start = run.end;
+            if !is_ours {
+                let part = first_chunk(run);
+                self.adopt_chunk(tools, part)?;
+                rest.start = part.end;
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt_chunk(&mut self, tools: &Tools, part: Range) -> Result<(), Adoption> {
+        if !self.ranges.has_room(part) {
+            self.forget_all_gone(tools);
+        }
+        if !self.ranges.has_room(part) {
+            return Err(Adoption::TooManyRanges);
+        }
+        let begun = Instant::now();
+        if !self.budget.has_some(begun) {
+            return Err(Adoption::Budget);
+        }
+        let exchanged = exchange::exchange(tools, part);
+        self.budget.spend(begun.elapsed());
+        exchanged.map_err(|errno| match errno.0 {
+            libc::EBUSY => Adoption::Pinned,
+            libc::EINVAL => Adoption::Locked,
+            _ => Adoption::Kernel,
+        })?;
+        self.ranges.add(part);
+        Bounds::widen(part);
+        // SAFETY: changes no contents. It is memory of a file, which takes this advice.
+        let kept = unsafe { kernel::advise(part, libc::MADV_DONTFORK) };
+        debug_assert!(kept.is_ok(), "a mapping of ours");
+        Ok(())
+    }
+
+    fn make_private(&mut self, tools: &Tools, range: Range) -> bool {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let Ok((run, is_ours)) = tools.run(rest) else {
+                return true;
+            };
+            rest.start = run.end;
+            if is_ours {
+                let part = first_chunk(run);
+                if exchange::undo(tools, part).is_err() {
+                    return false;
+                }
+                self.ranges.remove(part);
+                rest.start = part.end;
+            }
+        }
+        true
+    }
+}
+
+/// What is exchanged at once: a huge page's place if all of it is meant, else less.
+fn first_chunk(range: Range) -> Range {
+    let size = if range.start.is_multiple_of(HUGE) && range.size() >= HUGE {
+        HUGE
+    } else {
+        CHUNK
+    };
+    let end = (range.start + 1).next_multiple_of(size);
+    Range {
+        start: range.start,
+        end: end.min(range.end),
+    }
+}
+
+/// Makes a range private again, for a call that only private memory is good for. False: it could not be.
+fn make_private(tools: &'static Tools, range: Range) -> bool {
+    thread::apart(move || STATE.lock().make_private(tools, range)).unwrap_or(false)
+}
+
+/// A registration under way, of a process that adopts.
+pub(crate) struct Registering(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+
+/// The part of a region that the daemon may map.
+pub(crate) struct Adopted {
+    pub(crate) file: OwnedFd,
+    pub(crate) range: FileRange,
+}
+
+impl Registering {
+    /// `None` if this process does not adopt.
+    pub(crate) fn begin() -> Option<Self> {
+        is_wanted().then(|| Self(REGISTERING.lock()))
+    }
+
+    /// Adopts whole pages of the memory, if that may be.
+    pub(crate) fn adopt(&self, address: u64, length: u64) -> Adoption {
+        self.try_to_adopt(address, length)
+            .err()
+            .unwrap_or(Adoption::Adopted)
+    }
+
+    fn try_to_adopt(&self, address: u64, length: u64) -> Result<(), Adoption> {
+        let start = (address as usize).checked_next_multiple_of(PAGE);
+        let end = (address as usize).checked_add(length as usize);
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(Adoption::NotPlain);
+        };
+        let range = Range {
+            start,
+            end: end & !(PAGE - 1),
+        };
+        if range.is_empty() {
+            return Err(Adoption::NoWholePage);
+        }
+        let tools = tools()?;
+        if !rules::judge(tools, range)? {
+            return Ok(());
+        }
+        let adopted = thread::apart(move || STATE.lock().adopt(tools, range));
+        adopted.unwrap_or(Err(Adoption::Kernel))
+    }
+
+    /// The file that all of the memory is, if it was adopted.
+    pub(crate) fn file(&self, address: u64, length: u64) -> Option<Adopted> {
+        let tools = tools_if_open()?;
+        let start = address as usize & !(PAGE - 1);
+        let end = (address as usize).checked_add(length as usize)?;
+        let range = Range {
+            start,
+            end: end.checked_next_multiple_of(PAGE)?,
+        };
+        let (run, is_ours) = tools.run(range).ok()?;
+        let is_all = is_ours && run == range && tools.is_whole();
+        Some(Adopted {
+            file: is_all.then(|| tools.as_fd().try_clone_to_owned().ok())??,
+            range: FileRange {
+                offset: range.start as u64,
+                length: range.size() as u64,
+            },
+        })
+    }
+
+    /// Notes that the daemon reaches a region by its addresses.
+    pub(crate) fn by_address(&self, address: u64, length: u64) -> ByAddress {
+        let start = address as usize;
+        ByAddress::new(Range {
+            start,
+            end: start.saturating_add(length as usize),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

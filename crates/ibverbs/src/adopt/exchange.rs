@@ -1,0 +1,146 @@
+//! The exchange of some pages: private ones for those of the file, with the same bytes, while others use them.
+//!
+//! ```text
+//!   program's range  ──MOVE──► taken ──copy──► side (the file at the same offset)
+//!        │ watched: who touches it now waits                │
+//!        └◄──────────── the file is mapped here ◄───────────┘ then all are woken
+//! ```
+//!
+//! The thread that does it must not touch the range, nor may it allocate: what it waits for might be held by one
+//! who waits for it ([`super::thread`]).
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::kernel::{self, Range};
+use super::tools::Tools;
+use super::userfault::Watch;
+use super::{HUGE, PAGE};
+use crate::errno::Errno;
+
+/// Bit of a pagemap entry: the page is in memory. The one below: it was swapped out.
+const IS_THERE: u32 = 62;
+
+/// Exchanges the pages of a range that lies in one huge page's place. Fails with nothing changed; `EBUSY`: a page
+/// is pinned.
+pub(super) fn exchange(tools: &Tools, range: Range) -> Result<(), Errno> {
+    once(tools, range).or_else(|error| {
+        if error.raw_os_error() != Some(libc::EBUSY) {
+            return Err(error);
+        }
+        // Pages that a child has, too, are the parent's alone once they were written.
+        // SAFETY: changes no contents.
+        unsafe { kernel::advise(range, libc::MADV_POPULATE_WRITE) }?;
+        once(tools, range)
+    })?;
+    Ok(())
+}
+
+fn once(tools: &Tools, range: Range) -> io::Result<()> {
+    let beside = Range::of(tools.side + range.start % HUGE, range.size());
+    let exchanged = prepare(tools, beside, range).and_then(|()| swap(tools, beside, range));
+    tools.clear_side();
+    exchanged
+}
+
+fn swap(tools: &Tools, beside: Range, range: Range) -> io::Result<()> {
+    let taken = Range::of(tools.taken + range.start % HUGE, range.size());
+    let userfault = &tools.userfault;
+    userfault.watch(taken, Watch::Missing)?;
+    // It fails where the program watches its memory itself, and that must go on.
+    userfault
+        .watch(range, Watch::Missing)
+        .inspect_err(|_| userfault.unwatch(taken))?;
+    let moved = userfault.take(taken.start, range);
+    // The thread reads it from here on, and must not wait for itself.
+    userfault.unwatch(taken);
+    let shown = moved.and_then(|()| show(tools, taken, beside, range));
+    match &shown {
+        // A new mapping wakes nobody by itself.
+        Ok(()) => userfault.wake(range),
+        Err(_) => userfault.unwatch(range),
+    }
+    // SAFETY: nobody's memory but this thread's, whose contents are in the file, or went back.
+    let emptied = unsafe { kernel::advise(taken, libc::MADV_DONTNEED) };
+    debug_assert!(emptied.is_ok(), "plain memory of ours");
+    shown
+}
+
+/// Does all that takes long, before anybody has to wait.
+fn prepare(tools: &Tools, beside: Range, range: Range) -> io::Result<()> {
+    let file = tools.descriptor();
+    tools.clear(range)?;
+    // SAFETY: a place that is only used here.
+    unsafe { kernel::map_file(beside.start, beside.size(), file, range.start)? };
+    if range.size() == HUGE {
+        // One page at least must be there. Without a huge page small ones come.
+        // SAFETY: just mapped, and not yet shown to anybody.
+        unsafe { (beside.start as *mut u8).write_volatile(0) };
+        // SAFETY: changes no contents.
+        let _ = unsafe { kernel::advise(beside, libc::MADV_COLLAPSE) };
+    }
+    // SAFETY: changes no contents.
+    unsafe { kernel::advise(beside, libc::MADV_POPULATE_WRITE) }
+}
+
+/// Copies what there was, and shows it where the program expects it. On failure its pages are its own again.
+fn show(tools: &Tools, taken: Range, beside: Range, range: Range) -> io::Result<()> {
+    copy(tools, taken, beside);
+    // SAFETY: the file has what was there.
+    let mapped =
+        unsafe { kernel::map_file(range.start, range.size(), tools.descriptor(), range.start) };
+    mapped.inspect_err(|_| {
+        let back = tools.userfault.take(range.start, taken);
+        back.expect("pages that were moved can be moved");
+    })
+}
+
+/// Copies all pages that are there; the others are zero on both sides.
+fn copy(tools: &Tools, taken: Range, beside: Range) {
+    let mut entries = [0u64; HUGE / PAGE];
+    let pages = taken.size() / PAGE;
+    let known = entries_of(tools, taken, &mut entries[..pages]);
+    for (index, entry) in entries[..pages].iter().enumerate() {
+        if !known || entry >> IS_THERE != 0 {
+            let from = (taken.start + index * PAGE) as *const u8;
+            let to = (beside.start + index * PAGE) as *mut u8;
+            // SAFETY: both are mapped, as large, and used by this thread alone.
+            unsafe { core::ptr::copy_nonoverlapping(from, to, PAGE) };
+        }
+    }
+}
+
+/// The pagemap's entries of a range; false if they are not to be had.
+fn entries_of(tools: &Tools, range: Range, entries: &mut [u64]) -> bool {
+    let bytes = size_of_val(entries);
+    let at = range.start / PAGE * size_of::<u64>();
+    let (file, to) = (tools.pagemap.as_raw_fd(), entries.as_mut_ptr().cast());
+    // SAFETY: the slice has as many bytes.
+    let read = unsafe { libc::pread(file, to, bytes, at as libc::off_t) };
+    usize::try_from(read) == Ok(bytes)
+}
+
+/// Makes adopted pages private again, with the bytes that they have. Who writes them meanwhile waits; the daemon does not.
+pub(super) fn undo(tools: &Tools, range: Range) -> io::Result<()> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the kernel chooses the place.
+    let fresh = unsafe { kernel::map_private(0, range.size(), rights, 0) }?;
+    let userfault = &tools.userfault;
+    userfault.watch(range, Watch::Writes)?;
+    let moved = userfault.protect(range).and_then(|()| {
+        let (from, to) = (range.start as *const u8, fresh as *mut u8);
+        // SAFETY: both are mapped and as large; nobody writes the one, nobody knows the other.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, range.size()) };
+        // SAFETY: it has what is in the range.
+        unsafe { kernel::move_over(fresh, range) }
+    });
+    match &moved {
+        Ok(()) => {
+            userfault.wake(range);
+            // Else it keeps its memory until these addresses are adopted again.
+            let _ = kernel::punch(tools.descriptor(), range);
+        }
+        Err(_) => userfault.unwatch(range),
+    }
+    moved
+}

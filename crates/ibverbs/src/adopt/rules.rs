@@ -1,0 +1,62 @@
+//! Which memory is left alone.
+
+use std::fs;
+
+use vrdma_provider::message::Adoption;
+
+use super::kernel::Range;
+use super::tools::Tools;
+use super::{STATE, addresses, stacks};
+
+/// What the kernel calls an io_uring, among the descriptors of a process.
+const RING: &str = "anon_inode:[io_uring]";
+
+/// Why a range must not be adopted, or only in part; `Ok(false)` if all of it is already.
+pub(super) fn judge(tools: &Tools, range: Range) -> Result<bool, Adoption> {
+    if !tools.is_whole() {
+        return Err(Adoption::FileClosed);
+    }
+    let mut is_new = false;
+    let mut at = range.start;
+    while at < range.end {
+        let place = tools.places.at(at).map_err(|_| Adoption::NotPlain)?;
+        let part = place.range.common(range);
+        at = part.end;
+        if place.is_of(tools.identity()) {
+            continue;
+        }
+        is_new = true;
+        if !place.is_plain() {
+            return Err(Adoption::NotPlain);
+        }
+        judge_part(place.range, part)?;
+    }
+    if is_new && !tools.userfault.is_full() {
+        judge_program()?;
+    }
+    Ok(is_new)
+}
+
+fn judge_part(mapping: Range, part: Range) -> Result<(), Adoption> {
+    let own = &raw const STATE as usize;
+    if stacks::any_in(mapping, part) || part.overlaps(Range::of(own, 1)) {
+        return Err(Adoption::Stack);
+    }
+    if addresses::has(part) {
+        return Err(Adoption::ReachedByAddress);
+    }
+    Ok(())
+}
+
+/// Where the kernel does not wait, nothing but this thread may run.
+fn judge_program() -> Result<(), Adoption> {
+    if stacks::threads() != Some(1) {
+        return Err(Adoption::Threads);
+    }
+    let descriptors = fs::read_dir("/proc/self/fd").map_err(|_| Adoption::Kernel)?;
+    let mut links = descriptors.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    if links.any(|link| link.as_os_str() == RING) {
+        return Err(Adoption::Threads);
+    }
+    Ok(())
+}
