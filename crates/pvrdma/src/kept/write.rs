@@ -62,7 +62,7 @@ impl Adapter {
             self.record(Kind::Frame, pieces, piece);
             pieces += 1;
         }
-        for gone in pieces..pieces + self.frame_pieces.saturating_sub(pieces) {
+        for gone in pieces..self.frame_pieces {
             self.forget_record(Kind::Frame, gone);
         }
         self.frame_pieces = pieces;

@@ -39,7 +39,7 @@ fn the_adapter_is_two_functions_of_one_slot() {
     let line = line(&config());
     assert!(
         line.contains(
-            "-netdev stream,id=network,server=off,addr.type=unix,addr.path=/r/a.ethernet"
+            "-netdev stream,id=network,server=off,reconnect-ms=200,addr.type=unix,addr.path=/r/a.ethernet"
         )
     );
     assert!(
