@@ -294,7 +294,7 @@ impl Shard {
         }
         if let Some(connection) = vm.connection() {
             self.poller
-                .rewatch(connection, Key::Connection(port), connection.wants_write());
+                .rewatch_connection(connection, Key::Connection(port));
         }
         vm.interrupt();
         self.host.release(port);

@@ -133,8 +133,7 @@ impl Shard {
         if let Some(connection) = vm.connection() {
             let key = Key::Connection(port);
             self.poller.watch(connection, key);
-            self.poller
-                .rewatch(connection, key, connection.wants_write());
+            self.poller.rewatch_connection(connection, key);
         }
     }
 

@@ -8,6 +8,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use vrdma_switch::{MAX_PORTS, PortId, UplinkId};
 use vrdma_verbs::object::Owner;
+use vrdma_vfio_user::Connection;
 
 use vrdma_process::cm::ClientId;
 use vrdma_process::{Entrance, SessionId};
@@ -188,6 +189,15 @@ impl Poller {
         let mut flags = epoll::EventFlags::IN;
         flags.set(epoll::EventFlags::OUT, wants_write);
         self.modify(fd, key, flags);
+    }
+
+    /// Watches QEMU's socket for what its connection goes on with: one that takes no answers is not read, and
+    /// would wake the shard in every turn.
+    pub(super) fn rewatch_connection(&self, connection: &Connection, key: Key) {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, connection.wants_read());
+        flags.set(epoll::EventFlags::OUT, connection.wants_write());
+        self.modify(connection, key, flags);
     }
 
     /// Waits for events, for ever without a limit.
