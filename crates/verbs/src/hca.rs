@@ -146,6 +146,11 @@ impl<R: Clone> Hca<R> {
         self.shared.gid(index)
     }
 
+    /// All protection domains.
+    pub fn pds(&self) -> impl Iterator<Item = PdId> {
+        self.shared.pds.iter().map(|(id, _)| PdId(id))
+    }
+
     /// The owner of a protection domain.
     pub fn owner_of_pd(&self, id: PdId) -> Option<Owner> {
         Some(self.shared.pds.get(id.0)?.owner)

@@ -14,6 +14,8 @@ use vrdma_driver::work::SendWork;
 use vrdma_driver::{Fabric, Guest, Pair, PairOptions};
 use vrdma_pvrdma::{Device, DeviceConfig, SavedRecord};
 
+mod living;
+
 /// Messages each way.
 const MESSAGES: u64 = 10;
 
@@ -141,8 +143,17 @@ impl World {
             book,
             crashes: 0,
         };
+        world.fill();
         world.commit();
         world
+    }
+
+    /// What messages carry.
+    fn fill(&mut self) {
+        let (a, b) = (&self.pair.a, &self.pair.b);
+        let (of_a, of_b) = (pattern(1, BYTES), pattern(2, BYTES));
+        a.buffer.write(&self.pair.fabric[0].ram, 0, &of_a);
+        b.buffer.write(&self.pair.fabric[1].ram, 0, &of_b);
     }
 
     /// As before a command's answer: everything is written down.
@@ -274,9 +285,6 @@ impl Traffic {
     /// Runs to the end with a crash at that call; false if it was done before.
     fn crashes_at(mut self, world: &mut World, call: u32) -> bool {
         let from = [pattern(1, BYTES), pattern(2, BYTES)];
-        let (a, b) = (&world.pair.a, &world.pair.b);
-        a.buffer.write(&world.pair.fabric[0].ram, 0, &from[0]);
-        b.buffer.write(&world.pair.fabric[1].ram, 0, &from[1]);
         world.end_at(call);
         for _ in 0..100 {
             self.programs(&mut world.pair);

@@ -18,7 +18,7 @@ pub(super) fn create(adapter: &mut Adapter, _: Turn<'_, '_>, body: &Body) -> Res
         PageTaken::Owned => Errno::Busy,
     })?;
     adapter.clear_doorbells(page);
-    adapter.record(Kind::Context, page, &owner.0.to_le_bytes());
+    adapter.record_context(page, owner);
     Ok(Reply::with(&Created {
         handle: owner.0.into(),
         ..Created::default()

@@ -11,7 +11,6 @@ use crate::abi::response::CreatedCq;
 use crate::adapter::{Adapter, Turn};
 use crate::arming::Arming;
 use crate::config::DeviceLimits;
-use crate::kept::Kind;
 use crate::object::cq::Cq;
 use crate::queue::completion::{CompletionRing, ENTRY_BYTES};
 use crate::quota::Quota;
@@ -32,8 +31,7 @@ pub(super) fn create(
     let id = adapter.core.hca.create_cq(owner)?;
     adapter.cqs.put(id.0, cq);
     adapter.count_cq(owner);
-    adapter.record_request(Kind::CqRequest, id.0, &request);
-    adapter.record_cq(id);
+    adapter.record_new_cq(id);
     Ok(Reply::with(&CreatedCq {
         cq_handle: id.0.into(),
         cqe: request.cqe,
@@ -57,6 +55,7 @@ pub(crate) fn make(
         unpublished: None,
         watched_at: None,
         dead: false,
+        request: *request,
         _charge: charge,
     })
 }

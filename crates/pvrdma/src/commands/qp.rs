@@ -15,7 +15,6 @@ use crate::abi::version;
 use crate::adapter::{Adapter, Turn};
 use crate::config::DeviceLimits;
 use crate::decode::send::SendRules;
-use crate::kept::Kind;
 use crate::object::qp::Qp;
 use crate::queue::work::WorkRing;
 use crate::quota::Quota;
@@ -42,8 +41,7 @@ pub(super) fn create(
     if let Some(context) = adapter.contexts.get_mut(owner) {
         context.qps.push(id);
     }
-    adapter.record_request(Kind::QpRequest, id.0, &request);
-    adapter.record_qp(id);
+    adapter.record_new_qp(id);
     Ok(created(adapter, id, sizes))
 }
 
@@ -73,6 +71,7 @@ pub(crate) fn make(
         recv: geometry.recv.map(WorkRing::new),
         run: RunState::default(),
         dead: false,
+        request: *request,
         _charge: charge,
     })
 }

@@ -11,7 +11,6 @@ use crate::abi::request::{self, CreateSrq, ModifySrq, SRQ_LIMIT, SrqAttributes};
 use crate::abi::response::Created;
 use crate::adapter::{Adapter, Turn};
 use crate::config::DeviceLimits;
-use crate::kept::Kind;
 use crate::object::srq::Srq;
 use crate::queue::work::{WorkArea, WorkRing, recv_stride};
 use crate::quota::Quota;
@@ -32,8 +31,7 @@ pub(super) fn create(
     })?;
     let id = adapter.core.hca.create_srq(pd, srq.limit)?;
     adapter.srqs.put(id.0, Srq { owner, ..srq });
-    adapter.record_request(Kind::SrqRequest, id.0, &request);
-    adapter.record_srq(id);
+    adapter.record_new_srq(id);
     Ok(Reply::with(&Created {
         handle: id.0.into(),
         ..Created::default()
@@ -58,6 +56,7 @@ pub(crate) fn make(
         max_sge: request.attrs.max_sge.get(),
         limit: request.attrs.srq_limit.get(),
         dead: false,
+        request: *request,
         _charge: charge,
     })
 }

@@ -25,9 +25,17 @@ mod stage {
 }
 
 impl Device {
-    /// From now on it is written down there what another process needs to go on.
+    /// From now on it is written down there what another process needs to go on: first all that there is,
+    /// in the same batch. Call it between turns. Without room for it there is no [`journal`](Self::journal)
+    /// afterwards.
     pub fn record_to(&mut self, journal: Box<dyn Journal>) {
-        self.journal = Some(journal);
+        match &mut self.stage {
+            Stage::Active(adapter, _) => {
+                adapter.journal = Some(journal);
+                adapter.record_everything();
+            }
+            _ => self.journal = Some(journal),
+        }
         self.record();
     }
 

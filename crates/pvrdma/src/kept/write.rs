@@ -2,9 +2,9 @@
 
 use prost::Message;
 use vrdma_memory::Region;
-use vrdma_verbs::object::{CqId, QpId, SrqId};
+use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 use vrdma_verbs::saved::Piece;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::IntoBytes;
 
 use super::{Kind, record};
 use crate::adapter::Adapter;
@@ -28,16 +28,6 @@ impl Adapter {
         if let Some(journal) = &mut self.journal {
             journal.forget(kind as u16, id);
         }
-    }
-
-    /// The request that an object was made by.
-    pub(crate) fn record_request(
-        &mut self,
-        kind: Kind,
-        id: u32,
-        request: &(impl IntoBytes + Immutable),
-    ) {
-        self.record(kind, id, request.as_bytes());
     }
 
     /// The engine's record of an object; it is gone if the object is.
@@ -82,7 +72,10 @@ impl Adapter {
         self.record(Kind::Mr, id, &record.encode_to_vec());
     }
 
-    pub(crate) fn record_cq(&mut self, id: CqId) {
+    pub(crate) fn record_new_cq(&mut self, id: CqId) {
+        if let Some(request) = self.cqs.get(id.0).map(|cq| cq.request) {
+            self.record(Kind::CqRequest, id.0, request.as_bytes());
+        }
         self.record_piece(Kind::Cq, id.0, Piece::Cq(id));
         self.record_cq_progress(id);
     }
@@ -97,6 +90,13 @@ impl Adapter {
         self.record(Kind::CqProgress, id.0, &bytes);
     }
 
+    pub(crate) fn record_new_srq(&mut self, id: SrqId) {
+        if let Some(request) = self.srqs.get(id.0).map(|srq| srq.request) {
+            self.record(Kind::SrqRequest, id.0, request.as_bytes());
+        }
+        self.record_srq(id);
+    }
+
     pub(crate) fn record_srq(&mut self, id: SrqId) {
         let Some(srq) = self.srqs.get(id.0).filter(|_| self.journal.is_some()) else {
             return;
@@ -109,6 +109,13 @@ impl Adapter {
             engine: engine.unwrap_or_default(),
         };
         self.record(Kind::SrqProgress, id.0, &record.encode_to_vec());
+    }
+
+    pub(crate) fn record_new_qp(&mut self, id: QpId) {
+        if let Some(request) = self.qps.get(id.0).map(|qp| qp.request) {
+            self.record(Kind::QpRequest, id.0, request.as_bytes());
+        }
+        self.record_qp(id);
     }
 
     /// A queue pair was made, or its owner has changed it.
@@ -169,6 +176,32 @@ impl Adapter {
         if let Some(journal) = &mut self.journal {
             journal.commit();
         }
+    }
+}
+
+impl Adapter {
+    /// All that there is, for an adapter that was not recorded until now.
+    pub(crate) fn record_everything(&mut self) {
+        self.frame_pieces = 0;
+        self.record_frame();
+        for page in self.contexts.live().to_vec() {
+            if let Some(owner) = self.contexts.at_page(page).map(|context| context.owner) {
+                self.record_context(page, owner);
+            }
+        }
+        for pd in self.core.hca.pds().collect::<Vec<_>>() {
+            self.record_piece(Kind::Pd, pd.0, Piece::Pd(pd));
+        }
+        let (mrs, cqs) = (self.mrs.numbers(|_| true), self.cqs.numbers(|_| true));
+        let (srqs, qps) = (self.srqs.numbers(|_| true), self.qps.numbers(|_| true));
+        mrs.into_iter().for_each(|id| self.record_mr(id));
+        cqs.into_iter().for_each(|id| self.record_new_cq(CqId(id)));
+        (srqs.into_iter()).for_each(|id| self.record_new_srq(SrqId(id)));
+        qps.into_iter().for_each(|id| self.record_new_qp(QpId(id)));
+    }
+
+    pub(crate) fn record_context(&mut self, page: u32, owner: Owner) {
+        self.record(Kind::Context, page, &owner.0.to_le_bytes());
     }
 }
 

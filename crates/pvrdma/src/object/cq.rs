@@ -4,6 +4,7 @@ use vrdma_memory::View;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
 
+use crate::abi::request::CreateCq;
 use crate::arming::{Arming, CqState, Touches};
 use crate::queue::RingError;
 use crate::queue::completion::CompletionRing;
@@ -28,6 +29,8 @@ pub(crate) struct Cq {
     pub(crate) watched_at: Option<Time>,
     /// Overflowed, or its ring is unusable: nothing is written any more.
     pub(crate) dead: bool,
+    /// What it was made by.
+    pub(crate) request: CreateCq,
     pub(crate) _charge: Charge,
 }
 

@@ -5,6 +5,7 @@ use vrdma_memory::{PageList, Region, View};
 use vrdma_verbs::object::Owner;
 use vrdma_verbs::work::{RecvWr, SendWr};
 
+use crate::abi::request::CreateQp;
 use crate::abi::response::QpSizes;
 use crate::decode::{receive, send};
 use crate::queue::RingError;
@@ -23,6 +24,8 @@ pub(crate) struct Qp {
     pub(crate) run: RunState,
     /// Its rings are unusable: they are not touched any more.
     pub(crate) dead: bool,
+    /// What it was made by.
+    pub(crate) request: CreateQp,
     pub(crate) _charge: Charge,
 }
 

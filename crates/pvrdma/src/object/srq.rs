@@ -7,6 +7,7 @@ use vrdma_memory::{PageList, View};
 use vrdma_verbs::object::Owner;
 use vrdma_verbs::work::RecvWr;
 
+use crate::abi::request::CreateSrq;
 use crate::decode::receive;
 use crate::queue::RingError;
 use crate::queue::work::WorkRing;
@@ -23,6 +24,8 @@ pub(crate) struct Srq {
     pub(crate) limit: u32,
     /// Its ring is unusable.
     pub(crate) dead: bool,
+    /// What it was made by.
+    pub(crate) request: CreateSrq,
     pub(crate) _charge: Charge,
 }
 
