@@ -14,6 +14,7 @@ use vrdma_driver::work::SendWork;
 use vrdma_driver::{Fabric, Guest, Pair, PairOptions};
 use vrdma_pvrdma::{Device, DeviceConfig, SavedRecord};
 
+mod damaged;
 mod living;
 
 /// Messages each way.

@@ -1,0 +1,91 @@
+//! Records that are damaged: a device that goes on from them fails or goes on, and nothing else happens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+use vrdma_adapter::Journal;
+use vrdma_driver::{Guest, PairOptions};
+use vrdma_pvrdma::{Device, SavedRecord};
+
+use super::{Key, Notes, Traffic, Work, World, with_shared_queue};
+
+/// For each kind of work.
+const TRIES: u64 = 2500;
+
+/// A record is changed, cut, lengthened, lost, or takes the place of another one of its kind.
+fn damage(records: &mut BTreeMap<Key, Vec<u8>>, dice: &mut Rng) {
+    let keys: Vec<Key> = records.keys().copied().collect();
+    let key = keys[dice.usize(0..keys.len())];
+    let other = keys[dice.usize(0..keys.len())];
+    let bytes = records.get_mut(&key).expect("a key of the map");
+    match dice.u8(0..10) {
+        0 => drop(records.remove(&key)),
+        1 => bytes.truncate(dice.usize(0..=bytes.len())),
+        2 => bytes.extend([dice.u8(..), dice.u8(..)]),
+        3 => {
+            let bytes = bytes.clone();
+            records.insert((key.0, key.1, other.2), bytes);
+        }
+        4 => {
+            let bytes = bytes.clone();
+            records.insert((key.0, other.1, key.2), bytes);
+        }
+        _ => {
+            let at = dice.usize(0..bytes.len().max(1));
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = dice.u8(..);
+            }
+        }
+    }
+}
+
+impl World {
+    /// Both devices go on from damaged records.
+    fn go_on_damaged(&mut self, dice: &mut Rng) {
+        for _ in 0..dice.u8(1..4) {
+            damage(&mut self.book.lock().unwrap().committed, dice);
+        }
+        let fabric = std::mem::take(&mut self.pair.fabric);
+        self.pair.fabric = fabric.reborn(|number, guest| {
+            let records = self.book.lock().unwrap().records_of(number);
+            revive_or_reset(guest, &records, Notes::of(number, &self.book));
+        });
+    }
+}
+
+/// As the daemon does it: a device without registers begins anew.
+fn revive_or_reset(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>) {
+    let config = *guest.device.config();
+    let doorbells = guest.device.doorbell_fd();
+    let doorbells = doorbells.map(|fd| fd.try_clone_to_owned().unwrap());
+    let (space, now) = (Arc::clone(guest.dma()), guest.now());
+    let resumed = Device::resume(config, Arc::clone(&space), doorbells, records, journal, now);
+    guest.device = resumed.unwrap_or_else(|_| Device::new(config, space).unwrap());
+}
+
+fn survives(seed: u64, kind: Work) {
+    let mut dice = Rng::with_seed(seed);
+    let mut world = World::new(PairOptions::default());
+    let srq = (kind == Work::Send && seed.is_multiple_of(2)).then(|| with_shared_queue(&mut world));
+    let mut traffic = Traffic::new(kind, srq);
+    for _ in 0..dice.u8(0..6) {
+        traffic.programs(&mut world.pair);
+        world.pair.fabric.turn();
+    }
+    traffic.programs(&mut world.pair);
+    world.commit();
+    world.go_on_damaged(&mut dice);
+    for _ in 0..3 {
+        world.pair.fabric.pump();
+        world.pair.fabric.pass(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn damaged_records_end_nothing_but_their_device() {
+    for kind in [Work::Send, Work::Write, Work::Read, Work::WriteImm] {
+        (0..TRIES).for_each(|seed| survives(seed, kind));
+    }
+}
