@@ -14,7 +14,7 @@ const RING_FAULTS_MAX: u32 = 16;
 
 impl Adapter {
     /// Tells the guest about an event.
-    pub(super) fn write_event(&mut self, turn: Turn<'_, '_>, event: Event) {
+    pub(crate) fn write_event(&mut self, turn: Turn<'_, '_>, event: Event) {
         let (code, info) = encode(event);
         self.push_event(turn, code, info);
     }

@@ -179,6 +179,9 @@ impl Device {
             Ok(mut adapter) => {
                 adapter.journal = self.journal.take();
                 adapter.wake_everything(turn);
+                for event in adapter.lost(past) {
+                    adapter.write_event(turn, event);
+                }
                 self.stage = Stage::Active(Box::new(adapter), slots);
             }
             Err(error) => {

@@ -3,7 +3,7 @@
 //! Each queue is made again by the request that made it, with the same checks, and its ring goes on where its
 //! progress says. A ring whose pages are not there any more is dead, as if they had gone while it was used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
@@ -12,7 +12,7 @@ use vrdma_memory::{PageList, Region, Right, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::object::{CqId, MrId, Owner, QpId, SrqId};
 use vrdma_verbs::saved::{Pieces, QpPiece, RestoreError, is_receiving, read_receive};
-use vrdma_verbs::work::RecvWr;
+use vrdma_verbs::work::{Event, RecvWr};
 use zerocopy::FromBytes;
 
 use super::{Kind, SavedRecord, record};
@@ -49,6 +49,13 @@ impl<'a> Past<'a> {
     fn all(&self, kind: Kind) -> impl Iterator<Item = (u32, &'a [u8])> + use<'a, '_> {
         let of_kind = self.by_kind.get(&(kind as u16)).into_iter().flatten();
         of_kind.map(|(id, bytes)| (*id, *bytes))
+    }
+
+    /// What records of these kinds are about, each once.
+    fn numbers(&self, kinds: [Kind; 2]) -> impl Iterator<Item = u32> {
+        let ids = kinds.iter().flat_map(|kind| self.all(*kind));
+        let ids: BTreeSet<u32> = ids.map(|(id, _)| id).collect();
+        ids.into_iter()
     }
 
     fn bytes(&self, kind: Kind) -> Vec<Vec<u8>> {
@@ -103,7 +110,7 @@ impl Revived {
             seed: self.seed,
         };
         let frame_pieces = past.all(Kind::Frame).count() as u32;
-        let hca = Hca::assemble(pieces, |name| region(memory, name))?;
+        let hca = assemble(pieces, memory)?;
         let mut adapter = Adapter::with_engine(
             hca,
             self.config,
@@ -120,6 +127,14 @@ impl Revived {
         adapter.let_orphans_go();
         Ok(adapter)
     }
+}
+
+/// The engine; if objects are damaged, what is left of it.
+fn assemble(pieces: Pieces, memory: &View<'_>) -> Result<Hca<Region>, RestoreError> {
+    Hca::assemble(pieces.clone(), |name| region(memory, name)).or_else(|error| {
+        tracing::warn!(%error, "records of a guest's objects are damaged: the others go on");
+        Hca::salvage(pieces, |name| region(memory, name))
+    })
 }
 
 fn engines(past: &Past<'_>, kind: Kind, engine: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
@@ -305,6 +320,21 @@ impl Adapter {
                 self.gids.set(index, gid);
             }
         }
+    }
+
+    /// What there are records of and what could not go on: the guest is to hear of each. Those of its queue
+    /// pairs come first, since there are few places for events.
+    pub(crate) fn lost(&self, past: &Past<'_>) -> Vec<Event> {
+        let qps = past.numbers([Kind::QpRequest, Kind::Qp]);
+        let qps = qps.filter(|id| self.qps.get(*id).is_none());
+        let srqs = past.numbers([Kind::SrqRequest, Kind::SrqProgress]);
+        let srqs = srqs.filter(|id| self.srqs.get(*id).is_none());
+        let cqs = past.numbers([Kind::CqRequest, Kind::Cq]);
+        let cqs = cqs.filter(|id| self.cqs.get(*id).is_none());
+        let of_qps = qps.map(|id| Event::QpFatal(QpId(id)));
+        let of_srqs = srqs.map(|id| Event::SrqError(SrqId(id)));
+        let of_cqs = cqs.map(|id| Event::CqError(CqId(id)));
+        of_qps.chain(of_srqs).chain(of_cqs).collect()
     }
 
     /// What belongs to programs that are gone is freed as if they had just ended.

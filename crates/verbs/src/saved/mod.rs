@@ -17,6 +17,7 @@ mod progress;
 mod queue_pair;
 mod record;
 mod regions;
+mod salvage;
 mod work;
 
 use alloc::vec::Vec;

@@ -36,7 +36,7 @@ pub enum Piece {
 }
 
 /// The pieces of an adapter as they were read; nothing of them is trusted.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pieces {
     /// What [`Hca::save_frame`] wrote.
     pub frame: Vec<u8>,
@@ -55,7 +55,7 @@ pub struct Pieces {
 }
 
 /// A queue pair's part of [`Pieces`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct QpPiece {
     /// What [`Hca::save_piece`] wrote.
     pub record: Vec<u8>,

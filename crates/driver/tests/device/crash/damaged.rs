@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use vrdma_adapter::Journal;
+use vrdma_driver::object::QpShape;
 use vrdma_driver::{Guest, PairOptions};
+use vrdma_pvrdma::abi::event::EventCode;
 use vrdma_pvrdma::{Device, SavedRecord};
 
 use super::{Key, Notes, Traffic, Work, World, with_shared_queue};
@@ -80,6 +82,43 @@ fn survives(seed: u64, kind: Work) {
     for _ in 0..3 {
         world.pair.fabric.pump();
         world.pair.fabric.pass(Duration::from_millis(20));
+    }
+}
+
+/// The engine's record of a queue pair.
+const QP_RECORD: u16 = 27;
+
+/// Queue pairs of the first guest that there are records of.
+fn recorded_qps(world: &World) -> Vec<Key> {
+    let book = world.book.lock().unwrap();
+    let keys = book.committed.keys().copied();
+    keys.filter(|key| (key.0, key.1) == (0, QP_RECORD))
+        .collect()
+}
+
+#[test]
+fn a_damaged_queue_pair_ends_and_the_others_go_on() {
+    for byte in 0..64 {
+        let mut world = World::new(PairOptions::default());
+        let before = recorded_qps(&world);
+        let (pd, cqs) = (world.pair.a.pd, world.pair.a.clone());
+        let cqs = (&cqs.send_cq, &cqs.recv_cq);
+        let vm = &mut world.pair.fabric[0];
+        vm.create_qp(pd, cqs, None, QpShape::RC).unwrap();
+        world.commit();
+        let now = recorded_qps(&world);
+        let key = now.into_iter().find(|key| !before.contains(key)).unwrap();
+        let mut book = world.book.lock().unwrap();
+        let record = book.committed.get_mut(&key).unwrap();
+        record[byte % 8] ^= 0x80 | byte as u8;
+        drop(book);
+        world.go_on();
+        let events = world.pair.fabric[0].take_events();
+        // Without its first byte nothing can be read; other bytes may have other values as well.
+        if byte % 8 == 0 {
+            assert!(events.contains(&(EventCode::QpFatal, key.2)), "{events:?}");
+        }
+        Traffic::new(Work::Send, None).crashes_at(&mut world, u32::MAX);
     }
 }
 

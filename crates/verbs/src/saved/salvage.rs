@@ -1,0 +1,126 @@
+//! What is left of an adapter some of whose pieces are damaged: an object ends, and what needs it, and nothing
+//! else.
+//!
+//! Pieces are tried together; a part that does not go with what is there is halved until the pieces that do
+//! not are found.
+
+use alloc::vec::Vec;
+
+use super::{Pieces, RestoreError};
+use crate::hca::Hca;
+
+/// Times that an adapter is put together, each about as long as without damage: enough to find a dozen
+/// damaged pieces among ten thousand.
+const ATTEMPTS: u32 = 400;
+
+impl<R: Clone> Hca<R> {
+    /// As [`assemble`](Self::assemble), without the objects that do not go with the others.
+    ///
+    /// # Errors
+    /// The frame cannot be used, or too much is damaged.
+    pub fn salvage(
+        pieces: Pieces,
+        mut region: impl FnMut(&[u8]) -> Option<R>,
+    ) -> Result<Self, RestoreError> {
+        let sound = sound(pieces, &mut |tried| {
+            Self::assemble(tried, &mut region).is_ok()
+        });
+        Self::assemble(sound, &mut region)
+    }
+}
+
+/// The pieces that go together, in an order in which none needs a later one.
+fn sound(all: Pieces, fits: &mut impl FnMut(Pieces) -> bool) -> Pieces {
+    let mut search = Search {
+        sound: Pieces {
+            frame: all.frame,
+            seed: all.seed,
+            ..Pieces::default()
+        },
+        attempts: ATTEMPTS,
+        fits,
+    };
+    search.add(&all.pds, |pieces| &mut pieces.pds);
+    search.add(&all.mrs, |pieces| &mut pieces.mrs);
+    search.add(&all.cqs, |pieces| &mut pieces.cqs);
+    search.add(&all.srqs, |pieces| &mut pieces.srqs);
+    search.add(&all.qps, |pieces| &mut pieces.qps);
+    search.sound
+}
+
+struct Search<'f, F> {
+    sound: Pieces,
+    attempts: u32,
+    fits: &'f mut F,
+}
+
+impl<F: FnMut(Pieces) -> bool> Search<'_, F> {
+    /// Takes those that go with what is there. What was not tried in the end is left out.
+    fn add<T: Clone>(&mut self, some: &[T], list: fn(&mut Pieces) -> &mut Vec<T>) {
+        if some.is_empty() || self.attempts == 0 {
+            return;
+        }
+        self.attempts -= 1;
+        let before = list(&mut self.sound).len();
+        list(&mut self.sound).extend_from_slice(some);
+        if (self.fits)(self.sound.clone()) {
+            return;
+        }
+        list(&mut self.sound).truncate(before);
+        if some.len() > 1 {
+            let (front, back) = some.split_at(some.len() / 2);
+            self.add(front, list);
+            self.add(back, list);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(qps: &[u8]) -> Pieces {
+        let qp = |number: &u8| super::super::QpPiece {
+            record: alloc::vec![*number],
+            progress: Vec::new(),
+            receive: None,
+        };
+        Pieces {
+            qps: qps.iter().map(qp).collect(),
+            ..Pieces::default()
+        }
+    }
+
+    fn numbers(pieces: &Pieces) -> Vec<u8> {
+        pieces.qps.iter().map(|qp| qp.record[0]).collect()
+    }
+
+    #[test]
+    fn pieces_that_do_not_fit_are_left_out() {
+        let all: Vec<u8> = (0..=255).collect();
+        let is_bad = |number: &u8| [0, 17, 18, 255].contains(number);
+        let sound = sound(pieces(&all), &mut |tried| {
+            !numbers(&tried).iter().any(is_bad)
+        });
+        let good: Vec<u8> = all.into_iter().filter(|it| !is_bad(it)).collect();
+        assert_eq!(numbers(&sound), good);
+    }
+
+    #[test]
+    fn of_two_with_one_number_the_first_stays() {
+        let sound = sound(pieces(&[1, 2, 2, 3]), &mut |tried| {
+            numbers(&tried).is_sorted_by(|a, b| a < b)
+        });
+        assert_eq!(numbers(&sound), [1, 2, 3]);
+    }
+
+    #[test]
+    fn the_search_ends() {
+        let mut tried = 0;
+        sound(pieces(&[1; 4096]), &mut |_| {
+            tried += 1;
+            false
+        });
+        assert_eq!(tried, ATTEMPTS);
+    }
+}
