@@ -108,11 +108,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
             _ => survive(&programs, &command, arguments)?,
         };
-        let good = outcome.statuses == [Some(0); 2];
+        let good = outcome.statuses == [Some(0); 2] && outcome.kills > 0;
         failed += u32::from(!good);
-        let said = match good {
-            true => "ok".to_owned(),
-            false => format!("FAILED: {:?}", outcome.statuses),
+        let said = match (good, outcome.kills) {
+            (true, _) => "ok".to_owned(),
+            (false, 0) => "FAILED: it was over before a worker was ended".to_owned(),
+            (false, _) => format!("FAILED: {:?}", outcome.statuses),
         };
         let longest = format!("{:.0} ms", outcome.longest.as_secs_f64() * 1e3);
         table.add_row([

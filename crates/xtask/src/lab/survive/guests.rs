@@ -19,7 +19,7 @@ pub(super) const ROWS: [Row; 7] = [
         command: |seconds| {
             format!(
                 "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}",
-                seconds * 300
+                seconds * 1200
             )
         },
     },
@@ -28,7 +28,7 @@ pub(super) const ROWS: [Row; 7] = [
         command: |seconds| {
             format!(
                 "ibv_rc_pingpong -d $DEV -g 1 -c -e -s 4096 -n {}",
-                seconds * 200
+                seconds * 800
             )
         },
     },
@@ -37,13 +37,13 @@ pub(super) const ROWS: [Row; 7] = [
         command: |seconds| {
             format!(
                 "ibv_srq_pingpong -d $DEV -g 1 -c -q 4 -s 4096 -n {}",
-                seconds * 300
+                seconds * 1200
             )
         },
     },
     Row {
         name: "guests: ib_send_lat",
-        command: |seconds| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", seconds * 500),
+        command: |seconds| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", seconds * 2000),
     },
     Row {
         name: "guests: ib_write_bw",
