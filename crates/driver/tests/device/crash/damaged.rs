@@ -16,7 +16,7 @@ use super::{Key, Notes, Traffic, Work, World, with_shared_queue};
 /// For each kind of work.
 const TRIES: u64 = 2500;
 
-/// A record is changed, cut, lengthened, lost, or takes the place of another one of its kind.
+/// A record is changed, cut, lengthened, lost, or is found under the number or the kind of another one.
 fn damage(records: &mut BTreeMap<Key, Vec<u8>>, dice: &mut Rng) {
     let keys: Vec<Key> = records.keys().copied().collect();
     let key = keys[dice.usize(0..keys.len())];
@@ -123,7 +123,7 @@ fn a_damaged_queue_pair_ends_and_the_others_go_on() {
 }
 
 #[test]
-fn damaged_records_end_nothing_but_their_device() {
+fn no_damaged_records_end_the_process() {
     for kind in [Work::Send, Work::Write, Work::Read, Work::WriteImm] {
         (0..TRIES).for_each(|seed| survives(seed, kind));
     }
