@@ -120,7 +120,11 @@ fn entries_of(tools: &Tools, range: Range, entries: &mut [u64]) -> bool {
     usize::try_from(read) == Ok(bytes)
 }
 
-/// Makes adopted pages private again, with the bytes that they have. Who writes them meanwhile waits; the daemon does not.
+/// Makes adopted pages private again, with the bytes that they have. Who writes them meanwhile waits.
+///
+/// Not so who has pinned a page before: the daemon, a device, another process in the middle of a `process_vm_writev`. What these
+/// write after the copy is lost. No call tells whether a page of a file is pinned, as `UFFDIO_MOVE` does of private ones; so this
+/// is for calls alone that only private memory is good for, and never at the end of a registration.
 pub(super) fn undo(tools: &Tools, range: Range) -> io::Result<()> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the kernel chooses the place.
