@@ -158,8 +158,7 @@ impl FrontEnd for Process {
     }
 
     fn note_key(&mut self, slot: u32) {
-        // One that is gone has no record any more, and none is made.
-        let _ = self.record_window(slot);
+        self.write_window(slot);
     }
 
     fn commit(&mut self) {

@@ -10,9 +10,12 @@
 //! What is read back is not trusted: see [`remembered`].
 
 mod assemble;
+mod progress;
 mod record;
 mod remembered;
 mod reviving;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use prost::Message;

@@ -67,7 +67,7 @@ pub(super) fn channel_id(owner: Owner, channel: u32) -> u32 {
 }
 
 /// Nobody can go on for us with what is not recorded.
-fn recorded(done: bool) -> Result<(), Errno> {
+pub(super) fn recorded(done: bool) -> Result<(), Errno> {
     done.then_some(()).ok_or(Errno::NOMEM)
 }
 
@@ -77,7 +77,12 @@ impl Process {
         self.recorder.is_some()
     }
 
-    fn record(&mut self, kind: Kind, id: u32, record: &impl Message) -> Result<(), Errno> {
+    pub(super) fn record(
+        &mut self,
+        kind: Kind,
+        id: u32,
+        record: &impl Message,
+    ) -> Result<(), Errno> {
         let Some(recorder) = &mut self.recorder else {
             return Ok(());
         };
@@ -103,10 +108,8 @@ impl Process {
             name: self.spec.name.to_string(),
             frame: self.core.hca.save_frame(),
         };
-        if self.record(Kind::Adapter, 0, &record).is_err() {
-            tracing::warn!(adapter = %self.spec.name, "no room to record the adapter: it will not survive the end of the worker");
-            self.recorder = None;
-        }
+        let written = self.record(Kind::Adapter, 0, &record);
+        self.give_up_unless(written);
     }
 
     /// A client has come, by that socket.
@@ -206,6 +209,12 @@ impl Process {
         self.record_piece(Kind::Mr, id, Piece::Mr(id))
     }
 
+    /// A window's key was changed by a request. One that is gone has no record any more, and none is made.
+    pub(crate) fn write_window(&mut self, id: u32) {
+        let written = self.record_window(id);
+        self.give_up_unless(written);
+    }
+
     pub(crate) fn record_mr(&mut self, id: MrId, place: &PlaceName) -> Result<(), Errno> {
         let Some(recorder) = &mut self.recorder else {
             return Ok(());
@@ -232,19 +241,7 @@ impl Process {
             cookie: cq.cookie,
         };
         self.record(Kind::Cq, id.0, &record)?;
-        self.write_cq_progress(id);
-        Ok(())
-    }
-
-    /// Its room was made with its record.
-    pub(crate) fn write_cq_progress(&mut self, id: CqId) {
-        let Self { recorder, cqs, .. } = self;
-        if let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) {
-            let written = cq.ring.written().to_le_bytes();
-            let dead = [u8::from(cq.dead)];
-            let bytes = [&written[..], &dead].concat();
-            tell(recorder.put(Kind::CqProgress as u16, id.0, &bytes));
-        }
+        self.put_cq_progress(id)
     }
 
     pub(crate) fn forget_cq(&mut self, id: CqId) {
@@ -262,25 +259,7 @@ impl Process {
             cookie: srq.cookie,
         };
         self.record(Kind::Srq, id.0, &record)?;
-        self.write_srq_progress(id);
-        Ok(())
-    }
-
-    pub(crate) fn write_srq_progress(&mut self, id: SrqId) {
-        if self.recorder.is_none() {
-            return;
-        }
-        let engine = self.core.hca.save_piece(Piece::Srq(id), |_| Vec::new());
-        let Some((srq, engine)) = self.srqs.get(id.0).zip(engine) else {
-            return;
-        };
-        let record = record::SrqProgress {
-            released: srq.ring.released(),
-            limit: srq.limit,
-            dead: srq.dead,
-            engine,
-        };
-        tell(self.record(Kind::SrqProgress, id.0, &record).is_ok());
+        self.put_srq_progress(id)
     }
 
     pub(crate) fn forget_srq(&mut self, id: SrqId) {
@@ -310,38 +289,7 @@ impl Process {
         };
         self.record(Kind::Qp, id.0, &record)?;
         self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0)))?;
-        self.write_qp_progress(id);
-        Ok(())
-    }
-
-    pub(crate) fn write_qp_progress(&mut self, id: QpId) {
-        let Self {
-            recorder,
-            core,
-            qps,
-            ..
-        } = self;
-        let (Some(recorder), Some(qp)) = (recorder, qps.get(id.0)) else {
-            return;
-        };
-        let mut buffer = std::mem::take(&mut recorder.buffer);
-        buffer.clear();
-        let received = qp.recv.as_ref().map_or(0, |recv| recv.released());
-        buffer.extend(qp.send.released().to_le_bytes());
-        buffer.extend(received.to_le_bytes());
-        buffer.push(qp.dead.into());
-        core.hca.save_progress(id, &mut buffer);
-        tell(recorder.put(Kind::QpProgress as u16, id.0, &buffer));
-        recorder.buffer = buffer;
-        if qp.recv.is_none() {
-            match core.hca.save_receive_under_way(id) {
-                Some(receive) => tell(recorder.put(Kind::Receive as u16, id.0, &receive)),
-                None => recorder.forget(Kind::Receive as u16, id.0),
-            }
-            if let Some(srq) = core.hca.qp_spec(id).and_then(|spec| spec.srq) {
-                self.write_srq_progress(srq);
-            }
-        }
+        self.put_qp_progress(id)
     }
 
     pub(crate) fn forget_qp(&mut self, id: QpId) {
@@ -356,11 +304,6 @@ impl Process {
             self.discarded.clear();
         }
     }
-}
-
-/// What has a record already always has room for the next one.
-fn tell(written: bool) {
-    debug_assert!(written, "a record's room was made when its object was");
 }
 
 fn descriptor(fd: Option<&OwnedFd>) -> i32 {

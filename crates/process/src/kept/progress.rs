@@ -1,0 +1,103 @@
+//! Writing down how far queues have come, with each message.
+//!
+//! The request that makes a queue writes the first of it, and is refused without room. What is written later fits into
+//! the same place, but for receives under way; where one finds none, the adapter's records are given up.
+
+use rustix::io::Errno;
+use vrdma_adapter::Journal;
+use vrdma_verbs::object::{CqId, QpId, SrqId};
+use vrdma_verbs::saved::Piece;
+
+use super::write::recorded;
+use super::{Kind, record};
+use crate::Process;
+
+impl Process {
+    /// With a record that is behind, another process would do again what was done: rather none goes on for this
+    /// adapter.
+    pub(super) fn give_up_unless(&mut self, written: Result<(), Errno>) {
+        if written == Err(Errno::NOMEM) {
+            tracing::warn!(
+                adapter = %self.spec.name,
+                "there is no room to record an adapter of processes: it will not survive the end of the worker"
+            );
+            self.recorder = None;
+        }
+    }
+
+    pub(crate) fn write_cq_progress(&mut self, id: CqId) {
+        let written = self.put_cq_progress(id);
+        self.give_up_unless(written);
+    }
+
+    pub(super) fn put_cq_progress(&mut self, id: CqId) -> Result<(), Errno> {
+        let Self { recorder, cqs, .. } = self;
+        let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) else {
+            return Ok(());
+        };
+        let written = cq.ring.written().to_le_bytes();
+        let dead = [u8::from(cq.dead)];
+        let bytes = [&written[..], &dead].concat();
+        recorded(recorder.put(Kind::CqProgress as u16, id.0, &bytes))
+    }
+
+    pub(crate) fn write_srq_progress(&mut self, id: SrqId) {
+        let written = self.put_srq_progress(id);
+        self.give_up_unless(written);
+    }
+
+    pub(super) fn put_srq_progress(&mut self, id: SrqId) -> Result<(), Errno> {
+        if self.recorder.is_none() {
+            return Ok(());
+        }
+        let engine = self.core.hca.save_piece(Piece::Srq(id), |_| Vec::new());
+        let Some((srq, engine)) = self.srqs.get(id.0).zip(engine) else {
+            return Ok(());
+        };
+        let record = record::SrqProgress {
+            released: srq.ring.released(),
+            limit: srq.limit,
+            dead: srq.dead,
+            engine,
+        };
+        self.record(Kind::SrqProgress, id.0, &record)
+    }
+
+    pub(crate) fn write_qp_progress(&mut self, id: QpId) {
+        let written = self.put_qp_progress(id);
+        self.give_up_unless(written);
+    }
+
+    pub(super) fn put_qp_progress(&mut self, id: QpId) -> Result<(), Errno> {
+        let Self {
+            recorder,
+            core,
+            qps,
+            ..
+        } = self;
+        let (Some(recorder), Some(qp)) = (recorder, qps.get(id.0)) else {
+            return Ok(());
+        };
+        let mut buffer = std::mem::take(&mut recorder.buffer);
+        buffer.clear();
+        let received = qp.recv.as_ref().map_or(0, |recv| recv.released());
+        buffer.extend(qp.send.released().to_le_bytes());
+        buffer.extend(received.to_le_bytes());
+        buffer.push(qp.dead.into());
+        core.hca.save_progress(id, &mut buffer);
+        let has_room = recorder.put(Kind::QpProgress as u16, id.0, &buffer);
+        recorder.buffer = buffer;
+        recorded(has_room)?;
+        if qp.recv.is_some() {
+            return Ok(());
+        }
+        match core.hca.save_receive_under_way(id) {
+            Some(receive) => recorded(recorder.put(Kind::Receive as u16, id.0, &receive))?,
+            None => recorder.forget(Kind::Receive as u16, id.0),
+        }
+        match core.hca.qp_spec(id).and_then(|spec| spec.srq) {
+            Some(srq) => self.put_srq_progress(srq),
+            None => Ok(()),
+        }
+    }
+}
