@@ -122,9 +122,10 @@ fn entries_of(tools: &Tools, range: Range, entries: &mut [u64]) -> bool {
 
 /// Makes adopted pages private again, with the bytes that they have. Who writes them meanwhile waits.
 ///
-/// Not so who has pinned a page before: the daemon, a device, another process in the middle of a `process_vm_writev`. What these
-/// write after the copy is lost. No call tells whether a page of a file is pinned, as `UFFDIO_MOVE` does of private ones; so this
-/// is for calls alone that only private memory is good for, and never at the end of a registration.
+/// A writer that pinned a page of the file before does not wait: the daemon, a device, another process in the middle of
+/// a `process_vm_writev`. What it writes after the copy is lost. The kernel does not tell whether a page of a file is
+/// pinned, as `UFFDIO_MOVE` does for private pages. So this is called only before system calls that need private
+/// memory, and never when a registration ends.
 pub(super) fn undo(tools: &Tools, range: Range) -> io::Result<()> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: the kernel chooses the place.

@@ -25,11 +25,13 @@ impl Process {
         }
     }
 
+    /// How far a completion queue has come by now; without room the records end.
     pub(crate) fn write_cq_progress(&mut self, id: CqId) {
         let written = self.put_cq_progress(id);
         self.give_up_unless(written);
     }
 
+    /// The same, `ENOMEM` without room.
     pub(super) fn put_cq_progress(&mut self, id: CqId) -> Result<(), Errno> {
         let Self { recorder, cqs, .. } = self;
         let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) else {
@@ -41,11 +43,13 @@ impl Process {
         recorded(recorder.put(Kind::CqProgress as u16, id.0, &bytes))
     }
 
+    /// How far a shared receive queue has come by now; without room the records end.
     pub(crate) fn write_srq_progress(&mut self, id: SrqId) {
         let written = self.put_srq_progress(id);
         self.give_up_unless(written);
     }
 
+    /// The same, `ENOMEM` without room.
     pub(super) fn put_srq_progress(&mut self, id: SrqId) -> Result<(), Errno> {
         if self.recorder.is_none() {
             return Ok(());
@@ -63,11 +67,13 @@ impl Process {
         self.record(Kind::SrqProgress, id.0, &record)
     }
 
+    /// How far a queue pair has come by now; without room the records end.
     pub(crate) fn write_qp_progress(&mut self, id: QpId) {
         let written = self.put_qp_progress(id);
         self.give_up_unless(written);
     }
 
+    /// The same, `ENOMEM` without room.
     pub(super) fn put_qp_progress(&mut self, id: QpId) -> Result<(), Errno> {
         let Self {
             recorder,

@@ -60,20 +60,38 @@ fn add_cq(process: &mut Process) -> CqId {
     id
 }
 
+/// Takes all room but for so many small records.
+fn leave_room_for(records: &Records, small: usize) {
+    let mut taken = Vec::new();
+    while let Ok(slot) = records.insert(1, 0, &[]) {
+        taken.push(slot);
+    }
+    taken.drain(..small).for_each(|slot| records.remove(slot));
+    records.commit();
+}
+
 #[test]
 fn a_queue_without_room_for_its_progress_is_refused_and_the_others_stay_recorded() {
-    let records = room_for(4);
+    let records = room_for(16);
     let mut process = recorded_in(records.clone());
-    let first = add_cq(&mut process);
+    let [first, second] = [add_cq(&mut process), add_cq(&mut process)];
     assert_eq!(process.record_cq(first), Ok(()));
-    // Whatever the adapter's own record takes, the room ends within four.
-    let refused = (0..4).find_map(|_| {
-        let id = add_cq(&mut process);
-        process.record_cq(id).err()
-    });
-    assert_eq!(refused, Some(Errno::NOMEM));
+    // Enough for the queue, not for its progress.
+    leave_room_for(&records, 1);
+    assert_eq!(process.record_cq(second), Err(Errno::NOMEM));
+    process.forget_cq(second);
     process.write_cq_progress(first);
     assert!(process.is_recorded(), "the first one has its room");
+}
+
+#[test]
+fn a_change_that_finds_no_room_ends_the_records_of_the_adapter() {
+    let records = room_for(16);
+    let mut process = recorded_in(records.clone());
+    let cq = add_cq(&mut process);
+    leave_room_for(&records, 1);
+    process.write_cq(cq);
+    assert!(!process.is_recorded());
 }
 
 #[test]

@@ -235,6 +235,12 @@ impl Process {
         recorded(recorder.put(Kind::Mr as u16, id.0, &bytes.ok_or(Errno::NOENT)?))
     }
 
+    /// A region lies elsewhere now, which is not undone: without room the records end.
+    pub(crate) fn write_mr(&mut self, id: MrId, place: &PlaceName) {
+        let written = self.record_mr(id, place);
+        self.give_up_unless(written);
+    }
+
     pub(crate) fn record_cq(&mut self, id: CqId) -> Result<(), Errno> {
         if self.recorder.is_none() {
             return Ok(());
@@ -251,6 +257,12 @@ impl Process {
         };
         self.record(Kind::Cq, id.0, &record)?;
         self.put_cq_progress(id)
+    }
+
+    /// A request has changed a completion queue, and is not undone: without room the records end.
+    pub(crate) fn write_cq(&mut self, id: CqId) {
+        let written = self.record_cq(id);
+        self.give_up_unless(written);
     }
 
     pub(crate) fn forget_cq(&mut self, id: CqId) {
@@ -302,6 +314,12 @@ impl Process {
         self.record(Kind::Qp, id.0, &record)?;
         self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0)))?;
         self.put_qp_progress(id)
+    }
+
+    /// A request has changed a queue pair, and is not undone: without room the records end.
+    pub(crate) fn write_qp(&mut self, id: QpId) {
+        let written = self.record_qp(id);
+        self.give_up_unless(written);
     }
 
     pub(crate) fn forget_qp(&mut self, id: QpId) {

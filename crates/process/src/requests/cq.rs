@@ -171,8 +171,7 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
     asker.take(&new)?;
     asker.give(&[(Kind::RingBytes, old)])?;
-    // It has a record, so there is room for the next one.
-    asker.process.record_cq(CqId(request.cq))?;
+    asker.process.write_cq(CqId(request.cq));
     asker.process.discard(old_area);
     Ok((
         CqReply {

@@ -165,8 +165,7 @@ pub(super) fn reregister(
     let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
     let old = std::mem::replace(mr, new);
     asker.give(&cost(&old))?;
-    // It has a record, so there is room for the next one.
-    asker.process.record_mr(keys.id, &place)?;
+    asker.process.write_mr(keys.id, &place);
     asker.process.discard(old);
     Ok(reply(keys))
 }

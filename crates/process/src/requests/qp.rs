@@ -175,8 +175,7 @@ pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<Modify
             .for_each(Qp::restart),
         _ => asker.process.wake(id),
     }
-    // It has a record, so there is room for the next one.
-    asker.process.record_qp(id)?;
+    asker.process.write_qp(id);
     Ok(Done {})
 }
 
@@ -226,7 +225,12 @@ pub(super) fn attach(asker: &mut Asker<'_>, request: AttachMcast) -> Outcome<Att
     }
     let attached = asker.process.core.hca.attach_mcast(id, group);
     attached.map_err(errno)?;
-    asker.process.record_qp(id)?;
+    // One group more may need a larger place than the record has.
+    if let Err(no_room) = asker.process.record_qp(id) {
+        let _ = asker.process.core.hca.detach_mcast(id, group);
+        asker.process.write_qp(id);
+        return Err(no_room);
+    }
     asker.take(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})
@@ -250,7 +254,7 @@ pub(super) fn detach(asker: &mut Asker<'_>, request: DetachMcast) -> Outcome<Det
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
     let detached = asker.process.core.hca.detach_mcast(id, Gid(request.gid));
     detached.map_err(errno)?;
-    asker.process.record_qp(id)?;
+    asker.process.write_qp(id);
     asker.give(&ATTACHMENT)?;
     asker.process.groups_changed = true;
     Ok(Done {})

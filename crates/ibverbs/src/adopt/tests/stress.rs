@@ -1,6 +1,6 @@
 //! Nothing gets lost while pages are exchanged to and fro: neither stores of other threads, nor atomics, nor what
-//! system calls and another process read and write. The other process stands aside while pages become private again:
-//! the kernel does not tell whom it has let write the file's page, see [`exchange::undo`].
+//! system calls and another process read and write. The other process does not write while pages become private again:
+//! the kernel does not tell who has pinned a page of the file, see [`exchange::undo`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
