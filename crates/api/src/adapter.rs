@@ -102,6 +102,9 @@ pub struct AdapterRequest {
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
+    /// Its VM is on another host, from which it may come by a migration; until then that host has its addresses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
     /// The most that it sends and receives.
     #[serde(flatten)]
     pub limits: Limits,
@@ -170,6 +173,9 @@ pub struct Adapter {
     /// The shard that serves it now; absent for a TAP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
+    /// Its VM is on another host, from which it may come by a migration; until then that host has its addresses.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub away: bool,
     /// The most that it sends and receives.
     #[serde(flatten)]
     pub limits: Limits,

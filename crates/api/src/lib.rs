@@ -29,6 +29,13 @@
 //! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
+//! | `POST /v1/adapters/NAME/track` | - | nothing: the pages that the adapter writes are noted |
+//! | `POST /v1/adapters/NAME/freeze` | - | the context of an adapter that does nothing any more, as bytes |
+//! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
+//! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
+//! | `PUT /v1/adapters/NAME/context` | a context | [`ArrivedContext`] |
+//! | `DELETE /v1/adapters/NAME/context` | - | nothing |
+//! | `POST /v1/adapters/NAME/activate` | [`ActivateRequest`] | nothing: the adapter goes on where its context left off |
 //!
 //! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no
 //! JSON but 8 bytes with the number of packets that came too fast, highest first, and then records of
@@ -42,6 +49,7 @@ mod adapter;
 pub mod installation;
 mod limits;
 mod mac;
+mod migration;
 mod name;
 pub mod paths;
 mod poll;
@@ -60,6 +68,7 @@ use serde::{Deserialize, Serialize};
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
+pub use migration::{ActivateRequest, ArrivedContext, CONTEXT_BYTES_MAX, MSIX_TABLE_WORDS};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};

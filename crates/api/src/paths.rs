@@ -54,6 +54,36 @@ pub fn trace(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/trace")
 }
 
+/// POST: notes which pages of the guest's memory an adapter writes.
+pub fn track(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/track")
+}
+
+/// POST: an adapter that is tracked does nothing any more; the answer is its context.
+pub fn freeze(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/freeze")
+}
+
+/// POST: a frozen or tracked adapter goes on as if nothing had been.
+pub fn thaw(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/thaw")
+}
+
+/// POST: a frozen adapter is another daemon's from now on.
+pub fn release(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/release")
+}
+
+/// PUT: keeps an adapter's context for it; the answer is [`crate::ArrivedContext`]. DELETE: forgets it.
+pub fn context(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/context")
+}
+
+/// POST, with [`crate::ActivateRequest`]: an adapter goes on where its context left off.
+pub fn activate(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/activate")
+}
+
 /// File name of the control socket in the run folder.
 pub const SOCKET_FILE: &str = "vrdmad.sock";
 

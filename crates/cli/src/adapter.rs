@@ -28,6 +28,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             kind,
             ip,
             shard,
+            away,
             limits,
             weight,
             users,
@@ -44,6 +45,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     kind: *kind,
                     ip: *ip,
                     shard: *shard,
+                    away: *away,
                     limits: limits.limits(),
                     weight: *weight,
                     users: users.clone(),
@@ -232,6 +234,7 @@ fn show_text(adapter: &Adapter) -> String {
         ("IP", adapter.ip.map(|ip| ip.to_string())),
         ("shard", adapter.shard.map(|shard| shard.to_string())),
         ("doorbells", of_vm),
+        ("VM", adapter.away.then(|| "on another host".to_owned())),
         (
             "vfio-user socket",
             adapter.vfio_user_socket.as_ref().map(shown),

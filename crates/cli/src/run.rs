@@ -93,6 +93,7 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         kind: AdapterKind::Process,
         ip: options.ip,
         shard: None,
+        away: false,
         limits: Default::default(),
         weight: Default::default(),
         users: Vec::new(),

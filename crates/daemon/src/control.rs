@@ -6,6 +6,7 @@
 
 mod answer;
 mod hold;
+mod migration;
 mod routes;
 mod told;
 mod uplinks;
@@ -36,6 +37,7 @@ use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
 use crate::socket::BoundSocket;
 use answer::Problem;
+use migration::Contexts;
 
 /// Mode of the adapters' sockets: QEMU may run as another user of the daemon's group.
 const ADAPTER_MODE: u32 = 0o660;
@@ -65,6 +67,8 @@ pub struct Control {
     shards: Shards,
     ethernet: EthernetHandle,
     facts: Facts,
+    /// Of adapters that are on their way here.
+    contexts: Contexts,
     /// The daemon ends.
     stopping: watch::Sender<bool>,
 }
@@ -82,6 +86,7 @@ impl Control {
             shards,
             ethernet,
             facts,
+            contexts: Contexts::default(),
             stopping: watch::Sender::new(false),
         }
     }
@@ -103,6 +108,7 @@ impl Control {
             mac: spec.mac,
             may_send_roce: spec.may_send_roce,
             pinned: spec.pinned(),
+            away: spec.away,
             behind,
         };
         let (number, kind) = (spec.port, spec.kind);
@@ -135,6 +141,7 @@ impl Control {
     }
 
     async fn unplug(&self, port: PortId) -> Result<(), NotDone> {
+        self.contexts.take(port);
         let shard = self.shards.remove_adapter(port).await;
         self.ethernet.remove_port(port).await?;
         shard

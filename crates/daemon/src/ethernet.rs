@@ -59,6 +59,8 @@ pub struct EthernetPort {
     pub may_send_roce: bool,
     /// The only address that may be sent from.
     pub pinned: Option<Gid>,
+    /// Its VM is on another host.
+    pub away: bool,
     /// What is there.
     pub behind: Behind,
 }
@@ -79,6 +81,7 @@ pub enum Behind {
 enum Command {
     AddPort(EthernetPort, Reply<Result<(), String>>),
     RemovePort(PortId, Reply<()>),
+    SetAway(PortId, bool, Reply<()>),
     Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
     Uplink(UplinkChange, Reply<Result<(), String>>),
     Uplinks(Reply<Vec<UplinkSnapshot>>),
@@ -91,7 +94,11 @@ impl Command {
         match self {
             Self::AddPort(_, reply) => is_withdrawn(reply),
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
-            Self::RemovePort(..) | Self::Snapshot(_) | Self::Uplinks(_) | Self::Stop => false,
+            Self::RemovePort(..)
+            | Self::SetAway(..)
+            | Self::Snapshot(_)
+            | Self::Uplinks(_)
+            | Self::Stop => false,
         }
     }
 }
@@ -136,6 +143,12 @@ impl EthernetHandle {
     pub async fn remove_port(&self, port: PortId) -> Result<(), NotDone> {
         let remove = |reply| Command::RemovePort(port, reply);
         self.line.begin_last(remove)?.answer().await
+    }
+
+    /// A port's VM goes to another host, or comes from there.
+    pub async fn set_away(&self, port: PortId, is_away: bool) -> Result<(), NotDone> {
+        let change = |reply| Command::SetAway(port, is_away, reply);
+        self.line.begin_last(change)?.answer().await
     }
 
     /// State and counters of all ports.

@@ -96,6 +96,9 @@ impl Inventory {
         self.check_mac(mac)?;
         limits::check(request)?;
         self.check_shard(request)?;
+        if request.away && request.kind != AdapterKind::Vm {
+            return Err(Refusal::only_vms_travel());
+        }
         if self.adapters.len() == ADAPTERS_MAX {
             return Err(Refusal::full(format!(
                 "there are {ADAPTERS_MAX} adapters already"
@@ -137,6 +140,7 @@ impl Inventory {
             kind: request.kind,
             ip,
             shard: request.shard,
+            away: request.away,
             limits: request.limits,
             weight: request.weight,
             users: Vec::new(),
@@ -173,6 +177,11 @@ impl Inventory {
             true => Ok(()),
             false => Err(Refusal::no_shard(shard, self.shards)),
         }
+    }
+
+    /// The VM of an adapter goes to another host, or comes from there.
+    pub fn set_away(&mut self, name: &Name, away: bool) {
+        self.adapters.set_away(name, away);
     }
 
     /// Another shard serves an adapter from now on.
@@ -273,6 +282,7 @@ fn spec(
         ip: adapter.ip,
         doorbells: adapter.doorbells,
         shard: adapter.shard,
+        away: adapter.away,
         policy: Arc::default(),
         admitted: Admitted::default(),
         sockets,

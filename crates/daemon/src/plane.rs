@@ -5,6 +5,7 @@
 
 mod line;
 mod mailbox;
+mod migration;
 mod shards;
 
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ use crate::uplink::UplinkEnd;
 
 pub use line::{Asked, Line, NotDone, Vital, is_withdrawn};
 pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
+pub use migration::MigrationStep;
 pub use shards::{Shards, Told};
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.
@@ -91,6 +93,8 @@ pub struct AdapterSpec {
     pub kind: AdapterKind,
     /// The shard that serves it; without one, that with the fewest adapters.
     pub shard: Option<u16>,
+    /// Its VM is on another host.
+    pub away: bool,
     /// What limits it. The control plane changes it while the data path goes by it.
     pub policy: Arc<Policy>,
     /// Who may use it at first.
@@ -250,6 +254,8 @@ pub enum ShardCommand {
     SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
     /// Serve an adapter that another shard gave up.
     Adopt(Box<Moving>, Reply<()>),
+    /// A VM's adapter goes to another host, or comes from there: one step of that.
+    Migration(PortId, MigrationStep),
     /// How busy the shard is.
     Load(Reply<ShardLoad>),
     /// To the first shard: how many listeners of rdma_cm these adapters have.
@@ -276,6 +282,7 @@ impl ShardCommand {
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
             Self::Trace(_, reply) => is_withdrawn(reply),
             Self::Snapshot(reply) => is_withdrawn(reply),
+            Self::Migration(_, step) => step.is_withdrawn(),
             Self::RemoveAdapter(..)
             | Self::Retire(..)
             | Self::Adopt(..)

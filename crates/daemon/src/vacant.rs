@@ -5,7 +5,9 @@ use std::thread::{self, JoinHandle};
 use vrdma_api::RdmaStats;
 use vrdma_switch::PortId;
 
-use crate::plane::{AdapterSnapshot, Inbox, ShardCommand, ShardLoad};
+use crate::plane::{AdapterSnapshot, Inbox, MigrationStep, ShardCommand, ShardLoad};
+
+const NO_DEVICES: &str = "this shard has no devices";
 
 /// Runs until it is told to stop.
 pub(crate) fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
@@ -48,8 +50,9 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Uplinks(reply) => {
             let _ = reply.send(Vec::new());
         }
+        ShardCommand::Migration(_, step) => refuse(step),
         ShardCommand::SendAway(_, _, reply) => {
-            let _ = reply.send(Err("this shard has no devices".to_owned()));
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
         ShardCommand::Load(reply) => {
             let _ = reply.send(ShardLoad::default());
@@ -64,5 +67,27 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
             let _ = reply.send(());
         }
         ShardCommand::Stop => {}
+    }
+}
+
+fn refuse(step: MigrationStep) {
+    match step {
+        MigrationStep::Track(reply)
+        | MigrationStep::Thaw(reply)
+        | MigrationStep::Release(reply) => {
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
+        }
+        MigrationStep::Freeze(reply) => {
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
+        }
+        MigrationStep::SetAway(_, reply) => {
+            let _ = reply.send(());
+        }
+        MigrationStep::Memory(reply) => {
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
+        }
+        MigrationStep::Activate(activation) => {
+            let _ = activation.reply.send(Err(NO_DEVICES.to_owned()));
+        }
     }
 }

@@ -87,6 +87,7 @@ fn the_host_pings_an_adapter_of_processes() {
         mac,
         may_send_roce: false,
         pinned: None,
+        away: false,
         behind,
     };
     let tap = Tap::open("vr0", HOST.0, Some("10.9.0.1".parse().unwrap())).unwrap();

@@ -319,6 +319,11 @@ impl<M: Member, P: Port> Host<M, P> {
         deadlines.into_iter().flatten().min()
     }
 
+    /// A member's VM goes to another host, or comes from there.
+    pub fn set_away(&mut self, port: PortId, is_away: bool) {
+        self.shared.change(|fabric| fabric.set_away(port, is_away));
+    }
+
     /// Keeps a member to one address beside that of its MAC, and the address to the member.
     pub fn pin_gid(&mut self, port: PortId, gid: Gid) {
         self.shared.change(|fabric| fabric.pin_gid(port, gid));

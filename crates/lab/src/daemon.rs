@@ -42,6 +42,8 @@ pub struct Adapter {
     pub mac: String,
     /// Who uses it.
     pub user: User,
+    /// Whether its guest is on another host, from which it may come.
+    pub is_away: bool,
 }
 
 /// Who uses an adapter.
@@ -49,6 +51,8 @@ pub struct Adapter {
 pub enum User {
     /// A guest, which rings doorbells.
     Guest(DoorbellMode),
+    /// A guest whose kernel does RDMA by itself, over its network card.
+    GuestStack,
     /// Processes, which know it by this address.
     Processes(Ipv4Addr),
     /// The IP stack of the daemon's host, which gets this address in a /24.

@@ -109,6 +109,16 @@ impl Guest {
         Ok(output.stdout_text().trim().to_owned())
     }
 
+    /// Waits until a guest that has come from another QEMU answers here.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn wait_here(&self, limit: Duration) -> Result<()> {
+        self.control.channel.greet()?;
+        let waited = self.control.channel.wait_for_boot(limit);
+        waited.map_err(|error| self.control.explain(&error))
+    }
+
     /// Resets the machine, as its reset button would, and waits until it is ready again.
     ///
     /// # Errors

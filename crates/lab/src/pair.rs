@@ -14,6 +14,7 @@ mod config;
 mod kept;
 mod mixed;
 mod run_dir;
+mod travelling;
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::daemon::{Daemon, Host};
+use crate::daemon::{Adapter, Daemon, Host};
 use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
 use crate::place;
@@ -33,6 +34,7 @@ pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
 pub use mixed::{HOST_STACK, Mixed};
 pub use run_dir::RunDir;
+pub use travelling::Arriving;
 
 /// Two running guests and what is between them.
 ///
@@ -45,6 +47,10 @@ pub struct Pair {
     image: Image,
     accelerator: Accelerator,
     run_dir: RunDir,
+    config: PairConfig,
+    /// Where each guest is, by side.
+    places: [Side; 2],
+    moves: u32,
 }
 
 impl Pair {
@@ -78,6 +84,9 @@ impl Pair {
             image,
             accelerator,
             run_dir,
+            config: config.clone(),
+            places: [Side::A, Side::B],
+            moves: 0,
         };
         let ready = wait_both(&pair.guests);
         ready.map_err(|error| pair.explain(&error))?;
@@ -243,7 +252,13 @@ fn start_on(
         side,
         wire: wire.config(),
     };
-    let adapters = [config.adapter(side)];
+    let mut adapters = vec![config.adapter(side)];
+    if config.travels {
+        adapters.push(Adapter {
+            is_away: true,
+            ..config.adapter(side.other())
+        });
+    }
     Daemon::start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
 }
 

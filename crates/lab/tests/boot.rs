@@ -27,6 +27,7 @@ fn config(run_dir: &std::path::Path, kind: Kind) -> GuestConfig {
         run_dir: run_dir.to_owned(),
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
+        incoming: false,
     }
 }
 

@@ -42,6 +42,12 @@ pub struct Space {
     generation: AtomicU64,
 }
 
+impl fmt::Debug for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Space").finish_non_exhaustive()
+    }
+}
+
 pub(crate) struct Maps {
     /// Ascending by `iova`, without overlaps.
     pub(crate) sorted: Vec<Map>,

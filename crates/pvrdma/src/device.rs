@@ -15,6 +15,7 @@
 //! belongs to one thread; every call does a bounded amount of work and none blocks.
 
 mod data_path;
+mod frozen;
 mod kept;
 mod life_cycle;
 mod pci;
@@ -77,6 +78,8 @@ pub struct Device {
     ended: Option<Ended>,
     /// Addresses were bound when the last life ended.
     gids_cleared: bool,
+    /// Another device may go on in its place: it does nothing.
+    frozen: bool,
 }
 
 impl Device {
@@ -120,6 +123,7 @@ impl Device {
             lives: 0,
             ended: None,
             gids_cleared: false,
+            frozen: false,
         }
     }
 
@@ -137,6 +141,11 @@ impl Device {
         }
     }
 
+    /// Whether it may reach memory and raise interrupts.
+    fn may_work(&self) -> bool {
+        self.config_space.bus_master() && !self.frozen
+    }
+
     /// The guest memory it works on.
     pub fn space(&self) -> &Arc<Space> {
         &self.space
@@ -149,7 +158,7 @@ impl Device {
         if let Stage::Active(adapter, _) = &mut self.stage {
             self.interrupts.raise(adapter.take_raised());
         }
-        match self.config_space.bus_master() {
+        match self.may_work() {
             true => self.interrupts.take(),
             false => 0,
         }

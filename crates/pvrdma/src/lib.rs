@@ -20,6 +20,7 @@ mod capabilities;
 mod commands;
 mod config;
 pub mod config_space;
+mod context;
 mod decode;
 mod device;
 mod handshake;
@@ -34,5 +35,6 @@ mod testing;
 
 pub use adapter::Violations;
 pub use config::{DeviceConfig, DeviceLimits};
+pub use context::{BadContext, Context, RECORDS_MAX, RUNS_MAX, WrittenPages};
 pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState, Ended};
 pub use kept::{Lost, SavedRecord};

@@ -113,6 +113,15 @@ impl Bridge {
         }
     }
 
+    /// The VM of an attached port goes to another host: its MAC is a station's like any other, which may be heard
+    /// from an uplink, and the port sends nothing. Or it comes back.
+    pub fn set_away(&mut self, port: PortId, is_away: bool) {
+        if let Some(Member { group, mac, .. }) = self.members.set_away(port, is_away) {
+            self.stations.forget_place(Place::Port(port), group);
+            self.stations.forget(group, mac);
+        }
+    }
+
     /// Lets an attached port send RoCEv2 frames. Others must not: their adapters do it, whose addresses
     /// the switch knows, and peers could not tell the two apart.
     pub fn allow_roce(&mut self, port: PortId) {
@@ -131,7 +140,8 @@ impl Bridge {
     /// Decides about a frame that `from` has sent at `now` (nanoseconds that never go back), learns
     /// from it and counts it. The frame counts as sent to every recipient.
     pub fn forward(&mut self, from: PortId, frame: &[u8], now: u64) -> Verdict<'_> {
-        let Some(sender) = self.members.get(from) else {
+        let sender = self.members.get(from).filter(|member| !member.is_away);
+        let Some(sender) = sender else {
             return Verdict::Dropped(DropReason::Detached);
         };
         self.count(from, |counts| counts.received.add(frame.len()));

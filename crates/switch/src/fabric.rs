@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 
 use vrdma_wire::{Gid, Mac};
 
-use crate::membership::Membership;
+use crate::membership::{Member, Membership};
 use crate::{AttachError, GroupId, PortId, Traffic};
 
 mod bindings;
@@ -129,6 +129,19 @@ impl Fabric {
         self.ports.insert(port, Port::default());
         self.epoch += 1;
         Ok(())
+    }
+
+    /// The VM of an attached port goes to another host: the port owns nothing, and its MAC is a station's like any
+    /// other. Or it comes back, as if it had just been attached.
+    pub fn set_away(&mut self, port: PortId, is_away: bool) {
+        let Some(Member { group, mac, .. }) = self.members.set_away(port, is_away) else {
+            return;
+        };
+        self.clear_gids(port);
+        if !is_away {
+            self.evict(Gid::link_local(mac), group);
+        }
+        self.epoch += 1;
     }
 
     fn evict(&mut self, gid: Gid, group: GroupId) {

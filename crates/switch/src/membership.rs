@@ -51,6 +51,8 @@ pub enum AttachError {
 pub(crate) struct Member {
     pub(crate) group: GroupId,
     pub(crate) mac: Mac,
+    /// Its VM is on another host, where others find its addresses.
+    pub(crate) is_away: bool,
 }
 
 /// All attached ports, found by number, by group and by configured MAC.
@@ -70,7 +72,12 @@ impl Membership {
         mac: Mac,
     ) -> Result<(), AttachError> {
         self.may_attach(port, group, mac)?;
-        self.ports.insert(port, Member { group, mac });
+        let member = Member {
+            group,
+            mac,
+            is_away: false,
+        };
+        self.ports.insert(port, member);
         self.macs.insert((group, mac), port);
         let members = self.groups.entry(group).or_default();
         let place = members.partition_point(|&member| member < port);
@@ -83,7 +90,7 @@ impl Membership {
             Err(AttachError::NotAStation)
         } else if self.ports.contains_key(&port) {
             Err(AttachError::PortTaken)
-        } else if let Some(by) = self.configured(group, mac) {
+        } else if let Some(&by) = self.macs.get(&(group, mac)) {
             Err(AttachError::MacTaken { by })
         } else if self.ports.len() >= MAX_PORTS {
             Err(AttachError::TooMany)
@@ -110,9 +117,18 @@ impl Membership {
         self.ports.get(&port).copied()
     }
 
-    /// The port whose adapter was given this MAC.
+    /// The port whose adapter was given this MAC, and is not away.
     pub(crate) fn configured(&self, group: GroupId, mac: Mac) -> Option<PortId> {
-        self.macs.get(&(group, mac)).copied()
+        let port = self.macs.get(&(group, mac)).copied()?;
+        let is_here = self.ports.get(&port).is_some_and(|member| !member.is_away);
+        is_here.then_some(port)
+    }
+
+    /// An attached port goes away or comes back; what it is, if there is such a port.
+    pub(crate) fn set_away(&mut self, port: PortId, is_away: bool) -> Option<Member> {
+        let member = self.ports.get_mut(&port)?;
+        member.is_away = is_away;
+        Some(*member)
     }
 
     /// The ports of a group, ascending.

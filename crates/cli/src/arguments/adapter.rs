@@ -37,6 +37,10 @@ pub(crate) enum AdapterCommand {
         /// Shard of the data path that serves it; that with the fewest adapters if absent
         #[arg(long, value_name = "N")]
         shard: Option<u16>,
+        /// The VM is on another host, from which it is to come by a migration; that host has the addresses
+        /// until then
+        #[arg(long)]
+        away: bool,
         #[command(flatten)]
         limits: LimitOptions,
         /// What its turns weigh beside those of others of its shard, 1 to 100

@@ -17,6 +17,7 @@ fn adapter(run_dir: &str) -> Adapter {
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
         process_socket: None,
         shard: None,
+        away: false,
         limits: Default::default(),
         weight: Default::default(),
         users: Vec::new(),

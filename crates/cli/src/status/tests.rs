@@ -35,6 +35,7 @@ fn status() -> Status {
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
         process_socket: None,
         shard: None,
+        away: false,
         limits: Default::default(),
         weight: Default::default(),
         users: vec!["alice".parse().unwrap()],

@@ -136,6 +136,8 @@ pub(super) struct AdapterTable {
     pub(super) kind: AdapterKind,
     pub(super) ip: Option<Spanned<IpAddr>>,
     pub(super) shard: Option<Spanned<u16>>,
+    #[serde(default)]
+    pub(super) away: bool,
     pub(super) limit_out: Option<Spanned<Rate>>,
     pub(super) limit_in: Option<Spanned<Rate>>,
     pub(super) limit_out_ops: Option<Spanned<OpsRate>>,
@@ -155,6 +157,7 @@ impl AdapterTable {
             kind: self.kind,
             ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
             shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
+            away: self.away,
             limits: Limits {
                 limit_out: value(self.limit_out.as_ref()),
                 limit_in: value(self.limit_in.as_ref()),

@@ -178,7 +178,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `weight`, `users`, `groups`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `away`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `weight`, `users`, `groups`; correct the spelling or remove the line",
     ),
 ];
 

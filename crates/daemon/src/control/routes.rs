@@ -1,5 +1,6 @@
 //! Paths to handlers. Each handler reads its input, calls [`Control`] and wraps the answer.
 
+mod migration;
 mod uplinks;
 
 use std::future::Future;
@@ -44,6 +45,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
         .route(&below(paths::ADAPTERS, "/hold"), post(hold_adapter))
         .route(&below(paths::ADAPTERS, "/move"), post(move_adapter))
         .merge(uplinks::router())
+        .merge(migration::router())
         .fallback(async || {
             Problem::new(
                 StatusCode::NOT_FOUND,

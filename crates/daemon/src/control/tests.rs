@@ -2,6 +2,7 @@
 
 mod hold;
 mod limits;
+mod migration;
 mod people;
 
 use std::io::{Read, Write};

@@ -146,6 +146,10 @@ impl Exchange {
                     self.remove_port(port);
                     let _ = reply.send(());
                 }
+                Command::SetAway(port, is_away, reply) => {
+                    self.bridge.set_away(port, is_away);
+                    let _ = reply.send(());
+                }
                 Command::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
                 }
@@ -193,6 +197,9 @@ impl Exchange {
         }
         if let Some(gid) = port.pinned {
             self.bridge.pin(number, gid);
+        }
+        if port.away {
+            self.bridge.set_away(number, true);
         }
         if port.may_send_roce {
             self.bridge.allow_roce(number);

@@ -56,6 +56,7 @@ impl Switch {
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
             may_send_roce: false,
             pinned: None,
+            away: false,
             behind: Behind::Guest(socket),
         };
         self.runtime.block_on(self.handle.add_port(port)).unwrap();

@@ -84,6 +84,13 @@ impl Adapters {
         self.by_name.get_mut(name).map(|plugged| &mut **plugged)
     }
 
+    /// The VM of an adapter goes to another host, or comes from there.
+    pub(super) fn set_away(&mut self, name: &Name, away: bool) {
+        if let Some(plugged) = self.by_name.get_mut(name) {
+            plugged.adapter.away = away;
+        }
+    }
+
     /// Another shard serves an adapter from now on.
     pub(super) fn place(&mut self, name: &Name, shard: Option<u16>) {
         if let Some(plugged) = self.by_name.get_mut(name) {

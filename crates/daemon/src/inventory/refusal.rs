@@ -104,6 +104,11 @@ impl Refusal {
         Self::new(Kind::Invalid, Field::Shard, sentence.to_owned())
     }
 
+    pub(super) fn only_vms_travel() -> Self {
+        let sentence = "only VMs come from another host; leave `away` out";
+        Self::new(Kind::Invalid, Field::Kind, sentence.to_owned())
+    }
+
     pub(super) fn no_limit_for_tap() -> Self {
         let sentence = "limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
         Self::new(Kind::Invalid, Field::Limit, sentence.to_owned())

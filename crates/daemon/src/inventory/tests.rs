@@ -27,6 +27,7 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         kind: Default::default(),
         ip: None,
         shard: None,
+        away: false,
         limits: Default::default(),
         weight: Default::default(),
         users: Vec::new(),

@@ -1,5 +1,7 @@
 //! The control plane's end of all shards: which one has an adapter, and what is asked of one or of all.
 
+mod travelling;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;

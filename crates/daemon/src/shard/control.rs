@@ -57,6 +57,7 @@ impl Shard {
                     self.adopt(*moving);
                     let _ = reply.send(());
                 }
+                ShardCommand::Migration(port, step) => self.migrate(port, step),
                 ShardCommand::Load(reply) => {
                     let _ = reply.send(self.load());
                 }
@@ -94,7 +95,7 @@ impl Shard {
         if is_announced {
             self.announce(&spec).map_err(anyhow::Error::msg)?;
         }
-        let pinned = spec.pinned();
+        let (pinned, is_away) = (spec.pinned(), spec.away);
         let made = self.make(spec);
         let added = made.and_then(|(adapter, sessions)| {
             self.host.add(attachment, adapter)?;
@@ -114,6 +115,9 @@ impl Shard {
         }
         if let Some(gid) = pinned {
             self.host.pin_gid(attachment.port, gid);
+        }
+        if is_away {
+            self.host.set_away(attachment.port, true);
         }
         match self.host.member(attachment.port) {
             Some(Adapter::Vm(vm)) => {

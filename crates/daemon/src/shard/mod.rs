@@ -13,6 +13,7 @@ pub(crate) mod clock;
 mod control;
 mod lanes;
 mod load;
+mod migrating;
 mod moving;
 mod paused;
 mod poller;
@@ -43,6 +44,7 @@ use adapter::Adapter;
 use clock::Clock;
 use lanes::Lanes;
 use load::Load;
+use migrating::Freezing;
 use moving::Leaving;
 pub use moving::Moving;
 use paused::Paused;
@@ -98,6 +100,8 @@ struct Shard {
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
+    /// Adapters that wait for being frozen.
+    freezing: Vec<Freezing>,
     /// Sessions that wait for adapters which are on their way here; the limit of sessions bounds them.
     early_sessions: Vec<OpeningSession>,
     /// Busy turns since sockets were served, and when that was.
@@ -134,6 +138,7 @@ impl Shard {
             legacy: parts.legacy,
             load: Load::default(),
             leaving: Vec::new(),
+            freezing: Vec::new(),
             early_sessions: Vec::new(),
             turns: 0,
             served: Time(0),
@@ -169,6 +174,7 @@ impl Shard {
         worked |= self.host.flush(now);
         worked |= self.go_on_with_snapshot();
         self.send_away_quiet();
+        self.freeze_quiet();
         self.lanes.send(&mut self.host);
         self.take_events();
         worked

@@ -75,6 +75,7 @@ fn state_name(state: DeviceState) -> &'static str {
         DeviceState::Configured => "configured",
         DeviceState::Active => "active",
         DeviceState::Failed => "failed",
+        DeviceState::Frozen => "frozen",
     }
 }
 

@@ -17,6 +17,7 @@ use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 
+use super::arriving::Activation;
 use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
@@ -51,13 +52,23 @@ pub(super) struct Backend {
     name: Name,
     lines: Lines,
     irqs: IrqVectors<Eventfd>,
-    clock: Clock,
+    pub(super) clock: Clock,
     disposal: Disposal,
     /// When the device shall look at its memory again.
     settles: Option<Time>,
     /// If another worker would go on for this one.
     kept: Option<Kept>,
+    /// What the device writes is logged, since before its guest's memory was mapped last.
+    pub(super) tracked: bool,
+    /// Waits for QEMU's answer.
+    pub(super) activation: Option<Activation>,
+    /// QEMU's answer.
+    pub(super) table: Option<Result<(), Errno>>,
 }
+
+/// The tokens of requests to QEMU: a sample of memory, and an MSI-X table.
+pub(super) const SAMPLE: u64 = 0;
+pub(super) const ACTIVATION: u64 = 1;
 
 impl Backend {
     pub(super) fn new(
@@ -83,6 +94,9 @@ impl Backend {
             disposal,
             settles: None,
             kept,
+            tracked: false,
+            activation: None,
+            table: None,
         };
         backend.keep_doorbells();
         Ok(backend)
@@ -99,6 +113,7 @@ impl Backend {
         self.commit_records();
         self.disposal.free(self.memory.unmap_all());
         self.settles = None;
+        self.end_tracking();
         self.irqs = IrqVectors::new(VECTORS);
         self.sharing = Sharing::default();
     }
@@ -131,6 +146,8 @@ impl Backend {
     /// QEMU takes all memory away and gives it back in pieces when its map changes anywhere: the
     /// device must not take the first half for the loss of its rings.
     fn memory_moves(&mut self) {
+        // What the log had of the maps that are gone is lost.
+        self.end_tracking();
         self.settles = Some(self.clock.now() + MEMORY_SETTLES);
     }
 
@@ -288,7 +305,11 @@ impl vfio::Backend for Backend {
         self.irqs.reset();
     }
 
-    fn dma_done(&mut self, _token: u64, result: Result<&[u8], Errno>) {
+    fn dma_done(&mut self, token: u64, result: Result<&[u8], Errno>) {
+        if token == ACTIVATION {
+            self.table_written(result.map(drop));
+            return;
+        }
         let mut mapped = [0; SAMPLE_BYTES as usize];
         let shown = self.memory.view().read(self.sharing.asked(), &mut mapped);
         if let (Ok(told), Ok(())) = (result, shown) {

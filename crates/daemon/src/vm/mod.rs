@@ -5,6 +5,7 @@
 //!                                             (device reset, memory unmapped)
 //! ```
 
+mod arriving;
 mod backend;
 mod kept;
 mod sharing;
@@ -23,6 +24,7 @@ use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::qemu_guard::QemuGuard;
 use crate::shard::clock::Clock;
+pub(crate) use arriving::{Activation, Frozen};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
 
@@ -165,7 +167,9 @@ impl Vm {
 
     /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
-        let reason = self.converse(readable, writable).err()?;
+        let outcome = self.converse(readable, writable);
+        self.backend.conclude_activation();
+        let reason = outcome.err()?;
         let adapter = &self.spec.name;
         self.guard
             .tell(|| tracing::info!(%adapter, "QEMU left: {reason}"));
@@ -186,7 +190,7 @@ impl Vm {
         }
         if let Some(address) = self.backend.sharing.take_question() {
             // A session with that many questions open is not worth asking again.
-            let _ = connection.dma_read(0, address, sharing::SAMPLE_BYTES);
+            let _ = connection.dma_read(backend::SAMPLE, address, sharing::SAMPLE_BYTES);
             connection.on_writable(&mut self.backend)?;
         }
         Ok(())

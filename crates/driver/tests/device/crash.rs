@@ -15,6 +15,7 @@ use vrdma_driver::{Fabric, Guest, Pair, PairOptions};
 use vrdma_pvrdma::{Device, DeviceConfig, SavedRecord};
 
 mod damaged;
+mod elsewhere;
 mod living;
 
 /// Messages each way.
@@ -193,6 +194,10 @@ impl World {
 }
 
 fn revive(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>) {
+    revive_from(guest, records, Some(journal));
+}
+
+fn revive_from(guest: &mut Guest, records: &[SavedRecord], journal: Option<Box<dyn Journal>>) {
     let config = *guest.device.config();
     let doorbells = guest.device.doorbell_fd();
     let doorbells = doorbells.map(|fd| fd.try_clone_to_owned().unwrap());

@@ -63,6 +63,8 @@ struct PortGroupTable<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     vni: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allow_roce_frames: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +78,8 @@ struct AdapterTable<'a> {
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ip: Option<Ipv4Addr>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    away: bool,
 }
 
 /// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire,
@@ -98,9 +102,10 @@ pub(super) fn configuration(
         peer: tunnel.into_iter().map(peer).collect(),
         portgroup: groups
             .iter()
-            .map(|&(name, _)| PortGroupTable {
+            .map(|&(name, adapters)| PortGroupTable {
                 name,
                 vni: tunnel.map(|_| VNI),
+                allow_roce_frames: has_guest_stack(adapters).then_some(true),
             })
             .collect(),
         adapter: groups
@@ -109,6 +114,12 @@ pub(super) fn configuration(
             .collect(),
     };
     Ok(toml::to_string(&configuration)?)
+}
+
+/// Whether a guest's network card sends RoCEv2, which the switch would drop.
+fn has_guest_stack(adapters: &[Adapter]) -> bool {
+    let mut users = adapters.iter().map(|adapter| adapter.user);
+    users.any(|user| user == User::GuestStack)
 }
 
 /// With how many shards the lab's daemons run, if not with one: `VRDMA_TEST_SHARDS`.
@@ -151,6 +162,7 @@ fn peer((_, side): (&WireConfig, Side)) -> PeerTable {
 fn table<'a>(portgroup: &'a str, adapter: &'a Adapter) -> AdapterTable<'a> {
     let (doorbells, kind, ip) = match adapter.user {
         User::Guest(doorbells) => (Some(doorbells), None, None),
+        User::GuestStack => (None, None, None),
         User::Processes(ip) => (None, Some("process"), Some(ip)),
         User::HostStack(ip) => (None, Some("tap"), Some(ip)),
     };
@@ -161,6 +173,7 @@ fn table<'a>(portgroup: &'a str, adapter: &'a Adapter) -> AdapterTable<'a> {
         doorbells,
         kind,
         ip,
+        away: adapter.is_away,
     }
 }
 
@@ -173,6 +186,7 @@ mod tests {
             name: "a".to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Guest(DoorbellMode::Trapped),
+            is_away: false,
         };
         configuration(Path::new("/r"), &[("lab", &[adapter])], wire, None).unwrap()
     }
@@ -222,11 +236,25 @@ vni = 100
     }
 
     #[test]
+    fn a_guest_that_does_rdma_by_itself_may_send_its_frames() {
+        let adapter = Adapter {
+            name: "a".to_owned(),
+            mac: "52:54:00:00:00:01".to_owned(),
+            user: User::GuestStack,
+            is_away: false,
+        };
+        let groups = [("lab", &[adapter][..])];
+        let text = configuration(Path::new("/run/lab"), &groups, None, None).unwrap();
+        assert!(text.contains("\nallow_roce_frames = true\n"), "{text}");
+    }
+
+    #[test]
     fn processes_know_their_adapter_by_its_address() {
         let adapter = Adapter {
             name: "p".to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
+            is_away: false,
         };
         let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None, None).unwrap();
         assert!(
@@ -241,6 +269,7 @@ vni = 100
             name: "h".to_owned(),
             mac: "52:54:00:00:00:03".to_owned(),
             user: User::HostStack(Ipv4Addr::new(192, 0, 2, 3)),
+            is_away: false,
         };
         let text = configuration(Path::new("/r"), &[("lab", &[adapter])], None, None).unwrap();
         assert!(
@@ -255,6 +284,7 @@ vni = 100
             name: name.to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Processes(Ipv4Addr::new(192, 0, 2, 1)),
+            is_away: false,
         };
         let (one, other) = ([adapter("a1")], [adapter("a2")]);
         let text =

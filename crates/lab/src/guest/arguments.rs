@@ -63,6 +63,10 @@ pub(super) fn arguments(
     boot(&mut arguments, image, config);
     sockets(&mut arguments, config);
     adapter(&mut arguments, config);
+    if config.incoming {
+        // Nothing runs before its device has gone on, which QEMU does not migrate.
+        arguments.words(&["-S", "-incoming", "defer"]);
+    }
     arguments.0
 }
 

@@ -107,6 +107,8 @@ pub struct GuestConfig {
     pub variables: Vec<(String, String)>,
     /// Whether it ends with this process.
     pub lifetime: Lifetime,
+    /// Whether it comes from another QEMU, by a migration, instead of booting.
+    pub incoming: bool,
 }
 
 impl GuestConfig {

@@ -133,6 +133,7 @@ impl ClusterConfig {
             name: adapter_name(tenant, guest),
             mac: mac(tenant, guest),
             user: User::Guest(DoorbellMode::default()),
+            is_away: false,
         };
         Tenant {
             name: format!("t{tenant}"),
@@ -162,6 +163,7 @@ impl ClusterConfig {
             run_dir: folder,
             variables: addresses,
             lifetime: Lifetime::Owned,
+            incoming: false,
         })
     }
 }

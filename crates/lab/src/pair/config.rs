@@ -100,6 +100,8 @@ pub struct PairConfig {
     pub lifetime: Lifetime,
     /// Whether the daemon of [`Network::Daemon`] has a keeper.
     pub supervised: bool,
+    /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can go to the other host.
+    pub travels: bool,
 }
 
 impl PairConfig {
@@ -115,6 +117,7 @@ impl PairConfig {
             host_cpus: [None, None],
             lifetime: Lifetime::Owned,
             supervised: false,
+            travels: false,
         }
     }
 
@@ -155,6 +158,25 @@ impl PairConfig {
         }
     }
 
+    /// A guest that is to come from where it runs to another side's host; its files are in that folder.
+    pub(super) fn incoming(
+        &self,
+        guest: Side,
+        to: Side,
+        run_dir: &Path,
+        folder: PathBuf,
+        host: Entry,
+    ) -> GuestConfig {
+        let daemon_dir = self.daemon_dir(to, run_dir);
+        GuestConfig {
+            ethernet: Ethernet::Switch(ethernet_socket(&daemon_dir, guest.name())),
+            vfio_user: Some(vfio_user_socket(&daemon_dir, guest.name())),
+            run_dir: folder,
+            incoming: true,
+            ..self.guest(guest, run_dir, Some(host))
+        }
+    }
+
     pub(super) fn guest(&self, side: Side, run_dir: &Path, host: Option<Entry>) -> GuestConfig {
         let index = side.index();
         let (name, kind) = (side.name(), self.kinds[index]);
@@ -176,6 +198,7 @@ impl PairConfig {
             run_dir: run_dir.to_owned(),
             variables: addresses.to_vec(),
             lifetime: self.lifetime,
+            incoming: false,
         }
     }
 
@@ -183,7 +206,11 @@ impl PairConfig {
         Adapter {
             name: side.name().to_owned(),
             mac: side.mac(),
-            user: User::Guest(self.doorbells),
+            user: match self.kinds[side.index()] {
+                Kind::Rxe => User::GuestStack,
+                _ => User::Guest(self.doorbells),
+            },
+            is_away: false,
         }
     }
 }

@@ -173,6 +173,7 @@ fn of_processes(config: &PairConfig) -> [Adapter; 2] {
         name: "h".to_owned(),
         mac: HOST_STACK_MAC.to_owned(),
         user: User::HostStack(HOST_STACK),
+        is_away: false,
     };
     [processes, stack]
 }

@@ -2,7 +2,7 @@
 //!
 //! `memory` is always a view of the device's own [`Space`](vrdma_memory::Space): one view serves a
 //! batch of calls. Nothing happens, and nothing is lost that would not be repeated, while the device
-//! is not active or must not master the bus.
+//! is not active, is frozen, or must not master the bus.
 
 use vrdma_adapter::{Publishing, Receiving, Sending};
 use vrdma_memory::{Region, View};
@@ -19,7 +19,9 @@ impl Device {
     /// The adapter, while it may work.
     fn working(&mut self) -> Option<&mut Adapter> {
         match &mut self.stage {
-            Stage::Active(adapter, _) if self.config_space.bus_master() => Some(adapter),
+            Stage::Active(adapter, _) if self.config_space.bus_master() && !self.frozen => {
+                Some(adapter)
+            }
             _ => None,
         }
     }
@@ -29,7 +31,7 @@ impl Device {
         let (Ok(page), Stage::Active(adapter, _)) = (u32::try_from(page), &mut self.stage) else {
             return;
         };
-        if !self.config_space.bus_master() {
+        if !self.config_space.bus_master() || self.frozen {
             return;
         }
         let memory = self.space.view();
@@ -46,6 +48,9 @@ impl Device {
     /// Looks at mapped doorbells, timers and what waits for room in the guest's rings. True if
     /// anything was done or is still to be done: call again before sleeping.
     pub fn poll(&mut self, memory: &View<'_>, now: Time) -> bool {
+        if self.frozen {
+            return false;
+        }
         let was_busy = self.is_busy();
         if was_busy {
             self.go_on(memory, now);
@@ -136,11 +141,11 @@ impl Device {
 
     /// Shows the guest what the last units did.
     pub(super) fn end_batch(&mut self) {
-        let now = self.batch_time;
+        let (now, may_work) = (self.batch_time, self.may_work());
         let Stage::Active(adapter, _) = &mut self.stage else {
             return;
         };
-        if adapter.core.has_unpublished() && self.config_space.bus_master() {
+        if adapter.core.has_unpublished() && may_work {
             let memory = self.space.view();
             adapter.publish(Turn {
                 memory: &memory,
@@ -152,7 +157,7 @@ impl Device {
     /// When [`poll`](Self::poll) has something to do without a doorbell.
     pub fn next_deadline(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Active(adapter, _) if self.config_space.bus_master() => adapter.next_deadline(),
+            Stage::Active(adapter, _) if self.may_work() => adapter.next_deadline(),
             _ => None,
         }
     }

@@ -47,6 +47,22 @@ impl Device {
         }
     }
 
+    /// Takes away where it is written down: another device goes on writing there.
+    pub fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
+        match &mut self.stage {
+            Stage::Active(adapter, _) => adapter.journal.take(),
+            _ => self.journal.take(),
+        }
+    }
+
+    /// It is written down there already.
+    pub(super) fn put_journal(&mut self, journal: Box<dyn Journal>) {
+        match &mut self.stage {
+            Stage::Active(adapter, _) => adapter.journal = Some(journal),
+            _ => self.journal = Some(journal),
+        }
+    }
+
     /// Records the registers. Call it when they were written, before whoever wrote them hears of it.
     pub fn record(&mut self) {
         let record = self.registers().encode_to_vec();
@@ -90,7 +106,7 @@ impl Device {
         }
     }
 
-    /// A device that goes on with what its records say, over the same memory: with the doorbell pages of the
+    /// A device that goes on with what its records say, over the same memory or a copy of it: with the doorbell pages of the
     /// process before, if they are mapped. What does not go together fails the device, and the guest is told.
     ///
     /// # Errors
@@ -103,7 +119,7 @@ impl Device {
         space: Arc<Space>,
         doorbells: Option<OwnedFd>,
         records: &[SavedRecord],
-        journal: Box<dyn Journal>,
+        journal: Option<Box<dyn Journal>>,
         now: Time,
     ) -> Result<Self, Lost> {
         config.limits.assert_consistent();
@@ -113,7 +129,7 @@ impl Device {
         let pages = doorbell_pages(&config, doorbells);
         let pages = pages.map_err(|error| Lost::Doorbells(error.kind()))?;
         let mut device = Self::with_pages(config, space, pages);
-        device.journal = Some(journal);
+        device.journal = journal;
         device.take_registers(&registers)?;
         // What the records say is looked up in memory, even if the guest has just turned bus mastering off.
         device.space.set_bus_master(true);

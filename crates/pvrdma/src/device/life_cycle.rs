@@ -90,6 +90,7 @@ impl Device {
     /// Forgets everything of the guest: objects, rings, slots, pending interrupts.
     pub(super) fn reset_function(&mut self) {
         self.end_life(Stage::Reset);
+        self.frozen = false;
         self.interrupts = Interrupts::new();
         self.error = registers::NOT_ACTIVE;
     }
@@ -127,10 +128,11 @@ impl Device {
     /// The guest's memory map changed. If the device's own rings or slots went with it, the device
     /// fails; queues find out when they are used next.
     pub fn memory_changed(&mut self) {
+        let may_work = self.may_work();
         let Stage::Active(adapter, slots) = &mut self.stage else {
             return;
         };
-        if !self.config_space.bus_master() {
+        if !may_work {
             return;
         }
         let memory = self.space.view();

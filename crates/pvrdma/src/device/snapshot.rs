@@ -17,6 +17,8 @@ pub enum DeviceState {
     Active,
     /// Stopped because its own rings or slots became unusable.
     Failed,
+    /// Stopped because another device may go on in its place.
+    Frozen,
 }
 
 /// The device at one moment.
@@ -53,6 +55,7 @@ impl Device {
     /// Everything at once.
     pub fn snapshot(&self) -> DeviceSnapshot {
         let state = match &self.stage {
+            _ if self.frozen => DeviceState::Frozen,
             Stage::Reset => DeviceState::Reset,
             Stage::Configured => DeviceState::Configured,
             Stage::Active(..) => DeviceState::Active,
@@ -78,7 +81,7 @@ impl Device {
     /// Whether the device needs looking at; without bus mastering it does not, whatever waits.
     pub fn activity(&self) -> Activity {
         match &self.stage {
-            Stage::Active(adapter, _) if self.config_space.bus_master() => Activity {
+            Stage::Active(adapter, _) if self.may_work() => Activity {
                 live_contexts: adapter.contexts.in_use(),
                 runnable: adapter.core.is_runnable() || adapter.long.is_some(),
             },

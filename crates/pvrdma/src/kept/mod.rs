@@ -13,7 +13,7 @@ mod read;
 mod record;
 mod write;
 
-pub(crate) use read::{Past, Revived};
+pub(crate) use read::{Past, Revived, config_space_of};
 pub(crate) use record::Registers;
 
 /// What a record is about. The numbers are in the records of processes that ended.

@@ -20,6 +20,7 @@ use crate::abi::request::{CreateCq, CreateQp, CreateSrq};
 use crate::adapter::{Adapter, Turn};
 use crate::commands::{Errno, Listed, cq, qp, srq};
 use crate::config::DeviceConfig;
+use crate::config_space::CONFIG_BYTES;
 use crate::handshake::Terms;
 use crate::object::Mr;
 use crate::object::cq::Cq;
@@ -65,6 +66,13 @@ impl<'a> Past<'a> {
     fn frame(&self) -> Vec<u8> {
         self.bytes(Kind::Frame).concat()
     }
+}
+
+/// The configuration space that a device's registers are recorded with.
+pub(crate) fn config_space_of(records: &[SavedRecord]) -> Option<[u8; CONFIG_BYTES]> {
+    let registers = Past::new(records).get(Kind::Registers, 0)?;
+    let registers = record::Registers::decode(registers).ok()?;
+    registers.config_space.try_into().ok()
 }
 
 /// What an adapter is made of besides its records.

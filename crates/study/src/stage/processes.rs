@@ -183,6 +183,7 @@ fn of_tenant(side: Side, number: u8) -> Adapter {
         name: format!("{}{number}", side.name()),
         mac: format!("02:00:00:00:{number:02x}:{:02x}", 1 + index(side)),
         user: User::Processes(address_of_tenant(side, number)),
+        is_away: false,
     }
 }
 
@@ -197,6 +198,7 @@ fn adapter(side: Side, address: Ipv4Addr) -> Adapter {
         name: side.name().to_owned(),
         mac: format!("02:00:00:00:00:{:02x}", 1 + index(side)),
         user: User::Processes(address),
+        is_away: false,
     }
 }
 

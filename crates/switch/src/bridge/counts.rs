@@ -5,7 +5,7 @@ use super::MAX_FRAME;
 /// Why a frame was not delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DropReason {
-    /// The sender is not attached; counted nowhere.
+    /// The sender is not attached, or away; counted nowhere.
     #[error("the sending port is not attached")]
     Detached,
     /// Shorter than [`MIN_FRAME`](super::MIN_FRAME).

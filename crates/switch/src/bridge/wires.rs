@@ -251,6 +251,21 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_is_away_is_heard_from_the_wire() {
+        let mut bridge = bridge();
+        bridge.set_away(ANN, true);
+        hear(&mut bridge, BLUE, mac(BOB), mac(ANN)).unwrap();
+        let there = Ok((vec![], vec![ETH]));
+        assert_eq!(send(&mut bridge, BOB, mac(ANN), 0), there);
+        let own = send(&mut bridge, ANN, mac(BOB), 0);
+        assert_eq!(own, Err(DropReason::Detached), "its VM is elsewhere");
+        bridge.set_away(ANN, false);
+        let spoofed = hear(&mut bridge, BLUE, mac(BOB), mac(ANN));
+        assert_eq!(spoofed, Err(DropReason::Spoofed));
+        assert_eq!(send(&mut bridge, BOB, mac(ANN), 0), Ok((vec![ANN], vec![])));
+    }
+
+    #[test]
     fn groups_that_did_not_join_stay_on_the_host() {
         let mut bridge = bridge();
         assert_eq!(send(&mut bridge, EVE, FAR, 0), Ok((vec![], vec![])));

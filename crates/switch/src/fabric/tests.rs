@@ -234,3 +234,31 @@ fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
     fabric.detach(ANN);
     assert_eq!(fabric.bind_gid(BOB, gid(1)), Ok(()));
 }
+
+#[test]
+fn a_port_that_is_away_owns_nothing_until_it_comes_back() {
+    let mut fabric = fabric();
+    let link_local = Gid::link_local(mac(BOB));
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    fabric.bind_gid(BOB, link_local).unwrap();
+    let epoch = fabric.epoch();
+    fabric.set_away(BOB, true);
+    assert_ne!(fabric.epoch(), epoch, "who found it here looks again");
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Err(NoRoute::Unknown));
+    assert!(
+        !fabric.has_station(BLUE, mac(BOB)),
+        "it may be heard outside"
+    );
+    assert_eq!(
+        fabric.attach(PortId(7), BLUE, mac(BOB)),
+        Err(AttachError::MacTaken { by: BOB }),
+        "the MAC stays its own on this host"
+    );
+    fabric.bind_gid(ANN, link_local).unwrap();
+    fabric.set_away(BOB, false);
+    assert!(fabric.has_station(BLUE, mac(BOB)));
+    fabric.bind_gid(BOB, link_local).unwrap();
+    fabric.bind_gid(BOB, gid(2)).unwrap();
+    assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
+}

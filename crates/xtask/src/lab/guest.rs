@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         run_dir: folder.path().to_owned(),
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
+        incoming: false,
     };
     let guest = Guest::start(&image, Accelerator::choose(&image)?, &config)?;
     guest.wait_ready()?;

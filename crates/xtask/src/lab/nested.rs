@@ -92,6 +92,7 @@ fn boot(image: &Image, folder: &Path) -> Result<Guest> {
         run_dir: folder.to_owned(),
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
+        incoming: false,
     };
     let guest = Guest::start(image, Accelerator::choose(image)?, &config)?;
     guest.wait_ready()?;

@@ -174,6 +174,7 @@ fn adapter(name: &str, last: u8) -> Adapter {
         name: name.to_owned(),
         mac: format!("52:54:00:00:00:0{last}"),
         user: User::Processes(Ipv4Addr::new(10, 0, 0, last)),
+        is_away: false,
     }
 }
 

@@ -123,5 +123,6 @@ pub(crate) fn adapter(side: Side) -> Adapter {
         name: side.name().to_owned(),
         mac: format!("02:00:00:00:00:{:02x}", 1 + u8::from(side == Side::B)),
         user: User::Processes(wire::address(side)),
+        is_away: false,
     }
 }

@@ -237,6 +237,7 @@ fn segments_default_to_the_vlan() {
         kind: Default::default(),
         ip: None,
         shard: None,
+        away: false,
         limits: Default::default(),
         weight: Default::default(),
         users: Vec::new(),

@@ -41,7 +41,7 @@ impl Backend {
             Arc::clone(&memory),
             past.doorbells,
             &past.device,
-            Box::new(past.recorder),
+            Some(Box::new(past.recorder)),
             clock.now(),
         )?;
         let mut backend = Self {
@@ -54,6 +54,9 @@ impl Backend {
             clock,
             disposal,
             settles: None,
+            tracked: false,
+            activation: None,
+            table: None,
             kept: Some(Kept::resume(past.memory, past.interrupts)),
         };
         backend.keep_doorbells();
@@ -95,14 +98,14 @@ impl Backend {
         }
     }
 
-    pub(super) fn keep_doorbells(&mut self) {
+    pub(in crate::vm) fn keep_doorbells(&mut self) {
         let fd = self.device.doorbell_fd();
         let fd = fd.and_then(|fd| fd.try_clone_to_owned().ok());
         self.keep(|kept, journal| kept.doorbells(journal, fd));
     }
 
     /// Makes what was recorded count, and closes what the records named that it replaces.
-    pub(super) fn commit_records(&mut self) {
+    pub(in crate::vm) fn commit_records(&mut self) {
         if let Some(journal) = self.device.journal() {
             journal.commit();
         }

@@ -63,7 +63,14 @@ fn revive_or_reset(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn 
     let doorbells = guest.device.doorbell_fd();
     let doorbells = doorbells.map(|fd| fd.try_clone_to_owned().unwrap());
     let (space, now) = (Arc::clone(guest.dma()), guest.now());
-    let resumed = Device::resume(config, Arc::clone(&space), doorbells, records, journal, now);
+    let resumed = Device::resume(
+        config,
+        Arc::clone(&space),
+        doorbells,
+        records,
+        Some(journal),
+        now,
+    );
     guest.device = resumed.unwrap_or_else(|_| Device::new(config, space).unwrap());
 }
 

@@ -21,6 +21,7 @@ fn config() -> GuestConfig {
         run_dir: "/r".into(),
         variables: vec![("A".to_owned(), "10.10.0.1".to_owned())],
         lifetime: Lifetime::Owned,
+        incoming: false,
     }
 }
 
@@ -199,4 +200,14 @@ fn the_environment_is_shell_text() {
         config().environment(),
         "NAME='a'\nKIND='vrdma'\nA='10.10.0.1'\n"
     );
+}
+
+#[test]
+fn a_guest_that_comes_from_another_qemu_waits_for_it() {
+    let coming = GuestConfig {
+        incoming: true,
+        ..config()
+    };
+    assert!(line(&coming).ends_with(" -S -incoming defer"));
+    assert!(!line(&config()).contains("-incoming"));
 }

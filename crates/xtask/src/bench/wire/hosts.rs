@@ -69,5 +69,6 @@ fn adapter(side: Side) -> Adapter {
         name: side.name().to_owned(),
         mac: format!("02:00:00:00:00:{d:02x}"),
         user: User::Processes(Ipv4Addr::new(a, b, c, 100 + d)),
+        is_away: false,
     }
 }

@@ -1,0 +1,38 @@
+//! An adapter of a VM that goes to another host.
+//!
+//! ```text
+//!   source                                   destination
+//!   track   ──► its writes are noted
+//!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
+//!   thaw    ──► goes on                       activate: goes on where the context left off
+//!   release ──► gives up its addresses
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+/// Words of an MSI-X table: four for each of three vectors (PCI 3.0 section 6.8.2).
+pub const MSIX_TABLE_WORDS: usize = 12;
+
+/// The longest context that a daemon takes: records of an adapter with all objects that it may have, and the
+/// pages that it wrote while it was tracked.
+pub const CONTEXT_BYTES_MAX: usize = 256 << 20;
+
+/// What a context has, told by the daemon that keeps it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ArrivedContext {
+    /// The device's PCI configuration space, 256 bytes: QEMU's of the destination is to have the same.
+    pub config_space: Vec<u8>,
+    /// Records of the device.
+    pub records: u64,
+    /// Pages that the device wrote.
+    pub pages: u64,
+}
+
+/// What the device needs to go on besides its context.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActivateRequest {
+    /// QEMU's MSI-X table of the source, if the guest's driver had switched MSI-X on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
+}

@@ -1,0 +1,290 @@
+//! An adapter of a VM that goes to another host, or has come from there: contexts, and pages of the guest's memory.
+//!
+//! ```text
+//!   source        freeze ──► records and written pages ──► bytes
+//!   destination   bytes ──► context, kept ──► activate: pages into the guest's memory, records to the shard
+//! ```
+//! It does not know who asks in which order; what a state does not allow is refused with a sentence.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use vrdma_api::{ActivateRequest, ArrivedContext, CONTEXT_BYTES_MAX, Name};
+use vrdma_memory::{DirtyRun, PAGE, Space};
+use vrdma_pvrdma::{Context, WrittenPages};
+use vrdma_switch::PortId;
+use vrdma_wire::Mac;
+
+use super::Control;
+use super::answer::Problem;
+use crate::plane::{MigrationStep, NotDone};
+use crate::vm::{Activation, Frozen};
+
+/// Bytes of all contexts that are kept.
+const KEPT_BYTES_MAX: usize = 1 << 30;
+
+/// Guest addresses that are looked through at a time, and where they end (PCI has 64 bits, processors 52).
+const LOOK_BYTES: u64 = 64 << 30;
+const ADDRESSES_END: u64 = 1 << 52;
+
+/// Contexts that have come, by adapter.
+#[derive(Debug, Default)]
+pub(super) struct Contexts(Mutex<BTreeMap<PortId, Arc<Kept>>>);
+
+#[derive(Debug)]
+struct Kept {
+    context: Context,
+    bytes: usize,
+}
+
+impl Contexts {
+    // What a task that panicked left is a map that was changed or was not.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PortId, Arc<Kept>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn take(&self, port: PortId) {
+        self.lock().remove(&port);
+    }
+
+    fn get(&self, port: PortId) -> Option<Arc<Kept>> {
+        self.lock().get(&port).cloned()
+    }
+
+    fn keep(&self, port: PortId, kept: Kept) -> Result<(), Problem> {
+        let mut all = self.lock();
+        let others = all.iter().filter(|(other, _)| **other != port);
+        let bytes: usize = others.map(|(_, kept)| kept.bytes).sum();
+        if bytes + kept.bytes > KEPT_BYTES_MAX {
+            return Err(Problem::conflict(format!(
+                "contexts of other adapters fill the {KEPT_BYTES_MAX} bytes that the daemon keeps: let one of those \
+                 migrations end first"
+            )));
+        }
+        all.insert(port, Arc::new(kept));
+        Ok(())
+    }
+}
+
+impl Control {
+    /// Notes what the adapter writes from now on.
+    pub(super) async fn track(&self, name: &Name) -> Result<(), Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        let tracked = self.shards.migrate(port, MigrationStep::Track);
+        tracked.await.map_err(conflict)
+    }
+
+    /// Stops the adapter; its context as bytes.
+    pub(super) async fn freeze(&self, name: &Name) -> Result<Vec<u8>, Problem> {
+        let (port, mac) = self.port_and_mac(name).await?;
+        let frozen = self.shards.migrate(port, MigrationStep::Freeze);
+        let frozen = frozen.await.map_err(conflict)?;
+        let encoded = apart(move || encode(mac, *frozen)).await;
+        match encoded {
+            Ok(bytes) => {
+                tracing::info!(
+                    "adapter {name} frozen: its context has {} bytes",
+                    bytes.len()
+                );
+                Ok(bytes)
+            }
+            Err(problem) => {
+                self.thaw(name).await?;
+                Err(problem)
+            }
+        }
+    }
+
+    /// The adapter goes on.
+    pub(super) async fn thaw(&self, name: &Name) -> Result<(), Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        let thawed = self.shards.migrate(port, MigrationStep::Thaw);
+        thawed.await.map_err(conflict)?;
+        tracing::info!("adapter {name} goes on here");
+        Ok(())
+    }
+
+    /// The adapter is another daemon's.
+    pub(super) async fn release(&self, name: &Name) -> Result<(), Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        let released = self.shards.migrate(port, MigrationStep::Release);
+        released.await.map_err(conflict)?;
+        tracing::info!("adapter {name} released: it goes on at another host");
+        Ok(())
+    }
+
+    /// Keeps a context that has come.
+    pub(super) async fn keep_context(
+        &self,
+        name: &Name,
+        bytes: Bytes,
+    ) -> Result<ArrivedContext, Problem> {
+        let (port, mac) = self.port_and_mac(name).await?;
+        let length = bytes.len();
+        let context = apart(move || {
+            Context::decode(&bytes).map_err(|error| Problem::conflict(error.to_string()))
+        });
+        let context = context.await?;
+        if context.mac != mac {
+            return Err(Problem::conflict(format!(
+                "the context is of an adapter with MAC address {}, and {name} has {mac}: give both the same",
+                context.mac
+            )));
+        }
+        let arrived = ArrivedContext {
+            config_space: context.config_space().map(Vec::from).unwrap_or_default(),
+            records: context.records.len() as u64,
+            pages: context.page_count(),
+        };
+        let kept = Kept {
+            context,
+            bytes: length,
+        };
+        self.contexts.keep(port, kept)?;
+        Ok(arrived)
+    }
+
+    /// Nobody is going to activate it.
+    pub(super) async fn forget_context(&self, name: &Name) -> Result<(), Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        self.contexts.take(port);
+        Ok(())
+    }
+
+    /// The adapter goes on where its context left off.
+    pub(super) async fn activate(
+        &self,
+        name: &Name,
+        request: &ActivateRequest,
+    ) -> Result<(), Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
+        let Some(kept) = self.contexts.get(port) else {
+            return Err(Problem::conflict(format!(
+                "no context has come for adapter {name}: PUT it first"
+            )));
+        };
+        let memory = self.shards.migrate(port, MigrationStep::Memory);
+        let memory = memory.await.map_err(conflict)?;
+        let pages = Arc::clone(&kept);
+        apart(move || write_pages(&memory, &pages.context.pages)).await?;
+        self.set_away(port, false).await?;
+        let activated = self.shards.migrate(port, |reply| {
+            let activation = Activation {
+                records: kept.context.records.clone(),
+                config_space: kept
+                    .context
+                    .config_space()
+                    .map(Vec::from)
+                    .unwrap_or_default(),
+                msix_table: request.msix_table,
+                reply,
+            };
+            MigrationStep::Activate(Box::new(activation))
+        });
+        if let Err(not_done) = activated.await {
+            self.set_away(port, was_away).await?;
+            return Err(conflict(not_done));
+        }
+        inventory.set_away(name, false);
+        self.contexts.take(port);
+        tracing::info!("adapter {name} goes on here, where another host's left off");
+        Ok(())
+    }
+
+    /// Both halves of the switch: frames, and messages.
+    async fn set_away(&self, port: PortId, is_away: bool) -> Result<(), Problem> {
+        self.shards.set_away(port, is_away).await?;
+        Ok(self.ethernet.set_away(port, is_away).await?)
+    }
+
+    async fn port_and_mac(&self, name: &Name) -> Result<(PortId, Mac), Problem> {
+        let inventory = self.inventory.lock().await;
+        let mac = Mac(inventory.adapter(name)?.mac.octets());
+        Ok((inventory.port(name)?, mac))
+    }
+}
+
+fn conflict(not_done: NotDone) -> Problem {
+    Problem::of(not_done, Problem::conflict)
+}
+
+/// Work of milliseconds, off the thread that serves all requests.
+async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(outcome) => outcome,
+        Err(error) => Err(Problem::internal(format!(
+            "a context was not finished: {error}"
+        ))),
+    }
+}
+
+fn encode(mac: Mac, frozen: Frozen) -> Result<Vec<u8>, Problem> {
+    let pages = written_pages(&frozen.memory)?;
+    let context = Context {
+        mac,
+        records: frozen.records,
+        pages,
+    };
+    let bytes = context.encode();
+    match bytes.len() <= CONTEXT_BYTES_MAX {
+        true => Ok(bytes),
+        false => Err(too_much()),
+    }
+}
+
+/// What the log has, with what is in the pages.
+fn written_pages(memory: &Space) -> Result<Vec<WrittenPages>, Problem> {
+    let mut pages = Vec::new();
+    let mut bytes = 0;
+    for start in (0..ADDRESSES_END).step_by(LOOK_BYTES as usize) {
+        for run in memory.dirty_log().take(start..start + LOOK_BYTES) {
+            bytes += run.pages * PAGE;
+            if bytes > CONTEXT_BYTES_MAX as u64 || pages.len() >= vrdma_pvrdma::RUNS_MAX as usize {
+                return Err(too_much());
+            }
+            pages.push(read_pages(memory, run)?);
+        }
+    }
+    Ok(pages)
+}
+
+fn too_much() -> Problem {
+    Problem::conflict(format!(
+        "the adapter has written more than {CONTEXT_BYTES_MAX} bytes of its guest's memory since it is tracked, or \
+         65536 pages here and there: migrate when it writes less"
+    ))
+}
+
+fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
+    let mut bytes = vec![0; (run.pages * PAGE) as usize];
+    let read = memory.view().read(run.iova, &mut bytes);
+    read.map_err(|_| {
+        Problem::conflict(
+            "the guest's memory was mapped anew while the adapter was frozen: begin the migration again"
+                .to_owned(),
+        )
+    })?;
+    Ok(WrittenPages {
+        address: run.iova,
+        bytes,
+    })
+}
+
+/// Before the device goes on. Bus mastering, which QEMU may not have switched on yet, is the device's to set.
+fn write_pages(memory: &Space, pages: &[WrittenPages]) -> Result<(), Problem> {
+    memory.set_bus_master(true);
+    for run in pages {
+        let written = memory.view().write(run.address, &run.bytes);
+        written.map_err(|_| {
+            Problem::conflict(format!(
+                "the guest has no memory at {:#x} here: start both QEMUs with the same memory",
+                run.address
+            ))
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! Paths of an adapter that goes to another host.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::http::StatusCode;
+use axum::routing::{post, put};
+use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, paths};
+
+use super::{Daemon, below, parse_body, parse_name, to_the_end};
+use crate::control::Control;
+use crate::control::answer::Problem;
+
+type Done = Result<StatusCode, Problem>;
+
+pub(super) fn router() -> Router<Arc<Control>> {
+    let context = put(keep_context)
+        .delete(forget_context)
+        .layer(DefaultBodyLimit::max(CONTEXT_BYTES_MAX));
+    Router::new()
+        .route(&below(paths::ADAPTERS, "/track"), post(track))
+        .route(&below(paths::ADAPTERS, "/freeze"), post(freeze))
+        .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
+        .route(&below(paths::ADAPTERS, "/release"), post(release))
+        .route(&below(paths::ADAPTERS, "/context"), context)
+        .route(&below(paths::ADAPTERS, "/activate"), post(activate))
+}
+
+async fn track(State(control): Daemon, Path(name): Path<String>) -> Done {
+    let name = parse_name(&name)?;
+    done(to_the_end(async move { control.track(&name).await }).await)
+}
+
+async fn freeze(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {
+    let name = parse_name(&name)?;
+    to_the_end(async move { control.freeze(&name).await }).await
+}
+
+async fn thaw(State(control): Daemon, Path(name): Path<String>) -> Done {
+    let name = parse_name(&name)?;
+    done(to_the_end(async move { control.thaw(&name).await }).await)
+}
+
+async fn release(State(control): Daemon, Path(name): Path<String>) -> Done {
+    let name = parse_name(&name)?;
+    done(to_the_end(async move { control.release(&name).await }).await)
+}
+
+async fn keep_context(
+    State(control): Daemon,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<ArrivedContext>, Problem> {
+    let name = parse_name(&name)?;
+    let kept = to_the_end(async move { control.keep_context(&name, body).await });
+    kept.await.map(Json)
+}
+
+async fn forget_context(State(control): Daemon, Path(name): Path<String>) -> Done {
+    let name = parse_name(&name)?;
+    done(control.forget_context(&name).await)
+}
+
+async fn activate(State(control): Daemon, Path(name): Path<String>, body: Bytes) -> Done {
+    let name = parse_name(&name)?;
+    let request = parse_body(&body)?;
+    done(to_the_end(async move { control.activate(&name, &request).await }).await)
+}
+
+fn done(outcome: Result<(), Problem>) -> Done {
+    outcome.map(|()| StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,107 @@
+//! A VM's adapter that goes to another host or has come from there, as far as the shard takes part.
+//!
+//! ```text
+//!   Freeze ──► held ──no other shard reads its memory──► frozen: what comes for it is lost, as on a wire
+//! ```
+//! It does not know what the control plane does with what it gets.
+
+use vrdma_switch::PortId;
+
+use super::Shard;
+use super::adapter::Adapter;
+use super::poller::Key;
+use crate::plane::{MigrationStep, Reply, is_withdrawn};
+use crate::vm::{Activation, Frozen, Vm};
+
+/// One that is to be frozen.
+pub(super) struct Freezing {
+    port: PortId,
+    reply: Reply<Result<Box<Frozen>, String>>,
+}
+
+impl Shard {
+    /// Takes one step.
+    pub(super) fn migrate(&mut self, port: PortId, step: MigrationStep) {
+        match step {
+            MigrationStep::Freeze(reply) => self.freezing.push(Freezing { port, reply }),
+            MigrationStep::Track(reply) => {
+                let _ = reply.send(self.with_vm(port, Vm::track));
+            }
+            MigrationStep::Thaw(reply) => {
+                let _ = reply.send(self.thaw(port));
+            }
+            MigrationStep::Release(reply) => {
+                let _ = reply.send(self.with_vm(port, Vm::release));
+            }
+            MigrationStep::SetAway(is_away, reply) => {
+                self.host.set_away(port, is_away);
+                let _ = reply.send(());
+            }
+            MigrationStep::Memory(reply) => {
+                let _ = reply.send(self.with_vm(port, |vm| Ok(vm.memory())));
+            }
+            MigrationStep::Activate(activation) => self.activate(port, *activation),
+        }
+    }
+
+    fn thaw(&mut self, port: PortId) -> Result<(), String> {
+        self.with_vm(port, |vm| {
+            vm.thaw();
+            Ok(())
+        })
+    }
+
+    /// Does something to a VM's adapter; its addresses may be others afterwards. The error is a sentence.
+    fn with_vm<T>(
+        &mut self,
+        port: PortId,
+        work: impl FnOnce(&mut Vm) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let now = self.clock.now();
+        let vm = self.host.touch(port, now).and_then(Adapter::vm);
+        let vm = vm.ok_or_else(|| "only adapters of VMs go to another host".to_owned())?;
+        let done = work(vm);
+        vm.interrupt();
+        self.host.follow_gids(port, now);
+        done
+    }
+
+    /// Freezes those adapters whose memory nobody reads.
+    pub(super) fn freeze_quiet(&mut self) {
+        for freezing in std::mem::take(&mut self.freezing) {
+            let port = freezing.port;
+            if is_withdrawn(&freezing.reply) {
+                self.host.release(port);
+            } else if self.await_quiet(port) {
+                let frozen = self.with_vm(port, Vm::freeze).map(Box::new);
+                self.host.release(port);
+                if let Err(Ok(_)) = freezing.reply.send(frozen) {
+                    // Whoever asked gave up at this moment.
+                    let _ = self.thaw(port);
+                }
+            } else {
+                self.freezing.push(freezing);
+            }
+        }
+    }
+
+    /// The answer comes when QEMU has given its own.
+    fn activate(&mut self, port: PortId, activation: Activation) {
+        let mut activation = Some(activation);
+        let begun = self.with_vm(port, |vm| {
+            activation.take().into_iter().for_each(|it| vm.activate(it));
+            Ok(())
+        });
+        if let (Err(sentence), Some(activation)) = (begun, activation) {
+            let _ = activation.reply.send(Err(sentence));
+        }
+        // What was written for QEMU leaves with the next look at its socket.
+        self.busy.insert(port);
+        if let Some(Adapter::Vm(vm)) = self.host.member(port)
+            && let Some(connection) = vm.connection()
+        {
+            let key = Key::Connection(port);
+            self.poller.rewatch_connection(connection, key);
+        }
+    }
+}

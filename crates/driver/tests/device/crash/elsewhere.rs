@@ -1,0 +1,87 @@
+//! A device that is frozen in the middle of its life: another one goes on from its context, or it goes on by itself.
+
+use vrdma_driver::PairOptions;
+use vrdma_pvrdma::{Context, DeviceState};
+use vrdma_wire::Mac;
+
+use super::{Notebook, Traffic, Work, World, revive_from};
+
+/// Turns of the carrier, after which both devices are frozen.
+const TURNS: u32 = 24;
+
+/// What becomes of a frozen device.
+#[derive(Clone, Copy)]
+enum Then {
+    /// Another one goes on, from bytes.
+    GoesOn,
+    /// It is thawed.
+    Thaws,
+}
+
+impl World {
+    fn freeze_both(&mut self, then: Then) {
+        let contexts = [0, 1].map(|guest| {
+            let records = self.pair.fabric[guest].device.freeze();
+            let mac = Mac([2, 0, 0, 0, 0, guest as u8]);
+            let pages = Vec::new();
+            Context {
+                mac,
+                records,
+                pages,
+            }
+            .encode()
+        });
+        for guest in 0..2 {
+            let state = self.pair.fabric[guest].device.snapshot().state;
+            assert_eq!(state, DeviceState::Frozen);
+        }
+        self.pair.fabric.pump();
+        match then {
+            Then::GoesOn => {
+                let fabric = std::mem::take(&mut self.pair.fabric);
+                self.pair.fabric = fabric.reborn(|number, guest| {
+                    let context = Context::decode(&contexts[number]).unwrap();
+                    revive_from(guest, &context.records, None);
+                });
+            }
+            Then::Thaws => {
+                for guest in 0..2 {
+                    let now = self.pair.fabric[guest].now();
+                    self.pair.fabric[guest].device.thaw(now);
+                }
+            }
+        }
+    }
+}
+
+fn frozen_after(turns: u32, kind: Work, then: Then) -> bool {
+    let mut world = World::new(PairOptions::default());
+    (0..2).for_each(|guest| world.pair.fabric[guest].device.stop_recording());
+    *world.book.lock().unwrap() = Notebook::default();
+    let mut traffic = Traffic::new(kind, None);
+    let mut unit = 0;
+    world.pair.fabric.lose(move |_| {
+        unit += 1;
+        unit % 3 == 0
+    });
+    for _ in 0..turns {
+        traffic.programs(&mut world.pair);
+        world.pair.fabric.turn();
+    }
+    let under_way = traffic.posted > traffic.sent.len() as u64;
+    world.pair.fabric.lose(|_| false);
+    world.freeze_both(then);
+    traffic.crashes_at(&mut world, u32::MAX);
+    under_way
+}
+
+#[test]
+fn messages_go_on_where_a_context_left_off_or_after_a_thaw() {
+    for kind in [Work::Send, Work::Write, Work::Read, Work::WriteImm] {
+        for then in [Then::GoesOn, Then::Thaws] {
+            let times = (0..TURNS).filter(|turns| frozen_after(*turns, kind, then));
+            let times = times.count();
+            assert!(times > 10, "{kind:?} was under way {times} times only");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A guest of a pair that goes to the other host.
+//!
+//! ```text
+//!   host a: QEMU of guest a, running ──migration, by whoever is tested──► host b: QEMU of guest a, waiting
+//!   Pair::expect starts the waiting one; Pair::arrived puts it in the place of the other
+//! ```
+//! Programs that run in it lose the lab's ear: start them so that they write into files.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Pair, Side};
+use crate::daemon::Daemon;
+use crate::guest::{BOOT_LIMIT, Guest};
+use crate::patience::patient;
+
+/// A QEMU that waits for a guest.
+#[derive(Debug)]
+pub struct Arriving {
+    guest: Guest,
+    of: Side,
+    to: Side,
+}
+
+impl Arriving {
+    /// Its monitor.
+    #[must_use]
+    pub fn monitor(&self) -> PathBuf {
+        self.guest.config().file("qmp")
+    }
+}
+
+impl Pair {
+    /// On whose host a guest is.
+    #[must_use]
+    pub fn place(&self, guest: Side) -> Side {
+        self.places[guest.index()]
+    }
+
+    /// The monitor of a guest's QEMU.
+    #[must_use]
+    pub fn monitor(&self, guest: Side) -> PathBuf {
+        self.guest(guest).config().file("qmp")
+    }
+
+    /// The daemon of a side's host, of [`Network::Wire`](super::Network::Wire) with two vrdma guests.
+    ///
+    /// # Panics
+    /// If the pair has fewer daemons.
+    #[must_use]
+    pub fn daemon_of(&self, host: Side) -> &Daemon {
+        &self.daemons[host.index()]
+    }
+
+    /// Starts a QEMU that waits for a guest on the host where it is not.
+    ///
+    /// # Errors
+    /// When the pair has one host, or QEMU does not start.
+    pub fn expect(&mut self, of: Side) -> Result<Arriving> {
+        ensure!(
+            self.config.travels,
+            "this pair's guests stay where they are"
+        );
+        let wire = self.wire.as_ref().context("there is one host only")?;
+        let to = self.place(of).other();
+        self.moves += 1;
+        let folder = self.run_dir.path().join(format!("m{}", self.moves));
+        fs::create_dir(&folder)?;
+        let host = wire.host(to).clone();
+        let run_dir = self.run_dir.path();
+        let config = self.config.incoming(of, to, run_dir, folder, host);
+        let guest = Guest::start(&self.image, self.accelerator, &config)?;
+        Ok(Arriving { guest, of, to })
+    }
+
+    /// The guest runs there; the QEMU that it was in is ended if it has not ended itself.
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn arrived(&mut self, arriving: Arriving) -> Result<()> {
+        let Arriving { guest, of, to } = arriving;
+        self.guests[of.index()] = guest;
+        self.places[of.index()] = to;
+        let waited = self.guests[of.index()].wait_here(patient(BOOT_LIMIT)?);
+        waited.map_err(|error| self.explain(&error))
+    }
+}

@@ -1,0 +1,92 @@
+//! A device that does nothing, because another one may go on in its place.
+//!
+//! ```text
+//!             freeze: its records              reset: the other one has gone on
+//!   working ───────────────────────► frozen ─────────────────────────────────► Reset
+//!      ▲                               │
+//!      └───────────── thaw ────────────┘
+//! ```
+//! Frozen, it is as a function that must not master the bus: what comes for it is as lost on a wire, and is sent
+//! again by peers. It does not know where its records go.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vrdma_adapter::Journal;
+use vrdma_verbs::Time;
+
+use super::{Device, Stage};
+use crate::adapter::Turn;
+use crate::kept::SavedRecord;
+
+/// Keeps what is put, and nothing of what was there before.
+#[derive(Clone, Default)]
+struct Collected(Arc<Mutex<Vec<SavedRecord>>>);
+
+impl Collected {
+    fn take(&self) -> Vec<SavedRecord> {
+        mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Journal for Collected {
+    /// A device that is written down at once puts each record once.
+    fn put(&mut self, kind: u16, id: u32, bytes: &[u8]) -> bool {
+        let mut records = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = bytes.to_vec();
+        records.push(SavedRecord { kind, id, bytes });
+        true
+    }
+
+    fn forget(&mut self, _kind: u16, _id: u32) {}
+
+    fn forget_all(&mut self, _kind: u16) {}
+
+    fn commit(&mut self) {}
+}
+
+impl Device {
+    /// Does nothing from now on, until it is [thawed](Self::thaw) or reset. The answer is what another device
+    /// needs to [go on](Self::resume) in its place, over a copy of the memory. Call it between turns, and with no
+    /// view of the space in this thread.
+    pub fn freeze(&mut self) -> Vec<SavedRecord> {
+        self.end_batch();
+        let records = self.written_down();
+        self.frozen = true;
+        // Who takes the context reads what the guest has, whatever its driver has just switched off.
+        self.space.set_bus_master(true);
+        records
+    }
+
+    /// Goes on after [`freeze`](Self::freeze) as if nothing had been.
+    pub fn thaw(&mut self, now: Time) {
+        if !mem::take(&mut self.frozen) {
+            return;
+        }
+        let may_work = self.may_work();
+        self.space.set_bus_master(may_work);
+        if let Stage::Active(adapter, _) = &mut self.stage
+            && may_work
+        {
+            let memory = self.space.view();
+            let memory = &memory;
+            adapter.wake_everything(Turn { memory, now });
+        }
+    }
+
+    /// Whether it was frozen, and neither thawed nor reset.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
+    fn written_down(&mut self) -> Vec<SavedRecord> {
+        let collected = Collected::default();
+        let own = self.take_journal();
+        self.record_to(Box::new(collected.clone()));
+        self.take_journal();
+        if let Some(journal) = own {
+            self.put_journal(journal);
+        }
+        collected.take()
+    }
+}
