@@ -36,8 +36,8 @@ pub use error::Error;
 /// Answers take milliseconds; a daemon that needs this long is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The longest real answer, a status with 16384 adapters, has some 24 MiB.
-const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// The longest answer is an adapter's context; a status with 16384 adapters has some 24 MiB.
+const ANSWER_BYTES_MAX: usize = vrdma_api::CONTEXT_BYTES_MAX;
 
 /// A request that was carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]

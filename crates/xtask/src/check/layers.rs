@@ -59,6 +59,7 @@ const ROOMS: &[Room] = &[
     room("uplink", &["wire"], Any),
     room("api", &[], Safe),
     room("api-client", &["api"], Safe),
+    room("migration", &["api", "api-client"], Safe),
     room("provider", &[], Any),
     room(
         "daemon",
@@ -82,7 +83,7 @@ const ROOMS: &[Room] = &[
     ),
     room("ibverbs", &["provider"], Any),
     room("study", &["api", "lab"], Safe),
-    room("cli", &["api", "api-client"], Safe),
+    room("cli", &["api", "api-client", "migration"], Safe),
     room(
         "driver",
         &[
@@ -114,7 +115,7 @@ const ROOMS: &[Room] = &[
         Safe,
     ),
     room("lab", &["api", "api-client"], Any),
-    room("xtask", &["lab", "api", "study"], Safe),
+    room("xtask", &["lab", "api", "study", "migration"], Safe),
 ];
 
 /// Rooms without std.

@@ -1,0 +1,202 @@
+//! What must be so before anything is changed.
+//!
+//! Stock QEMU takes no notice of the adapter when it migrates, and what does not fit would be found after the VM was
+//! stopped, or by the guest. So all that can be asked is asked first. Each answer that does not fit is one sentence.
+
+use std::path::Path;
+
+use serde::Serialize;
+use vrdma_api::{Adapter, AdapterKind};
+
+use crate::error::Cause;
+use crate::machine::{Machine, MemoryBackend};
+use crate::pci::Address;
+use crate::{Hosts, Options};
+
+/// What was found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Plan {
+    /// The adapter.
+    pub adapter: String,
+    /// Its port group, of the same name on both hosts.
+    pub portgroup: String,
+    /// Its MAC address.
+    pub mac: String,
+    /// Where the guest sees it.
+    pub pci_address: String,
+    /// The release of both QEMUs.
+    pub qemu: String,
+    /// Bytes of the VM's memory.
+    pub memory_bytes: u64,
+}
+
+/// Before anything is connected to.
+pub(crate) fn check_paths(options: &Options) -> Result<(), Cause> {
+    let (source, destination) = (&options.source, &options.destination);
+    if is_same(&source.control, &destination.control) {
+        return Err(Cause::new(format!(
+            "source and destination are the same daemon, {}; name the other one's control socket as destination",
+            source.control.display()
+        )));
+    }
+    if is_same(&source.qmp, &destination.qmp) {
+        return Err(Cause::new(format!(
+            "source and destination are the same QEMU, {}; start one with -S -incoming defer and name its QMP socket as destination",
+            source.qmp.display()
+        )));
+    }
+    Ok(())
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(a) == real(b)
+}
+
+/// Asks both daemons and both QEMUs.
+pub(crate) fn check(hosts: &mut Hosts) -> Result<(Plan, Address), Cause> {
+    let adapter = check_adapters(hosts)?;
+    check_releases(hosts)?;
+    check_states(hosts)?;
+    let address = check_devices(&mut hosts.source.machine, &mut hosts.destination.machine)?;
+    let memory_bytes = check_memory(&mut hosts.source.machine, &mut hosts.destination.machine)?;
+    let plan = Plan {
+        adapter: adapter.name.to_string(),
+        portgroup: adapter.portgroup.to_string(),
+        mac: adapter.mac.to_string(),
+        pci_address: address.to_string(),
+        qemu: hosts.source.machine.version().to_string(),
+        memory_bytes,
+    };
+    Ok((plan, address))
+}
+
+fn check_adapters(hosts: &Hosts) -> Result<Adapter, Cause> {
+    let source = hosts.source.daemon.adapter()?;
+    let destination = hosts.destination.daemon.adapter()?;
+    let name = &source.name;
+    for (adapter, side) in [(&source, "source"), (&destination, "destination")] {
+        if adapter.kind != AdapterKind::Vm {
+            return Err(Cause::new(format!(
+                "the adapter {name} is of kind {} at the {side}; only those of kind vm migrate",
+                adapter.kind
+            )));
+        }
+    }
+    if source.mac != destination.mac {
+        return Err(Cause::new(format!(
+            "the adapter {name} has the MAC address {} at the source and {} at the destination; add it there with --mac {}",
+            source.mac, destination.mac, source.mac
+        )));
+    }
+    if source.portgroup != destination.portgroup {
+        return Err(Cause::new(format!(
+            "the adapter {name} is in the port group {} at the source and {} at the destination; add it there to {}",
+            source.portgroup, destination.portgroup, source.portgroup
+        )));
+    }
+    Ok(source)
+}
+
+fn check_releases(hosts: &Hosts) -> Result<(), Cause> {
+    let source = hosts.source.machine.version();
+    let destination = hosts.destination.machine.version();
+    if source == destination {
+        return Ok(());
+    }
+    Err(Cause::new(format!(
+        "the source is QEMU {source} and the destination QEMU {destination}; start the destination with QEMU {source}"
+    )))
+}
+
+fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
+    let source = &mut hosts.source.machine;
+    let under_way = source.migration()?;
+    if !under_way.is_over() {
+        return Err(Cause::new(format!(
+            "the source's QEMU is in a migration already ({}); end it with migrate_cancel first",
+            under_way.status
+        )));
+    }
+    let state = source.state()?;
+    if state != "running" {
+        return Err(Cause::new(format!(
+            "the VM does not run at the source, it is {state}; let it run with cont first"
+        )));
+    }
+    let destination = &mut hosts.destination.machine;
+    let state = destination.state()?;
+    let waits = state == "inmigrate" || state == "prelaunch";
+    let began = destination.migration()?;
+    // After one that failed QEMU listens nowhere and takes no second order to.
+    let what = match (waits, began.is_over()) {
+        (true, true) => return Ok(()),
+        (true, false) => format!("it began with one ({})", began.status),
+        (false, _) => format!("it is {state}"),
+    };
+    Err(Cause::new(format!(
+        "the destination's QEMU does not wait for a migration, {what}; start it anew with -S -incoming defer"
+    )))
+}
+
+fn check_devices(source: &mut Machine, destination: &mut Machine) -> Result<Address, Cause> {
+    let address = match source.adapters()?[..] {
+        [address] => address,
+        [] => {
+            return Err(Cause::new(
+                "the source's QEMU has no adapter (PCI device 15ad:0820); name the QMP socket of the VM that has it",
+            ));
+        }
+        [..] => {
+            return Err(Cause::new(
+                "the VM has several adapters, which cannot migrate yet; shut it down and start it at the destination",
+            ));
+        }
+    };
+    let there = destination.adapters()?;
+    // What is behind a bridge shows only when bridges have numbers; it is looked at before it is configured.
+    let is_hidden = there.is_empty() && address.bus != 0;
+    if is_hidden || there == [address] {
+        return Ok(address);
+    }
+    let found: Vec<_> = there.iter().map(ToString::to_string).collect();
+    let found = match found.len() {
+        0 => "nowhere".to_owned(),
+        _ => format!("at {}", found.join(" and ")),
+    };
+    Err(Cause::new(format!(
+        "the adapter is at PCI address {address} at the source and {found} at the destination; start that QEMU with the same options (vrdma adapter qemu-args --slot)"
+    )))
+}
+
+/// Bytes of the VM's memory, which the daemons must see.
+fn check_memory(source: &mut Machine, destination: &mut Machine) -> Result<u64, Cause> {
+    let here = source.memory_backends()?;
+    let there = destination.memory_backends()?;
+    check_shared(&here, "source")?;
+    check_shared(&there, "destination")?;
+    let bytes = |backends: &[MemoryBackend]| backends.iter().map(|backend| backend.size).sum();
+    let (total, expected): (u64, u64) = (bytes(&there), bytes(&here));
+    if total != expected {
+        return Err(Cause::new(format!(
+            "the VM has {expected} bytes of memory at the source and {total} at the destination; start that QEMU with the same size"
+        )));
+    }
+    Ok(expected)
+}
+
+fn check_shared(backends: &[MemoryBackend], side: &str) -> Result<(), Cause> {
+    const MEND: &str = "start QEMU with -object memory-backend-memfd,share=on and -machine memory-backend=, as vrdma adapter qemu-args prints them";
+    if backends.is_empty() {
+        return Err(Cause::new(format!(
+            "the VM's memory at the {side} is of no memory backend, so the daemon cannot see it; {MEND}"
+        )));
+    }
+    match backends.iter().find(|backend| !backend.share) {
+        None => Ok(()),
+        Some(private) => Err(Cause::new(format!(
+            "the memory backend {} at the {side} is not shared, so the daemon cannot see it; {MEND}",
+            private.name()
+        ))),
+    }
+}

@@ -1,0 +1,106 @@
+//! One of the two daemons: what it is asked of the adapter.
+
+use std::path::Path;
+
+use vrdma_api::{ActivateRequest, Adapter, ArrivedContext, Name, paths};
+use vrdma_api_client::{Client, Error, Method};
+
+use crate::error::Cause;
+use crate::machine::Side;
+
+/// Why there was no release.
+pub(crate) enum NotReleased {
+    /// The daemon said so, or nobody was there to do it.
+    Surely(Cause),
+    /// It did not say what it did.
+    Perhaps(Cause),
+}
+
+pub(crate) struct Daemon {
+    client: Client,
+    adapter: Name,
+    side: Side,
+}
+
+impl Daemon {
+    pub(crate) fn new(socket: &Path, adapter: &Name, side: Side) -> Result<Self, Cause> {
+        let client = Client::new(socket).map_err(|error| cause(side, &error))?;
+        Ok(Self {
+            client,
+            adapter: adapter.clone(),
+            side,
+        })
+    }
+
+    pub(crate) fn adapter(&self) -> Result<Adapter, Cause> {
+        let adapter = self.client.get(&paths::adapter(&self.adapter));
+        adapter.map_err(|error| self.cause(&error))
+    }
+
+    pub(crate) fn track(&self) -> Result<(), Cause> {
+        self.post(&paths::track(&self.adapter))
+    }
+
+    /// The context of the adapter, which does nothing from now on.
+    pub(crate) fn freeze(&self) -> Result<Vec<u8>, Cause> {
+        let context = self.client.fetch(&paths::freeze(&self.adapter));
+        context
+            .map(|bytes| bytes.to_vec())
+            .map_err(|error| self.cause(&error))
+    }
+
+    pub(crate) fn thaw(&self) -> Result<(), Cause> {
+        self.post(&paths::thaw(&self.adapter))
+    }
+
+    /// The point of no return.
+    pub(crate) fn release(&self) -> Result<(), NotReleased> {
+        let path = paths::release(&self.adapter);
+        let answer = self.client.ask(Method::POST, &path, Vec::new());
+        answer.map(drop).map_err(|error| match &error {
+            Error::Refused { .. } | Error::Unreachable { .. } | Error::NoRuntime(_) => {
+                NotReleased::Surely(self.cause(&error))
+            }
+            Error::Silent { .. } | Error::NotUnderstood { .. } => {
+                NotReleased::Perhaps(self.cause(&error))
+            }
+        })
+    }
+
+    pub(crate) fn put_context(&self, context: Vec<u8>) -> Result<ArrivedContext, Cause> {
+        let path = paths::context(&self.adapter);
+        let answer = self.client.ask(Method::PUT, &path, context);
+        let answer = answer.map_err(|error| self.cause(&error))?;
+        serde_json::from_slice(&answer.body).map_err(|error| {
+            let side = self.side.name();
+            Cause::new(format!(
+                "the {side}'s daemon tells of the context in a way that is not known ({error}); use the same release everywhere"
+            ))
+        })
+    }
+
+    pub(crate) fn forget_context(&self) -> Result<(), Cause> {
+        let deleted = self.client.delete(&paths::context(&self.adapter));
+        deleted.map_err(|error| self.cause(&error))
+    }
+
+    pub(crate) fn activate(&self, request: &ActivateRequest) -> Result<(), Cause> {
+        let body = serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
+        let path = paths::activate(&self.adapter);
+        let answer = self.client.ask(Method::POST, &path, body);
+        answer.map(drop).map_err(|error| self.cause(&error))
+    }
+
+    fn post(&self, path: &str) -> Result<(), Cause> {
+        let answer = self.client.ask(Method::POST, path, Vec::new());
+        answer.map(drop).map_err(|error| self.cause(&error))
+    }
+
+    fn cause(&self, error: &Error) -> Cause {
+        cause(self.side, error)
+    }
+}
+
+fn cause(side: Side, error: &Error) -> Cause {
+    Cause::new(format!("at the {}: {error}", side.name()))
+}

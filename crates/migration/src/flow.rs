@@ -1,0 +1,383 @@
+//! The phases of a migration, one after the other.
+//!
+//! ```text
+//!   until release: a failure goes to `revive`        after it: a failure is told with where things are
+//! ```
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use vrdma_api::{ActivateRequest, ArrivedContext};
+
+use crate::daemon::NotReleased;
+use crate::error::{Cause, Error};
+use crate::pci::{self, ConfigSpace, PortWrite};
+use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher, milliseconds};
+use crate::qmp::EventKind;
+use crate::revive::Undo;
+use crate::{Hosts, Migration};
+
+/// How often the copy's numbers are told, and whether the destination still lives.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// Only what has come already.
+const AT_ONCE: Duration = Duration::ZERO;
+
+/// How long the rest may take to go over: some hundred milliseconds, unless QEMU guessed wrong.
+const SWITCH_OVER_LIMIT: Duration = Duration::from_secs(60);
+
+const CONTINUE_AT_SOURCE: &str = "the VM stands still in both QEMUs, and none was ended";
+
+/// Runs a migration that was checked.
+pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Report, Error> {
+    let mut flow = Flow {
+        migration,
+        watcher,
+        times: Times::new(),
+        phase: Phase::Track,
+        undo: Undo::default(),
+        stopped: None,
+    };
+    let prepared = flow.until_release();
+    let carried = match prepared.and_then(|carried| flow.release(carried)) {
+        Ok(carried) => carried,
+        Err(Failed::Before(why)) => return Err(flow.abort(&why)),
+        Err(Failed::Unsure(why)) => return Err(flow.abort_if_held(&why)),
+    };
+    flow.after_release(carried)
+}
+
+/// What failed before anybody was told that the source gave up the adapter.
+enum Failed {
+    Before(Cause),
+    /// Perhaps it did.
+    Unsure(Cause),
+}
+
+impl From<Cause> for Failed {
+    fn from(why: Cause) -> Self {
+        Self::Before(why)
+    }
+}
+
+/// What the destination needs to go on.
+struct Carried {
+    context_bytes: u64,
+    context: ArrivedContext,
+    request: ActivateRequest,
+    sent: crate::machine::MigrationInfo,
+}
+
+struct Flow<'a> {
+    migration: Migration,
+    watcher: &'a mut dyn Watcher,
+    times: Times,
+    phase: Phase,
+    undo: Undo,
+    /// When the source's VM stopped.
+    stopped: Option<Instant>,
+}
+
+impl Flow<'_> {
+    fn hosts(&mut self) -> &mut Hosts {
+        &mut self.migration.hosts
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.times.enter(phase);
+        self.watcher.progress(&Progress::Phase(phase));
+    }
+
+    /// Begins a phase that may be given up.
+    fn begin(&mut self, phase: Phase) -> Result<(), Cause> {
+        self.enter(phase);
+        self.check_interrupted()
+    }
+
+    fn check_interrupted(&self) -> Result<(), Cause> {
+        if self.watcher.is_interrupted() {
+            return Err(Cause::new("it was interrupted"));
+        }
+        Ok(())
+    }
+
+    fn until_release(&mut self) -> Result<Carried, Failed> {
+        self.track()?;
+        self.copy()?;
+        self.begin(Phase::Freeze)?;
+        self.undo.frozen = true;
+        let context = self.hosts().source.daemon.freeze()?;
+        self.begin(Phase::HandOver)?;
+        let context_bytes = context.len() as u64;
+        self.undo.context = true;
+        let context = self.hosts().destination.daemon.put_context(context)?;
+        let config = ConfigSpace::from_bytes(&context.config_space).ok_or_else(|| {
+            let length = context.config_space.len();
+            Cause::new(format!(
+                "the destination's daemon tells of {length} bytes of PCI configuration, not 256; use the same release everywhere"
+            ))
+        })?;
+        let source = &mut self.hosts().source.machine;
+        // Now, as long as the source's device is as the guest left it.
+        let table = config
+            .msix_table()
+            .map(|address| source.msix_table(address));
+        let msix_table = table.transpose()?;
+        self.begin(Phase::SwitchOver)?;
+        self.switch_over()?;
+        self.begin(Phase::Configure)?;
+        self.configure(&config)?;
+        Ok(Carried {
+            context_bytes,
+            context,
+            request: ActivateRequest { msix_table },
+            sent: self.hosts().source.machine.migration()?,
+        })
+    }
+
+    fn track(&mut self) -> Result<(), Cause> {
+        self.begin(Phase::Track)?;
+        self.undo.tracked = true;
+        self.hosts().source.daemon.track()?;
+        self.undo.capabilities = true;
+        self.hosts().source.machine.set_capabilities(true)?;
+        self.hosts().destination.machine.set_capabilities(true)?;
+        if let Some(limit) = self.migration.options.downtime_limit {
+            let limit = json!({ "downtime-limit": limit.as_millis() as u64 });
+            let source = &mut self.hosts().source.machine;
+            source.execute("migrate-set-parameters", limit)?;
+        }
+        Ok(())
+    }
+
+    /// Until the VM stands still and QEMU waits for us.
+    fn copy(&mut self) -> Result<(), Cause> {
+        self.begin(Phase::Copy)?;
+        let uri = json!({ "uri": self.migration.options.memory });
+        let hosts = self.hosts();
+        let destination = &mut hosts.destination.machine;
+        destination.execute("migrate-incoming", uri.clone())?;
+        self.undo.migrating = true;
+        self.hosts().source.machine.execute("migrate", uri)?;
+        loop {
+            match self.hosts().source.machine.next_event(TELL_EVERY)? {
+                Some(event) => match event.kind {
+                    EventKind::Stop => self.stopped = Some(event.at),
+                    EventKind::Resume => self.stopped = None,
+                    EventKind::Migration(status) if status == "pre-switchover" => return Ok(()),
+                    EventKind::Migration(status) => self.check_source(&status, "pre-switchover")?,
+                    EventKind::Pass(_) => {}
+                },
+                None => self.tell_memory()?,
+            }
+            self.check_interrupted()?;
+        }
+    }
+
+    fn tell_memory(&mut self) -> Result<(), Cause> {
+        self.watch_destination()?;
+        let info = self.hosts().source.machine.migration()?;
+        self.watcher.progress(&Progress::Memory(MemoryProgress {
+            rounds: info.ram.dirty_sync_count,
+            remaining_bytes: info.ram.remaining,
+            total_bytes: info.ram.total,
+            pages_per_second: info.ram.pages_per_second,
+            expected_downtime_ms: info.expected_downtime,
+        }));
+        Ok(())
+    }
+
+    /// A destination that has ended is told from a connection that broke.
+    fn watch_destination(&mut self) -> Result<bool, Cause> {
+        let mut is_loaded = false;
+        while let Some(event) = self.hosts().destination.machine.next_event(AT_ONCE)? {
+            is_loaded |= self.has_loaded(&event.kind)?;
+        }
+        Ok(is_loaded)
+    }
+
+    fn has_loaded(&mut self, event: &EventKind) -> Result<bool, Cause> {
+        let EventKind::Migration(status) = event else {
+            return Ok(false);
+        };
+        if status == "failed" {
+            let info = self.hosts().destination.machine.migration()?;
+            return Err(Cause::new(format!(
+                "the destination's QEMU could not load the VM ({}); start it with the same options as the source's",
+                info.error_desc.as_deref().unwrap_or("see its log")
+            )));
+        }
+        Ok(status == "completed")
+    }
+
+    /// A status of the source that is not the one that is waited for.
+    fn check_source(&mut self, status: &str, wanted: &str) -> Result<(), Cause> {
+        match status {
+            "failed" => {
+                // A destination that ended explains it better.
+                self.watch_destination()?;
+                let info = self.hosts().source.machine.migration()?;
+                let said = info.error_desc.unwrap_or_else(|| "see its log".to_owned());
+                Err(Cause::new(format!(
+                    "the source's QEMU could not send the VM: {said}"
+                )))
+            }
+            "cancelled" => Err(Cause::new("somebody cancelled it at the source's QEMU")),
+            "completed" => Err(Cause::new(format!(
+                "the source's QEMU did not wait for {wanted}; use QEMU 11 and let nobody else steer it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn switch_over(&mut self) -> Result<(), Cause> {
+        let next = json!({ "state": "pre-switchover" });
+        self.hosts()
+            .source
+            .machine
+            .execute("migrate-continue", next)?;
+        let deadline = Instant::now() + SWITCH_OVER_LIMIT;
+        let mut is_sent = false;
+        let mut is_loaded = false;
+        while !is_sent {
+            match self.hosts().source.machine.next_event(TELL_EVERY)? {
+                Some(event) => match event.kind {
+                    EventKind::Migration(status) if status == "completed" => is_sent = true,
+                    EventKind::Migration(status) => self.check_source(&status, "the end")?,
+                    _ => {}
+                },
+                None => is_loaded |= self.watch_destination()?,
+            }
+            check_in_time(deadline)?;
+        }
+        while !is_loaded {
+            if let Some(event) = self.hosts().destination.machine.next_event(TELL_EVERY)? {
+                is_loaded = self.has_loaded(&event.kind)?;
+            }
+            check_in_time(deadline)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the destination's QEMU the configuration, if that is the adapter there. The address port is the guest's: it
+    /// may have been stopped between its two accesses, and QEMU has loaded what it wrote.
+    fn configure(&mut self, config: &ConfigSpace) -> Result<(), Cause> {
+        let address = self.migration.address;
+        let machine = &mut self.migration.hosts.destination.machine;
+        let latch = machine.read_port(pci::READ_LATCH)?;
+        machine.write_port(address.select_identity())?;
+        let identity = machine.read_port(pci::READ_DATA)?;
+        let written = if identity == pci::IDENTITY {
+            let mut writes = config.replay(address).into_iter();
+            writes.try_for_each(|write| machine.write_port(write))
+        } else {
+            Err(Cause::new(format!(
+                "the destination's QEMU has no adapter at PCI address {address}; start it with the same options as the source's"
+            )))
+        };
+        written.and(machine.write_port(PortWrite::latch(latch)))
+    }
+
+    fn release(&mut self, carried: Carried) -> Result<Carried, Failed> {
+        self.begin(Phase::Release)?;
+        match self.hosts().source.daemon.release() {
+            Ok(()) => {}
+            Err(NotReleased::Surely(why)) => return Err(Failed::Before(why)),
+            Err(NotReleased::Perhaps(why)) => return Err(Failed::Unsure(why)),
+        }
+        self.watcher.progress(&Progress::PointOfNoReturn);
+        Ok(carried)
+    }
+
+    /// From here on nothing is taken back.
+    fn after_release(mut self, carried: Carried) -> Result<Report, Error> {
+        self.enter(Phase::Activate);
+        let activated = self.hosts().destination.daemon.activate(&carried.request);
+        activated.map_err(|why| {
+            let state = format!(
+                "the source has given the adapter up and the destination has not taken it: {CONTINUE_AT_SOURCE}; cont at the destination lets the VM run, its connections are lost"
+            );
+            self.released(&why, state)
+        })?;
+        self.enter(Phase::Resume);
+        let resumed = self.hosts().destination.machine.execute("cont", json!({}));
+        resumed.map_err(|why| {
+            let state = "the destination has the adapter: let the VM run there with cont, and quit the source's QEMU, which must not run again";
+            self.released(&why, state.to_owned())
+        })?;
+        let downtime = self.downtime();
+        self.enter(Phase::Quit);
+        let quit = self.hosts().source.machine.execute("quit", json!({}));
+        quit.map_err(|why| {
+            let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";
+            self.released(&why, state.to_owned())
+        })?;
+        Ok(self.report(&carried, downtime))
+    }
+
+    /// From STOP to RESUME. That event comes before the answer to `cont`.
+    fn downtime(&mut self) -> Duration {
+        let mut resumed = Instant::now();
+        while let Ok(Some(event)) = self.hosts().destination.machine.next_event(AT_ONCE) {
+            if event.kind == EventKind::Resume {
+                resumed = event.at;
+            }
+        }
+        let stopped = self.stopped.unwrap_or(resumed);
+        resumed.saturating_duration_since(stopped)
+    }
+
+    fn report(self, carried: &Carried, downtime: Duration) -> Report {
+        let phases = self.times.finish();
+        let ram = &carried.sent.ram;
+        Report {
+            total_ms: phases.iter().map(|phase| phase.ms).sum(),
+            phases,
+            downtime_ms: milliseconds(downtime),
+            rounds: ram.dirty_sync_count,
+            pages: ram.normal + ram.duplicate,
+            transferred_bytes: ram.transferred,
+            context_bytes: carried.context_bytes,
+            context_records: carried.context.records,
+            context_pages: carried.context.pages,
+        }
+    }
+
+    fn abort(&mut self, why: &Cause) -> Error {
+        self.watcher.progress(&Progress::Aborting);
+        Error::Aborted {
+            phase: self.phase,
+            why: why.to_string(),
+            left: self.undo.undo(&mut self.migration.hosts),
+        }
+    }
+
+    /// A daemon that did not say whether it released the adapter still has it if it thaws it.
+    fn abort_if_held(&mut self, why: &Cause) -> Error {
+        if self.hosts().source.daemon.thaw().is_ok() {
+            return self.abort(why);
+        }
+        let state = format!(
+            "whether the source has given the adapter up is not known: {CONTINUE_AT_SOURCE}; look with vrdma adapter show at the source before either runs"
+        );
+        self.released(why, state)
+    }
+
+    fn released(&self, why: &Cause, state: String) -> Error {
+        Error::Released {
+            phase: self.phase,
+            why: why.to_string(),
+            state,
+        }
+    }
+}
+
+fn check_in_time(deadline: Instant) -> Result<(), Cause> {
+    if Instant::now() < deadline {
+        return Ok(());
+    }
+    Err(Cause::new(format!(
+        "the rest of the VM's memory did not go over within {SWITCH_OVER_LIMIT:?}; look at the network between the hosts"
+    )))
+}

@@ -1,0 +1,143 @@
+//! Takes a VM with its adapter from one host to another while it runs.
+//!
+//! ```text
+//!               source                                            destination
+//!   check       daemon and QEMU answer ............................ and wait
+//!   track       daemon notes what the adapter writes
+//!   copy        QEMU ────────────── memory, the VM runs ─────────► QEMU
+//!   freeze      VM and adapter stand still
+//!   hand over   daemon ──────────── context ─────────────────────► daemon keeps it
+//!   switch over QEMU ────────────── the rest ────────────────────► QEMU, stopped
+//!   configure                                                      PCI config space written again
+//!   release     daemon gives up the adapter             ◄── the point of no return
+//!   activate                                                       daemon goes on with it
+//!   resume                                                         VM runs
+//!   quit        QEMU ends
+//! ```
+//!
+//! What fails before the release is taken back: the context is forgotten, the adapter thawed, and the VM runs on at the
+//! source. QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to
+//! do what it leaves out. This room knows QEMU's monitor and the control API. It does not know what a context is made of,
+//! how QEMU's stream goes from host to host, or who started the four programs.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod daemon;
+mod error;
+mod flow;
+mod machine;
+mod pci;
+mod progress;
+pub mod qmp;
+mod revive;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use vrdma_api::Name;
+
+pub use checks::Plan;
+pub use error::Error;
+pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
+
+use daemon::Daemon;
+use error::Cause;
+use machine::{Machine, Side};
+use pci::Address;
+use qmp::Monitor;
+
+/// The sockets of a host's two programs, as files of this one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostSockets {
+    /// The daemon's control socket.
+    pub control: PathBuf,
+    /// The QMP socket of the VM's QEMU.
+    pub qmp: PathBuf,
+}
+
+/// What goes where.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The adapter, of the same name on both hosts.
+    pub adapter: Name,
+    /// Where it is.
+    pub source: HostSockets,
+    /// Where it goes.
+    pub destination: HostSockets,
+    /// How QEMU sends the memory: a URI of its own, which both sides are given.
+    pub memory: String,
+    /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
+    pub downtime_limit: Option<Duration>,
+}
+
+/// One host, connected.
+struct Host {
+    daemon: Daemon,
+    machine: Machine,
+}
+
+impl Host {
+    fn connect(sockets: &HostSockets, adapter: &Name, side: Side) -> Result<Self, Cause> {
+        let daemon = Daemon::new(&sockets.control, adapter, side)?;
+        // Asked first: a daemon that is not there is the commoner mistake.
+        daemon.adapter()?;
+        let monitor = Monitor::connect(&sockets.qmp)
+            .map_err(|error| Cause::new(format!("at the {}: {error}", side.name())))?;
+        Ok(Self {
+            daemon,
+            machine: Machine::new(monitor, side),
+        })
+    }
+}
+
+struct Hosts {
+    source: Host,
+    destination: Host,
+}
+
+/// A migration that can begin.
+pub struct Migration {
+    hosts: Hosts,
+    options: Options,
+    plan: Plan,
+    address: Address,
+}
+
+impl Migration {
+    /// Connects to both daemons and both QEMUs, and looks whether all is as it must be. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Unfit`] with what is wrong and how to mend it.
+    pub fn prepare(options: Options) -> Result<Self, Error> {
+        checks::check_paths(&options)?;
+        let mut hosts = Hosts {
+            source: Host::connect(&options.source, &options.adapter, Side::Source)?,
+            destination: Host::connect(&options.destination, &options.adapter, Side::Destination)?,
+        };
+        let (plan, address) = checks::check(&mut hosts)?;
+        Ok(Self {
+            hosts,
+            options,
+            plan,
+            address,
+        })
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] before the point of no return, and [`Error::Released`] after it.
+    pub fn run(self, watcher: &mut dyn Watcher) -> Result<Report, Error> {
+        flow::run(self, watcher)
+    }
+}
+
+#[cfg(test)]
+mod tests;

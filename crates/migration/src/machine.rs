@@ -1,0 +1,238 @@
+//! One of the two QEMUs: the questions and orders of a migration, typed.
+//!
+//! States as QEMU 11.1.3 calls them. The source is `running`, then `finish-migrate` from pre-switchover on, and
+//! `postmigrate` when all is sent. A destination that was started with `-S -incoming defer` is `inmigrate` until all is
+//! loaded, then `paused`. A source that is cancelled in pre-switchover runs again by itself; from `postmigrate` it
+//! takes a `cont`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::error::Cause;
+use crate::pci::{self, Address, PortWrite};
+use crate::qmp::{Event, Monitor, QmpError, Version};
+
+/// The capability that makes the source wait before its last pass over the memory.
+const PAUSE: &str = "pause-before-switchover";
+
+/// QEMU's `query-migrate`, as far as it is used here.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(crate) struct MigrationInfo {
+    /// Empty if there never was one.
+    pub(crate) status: String,
+    pub(crate) error_desc: Option<String>,
+    pub(crate) expected_downtime: Option<u64>,
+    pub(crate) ram: Ram,
+}
+
+/// Of its memory.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub(crate) struct Ram {
+    pub(crate) total: u64,
+    pub(crate) remaining: u64,
+    pub(crate) transferred: u64,
+    pub(crate) normal: u64,
+    pub(crate) duplicate: u64,
+    pub(crate) dirty_sync_count: u64,
+    pub(crate) pages_per_second: u64,
+}
+
+impl MigrationInfo {
+    /// Whether nothing is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(
+            self.status.as_str(),
+            "" | "none" | "completed" | "failed" | "cancelled"
+        )
+    }
+}
+
+/// A `memory-backend-*` object.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub(crate) struct MemoryBackend {
+    #[serde(default)]
+    pub(crate) id: Option<String>,
+    pub(crate) size: u64,
+    #[serde(default)]
+    pub(crate) share: bool,
+}
+
+impl MemoryBackend {
+    pub(crate) fn name(&self) -> &str {
+        self.id.as_deref().unwrap_or("without an id")
+    }
+}
+
+/// Which of the two.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Source,
+    Destination,
+}
+
+impl Side {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Source => "source",
+            Self::Destination => "destination",
+        }
+    }
+}
+
+pub(crate) struct Machine {
+    monitor: Monitor,
+    side: Side,
+}
+
+impl Machine {
+    pub(crate) fn new(monitor: Monitor, side: Side) -> Self {
+        Self { monitor, side }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.monitor.version()
+    }
+
+    fn cause(&self, error: &QmpError) -> Cause {
+        Cause::new(format!("the {}'s {error}", self.side.name()))
+    }
+
+    pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, Cause> {
+        let answer = self.monitor.execute(command, arguments);
+        answer.map_err(|error| self.cause(&error))
+    }
+
+    /// The next event, if one comes within that time.
+    pub(crate) fn next_event(&mut self, patience: Duration) -> Result<Option<Event>, Cause> {
+        let event = self.monitor.next_event(patience);
+        event.map_err(|error| self.cause(&error))
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, command: &str) -> Result<T, Cause> {
+        let answer = self.execute(command, json!({}))?;
+        T::deserialize(answer).map_err(|error| {
+            let side = self.side.name();
+            Cause::new(format!(
+                "the {side}'s QEMU answers {command} in a way that is not known ({error}); use QEMU 11"
+            ))
+        })
+    }
+
+    /// The VM's state: `running`, `inmigrate`, `paused` and so on.
+    pub(crate) fn state(&mut self) -> Result<String, Cause> {
+        #[derive(Deserialize)]
+        struct Status {
+            status: String,
+        }
+        Ok(self.ask::<Status>("query-status")?.status)
+    }
+
+    pub(crate) fn migration(&mut self) -> Result<MigrationInfo, Cause> {
+        self.ask("query-migrate")
+    }
+
+    pub(crate) fn memory_backends(&mut self) -> Result<Vec<MemoryBackend>, Cause> {
+        let mut backends: Vec<MemoryBackend> = self.ask("query-memdev")?;
+        backends.sort_by(|a, b| a.id.cmp(&b.id));
+        Ok(backends)
+    }
+
+    /// The adapters that this QEMU shows. Of one that waits, those on the root bus: bridges have no numbers yet.
+    pub(crate) fn adapters(&mut self) -> Result<Vec<Address>, Cause> {
+        let buses: Vec<Value> = self.ask("query-pci")?;
+        let mut found = Vec::new();
+        buses.iter().for_each(|bus| adapters_below(bus, &mut found));
+        Ok(found)
+    }
+
+    /// Events, and whether to wait before the last pass.
+    pub(crate) fn set_capabilities(&mut self, pauses: bool) -> Result<(), Cause> {
+        let capability = |name, state: bool| json!({ "capability": name, "state": state });
+        let both = [capability("events", true), capability(PAUSE, pauses)];
+        self.execute("migrate-set-capabilities", json!({ "capabilities": both }))
+            .map(drop)
+    }
+
+    /// A command for people; what it says.
+    fn monitor_command(&mut self, command: &str) -> Result<String, Cause> {
+        let arguments = json!({ "command-line": command });
+        let said = self.execute("human-monitor-command", arguments)?;
+        Ok(said.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// QEMU's MSI-X table of the adapter, which the daemon never sees.
+    pub(crate) fn msix_table(
+        &mut self,
+        address: u32,
+    ) -> Result<[u32; vrdma_api::MSIX_TABLE_WORDS], Cause> {
+        let said = self.monitor_command(&pci::read_table(address))?;
+        pci::table(&said).ok_or_else(|| self.not_understood("its MSI-X table", &said))
+    }
+
+    /// Writes a port. QEMU says nothing then; what it says is why it did not.
+    pub(crate) fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
+        let said = self.monitor_command(&write.to_string())?;
+        match said.trim() {
+            "" => Ok(()),
+            said => Err(self.not_understood("a write to its PCI configuration", said)),
+        }
+    }
+
+    pub(crate) fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
+        let said = self.monitor_command(command)?;
+        pci::port_value(&said).ok_or_else(|| self.not_understood("its PCI configuration", &said))
+    }
+
+    fn not_understood(&self, what: &str, said: &str) -> Cause {
+        let (side, said) = (self.side.name(), said.trim());
+        Cause::new(format!(
+            "the {side}'s QEMU says {said:?} of {what}; use QEMU 11 with the monitor's commands i, o and xp"
+        ))
+    }
+}
+
+/// Buses have devices, and a device that is a bridge has a bus.
+fn adapters_below(bus: &Value, found: &mut Vec<Address>) {
+    let number = |value: &Value| value.as_u64().and_then(|value| u8::try_from(value).ok());
+    for device in bus["devices"].as_array().into_iter().flatten() {
+        let id = |what: &str| device["id"][what].as_u64().unwrap_or_default();
+        let place = ["bus", "slot", "function"].map(|what| number(&device[what]));
+        if let ([Some(bus), Some(slot), Some(function)], true) = (
+            place,
+            id("device") << 16 | id("vendor") == u64::from(pci::IDENTITY),
+        ) {
+            found.push(Address {
+                bus,
+                slot,
+                function,
+            });
+        }
+        adapters_below(&device["pci_bridge"], found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_are_found_behind_bridges_too() {
+        let device = |bus: u8, slot: u8, id: u32| {
+            let id = json!({ "vendor": id & 0xffff, "device": id >> 16 });
+            json!({ "bus": bus, "slot": slot, "function": 1, "id": id })
+        };
+        let mut bridge = device(0, 1, 1);
+        bridge["pci_bridge"] = json!({ "bus": {}, "devices": [device(1, 0, pci::IDENTITY)] });
+        let root =
+            json!({ "bus": 0, "devices": [bridge, device(0, 5, pci::IDENTITY), device(0, 6, 7)] });
+        let mut found = Vec::new();
+        adapters_below(&root, &mut found);
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["01:00.1", "00:05.1"]);
+    }
+}

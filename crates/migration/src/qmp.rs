@@ -1,0 +1,290 @@
+//! QEMU's machine protocol (QMP): a JSON object a line, answers and events mixed.
+//!
+//! ```text
+//!   connect ──► greeting ──► qmp_capabilities ──► execute ──► answer of the same number
+//!                                                    `── events on the way are kept for next_event
+//! ```
+//!
+//! A client of our own: `qapi` decodes each line into types made from the schema of one older QEMU, so that an event or a
+//! state which came later is an error, and it cannot give up waiting in the middle of a line. What is asked here is a
+//! dozen commands. This file does not know what they are for.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// How long a command may take. Those that are used here answer at once; QEMU's main loop may be busy with a load.
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long QEMU may take to greet. It greets one client at a time and says nothing to the next.
+const GREETING_LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest line: a list of all PCI devices has some 100 KiB.
+const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// Events that nobody fetched. A migration has a few dozen, and one more for each pass over the memory.
+const EVENTS_MAX: usize = 4096;
+
+/// The shortest wait that a socket knows.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+
+/// Why QEMU did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum QmpError {
+    /// Nobody is there.
+    #[error(
+        "no QEMU listens at {} ({error}); start it with -qmp unix:{},server=on,wait=off", socket.display(), socket.display()
+    )]
+    Unreachable {
+        /// Where it was expected.
+        socket: PathBuf,
+        /// What the kernel says.
+        error: std::io::Error,
+    },
+    /// Somebody is there and says nothing.
+    #[error(
+        "QEMU at {} does not answer ({what}); end other programs that use this QMP socket, or give QEMU a second -qmp", socket.display()
+    )]
+    Silent {
+        /// Where it was asked.
+        socket: PathBuf,
+        /// What is waited for.
+        what: String,
+    },
+    /// The connection is gone.
+    #[error("QEMU at {} has ended or hung up; look into its log", socket.display())]
+    Ended {
+        /// Where it was.
+        socket: PathBuf,
+    },
+    /// What came is not QMP.
+    #[error("{} is no QMP socket of a QEMU: {what}", socket.display())]
+    NotQemu {
+        /// Where it was asked.
+        socket: PathBuf,
+        /// What came.
+        what: String,
+    },
+    /// QEMU's own sentence.
+    #[error("QEMU refuses {command}: {sentence}")]
+    Refused {
+        /// What it was asked.
+        command: String,
+        /// Why not.
+        sentence: String,
+    },
+}
+
+/// A release of QEMU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+pub struct Version {
+    major: u32,
+    minor: u32,
+    micro: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.micro)
+    }
+}
+
+/// What QEMU told by itself, and when it was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Of this machine's clock: QEMU's own may be another host's.
+    pub at: Instant,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+/// The events that are kept; others are dropped.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EventKind {
+    /// A migration has another status, as QEMU calls it.
+    Migration(String),
+    /// A pass over the memory begins, by number.
+    Pass(u64),
+    /// The VM stands still.
+    Stop,
+    /// It runs again.
+    Resume,
+}
+
+impl EventKind {
+    fn of(line: &Value) -> Option<Self> {
+        let data = &line["data"];
+        match line["event"].as_str()? {
+            "MIGRATION" => Some(Self::Migration(data["status"].as_str()?.to_owned())),
+            "MIGRATION_PASS" => data["pass"].as_u64().map(Self::Pass),
+            "STOP" => Some(Self::Stop),
+            "RESUME" => Some(Self::Resume),
+            _ => None,
+        }
+    }
+}
+
+/// A connection to one QEMU.
+#[derive(Debug)]
+pub struct Monitor {
+    socket: PathBuf,
+    stream: BufReader<UnixStream>,
+    /// A line of which the rest has not come.
+    partial: Vec<u8>,
+    events: VecDeque<Event>,
+    /// Number of the last command: an answer that comes after its time is not the next one's.
+    asked: u64,
+    version: Version,
+}
+
+impl Monitor {
+    /// Connects to a QMP socket.
+    ///
+    /// # Errors
+    /// When nobody listens there, or it is no QEMU that has time for us.
+    pub fn connect(socket: &Path) -> Result<Self, QmpError> {
+        let stream = UnixStream::connect(socket).map_err(|error| QmpError::Unreachable {
+            socket: socket.to_owned(),
+            error,
+        })?;
+        Self::greet(stream, socket)
+    }
+
+    /// The same with a connection that is there already; `socket` is for sentences.
+    ///
+    /// # Errors
+    /// As [`Monitor::connect`].
+    pub fn greet(stream: UnixStream, socket: &Path) -> Result<Self, QmpError> {
+        let mut monitor = Self {
+            socket: socket.to_owned(),
+            stream: BufReader::new(stream),
+            partial: Vec::new(),
+            events: VecDeque::new(),
+            asked: 0,
+            version: Version {
+                major: 0,
+                minor: 0,
+                micro: 0,
+            },
+        };
+        let greeting = monitor.line(Instant::now() + GREETING_LIMIT)?;
+        let mut greeting = greeting.ok_or_else(|| monitor.silent("its greeting"))?;
+        let version = greeting["QMP"]["version"]["qemu"].take();
+        monitor.version = Version::deserialize(version)
+            .map_err(|_| monitor.not_qemu(format!("it says {greeting}")))?;
+        monitor.execute("qmp_capabilities", json!({}))?;
+        Ok(monitor)
+    }
+
+    /// The release of this QEMU.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Runs a command to its answer.
+    ///
+    /// # Errors
+    /// When QEMU refuses it, has ended, or says nothing for half a minute.
+    pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
+        self.asked += 1;
+        let request = json!({ "execute": command, "arguments": arguments, "id": self.asked });
+        let written = writeln!(self.stream.get_mut(), "{request}");
+        written.map_err(|_| self.ended())?;
+        let deadline = Instant::now() + COMMAND_LIMIT;
+        loop {
+            let line = self.line(deadline)?;
+            let mut line = line.ok_or_else(|| self.silent(command))?;
+            if line["event"].is_string() {
+                self.keep(&line);
+            } else if line["id"] == self.asked {
+                return match line["error"]["desc"].as_str() {
+                    Some(sentence) => Err(QmpError::Refused {
+                        command: command.to_owned(),
+                        sentence: sentence.to_owned(),
+                    }),
+                    None => Ok(line["return"].take()),
+                };
+            }
+        }
+    }
+
+    /// The next event that came or comes within that time.
+    ///
+    /// # Errors
+    /// When QEMU has ended.
+    pub fn next_event(&mut self, patience: Duration) -> Result<Option<Event>, QmpError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(Some(event));
+            }
+            match self.line(deadline)? {
+                Some(line) => self.keep(&line),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn keep(&mut self, line: &Value) {
+        let Some(kind) = EventKind::of(line) else {
+            return;
+        };
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let at = Instant::now();
+        self.events.push_back(Event { at, kind });
+    }
+
+    /// A whole line, or nothing if it does not come in time.
+    fn line(&mut self, deadline: Instant) -> Result<Option<Value>, QmpError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waiting = Some(left.max(SHORTEST_WAIT));
+        let set = self.stream.get_ref().set_read_timeout(waiting);
+        set.map_err(|_| self.ended())?;
+        let room = LINE_BYTES_MAX - self.partial.len();
+        let mut limited = self.stream.by_ref().take(room as u64);
+        match limited.read_until(b'\n', &mut self.partial) {
+            Ok(_) if self.partial.ends_with(b"\n") => {}
+            Ok(_) if self.partial.len() == LINE_BYTES_MAX => {
+                return Err(self.not_qemu("a line does not end".to_owned()));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Ok(None);
+            }
+            Ok(_) | Err(_) => return Err(self.ended()),
+        }
+        let line = std::mem::take(&mut self.partial);
+        let parsed = serde_json::from_slice(&line);
+        parsed
+            .map(Some)
+            .map_err(|error| self.not_qemu(error.to_string()))
+    }
+
+    fn silent(&self, what: &str) -> QmpError {
+        QmpError::Silent {
+            socket: self.socket.clone(),
+            what: what.to_owned(),
+        }
+    }
+
+    fn ended(&self) -> QmpError {
+        QmpError::Ended {
+            socket: self.socket.clone(),
+        }
+    }
+
+    fn not_qemu(&self, what: String) -> QmpError {
+        QmpError::NotQemu {
+            socket: self.socket.clone(),
+            what,
+        }
+    }
+}

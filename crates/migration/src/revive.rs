@@ -1,0 +1,94 @@
+//! Taking back what was begun, so that the VM runs on at the source.
+//!
+//! ```text
+//!   context forgotten ──► adapter thawed ──► migration cancelled, VM running ──► capabilities as before
+//!   (destination)         (source)           (source)                            (source)
+//! ```
+//!
+//! The adapter is thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
+//! step is tried whatever became of the one before it. The destination's QEMU is left to who started it.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::Hosts;
+use crate::error::Cause;
+use crate::machine::Machine;
+use crate::qmp::EventKind;
+
+/// How long QEMU may take to cancel a migration.
+const CANCEL_LIMIT: Duration = Duration::from_secs(20);
+
+/// Between two looks at a migration that is being cancelled, when no event comes.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// What was tried, hence must be taken back: it may have happened though it failed.
+#[derive(Debug, Default)]
+pub(crate) struct Undo {
+    pub(crate) tracked: bool,
+    pub(crate) frozen: bool,
+    pub(crate) context: bool,
+    pub(crate) capabilities: bool,
+    pub(crate) migrating: bool,
+}
+
+impl Undo {
+    /// What could not be taken back, in sentences.
+    pub(crate) fn undo(&self, hosts: &mut Hosts) -> Vec<String> {
+        let mut left = Vec::new();
+        if self.context {
+            // A daemon that refused the context has none to forget.
+            let _ = hosts.destination.daemon.forget_context();
+        }
+        if self.tracked {
+            let thawed = hosts.source.daemon.thaw();
+            // One that refused to track has nothing to thaw either.
+            if let (Err(why), true) = (thawed, self.frozen) {
+                left.push(format!(
+                    "the adapter may stand still at the source ({why}), restart its daemon"
+                ));
+            }
+        }
+        let source = &mut hosts.source.machine;
+        if self.migrating
+            && let Err(why) = revive(source)
+        {
+            left.push(format!(
+                "the VM may stand still at the source ({why}), cont lets it run"
+            ));
+        }
+        if self.capabilities {
+            // For the next migration of somebody else, who would wait for us.
+            let _ = source.set_capabilities(false);
+        }
+        left
+    }
+}
+
+/// Cancels and waits until the VM runs. QEMU resumes it by itself unless all had been sent.
+fn revive(source: &mut Machine) -> Result<(), Cause> {
+    let deadline = Instant::now() + CANCEL_LIMIT;
+    if !source.migration()?.is_over() {
+        source.execute("migrate_cancel", json!({}))?;
+        while !source.migration()?.is_over() {
+            if Instant::now() > deadline {
+                return Err(Cause::new("QEMU does not cancel the migration"));
+            }
+            wait_for_status(source)?;
+        }
+    }
+    if source.state()? == "running" {
+        return Ok(());
+    }
+    source.execute("cont", json!({})).map(drop)
+}
+
+fn wait_for_status(source: &mut Machine) -> Result<(), Cause> {
+    while let Some(event) = source.next_event(LOOK_EVERY)? {
+        if matches!(event.kind, EventKind::Migration(_)) {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! Two daemons and two QEMUs that say what they are told to, in one process.
+
+mod fakes;
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use fakes::{Fault, Stage};
+
+/// Runs it all; what came of it.
+fn migrate(stage: &Stage) -> Result<Report, Error> {
+    Migration::prepare(stage.options())?.run(&mut |_: &Progress| ())
+}
+
+/// What a fault in a phase leads to: the sentence, with the source's VM and adapter as they were.
+#[track_caller]
+fn aborted(fault: Fault, expected: Phase) -> String {
+    let stage = Stage::with(fault);
+    let error = migrate(&stage).unwrap_err();
+    let Error::Aborted { phase, left, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((*phase, left.len()), (expected, 0), "{error}");
+    assert!(stage.source_runs(), "{:?}", stage.log());
+    assert!(!stage.log().iter().any(|line| line.ends_with("quit")));
+    let changed = |line: &&str| !line.contains("query-");
+    let log = stage.log();
+    let after: Vec<_> = log.iter().map(String::as_str).filter(changed).collect();
+    assert!(after.contains(&"source POST thaw"), "{after:?}");
+    error.to_string()
+}
+
+/// All that changes something, in its order.
+fn steps() -> Vec<String> {
+    let replay = crate::pci::tests::config_space();
+    let replay = crate::pci::ConfigSpace::from_bytes(&replay).unwrap();
+    let address = Address {
+        bus: 0,
+        slot: 5,
+        function: 1,
+    };
+    let replay = replay.replay(address);
+    let replay = replay.iter().map(|write| format!("destination {write}"));
+    let mut expected: Vec<String> = [
+        "source POST track",
+        "source migrate-set-capabilities true",
+        "destination migrate-set-capabilities true",
+        "source migrate-set-parameters",
+        "destination migrate-incoming",
+        "source migrate",
+        "source POST freeze",
+        "destination PUT context",
+        "source xp /12wx 0xfebd4000",
+        "source migrate-continue",
+        "destination i/w 0xcf8",
+        "destination o/w 0xcf8 0x80002900",
+        "destination i/w 0xcfc",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    expected.extend(replay);
+    let end = [
+        "destination o/w 0xcf8 0x8001f800",
+        "source POST release",
+        "destination POST activate",
+        "destination cont",
+        "source quit",
+    ];
+    expected.extend(end.map(str::to_owned));
+    expected
+}
+
+#[test]
+fn a_vm_goes_by_steps_in_this_order() {
+    let stage = Stage::with(Fault::None);
+    let mut told = Vec::new();
+    let migration = Migration::prepare(stage.options()).unwrap();
+    assert_eq!(stage.changes(), Vec::<String>::new());
+    let plan = migration.plan();
+    assert_eq!(
+        (&*plan.pci_address, plan.memory_bytes),
+        ("00:05.1", 1 << 30)
+    );
+    let report = migration
+        .run(&mut |progress: &Progress| told.push(progress.clone()))
+        .unwrap();
+    assert_eq!(stage.changes(), steps());
+    assert_eq!(
+        stage.activated(),
+        json!({ "msix_table": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] })
+    );
+    assert_eq!(
+        (report.pages, report.context_bytes, report.context_pages),
+        (7, 3, 5)
+    );
+    assert_eq!(report.phases.len(), 10);
+    assert!(report.downtime_ms > 0.0 && report.downtime_ms <= report.total_ms);
+    let release = told
+        .iter()
+        .position(|told| *told == Progress::PointOfNoReturn)
+        .unwrap();
+    assert_eq!(told[release - 1], Progress::Phase(Phase::Release));
+    assert_eq!(told[release + 1], Progress::Phase(Phase::Activate));
+}
+
+#[test]
+fn what_fails_before_the_release_is_taken_back() {
+    let refused = aborted(Fault::Refuses("source POST track"), Phase::Track);
+    assert!(refused.contains("at the source: no such luck"), "{refused}");
+    aborted(Fault::Refuses("source POST freeze"), Phase::Freeze);
+    let put = aborted(Fault::Refuses("destination PUT context"), Phase::HandOver);
+    assert!(
+        put.ends_with("the VM runs on at the source with its connections"),
+        "{put}"
+    );
+    aborted(Fault::Refuses("source POST release"), Phase::Release);
+    aborted(Fault::Refuses("destination migrate-incoming"), Phase::Copy);
+    aborted(Fault::Refuses("source migrate-continue"), Phase::SwitchOver);
+    let port = aborted(
+        Fault::Refuses("destination o/h 0xcfe 0x8002"),
+        Phase::Configure,
+    );
+    assert!(port.contains("o/h"), "{port}");
+    let failed = aborted(Fault::CopyFails, Phase::Copy);
+    assert!(failed.contains("broken pipe"), "{failed}");
+    let ended = aborted(Fault::DestinationEnds, Phase::SwitchOver);
+    assert!(ended.contains("has ended"), "{ended}");
+    let other = aborted(Fault::OtherDevice, Phase::Configure);
+    assert!(
+        other.contains("no adapter at PCI address 00:05.1"),
+        "{other}"
+    );
+}
+
+#[test]
+fn a_release_without_an_answer_is_taken_back_if_the_source_still_thaws() {
+    aborted(Fault::Garbles("source POST release"), Phase::Release);
+    let stage = Stage::with(Fault::ReleasesSilently);
+    let error = migrate(&stage).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Released {
+                phase: Phase::Release,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(error.to_string().contains("is not known"), "{error}");
+    assert!(!stage.source_runs());
+}
+
+#[test]
+fn what_fails_after_the_release_says_where_things_are() {
+    let cases = [
+        (
+            "destination POST activate",
+            Phase::Activate,
+            "stands still in both",
+        ),
+        ("destination cont", Phase::Resume, "let the VM run there"),
+        ("source quit", Phase::Quit, "runs at the destination"),
+    ];
+    for (what, expected, told) in cases {
+        let stage = Stage::with(Fault::Refuses(what));
+        let error = migrate(&stage).unwrap_err();
+        let Error::Released { phase, state, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(*phase, expected);
+        assert!(state.contains(told), "{error}");
+        assert!(!stage.source_runs() && !stage.log().contains(&"source POST thaw".to_owned()));
+    }
+}
+
+#[test]
+fn an_interrupted_copy_is_taken_back() {
+    struct Impatient(bool);
+    impl Watcher for Impatient {
+        fn progress(&mut self, progress: &Progress) {
+            self.0 |= matches!(progress, Progress::Memory(_));
+        }
+        fn is_interrupted(&self) -> bool {
+            self.0
+        }
+    }
+    let stage = Stage::with(Fault::CopyTakesForEver);
+    let migration = Migration::prepare(stage.options()).unwrap();
+    let error = migration.run(&mut Impatient(false)).unwrap_err();
+    assert!(error.to_string().contains("it was interrupted"), "{error}");
+    assert!(stage.source_runs());
+}
+
+/// Nothing is changed by a check that fails, and the sentence says how to mend it.
+#[test]
+fn what_does_not_fit_is_found_before_anything_changes() {
+    let cases = [
+        (Fault::Version, "QEMU 10.0.0"),
+        (Fault::OtherVm, "15ad:0820"),
+        (Fault::OtherSlot, "at 00:06.1 at the destination"),
+        (Fault::PrivateMemory, "is not shared"),
+        (Fault::SmallMemory, "same size"),
+        (Fault::DoesNotWait, "-S -incoming defer"),
+        (
+            Fault::Refuses("destination GET adapter"),
+            "at the destination: no such luck",
+        ),
+        (Fault::OtherMac, "--mac 52:54:00:00:00:01"),
+        (Fault::OfProcesses, "of kind process"),
+    ];
+    for (fault, told) in cases {
+        let stage = Stage::with(fault);
+        let error = migrate(&stage).unwrap_err();
+        assert!(matches!(error, Error::Unfit(_)), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+        assert_eq!(stage.changes(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn sockets_that_are_none_or_the_same_are_told() {
+    let stage = Stage::with(Fault::None);
+    let prepare = |change: &dyn Fn(&mut Options)| {
+        let mut options = stage.options();
+        change(&mut options);
+        Migration::prepare(options).err().unwrap().to_string()
+    };
+    let missing = prepare(&|options| options.destination.qmp = "/nonexistent/qmp".into());
+    assert!(
+        missing.contains("at the destination: no QEMU listens"),
+        "{missing}"
+    );
+    let same = prepare(&|options| options.destination.qmp = options.source.qmp.clone());
+    assert!(same.contains("the same QEMU"), "{same}");
+    let same = prepare(&|options| options.destination.control = options.source.control.clone());
+    assert!(same.contains("the same daemon"), "{same}");
+    let daemon = prepare(&|options| options.source.qmp = stage.options().source.control);
+    assert!(daemon.contains("QEMU"), "{daemon}");
+}
+
+#[test]
+fn events_wait_and_late_answers_are_nobodys() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let other = std::thread::spawn(move || {
+        let mut qemu = fakes::Lines::new(theirs);
+        qemu.say(
+            &json!({ "QMP": { "version": { "qemu": { "major": 11, "minor": 1, "micro": 3 } } } }),
+        );
+        qemu.answer(json!({}));
+        qemu.say(&json!({ "event": "MIGRATION_PASS", "data": { "pass": 2 } }));
+        qemu.say(&json!({ "event": "OF_A_LATER_RELEASE" }));
+        qemu.say(&json!({ "id": 77, "return": "late" }));
+        qemu.answer(json!("mine"));
+    });
+    let mut monitor = Monitor::greet(ours, "x".as_ref()).unwrap();
+    assert_eq!(monitor.version().to_string(), "11.1.3");
+    assert_eq!(
+        monitor.execute("query-status", json!({})).unwrap(),
+        json!("mine")
+    );
+    let event = monitor.next_event(Duration::ZERO).unwrap().unwrap();
+    assert_eq!(event.kind, qmp::EventKind::Pass(2));
+    other.join().unwrap();
+    let ended = monitor.next_event(Duration::from_secs(20)).unwrap_err();
+    assert!(matches!(ended, qmp::QmpError::Ended { .. }));
+}

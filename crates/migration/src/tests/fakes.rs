@@ -1,0 +1,394 @@
+//! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
+
+mod lines;
+
+use std::io::Write;
+use std::os::unix::net::{UnixListener as StdListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{Method, StatusCode, Uri};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::UnixListener;
+
+use crate::{HostSockets, Options};
+pub(super) use lines::Lines;
+
+/// What goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    None,
+    /// A line of the log is answered with a refusal.
+    Refuses(&'static str),
+    /// It is answered with what is no answer, and was not done.
+    Garbles(&'static str),
+    ReleasesSilently,
+    CopyFails,
+    CopyTakesForEver,
+    DestinationEnds,
+    OtherDevice,
+    Version,
+    OtherVm,
+    OtherSlot,
+    PrivateMemory,
+    SmallMemory,
+    DoesNotWait,
+    OtherMac,
+    OfProcesses,
+}
+
+/// What both QEMUs and both daemons know.
+struct World {
+    fault: Fault,
+    log: Vec<String>,
+    /// The source's VM as QEMU calls it, and its migration.
+    state: &'static str,
+    status: &'static str,
+    frozen: bool,
+    released: bool,
+    latch: u32,
+    activated: Value,
+    destination: Option<UnixStream>,
+}
+
+type Shared = Arc<Mutex<World>>;
+
+pub(super) struct Stage {
+    folder: TempDir,
+    world: Shared,
+}
+
+impl Stage {
+    pub(super) fn with(fault: Fault) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(Mutex::new(World {
+            fault,
+            log: Vec::new(),
+            state: "running",
+            status: "none",
+            frozen: false,
+            released: false,
+            latch: 0x8001_f800,
+            activated: Value::Null,
+            destination: None,
+        }));
+        for side in ["source", "destination"] {
+            serve_daemon(folder.path(), side, &world);
+            serve_qemu(folder.path(), side, &world);
+        }
+        Self { folder, world }
+    }
+
+    pub(super) fn options(&self) -> Options {
+        let sockets = |side: &str| HostSockets {
+            control: self.folder.path().join(format!("{side}.sock")),
+            qmp: self.folder.path().join(format!("{side}.qmp")),
+        };
+        Options {
+            adapter: "vm1".parse().unwrap(),
+            source: sockets("source"),
+            destination: sockets("destination"),
+            memory: "unix:/nonexistent".to_owned(),
+            downtime_limit: Some(std::time::Duration::from_millis(100)),
+        }
+    }
+
+    pub(super) fn log(&self) -> Vec<String> {
+        self.world.lock().unwrap().log.clone()
+    }
+
+    /// What was asked besides questions.
+    pub(super) fn changes(&self) -> Vec<String> {
+        let is_question = |line: &String| {
+            line.contains(" query-") || line.contains(" GET ") || line.ends_with("qmp_capabilities")
+        };
+        self.log()
+            .into_iter()
+            .filter(|line| !is_question(line))
+            .collect()
+    }
+
+    pub(super) fn source_runs(&self) -> bool {
+        let world = self.world.lock().unwrap();
+        world.state == "running" && !world.frozen && !world.released
+    }
+
+    pub(super) fn activated(&self) -> Value {
+        self.world.lock().unwrap().activated.clone()
+    }
+}
+
+fn serve_daemon(folder: &Path, side: &'static str, world: &Shared) {
+    let listener = StdListener::bind(folder.join(format!("{side}.sock"))).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let world = Arc::clone(world);
+    let router = Router::new().fallback(async move |method: Method, path: Uri, body: Bytes| {
+        world
+            .lock()
+            .unwrap()
+            .daemon(side, &method, path.path(), &body)
+    });
+    thread::spawn(move || {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = UnixListener::from_std(listener).unwrap();
+            axum::serve(listener, router).await.unwrap();
+        });
+    });
+}
+
+fn serve_qemu(folder: &Path, side: &'static str, world: &Shared) {
+    let listener = StdListener::bind(folder.join(format!("{side}.qmp"))).unwrap();
+    let world = Arc::clone(world);
+    thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        if side == "destination" {
+            world.lock().unwrap().destination = Some(stream.try_clone().unwrap());
+        }
+        let mut lines = Lines::new(stream);
+        lines.say(&world.lock().unwrap().greeting(side));
+        while let Some(request) = lines.next() {
+            let answers = world.lock().unwrap().qemu(side, &request);
+            answers.iter().for_each(|answer| lines.say(answer));
+        }
+    });
+}
+
+fn migration(status: &str) -> Value {
+    json!({ "event": "MIGRATION", "data": { "status": status } })
+}
+
+impl World {
+    fn refuses(&self, line: &str) -> bool {
+        matches!(self.fault, Fault::Refuses(what) if what == line)
+    }
+
+    fn daemon(
+        &mut self,
+        side: &str,
+        method: &Method,
+        path: &str,
+        body: &[u8],
+    ) -> (StatusCode, String) {
+        let what = match path.strip_prefix("/v1/adapters/vm1") {
+            Some("") => "adapter",
+            Some(rest) => rest.trim_start_matches('/'),
+            None => panic!("{path}"),
+        };
+        let line = format!("{side} {method} {what}");
+        self.log.push(line.clone());
+        if self.refuses(&line) {
+            return (
+                StatusCode::CONFLICT,
+                json!({ "error": "no such luck" }).to_string(),
+            );
+        }
+        if matches!(self.fault, Fault::Garbles(what) if what == line) {
+            return (StatusCode::BAD_GATEWAY, "?".to_owned());
+        }
+        let nothing = (StatusCode::NO_CONTENT, String::new());
+        let value = |value: Value| (StatusCode::OK, value.to_string());
+        match what {
+            "adapter" => return value(self.adapter(side)),
+            "context" if *method == Method::PUT => {
+                let config_space = crate::pci::tests::config_space();
+                return value(json!({ "config_space": config_space, "records": 4, "pages": 5 }));
+            }
+            "freeze" => {
+                self.frozen = true;
+                return (StatusCode::OK, "ctx".to_owned());
+            }
+            "thaw" if self.released => {
+                return (
+                    StatusCode::CONFLICT,
+                    json!({ "error": "it is gone" }).to_string(),
+                );
+            }
+            "thaw" => self.frozen = false,
+            "release" => {
+                self.released = true;
+                if self.fault == Fault::ReleasesSilently {
+                    return (StatusCode::BAD_GATEWAY, "?".to_owned());
+                }
+            }
+            "activate" => self.activated = serde_json::from_slice(body).unwrap(),
+            _ => {}
+        }
+        nothing
+    }
+
+    fn adapter(&self, side: &str) -> Value {
+        let is_there = side == "destination";
+        let mac = if is_there && self.fault == Fault::OtherMac {
+            "02"
+        } else {
+            "01"
+        };
+        let kind = if is_there && self.fault == Fault::OfProcesses {
+            "process"
+        } else {
+            "vm"
+        };
+        json!({
+            "name": "vm1", "portgroup": "blue", "mac": format!("52:54:00:00:00:{mac}"), "doorbells": "mapped",
+            "origin": "config", "kind": kind,
+        })
+    }
+
+    fn greeting(&self, side: &str) -> Value {
+        let version = match (self.fault, side) {
+            (Fault::Version, "destination") => json!({ "major": 10, "minor": 0, "micro": 0 }),
+            _ => json!({ "major": 11, "minor": 1, "micro": 3 }),
+        };
+        json!({ "QMP": { "version": { "qemu": version, "package": "x" }, "capabilities": ["oob"] } })
+    }
+
+    /// The lines that QEMU says to a command: events before or after the answer, as the real one.
+    fn qemu(&mut self, side: &'static str, request: &Value) -> Vec<Value> {
+        let command = request["execute"].as_str().unwrap();
+        let said = request["arguments"]["command-line"].as_str();
+        let mut line = format!("{side} {}", said.unwrap_or(command));
+        if command == "migrate-set-capabilities" {
+            line = format!(
+                "{line} {}",
+                request["arguments"]["capabilities"][1]["state"]
+            );
+        }
+        self.log.push(line.clone());
+        let id = &request["id"];
+        if self.refuses(&line) {
+            return match said {
+                Some(said) => {
+                    vec![json!({ "id": id, "return": format!("unknown command: '{said}'\r\n") })]
+                }
+                None => vec![
+                    json!({ "id": id, "error": { "class": "GenericError", "desc": "no such luck" } }),
+                ],
+            };
+        }
+        let answer = json!({ "id": id, "return": self.answer(side, command, said) });
+        let mut lines = vec![answer];
+        lines.extend(self.events(side, command));
+        if command == "cont" {
+            lines.insert(0, json!({ "event": "RESUME" }));
+        }
+        lines
+    }
+
+    fn answer(&mut self, side: &str, command: &str, said: Option<&str>) -> Value {
+        let is_there = side == "destination";
+        match command {
+            "query-status" if is_there && self.fault == Fault::DoesNotWait => {
+                json!({ "status": "running" })
+            }
+            "query-status" if is_there => json!({ "status": "inmigrate" }),
+            "query-status" => json!({ "status": self.state }),
+            "query-migrate" if is_there => json!({}),
+            "query-migrate" => json!({
+                "status": self.status, "error-desc": "broken pipe",
+                "ram": { "total": 1 << 30, "remaining": 0, "normal": 3, "duplicate": 4, "pages-per-second": 1 },
+            }),
+            "query-memdev" => {
+                let size = if is_there && self.fault == Fault::SmallMemory {
+                    1 << 29
+                } else {
+                    1 << 30
+                };
+                let share = self.fault != Fault::PrivateMemory;
+                json!([{ "id": "vrdma-memory", "size": size, "share": share }])
+            }
+            "query-pci" => self.pci(is_there),
+            "human-monitor-command" => Value::String(self.monitor(said.unwrap())),
+            _ => json!({}),
+        }
+    }
+
+    fn pci(&self, is_there: bool) -> Value {
+        let slot = if is_there && self.fault == Fault::OtherSlot {
+            6
+        } else {
+            5
+        };
+        let device = if self.fault == Fault::OtherVm {
+            0x07b0
+        } else {
+            0x0820
+        };
+        let id = json!({ "vendor": 0x15ad, "device": device });
+        json!([{ "bus": 0, "devices": [{ "bus": 0, "slot": slot, "function": 1, "id": id }] }])
+    }
+
+    fn monitor(&mut self, command: &str) -> String {
+        let device = if self.fault == Fault::OtherDevice {
+            0x07b0_15ad
+        } else {
+            0x0820_15ad
+        };
+        match command {
+            "i/w 0xcf8" => format!("portl[0x0cf8] = {:#010x}\r\n", self.latch),
+            "i/w 0xcfc" => format!("portl[0x0cfc] = {device:#010x}\r\n"),
+            _ if command.starts_with("xp") => (0..3)
+                .map(|row| {
+                    let words: Vec<_> = (1..=4)
+                        .map(|word| format!("{:#010x}", 4 * row + word))
+                        .collect();
+                    format!("{:x}: {}\r\n", 0xfebd_4000_u32 + 16 * row, words.join(" "))
+                })
+                .collect(),
+            _ => String::new(),
+        }
+    }
+
+    fn events(&mut self, side: &str, command: &str) -> Vec<Value> {
+        match (side, command) {
+            ("source", "migrate") => self.copy(),
+            ("source", "migrate-continue") => {
+                (self.state, self.status) = ("postmigrate", "completed");
+                self.load();
+                vec![migration("device"), migration("completed")]
+            }
+            ("source", "migrate_cancel") => {
+                (self.state, self.status) = ("running", "cancelled");
+                vec![json!({ "event": "RESUME" }), migration("cancelled")]
+            }
+            ("source", "cont") => {
+                self.state = "running";
+                vec![]
+            }
+            _ => vec![],
+        }
+    }
+
+    fn copy(&mut self) -> Vec<Value> {
+        self.status = "active";
+        let mut events = vec![migration("setup"), migration("active")];
+        match self.fault {
+            Fault::CopyTakesForEver => {}
+            Fault::CopyFails => {
+                self.status = "failed";
+                events.push(migration("failed"));
+            }
+            _ => {
+                (self.state, self.status) = ("finish-migrate", "pre-switchover");
+                events.push(json!({ "event": "STOP" }));
+                events.push(migration("pre-switchover"));
+            }
+        }
+        events
+    }
+
+    /// The destination has it all, or ends.
+    fn load(&mut self) {
+        let stream = self.destination.as_mut().unwrap();
+        if self.fault == Fault::DestinationEnds {
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        } else {
+            writeln!(stream, "{}", migration("completed")).unwrap();
+        }
+    }
+}
