@@ -8,8 +8,9 @@ use serde_json::json;
 use vrdma_lab::image::{Accelerator, Image, qemu};
 use vrdma_lab::pair::Side;
 use vrdma_lab::process::{Lifetime, Supervised};
+use vrdma_migration::qmp::Monitor;
 
-use super::monitor::{self, Monitor};
+use super::monitor;
 use super::{BOOT_LIMIT, MEMORY_BYTES, boot};
 use crate::programs::stage::Hosts;
 
@@ -61,7 +62,7 @@ impl Machine {
         let command = stage.command(side, &command);
         let mut process = Supervised::spawn(&command, Some(&log), Lifetime::Owned)?;
         let socket = folder.join(format!("{name}.qmp"));
-        let monitor = Monitor::connect(&socket, || Ok(process.ended()?.is_none()))
+        let monitor = monitor::greet(&socket, || Ok(process.ended()?.is_none()))
             .with_context(|| std::fs::read_to_string(&log).unwrap_or_default())?;
         Ok(Self {
             monitor,

@@ -129,14 +129,8 @@ fn migrate(
         .monitor
         .execute("migrate-set-parameters", bandwidth)?;
     source.monitor.execute("migrate", address.clone())?;
-    source
-        .monitor
-        .wait_for_migration(LIMIT, passed)
-        .context("source")?;
-    destination
-        .monitor
-        .wait_for_migration(LIMIT, |_| Ok(()))
-        .context("destination")
+    monitor::wait_for_migration(&mut source.monitor, LIMIT, passed).context("source")?;
+    monitor::wait_for_migration(&mut destination.monitor, LIMIT, |_| Ok(())).context("destination")
 }
 
 /// How often the threads of a process went to sleep by themselves (proc_pid_status(5)).
