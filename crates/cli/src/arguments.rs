@@ -2,6 +2,7 @@
 
 mod adapter;
 mod limits;
+mod migrate;
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -12,6 +13,7 @@ use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, path
 
 pub(crate) use adapter::{AdapterCommand, LibvirtOptions, QemuOptions};
 pub(crate) use limits::{LimitChanges, LimitOptions};
+pub(crate) use migrate::MigrateOptions;
 
 use crate::study::StudyOptions;
 
@@ -117,6 +119,8 @@ pub(crate) enum Command {
     /// adapters of one host are never packets and not in the file. Ends with Ctrl-C, or after
     /// --seconds.
     Trace(TraceOptions),
+    /// Take a VM with its adapter to another host, or another QEMU and vrdmad of this one, while it runs
+    Migrate(MigrateOptions),
     /// Run a program on an adapter of processes
     ///
     /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds

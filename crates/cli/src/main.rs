@@ -16,6 +16,7 @@ mod arguments;
 mod doctor;
 mod failure;
 mod limits;
+mod migrate;
 mod portgroup;
 mod qemu;
 mod report;
@@ -64,6 +65,7 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::User(command) => user::run(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Trace(options) => trace::run(&client, options),
+        Command::Migrate(options) => migrate::run(client.socket(), options),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
         Command::Run(_) | Command::Study(_) => Err(Failure::new("it runs by itself")),
     }

@@ -1,0 +1,50 @@
+//! The grammar of `vrdma migrate`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use vrdma_api::Name;
+
+const EXAMPLES: &str = "\
+--socket names the daemon that the VM leaves. A second QEMU waits for it, started with the same options and
+-S -incoming defer. What is not as it must be is told before anything is changed. What fails before the source has
+given the adapter up is taken back and the VM runs on there, also after Ctrl-C. At the end the source's QEMU quits.
+
+Examples:
+  vrdma migrate vm1 --to /run/b/vrdmad.sock --qmp a.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444 --dry-run
+  ssh -fN -L b.sock:/run/vrdma/vrdmad.sock -L b.qmp:/run/vm1.qmp HOST-B
+  vrdma migrate vm1 --to b.sock --qmp /run/vm1.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MigrateOptions {
+    /// The adapter, which both daemons must have, with one MAC address and port group
+    pub(crate) adapter: Name,
+    /// Control socket of the daemon that it goes to
+    ///
+    /// A file of this host: that of another host is forwarded by `ssh -L`, as is its QMP socket.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) to: PathBuf,
+    /// QMP socket of the QEMU that runs the VM (-qmp unix:PATH,server=on,wait=off)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) qmp: PathBuf,
+    /// QMP socket of the QEMU that waits for it, started with the same options and -S -incoming defer
+    #[arg(long, value_name = "PATH")]
+    pub(crate) to_qmp: PathBuf,
+    /// How QEMU sends the memory: a migration URI of its own, tcp:HOST:PORT, unix:PATH or rdma:HOST:PORT
+    #[arg(long, value_name = "URI")]
+    pub(crate) memory: String,
+    /// How long the VM may stand still for the rest of its memory, in milliseconds; QEMU's own limit if absent
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
+    downtime_limit: Option<u64>,
+    /// Look whether all is as it must be, and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+impl MigrateOptions {
+    pub(crate) fn downtime_limit(&self) -> Option<Duration> {
+        self.downtime_limit.map(Duration::from_millis)
+    }
+}

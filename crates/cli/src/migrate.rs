@@ -1,0 +1,212 @@
+//! `vrdma migrate`: takes a VM with its adapter to another host.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use vrdma_migration::{
+    HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan, Progress, Watcher,
+};
+
+use crate::arguments::MigrateOptions;
+use crate::failure::Failure;
+use crate::report::Report;
+use crate::table::{Column, bytes, facts, table};
+
+pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Failure> {
+    let migration = Migration::prepare(Options {
+        adapter: options.adapter.clone(),
+        source: HostSockets {
+            control: socket.to_owned(),
+            qmp: options.qmp.clone(),
+        },
+        destination: HostSockets {
+            control: options.to.clone(),
+            qmp: options.to_qmp.clone(),
+        },
+        memory: options.memory.clone(),
+        downtime_limit: options.downtime_limit(),
+    });
+    let migration = migration.map_err(failed)?;
+    if options.dry_run {
+        let plan = migration.plan();
+        return Ok(Report::new(plan, plan_text(plan)));
+    }
+    let mut console = Console {
+        interrupted: interrupted()?,
+    };
+    let report = migration.run(&mut console).map_err(failed)?;
+    Ok(Report::new(&report, report_text(&report)))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]
+fn failed(error: vrdma_migration::Error) -> Failure {
+    Failure::new(error.to_string())
+}
+
+/// Becomes true at Ctrl-C, or when the program is told to end: the VM then stays where it is, and is not left between.
+fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
+    let cannot = |error| Failure::new(format!("cannot wait for signals: {error}"));
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(cannot)?;
+    let listen = |kind| {
+        let _inside = runtime.enter();
+        signal(kind).map_err(cannot)
+    };
+    let (mut interrupt, mut terminate) = (
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+    );
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        raised.store(true, Ordering::Relaxed);
+    });
+    Ok(flag)
+}
+
+/// Tells of the progress on standard error.
+struct Console {
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Watcher for Console {
+    fn progress(&mut self, progress: &Progress) {
+        eprintln!("vrdma: {}", progress_text(progress));
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+fn progress_text(progress: &Progress) -> String {
+    match progress {
+        Progress::Phase(phase) => phase.to_string(),
+        Progress::Memory(memory) => memory_text(memory),
+        Progress::PointOfNoReturn => {
+            "the source has given the adapter up: no way back from here".to_owned()
+        }
+        Progress::Aborting => "it failed, taking all back".to_owned(),
+    }
+}
+
+fn memory_text(memory: &MemoryProgress) -> String {
+    let downtime = memory.expected_downtime_ms;
+    let downtime = downtime.map_or_else(String::new, |ms| format!(", {ms} ms to stand still"));
+    format!(
+        "  round {}: {} of {} left, {} pages/s{downtime}",
+        memory.rounds,
+        bytes(memory.remaining_bytes),
+        bytes(memory.total_bytes),
+        memory.pages_per_second
+    )
+}
+
+fn plan_text(plan: &Plan) -> String {
+    let rows = facts(vec![
+        ("adapter", plan.adapter.clone()),
+        ("port group", plan.portgroup.clone()),
+        ("MAC", plan.mac.clone()),
+        ("PCI address", plan.pci_address.clone()),
+        ("QEMU", plan.qemu.clone()),
+        ("memory", bytes(plan.memory_bytes)),
+    ]);
+    format!("{rows}\nthe VM can migrate; nothing was changed")
+}
+
+fn report_text(report: &vrdma_migration::Report) -> String {
+    const COLUMNS: &[Column] = &[Column::Text("PHASE"), Column::Number("MS")];
+    let row = |time: &PhaseTime| vec![phase_text(time.phase), milliseconds(time.ms)];
+    let phases = table(COLUMNS, report.phases.iter().map(row).collect(), "");
+    let context = format!(
+        "{}, {} records, {} pages",
+        bytes(report.context_bytes),
+        report.context_records,
+        report.context_pages
+    );
+    let numbers = facts(vec![
+        ("total", format!("{} ms", milliseconds(report.total_ms))),
+        (
+            "VM stood still",
+            format!("{} ms", milliseconds(report.downtime_ms)),
+        ),
+        (
+            "memory",
+            format!(
+                "{} pages, {} sent, {} rounds",
+                report.pages,
+                bytes(report.transferred_bytes),
+                report.rounds
+            ),
+        ),
+        ("adapter's context", context),
+    ]);
+    format!("{phases}\n\n{numbers}")
+}
+
+fn phase_text(phase: Phase) -> String {
+    phase.to_string()
+}
+
+fn milliseconds(ms: f64) -> String {
+    format!("{ms:.1}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_table_of_phases_and_numbers() {
+        let report = vrdma_migration::Report {
+            phases: vec![PhaseTime {
+                phase: Phase::Freeze,
+                ms: 1.26,
+            }],
+            total_ms: 1.26,
+            downtime_ms: 0.5,
+            rounds: 3,
+            pages: 7,
+            transferred_bytes: 2048,
+            context_bytes: 1024,
+            context_records: 4,
+            context_pages: 5,
+        };
+        let text = report_text(&report);
+        let lines: Vec<Vec<_>> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines[0], ["PHASE", "MS"]);
+        assert_eq!(lines[1], ["freezing", "the", "adapter", "1.3"]);
+        assert_eq!(lines[4], ["VM", "stood", "still", "0.5", "ms"]);
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["phases"][0]["phase"], "freeze");
+    }
+
+    #[test]
+    fn progress_is_a_line() {
+        let memory = MemoryProgress {
+            rounds: 2,
+            remaining_bytes: 1 << 20,
+            total_bytes: 1 << 30,
+            pages_per_second: 9,
+            expected_downtime_ms: Some(30),
+        };
+        let line = progress_text(&Progress::Memory(memory));
+        assert_eq!(
+            line,
+            "  round 2: 1.0 MiB of 1.0 GiB left, 9 pages/s, 30 ms to stand still"
+        );
+    }
+}
