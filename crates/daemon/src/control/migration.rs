@@ -107,9 +107,12 @@ impl Control {
 
     /// The adapter is another daemon's.
     pub(super) async fn release(&self, name: &Name) -> Result<(), Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let mut inventory = self.inventory.lock().await;
+        let port = inventory.port(name)?;
         let released = self.shards.migrate(port, MigrationStep::Release);
         released.await.map_err(conflict)?;
+        inventory.set_away(name, true);
+        self.set_away(port, true).await?;
         tracing::info!("adapter {name} released: it goes on at another host");
         Ok(())
     }
