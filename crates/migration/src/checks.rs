@@ -95,6 +95,16 @@ fn check_adapters(hosts: &Hosts) -> Result<Adapter, Cause> {
             source.portgroup, destination.portgroup, source.portgroup
         )));
     }
+    if source.away {
+        return Err(Cause::new(format!(
+            "the adapter {name} is away at the source: its VM is on another host, which has its addresses; migrate it from there"
+        )));
+    }
+    if !destination.away {
+        return Err(Cause::new(format!(
+            "the adapter {name} is not away at the destination, so that host claims the addresses that the VM uses here; remove it there, and add it with --away"
+        )));
+    }
     Ok(source)
 }
 

@@ -210,6 +210,8 @@ fn what_does_not_fit_is_found_before_anything_changes() {
         ),
         (Fault::OtherMac, "--mac 52:54:00:00:00:01"),
         (Fault::OfProcesses, "of kind process"),
+        (Fault::ClaimedThere, "add it with --away"),
+        (Fault::AwayHere, "migrate it from there"),
     ];
     for (fault, told) in cases {
         let stage = Stage::with(fault);

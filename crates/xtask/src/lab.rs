@@ -1,6 +1,7 @@
 //! `cargo xtask lab`: the lab's image, and guests made from it.
 
 mod guest;
+mod migrate;
 mod nested;
 mod pair;
 mod shell;
@@ -29,6 +30,10 @@ pub(crate) enum Lab {
     ///
     /// Exit status 0 only if every program ends with status 0 on both sides. Prints the longest pause that a program saw.
     Survive(survive::Arguments),
+    /// Migrate a guest between two hosts, there and back, while its connections are in use
+    ///
+    /// Exit status 0 only if every program ends with status 0 on both sides. Prints how long each migration took.
+    Migrate(migrate::Arguments),
     /// Boot a single guest against a device that is already being served
     Guest(guest::Arguments),
     /// Run a cell of the studies in a guest that lends virtual functions to guests of its own
@@ -48,6 +53,7 @@ impl Lab {
             Self::Shell(arguments) => shell::run(&arguments),
             Self::Stop => shell::stop(),
             Self::Survive(arguments) => survive::run(&arguments),
+            Self::Migrate(arguments) => migrate::run(&arguments),
             Self::Guest(arguments) => guest::run(&arguments),
             Self::Nested(arguments) => nested::run(&arguments),
         }

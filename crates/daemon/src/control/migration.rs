@@ -98,7 +98,13 @@ impl Control {
 
     /// The adapter goes on.
     pub(super) async fn thaw(&self, name: &Name) -> Result<(), Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let inventory = self.inventory.lock().await;
+        let port = inventory.port(name)?;
+        if inventory.adapter(name)?.away {
+            return Err(Problem::conflict(format!(
+                "the VM of adapter {name} is on another host, which has the adapter: it cannot go on here"
+            )));
+        }
         let thawed = self.shards.migrate(port, MigrationStep::Thaw);
         thawed.await.map_err(conflict)?;
         tracing::info!("adapter {name} goes on here");

@@ -38,6 +38,8 @@ pub(super) enum Fault {
     SmallMemory,
     DoesNotWait,
     OtherMac,
+    ClaimedThere,
+    AwayHere,
     OfProcesses,
 }
 
@@ -229,14 +231,18 @@ impl World {
         } else {
             "01"
         };
-        let kind = if is_there && self.fault == Fault::OfProcesses {
-            "process"
-        } else {
-            "vm"
+        let away = match self.fault {
+            Fault::ClaimedThere => false,
+            Fault::AwayHere => true,
+            _ => is_there,
+        };
+        let kind = match self.fault {
+            Fault::OfProcesses if is_there => "process",
+            _ => "vm",
         };
         json!({
             "name": "vm1", "portgroup": "blue", "mac": format!("52:54:00:00:00:{mac}"), "doorbells": "mapped",
-            "origin": "config", "kind": kind,
+            "origin": "config", "kind": kind, "away": away,
         })
     }
 
