@@ -51,7 +51,7 @@ const ROWS: [Row; 6] = [
         command: |times| {
             format!(
                 "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}",
-                times * 16_000
+                times * 8_000
             )
         },
     },
@@ -60,7 +60,7 @@ const ROWS: [Row; 6] = [
         command: |times| {
             format!(
                 "ibv_srq_pingpong -d $DEV -g 1 -c -e -q 4 -s 4096 -n {}",
-                times * 16_000
+                times * 8_000
             )
         },
     },
