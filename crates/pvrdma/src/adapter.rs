@@ -184,7 +184,7 @@ impl Adapter {
     }
 }
 
-fn engine_limits(config: &DeviceConfig) -> Limits {
+pub(crate) fn engine_limits(config: &DeviceConfig) -> Limits {
     let limits = &config.limits;
     Limits {
         pds: limits.pds,

@@ -13,11 +13,13 @@
 //! ([`Device::resume`](crate::Device::resume)). The digest finds what a wire or disk has damaged, and proves nothing of who sent it.
 
 use sha2::{Digest, Sha256};
+use vrdma_verbs::saved::RestoreError;
 use vrdma_wire::Mac;
 
 use crate::abi::PAGE;
+use crate::config::DeviceConfig;
 use crate::config_space::CONFIG_BYTES;
-use crate::kept::{SavedRecord, config_space_of};
+use crate::kept::{SavedRecord, check, config_space_of};
 
 const MAGIC: &[u8; 8] = b"vrdmactx";
 const VERSION: u32 = 1;
@@ -67,6 +69,9 @@ pub enum BadContext {
     /// It has more than any device.
     #[error("the context has more records or pages than any adapter may have")]
     TooMany,
+    /// Records that no such adapter has.
+    #[error("the context does not fit this adapter: {0}")]
+    Records(RestoreError),
     /// A length or an address that cannot be.
     #[error("the context is not consistent: {0}")]
     Inconsistent(&'static str),
@@ -162,6 +167,19 @@ impl Context {
                 "the record of the device's registers is missing or damaged",
             )),
         })
+    }
+
+    /// Whether a device of this configuration may go on with it, as far as can be told without the guest's memory.
+    ///
+    /// # Errors
+    /// It is another adapter's, or of one with more objects.
+    pub fn check(&self, config: &DeviceConfig) -> Result<(), BadContext> {
+        if self.mac != config.identity.mac {
+            return Err(BadContext::Inconsistent(
+                "it is of an adapter with another MAC address",
+            ));
+        }
+        check(&self.records, config).map_err(BadContext::Records)
     }
 
     /// The device's PCI configuration space, if its registers are recorded.

@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::Bytes;
 use vrdma_api::{ActivateRequest, ArrivedContext, CONTEXT_BYTES_MAX, Name};
 use vrdma_memory::{DirtyRun, PAGE, Space};
-use vrdma_pvrdma::{Context, WrittenPages};
+use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
 use vrdma_switch::PortId;
+use vrdma_verbs::object::Identity;
 use vrdma_wire::Mac;
 
 use super::Control;
@@ -141,6 +142,8 @@ impl Control {
                 context.mac
             )));
         }
+        let fits = context.check(&DeviceConfig::new(Identity { mac, seed: 0 }));
+        fits.map_err(|error| Problem::conflict(error.to_string()))?;
         let arrived = ArrivedContext {
             config_space: context.config_space().map(Vec::from).unwrap_or_default(),
             records: context.records.len() as u64,

@@ -3,6 +3,7 @@ use vrdma_memory::Space;
 use vrdma_verbs::object::Identity;
 
 use super::*;
+use crate::testing::Guest;
 use crate::{Device, DeviceConfig};
 
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 7]);
@@ -81,6 +82,54 @@ fn runs_are_whole_pages_inside_the_bus() {
             BadContext::Inconsistent("a run is not of whole pages")
         );
     }
+}
+
+/// A device of this configuration with its driver's life begun.
+fn living(config: DeviceConfig) -> Context {
+    let mut guest = Guest::activated(config);
+    Context {
+        mac: config.identity.mac,
+        records: guest.device.freeze(),
+        pages: Vec::new(),
+    }
+}
+
+fn config(mac: Mac) -> DeviceConfig {
+    DeviceConfig::new(Identity { mac, seed: 1 })
+}
+
+#[test]
+fn a_context_is_for_an_adapter_with_its_address_and_as_much_room() {
+    let own = config(MAC);
+    let context = living(own);
+    assert_eq!(context.check(&own), Ok(()));
+    let other = config(Mac([2, 0, 0, 0, 0, 8]));
+    assert!(matches!(
+        context.check(&other),
+        Err(BadContext::Inconsistent(_))
+    ));
+    let lying = Context {
+        mac: other.identity.mac,
+        ..context.clone()
+    };
+    assert!(matches!(lying.check(&other), Err(BadContext::Records(_))));
+    let mut small = own;
+    small.limits.qps /= 2;
+    assert!(matches!(context.check(&small), Err(BadContext::Records(_))));
+}
+
+#[test]
+fn more_objects_than_limits_allow_are_refused() {
+    let own = config(MAC);
+    let mut context = living(own);
+    let qp = |id| SavedRecord {
+        kind: 26,
+        id,
+        bytes: Vec::new(),
+    };
+    context.records.extend((0..=own.limits.qps).map(qp));
+    let error = context.check(&own).unwrap_err();
+    assert!(error.to_string().contains("more objects"), "{error}");
 }
 
 #[test]

@@ -9,11 +9,13 @@
 //!
 //! This module does not know where records are kept ([`vrdma_adapter::Journal`]).
 
+mod check;
 mod read;
 mod record;
 mod write;
 
-pub(crate) use read::{Past, Revived, config_space_of};
+pub(crate) use check::{check, config_space_of};
+pub(crate) use read::{Past, Revived};
 pub(crate) use record::Registers;
 
 /// What a record is about. The numbers are in the records of processes that ended.

@@ -15,12 +15,12 @@ use vrdma_verbs::saved::{Pieces, QpPiece, RestoreError, is_receiving, read_recei
 use vrdma_verbs::work::{Event, RecvWr};
 use zerocopy::FromBytes;
 
+use super::check::check_frame;
 use super::{Kind, SavedRecord, record};
 use crate::abi::request::{CreateCq, CreateQp, CreateSrq};
 use crate::adapter::{Adapter, Turn};
 use crate::commands::{Errno, Listed, cq, qp, srq};
 use crate::config::DeviceConfig;
-use crate::config_space::CONFIG_BYTES;
 use crate::handshake::Terms;
 use crate::object::Mr;
 use crate::object::cq::Cq;
@@ -63,16 +63,14 @@ impl<'a> Past<'a> {
         self.all(kind).map(|(_, bytes)| bytes.to_vec()).collect()
     }
 
-    fn frame(&self) -> Vec<u8> {
+    /// How many records of a kind there are.
+    pub(super) fn count(&self, kind: Kind) -> usize {
+        self.by_kind.get(&(kind as u16)).map_or(0, BTreeMap::len)
+    }
+
+    pub(super) fn frame(&self) -> Vec<u8> {
         self.bytes(Kind::Frame).concat()
     }
-}
-
-/// The configuration space that a device's registers are recorded with.
-pub(crate) fn config_space_of(records: &[SavedRecord]) -> Option<[u8; CONFIG_BYTES]> {
-    let registers = Past::new(records).get(Kind::Registers, 0)?;
-    let registers = record::Registers::decode(registers).ok()?;
-    registers.config_space.try_into().ok()
 }
 
 /// What an adapter is made of besides its records.
@@ -118,7 +116,10 @@ impl Revived {
             seed: self.seed,
         };
         let frame_pieces = past.all(Kind::Frame).count() as u32;
-        let hca = assemble(pieces, memory)?;
+        check_frame(&pieces.frame, &self.config)?;
+        let mut hca = assemble(pieces, memory)?;
+        // The way out of this host may be another one's.
+        hca.set_port_mtu(self.config.mtu);
         let mut adapter = Adapter::with_engine(
             hca,
             self.config,

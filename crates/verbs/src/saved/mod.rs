@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 
 use prost::Message;
 
-pub use pieces::{Piece, Pieces, QpPiece, is_receiving, read_receive, region_name};
+pub use pieces::{Piece, Pieces, QpPiece, is_receiving, read_frame, read_receive, region_name};
 pub use progress::PROGRESS_BYTES;
 
 use crate::hca::Hca;

@@ -8,10 +8,13 @@
 use alloc::vec::Vec;
 
 use prost::Message;
+use vrdma_wire::Mac;
 
 use crate::hca::Hca;
+use crate::object::Limits;
 use crate::object::{CqId, PdId, QpId, SrqId};
 use crate::requester::Phase;
+use crate::saved::convert::restore_limits;
 use crate::saved::progress::Progress;
 use crate::saved::work::{restore_receive, save_receive};
 use crate::saved::{
@@ -64,6 +67,18 @@ pub struct QpPiece {
     /// The receive at the front of its own ring, or the one that [`Hca::receive_under_way`] told: a SEND
     /// that is under way goes on in it.
     pub receive: Option<RecvWr>,
+}
+
+/// What a frame says of the adapter, before anything is made after it.
+///
+/// # Errors
+/// It is no frame, or one of another version.
+pub fn read_frame(frame: &[u8]) -> Result<(Mac, Limits), RestoreError> {
+    let adapter: record::Adapter = decode(frame)?;
+    check(adapter.version == VERSION, "the frame has another version")?;
+    let mac = adapter.mac.as_slice().try_into().map(Mac);
+    let mac = mac.map_err(|_| RestoreError::Inconsistent("a MAC has not 6 bytes"))?;
+    Ok((mac, restore_limits(&adapter.limits)?))
 }
 
 impl<R: Clone> Hca<R> {
