@@ -31,7 +31,7 @@ use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
 use crate::sandbox::Confinement;
 use crate::socket::BoundSocket;
-use crate::watchdog::Watch;
+use crate::watchdog::{self, Watch};
 use crate::{ethernet, sandbox, shard};
 use ending::{Ending, StopSignals};
 
@@ -183,7 +183,7 @@ fn live(
     runtime.block_on(async {
         let signals = StopSignals::new().map_err(broken("cannot wait for signals"))?;
         let watch = Watch::new(path.vitals());
-        let limit = sd_notify::watchdog_enabled();
+        let limit = watchdog::limit(legacy.is_kept());
         tokio::spawn(watch.run(limit, || notify(sd_notify::NotifyState::Watchdog)));
         let vitals = path.vitals();
         let outcome = tokio::select! {

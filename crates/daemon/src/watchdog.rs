@@ -6,6 +6,7 @@
 //! ```
 //! A thread that sleeps has no cause to make a turn, so the look gives it one ([`Vital`]).
 
+use std::os::unix::process::parent_id;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,23 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The supervisor is told so many times in the time after which it would end the daemon.
 const SIGNS: u32 = 4;
+
+/// Within which time the service supervisor wants a sign of life, if it does (sd_watchdog_enabled(3)). It names the
+/// process that it started: of a worker, that is the keeper.
+pub(crate) fn limit(is_kept: bool) -> Option<Duration> {
+    let own = match is_kept {
+        true => parent_id(),
+        false => std::process::id(),
+    };
+    let variable = |name| std::env::var(name).ok();
+    wanted(variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"), own)
+}
+
+fn wanted(microseconds: Option<String>, process: Option<String>, own: u32) -> Option<Duration> {
+    let of_another = process.is_some_and(|it| it.parse() != Ok(own));
+    let limit = microseconds.filter(|_| !of_another)?.parse().ok()?;
+    Some(Duration::from_micros(limit))
+}
 
 /// All data path threads.
 #[derive(Debug)]
@@ -133,6 +151,17 @@ mod tests {
             assert!(woken.is_ok());
             inbox.beat();
         }
+    }
+
+    #[test]
+    fn a_supervisor_that_means_another_process_is_none() {
+        let text = |it: &str| Some(it.to_owned());
+        let half = Some(Duration::from_millis(500));
+        assert_eq!(wanted(text("500000"), text("7"), 7), half);
+        assert_eq!(wanted(text("500000"), None, 7), half);
+        assert_eq!(wanted(text("500000"), text("8"), 7), None);
+        assert_eq!(wanted(text("soon"), None, 7), None);
+        assert_eq!(wanted(None, None, 7), None);
     }
 
     #[test]

@@ -40,6 +40,9 @@ ip = "10.0.0.2"
 /// A busy machine starts a program sooner.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long systemd is to wait for a sign of life. Nobody ends a daemon here that gives none in time.
+const WATCHDOG: Duration = Duration::from_secs(2);
+
 /// Workers that are killed in one test.
 const KILLS: u32 = 12;
 
@@ -63,7 +66,15 @@ impl Kept {
         let notify = folder.path().join("notify");
         let notified = UnixDatagram::bind(&notify).unwrap();
         notified.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_vrdmad"));
+        // As systemd does: the watchdog's process is the one that it starts.
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "WATCHDOG_PID=$$ exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_vrdmad"),
+        ]);
+        command.env("WATCHDOG_USEC", WATCHDOG.as_micros().to_string());
         command.arg("--config").arg(file);
         command.args(["--crashes", "1000", "--log", "warn"]);
         let keeper = command.env("NOTIFY_SOCKET", notify).spawn().unwrap();
@@ -78,10 +89,15 @@ impl Kept {
 
     /// Waits until a worker says that it is ready.
     fn await_ready(&self) {
+        self.await_notice(b"READY=1");
+    }
+
+    /// Waits until a worker tells that to the service supervisor.
+    fn await_notice(&self, notice: &[u8]) {
         let mut said = [0; 64];
         loop {
             let length = self.notified.recv(&mut said).unwrap();
-            if said[..length].starts_with(b"READY=1") {
+            if said[..length].starts_with(notice) {
                 return;
             }
         }
@@ -217,6 +233,15 @@ fn part(memory: &Memory, number: u64) -> vrdma_provider::layout::Buffer {
     buffer.addr += number % SLOTS * 64;
     buffer.length = 64;
     buffer
+}
+
+#[test]
+fn each_worker_gives_signs_of_life_for_the_keeper() {
+    let kept = Kept::start();
+    kept.await_notice(b"WATCHDOG=1");
+    kill_process(kept.worker(), Signal::KILL).unwrap();
+    kept.await_ready();
+    kept.await_notice(b"WATCHDOG=1");
 }
 
 #[test]
