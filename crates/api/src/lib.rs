@@ -34,6 +34,7 @@
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
 //! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
 //! | `PUT /v1/adapters/NAME/context` | a context | [`ArrivedContext`] |
+//! | `GET /v1/adapters/NAME/context` | - | [`ArrivedContext`], if the adapter can be activated |
 //! | `DELETE /v1/adapters/NAME/context` | - | nothing |
 //! | `POST /v1/adapters/NAME/activate` | [`ActivateRequest`] | nothing: the adapter goes on where its context left off |
 //!

@@ -144,17 +144,30 @@ impl Control {
         }
         let fits = context.check(&DeviceConfig::new(Identity { mac, seed: 0 }));
         fits.map_err(|error| Problem::conflict(error.to_string()))?;
-        let arrived = ArrivedContext {
-            config_space: context.config_space().map(Vec::from).unwrap_or_default(),
-            records: context.records.len() as u64,
-            pages: context.page_count(),
-        };
+        let arrived = arrived(&context);
         let kept = Kept {
             context,
             bytes: length,
         };
         self.contexts.keep(port, kept)?;
         Ok(arrived)
+    }
+
+    /// The context that has come, if the adapter can be activated with it as things are.
+    pub(super) async fn arrived_context(&self, name: &Name) -> Result<ArrivedContext, Problem> {
+        let port = self.inventory.lock().await.port(name)?;
+        let kept = self.kept_context(name, port)?;
+        let memory = self.shards.migrate(port, MigrationStep::Memory);
+        memory.await.map_err(conflict)?;
+        Ok(arrived(&kept.context))
+    }
+
+    fn kept_context(&self, name: &Name, port: PortId) -> Result<Arc<Kept>, Problem> {
+        self.contexts.get(port).ok_or_else(|| {
+            Problem::conflict(format!(
+                "no context has come for adapter {name}: PUT it first"
+            ))
+        })
     }
 
     /// Nobody is going to activate it.
@@ -172,11 +185,7 @@ impl Control {
     ) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
         let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
-        let Some(kept) = self.contexts.get(port) else {
-            return Err(Problem::conflict(format!(
-                "no context has come for adapter {name}: PUT it first"
-            )));
-        };
+        let kept = self.kept_context(name, port)?;
         let memory = self.shards.migrate(port, MigrationStep::Memory);
         let memory = memory.await.map_err(conflict)?;
         let pages = Arc::clone(&kept);
@@ -215,6 +224,14 @@ impl Control {
         let inventory = self.inventory.lock().await;
         let mac = Mac(inventory.adapter(name)?.mac.octets());
         Ok((inventory.port(name)?, mac))
+    }
+}
+
+fn arrived(context: &Context) -> ArrivedContext {
+    ArrivedContext {
+        config_space: context.config_space().map(Vec::from).unwrap_or_default(),
+        records: context.records.len() as u64,
+        pages: context.page_count(),
     }
 }
 

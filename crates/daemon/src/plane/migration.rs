@@ -20,7 +20,7 @@ pub enum MigrationStep {
     Release(Reply<Result<(), String>>),
     /// It is away, or here: whose its addresses are.
     SetAway(bool, Reply<()>),
-    /// Tell the memory of its guest.
+    /// Tell the memory of the guest that waits to go on.
     Memory(Reply<Result<Arc<Space>, String>>),
     /// Go on for an adapter of another host.
     Activate(Box<Activation>),

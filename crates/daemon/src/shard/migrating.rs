@@ -38,7 +38,7 @@ impl Shard {
                 let _ = reply.send(());
             }
             MigrationStep::Memory(reply) => {
-                let _ = reply.send(self.with_vm(port, |vm| Ok(vm.memory())));
+                let _ = reply.send(self.with_vm(port, |vm| vm.waiting_memory()));
             }
             MigrationStep::Activate(activation) => self.activate(port, *activation),
         }

@@ -105,21 +105,35 @@ impl Vm {
         Ok(())
     }
 
+    /// The guest's memory, if its device could be activated. The error is a sentence.
+    pub(crate) fn waiting_memory(&self) -> Result<Arc<Space>, String> {
+        self.check_waiting().map_err(str::to_owned)?;
+        Ok(self.memory())
+    }
+
+    fn check_waiting(&self) -> Result<(), &'static str> {
+        if self.connection.is_none() {
+            return Err(NOT_CONNECTED);
+        }
+        if self.backend.activation.is_some() {
+            return Err("the adapter is being activated already");
+        }
+        if self.backend.device.snapshot().state != DeviceState::Reset {
+            return Err("the adapter is in use: start the VM's QEMU with -S -incoming defer");
+        }
+        Ok(())
+    }
+
     /// Goes on for a device of another host, as soon as QEMU has its MSI-X table.
     pub(crate) fn activate(&mut self, activation: Activation) {
+        if let Err(sentence) = self.check_waiting() {
+            refuse(activation, sentence);
+            return;
+        }
         let Some(connection) = &mut self.connection else {
             refuse(activation, NOT_CONNECTED);
             return;
         };
-        if self.backend.activation.is_some() {
-            refuse(activation, "the adapter is being activated already");
-            return;
-        }
-        if self.backend.device.snapshot().state != DeviceState::Reset {
-            let sentence = "the adapter is in use: start the VM's QEMU with -S -incoming defer";
-            refuse(activation, sentence);
-            return;
-        }
         let Some(table) = activation.msix_table else {
             self.backend.go_on(activation);
             return;
@@ -146,6 +160,17 @@ impl Backend {
     pub(super) fn end_tracking(&mut self) {
         if std::mem::take(&mut self.tracked) {
             self.memory.dirty_log().disable();
+        }
+    }
+
+    /// QEMU has left, and will not say that it has the MSI-X table.
+    pub(super) fn end_activation(&mut self) {
+        self.table = None;
+        if let Some(activation) = self.activation.take() {
+            refuse(
+                activation,
+                "QEMU left while the adapter was being activated; see its log",
+            );
         }
     }
 

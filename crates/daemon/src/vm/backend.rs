@@ -114,6 +114,7 @@ impl Backend {
         self.disposal.free(self.memory.unmap_all());
         self.settles = None;
         self.end_tracking();
+        self.end_activation();
         self.irqs = IrqVectors::new(VECTORS);
         self.sharing = Sharing::default();
     }

@@ -18,6 +18,7 @@ type Done = Result<StatusCode, Problem>;
 
 pub(super) fn router() -> Router<Arc<Control>> {
     let context = put(keep_context)
+        .get(arrived_context)
         .delete(forget_context)
         .layer(DefaultBodyLimit::max(CONTEXT_BYTES_MAX));
     Router::new()
@@ -57,6 +58,14 @@ async fn keep_context(
     let name = parse_name(&name)?;
     let kept = to_the_end(async move { control.keep_context(&name, body).await });
     kept.await.map(Json)
+}
+
+async fn arrived_context(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<ArrivedContext>, Problem> {
+    let name = parse_name(&name)?;
+    control.arrived_context(&name).await.map(Json)
 }
 
 async fn forget_context(State(control): Daemon, Path(name): Path<String>) -> Done {

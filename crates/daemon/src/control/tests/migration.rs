@@ -58,8 +58,15 @@ fn a_context_is_kept_if_it_is_the_adapters() {
         let error = put(&daemon, bytes).unwrap_err();
         assert!(error.contains(sentence), "{error}");
     }
+    // It is there, and nothing that could go on with it.
+    let (status, sentence) = daemon.refused("GET", "/v1/adapters/vm1/context", "");
+    assert_eq!(status, 409);
+    assert!(!sentence.contains("no context"), "{sentence}");
     let (status, _) = daemon.ask("DELETE", "/v1/adapters/vm1/context", "");
     assert_eq!(status, 204);
+    let (status, sentence) = daemon.refused("GET", "/v1/adapters/vm1/context", "");
+    assert_eq!(status, 409);
+    assert!(sentence.starts_with("no context has come"), "{sentence}");
     let (status, sentence) = daemon.refused("POST", "/v1/adapters/vm1/activate", "{}");
     assert_eq!(status, 409);
     assert!(
