@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use vrdma_migration::{
@@ -16,8 +17,10 @@ use crate::failure::Failure;
 use crate::report::Report;
 use crate::table::{Column, bytes, facts, table};
 
+const RECOVERED: &str = "the VM runs at the source with its connections; end the destination's QEMU, which is of no use any more";
+
 pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Failure> {
-    let migration = Migration::prepare(Options {
+    let what = Options {
         adapter: options.adapter.clone(),
         source: HostSockets {
             control: socket.to_owned(),
@@ -29,8 +32,12 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
         },
         memory: options.memory.clone(),
         downtime_limit: options.downtime_limit(),
-    });
-    let migration = migration.map_err(failed)?;
+    };
+    if options.recover {
+        vrdma_migration::recover(&what).map_err(failed)?;
+        return Ok(Report::new(&json!({ "recovered": true }), RECOVERED));
+    }
+    let migration = Migration::prepare(what).map_err(failed)?;
     if options.dry_run {
         let plan = migration.plan();
         return Ok(Report::new(plan, plan_text(plan)));

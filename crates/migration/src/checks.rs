@@ -124,14 +124,14 @@ fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
     let under_way = source.migration()?;
     if !under_way.is_over() {
         return Err(Cause::new(format!(
-            "the source's QEMU is in a migration already ({}); end it with migrate_cancel first",
+            "the source's QEMU is in a migration already ({}); let it end, or take it back with vrdma migrate --recover if its orchestrator is gone",
             under_way.status
         )));
     }
     let state = source.state()?;
     if state != "running" {
         return Err(Cause::new(format!(
-            "the VM does not run at the source, it is {state}; let it run with cont first"
+            "the VM does not run at the source, it is {state}; let it run with cont first, or with vrdma migrate --recover after a migration whose orchestrator is gone"
         )));
     }
     let destination = &mut hosts.destination.machine;

@@ -79,6 +79,13 @@ impl Daemon {
         })
     }
 
+    /// Whether it could go on from the context.
+    pub(crate) fn check_context(&self) -> Result<(), Cause> {
+        let arrived = self.client.get(&paths::context(&self.adapter));
+        let arrived: Result<ArrivedContext, _> = arrived;
+        arrived.map(drop).map_err(|error| self.cause(&error))
+    }
+
     pub(crate) fn forget_context(&self) -> Result<(), Cause> {
         let deleted = self.client.delete(&paths::context(&self.adapter));
         deleted.map_err(|error| self.cause(&error))

@@ -46,6 +46,12 @@ pub enum Error {
         /// Where the VM and its adapter are, and what to do.
         state: String,
     },
+    /// A migration without its orchestrator was not taken back, or not wholly.
+    #[error("not all could be taken back: {}", left.join("; "))]
+    Unrecovered {
+        /// What could not, as sentences.
+        left: Vec<String>,
+    },
 }
 
 struct At<'a>(&'a [String]);

@@ -177,6 +177,7 @@ impl Flow<'_> {
 
     fn tell_memory(&mut self) -> Result<(), Cause> {
         self.watch_destination()?;
+        self.hosts().destination.daemon.adapter()?;
         let info = self.hosts().source.machine.migration()?;
         self.watcher.progress(&Progress::Memory(MemoryProgress {
             rounds: info.ram.dirty_sync_count,
@@ -281,6 +282,8 @@ impl Flow<'_> {
 
     fn release(&mut self, carried: Carried) -> Result<Carried, Failed> {
         self.begin(Phase::Release)?;
+        // The last moment to see that the other daemon was started anew, and has neither context nor QEMU.
+        self.hosts().destination.daemon.check_context()?;
         match self.hosts().source.daemon.release() {
             Ok(()) => {}
             Err(NotReleased::Surely(why)) => return Err(Failed::Before(why)),
@@ -346,10 +349,15 @@ impl Flow<'_> {
 
     fn abort(&mut self, why: &Cause) -> Error {
         self.watcher.progress(&Progress::Aborting);
+        let undo = &self.undo;
+        let Hosts {
+            source,
+            destination,
+        } = &mut self.migration.hosts;
         Error::Aborted {
             phase: self.phase,
             why: why.to_string(),
-            left: self.undo.undo(&mut self.migration.hosts),
+            left: undo.undo(source, &destination.daemon),
         }
     }
 

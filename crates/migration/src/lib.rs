@@ -40,6 +40,7 @@ use vrdma_api::Name;
 pub use checks::Plan;
 pub use error::Error;
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
+pub use revive::recover;
 
 use daemon::Daemon;
 use error::Cause;

@@ -7,15 +7,20 @@
 //!
 //! The adapter is thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
 //! step is tried whatever became of the one before it. The destination's QEMU is left to who started it.
+//!
+//! Who began a migration takes it back. One whose orchestrator has died is taken back by another program, which does not
+//! know how far it came and tries it all.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::Hosts;
-use crate::error::Cause;
-use crate::machine::Machine;
+use crate::checks;
+use crate::daemon::Daemon;
+use crate::error::{Cause, Error};
+use crate::machine::{Machine, Side};
 use crate::qmp::EventKind;
+use crate::{Host, Options};
 
 /// How long QEMU may take to cancel a migration.
 const CANCEL_LIMIT: Duration = Duration::from_secs(20);
@@ -34,15 +39,23 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
+    const ALL: Self = Self {
+        tracked: true,
+        frozen: true,
+        context: true,
+        capabilities: true,
+        migrating: true,
+    };
+
     /// What could not be taken back, in sentences.
-    pub(crate) fn undo(&self, hosts: &mut Hosts) -> Vec<String> {
+    pub(crate) fn undo(&self, source: &mut Host, destination: &Daemon) -> Vec<String> {
         let mut left = Vec::new();
         if self.context {
             // A daemon that refused the context has none to forget.
-            let _ = hosts.destination.daemon.forget_context();
+            let _ = destination.forget_context();
         }
         if self.tracked {
-            let thawed = hosts.source.daemon.thaw();
+            let thawed = source.daemon.thaw();
             // One that refused to track has nothing to thaw either.
             if let (Err(why), true) = (thawed, self.frozen) {
                 left.push(format!(
@@ -50,7 +63,7 @@ impl Undo {
                 ));
             }
         }
-        let source = &mut hosts.source.machine;
+        let source = &mut source.machine;
         if self.migrating
             && let Err(why) = revive(source)
         {
@@ -63,6 +76,30 @@ impl Undo {
             let _ = source.set_capabilities(false);
         }
         left
+    }
+}
+
+/// Takes back a migration whose orchestrator died before the source had given the adapter up. The destination may be gone.
+/// Where nothing is to be taken back, nothing changes, unless the VM was paused: it runs afterwards.
+///
+/// # Errors
+/// [`Error::Unfit`] when the source does not answer or has given the adapter up, and [`Error::Unrecovered`] with what
+/// could not be taken back.
+pub fn recover(options: &Options) -> Result<(), Error> {
+    checks::check_paths(options)?;
+    let mut source = Host::connect(&options.source, &options.adapter, Side::Source)?;
+    let name = &options.adapter;
+    if source.daemon.adapter()?.away {
+        return Err(Error::Unfit(format!(
+            "the source has given the adapter {name} up, so the VM cannot go on there with its connections; if the destination's adapter is not away, let the VM run there with cont, and quit the source's QEMU"
+        )));
+    }
+    let control = &options.destination.control;
+    let destination = Daemon::new(control, name, Side::Destination)?;
+    let left = Undo::ALL.undo(&mut source, &destination);
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Error::Unrecovered { left }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Two daemons and two QEMUs that say what they are told to, in one process.
 
+mod deaths;
 mod fakes;
 
 use std::time::Duration;

@@ -10,6 +10,7 @@ const EXAMPLES: &str = "\
 --socket names the daemon that the VM leaves. A second QEMU waits for it, started with the same options and
 -S -incoming defer. What is not as it must be is told before anything is changed. What fails before the source has
 given the adapter up is taken back and the VM runs on there, also after Ctrl-C. At the end the source's QEMU quits.
+A migration whose vrdma migrate was killed is taken back by the same command with --recover.
 
 Examples:
   vrdma migrate vm1 --to /run/b/vrdmad.sock --qmp a.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444 --dry-run
@@ -41,6 +42,12 @@ pub(crate) struct MigrateOptions {
     /// Look whether all is as it must be, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Take back a migration that nobody drives any more: the VM runs on at the source with its connections
+    ///
+    /// With the arguments of the vrdma migrate that was killed; the destination may be gone. It is refused if the source
+    /// has given the adapter up already. The destination's QEMU is of no use afterwards: end it.
+    #[arg(long, conflicts_with_all = ["dry_run", "downtime_limit"])]
+    pub(crate) recover: bool,
 }
 
 impl MigrateOptions {

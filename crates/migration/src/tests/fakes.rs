@@ -1,22 +1,19 @@
 //! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
 
 mod lines;
+mod serve;
 
 use std::io::Write;
-use std::os::unix::net::{UnixListener as StdListener, UnixStream};
-use std::path::Path;
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
-use std::thread;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::UnixListener;
 
 use crate::{HostSockets, Options};
 pub(super) use lines::Lines;
+use serve::{serve_daemon, serve_qemu};
 
 /// What goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +26,8 @@ pub(super) enum Fault {
     ReleasesSilently,
     CopyFails,
     CopyTakesForEver,
+    /// The same, and the destination's daemon ends meanwhile.
+    DaemonEndsInCopy,
     DestinationEnds,
     OtherDevice,
     Version,
@@ -124,43 +123,6 @@ impl Stage {
     }
 }
 
-fn serve_daemon(folder: &Path, side: &'static str, world: &Shared) {
-    let listener = StdListener::bind(folder.join(format!("{side}.sock"))).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let world = Arc::clone(world);
-    let router = Router::new().fallback(async move |method: Method, path: Uri, body: Bytes| {
-        world
-            .lock()
-            .unwrap()
-            .daemon(side, &method, path.path(), &body)
-    });
-    thread::spawn(move || {
-        let builder = &mut tokio::runtime::Builder::new_current_thread();
-        let runtime = builder.enable_all().build().unwrap();
-        runtime.block_on(async {
-            let listener = UnixListener::from_std(listener).unwrap();
-            axum::serve(listener, router).await.unwrap();
-        });
-    });
-}
-
-fn serve_qemu(folder: &Path, side: &'static str, world: &Shared) {
-    let listener = StdListener::bind(folder.join(format!("{side}.qmp"))).unwrap();
-    let world = Arc::clone(world);
-    thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        if side == "destination" {
-            world.lock().unwrap().destination = Some(stream.try_clone().unwrap());
-        }
-        let mut lines = Lines::new(stream);
-        lines.say(&world.lock().unwrap().greeting(side));
-        while let Some(request) = lines.next() {
-            let answers = world.lock().unwrap().qemu(side, &request);
-            answers.iter().for_each(|answer| lines.say(answer));
-        }
-    });
-}
-
 fn migration(status: &str) -> Value {
     json!({ "event": "MIGRATION", "data": { "status": status } })
 }
@@ -190,14 +152,16 @@ impl World {
                 json!({ "error": "no such luck" }).to_string(),
             );
         }
-        if matches!(self.fault, Fault::Garbles(what) if what == line) {
+        let has_ended = self.fault == Fault::DaemonEndsInCopy && self.status == "active";
+        let is_garbled = matches!(self.fault, Fault::Garbles(what) if what == line);
+        if is_garbled || has_ended && side == "destination" {
             return (StatusCode::BAD_GATEWAY, "?".to_owned());
         }
         let nothing = (StatusCode::NO_CONTENT, String::new());
         let value = |value: Value| (StatusCode::OK, value.to_string());
         match what {
             "adapter" => return value(self.adapter(side)),
-            "context" if *method == Method::PUT => {
+            "context" if *method != Method::DELETE => {
                 let config_space = crate::pci::tests::config_space();
                 return value(json!({ "config_space": config_space, "records": 4, "pages": 5 }));
             }
@@ -234,7 +198,7 @@ impl World {
         let away = match self.fault {
             Fault::ClaimedThere => false,
             Fault::AwayHere => true,
-            _ => is_there,
+            _ => is_there != self.released,
         };
         let kind = match self.fault {
             Fault::OfProcesses if is_there => "process",
@@ -374,7 +338,7 @@ impl World {
         self.status = "active";
         let mut events = vec![migration("setup"), migration("active")];
         match self.fault {
-            Fault::CopyTakesForEver => {}
+            Fault::CopyTakesForEver | Fault::DaemonEndsInCopy => {}
             Fault::CopyFails => {
                 self.status = "failed";
                 events.push(migration("failed"));
