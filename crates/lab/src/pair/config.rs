@@ -158,19 +158,18 @@ impl PairConfig {
         }
     }
 
-    /// A guest that is to come from where it runs to another side's host; its files are in that folder.
+    /// A guest that is to come from where it runs to the daemon of another host; its files are in that folder.
     pub(super) fn incoming(
         &self,
         guest: Side,
-        to: Side,
+        daemon_dir: &Path,
         run_dir: &Path,
         folder: PathBuf,
         host: Entry,
     ) -> GuestConfig {
-        let daemon_dir = self.daemon_dir(to, run_dir);
         GuestConfig {
-            ethernet: Ethernet::Switch(ethernet_socket(&daemon_dir, guest.name())),
-            vfio_user: Some(vfio_user_socket(&daemon_dir, guest.name())),
+            ethernet: Ethernet::Switch(ethernet_socket(daemon_dir, guest.name())),
+            vfio_user: Some(vfio_user_socket(daemon_dir, guest.name())),
             run_dir: folder,
             incoming: true,
             ..self.guest(guest, run_dir, Some(host))

@@ -7,12 +7,12 @@
 //! Programs that run in it lose the lab's ear: start them so that they write into files.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
-use super::{Pair, Side};
-use crate::daemon::Daemon;
+use super::{Network, Pair, Side};
+use crate::daemon::{Adapter, Daemon};
 use crate::guest::{BOOT_LIMIT, Guest};
 use crate::patience::patient;
 
@@ -45,7 +45,7 @@ impl Pair {
         self.guest(guest).config().file("qmp")
     }
 
-    /// The daemon of a side's host, of [`Network::Wire`](super::Network::Wire) with two vrdma guests.
+    /// The daemon of a side's host, of [`Network::Wire`] with two vrdma guests.
     ///
     /// # Panics
     /// If the pair has fewer daemons.
@@ -54,11 +54,40 @@ impl Pair {
         &self.daemons[host.index()]
     }
 
+    /// A second daemon on the host where a guest is not, with that guest's adapter only and no uplink: one that may be killed
+    /// without the other guest. The one before it is gone by then.
+    ///
+    /// # Errors
+    /// When the pair has one host, or the daemon does not start.
+    pub fn spare_daemon(&self, of: Side) -> Result<Daemon> {
+        let (Some(wire), Network::Wire { program, .. }) = (&self.wire, &self.config.network) else {
+            bail!("there is one host only");
+        };
+        let folder = self.run_dir.path().join("spare");
+        fs::create_dir_all(&folder)?;
+        let adapter = Adapter {
+            is_away: true,
+            ..self.config.adapter(of)
+        };
+        let host = wire.host(self.place(of).other());
+        Daemon::start_on(host, program, &folder, &[adapter], self.config.lifetime)
+    }
+
     /// Starts a QEMU that waits for a guest on the host where it is not.
     ///
     /// # Errors
     /// When the pair has one host, or QEMU does not start.
     pub fn expect(&mut self, of: Side) -> Result<Arriving> {
+        let to = self.place(of).other();
+        let daemon_dir = self.config.daemon_dir(to, self.run_dir.path());
+        self.expect_at(of, &daemon_dir)
+    }
+
+    /// The same with a daemon of that host which has that folder.
+    ///
+    /// # Errors
+    /// As [`Pair::expect`].
+    pub fn expect_at(&mut self, of: Side, daemon_dir: &Path) -> Result<Arriving> {
         ensure!(
             self.config.travels,
             "this pair's guests stay where they are"
@@ -70,7 +99,7 @@ impl Pair {
         fs::create_dir(&folder)?;
         let host = wire.host(to).clone();
         let run_dir = self.run_dir.path();
-        let config = self.config.incoming(of, to, run_dir, folder, host);
+        let config = self.config.incoming(of, daemon_dir, run_dir, folder, host);
         let guest = Guest::start(&self.image, self.accelerator, &config)?;
         Ok(Arriving { guest, of, to })
     }

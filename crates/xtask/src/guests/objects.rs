@@ -61,7 +61,8 @@ pub(crate) fn wait_for_traffic(pair: &Pair, vrdma: &Path) -> Result<()> {
     Ok(())
 }
 
-fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
+/// How many all adapters have sent.
+pub(crate) fn messages(pair: &Pair, vrdma: &Path) -> Result<u64> {
     let adapters = counters::adapters(pair, vrdma)?;
     Ok(counters::rdma_sum(&adapters, "tx_messages"))
 }

@@ -5,23 +5,23 @@
 //!   guest a ──migration──► waiting QEMU        guest b
 //!      `──────── ibv_rc_pingpong, perftest ───────^
 //! ```
-//! The server runs in guest a and writes into a file, since the lab's channel to it ends with its first QEMU.
+
+mod faults;
+mod program;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
 use serde_json::Value;
-use vrdma_lab::guest::{Guest, Running};
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
 
 use super::WireArguments;
-use crate::guests::{objects, with_device};
+use crate::guests::objects;
+use program::Program;
 
 /// Options of `cargo xtask lab migrate`.
 #[derive(Args)]
@@ -33,6 +33,17 @@ pub(crate) struct Arguments {
     /// Only programs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
+
+    /// Let something die in each phase instead, and look whether the guest runs on where it was
+    ///
+    /// A row is a phase and who dies: the orchestrator by a signal that it can handle or not, the destination's QEMU or
+    /// its daemon. The programs' connections must survive all of it. A guest then goes there and back all the same.
+    #[arg(long, conflicts_with = "times")]
+    faults: bool,
+
+    /// Begins a migration as described, and dies in it
+    #[arg(long, hide = true, num_args = faults::ORCHESTRATOR_WORDS)]
+    orchestrator: Vec<String>,
 
     #[command(flatten)]
     wire: WireArguments,
@@ -82,9 +93,6 @@ const ROWS: [Row; 6] = [
     },
 ];
 
-/// Beyond what a program was asked to run.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Where the guest's memory goes.
 const MEMORY: &str = "memory.sock";
 
@@ -100,6 +108,9 @@ struct Move {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if !arguments.orchestrator.is_empty() {
+        return faults::orchestrate(&arguments.orchestrator);
+    }
     let program = super::daemon(false)?;
     let vrdma = super::built("vrdma-cli", "vrdma", false)?;
     let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
@@ -108,6 +119,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         memory_mib: 256,
         ..PairConfig::new(Network::Wire { program, wire })
     })?;
+    if arguments.faults {
+        return faults::run(&mut pair, &vrdma, &arguments.only);
+    }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_BORDERS_ONLY);
     table.set_header([
@@ -162,28 +176,16 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     fn migrate(&mut self, row: &Row, times: u32) -> Result<Outcome> {
-        let command = (row.command)(times);
-        let server = with_device(&command);
-        let started = format!(
-            "rm -f /tmp/status; setsid sh -c '({server}) > /tmp/server.out 2>&1; echo $? > /tmp/status' \
-             < /dev/null > /dev/null 2>&1 &"
-        );
-        self.pair.guest(Side::A).check(&started)?;
-        await_server(self.pair.guest(Side::A))?;
-        let client = with_device(&format!("{command} $A"));
-        let client = self.pair.guest(Side::B).spawn(&client)?;
+        let program = Program::start(self.pair, &(row.command)(times))?;
         let mut moves = Vec::new();
         for _ in 0..times {
             if let Err(error) = objects::wait_for_traffic(self.pair, self.vrdma) {
-                self.tell(&client);
+                program.tell(self.pair);
                 return Err(error);
             }
             moves.push(self.go()?);
         }
-        let statuses = [self.server_status()?, client_status(&client)];
-        if statuses != [Some(0); 2] {
-            self.tell(&client);
-        }
+        let statuses = program.statuses(self.pair)?;
         Ok(Outcome { moves, statuses })
     }
 
@@ -217,57 +219,4 @@ impl Stage<'_> {
         let report = serde_json::from_slice(&output.stdout)?;
         Ok(Move { report })
     }
-
-    fn server_status(&self) -> Result<Option<i32>> {
-        let guest = self.pair.guest(Side::A);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = guest.check("cat /tmp/status 2> /dev/null || true")?;
-            if let Ok(status) = status.trim().parse() {
-                return Ok(Some(status));
-            }
-            if Instant::now() > deadline {
-                guest.check("pkill -9 ib || true")?;
-                return Ok(None);
-            }
-            thread::sleep(Duration::from_millis(200));
-        }
-    }
-
-    fn tell(&self, client: &Running) {
-        let server = self
-            .pair
-            .guest(Side::A)
-            .check("cat /tmp/server.out; dmesg | tail -20");
-        eprintln!(
-            "server: {}",
-            server.unwrap_or_else(|error| error.to_string())
-        );
-        let (stdout, stderr) = client.printed();
-        eprintln!(
-            "client: {}{}",
-            String::from_utf8_lossy(&stdout),
-            String::from_utf8_lossy(&stderr)
-        );
-        eprintln!("{}", self.pair.logs());
-    }
-}
-
-/// Perftest and the examples of libibverbs listen at 18515.
-fn await_server(guest: &Guest) -> Result<()> {
-    let listens = "for i in $(seq 200); do grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && exit 0; \
-                   sleep 0.1; done; cat /tmp/server.out; exit 1";
-    guest
-        .check(listens)
-        .map(drop)
-        .context("the server does not listen")
-}
-
-fn client_status(client: &Running) -> Option<i32> {
-    let status = client.wait_status(PATIENCE).ok();
-    if status.is_none() {
-        // It may have ended meanwhile.
-        let _ = client.kill();
-    }
-    status
 }

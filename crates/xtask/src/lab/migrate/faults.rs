@@ -1,0 +1,381 @@
+//! `cargo xtask lab migrate --faults`: something dies in the middle of a migration, and the guest runs on where it was.
+//!
+//! ```text
+//!   row = (phase, victim)    program under way ──► migration ──phase begins──► victim ends ──► it is taken back
+//!                                                                                              by the orchestrator,
+//!                            program goes on, ends with status 0 on both sides ◄────────────── or by --recover
+//! ```
+//! The victim ends within the room migration's call that tells of the phase, so no phase is over before. That of the copy is the
+//! second look at a copy that is slow. An orchestrator that is killed is a process of its own.
+
+mod saboteur;
+mod traffic;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail, ensure};
+use comfy_table::{Table, presets};
+use serde_json::{Value, json};
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::pair::{Arriving, Pair, Side};
+use vrdma_migration::qmp::Monitor;
+use vrdma_migration::{Error, HostSockets, Migration, Options, Phase, Progress};
+
+use super::{MEMORY, Stage};
+use saboteur::Saboteur;
+use traffic::{Traffic, complaint};
+
+/// Who ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Victim {
+    /// The orchestrator is told to end.
+    Interrupted,
+    /// The orchestrator is killed.
+    Orchestrator,
+    /// The destination's QEMU is killed.
+    Qemu,
+    /// The destination's daemon is killed.
+    Daemon,
+    /// It is killed and started anew.
+    NewDaemon,
+}
+
+impl Victim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Interrupted => "orchestrator, SIGINT",
+            Self::Orchestrator => "orchestrator, SIGKILL",
+            Self::Qemu => "QEMU there",
+            Self::Daemon => "daemon there",
+            Self::NewDaemon => "daemon there, restarted",
+        }
+    }
+}
+
+/// All phases before the point of no return that somebody may die in.
+const ROWS: [(Phase, &[Victim]); 5] = [
+    (
+        Phase::Copy,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
+        ],
+    ),
+    (
+        Phase::Freeze,
+        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+    ),
+    (
+        Phase::HandOver,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::SwitchOver,
+        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+    ),
+    (
+        Phase::Configure,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::NewDaemon,
+        ],
+    ),
+];
+
+/// Bytes a second of a copy that is not over when its first numbers are told, and QEMU's own.
+const SLOW: u64 = 4 << 20;
+const USUAL: u64 = 128 << 20;
+
+/// What a killed orchestrator's process ends with.
+const DIED: i32 = 42;
+
+/// The phase, four sockets and where the memory goes.
+pub(super) const ORCHESTRATOR_WORDS: usize = 6;
+
+/// What became of a row.
+struct Outcome {
+    said: String,
+    /// The VM at the source, before it was mended and after.
+    source: String,
+    problem: Option<String>,
+}
+
+pub(super) fn run(pair: &mut Pair, vrdma: &PathBuf, only: &str) -> Result<ExitCode> {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_BORDERS_ONLY);
+    table.set_header(["phase", "who died", "told", "source", "outcome"]);
+    let mut failed = 0;
+    let mut traffic = Traffic::new(vrdma);
+    let rows = ROWS
+        .iter()
+        .flat_map(|(phase, victims)| victims.iter().map(|victim| (*phase, *victim)));
+    for (phase, victim) in rows {
+        let name = format!("{} {}", word(phase), victim.name());
+        if !name.contains(only) {
+            continue;
+        }
+        eprintln!("{name} ...");
+        let outcome = Row {
+            pair,
+            vrdma,
+            phase,
+            victim,
+        }
+        .run(&mut traffic)
+        .with_context(|| format!("{name}; before it:\n{table}"))?;
+        failed += u32::from(outcome.problem.is_some());
+        table.add_row([
+            word(phase),
+            victim.name().to_owned(),
+            outcome.said,
+            outcome.source,
+            verdict(outcome.problem),
+        ]);
+    }
+    traffic.finish(pair)?;
+    failed += u32::from(traffic.problem.is_some());
+    let programs = format!("{} programs ended", traffic.ended);
+    table.add_row(["all", "nobody", "", &programs, &verdict(traffic.problem)]);
+    let problem = there_and_back(pair, vrdma)?;
+    failed += u32::from(problem.is_some());
+    table.add_row(["all", "nobody", "", "there and back", &verdict(problem)]);
+    println!("{table}");
+    println!("{} rows, {failed} failed", table.row_iter().count());
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+fn verdict(problem: Option<String>) -> String {
+    problem.map_or("ok".to_owned(), |problem| format!("FAILED: {problem}"))
+}
+
+/// After all that, the guest still migrates.
+fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
+    eprintln!("there and back ...");
+    let row = super::Row {
+        name: "ibv_rc_pingpong -c",
+        command: |_| traffic::command(),
+    };
+    let outcome = Stage { pair, vrdma }.migrate(&row, 2)?;
+    Ok(complaint(outcome.statuses))
+}
+
+/// As it is written in JSON.
+fn word(phase: Phase) -> String {
+    let word = serde_json::to_value(phase).ok();
+    word.and_then(|word| word.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// Whether a fault in a phase is to happen now.
+fn is_due(phase: Phase, progress: &Progress) -> bool {
+    match phase {
+        Phase::Copy => matches!(progress, Progress::Memory(_)),
+        _ => *progress == Progress::Phase(phase),
+    }
+}
+
+struct Row<'a> {
+    pair: &'a mut Pair,
+    vrdma: &'a PathBuf,
+    phase: Phase,
+    victim: Victim,
+}
+
+impl Row<'_> {
+    fn run(mut self, traffic: &mut Traffic<'_>) -> Result<Outcome> {
+        let (spare, arriving) = self.destination()?;
+        let there = spare.as_ref().unwrap_or(self.pair.daemon_of(Side::B));
+        let options = self.options(there, &arriving);
+        self.set_bandwidth(if self.phase == Phase::Copy {
+            SLOW
+        } else {
+            USUAL
+        })?;
+        traffic.last_for_a_row(self.pair)?;
+        let told = match self.victim {
+            Victim::Orchestrator => self.kill_orchestrator(&options)?,
+            _ => self.sabotage(spare, arriving, options)?,
+        };
+        let source = self.source()?;
+        let flows = traffic.flows(self.pair);
+        let problem = told.problem.or(flows.err().map(|error| error.to_string()));
+        Ok(Outcome {
+            said: self.shortened(&told.said),
+            problem: problem.or((source != "running").then(|| "the VM stands still".to_owned())),
+            source: match told.left_as {
+                Some(left) => format!("{left}, then {source}"),
+                None => source,
+            },
+        })
+    }
+
+    /// A QEMU that waits, with a daemon of its own if that one is to end.
+    fn destination(&mut self) -> Result<(Option<Daemon>, Arriving)> {
+        if !matches!(self.victim, Victim::Daemon | Victim::NewDaemon) {
+            return Ok((None, self.pair.expect(Side::A)?));
+        }
+        let spare = self.pair.spare_daemon(Side::A)?;
+        let arriving = self.pair.expect_at(Side::A, spare.run_dir())?;
+        Ok((Some(spare), arriving))
+    }
+
+    fn options(&self, there: &Daemon, arriving: &Arriving) -> Options {
+        Options {
+            adapter: Side::A.name().parse().expect("a letter is a name"),
+            source: HostSockets {
+                control: self.pair.daemon_of(Side::A).control_socket(),
+                qmp: self.pair.monitor(Side::A),
+            },
+            destination: HostSockets {
+                control: there.control_socket(),
+                qmp: arriving.monitor(),
+            },
+            memory: format!("unix:{}", self.pair.run_dir().join(MEMORY).display()),
+            downtime_limit: None,
+        }
+    }
+
+    /// Everybody but the orchestrator dies, or that one is told to end.
+    fn sabotage(
+        &self,
+        spare: Option<Daemon>,
+        arriving: Arriving,
+        options: Options,
+    ) -> Result<Told> {
+        let mut saboteur = Saboteur::new(self.pair, self.phase, self.victim, spare, arriving);
+        let migrated = Migration::prepare(options)?.run(&mut saboteur);
+        saboteur.check()?;
+        Ok(match migrated {
+            Err(Error::Aborted { why, left, .. }) if left.is_empty() => Told::said(why),
+            Err(error) => Told {
+                problem: Some("not all was taken back".to_owned()),
+                ..Told::said(error.to_string())
+            },
+            Ok(_) => bail!("the migration succeeded all the same"),
+        })
+    }
+
+    /// The orchestrator dies, and what it left is taken back by another one.
+    fn kill_orchestrator(&self, options: &Options) -> Result<Told> {
+        let paths = [
+            &options.source.control,
+            &options.source.qmp,
+            &options.destination.control,
+            &options.destination.qmp,
+        ];
+        let status = Command::new(std::env::current_exe()?)
+            .args(["lab", "migrate", "--orchestrator"])
+            .arg(word(self.phase))
+            .args(paths)
+            .arg(&options.memory)
+            .status()?;
+        ensure!(
+            status.code() == Some(DIED),
+            "the orchestrator did not die in that phase: {status}"
+        );
+        let left_as = self.source()?;
+        let output = Command::new(self.vrdma)
+            .arg("--socket")
+            .arg(&options.source.control)
+            .args(["migrate", Side::A.name(), "--recover", "--to"])
+            .arg(&options.destination.control)
+            .arg("--qmp")
+            .arg(&options.source.qmp)
+            .arg("--to-qmp")
+            .arg(&options.destination.qmp)
+            .args(["--memory", &options.memory])
+            .output()
+            .context("cannot start vrdma")?;
+        let is_mended = output.status.success();
+        let said = [output.stdout, output.stderr].concat();
+        Ok(Told {
+            said: String::from_utf8_lossy(&said).into_owned(),
+            left_as: Some(left_as),
+            problem: (!is_mended).then(|| "vrdma migrate --recover failed".to_owned()),
+        })
+    }
+
+    fn set_bandwidth(&self, bytes: u64) -> Result<()> {
+        let mut monitor = Monitor::connect(&self.pair.monitor(Side::A))?;
+        let bandwidth = json!({ "max-bandwidth": bytes });
+        monitor.execute("migrate-set-parameters", bandwidth)?;
+        Ok(())
+    }
+
+    /// The state of the VM where it was, as its QEMU calls it.
+    fn source(&self) -> Result<String> {
+        let mut monitor = Monitor::connect(&self.pair.monitor(Side::A))?;
+        let answer = monitor.execute("query-status", Value::Object(serde_json::Map::new()))?;
+        Ok(answer["status"].as_str().unwrap_or("unknown").to_owned())
+    }
+
+    /// Without the lab's folder, and not the whole of a long sentence.
+    fn shortened(&self, said: &str) -> String {
+        let folder = format!("{}/", self.pair.run_dir().display());
+        let said = said.trim().replace(&folder, "");
+        match said.char_indices().nth(SAID_MAX) {
+            Some((end, _)) => format!("{}...", &said[..end]),
+            None => said,
+        }
+    }
+}
+
+/// Characters of a sentence in the table.
+const SAID_MAX: usize = 90;
+
+/// What the orchestrator told, or who came after it.
+struct Told {
+    said: String,
+    /// The VM's state after an orchestrator that was killed.
+    left_as: Option<String>,
+    problem: Option<String>,
+}
+
+impl Told {
+    fn said(said: String) -> Self {
+        Self {
+            said,
+            left_as: None,
+            problem: None,
+        }
+    }
+}
+
+/// A process that begins a migration and dies in it.
+pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
+    let [phase, control, qmp, to, to_qmp, memory] = words else {
+        bail!("an orchestrator is described by {ORCHESTRATOR_WORDS} words");
+    };
+    let sockets = |control: &str, qmp: &str| HostSockets {
+        control: control.into(),
+        qmp: qmp.into(),
+    };
+    let phases = ROWS.iter().map(|(phase, _)| *phase);
+    let mut known = phases.filter(|known| word(*known) == *phase);
+    let phase = known.next().context("there is no such phase")?;
+    let migration = Migration::prepare(Options {
+        adapter: Side::A.name().parse()?,
+        source: sockets(control, qmp),
+        destination: sockets(to, to_qmp),
+        memory: memory.clone(),
+        downtime_limit: None,
+    })?;
+    migration.run(&mut |progress: &Progress| {
+        if is_due(phase, progress) {
+            // Nothing is taken back, as at SIGKILL.
+            std::process::exit(DIED);
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,79 @@
+//! Who watches a migration and ends somebody in a phase of it.
+//!
+//! ```text
+//!   waiting ──the phase begins──► victim ended ──► the migration goes on, into the trouble
+//! ```
+
+use anyhow::{Result, bail};
+use vrdma_lab::daemon::Daemon;
+use vrdma_lab::pair::{Arriving, Pair, Side};
+use vrdma_migration::{Phase, Progress, Watcher};
+
+use super::{Victim, is_due};
+
+pub(super) struct Saboteur<'a> {
+    pair: &'a Pair,
+    phase: Phase,
+    victim: Victim,
+    /// Both are killed when they are dropped.
+    spare: Option<Daemon>,
+    arriving: Option<Arriving>,
+    interrupts: bool,
+    /// Whether it happened, or what hindered it.
+    done: Option<Result<()>>,
+}
+
+impl<'a> Saboteur<'a> {
+    pub(super) fn new(
+        pair: &'a Pair,
+        phase: Phase,
+        victim: Victim,
+        spare: Option<Daemon>,
+        arriving: Arriving,
+    ) -> Self {
+        Self {
+            pair,
+            phase,
+            victim,
+            spare,
+            arriving: Some(arriving),
+            interrupts: false,
+            done: None,
+        }
+    }
+
+    /// Whether it did what it was there for.
+    pub(super) fn check(self) -> Result<()> {
+        match self.done {
+            Some(done) => done,
+            None => bail!("the migration ended before that phase"),
+        }
+    }
+
+    fn act(&mut self) -> Result<()> {
+        match self.victim {
+            Victim::Interrupted => self.interrupts = true,
+            Victim::Qemu => self.arriving = None,
+            Victim::Daemon => self.spare = None,
+            Victim::NewDaemon => {
+                self.spare = None;
+                self.spare = Some(self.pair.spare_daemon(Side::A)?);
+            }
+            Victim::Orchestrator => bail!("who dies cannot watch"),
+        }
+        Ok(())
+    }
+}
+
+impl Watcher for Saboteur<'_> {
+    fn progress(&mut self, progress: &Progress) {
+        if self.done.is_none() && is_due(self.phase, progress) {
+            let done = self.act();
+            self.done = Some(done);
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupts
+    }
+}

@@ -1,0 +1,95 @@
+//! One program at a time, which is under way whenever something dies, through as many rows as it has messages for.
+//!
+//! ```text
+//!   none ──► under way ──few messages are left──► awaited ──► none
+//! ```
+
+use std::path::Path;
+
+use anyhow::Result;
+use vrdma_lab::pair::Pair;
+
+use crate::guests::objects;
+use crate::lab::migrate::program::Program;
+
+/// Compares every byte.
+const COMMAND: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n";
+
+/// Of each side.
+const MESSAGES: u64 = 16_000;
+
+/// What a row may need: messages are told by the thousand, a slow copy and a failed migration take their time.
+const OF_A_ROW: u64 = 4_000;
+
+pub(super) struct Traffic<'a> {
+    vrdma: &'a Path,
+    current: Option<Current>,
+    /// Programs that ended.
+    pub(super) ended: u32,
+    /// What was wrong with the first one that did not end well.
+    pub(super) problem: Option<String>,
+}
+
+struct Current {
+    program: Program,
+    /// What adapters had sent before it.
+    before: u64,
+}
+
+/// What a program is started with, for so many messages of a row.
+pub(super) fn command() -> String {
+    format!("{COMMAND} {MESSAGES}")
+}
+
+impl<'a> Traffic<'a> {
+    pub(super) fn new(vrdma: &'a Path) -> Self {
+        Self {
+            vrdma,
+            current: None,
+            ended: 0,
+            problem: None,
+        }
+    }
+
+    /// Makes sure that messages flow, and will for a row.
+    pub(super) fn last_for_a_row(&mut self, pair: &Pair) -> Result<()> {
+        let now = objects::messages(pair, self.vrdma)?;
+        let current = self.current.as_ref();
+        // Both sides count.
+        let sent = current.map(|current| (now - current.before) / 2);
+        if sent.is_none_or(|sent| sent + OF_A_ROW > MESSAGES) {
+            self.finish(pair)?;
+            let before = objects::messages(pair, self.vrdma)?;
+            let program = Program::start(pair, &command())?;
+            self.current = Some(Current { program, before });
+        }
+        self.flows(pair)
+    }
+
+    /// Waits for messages.
+    pub(super) fn flows(&self, pair: &Pair) -> Result<()> {
+        let flows = objects::wait_for_traffic(pair, self.vrdma);
+        if let (Err(_), Some(current)) = (&flows, &self.current) {
+            current.program.tell(pair);
+        }
+        flows
+    }
+
+    /// Waits for the end of the program.
+    pub(super) fn finish(&mut self, pair: &Pair) -> Result<()> {
+        let Some(current) = self.current.take() else {
+            return Ok(());
+        };
+        let statuses = current.program.statuses(pair)?;
+        self.ended += 1;
+        if self.problem.is_none() {
+            self.problem = complaint(statuses);
+        }
+        Ok(())
+    }
+}
+
+/// Why these statuses of server and client are not good.
+pub(super) fn complaint(statuses: [Option<i32>; 2]) -> Option<String> {
+    (statuses != [Some(0); 2]).then(|| format!("server and client ended with {statuses:?}"))
+}
