@@ -29,6 +29,9 @@ const KEPT_BYTES_MAX: usize = 1 << 30;
 const LOOK_BYTES: u64 = 64 << 30;
 const ADDRESSES_END: u64 = 1 << 52;
 
+/// Bytes that are copied under one view of the memory, which a shard may wait for.
+const PIECE: usize = 64 << 10;
+
 /// Contexts that have come, by adapter.
 #[derive(Debug, Default)]
 pub(super) struct Contexts(Mutex<BTreeMap<PortId, Arc<Kept>>>);
@@ -253,6 +256,9 @@ async fn apart<T: Send + 'static>(
 
 fn encode(mac: Mac, frozen: Frozen) -> Result<Vec<u8>, Problem> {
     let pages = written_pages(&frozen.memory)?;
+    if frozen.memory.generation() != frozen.generation {
+        return Err(mapped_anew());
+    }
     let context = Context {
         mac,
         records: frozen.records,
@@ -288,15 +294,19 @@ fn too_much() -> Problem {
     ))
 }
 
+fn mapped_anew() -> Problem {
+    Problem::conflict(
+        "the guest's memory was mapped anew while the adapter was frozen: begin the migration again"
+            .to_owned(),
+    )
+}
+
 fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
     let mut bytes = vec![0; (run.pages * PAGE) as usize];
-    let read = memory.view().read(run.iova, &mut bytes);
-    read.map_err(|_| {
-        Problem::conflict(
-            "the guest's memory was mapped anew while the adapter was frozen: begin the migration again"
-                .to_owned(),
-        )
-    })?;
+    for (at, piece) in (run.iova..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
+        let read = memory.view().read(at, piece);
+        read.map_err(|_| mapped_anew())?;
+    }
     Ok(WrittenPages {
         address: run.iova,
         bytes,
@@ -307,13 +317,14 @@ fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
 fn write_pages(memory: &Space, pages: &[WrittenPages]) -> Result<(), Problem> {
     memory.set_bus_master(true);
     for run in pages {
-        let written = memory.view().write(run.address, &run.bytes);
-        written.map_err(|_| {
-            Problem::conflict(format!(
-                "the guest has no memory at {:#x} here: start both QEMUs with the same memory",
-                run.address
-            ))
-        })?;
+        for (at, piece) in (run.address..).step_by(PIECE).zip(run.bytes.chunks(PIECE)) {
+            let written = memory.view().write(at, piece);
+            written.map_err(|_| {
+                Problem::conflict(format!(
+                    "the guest has no memory at {at:#x} here: start both QEMUs with the same memory"
+                ))
+            })?;
+        }
     }
     Ok(())
 }

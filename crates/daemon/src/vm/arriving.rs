@@ -32,6 +32,8 @@ pub struct Frozen {
     pub records: Vec<SavedRecord>,
     /// The guest's memory, with the log of what the device wrote.
     pub memory: Arc<Space>,
+    /// How it was mapped then: the log of other maps is another one.
+    pub generation: u64,
 }
 
 impl fmt::Debug for Frozen {
@@ -83,7 +85,12 @@ impl Vm {
         let records = self.backend.device.freeze();
         self.backend.interrupt();
         let memory = self.memory();
-        Ok(Frozen { records, memory })
+        let generation = memory.generation();
+        Ok(Frozen {
+            records,
+            memory,
+            generation,
+        })
     }
 
     /// The device goes on, and the log ends.
@@ -202,7 +209,10 @@ impl Backend {
         }
         let went_on = self.resume_from(&activation.records);
         let went_on = went_on.map_err(|error| format!("the adapter cannot go on: {error:#}"));
-        let _ = activation.reply.send(went_on);
+        if let Err(Ok(())) = activation.reply.send(went_on) {
+            // Whoever asked gave up at this moment, and takes it for not done.
+            self.device.reset();
+        }
     }
 
     fn resume_from(&mut self, records: &[SavedRecord]) -> anyhow::Result<()> {

@@ -147,8 +147,6 @@ impl Backend {
     /// QEMU takes all memory away and gives it back in pieces when its map changes anywhere: the
     /// device must not take the first half for the loss of its rings.
     fn memory_moves(&mut self) {
-        // What the log had of the maps that are gone is lost.
-        self.end_tracking();
         self.settles = Some(self.clock.now() + MEMORY_SETTLES);
     }
 
@@ -278,6 +276,8 @@ impl vfio::Backend for Backend {
                 })?
             }
         };
+        // What the log had of the maps that are gone is lost.
+        self.end_tracking();
         self.disposal.free(unmapped);
         self.keep(|kept, journal| {
             kept.unmapped(journal, unmap);
