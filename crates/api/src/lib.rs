@@ -34,9 +34,10 @@
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
 //! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
 //! | `PUT /v1/adapters/NAME/context` | a context | [`ArrivedContext`] |
-//! | `GET /v1/adapters/NAME/context` | - | [`ArrivedContext`], if the adapter can be activated |
+//! | `GET /v1/adapters/NAME/context` | - | [`ArrivedContext`], if the adapter can be restored, or was |
 //! | `DELETE /v1/adapters/NAME/context` | - | nothing |
-//! | `POST /v1/adapters/NAME/activate` | [`ActivateRequest`] | nothing: the adapter goes on where its context left off |
+//! | `POST /v1/adapters/NAME/restore` | [`RestoreRequest`] | nothing: the adapter was made from its context, and does nothing yet |
+//! | `POST /v1/adapters/NAME/activate` | - | nothing: an adapter that was restored goes on |
 //!
 //! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no
 //! JSON but 8 bytes with the number of packets that came too fast, highest first, and then records of
@@ -69,7 +70,7 @@ use serde::{Deserialize, Serialize};
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
-pub use migration::{ActivateRequest, ArrivedContext, CONTEXT_BYTES_MAX, MSIX_TABLE_WORDS};
+pub use migration::{ArrivedContext, CONTEXT_BYTES_MAX, MSIX_TABLE_WORDS, RestoreRequest};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};

@@ -4,8 +4,8 @@
 //!   source                                   destination
 //!   track   ──► its writes are noted
 //!   freeze  ──► does nothing; its context ──► PUT context: kept, nothing changes yet
-//!   thaw    ──► goes on                       activate: goes on where the context left off
-//!   release ──► gives up its addresses
+//!   thaw    ──► goes on                       restore: made from the context, does nothing yet
+//!   release ──► gives up its addresses        activate: goes on where the context left off
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -26,12 +26,15 @@ pub struct ArrivedContext {
     pub records: u64,
     /// Pages that the device wrote.
     pub pages: u64,
+    /// The adapter was made from it, and waits to be activated.
+    #[serde(default)]
+    pub restored: bool,
 }
 
-/// What the device needs to go on besides its context.
+/// What the device needs besides its context.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ActivateRequest {
+pub struct RestoreRequest {
     /// QEMU's MSI-X table of the source, if the guest's driver had switched MSI-X on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,

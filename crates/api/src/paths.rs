@@ -74,12 +74,18 @@ pub fn release(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/release")
 }
 
-/// PUT: keeps an adapter's context for it; the answer is [`crate::ArrivedContext`]. DELETE: forgets it.
+/// PUT: keeps an adapter's context for it; the answer is [`crate::ArrivedContext`]. DELETE: forgets
+/// it, and the adapter that was restored from it.
 pub fn context(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/context")
 }
 
-/// POST, with [`crate::ActivateRequest`]: an adapter goes on where its context left off.
+/// POST, with [`crate::RestoreRequest`]: an adapter is made from its context, and does nothing yet.
+pub fn restore(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/restore")
+}
+
+/// POST: an adapter that was restored goes on where its context left off.
 pub fn activate(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/activate")
 }

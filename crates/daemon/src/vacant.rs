@@ -74,7 +74,8 @@ fn refuse(step: MigrationStep) {
     match step {
         MigrationStep::Track(reply)
         | MigrationStep::Thaw(reply)
-        | MigrationStep::Release(reply) => {
+        | MigrationStep::Release(reply)
+        | MigrationStep::Activate(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
         MigrationStep::Freeze(reply) => {
@@ -86,8 +87,15 @@ fn refuse(step: MigrationStep) {
         MigrationStep::Memory(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
-        MigrationStep::Activate(activation) => {
-            let _ = activation.reply.send(Err(NO_DEVICES.to_owned()));
+        // None was restored.
+        MigrationStep::Discard(reply) => {
+            let _ = reply.send(Ok(()));
+        }
+        MigrationStep::IsRestored(reply) => {
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
+        }
+        MigrationStep::Restore(restoring) => {
+            let _ = restoring.reply.send(Err(NO_DEVICES.to_owned()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vrdma_api::{ActivateRequest, Adapter, ArrivedContext, Name, paths};
+use vrdma_api::{Adapter, ArrivedContext, Name, RestoreRequest, paths};
 use vrdma_api_client::{Client, Error, Method};
 
 use crate::error::Cause;
@@ -79,11 +79,17 @@ impl Daemon {
         })
     }
 
-    /// Whether it could go on from the context.
-    pub(crate) fn check_context(&self) -> Result<(), Cause> {
+    /// Whether the adapter that was restored still waits to be activated.
+    pub(crate) fn check_restored(&self) -> Result<(), Cause> {
         let arrived = self.client.get(&paths::context(&self.adapter));
-        let arrived: Result<ArrivedContext, _> = arrived;
-        arrived.map(drop).map_err(|error| self.cause(&error))
+        let arrived: ArrivedContext = arrived.map_err(|error| self.cause(&error))?;
+        match arrived.restored {
+            true => Ok(()),
+            false => Err(Cause::new(format!(
+                "the {}'s adapter was reset after it had been restored; let nobody else use it",
+                self.side.name()
+            ))),
+        }
     }
 
     pub(crate) fn forget_context(&self) -> Result<(), Cause> {
@@ -91,9 +97,13 @@ impl Daemon {
         deleted.map_err(|error| self.cause(&error))
     }
 
-    pub(crate) fn activate(&self, request: &ActivateRequest) -> Result<(), Cause> {
+    pub(crate) fn activate(&self) -> Result<(), Cause> {
+        self.post(&paths::activate(&self.adapter))
+    }
+
+    pub(crate) fn restore(&self, request: &RestoreRequest) -> Result<(), Cause> {
         let body = serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
-        let path = paths::activate(&self.adapter);
+        let path = paths::restore(&self.adapter);
         let answer = self.client.ask(Method::POST, &path, body);
         answer.map(drop).map_err(|error| self.cause(&error))
     }

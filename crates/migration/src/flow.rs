@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use vrdma_api::{ActivateRequest, ArrivedContext};
+use vrdma_api::{ArrivedContext, RestoreRequest};
 
 use crate::daemon::NotReleased;
 use crate::error::{Cause, Error};
@@ -60,11 +60,10 @@ impl From<Cause> for Failed {
     }
 }
 
-/// What the destination needs to go on.
+/// What went over, for the report.
 struct Carried {
     context_bytes: u64,
     context: ArrivedContext,
-    request: ActivateRequest,
     sent: crate::machine::MigrationInfo,
 }
 
@@ -128,10 +127,12 @@ impl Flow<'_> {
         self.switch_over()?;
         self.begin(Phase::Configure)?;
         self.configure(&config)?;
+        self.begin(Phase::Restore)?;
+        let request = RestoreRequest { msix_table };
+        self.hosts().destination.daemon.restore(&request)?;
         Ok(Carried {
             context_bytes,
             context,
-            request: ActivateRequest { msix_table },
             sent: self.hosts().source.machine.migration()?,
         })
     }
@@ -282,8 +283,10 @@ impl Flow<'_> {
 
     fn release(&mut self, carried: Carried) -> Result<Carried, Failed> {
         self.begin(Phase::Release)?;
-        // The last moment to see that the other daemon was started anew, and has neither context nor QEMU.
-        self.hosts().destination.daemon.check_context()?;
+        // The last moment to see that the other daemon was started anew, or that its QEMU has ended: that one is asked
+        // itself, too, since its daemon may hear of its end later than we.
+        self.hosts().destination.daemon.check_restored()?;
+        self.hosts().destination.machine.state()?;
         match self.hosts().source.daemon.release() {
             Ok(()) => {}
             Err(NotReleased::Surely(why)) => return Err(Failed::Before(why)),
@@ -296,7 +299,7 @@ impl Flow<'_> {
     /// From here on nothing is taken back.
     fn after_release(mut self, carried: Carried) -> Result<Report, Error> {
         self.enter(Phase::Activate);
-        let activated = self.hosts().destination.daemon.activate(&carried.request);
+        let activated = self.hosts().destination.daemon.activate();
         activated.map_err(|why| {
             let state = format!(
                 "the source has given the adapter up and the destination has not taken it: {CONTINUE_AT_SOURCE}; cont at the destination lets the VM run, its connections are lost"

@@ -9,14 +9,15 @@
 //!   hand over   daemon ──────────── context ─────────────────────► daemon keeps it
 //!   switch over QEMU ────────────── the rest ────────────────────► QEMU, stopped
 //!   configure                                                      PCI config space written again
+//!   restore                                                        daemon makes the adapter from the context
 //!   release     daemon gives up the adapter             ◄── the point of no return
 //!   activate                                                       daemon goes on with it
 //!   resume                                                         VM runs
 //!   quit        QEMU ends
 //! ```
 //!
-//! What fails before the release is taken back: the context is forgotten, the adapter thawed, and the VM runs on at the
-//! source. QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to
+//! What fails before the release is taken back: the context is forgotten, with what was made from it, the adapter thawed,
+//! and the VM runs on at the source. All that may fail is done by then: to activate the adapter is to let it work. QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to
 //! do what it leaves out. This room knows QEMU's monitor and the control API. It does not know what a context is made of,
 //! how QEMU's stream goes from host to host, or who started the four programs.
 

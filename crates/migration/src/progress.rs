@@ -21,9 +21,11 @@ pub enum Phase {
     SwitchOver,
     /// The destination's QEMU gets the adapter's PCI configuration.
     Configure,
+    /// The destination's daemon makes the adapter from the context; it does nothing yet.
+    Restore,
     /// The source's daemon gives the adapter up: the point of no return.
     Release,
-    /// The destination's daemon goes on with it.
+    /// The destination's goes on with it.
     Activate,
     /// The VM runs at the destination.
     Resume,
@@ -40,6 +42,7 @@ impl fmt::Display for Phase {
             Self::HandOver => "handing over the adapter's context",
             Self::SwitchOver => "switching over",
             Self::Configure => "configuring the adapter's PCI function",
+            Self::Restore => "restoring the adapter at the destination",
             Self::Release => "releasing the adapter at the source",
             Self::Activate => "activating the adapter at the destination",
             Self::Resume => "resuming the VM at the destination",

@@ -26,6 +26,7 @@ fn aborted(fault: Fault, expected: Phase) -> String {
     assert_eq!((*phase, left.len()), (expected, 0), "{error}");
     assert!(stage.source_runs(), "{:?}", stage.log());
     assert!(!stage.log().iter().any(|line| line.ends_with("quit")));
+    assert_eq!(stage.restored(), None, "nobody is to go on with it");
     let changed = |line: &&str| !line.contains("query-");
     let log = stage.log();
     let after: Vec<_> = log.iter().map(String::as_str).filter(changed).collect();
@@ -64,6 +65,7 @@ fn steps() -> Vec<String> {
     expected.extend(replay);
     let end = [
         "destination o/w 0xcf8 0x8001f800",
+        "destination POST restore",
         "source POST release",
         "destination POST activate",
         "destination cont",
@@ -89,14 +91,14 @@ fn a_vm_goes_by_steps_in_this_order() {
         .unwrap();
     assert_eq!(stage.changes(), steps());
     assert_eq!(
-        stage.activated(),
-        json!({ "msix_table": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] })
+        stage.restored(),
+        Some(json!({ "msix_table": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] }))
     );
     assert_eq!(
         (report.pages, report.context_bytes, report.context_pages),
         (7, 3, 5)
     );
-    assert_eq!(report.phases.len(), 10);
+    assert_eq!(report.phases.len(), 11);
     assert!(report.downtime_ms > 0.0 && report.downtime_ms <= report.total_ms);
     let release = told
         .iter()
@@ -124,6 +126,9 @@ fn what_fails_before_the_release_is_taken_back() {
         Phase::Configure,
     );
     assert!(port.contains("o/h"), "{port}");
+    aborted(Fault::Refuses("destination POST restore"), Phase::Restore);
+    let reset = aborted(Fault::ResetsAfterRestore, Phase::Release);
+    assert!(reset.contains("was reset"), "{reset}");
     let failed = aborted(Fault::CopyFails, Phase::Copy);
     assert!(failed.contains("broken pipe"), "{failed}");
     let ended = aborted(Fault::DestinationEnds, Phase::SwitchOver);

@@ -60,7 +60,8 @@ pub struct Device {
     stage: Stage,
     /// What the driver wrote into the shared region, while it is configured or active.
     handshake: Option<Box<Handshake>>,
-    /// Where it is written down what another process needs to go on; an adapter has it while it lives.
+    /// Where it is written down what another process needs to go on; an adapter has it while it lives, unless
+    /// that one is not to count yet ([`Device::keep_frozen`]).
     journal: Option<Box<dyn Journal>>,
     /// The low half of the shared region's address, latched.
     dsr_low: u32,
@@ -164,8 +165,12 @@ impl Device {
         }
     }
 
-    /// The next change of the addresses at which the device is reached, oldest first.
+    /// The next change of the addresses at which the device is reached, oldest first. While it is frozen there is
+    /// none: another one may be reached there.
     pub fn take_gid_change(&mut self) -> Option<GidChange> {
+        if self.frozen {
+            return None;
+        }
         if std::mem::take(&mut self.gids_cleared) {
             return Some(GidChange::Cleared);
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   source        freeze ──► records and written pages ──► bytes
-//!   destination   bytes ──► context, kept ──► activate: pages into the guest's memory, records to the shard
+//!   destination   bytes ──► context, kept ──► restore: pages into the guest's memory, records to the shard ──► activate
 //! ```
 //! It does not know who asks in which order; what a state does not allow is refused with a sentence.
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
-use vrdma_api::{ActivateRequest, ArrivedContext, CONTEXT_BYTES_MAX, Name};
+use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest};
 use vrdma_memory::{DirtyRun, PAGE, Space};
 use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
 use vrdma_switch::PortId;
@@ -20,7 +20,7 @@ use vrdma_wire::Mac;
 use super::Control;
 use super::answer::Problem;
 use crate::plane::{MigrationStep, NotDone};
-use crate::vm::{Activation, Frozen};
+use crate::vm::{Frozen, Restoring};
 
 /// Bytes of all contexts that are kept.
 const KEPT_BYTES_MAX: usize = 1 << 30;
@@ -48,8 +48,9 @@ impl Contexts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn take(&self, port: PortId) {
-        self.lock().remove(&port);
+    /// Whether there was one.
+    pub(super) fn take(&self, port: PortId) -> bool {
+        self.lock().remove(&port).is_some()
     }
 
     fn get(&self, port: PortId) -> Option<Arc<Kept>> {
@@ -147,7 +148,7 @@ impl Control {
         }
         let fits = context.check(&DeviceConfig::new(Identity { mac, seed: 0 }));
         fits.map_err(|error| Problem::conflict(error.to_string()))?;
-        let arrived = arrived(&context);
+        let arrived = arrived(&context, false);
         let kept = Kept {
             context,
             bytes: length,
@@ -156,13 +157,17 @@ impl Control {
         Ok(arrived)
     }
 
-    /// The context that has come, if the adapter can be activated with it as things are.
+    /// The context that has come, if the adapter was restored from it, or can be as things are.
     pub(super) async fn arrived_context(&self, name: &Name) -> Result<ArrivedContext, Problem> {
         let port = self.inventory.lock().await.port(name)?;
         let kept = self.kept_context(name, port)?;
-        let memory = self.shards.migrate(port, MigrationStep::Memory);
-        memory.await.map_err(conflict)?;
-        Ok(arrived(&kept.context))
+        let restored = self.shards.migrate(port, MigrationStep::IsRestored).await;
+        let restored = restored.map_err(conflict)?;
+        if !restored {
+            let memory = self.shards.migrate(port, MigrationStep::Memory);
+            memory.await.map_err(conflict)?;
+        }
+        Ok(arrived(&kept.context, restored))
     }
 
     fn kept_context(&self, name: &Name, port: PortId) -> Result<Arc<Kept>, Problem> {
@@ -176,26 +181,27 @@ impl Control {
     /// Nobody is going to activate it.
     pub(super) async fn forget_context(&self, name: &Name) -> Result<(), Problem> {
         let port = self.inventory.lock().await.port(name)?;
-        self.contexts.take(port);
+        if self.contexts.take(port) {
+            let discarded = self.shards.migrate(port, MigrationStep::Discard);
+            discarded.await.map_err(conflict)?;
+        }
         Ok(())
     }
 
-    /// The adapter goes on where its context left off.
-    pub(super) async fn activate(
+    /// The adapter is made from its context, and does nothing yet: the source may still go on.
+    pub(super) async fn restore(
         &self,
         name: &Name,
-        request: &ActivateRequest,
+        request: &RestoreRequest,
     ) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
+        let port = self.inventory.lock().await.port(name)?;
         let kept = self.kept_context(name, port)?;
         let memory = self.shards.migrate(port, MigrationStep::Memory);
         let memory = memory.await.map_err(conflict)?;
         let pages = Arc::clone(&kept);
         apart(move || write_pages(&memory, &pages.context.pages)).await?;
-        self.set_away(port, false).await?;
-        let activated = self.shards.migrate(port, |reply| {
-            let activation = Activation {
+        let restored = self.shards.migrate(port, |reply| {
+            let restoring = Restoring {
                 records: kept.context.records.clone(),
                 config_space: kept
                     .context
@@ -205,8 +211,17 @@ impl Control {
                 msix_table: request.msix_table,
                 reply,
             };
-            MigrationStep::Activate(Box::new(activation))
+            MigrationStep::Restore(Box::new(restoring))
         });
+        restored.await.map_err(conflict)
+    }
+
+    /// The adapter that was restored goes on where its context left off.
+    pub(super) async fn activate(&self, name: &Name) -> Result<(), Problem> {
+        let mut inventory = self.inventory.lock().await;
+        let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
+        self.set_away(port, false).await?;
+        let activated = self.shards.migrate(port, MigrationStep::Activate);
         if let Err(not_done) = activated.await {
             self.set_away(port, was_away).await?;
             return Err(conflict(not_done));
@@ -230,8 +245,9 @@ impl Control {
     }
 }
 
-fn arrived(context: &Context) -> ArrivedContext {
+fn arrived(context: &Context, restored: bool) -> ArrivedContext {
     ArrivedContext {
+        restored,
         config_space: context.config_space().map(Vec::from).unwrap_or_default(),
         records: context.records.len() as u64,
         pages: context.page_count(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vrdma_memory::Space;
 
 use super::{Reply, is_withdrawn};
-use crate::vm::{Activation, Frozen};
+use crate::vm::{Frozen, Restoring};
 
 /// What a shard is asked to do. Errors are sentences and change nothing.
 #[derive(Debug)]
@@ -22,18 +22,30 @@ pub enum MigrationStep {
     SetAway(bool, Reply<()>),
     /// Tell the memory of the guest that waits to go on.
     Memory(Reply<Result<Arc<Space>, String>>),
-    /// Go on for an adapter of another host.
-    Activate(Box<Activation>),
+    /// Make it from that of another host; it does nothing yet.
+    Restore(Box<Restoring>),
+    /// Whether it was, and waits.
+    IsRestored(Reply<Result<bool, String>>),
+    /// Reset it if it was: the other one goes on.
+    Discard(Reply<Result<(), String>>),
+    /// Let it go on in the other one's place.
+    Activate(Reply<Result<(), String>>),
 }
 
 impl MigrationStep {
     /// Whether it is not to be begun: whoever asked has given up.
     pub fn is_withdrawn(&self) -> bool {
         match self {
-            Self::Track(reply) | Self::Release(reply) => is_withdrawn(reply),
+            Self::Track(reply) | Self::Release(reply) | Self::Activate(reply) => {
+                is_withdrawn(reply)
+            }
             Self::Freeze(reply) => is_withdrawn(reply),
-            Self::Activate(activation) => is_withdrawn(&activation.reply),
-            Self::Thaw(_) | Self::SetAway(..) | Self::Memory(_) => false,
+            Self::Restore(restoring) => is_withdrawn(&restoring.reply),
+            Self::Thaw(_)
+            | Self::SetAway(..)
+            | Self::Memory(_)
+            | Self::IsRestored(_)
+            | Self::Discard(_) => false,
         }
     }
 }

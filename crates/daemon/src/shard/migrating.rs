@@ -11,7 +11,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
 use crate::plane::{MigrationStep, Reply, is_withdrawn};
-use crate::vm::{Activation, Frozen, Vm};
+use crate::vm::{Frozen, Restoring, Vm};
 
 /// One that is to be frozen.
 pub(super) struct Freezing {
@@ -40,15 +40,25 @@ impl Shard {
             MigrationStep::Memory(reply) => {
                 let _ = reply.send(self.with_vm(port, |vm| vm.waiting_memory()));
             }
-            MigrationStep::Activate(activation) => self.activate(port, *activation),
+            MigrationStep::Restore(restoring) => self.restore(port, *restoring),
+            MigrationStep::IsRestored(reply) => {
+                let _ = reply.send(self.with_vm(port, |vm| Ok(vm.is_restored())));
+            }
+            MigrationStep::Discard(reply) => {
+                let discarded = self.with_vm(port, |vm| {
+                    vm.discard();
+                    Ok(())
+                });
+                let _ = reply.send(discarded);
+            }
+            MigrationStep::Activate(reply) => {
+                let _ = reply.send(self.with_vm(port, Vm::activate));
+            }
         }
     }
 
     fn thaw(&mut self, port: PortId) -> Result<(), String> {
-        self.with_vm(port, |vm| {
-            vm.thaw();
-            Ok(())
-        })
+        self.with_vm(port, Vm::thaw)
     }
 
     /// Does something to a VM's adapter; its addresses may be others afterwards. The error is a sentence.
@@ -86,14 +96,14 @@ impl Shard {
     }
 
     /// The answer comes when QEMU has given its own.
-    fn activate(&mut self, port: PortId, activation: Activation) {
-        let mut activation = Some(activation);
+    fn restore(&mut self, port: PortId, restoring: Restoring) {
+        let mut restoring = Some(restoring);
         let begun = self.with_vm(port, |vm| {
-            activation.take().into_iter().for_each(|it| vm.activate(it));
+            restoring.take().into_iter().for_each(|it| vm.restore(it));
             Ok(())
         });
-        if let (Err(sentence), Some(activation)) = (begun, activation) {
-            let _ = activation.reply.send(Err(sentence));
+        if let (Err(sentence), Some(restoring)) = (begun, restoring) {
+            let _ = restoring.reply.send(Err(sentence));
         }
         // What was written for QEMU leaves with the next look at its socket.
         self.busy.insert(port);

@@ -3,8 +3,13 @@
 //! ```text
 //!   source        working ──track──► tracked ──freeze──► frozen ──release──► reset
 //!                    ▲                  └──────thaw─────────┘
-//!   destination   reset ──activate──► its MSI-X table is written ──QEMU has wired the interrupts──► working
+//!   destination   reset ──restore──► its MSI-X table is written ──QEMU has wired the interrupts──► restored, frozen
+//!                   ▲                                                                                 │        │
+//!                   └───────────────────────────────── discard ──────────────────────────────────────┘   activate
+//!                                                                                                    working ◄┘
 //! ```
+//! One that is restored and not yet activated is reset for a worker that follows: its records are those of the reset one.
+//!
 //! The MSI-X table is QEMU's. It is written as the device writes memory, which QEMU passes on to its own table; QEMU
 //! then wires the interrupts that are not masked before it answers.
 //!
@@ -19,7 +24,7 @@ use vrdma_pvrdma::{Device, DeviceState, SavedRecord};
 use vrdma_vfio_user::Errno;
 
 use super::Vm;
-use super::backend::{ACTIVATION, Backend};
+use super::backend::{Backend, MSIX_TABLE};
 use crate::plane::{Reply, is_withdrawn};
 
 /// Where configuration space says that BAR 0 is, with the MSI-X table at its start.
@@ -44,16 +49,16 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// How a device is to go on.
+/// What a device is to be made from.
 #[derive(Debug)]
-pub struct Activation {
+pub struct Restoring {
     /// Its records.
     pub records: Vec<SavedRecord>,
     /// Its configuration space has the same as QEMU's.
     pub config_space: Vec<u8>,
     /// QEMU's MSI-X table of the source.
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
-    /// Told when it goes on, or why it does not: a sentence.
+    /// Told when it waits to go on, or why it cannot: a sentence.
     pub reply: Reply<Result<(), String>>,
 }
 
@@ -65,6 +70,7 @@ impl Vm {
         if self.connection.is_none() {
             return Err(NOT_CONNECTED.to_owned());
         }
+        self.check_here()?;
         if self.backend.device.is_frozen() {
             return Err("the adapter is frozen: thaw it first".to_owned());
         }
@@ -93,26 +99,38 @@ impl Vm {
         })
     }
 
-    /// The device goes on, and the log ends.
-    pub(crate) fn thaw(&mut self) {
+    /// The device goes on, and the log ends. The error is a sentence.
+    pub(crate) fn thaw(&mut self) -> Result<(), String> {
+        self.check_here()?;
         let now = self.backend.clock.now();
         self.backend.end_tracking();
         self.backend.device.thaw(now);
-    }
-
-    /// Another host's device has gone on. The error is a sentence.
-    pub(crate) fn release(&mut self) -> Result<(), String> {
-        if !self.backend.device.is_frozen() {
-            return Err("the adapter is not frozen: its VM runs here".to_owned());
-        }
-        self.backend.end_tracking();
-        self.backend.device.reset();
-        self.backend.device.record();
         self.backend.commit_records();
         Ok(())
     }
 
-    /// The guest's memory, if its device could be activated. The error is a sentence.
+    fn check_here(&self) -> Result<(), String> {
+        if self.is_restored() {
+            return Err(
+                "the adapter waits to be activated in the place of another host's: activate it, or delete its context"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Another host's device has gone on. The error is a sentence.
+    pub(crate) fn release(&mut self) -> Result<(), String> {
+        self.check_here()?;
+        if !self.backend.device.is_frozen() {
+            return Err("the adapter is not frozen: its VM runs here".to_owned());
+        }
+        self.backend.end_tracking();
+        self.backend.reset_device();
+        Ok(())
+    }
+
+    /// The guest's memory, if its device could be restored. The error is a sentence.
     pub(crate) fn waiting_memory(&self) -> Result<Arc<Space>, String> {
         self.check_waiting().map_err(str::to_owned)?;
         Ok(self.memory())
@@ -122,8 +140,8 @@ impl Vm {
         if self.connection.is_none() {
             return Err(NOT_CONNECTED);
         }
-        if self.backend.activation.is_some() {
-            return Err("the adapter is being activated already");
+        if self.backend.restoring.is_some() || self.is_restored() {
+            return Err("the adapter is restored already: activate it, or delete its context");
         }
         if self.backend.device.snapshot().state != DeviceState::Reset {
             return Err("the adapter is in use: start the VM's QEMU with -S -incoming defer");
@@ -131,36 +149,63 @@ impl Vm {
         Ok(())
     }
 
-    /// Goes on for a device of another host, as soon as QEMU has its MSI-X table.
-    pub(crate) fn activate(&mut self, activation: Activation) {
+    /// Whether the device was restored, and neither activated nor reset.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.backend.is_restored()
+    }
+
+    /// The device is made from that of another host, as soon as QEMU has its MSI-X table.
+    pub(crate) fn restore(&mut self, restoring: Restoring) {
         if let Err(sentence) = self.check_waiting() {
-            refuse(activation, sentence);
+            refuse(restoring, sentence);
             return;
         }
         let Some(connection) = &mut self.connection else {
-            refuse(activation, NOT_CONNECTED);
+            refuse(restoring, NOT_CONNECTED);
             return;
         };
-        let Some(table) = activation.msix_table else {
-            self.backend.go_on(activation);
+        let Some(table) = restoring.msix_table else {
+            self.backend.finish_restoring(restoring);
             return;
         };
-        let at = activation
+        let at = restoring
             .config_space
             .get(BAR0..)
             .and_then(|it| it.first_chunk());
         let at = u64::from(at.map_or(0, |it| u32::from_le_bytes(*it)) & BAR_ADDRESS);
         let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
-        match connection.dma_write(ACTIVATION, at, &bytes) {
-            Ok(()) => self.backend.activation = Some(activation),
-            Err(error) => refuse(activation, &format!("QEMU cannot be asked: {error}")),
+        match connection.dma_write(MSIX_TABLE, at, &bytes) {
+            Ok(()) => self.backend.restoring = Some(restoring),
+            Err(error) => refuse(restoring, &format!("QEMU cannot be asked: {error}")),
+        }
+    }
+
+    /// The restored device goes on. The error is a sentence.
+    pub(crate) fn activate(&mut self) -> Result<(), String> {
+        if !self.is_restored() {
+            return Err(
+                "the adapter was not restored, or QEMU has left or reset it since: restore it from its context first"
+                    .to_owned(),
+            );
+        }
+        self.backend.activate();
+        Ok(())
+    }
+
+    /// What was restored or is to be is no more.
+    pub(crate) fn discard(&mut self) {
+        if let Some(restoring) = self.backend.restoring.take() {
+            refuse(restoring, "its context was deleted");
+        }
+        if self.is_restored() {
+            self.backend.reset_device();
         }
     }
 }
 
-fn refuse(activation: Activation, sentence: &str) {
+fn refuse(restoring: Restoring, sentence: &str) {
     // Whoever asked may be gone, and nothing was done.
-    let _ = activation.reply.send(Err(sentence.to_owned()));
+    let _ = restoring.reply.send(Err(sentence.to_owned()));
 }
 
 impl Backend {
@@ -171,63 +216,80 @@ impl Backend {
     }
 
     /// QEMU has left, and will not say that it has the MSI-X table.
-    pub(super) fn end_activation(&mut self) {
+    pub(super) fn end_restoring(&mut self) {
         self.table = None;
-        if let Some(activation) = self.activation.take() {
+        if let Some(restoring) = self.restoring.take() {
             refuse(
-                activation,
-                "QEMU left while the adapter was being activated; see its log",
+                restoring,
+                "QEMU left while the adapter was being restored; see its log",
             );
         }
     }
 
-    /// QEMU's answer to a write of its MSI-X table: goes on at the end of the message, and not within it.
+    fn is_restored(&self) -> bool {
+        self.restored && self.device.is_frozen()
+    }
+
+    fn reset_device(&mut self) {
+        self.device.reset();
+        self.device.record();
+        self.commit_records();
+    }
+
+    /// QEMU's answer to a write of its MSI-X table: what follows comes at the end of the message, and not within it.
     pub(super) fn table_written(&mut self, result: Result<(), Errno>) {
         self.table = Some(result);
     }
 
-    /// Goes on if QEMU has answered.
-    pub(super) fn conclude_activation(&mut self) {
+    /// The device is made if QEMU has answered.
+    pub(super) fn conclude_restoring(&mut self) {
         let Some(result) = self.table.take() else {
             return;
         };
-        let Some(activation) = self.activation.take() else {
+        let Some(restoring) = self.restoring.take() else {
             return;
         };
         match result {
-            Ok(()) => self.go_on(activation),
+            Ok(()) => self.finish_restoring(restoring),
             Err(error) => {
                 let sentence = format!("QEMU did not take the MSI-X table: {error}");
-                refuse(activation, &sentence);
+                refuse(restoring, &sentence);
             }
         }
     }
 
-    fn go_on(&mut self, activation: Activation) {
-        if is_withdrawn(&activation.reply) {
+    fn finish_restoring(&mut self, restoring: Restoring) {
+        if is_withdrawn(&restoring.reply) {
             return;
         }
-        let went_on = self.resume_from(&activation.records);
-        let went_on = went_on.map_err(|error| format!("the adapter cannot go on: {error:#}"));
-        if let Err(Ok(())) = activation.reply.send(went_on) {
+        let restored = self.restore_from(&restoring.records);
+        let restored = restored.map_err(|error| format!("the adapter cannot go on: {error:#}"));
+        if let Err(Ok(())) = restoring.reply.send(restored) {
             // Whoever asked gave up at this moment, and takes it for not done.
-            self.device.reset();
+            self.reset_device();
         }
     }
 
-    fn resume_from(&mut self, records: &[SavedRecord]) -> anyhow::Result<()> {
+    fn restore_from(&mut self, records: &[SavedRecord]) -> anyhow::Result<()> {
         let doorbells = self.device.doorbell_fd();
         let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let config = *self.device.config();
         let memory = Arc::clone(&self.memory);
         let now = self.clock.now();
         let mut device = Device::resume(config, memory, doorbells, records, None, now)?;
-        if let Some(journal) = self.device.take_journal() {
-            device.record_to(journal);
-        }
+        device.keep_frozen(self.device.take_journal());
         self.device = device;
+        self.restored = true;
+        Ok(())
+    }
+
+    fn activate(&mut self) {
+        self.restored = false;
+        self.device.thaw(self.clock.now());
+        if let Some(journal) = self.device.take_journal() {
+            self.device.record_to(journal);
+        }
         self.keep_doorbells();
         self.commit_records();
-        Ok(())
     }
 }

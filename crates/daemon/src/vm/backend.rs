@@ -17,7 +17,7 @@ use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 
-use super::arriving::Activation;
+use super::arriving::Restoring;
 use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
@@ -61,14 +61,16 @@ pub(super) struct Backend {
     /// What the device writes is logged, since before its guest's memory was mapped last.
     pub(super) tracked: bool,
     /// Waits for QEMU's answer.
-    pub(super) activation: Option<Activation>,
+    pub(super) restoring: Option<Restoring>,
+    /// The device was made from a context; only while it is frozen that says anything.
+    pub(super) restored: bool,
     /// QEMU's answer.
     pub(super) table: Option<Result<(), Errno>>,
 }
 
 /// The tokens of requests to QEMU: a sample of memory, and an MSI-X table.
 pub(super) const SAMPLE: u64 = 0;
-pub(super) const ACTIVATION: u64 = 1;
+pub(super) const MSIX_TABLE: u64 = 1;
 
 impl Backend {
     pub(super) fn new(
@@ -95,7 +97,8 @@ impl Backend {
             settles: None,
             kept,
             tracked: false,
-            activation: None,
+            restoring: None,
+            restored: false,
             table: None,
         };
         backend.keep_doorbells();
@@ -114,7 +117,7 @@ impl Backend {
         self.disposal.free(self.memory.unmap_all());
         self.settles = None;
         self.end_tracking();
-        self.end_activation();
+        self.end_restoring();
         self.irqs = IrqVectors::new(VECTORS);
         self.sharing = Sharing::default();
     }
@@ -307,7 +310,7 @@ impl vfio::Backend for Backend {
     }
 
     fn dma_done(&mut self, token: u64, result: Result<&[u8], Errno>) {
-        if token == ACTIVATION {
+        if token == MSIX_TABLE {
             self.table_written(result.map(drop));
             return;
         }

@@ -24,7 +24,7 @@ use crate::disposal::Disposal;
 use crate::plane::AdapterSpec;
 use crate::qemu_guard::QemuGuard;
 use crate::shard::clock::Clock;
-pub(crate) use arriving::{Activation, Frozen};
+pub(crate) use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
 
@@ -168,7 +168,7 @@ impl Vm {
     /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
         let outcome = self.converse(readable, writable);
-        self.backend.conclude_activation();
+        self.backend.conclude_restoring();
         let reason = outcome.err()?;
         let adapter = &self.spec.name;
         self.guard

@@ -26,6 +26,7 @@ fn what_an_orchestrator_left_is_taken_back() {
         Phase::HandOver,
         Phase::SwitchOver,
         Phase::Configure,
+        Phase::Restore,
         Phase::Release,
     ];
     for phase in phases {

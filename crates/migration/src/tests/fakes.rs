@@ -24,6 +24,8 @@ pub(super) enum Fault {
     /// It is answered with what is no answer, and was not done.
     Garbles(&'static str),
     ReleasesSilently,
+    /// The destination's QEMU resets the adapter that was restored.
+    ResetsAfterRestore,
     CopyFails,
     CopyTakesForEver,
     /// The same, and the destination's daemon ends meanwhile.
@@ -52,7 +54,8 @@ struct World {
     frozen: bool,
     released: bool,
     latch: u32,
-    activated: Value,
+    /// What the destination's adapter was restored with, until it is forgotten.
+    restored: Option<Value>,
     destination: Option<UnixStream>,
 }
 
@@ -74,7 +77,7 @@ impl Stage {
             frozen: false,
             released: false,
             latch: 0x8001_f800,
-            activated: Value::Null,
+            restored: None,
             destination: None,
         }));
         for side in ["source", "destination"] {
@@ -118,8 +121,8 @@ impl Stage {
         world.state == "running" && !world.frozen && !world.released
     }
 
-    pub(super) fn activated(&self) -> Value {
-        self.world.lock().unwrap().activated.clone()
+    pub(super) fn restored(&self) -> Option<Value> {
+        self.world.lock().unwrap().restored.clone()
     }
 }
 
@@ -161,9 +164,13 @@ impl World {
         let value = |value: Value| (StatusCode::OK, value.to_string());
         match what {
             "adapter" => return value(self.adapter(side)),
-            "context" if *method != Method::DELETE => {
+            "context" if *method == Method::DELETE => self.restored = None,
+            "context" => {
                 let config_space = crate::pci::tests::config_space();
-                return value(json!({ "config_space": config_space, "records": 4, "pages": 5 }));
+                let restored = self.restored.is_some() && self.fault != Fault::ResetsAfterRestore;
+                return value(
+                    json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored }),
+                );
             }
             "freeze" => {
                 self.frozen = true;
@@ -182,7 +189,7 @@ impl World {
                     return (StatusCode::BAD_GATEWAY, "?".to_owned());
                 }
             }
-            "activate" => self.activated = serde_json::from_slice(body).unwrap(),
+            "restore" => self.restored = serde_json::from_slice(body).unwrap(),
             _ => {}
         }
         nothing

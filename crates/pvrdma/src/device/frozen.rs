@@ -3,11 +3,11 @@
 //! ```text
 //!             freeze: its records              reset: the other one has gone on
 //!   working ───────────────────────► frozen ─────────────────────────────────► Reset
-//!      ▲                               │
-//!      └───────────── thaw ────────────┘
+//!      ▲                               │ ▲
+//!      └───────────── thaw ────────────┘ └── keep_frozen: it is the other one, and waits for that
 //! ```
 //! Frozen, it is as a function that must not master the bus: what comes for it is as lost on a wire, and is sent
-//! again by peers. It does not know where its records go.
+//! again by peers. It tells of no addresses, and writes nothing down. It does not know where its records go.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,6 +58,16 @@ impl Device {
         records
     }
 
+    /// One that has just [gone on](Self::resume) in another's place does nothing yet, until it is [thawed](Self::thaw)
+    /// or reset. Where it will be written down has the records of the one in whose place it is: they count until then,
+    /// so call [`record_to`](Self::record_to) afterwards.
+    pub fn keep_frozen(&mut self, journal: Option<Box<dyn Journal>>) {
+        self.frozen = true;
+        self.space.set_bus_master(true);
+        // Not the adapter's, which would write into it.
+        self.journal = journal;
+    }
+
     /// Goes on after [`freeze`](Self::freeze) as if nothing had been.
     pub fn thaw(&mut self, now: Time) {
         if !mem::take(&mut self.frozen) {
@@ -72,6 +82,7 @@ impl Device {
             let memory = &memory;
             adapter.wake_everything(Turn { memory, now });
         }
+        self.record();
     }
 
     /// Whether it was frozen, and neither thawed nor reset.

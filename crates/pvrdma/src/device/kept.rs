@@ -42,7 +42,7 @@ impl Device {
     /// Where it is written down, unless there was no room.
     pub fn journal(&mut self) -> Option<&mut Box<dyn Journal>> {
         match &mut self.stage {
-            Stage::Active(adapter, _) => adapter.journal.as_mut(),
+            Stage::Active(adapter, _) => adapter.journal.as_mut().or(self.journal.as_mut()),
             _ => self.journal.as_mut(),
         }
     }
@@ -50,7 +50,7 @@ impl Device {
     /// Takes away where it is written down: another device goes on writing there.
     pub fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
         match &mut self.stage {
-            Stage::Active(adapter, _) => adapter.journal.take(),
+            Stage::Active(adapter, _) => adapter.journal.take().or_else(|| self.journal.take()),
             _ => self.journal.take(),
         }
     }
@@ -63,8 +63,12 @@ impl Device {
         }
     }
 
-    /// Records the registers. Call it when they were written, before whoever wrote them hears of it.
+    /// Records the registers. Call it when they were written, before whoever wrote them hears of it. A frozen device's
+    /// are recorded when it is thawed.
     pub fn record(&mut self) {
+        if self.frozen {
+            return;
+        }
         let record = self.registers().encode_to_vec();
         let Some(journal) = self.journal() else {
             return;

@@ -27,6 +27,7 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
         .route(&below(paths::ADAPTERS, "/release"), post(release))
         .route(&below(paths::ADAPTERS, "/context"), context)
+        .route(&below(paths::ADAPTERS, "/restore"), post(restore))
         .route(&below(paths::ADAPTERS, "/activate"), post(activate))
 }
 
@@ -70,13 +71,18 @@ async fn arrived_context(
 
 async fn forget_context(State(control): Daemon, Path(name): Path<String>) -> Done {
     let name = parse_name(&name)?;
-    done(control.forget_context(&name).await)
+    done(to_the_end(async move { control.forget_context(&name).await }).await)
 }
 
-async fn activate(State(control): Daemon, Path(name): Path<String>, body: Bytes) -> Done {
+async fn restore(State(control): Daemon, Path(name): Path<String>, body: Bytes) -> Done {
     let name = parse_name(&name)?;
     let request = parse_body(&body)?;
-    done(to_the_end(async move { control.activate(&name, &request).await }).await)
+    done(to_the_end(async move { control.restore(&name, &request).await }).await)
+}
+
+async fn activate(State(control): Daemon, Path(name): Path<String>) -> Done {
+    let name = parse_name(&name)?;
+    done(to_the_end(async move { control.activate(&name).await }).await)
 }
 
 fn done(outcome: Result<(), Problem>) -> Done {

@@ -67,7 +67,7 @@ fn a_context_is_kept_if_it_is_the_adapters() {
     let (status, sentence) = daemon.refused("GET", "/v1/adapters/vm1/context", "");
     assert_eq!(status, 409);
     assert!(sentence.starts_with("no context has come"), "{sentence}");
-    let (status, sentence) = daemon.refused("POST", "/v1/adapters/vm1/activate", "{}");
+    let (status, sentence) = daemon.refused("POST", "/v1/adapters/vm1/restore", "{}");
     assert_eq!(status, 409);
     assert!(
         sentence.starts_with("no context has come for adapter vm1"),
@@ -78,7 +78,7 @@ fn a_context_is_kept_if_it_is_the_adapters() {
 #[test]
 fn what_a_state_does_not_allow_is_refused() {
     let daemon = daemon();
-    for action in ["track", "freeze", "thaw", "release"] {
+    for action in ["track", "freeze", "thaw", "release", "activate"] {
         let (status, _) = daemon.refused("POST", &format!("/v1/adapters/vm1/{action}"), "");
         assert_eq!(status, 409, "{action}");
         let (status, _) = daemon.refused("POST", &format!("/v1/adapters/vm2/{action}"), "");

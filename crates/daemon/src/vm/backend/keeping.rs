@@ -55,7 +55,8 @@ impl Backend {
             disposal,
             settles: None,
             tracked: false,
-            activation: None,
+            restoring: None,
+            restored: false,
             table: None,
             kept: Some(Kept::resume(past.memory, past.interrupts)),
         };

@@ -4,7 +4,7 @@ use vrdma_driver::PairOptions;
 use vrdma_pvrdma::{Context, DeviceState};
 use vrdma_wire::Mac;
 
-use super::{Notebook, Traffic, Work, World, revive_from};
+use super::{Notebook, Notes, Traffic, Work, World, revive_from};
 
 /// Turns of the carrier, after which both devices are frozen.
 const TURNS: u32 = 24;
@@ -38,19 +38,41 @@ impl World {
         self.pair.fabric.pump();
         match then {
             Then::GoesOn => {
+                let book = &self.book;
                 let fabric = std::mem::take(&mut self.pair.fabric);
                 self.pair.fabric = fabric.reborn(|number, guest| {
                     let context = Context::decode(&contexts[number]).unwrap();
                     revive_from(guest, &context.records, None);
+                    guest.device.keep_frozen(Some(Notes::of(number, book)));
                 });
+                self.stand_still();
             }
-            Then::Thaws => {
-                for guest in 0..2 {
-                    let now = self.pair.fabric[guest].now();
-                    self.pair.fabric[guest].device.thaw(now);
-                }
+            Then::Thaws => {}
+        }
+        for guest in 0..2 {
+            let now = self.pair.fabric[guest].now();
+            let device = &mut self.pair.fabric[guest].device;
+            device.thaw(now);
+            if let Some(journal) = device.take_journal() {
+                device.record_to(journal);
             }
         }
+        self.commit();
+    }
+
+    /// Who waits for the end of the others does nothing that they could hear of, and counts for nothing.
+    fn stand_still(&mut self) {
+        self.pair.fabric.pump();
+        for guest in 0..2 {
+            let device = &mut self.pair.fabric[guest].device;
+            device.record();
+            assert_eq!(device.snapshot().state, DeviceState::Frozen);
+            assert_eq!(device.take_gid_change(), None);
+            assert_eq!(device.take_interrupts(), 0);
+        }
+        let book = self.book.lock().unwrap();
+        let counted: Vec<_> = book.batch.keys().chain(book.committed.keys()).collect();
+        assert!(counted.is_empty(), "{counted:?}");
     }
 }
 
@@ -72,6 +94,9 @@ fn frozen_after(turns: u32, kind: Work, then: Then) -> bool {
     world.pair.fabric.lose(|_| false);
     world.freeze_both(then);
     traffic.crashes_at(&mut world, u32::MAX);
+    if matches!(then, Then::GoesOn) {
+        assert!(!world.book.lock().unwrap().records_of(0).is_empty());
+    }
     under_way
 }
 

@@ -54,7 +54,7 @@ impl Victim {
 }
 
 /// All phases before the point of no return that somebody may die in.
-const ROWS: [(Phase, &[Victim]); 5] = [
+const ROWS: [(Phase, &[Victim]); 7] = [
     (
         Phase::Copy,
         &[
@@ -88,6 +88,25 @@ const ROWS: [(Phase, &[Victim]); 5] = [
             Victim::Interrupted,
             Victim::Orchestrator,
             Victim::Qemu,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::Restore,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::Release,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
             Victim::NewDaemon,
         ],
     ),

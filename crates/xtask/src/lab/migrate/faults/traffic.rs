@@ -55,8 +55,8 @@ impl<'a> Traffic<'a> {
     pub(super) fn last_for_a_row(&mut self, pair: &Pair) -> Result<()> {
         let now = objects::messages(pair, self.vrdma)?;
         let current = self.current.as_ref();
-        // Both sides count.
-        let sent = current.map(|current| (now - current.before) / 2);
+        // Both sides count, anew where an adapter was reset.
+        let sent = current.map(|current| now.saturating_sub(current.before) / 2);
         if sent.is_none_or(|sent| sent + OF_A_ROW > MESSAGES) {
             self.finish(pair)?;
             let before = objects::messages(pair, self.vrdma)?;
