@@ -17,7 +17,7 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --uplink tunnel --short
 	cargo xtask guests --hosts 2 --loss 5% --short
 	cargo xtask guests --hosts 2 --b rxe --short
-	cargo xtask lab migrate --times 2 --only srq
+	cargo xtask lab migrate --times 2 --only srq --crash
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
 	VRDMA_TEST_SHARDS=2 cargo xtask programs --short --with guest

@@ -33,6 +33,7 @@ use vrdma_uplink::Tap;
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::interfaces::Interfaces;
 use crate::inventory::Inventory;
+use crate::locations::Locations;
 use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
 use crate::socket::BoundSocket;
@@ -69,6 +70,8 @@ pub struct Control {
     facts: Facts,
     /// Of adapters that are on their way here.
     contexts: Contexts,
+    /// Of adapters that moved, for the next daemon.
+    locations: std::sync::Mutex<Locations>,
     /// The daemon ends.
     stopping: watch::Sender<bool>,
 }
@@ -80,6 +83,7 @@ impl Control {
         shards: Shards,
         ethernet: EthernetHandle,
         facts: Facts,
+        locations: Locations,
     ) -> Self {
         Self {
             inventory: Mutex::new(inventory),
@@ -87,6 +91,7 @@ impl Control {
             ethernet,
             facts,
             contexts: Contexts::default(),
+            locations: std::sync::Mutex::new(locations),
             stopping: watch::Sender::new(false),
         }
     }

@@ -22,6 +22,7 @@ pub mod ethernet;
 pub mod interfaces;
 pub mod inventory;
 pub mod legacy;
+pub mod locations;
 pub mod plane;
 mod polling;
 pub mod process_socket;

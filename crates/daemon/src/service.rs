@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::control::{self, Control, Facts};
 use crate::ethernet::EthernetHandle;
 use crate::legacy::Legacy;
+use crate::locations::Locations;
 use crate::plane::{AdapterSpec, ShardOptions, Shards, UplinkSpec, Vital, mailbox};
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
@@ -64,7 +65,11 @@ fn broken(what: &'static str) -> impl Fn(std::io::Error) -> ServiceError {
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub fn run(config: Config, keeps_core_dumps: bool, legacy: &Legacy) -> Result<(), ServiceError> {
+pub fn run(
+    mut config: Config,
+    keeps_core_dumps: bool,
+    legacy: &Legacy,
+) -> Result<(), ServiceError> {
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
@@ -74,6 +79,7 @@ pub fn run(config: Config, keeps_core_dumps: bool, legacy: &Legacy) -> Result<()
     };
     let (mut protections, interfaces) = sandbox::enter(options);
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
+    let locations = follow_migrations(&mut config).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
     let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
@@ -98,6 +104,7 @@ pub fn run(config: Config, keeps_core_dumps: bool, legacy: &Legacy) -> Result<()
         path.shards.clone(),
         path.ethernet.clone(),
         facts,
+        locations,
     ));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -107,6 +114,23 @@ pub fn run(config: Config, keeps_core_dumps: bool, legacy: &Legacy) -> Result<()
     // Its helpers may wait for a thread that does not end.
     runtime.shutdown_background();
     outcome
+}
+
+/// Adapters are where migrations left them, as the daemon before has noted. The error is a sentence.
+fn follow_migrations(config: &mut Config) -> Result<Locations, String> {
+    let adapters = config.adapters.iter();
+    let configured = adapters.map(|spec| (spec.name.clone(), spec.away));
+    let locations = Locations::open(&config.run_dir, configured.collect())?;
+    for (name, away) in locations.moved() {
+        tracing::info!(
+            "adapter {name} is {}: it has migrated since the configuration was written",
+            if away { "away" } else { "here" }
+        );
+        config.inventory.set_away(name, away);
+        let spec = config.adapters.iter_mut().find(|spec| spec.name == *name);
+        spec.into_iter().for_each(|spec| spec.away = away);
+    }
+    Ok(locations)
 }
 
 /// Where sockets come and go while the daemon runs.
@@ -259,5 +283,25 @@ fn announce(socket: &Path) {
 fn notify(state: sd_notify::NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         tracing::warn!("cannot notify the service supervisor: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_are_where_migrations_left_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            "[[portgroup]]\nname = \"blue\"\n\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\n";
+        let load = || Config::from_text(Path::new("x.toml"), text, folder.path()).unwrap();
+        let name = "vm1".parse().unwrap();
+        let mut locations = follow_migrations(&mut load()).unwrap();
+        locations.set(&name, true).unwrap();
+        let mut config = load();
+        follow_migrations(&mut config).unwrap();
+        assert!(config.adapters[0].away);
+        assert!(config.inventory.adapter(&name).unwrap().away);
     }
 }

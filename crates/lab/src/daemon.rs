@@ -100,11 +100,7 @@ impl Daemon {
         host: Option<Host<'_>>,
         lifetime: Lifetime,
     ) -> Result<Self> {
-        let wire = host.map(|host| (host.wire, host.side));
-        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], wire, None)?;
-        if wire.is_some_and(|(wire, _)| wire.uplink == Uplink::Sealed) {
-            write_key(run_dir)?;
-        }
+        let configuration = wired_configuration(run_dir, adapters, host)?;
         let entry = host.map(|host| host.entry);
         Self::launch(program, run_dir, &configuration, entry, lifetime)
     }
@@ -157,7 +153,7 @@ impl Daemon {
         Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
-    /// The same on this host, with a keeper, and workers that may crash as often as they like.
+    /// The same as [`Daemon::start`] with a keeper, and workers that may crash as often as they like.
     ///
     /// # Errors
     /// As [`Daemon::start`].
@@ -165,12 +161,14 @@ impl Daemon {
         program: &Path,
         run_dir: &Path,
         adapters: &[Adapter],
+        host: Option<Host<'_>>,
         lifetime: Lifetime,
     ) -> Result<Self> {
-        let configuration = configuration(run_dir, &[(PORTGROUP, adapters)], None, None)?;
+        let configuration = wired_configuration(run_dir, adapters, host)?;
+        let entry = host.map(|host| host.entry);
         let kept = configuration.replacen("[daemon]\n", "[daemon]\nsupervise = true\n", 1);
         let crashes = format!("--crashes={}", u16::MAX);
-        Self::launch_with(&[&crashes], program, run_dir, &kept, None, lifetime)
+        Self::launch_with(&[&crashes], program, run_dir, &kept, entry, lifetime)
     }
 
     fn launch(
@@ -284,6 +282,19 @@ impl Daemon {
     pub fn stop(mut self) {
         self.process.stop(STOP_LIMIT);
     }
+}
+
+/// Of a daemon that may have the end of a wire; with the key of its tunnel.
+fn wired_configuration(
+    run_dir: &Path,
+    adapters: &[Adapter],
+    host: Option<Host<'_>>,
+) -> Result<String> {
+    let wire = host.map(|host| (host.wire, host.side));
+    if wire.is_some_and(|(wire, _)| wire.uplink == Uplink::Sealed) {
+        write_key(run_dir)?;
+    }
+    configuration(run_dir, &[(PORTGROUP, adapters)], wire, None)
 }
 
 /// An adapter's socket for QEMU's `vfio-user-pci`.

@@ -215,7 +215,7 @@ fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Re
         (Network::Daemon(program), _) => {
             let adapters = sides.map(|side| config.adapter(side));
             let daemon = match config.supervised {
-                true => Daemon::start_kept(program, run_dir, &adapters, config.lifetime),
+                true => Daemon::start_kept(program, run_dir, &adapters, None, config.lifetime),
                 false => Daemon::start(program, run_dir, &adapters, None, config.lifetime),
             };
             Ok(vec![daemon?])
@@ -259,7 +259,11 @@ fn start_on(
             ..config.adapter(side.other())
         });
     }
-    Daemon::start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
+    let start = match config.supervised {
+        true => Daemon::start_kept,
+        false => Daemon::start,
+    };
+    start(program, &folder, &adapters, Some(host), config.lifetime).map(Some)
 }
 
 /// Both guests boot at the same time already; their set-up should too.

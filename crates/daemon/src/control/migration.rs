@@ -120,8 +120,13 @@ impl Control {
     pub(super) async fn release(&self, name: &Name) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
         let port = inventory.port(name)?;
+        // First, so that no daemon after this one takes a device that was reset for one that goes on.
+        self.note_location(name, true)?;
         let released = self.shards.migrate(port, MigrationStep::Release);
-        released.await.map_err(conflict)?;
+        if let Err(not_done) = released.await {
+            self.note_location(name, inventory.adapter(name)?.away)?;
+            return Err(conflict(not_done));
+        }
         inventory.set_away(name, true);
         self.set_away(port, true).await?;
         tracing::info!("adapter {name} released: it goes on at another host");
@@ -220,16 +225,25 @@ impl Control {
     pub(super) async fn activate(&self, name: &Name) -> Result<(), Problem> {
         let mut inventory = self.inventory.lock().await;
         let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
+        self.note_location(name, false)?;
         self.set_away(port, false).await?;
         let activated = self.shards.migrate(port, MigrationStep::Activate);
         if let Err(not_done) = activated.await {
             self.set_away(port, was_away).await?;
+            self.note_location(name, was_away)?;
             return Err(conflict(not_done));
         }
         inventory.set_away(name, false);
         self.contexts.take(port);
         tracing::info!("adapter {name} goes on here, where another host's left off");
         Ok(())
+    }
+
+    fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
+        // A write is one step, whatever panicked beside it.
+        let locations = self.locations.lock();
+        let mut locations = locations.unwrap_or_else(PoisonError::into_inner);
+        locations.set(name, away).map_err(Problem::conflict)
     }
 
     /// Both halves of the switch: frames, and messages.

@@ -5,6 +5,7 @@ mod limits;
 mod migration;
 mod people;
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
@@ -111,6 +112,7 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
         shards.clone(),
         ethernet.clone(),
         facts,
+        Locations::open(run_dir, BTreeMap::new()).unwrap(),
     );
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -20,6 +20,7 @@ use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
 
 use super::WireArguments;
+use super::survive::replace;
 use crate::guests::objects;
 use program::Program;
 
@@ -40,6 +41,12 @@ pub(crate) struct Arguments {
     /// its daemon. The programs' connections must survive all of it. A guest then goes there and back all the same.
     #[arg(long, conflicts_with = "times")]
     faults: bool,
+
+    /// After each migration, kill the workers of both daemons
+    ///
+    /// Those that follow must find the adapter where it is, and its connections must survive that, too.
+    #[arg(long, conflicts_with = "faults")]
+    crash: bool,
 
     /// Begins a migration as described, and dies in it
     #[arg(long, hide = true, num_args = faults::ORCHESTRATOR_WORDS)]
@@ -117,6 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut pair = Pair::start(&PairConfig {
         travels: true,
         memory_mib: 256,
+        supervised: arguments.crash,
         ..PairConfig::new(Network::Wire { program, wire })
     })?;
     if arguments.faults {
@@ -138,6 +146,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let outcome = Stage {
             pair: &mut pair,
             vrdma: &vrdma,
+            crashes: arguments.crash,
         }
         .migrate(row, arguments.times)?;
         let is_good = outcome.statuses == [Some(0); 2];
@@ -172,6 +181,8 @@ impl Outcome {
 struct Stage<'a> {
     pair: &'a mut Pair,
     vrdma: &'a PathBuf,
+    /// Workers are killed after each migration.
+    crashes: bool,
 }
 
 impl Stage<'_> {
@@ -184,9 +195,20 @@ impl Stage<'_> {
                 return Err(error);
             }
             moves.push(self.go()?);
+            if self.crashes {
+                self.crash()?;
+            }
         }
         let statuses = program.statuses(self.pair)?;
         Ok(Outcome { moves, statuses })
+    }
+
+    fn crash(&self) -> Result<()> {
+        for side in [Side::A, Side::B] {
+            let replaced = replace(self.pair.daemon_of(side), false)?;
+            ensure!(replaced.is_some(), "a daemon has no worker");
+        }
+        Ok(())
     }
 
     /// One migration of guest a, to the host where it is not.

@@ -138,7 +138,7 @@ fn survive(programs: &Programs, command: &str, arguments: &Arguments) -> Result<
     let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
     let adapters = [adapter("a", 1), adapter("b", 2)];
     let run_dir = folder.path();
-    let daemon = Daemon::start_kept(&programs.daemon, run_dir, &adapters, Lifetime::Owned)?;
+    let daemon = Daemon::start_kept(&programs.daemon, run_dir, &adapters, None, Lifetime::Owned)?;
     let mut server = programs.start(&daemon, "a", command)?;
     await_server()?;
     let mut client = programs.start(&daemon, "b", &format!("{command} 127.0.0.1"))?;
@@ -223,7 +223,7 @@ fn between(kills: u32) -> Duration {
 }
 
 /// Ends the worker, and waits until the next one serves; how long that took. `None` if there is no worker.
-fn replace(daemon: &Daemon, upgrade: bool) -> Result<Option<Duration>> {
+pub(super) fn replace(daemon: &Daemon, upgrade: bool) -> Result<Option<Duration>> {
     let Some(worker) = daemon.worker_id() else {
         return Ok(None);
     };
