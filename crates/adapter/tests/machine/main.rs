@@ -113,3 +113,22 @@ fn what_an_owner_had_is_freed_in_slices() {
     assert_eq!(rings.completed(), 0);
     assert!(!rings.core().is_runnable());
 }
+
+/// An answer leaves by an uplink after the batch: a responder that forgot what it has acknowledged would never get it again.
+#[test]
+fn what_a_unit_did_is_committed_with_the_batch_though_nobody_is_shown_anything() {
+    let mut rings = Rings::connected_to_itself(64);
+    rings.post(1);
+    rings.wake(rings.qp);
+    assert!(rings.poll(Rings::TURN));
+    let request = rings.next_request(Rings::TURN, &mut Pace::Local).unwrap();
+    assert!(
+        rings
+            .deliver(Rings::TURN, &request, Rings::SOURCE)
+            .is_some()
+    );
+    assert!(rings.uncommitted);
+    rings.take_log();
+    rings.end_batch(Rings::TURN);
+    assert!(!rings.uncommitted && rings.take_log().is_empty());
+}

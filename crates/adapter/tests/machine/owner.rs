@@ -71,6 +71,8 @@ pub(crate) struct Rings {
     unpublished: usize,
     published: usize,
     dead: (bool, bool),
+    /// Progress was noted, and would be lost with the process.
+    pub(crate) uncommitted: bool,
     log: Vec<Log>,
 }
 
@@ -101,6 +103,7 @@ impl Rings {
             unpublished: 0,
             published: 0,
             dead: (false, false),
+            uncommitted: false,
             log: Vec::new(),
         }
     }
@@ -319,6 +322,14 @@ impl FrontEnd for Rings {
         self.log.push(Log::Published);
         self.published += std::mem::take(&mut self.unpublished);
         Ok(())
+    }
+
+    fn note_progress(&mut self, _: QpId) {
+        self.uncommitted = true;
+    }
+
+    fn commit(&mut self) {
+        self.uncommitted = false;
     }
 
     fn post_event(&mut self, _: Turn<'_, Nothing>, _: Event) {}
