@@ -1,6 +1,6 @@
 //! The descriptors that a worker finds open: those of the workers before it.
 //!
-//! None of them is asked anything, since a file system that a client serves may answer when it likes.
+//! None of them is asked anything that a file system would answer, since one that a client serves may do so when it likes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,6 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
+use rustix::net::{AddressFamily, SocketType};
 
 /// How long a start waits for descriptors to close.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -66,13 +68,14 @@ impl Inherited {
         }
     }
 
-    /// Closes what was not claimed, in ascending order, and waits for it, but not long: a thread does
-    /// it, since `close` may take as long as the sender of a descriptor likes.
+    /// Closes what was not claimed, and waits for it, but not long: a thread does it, since `close` may take as long as
+    /// the sender of a descriptor likes. What has an address that the next worker wants comes first.
     pub fn close_rest(mut self) -> io::Result<Rest> {
         let mut rest = Vec::new();
         while let Some(number) = self.numbers.first().copied() {
             rest.extend(self.claim(number));
         }
+        rest.sort_by_key(|fd| !has_address(fd));
         let count = rest.len();
         let (done, is_done) = mpsc::channel();
         let close = move || {
@@ -86,6 +89,16 @@ impl Inherited {
         let is_closed = is_done.recv_timeout(PATIENCE).is_ok();
         Ok(Rest { count, is_closed })
     }
+}
+
+/// Whether it is a listener, or a socket for datagrams of the network: to close one never takes long.
+fn has_address(fd: &OwnedFd) -> bool {
+    let is_listener = socket_acceptconn(fd) == Ok(true);
+    let is_datagram = || socket_type(fd) == Ok(SocketType::DGRAM);
+    let is_inet = || {
+        socket_domain(fd).is_ok_and(|it| it == AddressFamily::INET || it == AddressFamily::INET6)
+    };
+    is_listener || is_datagram() && is_inet()
 }
 
 /// The numbers of all open descriptors but that of the question.
@@ -102,4 +115,34 @@ pub(crate) fn open_numbers() -> io::Result<BTreeSet<RawFd>> {
     }
     numbers.remove(&directory.as_raw_fd());
     Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+
+    use super::*;
+
+    #[test]
+    fn only_who_waits_at_an_address_has_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let with: [OwnedFd; 3] = [
+            UnixListener::bind(folder.path().join("socket"))
+                .unwrap()
+                .into(),
+            UdpSocket::bind("[::1]:0").unwrap().into(),
+            listener.into(),
+        ];
+        assert!(with.iter().all(has_address));
+        let without: [OwnedFd; 4] = [
+            stream.into(),
+            UnixStream::pair().unwrap().0.into(),
+            UnixDatagram::unbound().unwrap().into(),
+            std::fs::File::open("/dev/null").unwrap().into(),
+        ];
+        assert!(!without.iter().any(has_address));
+    }
 }
