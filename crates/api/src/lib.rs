@@ -37,6 +37,7 @@
 //! | `GET /v1/adapters/NAME/context` | - | [`ArrivedContext`], if the adapter can be restored, or was |
 //! | `DELETE /v1/adapters/NAME/context` | - | nothing |
 //! | `POST /v1/adapters/NAME/restore` | [`RestoreRequest`] | nothing: the adapter was made from its context, and does nothing yet |
+//! | `GET /v1/adapters/NAME/memory-digest` | - | [`MemoryDigest`] of the guest of a frozen adapter |
 //! | `POST /v1/adapters/NAME/activate` | - | nothing: an adapter that was restored goes on |
 //!
 //! A trace begins with the first request for it and ends 5 seconds after the last. Its answer is no
@@ -70,7 +71,10 @@ use serde::{Deserialize, Serialize};
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
-pub use migration::{ArrivedContext, CONTEXT_BYTES_MAX, MSIX_TABLE_WORDS, RestoreRequest};
+pub use migration::{
+    ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, DigestedRange, MSIX_TABLE_WORDS,
+    MemoryDigest, RestoreRequest,
+};
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};

@@ -39,3 +39,24 @@ pub struct RestoreRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
 }
+
+/// Bytes that a digest of memory is about, or fewer at the end of a range.
+pub const DIGEST_CHUNK_BYTES: u64 = 1 << 20;
+
+/// What is in a guest's memory, in short: two that are equal have the same bytes, as far as CRC-32 tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryDigest {
+    /// By address.
+    pub ranges: Vec<DigestedRange>,
+}
+
+/// Memory without a gap.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DigestedRange {
+    /// Where it is in the guest.
+    pub address: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// CRC-32 of each [`DIGEST_CHUNK_BYTES`].
+    pub digests: Vec<u32>,
+}

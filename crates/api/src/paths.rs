@@ -85,6 +85,11 @@ pub fn restore(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/restore")
 }
 
+/// GET: what is in the guest's memory of a frozen adapter, as [`crate::MemoryDigest`].
+pub fn memory_digest(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/memory-digest")
+}
+
 /// POST: an adapter that was restored goes on where its context left off.
 pub fn activate(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/activate")

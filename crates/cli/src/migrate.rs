@@ -32,6 +32,7 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
         },
         memory: options.memory.clone(),
         downtime_limit: options.downtime_limit(),
+        verify: options.verify,
     };
     if options.recover {
         vrdma_migration::recover(&what).map_err(failed)?;
@@ -150,10 +151,13 @@ fn report_text(report: &vrdma_migration::Report) -> String {
         (
             "memory",
             format!(
-                "{} pages, {} sent, {} rounds",
+                "{} pages, {} sent, {} rounds{}",
                 report.pages,
                 bytes(report.transferred_bytes),
-                report.rounds
+                report.rounds,
+                report.verified_bytes.map_or_else(String::new, |verified| {
+                    format!(", {} compared", bytes(verified))
+                })
             ),
         ),
         ("adapter's context", context),
@@ -185,6 +189,7 @@ mod tests {
             rounds: 3,
             pages: 7,
             transferred_bytes: 2048,
+            verified_bytes: Some(4096),
             context_bytes: 1024,
             context_records: 4,
             context_pages: 5,

@@ -5,6 +5,7 @@
 //! shows works.
 
 mod answer;
+mod digest;
 mod hold;
 mod migration;
 mod routes;

@@ -84,7 +84,7 @@ fn refuse(step: MigrationStep) {
         MigrationStep::SetAway(_, reply) => {
             let _ = reply.send(());
         }
-        MigrationStep::Memory(reply) => {
+        MigrationStep::Memory(reply) | MigrationStep::FrozenMemory(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
         // None was restored.

@@ -1,6 +1,7 @@
 //! The DMA maps of one guest or client.
 
 use std::fmt;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -143,6 +144,12 @@ impl Space {
     /// Changes whenever something was unmapped: addresses checked before may be gone.
     pub fn generation(&self) -> u64 {
         self.generation.load(Acquire)
+    }
+
+    /// Where there is memory, ascending: one range of bus addresses for each map.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        let maps = self.maps.read_recursive();
+        maps.sorted.iter().map(|map| map.iova..map.end()).collect()
     }
 
     /// Access to the bytes; a thread may hold several views of one space.

@@ -1,8 +1,9 @@
 //! One of the two daemons: what it is asked of the adapter.
 
 use std::path::Path;
+use std::time::Duration;
 
-use vrdma_api::{Adapter, ArrivedContext, Name, RestoreRequest, paths};
+use vrdma_api::{Adapter, ArrivedContext, MemoryDigest, Name, RestoreRequest, paths};
 use vrdma_api_client::{Client, Error, Method};
 
 use crate::error::Cause;
@@ -16,17 +17,23 @@ pub(crate) enum NotReleased {
     Perhaps(Cause),
 }
 
+/// How long a daemon may take to read all of a guest's memory: a TiB at 2 GB/s.
+const READING_LIMIT: Duration = Duration::from_secs(600);
+
 pub(crate) struct Daemon {
     client: Client,
+    /// For what takes as long as the memory is large.
+    patient: Client,
     adapter: Name,
     side: Side,
 }
 
 impl Daemon {
     pub(crate) fn new(socket: &Path, adapter: &Name, side: Side) -> Result<Self, Cause> {
-        let client = Client::new(socket).map_err(|error| cause(side, &error))?;
+        let client = || Client::new(socket).map_err(|error| cause(side, &error));
         Ok(Self {
-            client,
+            client: client()?,
+            patient: client()?.with_patience(READING_LIMIT),
             adapter: adapter.clone(),
             side,
         })
@@ -90,6 +97,12 @@ impl Daemon {
                 self.side.name()
             ))),
         }
+    }
+
+    /// Of the guest of the frozen adapter.
+    pub(crate) fn memory_digest(&self) -> Result<MemoryDigest, Cause> {
+        let digest = self.patient.get(&paths::memory_digest(&self.adapter));
+        digest.map_err(|error| self.cause(&error))
     }
 
     pub(crate) fn forget_context(&self) -> Result<(), Cause> {

@@ -15,6 +15,7 @@ use crate::pci::{self, ConfigSpace, PortWrite};
 use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher, milliseconds};
 use crate::qmp::EventKind;
 use crate::revive::Undo;
+use crate::verify::verify;
 use crate::{Hosts, Migration};
 
 /// How often the copy's numbers are told, and whether the destination still lives.
@@ -64,6 +65,7 @@ impl From<Cause> for Failed {
 struct Carried {
     context_bytes: u64,
     context: ArrivedContext,
+    verified_bytes: Option<u64>,
     sent: crate::machine::MigrationInfo,
 }
 
@@ -130,7 +132,9 @@ impl Flow<'_> {
         self.begin(Phase::Restore)?;
         let request = RestoreRequest { msix_table };
         self.hosts().destination.daemon.restore(&request)?;
+        let verified_bytes = self.verify()?;
         Ok(Carried {
+            verified_bytes,
             context_bytes,
             context,
             sent: self.hosts().source.machine.migration()?,
@@ -281,6 +285,14 @@ impl Flow<'_> {
         written.and(machine.write_port(PortWrite::latch(latch)))
     }
 
+    fn verify(&mut self) -> Result<Option<u64>, Cause> {
+        if !self.migration.options.verify {
+            return Ok(None);
+        }
+        self.begin(Phase::Verify)?;
+        verify(self.hosts()).map(Some)
+    }
+
     fn release(&mut self, carried: Carried) -> Result<Carried, Failed> {
         self.begin(Phase::Release)?;
         // The last moment to see that the other daemon was started anew, or that its QEMU has ended: that one is asked
@@ -344,6 +356,7 @@ impl Flow<'_> {
             rounds: ram.dirty_sync_count,
             pages: ram.normal + ram.duplicate,
             transferred_bytes: ram.transferred,
+            verified_bytes: carried.verified_bytes,
             context_bytes: carried.context_bytes,
             context_records: carried.context.records,
             context_pages: carried.context.pages,

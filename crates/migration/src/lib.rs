@@ -10,6 +10,7 @@
 //!   switch over QEMU ────────────── the rest ────────────────────► QEMU, stopped
 //!   configure                                                      PCI config space written again
 //!   restore                                                        daemon makes the adapter from the context
+//!  (verify)     daemon ─────── both memories compared ───────────  daemon
 //!   release     daemon gives up the adapter             ◄── the point of no return
 //!   activate                                                       daemon goes on with it
 //!   resume                                                         VM runs
@@ -32,6 +33,7 @@ mod pci;
 mod progress;
 pub mod qmp;
 mod revive;
+mod verify;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub struct Options {
     pub memory: String,
     /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
     pub downtime_limit: Option<Duration>,
+    /// Compare the guest's memory on both hosts before the source gives the adapter up, while the VM stands still.
+    pub verify: bool,
 }
 
 /// One host, connected.

@@ -23,6 +23,8 @@ pub enum Phase {
     Configure,
     /// The destination's daemon makes the adapter from the context; it does nothing yet.
     Restore,
+    /// The guest's memory on both hosts is compared, if that was asked for.
+    Verify,
     /// The source's daemon gives the adapter up: the point of no return.
     Release,
     /// The destination's goes on with it.
@@ -43,6 +45,7 @@ impl fmt::Display for Phase {
             Self::SwitchOver => "switching over",
             Self::Configure => "configuring the adapter's PCI function",
             Self::Restore => "restoring the adapter at the destination",
+            Self::Verify => "comparing the memory on both hosts",
             Self::Release => "releasing the adapter at the source",
             Self::Activate => "activating the adapter at the destination",
             Self::Resume => "resuming the VM at the destination",
@@ -120,6 +123,9 @@ pub struct Report {
     pub pages: u64,
     /// Bytes that QEMU sent.
     pub transferred_bytes: u64,
+    /// Bytes of memory that were compared, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified_bytes: Option<u64>,
     /// The adapter's context.
     pub context_bytes: u64,
     /// Records of the device in it.

@@ -141,6 +141,34 @@ fn what_fails_before_the_release_is_taken_back() {
 }
 
 #[test]
+fn memory_that_differs_is_found_before_the_release() {
+    let verify = |fault| {
+        let stage = Stage::with(fault);
+        let mut options = stage.options();
+        options.verify = true;
+        let migrated = Migration::prepare(options)
+            .unwrap()
+            .run(&mut |_: &Progress| ());
+        (stage, migrated)
+    };
+    let (_, migrated) = verify(Fault::None);
+    assert_eq!(migrated.unwrap().verified_bytes, Some(4096));
+    let (stage, migrated) = verify(Fault::LosesMemory);
+    let error = migrated.unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Aborted {
+                phase: Phase::Verify,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(stage.source_runs() && stage.restored().is_none());
+}
+
+#[test]
 fn a_release_without_an_answer_is_taken_back_if_the_source_still_thaws() {
     aborted(Fault::Garbles("source POST release"), Phase::Release);
     let stage = Stage::with(Fault::ReleasesSilently);

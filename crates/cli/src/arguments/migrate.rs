@@ -39,6 +39,11 @@ pub(crate) struct MigrateOptions {
     /// How long the VM may stand still for the rest of its memory, in milliseconds; QEMU's own limit if absent
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     downtime_limit: Option<u64>,
+    /// Compare the memory on both hosts before the source gives the adapter up
+    ///
+    /// The VM stands still meanwhile, some 0.3 s for each GiB. If it is not the same, the VM runs on at the source.
+    #[arg(long)]
+    pub(crate) verify: bool,
     /// Look whether all is as it must be, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -46,7 +51,7 @@ pub(crate) struct MigrateOptions {
     ///
     /// With the arguments of the vrdma migrate that was killed; the destination may be gone. It is refused if the source
     /// has given the adapter up already. The destination's QEMU is of no use afterwards: end it.
-    #[arg(long, conflicts_with_all = ["dry_run", "downtime_limit"])]
+    #[arg(long, conflicts_with_all = ["dry_run", "downtime_limit", "verify"])]
     pub(crate) recover: bool,
 }
 

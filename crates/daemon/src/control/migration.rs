@@ -30,7 +30,7 @@ const LOOK_BYTES: u64 = 64 << 30;
 const ADDRESSES_END: u64 = 1 << 52;
 
 /// Bytes that are copied under one view of the memory, which a shard may wait for.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 
 /// Contexts that have come, by adapter.
 #[derive(Debug, Default)]
@@ -268,12 +268,12 @@ fn arrived(context: &Context, restored: bool) -> ArrivedContext {
     }
 }
 
-fn conflict(not_done: NotDone) -> Problem {
+pub(super) fn conflict(not_done: NotDone) -> Problem {
     Problem::of(not_done, Problem::conflict)
 }
 
 /// Work of milliseconds, off the thread that serves all requests.
-async fn apart<T: Send + 'static>(
+pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     match tokio::task::spawn_blocking(work).await {
@@ -324,7 +324,7 @@ fn too_much() -> Problem {
     ))
 }
 
-fn mapped_anew() -> Problem {
+pub(super) fn mapped_anew() -> Problem {
     Problem::conflict(
         "the guest's memory was mapped anew while the adapter was frozen: begin the migration again"
             .to_owned(),

@@ -24,6 +24,8 @@ pub enum MigrationStep {
     Memory(Reply<Result<Arc<Space>, String>>),
     /// Make it from that of another host; it does nothing yet.
     Restore(Box<Restoring>),
+    /// Tell the memory of the guest of one that is frozen.
+    FrozenMemory(Reply<Result<Arc<Space>, String>>),
     /// Whether it was, and waits.
     IsRestored(Reply<Result<bool, String>>),
     /// Reset it if it was: the other one goes on.
@@ -44,6 +46,7 @@ impl MigrationStep {
             Self::Thaw(_)
             | Self::SetAway(..)
             | Self::Memory(_)
+            | Self::FrozenMemory(_)
             | Self::IsRestored(_)
             | Self::Discard(_) => false,
         }

@@ -40,6 +40,9 @@ impl Shard {
             MigrationStep::Memory(reply) => {
                 let _ = reply.send(self.with_vm(port, |vm| vm.waiting_memory()));
             }
+            MigrationStep::FrozenMemory(reply) => {
+                let _ = reply.send(self.with_vm(port, |vm| vm.frozen_memory()));
+            }
             MigrationStep::Restore(restoring) => self.restore(port, *restoring),
             MigrationStep::IsRestored(reply) => {
                 let _ = reply.send(self.with_vm(port, |vm| Ok(vm.is_restored())));

@@ -136,6 +136,17 @@ impl Vm {
         Ok(self.memory())
     }
 
+    /// The guest's memory, which the device leaves alone. The error is a sentence.
+    pub(crate) fn frozen_memory(&self) -> Result<Arc<Space>, String> {
+        match self.backend.device.is_frozen() {
+            true => Ok(self.memory()),
+            false => Err(
+                "the adapter is not frozen: its guest's memory is another one at any moment"
+                    .to_owned(),
+            ),
+        }
+    }
+
     fn check_waiting(&self) -> Result<(), &'static str> {
         if self.connection.is_none() {
             return Err(NOT_CONNECTED);

@@ -42,6 +42,8 @@ pub(super) enum Fault {
     ClaimedThere,
     AwayHere,
     OfProcesses,
+    /// A page is lost on the way.
+    LosesMemory,
 }
 
 /// What both QEMUs and both daemons know.
@@ -98,6 +100,7 @@ impl Stage {
             destination: sockets("destination"),
             memory: "unix:/nonexistent".to_owned(),
             downtime_limit: Some(std::time::Duration::from_millis(100)),
+            verify: false,
         }
     }
 
@@ -171,6 +174,12 @@ impl World {
                 return value(
                     json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored }),
                 );
+            }
+            "memory-digest" => {
+                let is_other = side == "destination" && self.fault == Fault::LosesMemory;
+                let range =
+                    json!({ "address": 0, "bytes": 4096, "digests": [u32::from(is_other)] });
+                return value(json!({ "ranges": [range] }));
             }
             "freeze" => {
                 self.frozen = true;

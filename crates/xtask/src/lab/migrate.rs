@@ -225,7 +225,7 @@ impl Stage<'_> {
             .arg(self.pair.monitor(Side::A))
             .arg("--to-qmp")
             .arg(arriving.monitor())
-            .args(["--memory", &memory])
+            .args(["--verify", "--memory", &memory])
             .output()
             .context("cannot start vrdma")?;
         ensure!(

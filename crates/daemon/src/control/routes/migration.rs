@@ -7,8 +7,8 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
-use axum::routing::{post, put};
-use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, paths};
+use axum::routing::{get, post, put};
+use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, MemoryDigest, paths};
 
 use super::{Daemon, below, parse_body, parse_name, to_the_end};
 use crate::control::Control;
@@ -27,6 +27,10 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
         .route(&below(paths::ADAPTERS, "/release"), post(release))
         .route(&below(paths::ADAPTERS, "/context"), context)
+        .route(
+            &below(paths::ADAPTERS, "/memory-digest"),
+            get(memory_digest),
+        )
         .route(&below(paths::ADAPTERS, "/restore"), post(restore))
         .route(&below(paths::ADAPTERS, "/activate"), post(activate))
 }
@@ -72,6 +76,14 @@ async fn arrived_context(
 async fn forget_context(State(control): Daemon, Path(name): Path<String>) -> Done {
     let name = parse_name(&name)?;
     done(to_the_end(async move { control.forget_context(&name).await }).await)
+}
+
+async fn memory_digest(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<MemoryDigest>, Problem> {
+    let name = parse_name(&name)?;
+    control.memory_digest(&name).await.map(Json)
 }
 
 async fn restore(State(control): Daemon, Path(name): Path<String>, body: Bytes) -> Done {

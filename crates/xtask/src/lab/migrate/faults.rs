@@ -267,6 +267,7 @@ impl Row<'_> {
             },
             memory: format!("unix:{}", self.pair.run_dir().join(MEMORY).display()),
             downtime_limit: None,
+            verify: false,
         }
     }
 
@@ -394,6 +395,7 @@ pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
         destination: sockets(to, to_qmp),
         memory: memory.clone(),
         downtime_limit: None,
+        verify: false,
     })?;
     migration.run(&mut |progress: &Progress| {
         if is_due(phase, progress) {
