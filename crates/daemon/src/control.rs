@@ -4,6 +4,7 @@
 //! is told first and the inventory last, or the other way round for a removal: what the inventory
 //! shows works.
 
+mod addresses;
 mod answer;
 mod hold;
 mod migration;
@@ -130,7 +131,7 @@ impl Control {
     /// The interface of an adapter of the host's own IP stack. The error is a sentence.
     fn open_tap(&self, spec: &AdapterSpec) -> Result<Tap, String> {
         let interfaces = &self.facts.interfaces;
-        let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.ip)?;
+        let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.only_ip())?;
         if !tap.is_ours() {
             tracing::warn!(
                 "{}: the interface keeps the addresses and the state that its maker gave it",
@@ -195,6 +196,12 @@ impl Control {
         change: &AdapterChange,
     ) -> Result<Adapter, Problem> {
         let mut inventory = self.inventory.lock().await;
+        inventory.check_change(name, change)?;
+        if let Some(ip) = &change.ip {
+            let before = inventory.adapter(name)?.ip;
+            let port = inventory.port(name)?;
+            self.keep_to(port, ip, &before).await?;
+        }
         let changed = inventory.change_adapter(name, change)?;
         if change.users.is_some() || change.groups.is_some() {
             let admitted = inventory.admitted(name)?;

@@ -14,11 +14,12 @@ mod refusal;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin};
+use vrdma_api::{
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, Addresses, MacAddress, Name, Origin,
+};
 use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Mac;
@@ -126,7 +127,7 @@ impl Inventory {
     fn new_adapter(
         &self,
         request: &AdapterRequest,
-        (mac, ip): (MacAddress, Option<IpAddr>),
+        (mac, ip): (MacAddress, Addresses),
         origin: Origin,
     ) -> Adapter {
         let sockets = self.sockets(&request.name);
@@ -199,15 +200,26 @@ impl Inventory {
         Ok(port)
     }
 
-    /// Changes an adapter; the data path goes by it at once.
+    /// Whether an adapter can be changed so.
+    pub fn check_change(&self, name: &Name, change: &AdapterChange) -> Result<(), Refusal> {
+        let kind = self.plugged(name)?.adapter.kind;
+        self.changed_people(name, change)?;
+        limits::check_change(kind, change)?;
+        let ip = change.ip.as_ref();
+        ip.map_or(Ok(()), |ip| self.check_new_addresses(name, ip))
+    }
+
+    /// Changes an adapter; the data path goes by it at once, and by its addresses when it is told.
     pub fn change_adapter(
         &mut self,
         name: &Name,
         change: &AdapterChange,
     ) -> Result<Adapter, Refusal> {
-        let kind = self.plugged(name)?.adapter.kind;
+        self.check_change(name, change)?;
         let people = self.changed_people(name, change)?;
-        limits::check_change(kind, change)?;
+        if let Some(ip) = &change.ip {
+            self.adapters.keep_to(name, ip);
+        }
         self.adapters.limit(name, change);
         if let Some(people) = people {
             self.change_people(name, people);
@@ -279,7 +291,7 @@ fn spec(
         may_send_roce: false,
         kind: adapter.kind,
         portgroup: adapter.portgroup.clone(),
-        ip: adapter.ip,
+        ip: adapter.ip.clone(),
         doorbells: adapter.doorbells,
         shard: adapter.shard,
         away: adapter.away,

@@ -63,7 +63,9 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Announce(_, reply) => {
             let _ = reply.send(Ok(()));
         }
-        ShardCommand::Adopt(_, reply) | ShardCommand::Retire(_, reply) => {
+        ShardCommand::Adopt(_, reply)
+        | ShardCommand::Retire(_, reply)
+        | ShardCommand::Pin(_, _, reply) => {
             let _ = reply.send(());
         }
         ShardCommand::Stop => {}

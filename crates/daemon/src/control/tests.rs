@@ -1,5 +1,6 @@
 //! The API over a real socket, with real Ethernet and a shard without devices.
 
+mod addresses;
 mod hold;
 mod limits;
 mod migration;
