@@ -5,6 +5,7 @@
 
 mod adapters;
 mod address;
+mod coming;
 mod groups;
 mod key_file;
 mod limits;
@@ -25,6 +26,7 @@ use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
+pub use coming::Coming;
 use groups::Group;
 pub use limits::Limited;
 use people::People;
@@ -60,6 +62,7 @@ pub struct Inventory {
     groups: BTreeMap<Name, Group>,
     adapters: Adapters,
     uplinks: BTreeMap<Name, Linked>,
+    coming: Option<Coming>,
 }
 
 impl Inventory {
@@ -71,6 +74,7 @@ impl Inventory {
             groups: BTreeMap::new(),
             adapters: Adapters::default(),
             uplinks: BTreeMap::new(),
+            coming: None,
         }
     }
 
@@ -238,24 +242,27 @@ impl Inventory {
     }
 
     fn plugged(&self, name: &Name) -> Result<&Plugged, Refusal> {
-        self.adapters
-            .get(name)
+        let shown = self.adapters.get(name);
+        shown
+            .filter(|_| self.is_adapter_shown(name))
             .ok_or_else(|| Refusal::no_adapter(name))
     }
 
     /// Numbers of all adapters in the switch, by name.
     pub fn ports(&self) -> impl Iterator<Item = (&Name, PortId)> {
-        self.adapters
-            .iter()
-            .map(|(name, plugged)| (name, plugged.port))
+        self.shown().map(|(name, plugged)| (name, plugged.port))
     }
 
     /// All adapters by name.
     pub fn adapters(&self) -> Vec<Adapter> {
-        self.adapters
-            .iter()
+        self.shown()
             .map(|(_, plugged)| plugged.adapter.clone())
             .collect()
+    }
+
+    fn shown(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
+        let all = self.adapters.iter();
+        all.filter(|(name, _)| self.is_adapter_shown(name))
     }
 }
 
