@@ -1,13 +1,12 @@
 //! Adapters: one PVRDMA function and one Ethernet port for one VM, or a device that processes open.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, LimitsChange, MacAddress, Name, Origin, UnixName, Weight};
+use crate::{Addresses, Limits, LimitsChange, MacAddress, Name, Origin, UnixName, Weight};
 
 /// How the daemon learns of a guest's doorbells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -95,10 +94,10 @@ pub struct AdapterRequest {
     #[serde(default)]
     pub kind: AdapterKind,
     /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent. A TAP's
-    /// interface gets it in a network of 24 bits (IPv6: 64), or none. RDMA of a VM's guest is kept to it,
-    /// and it to that guest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ip: Option<IpAddr>,
+    /// interface gets it in a network of 24 bits (IPv6: 64), or none. A VM's guest is kept to those that are
+    /// stated, and they to that guest.
+    #[serde(default, skip_serializing_if = "Addresses::is_empty")]
+    pub ip: Addresses,
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
@@ -130,6 +129,9 @@ pub struct AdapterChange {
     /// What its turns weigh from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<Weight>,
+    /// Addresses that a VM's guest is kept to from now on, in place of all before; with none, it may take any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip: Option<Addresses>,
     /// Users that may use it from now on, in place of all before. What is open stays open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<Vec<UnixName>>,
@@ -158,9 +160,9 @@ pub struct Adapter {
     /// Who uses it.
     #[serde(default)]
     pub kind: AdapterKind,
-    /// Its IP address; of a VM's adapter, that which it is kept to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ip: Option<IpAddr>,
+    /// Its IP address; of a VM's adapter, those that its guest is kept to.
+    #[serde(default, skip_serializing_if = "Addresses::is_empty")]
+    pub ip: Addresses,
     /// For QEMU's `vfio-user-pci`; of a VM's adapter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vfio_user_socket: Option<PathBuf>,

@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod addresses;
 pub mod installation;
 mod limits;
 mod mac;
@@ -69,6 +70,7 @@ mod usage;
 use serde::{Deserialize, Serialize};
 
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
+pub use addresses::Addresses;
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
 pub use migration::{

@@ -102,6 +102,28 @@ fn absent_fields_have_defaults() {
 }
 
 #[test]
+fn addresses_are_one_or_a_list() {
+    let request = |ip: &str| {
+        let text = format!(r#"{{"name":"a","portgroup":"b","ip":{ip}}}"#);
+        serde_json::from_str::<AdapterRequest>(&text).map_err(|error| error.to_string())
+    };
+    let written = |ip: &str| serde_json::to_value(request(ip).unwrap()).unwrap()["ip"].clone();
+    assert_eq!(written(r#""10.0.0.5""#), "10.0.0.5");
+    assert_eq!(written(r#"["10.0.0.5"]"#), "10.0.0.5");
+    let two = written(r#"["10.0.0.5", "fd00::5"]"#);
+    assert_eq!(two, serde_json::json!(["10.0.0.5", "fd00::5"]));
+    assert!(request("[]").unwrap().ip.is_empty());
+    for wrong in [r#""10.0.0""#, r#"["10.0.0.5", "10.0.0"]"#] {
+        let error = request(wrong).unwrap_err();
+        assert!(
+            error.contains("\"10.0.0\" is no IP address: write one"),
+            "{error}"
+        );
+    }
+    assert!(request("7").unwrap_err().contains("or a list of them"));
+}
+
+#[test]
 fn the_run_folder_is_personal_when_it_can_be() {
     use std::path::Path;
     let folder = |xdg: Option<&str>| paths::default_run_dir(xdg.map(Path::new));

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use vrdma_api::{
-    Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, UnixName, Weight, paths,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, Addresses, MoveRequest, Name, UnixName,
+    Weight, paths,
 };
 use vrdma_api_client::Client;
 
-use crate::arguments::{AdapterCommand, LibvirtOptions, QemuOptions};
+use crate::arguments::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
 use crate::failure::Failure;
 use crate::limits;
 use crate::portgroup::origin;
@@ -43,7 +44,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     mac: *mac,
                     doorbells: *doorbells,
                     kind: *kind,
-                    ip: *ip,
+                    ip: ip.clone().into(),
                     shard: *shard,
                     away: *away,
                     limits: limits.limits(),
@@ -58,12 +59,14 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             name,
             limits,
             weight,
+            ip,
             users,
             groups,
         } => {
             let change = AdapterChange {
                 limits: limits.change(),
                 weight: *weight,
+                ip: new_addresses(ip),
                 users: named(users),
                 groups: named(groups),
             };
@@ -132,6 +135,12 @@ fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
     if let Some(weight) = change.weight {
         what.push(format!("has the weight {weight}"));
     }
+    if change.ip.is_some() {
+        what.push(match changed.ip.is_empty() {
+            true => "may have any address".to_owned(),
+            false => format!("is kept to {}", changed.ip),
+        });
+    }
     if change.users.is_some() || change.groups.is_some() {
         what.push(match people(changed).as_str() {
             NOBODY => "is the daemon's own user's alone".to_owned(),
@@ -140,6 +149,12 @@ fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
     }
     let (name, what) = (&changed.name, what.join(" and "));
     format!("adapter {name} {what} until the daemon stops")
+}
+
+/// What a change states, if it does; `none` is nothing.
+fn new_addresses(stated: &[NewAddress]) -> Option<Addresses> {
+    let all = stated.iter().filter_map(|address| address.0);
+    (!stated.is_empty()).then(|| all.collect())
 }
 
 /// Whom a change names, if it does; `none` is nobody.
@@ -209,14 +224,16 @@ fn list_text(adapters: &[Adapter]) -> String {
             adapter.portgroup.to_string(),
             adapter.kind.to_string(),
             adapter.mac.to_string(),
-            adapter
-                .ip
-                .map_or_else(|| "-".to_owned(), |ip| ip.to_string()),
+            addresses(adapter).unwrap_or_else(|| "-".to_owned()),
             people(adapter),
             origin(adapter.origin).to_owned(),
         ]
     });
     table(COLUMNS, rows.collect(), NONE)
+}
+
+fn addresses(adapter: &Adapter) -> Option<String> {
+    (!adapter.ip.is_empty()).then(|| adapter.ip.to_string())
 }
 
 fn show_text(adapter: &Adapter) -> String {
@@ -231,7 +248,7 @@ fn show_text(adapter: &Adapter) -> String {
     ];
     let of_vm = (adapter.kind == AdapterKind::Vm).then(|| adapter.doorbells.to_string());
     let optional = [
-        ("IP", adapter.ip.map(|ip| ip.to_string())),
+        ("IP", addresses(adapter)),
         ("shard", adapter.shard.map(|shard| shard.to_string())),
         ("doorbells", of_vm),
         ("VM", adapter.away.then(|| "on another host".to_owned())),
@@ -279,6 +296,29 @@ mod tests {
         assert_eq!(
             text,
             "adapter c1 may be used by alice @7 until the daemon stops"
+        );
+        let stated = |texts: &[&str]| {
+            let all: Vec<NewAddress> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            AdapterChange {
+                ip: new_addresses(&all),
+                ..AdapterChange::default()
+            }
+        };
+        assert_eq!(stated(&[]).ip, None);
+        let change = stated(&["10.0.0.5", "fd00::5"]);
+        adapter.ip = change.ip.clone().unwrap();
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 is kept to 10.0.0.5 fd00::5 until the daemon stops"
+        );
+        assert!(show_text(&adapter).contains("10.0.0.5 fd00::5"));
+        let change = stated(&["none"]);
+        adapter.ip = change.ip.clone().unwrap();
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 may have any address until the daemon stops"
         );
         let change = users(&["none"]);
         assert_eq!(change.users, Some(Vec::new()));

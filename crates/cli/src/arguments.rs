@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, paths};
 
-pub(crate) use adapter::{AdapterCommand, LibvirtOptions, QemuOptions};
+pub(crate) use adapter::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;
 

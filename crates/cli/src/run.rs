@@ -91,7 +91,7 @@ fn throw_away(status: &Status, options: &RunOptions) -> Result<AdapterRequest, F
         mac: None,
         doorbells: DoorbellMode::default(),
         kind: AdapterKind::Process,
-        ip: options.ip,
+        ip: options.ip.into_iter().collect(),
         shard: None,
         away: false,
         limits: Default::default(),

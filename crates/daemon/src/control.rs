@@ -4,6 +4,7 @@
 //! is told first and the inventory last, or the other way round for a removal: what the inventory
 //! shows works.
 
+mod addresses;
 mod answer;
 mod digest;
 mod hold;
@@ -18,11 +19,11 @@ use std::future::Future;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::net::UnixListener;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 use vrdma_adapter::ShardId;
 use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, Origin, PortGroup,
@@ -33,7 +34,7 @@ use vrdma_uplink::Tap;
 
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::interfaces::Interfaces;
-use crate::inventory::Inventory;
+use crate::inventory::{Coming, Inventory};
 use crate::locations::Locations;
 use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
@@ -64,7 +65,9 @@ pub struct Facts {
 /// Everything the API acts on.
 #[derive(Debug)]
 pub struct Control {
-    /// Held across a whole change, so that no other sees half of it.
+    /// Held across a whole change, so that no other begins amid it.
+    changes: tokio::sync::Mutex<()>,
+    /// Never held while a thread is waited for, so that who asks what there is waits for no change.
     inventory: Mutex<Inventory>,
     shards: Shards,
     ethernet: EthernetHandle,
@@ -87,6 +90,7 @@ impl Control {
         locations: Locations,
     ) -> Self {
         Self {
+            changes: tokio::sync::Mutex::default(),
             inventory: Mutex::new(inventory),
             shards,
             ethernet,
@@ -95,6 +99,13 @@ impl Control {
             locations: std::sync::Mutex::new(locations),
             stopping: watch::Sender::new(false),
         }
+    }
+
+    // What a change that panicked left is there or is not.
+    fn inventory(&self) -> MutexGuard<'_, Inventory> {
+        self.inventory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
@@ -136,7 +147,7 @@ impl Control {
     /// The interface of an adapter of the host's own IP stack. The error is a sentence.
     fn open_tap(&self, spec: &AdapterSpec) -> Result<Tap, String> {
         let interfaces = &self.facts.interfaces;
-        let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.ip)?;
+        let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.only_ip())?;
         if !tap.is_ours() {
             tracing::warn!(
                 "{}: the interface keeps the addresses and the state that its maker gave it",
@@ -154,9 +165,17 @@ impl Control {
     }
 
     async fn add_adapter(&self, request: &AdapterRequest) -> Result<Adapter, Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let spec = inventory.add_adapter(request, Origin::Runtime)?;
-        if let Err(not_done) = self.plug(spec).await {
+        let _change = self.changes.lock().await;
+        let spec = {
+            let mut inventory = self.inventory();
+            let spec = inventory.add_adapter(request, Origin::Runtime)?;
+            inventory.hide(Coming::Adapter(request.name.clone()));
+            spec
+        };
+        let plugged = self.plug(spec).await;
+        let mut inventory = self.inventory();
+        inventory.show();
+        if let Err(not_done) = plugged {
             inventory.remove_adapter(&request.name)?;
             return Err(not_done.into());
         }
@@ -174,7 +193,8 @@ impl Control {
 
     /// The same of all adapters of the configuration, which were plugged without a request.
     pub async fn note_shards(&self) {
-        let mut inventory = self.inventory.lock().await;
+        let _change = self.changes.lock().await;
+        let mut inventory = self.inventory();
         let placed = inventory
             .ports()
             .map(|(name, port)| (name.clone(), self.shards.shard_of(port)));
@@ -184,11 +204,12 @@ impl Control {
     }
 
     async fn move_adapter(&self, name: &Name, request: &MoveRequest) -> Result<Adapter, Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let port = inventory.port(name)?;
-        inventory.check_shard_number(request.shard)?;
+        let _change = self.changes.lock().await;
+        let port = self.inventory().port(name)?;
+        self.inventory().check_shard_number(request.shard)?;
         let moved = self.shards.move_adapter(port, ShardId(request.shard));
         let moved = moved.await;
+        let mut inventory = self.inventory();
         self.note_shard(&mut inventory, name)?;
         moved.map_err(|not_done| Problem::of(not_done, Problem::conflict))?;
         tracing::info!("adapter {name} moved to shard {}", request.shard);
@@ -200,7 +221,14 @@ impl Control {
         name: &Name,
         change: &AdapterChange,
     ) -> Result<Adapter, Problem> {
-        let mut inventory = self.inventory.lock().await;
+        let _change = self.changes.lock().await;
+        self.inventory().check_change(name, change)?;
+        if let Some(ip) = &change.ip {
+            let before = self.inventory().adapter(name)?.ip;
+            let port = self.inventory().port(name)?;
+            self.keep_to(port, ip, &before).await?;
+        }
+        let mut inventory = self.inventory();
         let changed = inventory.change_adapter(name, change)?;
         if change.users.is_some() || change.groups.is_some() {
             let admitted = inventory.admitted(name)?;
@@ -214,20 +242,18 @@ impl Control {
     }
 
     async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let port = inventory.port(name)?;
+        let _change = self.changes.lock().await;
+        let port = self.inventory().port(name)?;
         self.unplug(port).await?;
-        inventory.remove_adapter(name)?;
+        self.inventory().remove_adapter(name)?;
         tracing::info!("adapter {name} removed");
         Ok(())
     }
 
     async fn add_portgroup(&self, request: &PortGroupRequest) -> Result<PortGroup, Problem> {
-        Ok(self
-            .inventory
-            .lock()
-            .await
-            .add_portgroup(request, Origin::Runtime)?)
+        let _change = self.changes.lock().await;
+        let added = self.inventory().add_portgroup(request, Origin::Runtime);
+        Ok(added?)
     }
 
     async fn change_portgroup(
@@ -235,14 +261,15 @@ impl Control {
         name: &Name,
         change: &PortGroupChange,
     ) -> Result<PortGroup, Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let changed = inventory.change_portgroup(name, change)?;
+        let _change = self.changes.lock().await;
+        let changed = self.inventory().change_portgroup(name, change)?;
         tracing::info!("port group {name} changed");
         Ok(changed)
     }
 
     async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
-        Ok(self.inventory.lock().await.remove_portgroup(name)?)
+        let _change = self.changes.lock().await;
+        Ok(self.inventory().remove_portgroup(name)?)
     }
 }
 

@@ -57,8 +57,8 @@ pub struct EthernetPort {
     pub mac: Mac,
     /// It may send RoCEv2 as Ethernet frames, past its adapter.
     pub may_send_roce: bool,
-    /// The only address that may be sent from.
-    pub pinned: Option<Gid>,
+    /// The only addresses that may be sent from; with none, any.
+    pub pinned: Vec<Gid>,
     /// Its VM is on another host.
     pub away: bool,
     /// What is there.
@@ -82,6 +82,7 @@ enum Command {
     AddPort(EthernetPort, Reply<Result<(), String>>),
     RemovePort(PortId, Reply<()>),
     SetAway(PortId, bool, Reply<()>),
+    Pin(PortId, Vec<Gid>, Reply<()>),
     Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
     Uplink(UplinkChange, Reply<Result<(), String>>),
     Uplinks(Reply<Vec<UplinkSnapshot>>),
@@ -96,6 +97,7 @@ impl Command {
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
             Self::RemovePort(..)
             | Self::SetAway(..)
+            | Self::Pin(..)
             | Self::Snapshot(_)
             | Self::Uplinks(_)
             | Self::Stop => false,
@@ -149,6 +151,12 @@ impl EthernetHandle {
     pub async fn set_away(&self, port: PortId, is_away: bool) -> Result<(), NotDone> {
         let change = |reply| Command::SetAway(port, is_away, reply);
         self.line.begin_last(change)?.answer().await
+    }
+
+    /// Keeps a port to these addresses from now on; with none, to none.
+    pub async fn pin(&self, port: PortId, gids: Vec<Gid>) -> Result<(), NotDone> {
+        let pin = |reply| Command::Pin(port, gids, reply);
+        self.line.begin_last(pin)?.answer().await
     }
 
     /// State and counters of all ports.

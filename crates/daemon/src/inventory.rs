@@ -5,6 +5,7 @@
 
 mod adapters;
 mod address;
+mod coming;
 mod groups;
 mod key_file;
 mod limits;
@@ -14,16 +15,18 @@ mod refusal;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use vrdma_api::{Adapter, AdapterChange, AdapterKind, AdapterRequest, MacAddress, Name, Origin};
+use vrdma_api::{
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, Addresses, MacAddress, Name, Origin,
+};
 use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Mac;
 
 use adapters::Adapters;
+pub use coming::Coming;
 use groups::Group;
 pub use limits::Limited;
 use people::People;
@@ -59,6 +62,7 @@ pub struct Inventory {
     groups: BTreeMap<Name, Group>,
     adapters: Adapters,
     uplinks: BTreeMap<Name, Linked>,
+    coming: Option<Coming>,
 }
 
 impl Inventory {
@@ -70,6 +74,7 @@ impl Inventory {
             groups: BTreeMap::new(),
             adapters: Adapters::default(),
             uplinks: BTreeMap::new(),
+            coming: None,
         }
     }
 
@@ -126,7 +131,7 @@ impl Inventory {
     fn new_adapter(
         &self,
         request: &AdapterRequest,
-        (mac, ip): (MacAddress, Option<IpAddr>),
+        (mac, ip): (MacAddress, Addresses),
         origin: Origin,
     ) -> Adapter {
         let sockets = self.sockets(&request.name);
@@ -199,15 +204,26 @@ impl Inventory {
         Ok(port)
     }
 
-    /// Changes an adapter; the data path goes by it at once.
+    /// Whether an adapter can be changed so.
+    pub fn check_change(&self, name: &Name, change: &AdapterChange) -> Result<(), Refusal> {
+        let kind = self.plugged(name)?.adapter.kind;
+        self.changed_people(name, change)?;
+        limits::check_change(kind, change)?;
+        let ip = change.ip.as_ref();
+        ip.map_or(Ok(()), |ip| self.check_new_addresses(name, ip))
+    }
+
+    /// Changes an adapter; the data path goes by it at once, and by its addresses when it is told.
     pub fn change_adapter(
         &mut self,
         name: &Name,
         change: &AdapterChange,
     ) -> Result<Adapter, Refusal> {
-        let kind = self.plugged(name)?.adapter.kind;
+        self.check_change(name, change)?;
         let people = self.changed_people(name, change)?;
-        limits::check_change(kind, change)?;
+        if let Some(ip) = &change.ip {
+            self.adapters.keep_to(name, ip);
+        }
         self.adapters.limit(name, change);
         if let Some(people) = people {
             self.change_people(name, people);
@@ -226,24 +242,27 @@ impl Inventory {
     }
 
     fn plugged(&self, name: &Name) -> Result<&Plugged, Refusal> {
-        self.adapters
-            .get(name)
+        let shown = self.adapters.get(name);
+        shown
+            .filter(|_| self.is_adapter_shown(name))
             .ok_or_else(|| Refusal::no_adapter(name))
     }
 
     /// Numbers of all adapters in the switch, by name.
     pub fn ports(&self) -> impl Iterator<Item = (&Name, PortId)> {
-        self.adapters
-            .iter()
-            .map(|(name, plugged)| (name, plugged.port))
+        self.shown().map(|(name, plugged)| (name, plugged.port))
     }
 
     /// All adapters by name.
     pub fn adapters(&self) -> Vec<Adapter> {
-        self.adapters
-            .iter()
+        self.shown()
             .map(|(_, plugged)| plugged.adapter.clone())
             .collect()
+    }
+
+    fn shown(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
+        let all = self.adapters.iter();
+        all.filter(|(name, _)| self.is_adapter_shown(name))
     }
 }
 
@@ -279,7 +298,7 @@ fn spec(
         may_send_roce: false,
         kind: adapter.kind,
         portgroup: adapter.portgroup.clone(),
-        ip: adapter.ip,
+        ip: adapter.ip.clone(),
         doorbells: adapter.doorbells,
         shard: adapter.shard,
         away: adapter.away,

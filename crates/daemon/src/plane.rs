@@ -15,7 +15,8 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 use vrdma_api::{
-    AdapterKind, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan, Vni,
+    AdapterKind, Addresses, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan,
+    Vni,
 };
 use vrdma_process::Admitted;
 use vrdma_switch::{GroupId, Neighbour, Policy, PortId, UplinkId};
@@ -101,8 +102,8 @@ pub struct AdapterSpec {
     pub admitted: Admitted,
     /// Its port group, for whoever asks.
     pub portgroup: Name,
-    /// Its IP address, if it was given one.
-    pub ip: Option<IpAddr>,
+    /// Its IP addresses, as far as it was given some; several only of a VM.
+    pub ip: Addresses,
     /// How doorbells arrive.
     pub doorbells: DoorbellMode,
     /// Where QEMU and processes connect to it.
@@ -115,22 +116,30 @@ impl AdapterSpec {
     pub fn addresses(&self) -> Vec<Gid> {
         [Gid::link_local(self.mac)]
             .into_iter()
-            .chain(self.gid())
+            .chain(gids(&self.ip))
             .collect()
     }
 
-    /// The address that a VM's guest is kept to, if any.
-    pub fn pinned(&self) -> Option<Gid> {
-        self.gid().filter(|_| self.kind == AdapterKind::Vm)
+    /// The addresses that a VM's guest is kept to; with none, to none.
+    pub fn pinned(&self) -> Vec<Gid> {
+        match self.kind {
+            AdapterKind::Vm => gids(&self.ip).collect(),
+            AdapterKind::Process | AdapterKind::Tap => Vec::new(),
+        }
     }
 
-    /// The address that was given to it.
-    pub fn gid(&self) -> Option<Gid> {
-        self.ip.map(|ip| match ip {
-            IpAddr::V4(v4) => Gid::from_ipv4(v4),
-            IpAddr::V6(v6) => Gid(v6.octets()),
-        })
+    /// The address of an adapter that is not a VM's, if it was given one.
+    pub fn only_ip(&self) -> Option<IpAddr> {
+        self.ip.as_slice().first().copied()
     }
+}
+
+/// Addresses as GIDs (RoCEv2 annex A17.4.1).
+pub fn gids(addresses: &Addresses) -> impl Iterator<Item = Gid> {
+    addresses.as_slice().iter().map(|ip| match ip {
+        IpAddr::V4(v4) => Gid::from_ipv4(*v4),
+        IpAddr::V6(v6) => Gid(v6.octets()),
+    })
 }
 
 /// How the shards run.
@@ -254,6 +263,8 @@ pub enum ShardCommand {
     SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
     /// Serve an adapter that another shard gave up.
     Adopt(Box<Moving>, Reply<()>),
+    /// Keep a VM's guest to these addresses from now on; with none, to none.
+    Pin(PortId, Vec<Gid>, Reply<()>),
     /// A VM's adapter goes to another host, or comes from there: one step of that.
     Migration(PortId, MigrationStep),
     /// How busy the shard is.
@@ -286,6 +297,7 @@ impl ShardCommand {
             Self::RemoveAdapter(..)
             | Self::Retire(..)
             | Self::Adopt(..)
+            | Self::Pin(..)
             | Self::Load(_)
             | Self::Listeners(..)
             | Self::Uplinks(_)

@@ -9,13 +9,18 @@ use crate::plane::{AdapterSnapshot, Inbox, MigrationStep, ShardCommand, ShardLoa
 
 const NO_DEVICES: &str = "this shard has no devices";
 
-/// Runs until it is told to stop.
-pub(crate) fn start(inbox: Inbox<ShardCommand>) -> std::io::Result<JoinHandle<()>> {
+/// Runs until it is told to stop, and lets somebody look at each command before it is carried out.
+pub(crate) fn start(
+    inbox: Inbox<ShardCommand>,
+    mut look: impl FnMut(&ShardCommand) + Send + 'static,
+) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new()
         .name("shard".to_owned())
         .spawn(move || {
             let mut ports = Vec::new();
             while let Some(command) = inbox.wait() {
+                inbox.beat();
+                look(&command);
                 match command {
                     ShardCommand::Stop => break,
                     other => obey(&mut ports, other),
@@ -63,7 +68,9 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Announce(_, reply) => {
             let _ = reply.send(Ok(()));
         }
-        ShardCommand::Adopt(_, reply) | ShardCommand::Retire(_, reply) => {
+        ShardCommand::Adopt(_, reply)
+        | ShardCommand::Retire(_, reply)
+        | ShardCommand::Pin(_, _, reply) => {
             let _ = reply.send(());
         }
         ShardCommand::Stop => {}

@@ -86,7 +86,7 @@ fn the_host_pings_an_adapter_of_processes() {
         segment: Default::default(),
         mac,
         may_send_roce: false,
-        pinned: None,
+        pinned: Vec::new(),
         away: false,
         behind,
     };

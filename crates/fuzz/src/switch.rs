@@ -140,8 +140,10 @@ impl World {
             0 => self.fabric.unbind_gid(port, gid),
             1 => self.fabric.clear_gids(port),
             2 => {
-                self.fabric.pin_gid(port, gid);
-                self.bridge.pin(port, gid);
+                let gids = [gid, self::gid(input)];
+                let gids = &gids[..input.below(3)];
+                self.fabric.pin_gids(port, gids);
+                self.bridge.pin(port, gids);
             }
             3 => self.bridge.allow_roce(port),
             4 => {

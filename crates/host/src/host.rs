@@ -324,9 +324,10 @@ impl<M: Member, P: Port> Host<M, P> {
         self.shared.change(|fabric| fabric.set_away(port, is_away));
     }
 
-    /// Keeps a member to one address beside that of its MAC, and the address to the member.
-    pub fn pin_gid(&mut self, port: PortId, gid: Gid) {
-        self.shared.change(|fabric| fabric.pin_gid(port, gid));
+    /// Keeps a member to these addresses beside that of its MAC, and them to the member; without any, it is
+    /// kept to none.
+    pub fn pin_gids(&mut self, port: PortId, gids: &[Gid]) {
+        self.shared.change(|fabric| fabric.pin_gids(port, gids));
     }
 
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group

@@ -85,7 +85,7 @@ pub struct Bridge {
     wires: Wires,
     /// Ports that may send RoCEv2.
     roce: BTreeSet<PortId>,
-    /// Ports that are kept to one address.
+    /// Ports that are kept to their addresses.
     pins: BTreeMap<PortId, Pin>,
 }
 
@@ -130,10 +130,15 @@ impl Bridge {
         }
     }
 
-    /// Keeps an attached port to its MAC and one address: frames in the name of others are dropped.
-    pub fn pin(&mut self, port: PortId, gid: Gid) {
-        if let Some(Member { mac, .. }) = self.members.get(port) {
-            self.pins.insert(port, Pin { mac, gid });
+    /// Keeps an attached port to its MAC and these addresses: frames in the name of others are dropped. Without
+    /// an address it is kept to none any more.
+    pub fn pin(&mut self, port: PortId, gids: &[Gid]) {
+        self.pins.remove(&port);
+        if let Some(Member { mac, .. }) = self.members.get(port)
+            && !gids.is_empty()
+        {
+            let gids = gids.into();
+            self.pins.insert(port, Pin { mac, gids });
         }
     }
 

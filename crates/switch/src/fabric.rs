@@ -5,8 +5,10 @@
 //! are checked, so nobody sends in another's name. A GID that nobody has bound is on another host, if
 //! the group reaches any.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use vrdma_wire::{Gid, Mac};
 
@@ -35,12 +37,11 @@ pub enum BindError {
         /// That port.
         by: PortId,
     },
-    /// Neither the GID that the port is kept to nor that of its MAC.
-    #[error("the port may bind {} and the link-local GID of its MAC only", own)]
-    Pinned {
-        /// That GID.
-        own: Gid,
-    },
+    /// Neither a GID that the port is kept to nor that of its MAC.
+    #[error(
+        "the port may bind the addresses that it is kept to and the link-local GID of its MAC only"
+    )]
+    Pinned,
     /// Zero or multicast.
     #[error("a port can only bind a unicast GID")]
     NotUnicast,
@@ -100,8 +101,8 @@ pub struct Fabric {
     ports: BTreeMap<PortId, Port>,
     /// By GID first, so that the same GID in other groups stands beside it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
-    /// Ports that may bind one GID beside that of their MAC, and nobody else of their group may.
-    pins: BTreeMap<PortId, Gid>,
+    /// Ports that may bind these GIDs beside that of their MAC, and nobody else of their group may.
+    pins: BTreeMap<PortId, Box<[Gid]>>,
     pinned: BTreeMap<(Gid, GroupId), PortId>,
     listeners: Listeners,
     /// Groups that reach other hosts.
@@ -156,9 +157,7 @@ impl Fabric {
         self.clear_gids(port);
         self.forget_listener(port);
         if let Some(member) = self.members.detach(port) {
-            if let Some(gid) = self.pins.remove(&port) {
-                self.pinned.remove(&(gid, member.group));
-            }
+            self.unpin(port, member.group);
             self.ports.remove(&port);
             self.epoch += 1;
             if self.members.of_group(member.group).is_empty() {
@@ -176,11 +175,8 @@ impl Fabric {
         if let Some(by) = self.owner(gid, group).filter(|&by| by != port) {
             return Err(BindError::Taken { by });
         }
-        if let Some(&own) = self.pins.get(&port)
-            && own != gid
-            && station_of(gid).and_then(|mac| self.members.configured(group, mac)) != Some(port)
-        {
-            return Err(BindError::Pinned { own });
+        if !self.may_bind(port, gid, group) {
+            return Err(BindError::Pinned);
         }
         let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
         if bound.gids.count() >= MAX_GIDS_PER_PORT {
@@ -193,17 +189,46 @@ impl Fabric {
         Ok(())
     }
 
-    /// Keeps an attached port to one GID beside that of its MAC, and the GID to the port: another port of
-    /// the group that has bound it before loses it.
-    pub fn pin_gid(&mut self, port: PortId, gid: Gid) {
+    /// Whether what the port is kept to lets it bind a GID.
+    fn may_bind(&self, port: PortId, gid: Gid, group: GroupId) -> bool {
+        let is_of_mac =
+            || station_of(gid).and_then(|mac| self.members.configured(group, mac)) == Some(port);
+        let own = self.pins.get(&port);
+        own.is_none_or(|own| own.contains(&gid) || is_of_mac())
+    }
+
+    /// Keeps an attached port to these GIDs beside that of its MAC, and them to the port: another port of the
+    /// group that has bound one before loses it, and the port what it may not bind any more. Without a GID the
+    /// port is kept to none any more.
+    pub fn pin_gids(&mut self, port: PortId, gids: &[Gid]) {
         let Some(group) = self.group(port) else {
             return;
         };
-        self.clear_gids(port);
-        self.evict(gid, group);
-        self.pins.insert(port, gid);
-        self.pinned.insert((gid, group), port);
+        self.unpin(port, group);
+        for &gid in gids {
+            if self.owners.get(&(gid, group)) != Some(&port) {
+                self.evict(gid, group);
+            }
+            self.pinned.insert((gid, group), port);
+        }
+        if !gids.is_empty() {
+            self.pins.insert(port, gids.into());
+        }
+        let bound: Vec<Gid> = self.gids(port).collect();
+        for gid in bound {
+            if !self.may_bind(port, gid, group) {
+                self.evict(gid, group);
+            }
+        }
         self.epoch += 1;
+    }
+
+    fn unpin(&mut self, port: PortId, group: GroupId) {
+        for &gid in self.pins.remove(&port).iter().flatten() {
+            if self.pinned.get(&(gid, group)) == Some(&port) {
+                self.pinned.remove(&(gid, group));
+            }
+        }
     }
 
     /// Who has bound a GID or, by its MAC or as it was stated, the right to it.

@@ -1,6 +1,7 @@
 //! The grammar of `vrdma adapter`.
 
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use clap::{ArgGroup, Args, Subcommand};
 use vrdma_api::{AdapterKind, DoorbellMode, MacAddress, Name, UnixName, Weight};
@@ -31,9 +32,10 @@ pub(crate) enum AdapterCommand {
         #[arg(long, default_value_t)]
         kind: AdapterKind,
         /// IP address of an adapter of processes, a link-local one if absent; of a tap, with the
-        /// network's 24 bits (IPv6: 64), none if absent
+        /// network's 24 bits (IPv6: 64), none if absent; of a vm, one that its guest is kept to: may be
+        /// repeated, any if absent
         #[arg(long)]
-        ip: Option<IpAddr>,
+        ip: Vec<IpAddr>,
         /// Shard of the data path that serves it; that with the fewest adapters if absent
         #[arg(long, value_name = "N")]
         shard: Option<u16>,
@@ -54,10 +56,10 @@ pub(crate) enum AdapterCommand {
         #[arg(long = "group", value_name = "GROUP")]
         groups: Vec<UnixName>,
     },
-    /// Change an adapter's limits, weight or users while it is used, until the daemon stops
+    /// Change an adapter's limits, weight, addresses or users while it is used, until the daemon stops
     ///
-    /// Whom you name for users or for groups takes the place of all who were named before. What is open
-    /// stays open.
+    /// Whom you name for users or for groups takes the place of all who were named before, and so do
+    /// addresses. What is open stays open.
     #[command(after_long_help = SET_EXAMPLES)]
     #[command(group = ArgGroup::new("change").required(true).multiple(true))]
     Set {
@@ -68,6 +70,9 @@ pub(crate) enum AdapterCommand {
         /// What its turns weigh beside those of others of its shard, 1 to 100
         #[arg(long, value_name = "N", group = "change")]
         weight: Option<Weight>,
+        /// IP address that the guest of a VM is kept to; may be repeated; or none, to let it take any
+        #[arg(long, value_name = "IP|none", group = "change")]
+        ip: Vec<NewAddress>,
         /// User of the host who may use it besides the daemon's own, by name or number; may be
         /// repeated; or none
         #[arg(long = "user", value_name = "USER", group = "change")]
@@ -113,6 +118,24 @@ pub(crate) enum AdapterCommand {
     /// `<memoryBacking>` and `<qemu:commandline>` are its children. The domain's user must be able to
     /// open the sockets (`vrdma adapter show`).
     LibvirtXml(LibvirtOptions),
+}
+
+/// An address to keep a guest to, or that there is none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewAddress(pub(crate) Option<IpAddr>);
+
+impl FromStr for NewAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self(None)),
+            _ => text
+                .parse()
+                .map(|ip| Self(Some(ip)))
+                .map_err(|_| "write an IP address such as 10.0.0.5, or none"),
+        }
+    }
 }
 
 const SET_EXAMPLES: &str = "\

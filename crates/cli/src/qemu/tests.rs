@@ -12,7 +12,7 @@ fn adapter(run_dir: &str) -> Adapter {
         doorbells: DoorbellMode::Mapped,
         origin: Origin::Config,
         kind: Default::default(),
-        ip: None,
+        ip: Default::default(),
         vfio_user_socket: Some(PathBuf::from(format!("{run_dir}/vm1.vfio-user"))),
         ethernet_socket: Some(PathBuf::from(format!("{run_dir}/vm1.ethernet"))),
         process_socket: None,

@@ -30,7 +30,7 @@ fn status() -> Status {
         doorbells: DoorbellMode::Mapped,
         origin: Origin::Config,
         kind: Default::default(),
-        ip: None,
+        ip: Default::default(),
         vfio_user_socket: Some(format!("/run/vrdma/{name}.vfio-user").into()),
         ethernet_socket: Some(format!("/run/vrdma/{name}.ethernet").into()),
         process_socket: None,

@@ -1,15 +1,14 @@
 //! The shape of the file. Values that other lines can contradict remember their place.
 
-use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
-    AdapterKind, AdapterRequest, DoorbellMode, Endpoint, Interface, Limits, MacAddress, Name,
-    OpsRate, PeerRequest, PollMode, PortGroupRequest, Rate, UnixName, UplinkKind, UplinkRequest,
-    Vlan, Vni, Weight,
+    AdapterKind, AdapterRequest, Addresses, DoorbellMode, Endpoint, Interface, Limits, MacAddress,
+    Name, OpsRate, PeerRequest, PollMode, PortGroupRequest, Rate, UnixName, UplinkKind,
+    UplinkRequest, Vlan, Vni, Weight,
 };
 
 #[derive(Debug, Deserialize)]
@@ -134,7 +133,7 @@ pub(super) struct AdapterTable {
     pub(super) doorbells: DoorbellMode,
     #[serde(default)]
     pub(super) kind: AdapterKind,
-    pub(super) ip: Option<Spanned<IpAddr>>,
+    pub(super) ip: Option<Spanned<Addresses>>,
     pub(super) shard: Option<Spanned<u16>>,
     #[serde(default)]
     pub(super) away: bool,
@@ -155,7 +154,11 @@ impl AdapterTable {
             mac: self.mac.as_ref().map(|mac| *mac.get_ref()),
             doorbells: self.doorbells,
             kind: self.kind,
-            ip: self.ip.as_ref().map(|ip| *ip.get_ref()),
+            ip: self
+                .ip
+                .as_ref()
+                .map(|ip| ip.get_ref().clone())
+                .unwrap_or_default(),
             shard: self.shard.as_ref().map(|shard| *shard.get_ref()),
             away: self.away,
             limits: Limits {

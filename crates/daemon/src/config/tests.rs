@@ -145,6 +145,14 @@ const WRONG: &[(&str, &str)] = &[
         "line 4, key mac: \"53:54:00:00:00:01\" is not a MAC address for an adapter: write six two-digit hexadecimal numbers, the first one even and not all zero, such as 52:54:00:00:00:01",
     ),
     (
+        "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nip = [\"10.0.0.5\", \"10.0.0\"]",
+        "line 4, key ip: \"10.0.0\" is no IP address: write one such as 10.0.0.5 or fd00::5",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nip = [\"10.0.0.5\", \"10.0.0.5\"]",
+        "line 6, key ip: the address 10.0.0.5 is stated twice; state it once",
+    ),
+    (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\ndoorbells = \"polled\"",
         "line 4, key doorbells: unknown variant `polled`, expected `mapped` or `trapped`; write one of these in double quotes",
     ),

@@ -20,7 +20,7 @@ use crate::plane::MigrationStep;
 impl Control {
     /// What is in the memory of a frozen adapter's guest.
     pub(super) async fn memory_digest(&self, name: &Name) -> Result<MemoryDigest, Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         let memory = self.shards.migrate(port, MigrationStep::FrozenMemory);
         let memory = memory.await.map_err(conflict)?;
         apart(move || digest(&memory)).await

@@ -63,7 +63,7 @@ impl HttpBody for Held {
 impl Control {
     /// The adapter goes when the body that is returned is dropped.
     pub(super) async fn hold(self: Arc<Self>, name: Name) -> Result<Held, Problem> {
-        self.inventory.lock().await.adapter(&name)?;
+        self.inventory().adapter(&name)?;
         let mut stopping = self.stopping.subscribe();
         let hold = Hold {
             control: self,

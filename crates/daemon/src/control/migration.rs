@@ -75,14 +75,14 @@ impl Contexts {
 impl Control {
     /// Notes what the adapter writes from now on.
     pub(super) async fn track(&self, name: &Name) -> Result<(), Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         let tracked = self.shards.migrate(port, MigrationStep::Track);
         tracked.await.map_err(conflict)
     }
 
     /// Stops the adapter; its context as bytes.
     pub(super) async fn freeze(&self, name: &Name) -> Result<Vec<u8>, Problem> {
-        let (port, mac) = self.port_and_mac(name).await?;
+        let (port, mac) = self.port_and_mac(name)?;
         let frozen = self.shards.migrate(port, MigrationStep::Freeze);
         let frozen = frozen.await.map_err(conflict)?;
         let encoded = apart(move || encode(mac, *frozen)).await;
@@ -103,9 +103,9 @@ impl Control {
 
     /// The adapter goes on.
     pub(super) async fn thaw(&self, name: &Name) -> Result<(), Problem> {
-        let inventory = self.inventory.lock().await;
-        let port = inventory.port(name)?;
-        if inventory.adapter(name)?.away {
+        let _change = self.changes.lock().await;
+        let port = self.inventory().port(name)?;
+        if self.inventory().adapter(name)?.away {
             return Err(Problem::conflict(format!(
                 "the VM of adapter {name} is on another host, which has the adapter: it cannot go on here"
             )));
@@ -118,16 +118,17 @@ impl Control {
 
     /// The adapter is another daemon's.
     pub(super) async fn release(&self, name: &Name) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let port = inventory.port(name)?;
+        let _change = self.changes.lock().await;
+        let port = self.inventory().port(name)?;
         // First, so that no daemon after this one takes a device that was reset for one that goes on.
         self.note_location(name, true)?;
         let released = self.shards.migrate(port, MigrationStep::Release);
         if let Err(not_done) = released.await {
-            self.note_location(name, inventory.adapter(name)?.away)?;
+            let is_away = self.inventory().adapter(name)?.away;
+            self.note_location(name, is_away)?;
             return Err(conflict(not_done));
         }
-        inventory.set_away(name, true);
+        self.inventory().set_away(name, true);
         self.set_away(port, true).await?;
         tracing::info!("adapter {name} released: it goes on at another host");
         Ok(())
@@ -139,7 +140,7 @@ impl Control {
         name: &Name,
         bytes: Bytes,
     ) -> Result<ArrivedContext, Problem> {
-        let (port, mac) = self.port_and_mac(name).await?;
+        let (port, mac) = self.port_and_mac(name)?;
         let length = bytes.len();
         let context = apart(move || {
             Context::decode(&bytes).map_err(|error| Problem::conflict(error.to_string()))
@@ -164,7 +165,7 @@ impl Control {
 
     /// The context that has come, if the adapter was restored from it, or can be as things are.
     pub(super) async fn arrived_context(&self, name: &Name) -> Result<ArrivedContext, Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         let kept = self.kept_context(name, port)?;
         let restored = self.shards.migrate(port, MigrationStep::IsRestored).await;
         let restored = restored.map_err(conflict)?;
@@ -185,7 +186,7 @@ impl Control {
 
     /// Nobody is going to activate it.
     pub(super) async fn forget_context(&self, name: &Name) -> Result<(), Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         if self.contexts.take(port) {
             let discarded = self.shards.migrate(port, MigrationStep::Discard);
             discarded.await.map_err(conflict)?;
@@ -199,7 +200,7 @@ impl Control {
         name: &Name,
         request: &RestoreRequest,
     ) -> Result<(), Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         let kept = self.kept_context(name, port)?;
         let memory = self.shards.migrate(port, MigrationStep::Memory);
         let memory = memory.await.map_err(conflict)?;
@@ -223,8 +224,9 @@ impl Control {
 
     /// The adapter that was restored goes on where its context left off.
     pub(super) async fn activate(&self, name: &Name) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let (port, was_away) = (inventory.port(name)?, inventory.adapter(name)?.away);
+        let _change = self.changes.lock().await;
+        let port = self.inventory().port(name)?;
+        let was_away = self.inventory().adapter(name)?.away;
         self.note_location(name, false)?;
         self.set_away(port, false).await?;
         let activated = self.shards.migrate(port, MigrationStep::Activate);
@@ -233,7 +235,7 @@ impl Control {
             self.note_location(name, was_away)?;
             return Err(conflict(not_done));
         }
-        inventory.set_away(name, false);
+        self.inventory().set_away(name, false);
         self.contexts.take(port);
         tracing::info!("adapter {name} goes on here, where another host's left off");
         Ok(())
@@ -252,8 +254,8 @@ impl Control {
         Ok(self.ethernet.set_away(port, is_away).await?)
     }
 
-    async fn port_and_mac(&self, name: &Name) -> Result<(PortId, Mac), Problem> {
-        let inventory = self.inventory.lock().await;
+    fn port_and_mac(&self, name: &Name) -> Result<(PortId, Mac), Problem> {
+        let inventory = self.inventory();
         let mac = Mac(inventory.adapter(name)?.mac.octets());
         Ok((inventory.port(name)?, mac))
     }

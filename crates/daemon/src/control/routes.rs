@@ -79,7 +79,7 @@ async fn users(State(control): Daemon) -> Json<Usage> {
 }
 
 async fn portgroups(State(control): Daemon) -> Json<Vec<PortGroup>> {
-    Json(control.inventory.lock().await.portgroups())
+    Json(control.inventory().portgroups())
 }
 
 async fn portgroup(
@@ -87,7 +87,7 @@ async fn portgroup(
     Path(name): Path<String>,
 ) -> Result<Json<PortGroup>, Problem> {
     let name = parse_name(&name)?;
-    Ok(Json(control.inventory.lock().await.portgroup(&name)?))
+    Ok(Json(control.inventory().portgroup(&name)?))
 }
 
 async fn add_portgroup(
@@ -120,7 +120,7 @@ async fn remove_portgroup(
 }
 
 async fn adapters(State(control): Daemon) -> Json<Vec<Adapter>> {
-    Json(control.inventory.lock().await.adapters())
+    Json(control.inventory().adapters())
 }
 
 async fn adapter(
@@ -128,7 +128,7 @@ async fn adapter(
     Path(name): Path<String>,
 ) -> Result<Json<Adapter>, Problem> {
     let name = parse_name(&name)?;
-    Ok(Json(control.inventory.lock().await.adapter(&name)?))
+    Ok(Json(control.inventory().adapter(&name)?))
 }
 
 async fn add_adapter(

@@ -1,9 +1,11 @@
 //! The API over a real socket, with real Ethernet and a shard without devices.
 
+mod addresses;
 mod hold;
 mod limits;
 mod migration;
 mod people;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,7 +18,7 @@ use vrdma_api::{AdapterStats, Status};
 use vrdma_api_client::{Client, Error};
 
 use super::*;
-use crate::plane::{Shards, mailbox};
+use crate::plane::{ShardCommand, Shards, mailbox};
 use crate::{ethernet, vacant};
 
 /// A daemon in a temporary folder; it ends with the value.
@@ -28,11 +30,19 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
+        Self::start_with(|_| |_| {})
+    }
+
+    /// With somebody who looks at what the shard is asked, and can ask the API.
+    fn start_with<L: FnMut(&ShardCommand) + Send + 'static>(
+        look: impl FnOnce(Client) -> L,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let api = BoundSocket::bind(&folder.path().join("api"), 0o600).unwrap();
         let run_dir = folder.path().to_owned();
         let (stop, stopped) = oneshot::channel();
-        let thread = std::thread::spawn(move || live(&api, &run_dir, stopped));
+        let look = look(Client::new(folder.path().join("api")).unwrap());
+        let thread = std::thread::spawn(move || live(&api, &run_dir, stopped, look));
         Self {
             folder,
             stop: Some(stop),
@@ -90,7 +100,12 @@ impl Drop for Daemon {
     }
 }
 
-fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
+fn live(
+    api: &BoundSocket,
+    run_dir: &Path,
+    stopped: oneshot::Receiver<()>,
+    look: impl FnMut(&ShardCommand) + Send + 'static,
+) {
     let (ethernet, ethernet_thread) = ethernet::start(
         vec![mailbox().unwrap().0],
         Default::default(),
@@ -98,7 +113,7 @@ fn live(api: &BoundSocket, run_dir: &Path, stopped: oneshot::Receiver<()>) {
     )
     .unwrap();
     let (shards, mut inboxes) = Shards::new(1).unwrap();
-    let shard_thread = vacant::start(inboxes.remove(0)).unwrap();
+    let shard_thread = vacant::start(inboxes.remove(0), look).unwrap();
     let facts = Facts {
         config: None,
         run_dir: run_dir.to_owned(),

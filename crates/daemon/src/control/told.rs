@@ -28,11 +28,11 @@ impl Control {
     pub(super) async fn stats(&self) -> Result<Vec<AdapterStats>, Problem> {
         let (counted, missing) = self.counted().await;
         missing.map_or(Ok(()), Err)?;
-        Ok(counted.of(&*self.inventory.lock().await))
+        Ok(counted.of(&self.inventory()))
     }
 
     pub(super) async fn adapter_stats(&self, name: &Name) -> Result<AdapterStats, Problem> {
-        self.inventory.lock().await.adapter(name)?;
+        self.inventory().adapter(name)?;
         let mut stats = self.stats().await?.into_iter();
         stats
             .find(|stats| stats.name == *name)
@@ -40,7 +40,7 @@ impl Control {
     }
 
     pub(super) async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {
-        let port = self.inventory.lock().await.port(name)?;
+        let port = self.inventory().port(name)?;
         Ok(self.shards.trace(port).await?)
     }
 
@@ -102,7 +102,7 @@ impl Control {
     pub(super) async fn status(&self) -> Status {
         let (shards, (counted, _), (seen, _)) =
             tokio::join!(self.shard_status(), self.counted(), self.seen());
-        let inventory = self.inventory.lock().await;
+        let inventory = self.inventory();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),

@@ -9,6 +9,7 @@ use vrdma_uplink::PeerSpec;
 
 use super::Control;
 use super::answer::Problem;
+use crate::inventory::Coming;
 use crate::plane::{NotDone, UplinkChange, UplinkSpec};
 use crate::uplink::{self, UplinkEnds};
 
@@ -55,31 +56,38 @@ impl Control {
     }
 
     pub(super) async fn add_uplink(&self, request: &UplinkRequest) -> Result<Uplink, Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let spec = inventory.add_uplink(request, Origin::Runtime)?;
-        if let Err(not_done) = self.plug_uplink(&spec).await {
-            inventory.remove_uplink(&request.name)?;
+        let change = self.changes.lock().await;
+        let spec = {
+            let mut inventory = self.inventory();
+            let spec = inventory.add_uplink(request, Origin::Runtime)?;
+            inventory.hide(Coming::Uplink(request.name.clone()));
+            spec
+        };
+        let plugged = self.plug_uplink(&spec).await;
+        self.inventory().show();
+        if let Err(not_done) = plugged {
+            self.inventory().remove_uplink(&request.name)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
-        let mut uplink = inventory.uplink(&request.name)?;
-        drop(inventory);
+        let mut uplink = self.inventory().uplink(&request.name)?;
+        drop(change);
         self.all_seen().await?.complete(spec.id, &mut uplink);
         Ok(uplink)
     }
 
     pub(super) async fn remove_uplink(&self, name: &Name) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let id = inventory.uplink_id(name)?;
+        let _change = self.changes.lock().await;
+        let id = self.inventory().uplink_id(name)?;
         self.unplug_uplink(id).await?;
-        inventory.remove_uplink(name)?;
+        self.inventory().remove_uplink(name)?;
         tracing::info!("uplink {name} removed");
         Ok(())
     }
 
     pub(super) async fn uplink(&self, name: &Name) -> Result<Uplink, Problem> {
-        self.inventory.lock().await.uplink_id(name)?;
+        self.inventory().uplink_id(name)?;
         let seen = self.all_seen().await?;
-        let inventory = self.inventory.lock().await;
+        let inventory = self.inventory();
         let mut uplink = inventory.uplink(name)?;
         seen.complete(inventory.uplink_id(name)?, &mut uplink);
         Ok(uplink)
@@ -87,14 +95,22 @@ impl Control {
 
     pub(super) async fn uplinks(&self) -> Result<Vec<Uplink>, Problem> {
         let seen = self.all_seen().await?;
-        Ok(seen.all_uplinks(&*self.inventory.lock().await))
+        Ok(seen.all_uplinks(&self.inventory()))
     }
 
     pub(super) async fn add_peer(&self, request: &PeerRequest) -> Result<Peer, Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let (id, spec) = inventory.add_peer(request, Origin::Runtime)?;
+        let _change = self.changes.lock().await;
+        let (id, spec) = {
+            let mut inventory = self.inventory();
+            let added = inventory.add_peer(request, Origin::Runtime)?;
+            inventory.hide(Coming::Peer(request.uplink.clone(), request.address));
+            added
+        };
         let sealed = spec.keys.is_some();
-        if let Err(not_done) = self.plug_peer(id, spec).await {
+        let plugged = self.plug_peer(id, spec).await;
+        let mut inventory = self.inventory();
+        inventory.show();
+        if let Err(not_done) = plugged {
             inventory.remove_peer(&request.uplink, request.address)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
@@ -110,12 +126,12 @@ impl Control {
         uplink: &Name,
         address: Endpoint,
     ) -> Result<(), Problem> {
-        let mut inventory = self.inventory.lock().await;
-        let id = inventory.remove_peer(uplink, address)?;
+        let _change = self.changes.lock().await;
+        let id = self.inventory().remove_peer(uplink, address)?;
         Ok(self.unplug_peer(id, address.get()).await?)
     }
 
-    pub(super) async fn peers(&self) -> Vec<Peer> {
-        self.inventory.lock().await.peers()
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        self.inventory().peers()
     }
 }

@@ -150,6 +150,10 @@ impl Exchange {
                     self.bridge.set_away(port, is_away);
                     let _ = reply.send(());
                 }
+                Command::Pin(port, gids, reply) => {
+                    self.bridge.pin(port, &gids);
+                    let _ = reply.send(());
+                }
                 Command::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
                 }
@@ -195,9 +199,7 @@ impl Exchange {
                 self.hosts.insert(number, port.group, host);
             }
         }
-        if let Some(gid) = port.pinned {
-            self.bridge.pin(number, gid);
-        }
+        self.bridge.pin(number, &port.pinned);
         if port.away {
             self.bridge.set_away(number, true);
         }

@@ -55,7 +55,7 @@ impl Switch {
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
             may_send_roce: false,
-            pinned: None,
+            pinned: Vec::new(),
             away: false,
             behind: Behind::Guest(socket),
         };

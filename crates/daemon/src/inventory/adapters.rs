@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use vrdma_api::{Adapter, AdapterChange, MacAddress, Name};
+use vrdma_api::{Adapter, AdapterChange, Addresses, MacAddress, Name};
 use vrdma_switch::{Policy, PortId};
 
 use super::Plugged;
@@ -36,10 +36,7 @@ impl Adapters {
         let port = PortId(self.ports.take());
         self.by_port.insert(port, adapter.name.clone());
         self.by_mac.insert(adapter.mac, port);
-        if let Some(ip) = adapter.ip {
-            let of_group = self.by_ip.entry(adapter.portgroup.clone()).or_default();
-            of_group.insert(ip, port);
-        }
+        self.give(&adapter.portgroup, &adapter.ip, port);
         let name = adapter.name.clone();
         let policy = Arc::new(Policy::in_group(group));
         enforce(&policy, &adapter.limits);
@@ -60,16 +57,38 @@ impl Adapters {
         let Plugged { port, adapter, .. } = &*plugged;
         self.by_port.remove(port);
         self.by_mac.remove(&adapter.mac);
-        if let Some(ip) = adapter.ip
-            && let Some(of_group) = self.by_ip.get_mut(&adapter.portgroup)
-        {
-            of_group.remove(&ip);
+        self.ports.give_back(port.0);
+        self.take(&plugged.adapter.portgroup, &plugged.adapter.ip);
+        Some(*plugged)
+    }
+
+    fn give(&mut self, portgroup: &Name, ip: &Addresses, port: PortId) {
+        if !ip.is_empty() {
+            let of_group = self.by_ip.entry(portgroup.clone()).or_default();
+            of_group.extend(ip.as_slice().iter().map(|ip| (*ip, port)));
+        }
+    }
+
+    fn take(&mut self, portgroup: &Name, ip: &Addresses) {
+        if let Some(of_group) = self.by_ip.get_mut(portgroup) {
+            for ip in ip.as_slice() {
+                of_group.remove(ip);
+            }
             if of_group.is_empty() {
-                self.by_ip.remove(&adapter.portgroup);
+                self.by_ip.remove(portgroup);
             }
         }
-        self.ports.give_back(port.0);
-        Some(*plugged)
+    }
+
+    /// An adapter has these IP addresses, which nobody else has, in place of all before.
+    pub(super) fn keep_to(&mut self, name: &Name, ip: &Addresses) {
+        let Some(plugged) = self.get_mut(name) else {
+            return;
+        };
+        let before = std::mem::replace(&mut plugged.adapter.ip, ip.clone());
+        let (port, portgroup) = (plugged.port, plugged.adapter.portgroup.clone());
+        self.take(&portgroup, &before);
+        self.give(&portgroup, ip, port);
     }
 
     pub(super) fn len(&self) -> usize {

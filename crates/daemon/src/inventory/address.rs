@@ -1,8 +1,9 @@
-//! IP addresses of adapters: those of processes get them from nobody else, and guests may be kept to one.
+//! IP addresses of adapters: those of processes get them from nobody else, and guests may be kept to some.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 
-use vrdma_api::{AdapterKind, AdapterRequest, MacAddress, Name};
+use vrdma_api::{AdapterKind, AdapterRequest, Addresses, MacAddress, Name};
 
 use super::{Inventory, Refusal};
 
@@ -11,26 +12,56 @@ const LINK_LOCAL_FIRST: u32 = 0xa9fe_0100;
 const LINK_LOCAL_COUNT: u32 = 254 << 8;
 
 impl Inventory {
-    /// The address that a new adapter gets: the one asked for, or a free link-local one that follows
+    /// The addresses that a new adapter gets: those asked for, or a free link-local one that follows
     /// from its MAC.
     pub(super) fn choose_ip(
         &self,
         request: &AdapterRequest,
         mac: MacAddress,
-    ) -> Result<Option<IpAddr>, Refusal> {
-        match (request.kind, request.ip) {
-            (AdapterKind::Vm | AdapterKind::Tap, None) => Ok(None),
-            (_, Some(ip)) => {
-                if !is_usable(ip) {
-                    return Err(Refusal::unusable_address(ip));
-                }
-                match self.adapters.with_ip(&request.portgroup, ip) {
-                    Some(owner) => Err(Refusal::address_taken(ip, owner)),
-                    None => Ok(Some(ip)),
-                }
-            }
-            (AdapterKind::Process, None) => Ok(self.free_link_local(&request.portgroup, mac)),
+    ) -> Result<Addresses, Refusal> {
+        if request.kind == AdapterKind::Process && request.ip.is_empty() {
+            let free = self.free_link_local(&request.portgroup, mac);
+            return Ok(free.into_iter().collect());
         }
+        if request.kind != AdapterKind::Vm && request.ip.as_slice().len() > 1 {
+            return Err(Refusal::one_address(request.kind));
+        }
+        self.check_addresses(&request.name, &request.portgroup, &request.ip)?;
+        Ok(request.ip.clone())
+    }
+
+    /// Addresses that a VM's guest may be kept to in place of those before.
+    ///
+    /// # Errors
+    /// There is no such adapter, it is not a VM's, or the addresses do not do.
+    pub(super) fn check_new_addresses(&self, name: &Name, ip: &Addresses) -> Result<(), Refusal> {
+        let adapter = &self.plugged(name)?.adapter;
+        match adapter.kind {
+            AdapterKind::Vm => self.check_addresses(name, &adapter.portgroup, ip),
+            kind => Err(Refusal::fixed_address(kind)),
+        }
+    }
+
+    /// Each may be the named adapter's, and is there once.
+    fn check_addresses(&self, of: &Name, group: &Name, ip: &Addresses) -> Result<(), Refusal> {
+        if ip.as_slice().len() > Addresses::MAX {
+            return Err(Refusal::too_many_addresses());
+        }
+        let mut seen = BTreeSet::new();
+        for &ip in ip.as_slice() {
+            if !is_usable(ip) {
+                return Err(Refusal::unusable_address(ip));
+            }
+            if !seen.insert(ip) {
+                return Err(Refusal::address_twice(ip));
+            }
+            if let Some(owner) = self.adapters.with_ip(group, ip)
+                && owner != of
+            {
+                return Err(Refusal::address_taken(ip, owner));
+            }
+        }
+        Ok(())
     }
 
     /// There are more addresses than adapters, so one is free.
@@ -52,9 +83,10 @@ fn is_usable(ip: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
     use std::path::Path;
 
-    use vrdma_api::{Origin, PortGroupRequest};
+    use vrdma_api::{AdapterChange, Origin, PortGroupRequest};
     use vrdma_wire::Gid;
 
     use super::*;
@@ -83,7 +115,7 @@ mod tests {
         for number in 0..50 {
             let request = process(&format!("c{number}"), None);
             let spec = inventory.add_adapter(&request, Origin::Runtime).unwrap();
-            let Some(IpAddr::V4(ip)) = spec.ip else {
+            let [IpAddr::V4(ip)] = *spec.ip.as_slice() else {
                 panic!("{spec:?}")
             };
             assert!(ip.is_link_local() && seen.insert(ip), "{ip}");
@@ -121,9 +153,88 @@ mod tests {
         };
         assert_eq!(refused(of_vm("10.0.0.5")).0, Kind::Conflict);
         let pinned = inventory.add_adapter(&of_vm("10.0.0.6"), Origin::Runtime);
+        let six = Gid::from_ipv4([10, 0, 0, 6].into());
+        assert_eq!(pinned.unwrap().pinned(), [six]);
+    }
+
+    fn vm(name: &str, ip: &[&str]) -> AdapterRequest {
+        let request = serde_json::json!({ "name": name, "portgroup": "blue", "ip": ip });
+        serde_json::from_value(request).unwrap()
+    }
+
+    fn change(ip: &[&str]) -> AdapterChange {
+        serde_json::from_value(serde_json::json!({ "ip": ip })).unwrap()
+    }
+
+    #[test]
+    fn a_vm_has_several_addresses_each_of_which_is_its_own() {
+        let mut inventory = with_group();
+        let both = ["10.0.0.5", "fd00::5"];
+        let spec = inventory.add_adapter(&vm("a", &both), Origin::Runtime);
+        let five = [
+            Gid::from_ipv4([10, 0, 0, 5].into()),
+            Gid("fd00::5".parse::<Ipv6Addr>().unwrap().octets()),
+        ];
+        assert_eq!(spec.unwrap().pinned(), five);
+        let mut refused = |ip: &[&str]| {
+            let refused = inventory.add_adapter(&vm("b", ip), Origin::Runtime);
+            let refusal = refused.unwrap_err();
+            assert_eq!(refusal.field, Field::Ip);
+            refusal.to_string()
+        };
         assert_eq!(
-            pinned.unwrap().gid(),
-            Some(Gid::from_ipv4([10, 0, 0, 6].into()))
+            refused(&["10.0.0.6", "fd00::5"]),
+            "the address fd00::5 belongs to the adapter \"a\" of that port group already; choose another"
+        );
+        assert_eq!(
+            refused(&["10.0.0.6", "10.0.0.6"]),
+            "the address 10.0.0.6 is stated twice; state it once"
+        );
+        let many: Vec<_> = (1..=17).map(|last| format!("10.1.0.{last}")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert_eq!(
+            refused(&many),
+            "an adapter is kept to 16 addresses at most; state fewer, or none to let the guest take any"
+        );
+        assert!(
+            inventory
+                .add_adapter(&vm("b", &many[..16]), Origin::Runtime)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn the_addresses_of_a_vm_change_and_nobody_else_s_do() {
+        let mut inventory = with_group();
+        let name = |text: &str| -> Name { text.parse().unwrap() };
+        for (vm_name, ip) in [("a", "10.0.0.5"), ("b", "10.0.0.6")] {
+            inventory
+                .add_adapter(&vm(vm_name, &[ip]), Origin::Runtime)
+                .unwrap();
+        }
+        let mut set = |of: &str, ip: &[&str]| inventory.change_adapter(&name(of), &change(ip));
+        let changed = set("a", &["10.0.0.5", "10.0.0.7"]).unwrap();
+        assert_eq!(changed.ip.to_string(), "10.0.0.5 10.0.0.7");
+        let taken = set("b", &["10.0.0.7"]).unwrap_err();
+        assert_eq!(taken.kind, Kind::Conflict);
+        set("a", &["10.0.0.5"]).unwrap();
+        set("b", &["10.0.0.7"]).unwrap();
+        assert!(set("b", &[]).unwrap().ip.is_empty());
+        set("a", &["10.0.0.7", "10.0.0.6"]).unwrap();
+        inventory
+            .add_adapter(&process("c", None), Origin::Runtime)
+            .unwrap();
+        let fixed = inventory.change_adapter(&name("c"), &change(&["10.0.0.9"]));
+        assert_eq!(
+            fixed.unwrap_err().to_string(),
+            "the address of an adapter of kind process stays as it was added; remove the adapter and add it with another"
+        );
+        let mut two = process("d", None);
+        two.ip = vm("d", &["10.0.0.8", "10.0.0.9"]).ip;
+        let refused = inventory.add_adapter(&two, Origin::Runtime).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "an adapter of kind process has one address; state one, or use kind vm"
         );
     }
 }

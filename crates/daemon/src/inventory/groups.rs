@@ -121,36 +121,40 @@ impl Inventory {
             .groups
             .get(name)
             .ok_or_else(|| self.no_portgroup(name))?;
-        Ok(describe(name, group))
+        Ok(self.describe(name, group))
     }
 
     /// All port groups by name.
     pub fn portgroups(&self) -> Vec<PortGroup> {
         self.groups
             .iter()
-            .map(|(name, group)| describe(name, group))
+            .map(|(name, group)| self.describe(name, group))
             .collect()
     }
 
     pub(super) fn no_portgroup(&self, name: &Name) -> Refusal {
         Refusal::no_portgroup(name, self.groups.keys())
     }
-}
 
-fn describe(name: &Name, group: &Group) -> PortGroup {
-    let Limited { out, inward, drops } = Limited::by(&group.policy);
-    PortGroup {
-        name: name.clone(),
-        vlan: group.vlan,
-        vni: group.vni,
-        allow_roce_frames: group.allow_roce_frames,
-        origin: group.origin,
-        users: group.people.users.clone(),
-        groups: group.people.groups.clone(),
-        adapters: group.adapters.iter().cloned().collect(),
-        limits: group.limits,
-        throttled: out,
-        throttled_in: inward,
-        over_limit: drops,
+    fn describe(&self, name: &Name, group: &Group) -> PortGroup {
+        let adapters = group
+            .adapters
+            .iter()
+            .filter(|name| self.is_adapter_shown(name));
+        let Limited { out, inward, drops } = Limited::by(&group.policy);
+        PortGroup {
+            name: name.clone(),
+            vlan: group.vlan,
+            vni: group.vni,
+            allow_roce_frames: group.allow_roce_frames,
+            origin: group.origin,
+            users: group.people.users.clone(),
+            groups: group.people.groups.clone(),
+            adapters: adapters.cloned().collect(),
+            limits: group.limits,
+            throttled: out,
+            throttled_in: inward,
+            over_limit: drops,
+        }
     }
 }

@@ -5,7 +5,7 @@ mod uplinks;
 use std::fmt;
 use std::net::IpAddr;
 
-use vrdma_api::{MacAddress, Name, UnixName, Vlan};
+use vrdma_api::{AdapterKind, Addresses, MacAddress, Name, UnixName, Vlan};
 
 /// What sort of answer a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -201,6 +201,32 @@ impl Refusal {
     pub(super) fn unusable_address(ip: IpAddr) -> Self {
         let sentence = format!(
             "{ip} is no address of one adapter that others can send to; choose one such as 10.0.0.5"
+        );
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
+    pub(super) fn address_twice(ip: IpAddr) -> Self {
+        let sentence = format!("the address {ip} is stated twice; state it once");
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
+    pub(super) fn too_many_addresses() -> Self {
+        let sentence = format!(
+            "an adapter is kept to {} addresses at most; state fewer, or none to let the guest take any",
+            Addresses::MAX
+        );
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
+    pub(super) fn one_address(kind: AdapterKind) -> Self {
+        let sentence =
+            format!("an adapter of kind {kind} has one address; state one, or use kind vm");
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
+    pub(super) fn fixed_address(kind: AdapterKind) -> Self {
+        let sentence = format!(
+            "the address of an adapter of kind {kind} stays as it was added; remove the adapter and add it with another"
         );
         Self::new(Kind::Invalid, Field::Ip, sentence)
     }

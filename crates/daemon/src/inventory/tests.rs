@@ -25,7 +25,7 @@ fn adapter(text: &str, portgroup: &str) -> AdapterRequest {
         mac: None,
         doorbells: Default::default(),
         kind: Default::default(),
-        ip: None,
+        ip: Default::default(),
         shard: None,
         away: false,
         limits: Default::default(),

@@ -142,13 +142,15 @@ impl Inventory {
 
     /// All uplinks by name, with their numbers.
     pub fn uplinks(&self) -> impl Iterator<Item = (UplinkId, Uplink)> {
-        let linked = self.uplinks.values();
-        linked.map(|linked| (linked.id, describe(linked)))
+        let all = self.uplinks.iter();
+        let shown = all.filter(|(name, _)| self.is_uplink_shown(name));
+        shown.map(|(_, linked)| (linked.id, describe(linked)))
     }
 
     fn linked(&self, name: &Name, field: Field) -> Result<&Linked, Refusal> {
         let found = self.uplinks.get(name);
-        found.ok_or_else(|| Refusal::no_uplink(name, self.uplinks.keys(), field))
+        let shown = found.filter(|_| self.is_uplink_shown(name));
+        shown.ok_or_else(|| Refusal::no_uplink(name, self.uplinks.keys(), field))
     }
 
     /// Adds a peer to a tunnel.
@@ -200,11 +202,14 @@ impl Inventory {
 
     /// All peers, by uplink and address.
     pub fn peers(&self) -> Vec<Peer> {
-        let of_uplink = |linked: &Linked| {
-            let peers = linked.peers.values();
-            peers.map(|other| other.peer.clone()).collect::<Vec<_>>()
+        let of_uplink = |(name, linked): (&Name, &Linked)| {
+            let all = linked.peers.iter();
+            let shown = all.filter(|(address, _)| self.is_peer_shown(name, **address));
+            shown
+                .map(|(_, other)| other.peer.clone())
+                .collect::<Vec<_>>()
         };
-        self.uplinks.values().flat_map(of_uplink).collect()
+        self.uplinks.iter().flat_map(of_uplink).collect()
     }
 }
 

@@ -12,6 +12,7 @@ use vrdma_api::AdapterKind;
 use vrdma_process::{Admission, Admitted, Registry};
 use vrdma_switch::{PortId, UplinkId};
 use vrdma_uplink::PeerSpec;
+use vrdma_wire::Gid;
 
 use super::{
     AdapterSnapshot, AdapterSpec, Inbox, Line, NotDone, Reply, ShardCommand, ShardLoad,
@@ -159,6 +160,17 @@ impl Shards {
             }
         }
         added
+    }
+
+    /// Keeps a VM's guest to these addresses from now on; with none, to none. A silent shard does so when it
+    /// goes on.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub async fn pin(&self, port: PortId, gids: Vec<Gid>) -> Result<(), NotDone> {
+        let shard = self.shard_of(port).unwrap_or(ShardId::FIRST);
+        let pin = |reply| ShardCommand::Pin(port, gids, reply);
+        self.line(shard)?.begin_last(pin)?.answer().await
     }
 
     /// Ends an adapter's service. An error may leave some of it, until it is removed once more.

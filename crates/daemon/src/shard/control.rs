@@ -57,6 +57,10 @@ impl Shard {
                     self.adopt(*moving);
                     let _ = reply.send(());
                 }
+                ShardCommand::Pin(port, gids, reply) => {
+                    self.host.pin_gids(port, &gids);
+                    let _ = reply.send(());
+                }
                 ShardCommand::Migration(port, step) => self.migrate(port, step),
                 ShardCommand::Load(reply) => {
                     let _ = reply.send(self.load());
@@ -113,8 +117,8 @@ impl Shard {
         for session in sessions {
             self.adopt_session(attachment.port, session);
         }
-        if let Some(gid) = pinned {
-            self.host.pin_gid(attachment.port, gid);
+        if !pinned.is_empty() {
+            self.host.pin_gids(attachment.port, &pinned);
         }
         if is_away {
             self.host.set_away(attachment.port, true);
@@ -270,6 +274,6 @@ fn process_spec(spec: &AdapterSpec) -> ProcessSpec {
         port: spec.port,
         group: spec.group,
         mac: spec.mac,
-        ip: spec.ip,
+        ip: spec.only_ip(),
     }
 }

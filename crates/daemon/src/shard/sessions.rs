@@ -206,7 +206,7 @@ impl Shard {
 
 fn follow_groups(host: &mut Carrier, port: PortId, now: Time) {
     let spec = host.member(port).map(Adapter::spec);
-    let ip = spec.and_then(|spec| ipv4(spec.ip?));
+    let ip = spec.and_then(|spec| ipv4(spec.only_ip()?));
     host.follow_groups(port, ip, now);
 }
 

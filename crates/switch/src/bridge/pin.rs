@@ -1,9 +1,10 @@
-//! What a port may send that is kept to one address: nothing in the name of others.
+//! What a port may send that is kept to its addresses: nothing in the name of others.
 //!
 //! Looked at are the Ethernet source, ARP, the sources of IPv4 and IPv6, and which address a neighbour
 //! advertisement speaks of (RFC 826, RFC 4861). No address yet (DHCP, duplicate address detection) is
 //! nobody's name.
 
+use alloc::boxed::Box;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use vrdma_wire::{EtherType, EthernetView, Gid, Mac};
@@ -23,11 +24,11 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 /// Fixed header of IPv6.
 const IPV6_BYTES: usize = 40;
 
-/// One address, and the station that has it.
-#[derive(Clone, Copy, Debug)]
+/// A station, and the addresses that it has.
+#[derive(Clone, Debug)]
 pub(super) struct Pin {
     pub(super) mac: Mac,
-    pub(super) gid: Gid,
+    pub(super) gids: Box<[Gid]>,
 }
 
 impl Pin {
@@ -59,12 +60,12 @@ impl Pin {
     }
 
     fn has_v4(&self, ip: Ipv4Addr) -> bool {
-        ip.is_unspecified() || Gid::from_ipv4(ip) == self.gid
+        ip.is_unspecified() || self.gids.contains(&Gid::from_ipv4(ip))
     }
 
     fn has_v6(&self, ip: Ipv6Addr) -> bool {
         let gid = Gid(ip.octets());
-        gid == self.gid || gid == Gid::link_local(self.mac)
+        self.gids.contains(&gid) || gid == Gid::link_local(self.mac)
     }
 }
 
@@ -103,10 +104,12 @@ mod tests {
     const FIVE: [u8; 4] = [10, 0, 0, 5];
     const SIX: [u8; 4] = [10, 0, 0, 6];
 
+    const GLOBAL: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 5);
+
     fn pin() -> Pin {
         Pin {
             mac: OWN,
-            gid: Gid::from_ipv4(FIVE.into()),
+            gids: [Gid::from_ipv4(FIVE.into()), Gid(GLOBAL.octets())].into(),
         }
     }
 
@@ -154,6 +157,7 @@ mod tests {
             frame(OWN, &[0x8100, 0x800], &from_v4(FIVE)),
             frame(OWN, &[0x86dd], &from_v6(local, false, 136, local)),
             frame(OWN, &[0x86dd], &from_v6(local, true, 143, local)),
+            frame(OWN, &[0x86dd], &from_v6(GLOBAL, false, 136, GLOBAL)),
             frame(
                 OWN,
                 &[0x86dd],

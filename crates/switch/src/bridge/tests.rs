@@ -56,7 +56,8 @@ fn configured_macs_are_known_without_learning() {
 #[test]
 fn a_pinned_port_speaks_for_nobody_else() {
     let mut bridge = bridge();
-    bridge.pin(ANN, Gid::from_ipv4([10, 0, 0, 5].into()));
+    let [five, seven] = [5, 7].map(|last| Gid::from_ipv4([10, 0, 0, last].into()));
+    bridge.pin(ANN, &[five, seven]);
     let mut packet = frame(mac(BOB), mac(ANN));
     packet[12..15].copy_from_slice(&[8, 0, 0x45]);
     packet[26..30].copy_from_slice(&[10, 0, 0, 6]);
@@ -64,7 +65,14 @@ fn a_pinned_port_speaks_for_nobody_else() {
     assert_eq!(other, Err(DropReason::OtherAddress));
     let nested = send(&mut bridge, ANN, &frame(mac(BOB), NESTED), 0);
     assert_eq!(nested, Err(DropReason::OtherAddress));
-    packet[29] = 5;
+    for own in [5, 7] {
+        packet[29] = own;
+        assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
+    }
+    bridge.pin(ANN, &[five]);
+    let former = send(&mut bridge, ANN, &packet, 0);
+    assert_eq!(former, Err(DropReason::OtherAddress));
+    bridge.pin(ANN, &[]);
     assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
     packet[6..12].copy_from_slice(&mac(CAT).0);
     assert_eq!(send(&mut bridge, ANN, &packet, 0), Err(DropReason::Spoofed));

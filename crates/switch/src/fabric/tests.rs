@@ -214,15 +214,15 @@ fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
     let own = Gid::link_local(mac(ANN));
     fabric.bind_gid(BOB, gid(1)).unwrap();
     fabric.bind_gid(ANN, gid(2)).unwrap();
-    fabric.pin_gid(ANN, gid(1));
-    let pinned = Err(BindError::Pinned { own: gid(1) });
+    fabric.pin_gids(ANN, &[gid(1), gid(3)]);
+    let pinned = Err(BindError::Pinned);
     assert_eq!(fabric.bind_gid(ANN, gid(2)), pinned);
     assert_eq!(fabric.bind_gid(BOB, gid(2)), Ok(()), "it was given back");
     assert_eq!(
         fabric.bind_gid(BOB, gid(1)),
         Err(BindError::Taken { by: ANN })
     );
-    for gid in [gid(1), own] {
+    for gid in [gid(1), gid(3), own] {
         fabric.bind_gid(ANN, gid).unwrap();
     }
     fabric.clear_gids(ANN);
@@ -233,6 +233,31 @@ fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
     assert_eq!(fabric.bind_gid(EVE, gid(1)), Ok(()), "of another group");
     fabric.detach(ANN);
     assert_eq!(fabric.bind_gid(BOB, gid(1)), Ok(()));
+}
+
+#[test]
+fn what_a_port_is_kept_to_changes_while_it_has_bound_gids() {
+    let mut fabric = fabric();
+    let own = Gid::link_local(mac(ANN));
+    fabric.pin_gids(ANN, &[gid(1), gid(2)]);
+    for gid in [gid(1), gid(2), own] {
+        fabric.bind_gid(ANN, gid).unwrap();
+    }
+    fabric.bind_gid(BOB, gid(4)).unwrap();
+    let epoch = fabric.epoch();
+    fabric.pin_gids(ANN, &[gid(2), gid(3)]);
+    assert_ne!(fabric.epoch(), epoch, "who found a route looks again");
+    let kept: BTreeSet<_> = fabric.gids(ANN).collect();
+    assert_eq!(kept, [gid(2), own].into(), "the others go on");
+    let spoofed = Err(NoRoute::SourceNotBound);
+    assert_eq!(fabric.route(ANN, gid(1), gid(4)), spoofed);
+    assert_eq!(fabric.bind_gid(BOB, gid(1)), Ok(()), "it is free");
+    let taken = Err(BindError::Taken { by: ANN });
+    assert_eq!(fabric.bind_gid(BOB, gid(3)), taken);
+    fabric.pin_gids(ANN, &[]);
+    assert_eq!(fabric.bind_gid(BOB, gid(3)), Ok(()));
+    assert_eq!(fabric.bind_gid(ANN, gid(9)), Ok(()), "any that is free");
+    assert_eq!(fabric.route(ANN, gid(2), gid(4)), Ok(Way::Port(BOB)));
 }
 
 #[test]

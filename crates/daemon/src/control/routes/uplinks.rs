@@ -55,7 +55,7 @@ async fn remove_uplink(
 }
 
 async fn peers(State(control): Daemon) -> Json<Vec<Peer>> {
-    Json(control.peers().await)
+    Json(control.peers())
 }
 
 async fn add_peer(

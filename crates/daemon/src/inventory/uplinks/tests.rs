@@ -235,7 +235,7 @@ fn segments_default_to_the_vlan() {
         mac: None,
         doorbells: Default::default(),
         kind: Default::default(),
-        ip: None,
+        ip: Default::default(),
         shard: None,
         away: false,
         limits: Default::default(),
