@@ -34,7 +34,7 @@ pub struct Guest {
     pub interrupts: Interrupts,
     pub(crate) clock: Clock,
     pub(crate) driver: Option<Driver>,
-    dma: Arc<Space>,
+    pub(crate) dma: Arc<Space>,
 }
 
 impl Guest {

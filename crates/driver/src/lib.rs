@@ -22,6 +22,7 @@ mod fabric;
 mod guest;
 mod interrupt;
 mod member;
+mod moving;
 pub mod object;
 mod pair;
 mod probe;

@@ -83,9 +83,25 @@ impl Ram {
     /// When there is none left: the test needs a larger guest.
     pub fn take(&mut self) -> u64 {
         assert!(self.taken < self.count, "the guest's memory is used up");
-        let index = (self.taken * SCATTER) % self.count;
+        let page = self.page(self.taken);
         self.taken += 1;
-        RAM_BASE + index * PAGE
+        page
+    }
+
+    /// The page that is taken as number `turn`.
+    fn page(&self, turn: u64) -> u64 {
+        RAM_BASE + (turn * SCATTER) % self.count * PAGE
+    }
+
+    /// Every page that was ever taken.
+    pub(crate) fn all_taken(&self) -> impl Iterator<Item = u64> {
+        (0..self.taken).map(|turn| self.page(turn))
+    }
+
+    /// Goes on giving out pages where `other` of the same size, whose pages were copied, has come to.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.taken = other.taken;
+        self.freed.clone_from(&other.freed);
     }
 
     /// Zeroed pages.

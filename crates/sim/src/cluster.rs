@@ -7,15 +7,15 @@
 //! ```
 //! Each uplink of a host is on a network of its own, and every host is on each.
 
-use vrdma_host::{Attachment, Event, Host, Marks, Segment};
-use vrdma_switch::{GroupId, PortId, UplinkId};
+use vrdma_host::{Attachment, Event, Host, Marks, Member, Segment};
+use vrdma_switch::{GroupId, Host as Kernel, Neighbour, PortId, UplinkId, sender};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mac};
 
 use crate::log::Log;
 use crate::member::Adapter;
 use crate::memory::{Memory, Region};
-use crate::network::{Ends, Network};
+use crate::network::{Ends, Flight, Network};
 use crate::plan::UplinkPlan;
 use crate::port::SimPort;
 use crate::stranger::Stranger;
@@ -41,18 +41,20 @@ pub(crate) struct Place {
 }
 
 /// One host.
-struct SimHost {
-    carrier: Host<Adapter, SimPort>,
+struct SimHost<M: Member> {
+    carrier: Host<M, SimPort>,
     ports: Vec<SimPort>,
     /// Uplinks that the carrier wants to be told of when they take frames again.
     watched: Vec<bool>,
 }
 
-pub(crate) struct Cluster {
+/// Of adapters that are engines, if nothing else is said.
+pub(crate) struct Cluster<M: Member = Adapter> {
     pub(crate) now: Time,
-    hosts: Vec<SimHost>,
+    hosts: Vec<SimHost<M>>,
     uplinks: UplinkPlan,
     pub(crate) places: Vec<Place>,
+    /// Of engines.
     pub(crate) memories: Vec<Memory>,
     pub(crate) network: Network,
     pub(crate) stranger: Stranger,
@@ -61,7 +63,7 @@ pub(crate) struct Cluster {
     pub(crate) held_up: u64,
 }
 
-impl SimHost {
+impl<M: Member> SimHost<M> {
     fn new(number: usize, plan: &UplinkPlan) -> Self {
         let mut carrier = Host::new(number as u64);
         let ports: Vec<_> = plan.kinds.iter().map(|_| SimPort::default()).collect();
@@ -86,6 +88,43 @@ impl SimHost {
 }
 
 impl Cluster {
+    /// Plugs an adapter in.
+    pub(crate) fn add(
+        &mut self,
+        place: Place,
+        memory: Memory,
+        adapter: Adapter,
+    ) -> Result<(), Violation> {
+        self.places.push(place);
+        self.memories.push(memory);
+        self.attach(place, place.host, adapter)
+    }
+
+    /// Moves an adapter to another host, as a live migration does: its state is saved and restored, and
+    /// what is on the wire is lost.
+    pub(crate) fn migrate(&mut self, number: usize, host: usize) -> Result<(), Violation> {
+        let place = self.places[number];
+        let adapter = self.hosts[place.host].carrier.remove(place.port);
+        let mut adapter = adapter.ok_or_else(|| Violation::new("an adapter is nowhere"))?;
+        adapter.move_house()?;
+        self.places[number].host = host;
+        self.say(|| format!("a{number} moves from host {} to host {host}", place.host));
+        self.attach(place, host, adapter)
+    }
+
+    /// The engine of an adapter, for its owner.
+    ///
+    /// # Panics
+    /// If the adapter is nowhere.
+    pub(crate) fn hca(&mut self, adapter: usize) -> &mut Hca<Region> {
+        let place = self.places[adapter];
+        let carrier = &mut self.hosts[place.host].carrier;
+        let member = carrier.touch(place.port, self.now);
+        &mut member.expect("adapters are plugged in").hca
+    }
+}
+
+impl<M: Member> Cluster<M> {
     pub(crate) fn new(
         hosts: usize,
         uplinks: UplinkPlan,
@@ -107,20 +146,13 @@ impl Cluster {
         }
     }
 
-    /// Plugs an adapter in.
-    pub(crate) fn add(
+    /// Plugs the adapter of a place in at a host.
+    pub(crate) fn attach(
         &mut self,
         place: Place,
-        memory: Memory,
-        adapter: Adapter,
+        host: usize,
+        adapter: M,
     ) -> Result<(), Violation> {
-        self.places.push(place);
-        self.memories.push(memory);
-        self.attach(self.places.len() - 1, adapter)
-    }
-
-    fn attach(&mut self, number: usize, adapter: Adapter) -> Result<(), Violation> {
-        let place = self.places[number];
         let attachment = Attachment {
             port: place.port,
             group: place.group,
@@ -130,40 +162,32 @@ impl Cluster {
             },
             mac: place.mac,
         };
-        let carrier = &mut self.hosts[place.host].carrier;
+        let carrier = &mut self.hosts[host].carrier;
         let added = carrier.add(attachment, adapter);
         added.map_err(Violation::from_error)
     }
 
-    /// Moves an adapter to another host, as a live migration does: its state is saved and restored, and
-    /// what is on the wire is lost.
-    pub(crate) fn migrate(&mut self, number: usize, host: usize) -> Result<(), Violation> {
-        let place = self.places[number];
-        let adapter = self.hosts[place.host].carrier.remove(place.port);
-        let mut adapter = adapter.ok_or_else(|| Violation::new("an adapter is nowhere"))?;
-        adapter.move_house()?;
-        self.places[number].host = host;
-        self.say(|| format!("a{number} moves from host {} to host {host}", place.host));
-        self.attach(number, adapter)
+    /// The carrier of a host.
+    pub(crate) fn carrier(&mut self, host: usize) -> &mut Host<M, SimPort> {
+        &mut self.hosts[host].carrier
+    }
+
+    /// An adapter where it is, which does not run because of that.
+    ///
+    /// # Panics
+    /// If the adapter is nowhere.
+    pub(crate) fn member(&self, adapter: usize) -> &M {
+        let place = self.places[adapter];
+        let member = self.hosts[place.host].carrier.member(place.port);
+        member.expect("adapters are plugged in")
     }
 
     pub(crate) fn say(&self, line: impl FnOnce() -> String) {
         self.log.say(line);
     }
 
-    /// The engine of an adapter, for its owner.
-    ///
-    /// # Panics
-    /// If the adapter is nowhere.
-    pub(crate) fn hca(&mut self, adapter: usize) -> &mut Hca<Region> {
-        let place = self.places[adapter];
-        let carrier = &mut self.hosts[place.host].carrier;
-        let member = carrier.touch(place.port, self.now);
-        &mut member.expect("adapters are plugged in").hca
-    }
-
     /// Every adapter.
-    pub(crate) fn adapters(&self) -> impl Iterator<Item = &Adapter> {
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = &M> {
         let placed = self.places.iter();
         placed.filter_map(|place| self.hosts[place.host].carrier.member(place.port))
     }
@@ -222,6 +246,9 @@ impl Cluster {
         self.log.reach(self.now);
         self.fill_uplinks();
         while let Some(flight) = self.network.arrive(self.now) {
+            if self.hear(&flight) {
+                continue;
+            }
             let port = &self.hosts[flight.ends.to].ports[flight.ends.uplink];
             let provoked = self.stranger.provoked(&flight.frame);
             port.arrive((flight.segment, flight.frame));
@@ -235,6 +262,32 @@ impl Cluster {
             }
         }
         self.run_until_quiet()
+    }
+
+    /// What Ethernet threads and the kernels of guests do: they hear who says where it is, and answer who asks. `false`
+    /// for any other frame.
+    fn hear(&mut self, flight: &Flight) -> bool {
+        let Some((gid, mac)) = sender(&flight.frame) else {
+            return false;
+        };
+        let Ends { to, uplink, .. } = flight.ends;
+        let group = group_of(flight.segment);
+        let neighbour = Neighbour {
+            mac,
+            uplink: UplinkId(uplink as u32),
+        };
+        let carrier = &mut self.hosts[to].carrier;
+        carrier.learn(group, gid, neighbour, self.now);
+        let here = self.places.iter().filter(|place| place.host == to);
+        let mut kernels = here.filter(|place| place.group == group);
+        let answer = kernels.find_map(|place| {
+            let kernel = Kernel::new(place.mac, place.gids.to_vec());
+            kernel.answer(&flight.frame)
+        });
+        if let Some(answer) = answer {
+            self.send(to, uplink, flight.segment, &answer);
+        }
+        true
     }
 
     /// Uplinks become full, and take frames again.
@@ -251,18 +304,22 @@ impl Cluster {
         }
     }
 
-    /// To the host where the station is now, or to all hosts. A peer that has moved to this host meanwhile
+    /// To the host where the station is now, or to all others what asks for an address. A peer that has moved to this host meanwhile
     /// is not reached by a frame that was made for the wire.
     fn send(&mut self, from: usize, uplink: usize, segment: Segment, frame: &[u8]) {
         self.log.keep(frame);
         let group = group_of(segment);
+        let is_for_all = frame[0] & 1 == 1;
         let at_home = |place: &&Place| place.group == group && frame[..6] == place.mac.0;
-        let home = self.places.iter().find(at_home);
-        let to = home.map(|place| place.host).filter(|&to| to != from);
-        let gone = to.is_some_and(|to| {
+        let home = self.places.iter().find(at_home).map(|place| place.host);
+        let to: Vec<_> = (0..self.hosts.len())
+            .filter(|&to| to != from && (is_for_all || home == Some(to)))
+            .collect();
+        let mut gone = false;
+        for to in to {
             let ends = Ends { from, to, uplink };
-            self.network.send(self.now, ends, segment, frame)
-        });
+            gone |= self.network.send(self.now, ends, segment, frame);
+        }
         self.say(|| {
             let lost = if gone { "" } else { ", lost" };
             format!("host {from} sends by {uplink} {}{lost}", describe(frame))

@@ -9,11 +9,14 @@
 //!
 //! One seed is one run, to the byte: `vrdma-sim --seed N --trace` shows it line by line. Whether the
 //! checkers see anything at all is shown by breaking adapters on purpose ([`Sabotage`]).
+//!
+//! Runs of another kind have PVRDMA devices of guests as adapters, which go to other hosts while they work (`devices`).
 #![forbid(unsafe_code)]
 
 mod border;
 mod build;
 mod cluster;
+mod devices;
 mod end;
 mod finish;
 mod judge;
@@ -34,6 +37,8 @@ pub use border::Sabotage;
 pub use summary::Summary;
 pub use violation::Violation;
 
+use devices::Devices;
+use log::Log;
 use vrdma_verbs::Time;
 use world::World;
 
@@ -44,7 +49,9 @@ pub struct Options {
     pub seed: u64,
     /// Keep a line for everything that happens, and every frame.
     pub trace: bool,
-    /// Break every adapter.
+    /// Its adapters are PVRDMA devices of guests that move, and not engines.
+    pub devices: bool,
+    /// Break every adapter; devices are not broken.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -66,9 +73,26 @@ pub fn run(options: Options) -> Report {
     let Options {
         seed,
         trace,
+        devices,
         sabotage,
     } = options;
-    let mut world = match World::new(seed, trace, sabotage) {
+    if devices {
+        let world = Devices::new(seed, trace);
+        return report(world, Devices::run, |world| {
+            (world.cluster.now, &world.cluster.log)
+        });
+    }
+    let world = World::new(seed, trace, sabotage);
+    let run = |world: &mut World| world.run().map(|()| Summary::of(world));
+    report(world, run, |world| (world.cluster.now, &world.cluster.log))
+}
+
+fn report<W>(
+    world: Result<W, Violation>,
+    run: impl FnOnce(&mut W) -> Result<Summary, Violation>,
+    end: impl FnOnce(&W) -> (Time, &Log),
+) -> Report {
+    let mut world = match world {
         Ok(world) => world,
         Err(violation) => {
             return Report {
@@ -79,9 +103,9 @@ pub fn run(options: Options) -> Report {
             };
         }
     };
-    let outcome = world.run().map(|()| Summary::of(&world));
-    let ended = world.cluster.now;
-    let (trace, frames) = world.cluster.log.take_trace().into_parts();
+    let outcome = run(&mut world);
+    let (ended, log) = end(&world);
+    let (trace, frames) = log.take_trace().into_parts();
     Report {
         outcome,
         ended,

@@ -15,6 +15,9 @@ use vrdma_verbs::Time;
 /// How long a night is.
 const NIGHT: Duration = Duration::from_secs(8 * 3600);
 
+/// In a night, each seed of so many has devices.
+const DEVICES_EVERY: u64 = 4;
+
 /// Clusters of adapters and switches on a fake clock, checked message by message.
 #[derive(Parser)]
 #[command(version)]
@@ -37,6 +40,9 @@ struct Arguments {
     /// Run fresh seeds for eight hours
     #[arg(long, conflicts_with_all = ["seed", "seeds", "from"])]
     nights: bool,
+    /// Adapters are PVRDMA devices of guests, which go to other hosts
+    #[arg(long, conflicts_with = "sabotage")]
+    devices: bool,
     /// Break every adapter in this way; the run should be a failure
     #[arg(long)]
     sabotage: Option<String>,
@@ -50,6 +56,7 @@ fn main() -> Result<()> {
             let options = Options {
                 seed,
                 trace: true,
+                devices: arguments.devices,
                 sabotage,
             };
             show(options, &arguments)
@@ -109,15 +116,20 @@ fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {
         if over {
             break;
         }
+        let devices = arguments.devices || arguments.nights && seed.is_multiple_of(DEVICES_EVERY);
         let report = run(Options {
             seed,
             trace: false,
+            devices,
             sabotage,
         });
         match report.outcome {
             Ok(summary) => total += summary,
             Err(violation) => {
-                bail!("seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed} --trace")
+                let devices = if devices { " --devices" } else { "" };
+                bail!(
+                    "seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed}{devices} --trace"
+                )
             }
         }
     }

@@ -168,7 +168,7 @@ fn first_psn(random: &mut Rng) -> Psn {
     Psn::new(start + random.u32(..32))
 }
 
-fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
+pub(crate) fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
     let mut share = |most: u32| match random.bool() {
         true => Probability::per_million(random.u32(..=most)),
         false => Probability::default(),
@@ -203,7 +203,7 @@ fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
 
 /// One uplink or two, and times when they are full. No connection gives up while it waits for so short a
 /// time, but in rough weather.
-fn uplinks(random: &mut Rng, weather: Weather, hosts: usize) -> UplinkPlan {
+pub(crate) fn uplinks(random: &mut Rng, weather: Weather, hosts: usize) -> UplinkPlan {
     let kinds: Vec<_> = (0..random.usize(1..=2)).map(|_| random.bool()).collect();
     let longest = match weather {
         Weather::Fine | Weather::Mild => 20 * MILLISECOND,

@@ -64,6 +64,10 @@ summary! {
     congestion,
     /// Adapters that moved.
     migrations,
+    /// Devices that went on at another host.
+    device_moves,
+    /// Devices that were frozen and went on where they were.
+    device_thaws,
     /// Asynchronous events.
     events,
     /// Moments of the clock.

@@ -8,6 +8,9 @@ use vrdma_sim::{Options, Sabotage, Summary, run};
 /// Every seed below this one is run.
 const SEEDS: u64 = 4000;
 
+/// And so many with devices, which cost more.
+const SEEDS_WITH_DEVICES: u64 = 150;
+
 /// A broken adapter is noticed within so many seeds.
 const SEEDS_BROKEN: u64 = 100;
 
@@ -16,18 +19,21 @@ fn work(next: &AtomicU64) -> Result<Summary, String> {
     let mut total = Summary::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= SEEDS {
+        if seed >= SEEDS + SEEDS_WITH_DEVICES {
             return Ok(total);
         }
+        let devices = seed >= SEEDS;
+        let flag = if devices { " --devices" } else { "" };
         let options = Options {
             seed,
+            devices,
             ..Options::default()
         };
         match run(options).outcome {
             Ok(summary) => total += summary,
             Err(violation) => {
                 return Err(format!(
-                    "seed {seed}: {violation}\nto see it: cargo run -p vrdma-sim -- --seed {seed} --trace"
+                    "seed {seed}: {violation}\nto see it: cargo run -p vrdma-sim -- --seed {seed}{flag} --trace"
                 ));
             }
         }
@@ -57,10 +63,11 @@ fn every_promise_is_kept_and_everything_happens() {
 
 #[test]
 fn a_seed_replays_its_run() {
-    for seed in 0..20 {
+    for seed in 0..40 {
         let options = Options {
             seed,
             trace: true,
+            devices: seed % 2 == 1,
             sabotage: None,
         };
         let [first, second] = [run(options), run(options)];
@@ -76,8 +83,8 @@ fn broken_adapters_are_caught() {
         let caught = (0..SEEDS_BROKEN).find_map(|seed| {
             let options = Options {
                 seed,
-                trace: false,
                 sabotage: Some(kind),
+                ..Options::default()
             };
             Some((seed, run(options).outcome.err()?))
         });

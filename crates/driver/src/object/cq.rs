@@ -106,7 +106,7 @@ impl Guest {
     }
 
     /// Takes the next completion without a doorbell.
-    pub fn peek_entry(&mut self, cq: &Cq) -> Option<CompletionEntry> {
+    pub fn peek_entry(&self, cq: &Cq) -> Option<CompletionEntry> {
         cq.ring.pop(&self.ram.view())
     }
 

@@ -93,7 +93,9 @@ const ROOMS: &[Room] = &[
     ),
     room(
         "sim",
-        &["wire", "verbs", "adapter", "switch", "host", "uplink"],
+        &[
+            "wire", "verbs", "memory", "adapter", "switch", "host", "pvrdma", "uplink", "driver",
+        ],
         Safe,
     ),
     room(

@@ -1,0 +1,164 @@
+//! Making what a seed stands for: hosts, guests at them, connected programs, journeys.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use vrdma_driver::object::{Connection, QpShape, rights};
+use vrdma_driver::{Clock, DeviceMember, Fabric, Guest};
+use vrdma_pvrdma::DeviceConfig;
+use vrdma_switch::{GroupId, PortId};
+use vrdma_verbs::Time;
+
+use super::Devices;
+use super::journey::Journey;
+use super::program::{BUFFER_BYTES, Program, source_seed};
+use crate::cluster::{Cluster, Place};
+use crate::log::Log;
+use crate::network::Network;
+use crate::plan::{Weather, link, uplinks};
+use crate::stranger::Stranger;
+use crate::trace::Trace;
+use crate::violation::Violation;
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// Where in its first page a program's buffer begins: aligned for atomics, and not for pages.
+const BUFFER_OFFSET: u64 = 0x128;
+
+const CQ_ENTRIES: u32 = 64;
+
+impl Devices {
+    pub(crate) fn new(seed: u64, trace: bool) -> Result<Self, Violation> {
+        let mut random = Rng::with_seed(seed);
+        let weather = [Weather::Fine, Weather::Mild][random.usize(..2)];
+        let hosts = random.usize(1..=3);
+        let guests = random.usize(2..=4);
+        let uplinks = uplinks(&mut random, weather, hosts);
+        let network = Network::new(hosts, uplinks.kinds.len(), link(&mut random, weather));
+        let hostility = random.u32(..100) * u32::from(random.bool());
+        let stranger = Stranger::new(random.u64(..), hostility);
+        let log = Log::new(Trace::new(trace));
+        let mut devices = Self {
+            cluster: Cluster::new(hosts, uplinks, network, stranger, log),
+            hosts,
+            clock: Clock::default(),
+            programs: Vec::new(),
+            turns: Vec::new(),
+            pause_ns: random.u64(1000..300_000),
+            journeys: journeys(&mut random, hosts, guests).into(),
+            stops: (0..guests).map(|_| None).collect(),
+            moves: 0,
+            thaws: 0,
+            moments: 0,
+            progress: (Time(0), 0),
+            random,
+        };
+        for number in 0..guests {
+            devices.add_guest(number)?;
+        }
+        for _ in 0..devices.random.usize(1..=4) {
+            devices.connect(guests)?;
+        }
+        Ok(devices)
+    }
+
+    /// Every host has its adapter, and all but one of them are away.
+    fn add_guest(&mut self, number: usize) -> Result<(), Violation> {
+        let identity = Fabric::identity(number as u8 + 1);
+        let config = DeviceConfig::new(identity);
+        let home = self.random.usize(..self.hosts);
+        let gid = vrdma_wire::Gid::link_local(identity.mac);
+        let place = Place {
+            host: home,
+            port: PortId(number as u32),
+            group: GroupId(0),
+            mac: identity.mac,
+            gids: [gid; 2],
+        };
+        self.cluster.places.push(place);
+        for host in 0..self.hosts {
+            let guest = Guest::new(config, self.clock.clone()).map_err(Violation::from_error)?;
+            self.cluster.attach(place, host, DeviceMember::new(guest))?;
+            let is_away = host != home;
+            self.cluster.carrier(host).set_away(place.port, is_away);
+        }
+        let guest = self.guest(number);
+        guest.probe().map_err(Violation::from_error)?;
+        guest.bind_gid(0, gid).map_err(Violation::from_error)?;
+        let now = self.cluster.now;
+        self.cluster.carrier(home).follow_gids(place.port, now);
+        Ok(())
+    }
+
+    fn connect(&mut self, guests: usize) -> Result<(), Violation> {
+        let first = self.random.usize(..guests);
+        let second = (first + self.random.usize(1..guests)) % guests;
+        let number = self.programs.len();
+        for (side, guest) in [first, second].into_iter().enumerate() {
+            let quota = self.random.usize(1..=80);
+            let program = self.program(guest, (number + side, number + 1 - side), quota);
+            let program = program.map_err(Violation::from_error)?;
+            self.programs.push(program);
+            let first_turn = Time(self.random.u64(..self.pause_ns));
+            self.turns.push(Some(first_turn));
+        }
+        let mtu = self.random.u32(1..=3);
+        for (end, peer) in [(number, number + 1), (number + 1, number)] {
+            let peer = &self.programs[peer];
+            let gid = self.cluster.places[peer.guest].gids[0];
+            let connection = Connection {
+                mtu,
+                ..Connection::to(peer.qp.qpn, gid)
+            };
+            let (guest, qp) = (self.programs[end].guest, self.programs[end].qp.clone());
+            let connected = self.guest(guest).connect(&qp, &connection);
+            connected.map_err(Violation::from_error)?;
+        }
+        Ok(())
+    }
+
+    fn program(
+        &mut self,
+        guest: usize,
+        (number, peer): (usize, usize),
+        quota: usize,
+    ) -> Result<Program, vrdma_driver::CommandError> {
+        let vm = self.guest(guest);
+        let context = vm.open()?;
+        let pd = vm.create_pd(context)?;
+        let send_cq = vm.create_cq(context, CQ_ENTRIES)?;
+        let recv_cq = vm.create_cq(context, CQ_ENTRIES)?;
+        let qp = vm.create_qp(pd, (&send_cq, &recv_cq), None, QpShape::RC)?;
+        let buffer = vm.buffer_at(BUFFER_OFFSET, BUFFER_BYTES);
+        let mr = vm.register(pd, &buffer, rights::ALL)?;
+        buffer.fill(&vm.ram, source_seed(number));
+        let program = Program::new(
+            number,
+            peer,
+            guest,
+            quota,
+            (qp, send_cq, recv_cq),
+            buffer,
+            mr,
+        );
+        program.clear_word(&vm.ram);
+        Ok(program)
+    }
+}
+
+fn journeys(random: &mut Rng, hosts: usize, guests: usize) -> Vec<(Time, Journey)> {
+    let mut all: Vec<_> = (0..random.usize(..6))
+        .map(|_| {
+            let journey = Journey {
+                guest: random.usize(..guests),
+                to: random.usize(..hosts),
+                pause_ns: random.u64(..20 * MILLISECOND) / random.u64(1..100),
+                aborts: random.u8(..4) == 0,
+            };
+            let at = Time(0) + Duration::from_nanos(random.u64(..5 * MILLISECOND));
+            (at, journey)
+        })
+        .collect();
+    all.sort_by_key(|(at, _)| *at);
+    all
+}

@@ -1,0 +1,97 @@
+//! Journeys of guests: the steps of `vrdma migrate`, in its order, with time between them.
+
+use vrdma_driver::Guest;
+use vrdma_pvrdma::Context;
+use vrdma_verbs::Time;
+
+use super::Devices;
+use crate::violation::Violation;
+
+/// What befalls a guest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Journey {
+    pub(super) guest: usize,
+    pub(super) to: usize,
+    /// How long it is stopped.
+    pub(super) pause_ns: u64,
+    /// It goes on where it was.
+    pub(super) aborts: bool,
+}
+
+/// A guest whose processors stand still, and whose device is frozen.
+pub(super) struct Stop {
+    pub(super) until: Time,
+    journey: Journey,
+    /// The context, as it goes to the other daemon.
+    context: Vec<u8>,
+}
+
+impl Devices {
+    /// Does what is due: guests stop, and go on.
+    pub(super) fn travel(&mut self) -> Result<(), Violation> {
+        let now = self.cluster.now;
+        while self.journeys.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, journey)) = self.journeys.pop_front() {
+                self.stop(journey);
+            }
+        }
+        for guest in 0..self.stops.len() {
+            if self.stops[guest].as_ref().is_some_and(|it| it.until <= now)
+                && let Some(stop) = self.stops[guest].take()
+            {
+                self.go_on(guest, &stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, journey: Journey) {
+        let Journey { guest, to, .. } = journey;
+        let here = self.cluster.places[guest].host;
+        if self.stops[guest].is_some() || here == to {
+            return;
+        }
+        let frozen = self.guest(guest);
+        let context = Context {
+            mac: frozen.mac(),
+            records: frozen.device.freeze(),
+            pages: Vec::new(),
+        };
+        let until = self.cluster.now + std::time::Duration::from_nanos(journey.pause_ns);
+        self.stops[guest] = Some(Stop {
+            until,
+            journey,
+            context: context.encode(),
+        });
+        self.cluster
+            .say(|| format!("a{guest} is frozen: {journey:?}"));
+    }
+
+    fn go_on(&mut self, guest: usize, stop: &Stop) -> Result<(), Violation> {
+        let now = self.cluster.now;
+        if stop.journey.aborts {
+            self.thaws += 1;
+            self.guest(guest).device.thaw(now);
+            self.cluster.say(|| format!("a{guest} is thawed"));
+            return Ok(());
+        }
+        self.moves += 1;
+        let (from, to) = (self.cluster.places[guest].host, stop.journey.to);
+        let port = self.cluster.places[guest].port;
+        let context = Context::decode(&stop.context).map_err(Violation::from_error)?;
+        // What waits at the source for its return is another QEMU's.
+        let config = *self.seen(guest).device.config();
+        let fresh = Guest::new(config, self.clock.clone()).map_err(Violation::from_error)?;
+        let mut gone = std::mem::replace(self.guest(guest), fresh);
+        self.cluster.carrier(from).follow_gids(port, now);
+        self.cluster.carrier(from).set_away(port, true);
+        self.cluster.carrier(to).set_away(port, false);
+        self.cluster.places[guest].host = to;
+        let arrived = self.guest_at(to, guest).arrive(&mut gone, &context);
+        arrived.map_err(Violation::from_error)?;
+        self.cluster.carrier(to).follow_gids(port, now);
+        self.cluster
+            .say(|| format!("a{guest} goes on at host {to}"));
+        Ok(())
+    }
+}
