@@ -38,11 +38,14 @@ pub trait Publishing: FrontEnd {
     /// Takes everything that the engine has to say and shows it to the owners. What units did is committed, too, if no
     /// owner is to see anything of it: their answers leave the host after this.
     fn publish(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
-        self.core_mut().unpublished_units = 0;
+        let mut noted = core::mem::take(&mut self.core_mut().unpublished_units) > 0;
         loop {
             self.write_outputs(turn);
-            self.commit();
-            if !self.core().has_written() {
+            let written = self.core().has_written();
+            if written || core::mem::take(&mut noted) {
+                self.commit();
+            }
+            if !written {
                 return;
             }
             // A ring that turns out to be unusable makes the engine say more.

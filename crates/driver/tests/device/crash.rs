@@ -94,6 +94,9 @@ impl Journal for Notes {
     }
 
     fn commit(&mut self) {
+        if self.book.lock().unwrap().batch.is_empty() {
+            return;
+        }
         self.step();
         self.book.lock().unwrap().commit();
         self.step();
@@ -169,10 +172,19 @@ impl World {
         self.book.lock().unwrap().left = Some(call);
     }
 
-    /// The process goes on to its end; whether it ended.
+    /// The process goes on as far as it comes without time; whether it ended.
     fn run(&mut self) -> bool {
+        self.may_end(Fabric::pump)
+    }
+
+    /// The same, with time.
+    fn pass(&mut self) -> bool {
+        self.may_end(|fabric| fabric.pass(Duration::from_millis(20)))
+    }
+
+    fn may_end(&mut self, work: impl FnOnce(&mut Fabric)) -> bool {
         let fabric = &mut self.pair.fabric;
-        let Err(cause) = catch_unwind(AssertUnwindSafe(|| fabric.pump())) else {
+        let Err(cause) = catch_unwind(AssertUnwindSafe(|| work(fabric))) else {
             return false;
         };
         assert!(cause.is::<Crash>(), "the process ended by itself");
@@ -295,7 +307,7 @@ impl Traffic {
         for _ in 0..100 {
             self.programs(&mut world.pair);
             if !world.run() && !self.is_done() {
-                world.pair.fabric.pass(Duration::from_millis(20));
+                world.pass();
             }
         }
         self.programs(&mut world.pair);
