@@ -4,6 +4,8 @@
 //!   until release: a failure goes to `revive`        after it: a failure is told with where things are
 //! ```
 
+mod outcome;
+
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -12,7 +14,7 @@ use vrdma_api::{ArrivedContext, RestoreRequest};
 use crate::daemon::NotReleased;
 use crate::error::{Cause, Error};
 use crate::pci::{self, ConfigSpace, PortWrite};
-use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher, milliseconds};
+use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
 use crate::qmp::EventKind;
 use crate::revive::Undo;
 use crate::verify::verify;
@@ -332,35 +334,6 @@ impl Flow<'_> {
             self.released(&why, state.to_owned())
         })?;
         Ok(self.report(&carried, downtime))
-    }
-
-    /// From STOP to RESUME. That event comes before the answer to `cont`.
-    fn downtime(&mut self) -> Duration {
-        let mut resumed = Instant::now();
-        while let Ok(Some(event)) = self.hosts().destination.machine.next_event(AT_ONCE) {
-            if event.kind == EventKind::Resume {
-                resumed = event.at;
-            }
-        }
-        let stopped = self.stopped.unwrap_or(resumed);
-        resumed.saturating_duration_since(stopped)
-    }
-
-    fn report(self, carried: &Carried, downtime: Duration) -> Report {
-        let phases = self.times.finish();
-        let ram = &carried.sent.ram;
-        Report {
-            total_ms: phases.iter().map(|phase| phase.ms).sum(),
-            phases,
-            downtime_ms: milliseconds(downtime),
-            rounds: ram.dirty_sync_count,
-            pages: ram.normal + ram.duplicate,
-            transferred_bytes: ram.transferred,
-            verified_bytes: carried.verified_bytes,
-            context_bytes: carried.context_bytes,
-            context_records: carried.context.records,
-            context_pages: carried.context.pages,
-        }
     }
 
     fn abort(&mut self, why: &Cause) -> Error {

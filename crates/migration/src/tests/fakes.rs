@@ -168,19 +168,8 @@ impl World {
         match what {
             "adapter" => return value(self.adapter(side)),
             "context" if *method == Method::DELETE => self.restored = None,
-            "context" => {
-                let config_space = crate::pci::tests::config_space();
-                let restored = self.restored.is_some() && self.fault != Fault::ResetsAfterRestore;
-                return value(
-                    json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored }),
-                );
-            }
-            "memory-digest" => {
-                let is_other = side == "destination" && self.fault == Fault::LosesMemory;
-                let range =
-                    json!({ "address": 0, "bytes": 4096, "digests": [u32::from(is_other)] });
-                return value(json!({ "ranges": [range] }));
-            }
+            "context" => return value(self.context()),
+            "memory-digest" => return value(self.memory_digest(side)),
             "freeze" => {
                 self.frozen = true;
                 return (StatusCode::OK, "ctx".to_owned());
@@ -202,6 +191,18 @@ impl World {
             _ => {}
         }
         nothing
+    }
+
+    fn context(&self) -> Value {
+        let config_space = crate::pci::tests::config_space();
+        let restored = self.restored.is_some() && self.fault != Fault::ResetsAfterRestore;
+        json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored })
+    }
+
+    fn memory_digest(&self, side: &str) -> Value {
+        let is_other = side == "destination" && self.fault == Fault::LosesMemory;
+        let range = json!({ "address": 0, "bytes": 4096, "digests": [u32::from(is_other)] });
+        json!({ "ranges": [range] })
     }
 
     fn adapter(&self, side: &str) -> Value {

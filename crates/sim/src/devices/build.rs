@@ -11,7 +11,7 @@ use vrdma_verbs::Time;
 
 use super::Devices;
 use super::journey::Journey;
-use super::program::{BUFFER_BYTES, Program, source_seed};
+use super::program::{BUFFER_BYTES, Objects, Program, Role, source_seed};
 use crate::cluster::{Cluster, Place};
 use crate::log::Log;
 use crate::network::Network;
@@ -96,7 +96,12 @@ impl Devices {
         let number = self.programs.len();
         for (side, guest) in [first, second].into_iter().enumerate() {
             let quota = self.random.usize(1..=80);
-            let program = self.program(guest, (number + side, number + 1 - side), quota);
+            let program = self.program(Role {
+                number: number + side,
+                peer: number + 1 - side,
+                guest,
+                quota,
+            });
             let program = program.map_err(Violation::from_error)?;
             self.programs.push(program);
             let first_turn = Time(self.random.u64(..self.pause_ns));
@@ -117,13 +122,8 @@ impl Devices {
         Ok(())
     }
 
-    fn program(
-        &mut self,
-        guest: usize,
-        (number, peer): (usize, usize),
-        quota: usize,
-    ) -> Result<Program, vrdma_driver::CommandError> {
-        let vm = self.guest(guest);
+    fn program(&mut self, role: Role) -> Result<Program, vrdma_driver::CommandError> {
+        let vm = self.guest(role.guest);
         let context = vm.open()?;
         let pd = vm.create_pd(context)?;
         let send_cq = vm.create_cq(context, CQ_ENTRIES)?;
@@ -131,15 +131,16 @@ impl Devices {
         let qp = vm.create_qp(pd, (&send_cq, &recv_cq), None, QpShape::RC)?;
         let buffer = vm.buffer_at(BUFFER_OFFSET, BUFFER_BYTES);
         let mr = vm.register(pd, &buffer, rights::ALL)?;
-        buffer.fill(&vm.ram, source_seed(number));
+        buffer.fill(&vm.ram, source_seed(role.number));
         let program = Program::new(
-            number,
-            peer,
-            guest,
-            quota,
-            (qp, send_cq, recv_cq),
-            buffer,
-            mr,
+            role,
+            Objects {
+                qp,
+                send_cq,
+                recv_cq,
+                buffer,
+                mr,
+            },
         );
         program.clear_word(&vm.ram);
         Ok(program)

@@ -73,6 +73,26 @@ pub(super) struct Program {
     adds: u64,
 }
 
+/// Which program it is, and what it has to do.
+#[derive(Clone, Copy)]
+pub(super) struct Role {
+    pub(super) number: usize,
+    /// The number of the program at the other end.
+    pub(super) peer: usize,
+    pub(super) guest: usize,
+    /// Requests.
+    pub(super) quota: usize,
+}
+
+/// What it works with.
+pub(super) struct Objects {
+    pub(super) qp: Qp,
+    pub(super) send_cq: Cq,
+    pub(super) recv_cq: Cq,
+    pub(super) buffer: Buffer,
+    pub(super) mr: Mr,
+}
+
 /// The seed of what a program's buffer holds at first.
 pub(super) fn source_seed(program: usize) -> u64 {
     (program as u64 + 1) << 48
@@ -85,15 +105,20 @@ fn payload(program: usize, work: usize, length: u32) -> Vec<u8> {
 }
 
 impl Program {
-    pub(super) fn new(
-        number: usize,
-        peer: usize,
-        guest: usize,
-        quota: usize,
-        (qp, send_cq, recv_cq): (Qp, Cq, Cq),
-        buffer: Buffer,
-        mr: Mr,
-    ) -> Self {
+    pub(super) fn new(role: Role, objects: Objects) -> Self {
+        let Role {
+            number,
+            peer,
+            guest,
+            quota,
+        } = role;
+        let Objects {
+            qp,
+            send_cq,
+            recv_cq,
+            buffer,
+            mr,
+        } = objects;
         Self {
             number,
             peer,

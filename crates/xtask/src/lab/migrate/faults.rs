@@ -8,6 +8,7 @@
 //! The victim ends within the room migration's call that tells of the phase, so no phase is over before. That of the copy is the
 //! second look at a copy that is slow. An orchestrator that is killed is a process of its own.
 
+mod rows;
 mod saboteur;
 mod traffic;
 
@@ -23,6 +24,7 @@ use vrdma_migration::qmp::Monitor;
 use vrdma_migration::{Error, HostSockets, Migration, Options, Phase, Progress};
 
 use super::{MEMORY, Stage};
+use rows::ROWS;
 use saboteur::Saboteur;
 use traffic::{Traffic, complaint};
 
@@ -52,65 +54,6 @@ impl Victim {
         }
     }
 }
-
-/// All phases before the point of no return that somebody may die in.
-const ROWS: [(Phase, &[Victim]); 7] = [
-    (
-        Phase::Copy,
-        &[
-            Victim::Interrupted,
-            Victim::Orchestrator,
-            Victim::Qemu,
-            Victim::Daemon,
-        ],
-    ),
-    (
-        Phase::Freeze,
-        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
-    ),
-    (
-        Phase::HandOver,
-        &[
-            Victim::Interrupted,
-            Victim::Orchestrator,
-            Victim::Qemu,
-            Victim::Daemon,
-            Victim::NewDaemon,
-        ],
-    ),
-    (
-        Phase::SwitchOver,
-        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
-    ),
-    (
-        Phase::Configure,
-        &[
-            Victim::Interrupted,
-            Victim::Orchestrator,
-            Victim::Qemu,
-            Victim::NewDaemon,
-        ],
-    ),
-    (
-        Phase::Restore,
-        &[
-            Victim::Interrupted,
-            Victim::Orchestrator,
-            Victim::Qemu,
-            Victim::NewDaemon,
-        ],
-    ),
-    (
-        Phase::Release,
-        &[
-            Victim::Interrupted,
-            Victim::Orchestrator,
-            Victim::Qemu,
-            Victim::Daemon,
-            Victim::NewDaemon,
-        ],
-    ),
-];
 
 /// Bytes a second of a copy that is not over when its first numbers are told, and QEMU's own.
 const SLOW: u64 = 4 << 20;

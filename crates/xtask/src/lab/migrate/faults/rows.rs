@@ -1,0 +1,64 @@
+//! Who dies in which phase.
+
+use vrdma_migration::Phase;
+
+use super::Victim;
+
+/// All phases before the point of no return that somebody may die in.
+pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
+    (
+        Phase::Copy,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
+        ],
+    ),
+    (
+        Phase::Freeze,
+        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+    ),
+    (
+        Phase::HandOver,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::SwitchOver,
+        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+    ),
+    (
+        Phase::Configure,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::Restore,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::NewDaemon,
+        ],
+    ),
+    (
+        Phase::Release,
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Daemon,
+            Victim::NewDaemon,
+        ],
+    ),
+];
