@@ -26,7 +26,8 @@ impl<R: Clone> Hca<R> {
     ) {
         let qp = self.qps.named_mut(response.destination);
         let shared = &mut self.shared;
-        let Some(qp) = qp.filter(|qp| qp.awaits(response, shared)) else {
+        let answered = qp.and_then(|qp| Some((qp.answered(response, shared)?, qp)));
+        let Some((psn, qp)) = answered else {
             shared.counters.drops.stale_response += 1;
             return;
         };
@@ -34,7 +35,7 @@ impl<R: Clone> Hca<R> {
             qp,
             shared,
             now,
-            psn: response.psn,
+            psn,
         }
         .take_in(&response.body, source, memory);
         qp.reschedule(&mut self.schedule);
@@ -42,19 +43,32 @@ impl<R: Clone> Hca<R> {
 }
 
 impl<R> Qp<R> {
-    /// Whether the response comes from our peer and names something outstanding.
+    /// What the response names of what is outstanding, if it comes from our peer.
     #[inline]
-    fn awaits(&self, response: &Response<R>, shared: &Shared<R>) -> bool {
+    fn answered(&self, response: &Response<R>, shared: &Shared<R>) -> Option<Psn> {
+        let (from, to) = (response.route.sgid, response.route.dgid);
+        if !self.sends() || !self.is_peer(response.source, from, to, shared) {
+            return None;
+        }
         let requester = &self.requester;
         let outstanding = requester.sent.since(requester.settled);
-        self.sends()
-            && self.is_peer(
-                response.source,
-                response.route.sgid,
-                response.route.dgid,
-                shared,
-            )
-            && response.psn.since(requester.settled) < outstanding
+        match response.psn.since(requester.settled) < outstanding {
+            true => Some(response.psn),
+            false => self.answered_before(response),
+        }
+    }
+
+    /// The peer has executed what was sent before this process went on, and answers all that is sent again with its newest
+    /// PSN, which may not have been sent again yet. So all that was sent is answered.
+    #[cold]
+    fn answered_before(&self, response: &Response<R>) -> Option<Psn> {
+        let requester = &self.requester;
+        let is_newer =
+            matches!(response.body, ResponseBody::Ack) && !response.psn.is_before(requester.sent);
+        let newest = requester
+            .settled
+            .plus(requester.sent.since(requester.settled).checked_sub(1)?);
+        (requester.resumed && is_newer).then_some(newest)
     }
 
     /// Whether a positive answer comes from our peer, to the newest that it has answered or later.

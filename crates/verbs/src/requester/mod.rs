@@ -90,8 +90,10 @@ pub(crate) struct Requester<R> {
     pub(crate) next: Psn,
     /// First PSN that the peer is not known to have executed.
     pub(crate) unacked: Psn,
-    /// One after the newest PSN that was ever sent.
+    /// One after the newest PSN that was ever sent, as far as this process knows.
     pub(crate) sent: Psn,
+    /// It goes on for another process or host, which may have sent more.
+    pub(crate) resumed: bool,
     /// First PSN whose request is not finished, when that was last looked at.
     pub(crate) settled: Psn,
     /// READs and atomics without all of their data; bounded by `max_rd_atomic`.
@@ -125,6 +127,7 @@ impl<R> Default for Requester<R> {
             next: Psn::default(),
             unacked: Psn::default(),
             sent: Psn::default(),
+            resumed: false,
             settled: Psn::default(),
             awaiting: Awaiting::default(),
             retries: 0,
@@ -148,6 +151,7 @@ impl<R> Requester<R> {
         self.unacked = psn;
         self.sent = psn;
         self.settled = psn;
+        self.resumed = false;
     }
 
     /// SQD: an event is wanted, or not.

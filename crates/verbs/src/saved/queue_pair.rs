@@ -163,6 +163,7 @@ fn restore_requester<R>(
         next: unacked,
         unacked,
         sent: unacked,
+        resumed: true,
         settled: unacked,
         retries: narrow(saved.retries, "a retry counter is too large")?,
         rnr_retries: narrow(saved.rnr_retries, "a retry counter is too large")?,

@@ -48,6 +48,8 @@ enum Next {
     CrashBoth,
     /// The process of one end.
     Crash(usize),
+    /// What is under way between the ends is lost.
+    Lose,
 }
 
 struct World {
@@ -136,6 +138,7 @@ impl World {
                     self.crash(1);
                 }
                 Next::Crash(end) => self.crash(end),
+                Next::Lose => self.pair.drop_units(),
             }
             let moved = self.pair.step();
             if self.pair.pace == Pace::Wire {
@@ -266,7 +269,11 @@ fn on_one_host() -> impl Strategy<Value = Next> {
 }
 
 fn behind_a_wire() -> impl Strategy<Value = Next> {
-    prop_oneof![20 => Just(Next::Go), 1 => (0usize..2).prop_map(Next::Crash)]
+    prop_oneof![
+        40 => Just(Next::Go),
+        2 => (0usize..2).prop_map(Next::Crash),
+        1 => Just(Next::Lose),
+    ]
 }
 
 fn run(pace: Pace, plan: Vec<Next>) {
@@ -287,6 +294,27 @@ proptest! {
     fn nothing_is_lost_or_doubled_behind_a_wire(plan in prop::collection::vec(behind_a_wire(), 0..800)) {
         run(Pace::Wire, plan);
     }
+}
+
+/// The peer has executed all of a message, and answers what is sent again with its newest PSN. The requester that goes on has
+/// not come to that one: the message is longer than what it sends without an answer.
+#[test]
+fn an_answer_to_what_was_sent_before_the_crash_counts() {
+    const LONG: u32 = 100 * 256;
+    let mut world = World::new(Pace::Wire);
+    let [a, b] = &mut world.pair.nodes;
+    let bytes: Vec<u8> = (0..LONG).map(|at| (at / 7) as u8).collect();
+    let (data, to) = (a.holding(&bytes), b.register(LONG, ALL));
+    let write = send_wr(1, SendOp::Write(to.remote(0)), &[data.sge()]);
+    world.rings[0].sends = vec![write];
+    world.feed(0);
+    while world.pair.nodes[1].bytes(&to) != bytes {
+        assert!(world.pair.step());
+    }
+    world.pair.drop_units();
+    world.crash(0);
+    world.run(|| Next::Go);
+    assert_eq!(world.pair.nodes[0].sends(), [(1, Status::Success)]);
 }
 
 /// What a program did with a window is not done again, though an older request was.
