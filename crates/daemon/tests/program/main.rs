@@ -41,11 +41,11 @@ impl Place {
         command
     }
 
+    /// In the run folder, but for what is kept for the next daemon.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("run")).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name != "locations").collect();
         names.sort();
         names
     }
