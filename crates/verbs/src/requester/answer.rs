@@ -9,6 +9,7 @@ use crate::qp::Qp;
 use crate::requester::Pending;
 use crate::requester::awaited::Hole;
 use crate::requester::start::ATOMIC_BYTES;
+use crate::requester::wire::WINDOW_MAX;
 use crate::shared::Shared;
 use crate::time::Time;
 use crate::unit::{Nak, Response, ResponseBody};
@@ -59,12 +60,13 @@ impl<R> Qp<R> {
     }
 
     /// The peer has executed what was sent before this process went on, and answers all that is sent again with its newest
-    /// PSN, which may not have been sent again yet. So all that was sent is answered.
+    /// PSN, which may not have been sent again yet. So all that was sent is answered. No more than a window was under way, and
+    /// who guesses PSNs has no better chance than otherwise.
     #[cold]
     fn answered_before(&self, response: &Response<R>) -> Option<Psn> {
         let requester = &self.requester;
-        let is_newer =
-            matches!(response.body, ResponseBody::Ack) && !response.psn.is_before(requester.sent);
+        let ahead = response.psn.since(requester.sent);
+        let is_newer = matches!(response.body, ResponseBody::Ack) && ahead < WINDOW_MAX;
         let newest = requester
             .settled
             .plus(requester.sent.since(requester.settled).checked_sub(1)?);
