@@ -84,7 +84,7 @@ pub use protection::Protection;
 pub use rate::{NotARate, Rate};
 pub use shard::{MoveRequest, ShardStatus};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};
-pub use status::Status;
+pub use status::{Keeper, Status, Upgrade, UpgradeOutcome};
 pub use unix_name::{NotAUnixName, UnixName};
 pub use uplink::{
     Endpoint, FrameStats, Interface, NotAnEndpoint, NotAnInterface, Peer, PeerRequest, Uplink,

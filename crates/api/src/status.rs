@@ -13,6 +13,9 @@ pub struct Status {
     pub version: String,
     /// Its process.
     pub pid: u32,
+    /// The process that keeps it running, if `supervise` is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeper: Option<Keeper>,
     /// Seconds since it became ready.
     pub uptime_seconds: u64,
     /// The configuration file, if there is one.
@@ -44,4 +47,40 @@ pub struct Status {
     pub adapters: Vec<Adapter>,
     /// In the order of `adapters`.
     pub stats: Vec<AdapterStats>,
+}
+
+/// The process that starts the daemon's worker again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keeper {
+    /// Its number; SIGHUP makes it go on with the program that is installed now.
+    pub pid: u32,
+    /// How many workers there were, with the one that answers.
+    pub workers: u32,
+    /// What came of the latest wish for another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_upgrade: Option<Upgrade>,
+}
+
+/// How an upgrade ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Upgrade {
+    /// Counted from 1 since the keeper was started.
+    pub number: u32,
+    /// How it ended.
+    pub outcome: UpgradeOutcome,
+    /// Why, unless it was done.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+}
+
+/// See [`Upgrade`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpgradeOutcome {
+    /// The program that is installed serves.
+    Done,
+    /// It cannot go on for the one that served, which does so without a pause.
+    Refused,
+    /// It began and failed; the one before serves again.
+    WentBack,
 }

@@ -3,9 +3,8 @@
 mod adapter;
 mod limits;
 mod migrate;
+mod run;
 
-use std::ffi::OsString;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
@@ -14,6 +13,8 @@ use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, path
 pub(crate) use adapter::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;
+use run::RUN_EXAMPLES;
+pub(crate) use run::RunOptions;
 
 use crate::study::StudyOptions;
 
@@ -121,6 +122,12 @@ pub(crate) enum Command {
     Trace(TraceOptions),
     /// Take a VM with its adapter to another host, or another QEMU and vrdmad of this one, while it runs
     Migrate(MigrateOptions),
+    /// Make the daemon go on with the program that is installed now; connections see a pause
+    ///
+    /// The file that vrdmad was started from is asked first whether it can go on, with the configuration as it is now. If it
+    /// cannot, nothing is changed; if it fails afterwards, the program before serves again. Needs supervise = true. The
+    /// same by SIGHUP to the keeper, or systemctl reload.
+    Upgrade,
     /// Run a program on an adapter of processes
     ///
     /// Our libibverbs and librdmacm are loaded in front of the system's, so that the program finds
@@ -139,47 +146,6 @@ pub(crate) enum Command {
     /// Runs the program vrdma-study, which lies beside this one or in a folder of PATH.
     #[command(disable_help_flag = true)]
     Study(StudyOptions),
-}
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  vrdma run --adapter c1 -- ibv_devinfo
-  vrdma run --portgroup blue --ip 10.0.0.7 -- ib_send_lat -x 1";
-
-#[derive(Debug, Args)]
-pub(crate) struct RunOptions {
-    /// The adapter, of kind process
-    #[arg(long, conflicts_with_all = ["portgroup", "ip"])]
-    pub(crate) adapter: Option<Name>,
-    /// Port group of an adapter of its own; the only one if absent
-    #[arg(long)]
-    pub(crate) portgroup: Option<Name>,
-    /// IP address of an adapter of its own; a link-local one if absent
-    #[arg(long)]
-    pub(crate) ip: Option<IpAddr>,
-    /// Lets the program and others of its user that were started so reach each other's memory
-    ///
-    /// READs and WRITEs between them are then carried out by whoever asks for them, without vrdmad,
-    /// which checks keys and rights once and takes the grant back when they end. A program gets
-    /// descriptors of all the memory of those it is connected to: only for programs that trust each
-    /// other. Such traffic is in no statistics and no trace.
-    #[arg(long)]
-    pub(crate) fast_local: bool,
-    /// Moves registered memory into a file that vrdmad maps: several times faster, for programs that use their memory
-    /// again and again
-    ///
-    /// When memory is registered, its whole pages become shared pages of a file that belongs to the program, at the
-    /// same addresses and while other threads use them. vrdmad then copies without asking the kernel. It needs Linux
-    /// 6.11 and, for programs of several threads, /dev/userfaultfd. Memory that must not be moved stays where it
-    /// is and is reached as without this option.
-    #[arg(long)]
-    pub(crate) adopt: bool,
-    /// The library, unless it is beside this program
-    #[arg(long, value_name = "PATH")]
-    pub(crate) library: Option<PathBuf>,
-    /// The program and its arguments
-    #[arg(last = true, required = true)]
-    pub(crate) command: Vec<OsString>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -26,6 +26,7 @@ mod status;
 mod study;
 mod table;
 mod trace;
+mod upgrade;
 mod uplink;
 mod user;
 
@@ -66,6 +67,7 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Trace(options) => trace::run(&client, options),
         Command::Migrate(options) => migrate::run(client.socket(), options),
+        Command::Upgrade => upgrade::run(&client),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
         Command::Run(_) | Command::Study(_) => Err(Failure::new("it runs by itself")),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_api::{AdapterKind, AdapterStats, Status, paths};
+use vrdma_api::{AdapterKind, AdapterStats, Keeper, Status, UpgradeOutcome, paths};
 use vrdma_api_client::Client;
 
 use crate::failure::Failure;
@@ -39,9 +39,35 @@ fn daemon(status: &Status) -> String {
         ("configuration", config),
         ("run folder", status.run_dir.display().to_string()),
     ];
+    known.extend(
+        status
+            .keeper
+            .as_ref()
+            .map(|keeper| ("keeper", kept(keeper))),
+    );
     known.push(("polling", status.poll.to_string()));
     known.extend(status.ethernet_silent_ms.map(|ms| ("Ethernet", silent(ms))));
     facts(known)
+}
+
+/// What there is to tell of a keeper.
+fn kept(keeper: &Keeper) -> String {
+    let worker = match keeper.workers {
+        1 => "the first worker".to_owned(),
+        number => format!("worker {number}"),
+    };
+    let upgrade = keeper
+        .last_upgrade
+        .as_ref()
+        .map(|upgrade| match upgrade.outcome {
+            UpgradeOutcome::Done => ", upgraded".to_owned(),
+            UpgradeOutcome::Refused => {
+                format!(", the last upgrade was refused: {}", upgrade.reason)
+            }
+            UpgradeOutcome::WentBack => format!(", the last upgrade failed: {}", upgrade.reason),
+        });
+    let upgrade = upgrade.unwrap_or_default();
+    format!("process {}, {worker}{upgrade}", keeper.pid)
 }
 
 fn shards(status: &Status) -> String {

@@ -35,6 +35,7 @@ use vrdma_uplink::Tap;
 use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
 use crate::interfaces::Interfaces;
 use crate::inventory::{Coming, Inventory};
+use crate::legacy::Legacy;
 use crate::locations::Locations;
 use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
 use crate::process_socket;
@@ -58,7 +59,9 @@ pub struct Facts {
     pub protections: Vec<Protection>,
     /// Who opens interfaces for it.
     pub interfaces: Interfaces,
-    /// When that was.
+    /// What there is of its keeper.
+    pub legacy: Legacy,
+    /// When it was started.
     pub started: Instant,
 }
 

@@ -13,10 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vrdma_adapter::ShardId;
-use vrdma_keep::{Area, Capacity, Inherited, Life, Record, Records};
+use vrdma_api::{Keeper, Upgrade, UpgradeOutcome};
+use vrdma_keep::{Area, Capacity, Inherited, Life, Outcome, Record, Records, WorkerLine};
 use vrdma_process::{Lost, Means, ProcessSpec, Recorder, Registry, Remembered, Revived, Sessions};
 
 use crate::vm;
+
+/// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
+/// changes what one of them means raises it. A daemon goes on for one with the same format only.
+pub const FORMAT: u32 = 1;
 
 /// The root area has a record for each shard that there ever was.
 pub const ROOT: Capacity = Capacity {
@@ -35,16 +40,21 @@ const SHARD: Capacity = Capacity {
 const AREA: u16 = 1;
 
 /// See the module. Nothing is recorded without a keeper.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Legacy(Option<Arc<Inner>>);
 
+#[derive(Debug)]
 struct Inner {
+    /// How many workers there were before.
+    number: u32,
+    line: WorkerLine,
     /// One for each shard, and the descriptors of their areas.
     areas: Vec<(Records, OwnedFd)>,
     past: Mutex<Past>,
 }
 
 /// What nobody has taken up yet.
+#[derive(Debug)]
 struct Past {
     remembered: Vec<(Records, Remembered)>,
     descriptors: Inherited,
@@ -93,12 +103,43 @@ impl Legacy {
             remembered,
             descriptors,
         });
-        Ok(Self(Some(Arc::new(Inner { areas, past }))))
+        Ok(Self(Some(Arc::new(Inner {
+            number: life.number,
+            line: life.line,
+            areas,
+            past,
+        }))))
     }
 
     /// Whether another worker would go on for this one.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// This worker serves.
+    pub(crate) fn tell_ready(&self) {
+        if let Some(inner) = &self.0 {
+            inner.line.tell_ready();
+        }
+    }
+
+    /// What is known of the keeper, if there is one.
+    pub(crate) fn keeper(&self) -> Option<Keeper> {
+        let inner = self.0.as_ref()?;
+        let last = inner.line.last_attempt();
+        Some(Keeper {
+            pid: std::os::unix::process::parent_id(),
+            workers: inner.number + 1,
+            last_upgrade: last.map(|attempt| Upgrade {
+                number: attempt.number,
+                outcome: match attempt.outcome {
+                    Outcome::Done => UpgradeOutcome::Done,
+                    Outcome::Refused => UpgradeOutcome::Refused,
+                    Outcome::WentBack => UpgradeOutcome::WentBack,
+                },
+                reason: attempt.sentence,
+            }),
+        })
     }
 
     /// The sessions of a shard.

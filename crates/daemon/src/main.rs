@@ -1,5 +1,6 @@
 //! `vrdmad`: arguments, logs, and exit codes.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +11,14 @@ use vrdma_api::paths;
 use vrdma_daemon::config::{Config, ConfigError, Environment, default_file};
 use vrdma_daemon::legacy::{self, Legacy};
 use vrdma_daemon::{interfaces, service};
+use vrdma_keep::{Succession, Successor};
 
 /// The configuration or the environment are wrong: nothing was changed, and trying again as is
 /// will not help. Units can name it in `RestartPreventExitStatus`.
 const EXIT_REFUSED: u8 = 2;
+
+/// What a program says that can go on for another one.
+const GOES_ON: &str = "vrdmad goes on";
 
 #[derive(Debug, Parser)]
 #[command(name = "vrdmad", version, about, long_about = LONG_ABOUT, after_long_help = EXAMPLES)]
@@ -28,6 +33,10 @@ struct Arguments {
     /// Check the configuration and exit
     #[arg(long)]
     check: bool,
+
+    /// Say whether this program can go on for one that keeps its state in that format, and exit
+    #[arg(long, hide = true, value_name = "FORMAT")]
+    goes_on_from: Option<u32>,
 
     /// Be the helper that opens interfaces, for the daemon at the standard input
     #[arg(long, hide = true)]
@@ -115,14 +124,19 @@ fn main() -> ExitCode {
     if arguments.open_interfaces {
         return help();
     }
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure @ Failure::Worker(_)) => ExitCode::from(failure.code()),
-        Err(failure) => {
-            eprintln!("vrdmad: {failure}");
-            ExitCode::from(failure.code())
-        }
+    let succession = Succession::from_environment();
+    let Err(failure) = run(&arguments, succession.clone()) else {
+        return ExitCode::SUCCESS;
+    };
+    if matches!(failure, Failure::Worker(_)) {
+        return ExitCode::from(failure.code());
     }
+    eprintln!("vrdmad: {failure}");
+    if let Some(succession) = succession {
+        // No worker was begun, so the program before can go on.
+        succession.go_back(&failure.to_string());
+    }
+    ExitCode::from(failure.code())
 }
 
 /// The end of the daemon is no failure.
@@ -139,7 +153,8 @@ fn help() -> ExitCode {
 /// Why the daemon ended.
 #[derive(Debug)]
 enum Failure {
-    Log(String),
+    /// Arguments or the environment are wrong: a sentence.
+    Refused(String),
     Config(ConfigError),
     Service(service::ServiceError),
     /// What the worker before has left cannot be read.
@@ -153,9 +168,9 @@ impl Failure {
         match self {
             Self::Service(service::ServiceError::Broken(_)) | Self::Legacy(_) => 1,
             Self::Worker(status) => u8::try_from(*status).unwrap_or(1),
-            Self::Log(_) | Self::Config(_) | Self::Service(service::ServiceError::Refused(_)) => {
-                EXIT_REFUSED
-            }
+            Self::Refused(_)
+            | Self::Config(_)
+            | Self::Service(service::ServiceError::Refused(_)) => EXIT_REFUSED,
         }
     }
 }
@@ -163,7 +178,7 @@ impl Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Log(sentence) => f.write_str(sentence),
+            Self::Refused(sentence) => f.write_str(sentence),
             Self::Config(error) => error.fmt(f),
             Self::Service(error) => error.fmt(f),
             Self::Legacy(error) => write!(f, "cannot go on for the worker before: {error}"),
@@ -172,7 +187,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Failure> {
+fn run(arguments: &Arguments, succession: Option<Succession>) -> Result<(), Failure> {
     start_log(&arguments.log)?;
     let environment = Environment::of_process();
     let file = arguments
@@ -181,6 +196,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         .or_else(|| default_file(&environment));
     let run_dir = paths::default_run_dir(environment.runtime_dir.as_deref());
     let config = Config::load(file.as_deref(), &run_dir).map_err(Failure::Config)?;
+    if let Some(format) = arguments.goes_on_from {
+        return say_whether_it_goes_on(format, &config);
+    }
     if arguments.check {
         println!(
             "the configuration is valid: {}",
@@ -192,17 +210,46 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         let legacy = Legacy::default();
         return service::run(config, arguments.core_dumps, &legacy).map_err(Failure::Service);
     }
-    supervise(&config, arguments)
+    supervise(&config, arguments, succession)
+}
+
+/// The answer to `--goes-on-from`.
+fn say_whether_it_goes_on(format: u32, config: &Config) -> Result<(), Failure> {
+    if !config.supervise {
+        return Err(Failure::Refused(
+            "supervise is off in the configuration, so nobody can go on; restart the daemon instead".to_owned(),
+        ));
+    }
+    if format != legacy::FORMAT {
+        return Err(Failure::Refused(format!(
+            "the daemon keeps its state in format {format}, and vrdmad {} reads format {}; restart the daemon instead",
+            env!("CARGO_PKG_VERSION"),
+            legacy::FORMAT
+        )));
+    }
+    println!("{GOES_ON}");
+    Ok(())
 }
 
 /// Keeps a worker running.
-fn supervise(config: &Config, arguments: &Arguments) -> Result<(), Failure> {
+fn supervise(
+    config: &Config,
+    arguments: &Arguments,
+    succession: Option<Succession>,
+) -> Result<(), Failure> {
+    let command_line: Vec<OsString> = std::env::args_os().collect();
+    let question = format!("--goes-on-from={}", legacy::FORMAT);
     let options = vrdma_keep::Options {
         program: "vrdmad",
         capacity: legacy::ROOT,
         crashes_max: arguments.crashes.into(),
+        successor: Successor {
+            arguments: &command_line,
+            question: &question,
+            answer: GOES_ON,
+        },
     };
-    let status = vrdma_keep::supervise(options, |life| {
+    let status = vrdma_keep::supervise(options, succession, |life| {
         if let Some(end) = life.previous_end {
             tracing::warn!("the worker before ended by {end}; this one goes on for it");
         }
@@ -234,7 +281,7 @@ fn counted(adapters: usize) -> String {
 
 fn start_log(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        Failure::Log(format!(
+        Failure::Refused(format!(
             "--log: {error}; use a level such as info, or module=level"
         ))
     })?;

@@ -97,6 +97,7 @@ pub fn run(
         shards: config.shards,
         protections,
         interfaces,
+        legacy: legacy.clone(),
         started: Instant::now(),
     };
     let control = Arc::new(Control::new(
@@ -263,6 +264,7 @@ async fn serve(
         .try_clone()
         .and_then(UnixListener::from_std)
         .map_err(broken("cannot serve the control API"))?;
+    legacy.tell_ready();
     announce(api.path());
     let stopped = async move {
         stop.await;

@@ -21,4 +21,6 @@ pub use records::Records;
 pub use store::{
     Area, Capacity, Full, LARGE_BYTES, LOG_BYTES, Opened, Record, SMALL_BYTES, SlotId, Store,
 };
-pub use supervise::{Life, Options, give_way, supervise};
+pub use supervise::{
+    Attempt, Life, Options, Outcome, Succession, Successor, WorkerLine, give_way, supervise,
+};

@@ -81,6 +81,10 @@ impl Policy {
         self.is_stopping = true;
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
     /// Decides what follows an end at `now`, a time since any fixed moment.
     pub(crate) fn after(&mut self, end: End, now: Duration) -> Next {
         let again = end == End::Exited(EXIT_AGAIN);

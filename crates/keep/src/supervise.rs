@@ -1,11 +1,21 @@
-//! The keeper: starts the worker, hands on signals, and starts it again if that is wanted.
+//! The keeper: starts the worker, hands on signals, and starts it again if that is wanted, or another program.
 //!
+//! ```text
+//!   Resting ─ SIGHUP ─► Asking ─ accepts ─► Ending ─ worker ends ─► the other program: Trial ─ READY ─► Resting
+//!      ▲                   │ refuses                                   │ ends, or is not ready in time
+//!      └───────────────────┴───────────── the program before ◄─────────┘
+//! ```
 //! It has one thread and waits in one place. What the worker does, it does not know.
 
+mod line;
+mod question;
 mod signals;
+mod succession;
+mod upgrade;
 mod worker;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Instant;
@@ -15,7 +25,11 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpi
 use crate::inherited::{Inherited, open_numbers};
 use crate::policy::{EXIT_AGAIN, End, Next, Policy};
 use crate::store::{Area, Capacity};
+use line::Line;
+pub use line::{Attempt, Outcome, WorkerLine};
 use signals::Signals;
+pub use succession::Succession;
+use upgrade::Upgrade;
 
 /// What a keeper has to be told.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +40,19 @@ pub struct Options<'a> {
     pub capacity: Capacity,
     /// So many crashes within a minute are the last.
     pub crashes_max: usize,
+    /// Who may follow.
+    pub successor: Successor<'a>,
+}
+
+/// How the file that this program was started from is asked whether it can go on; it may be another program by now.
+#[derive(Clone, Copy, Debug)]
+pub struct Successor<'a> {
+    /// The command line of this program, its name first; the other one gets the same.
+    pub arguments: &'a [OsString],
+    /// The argument by which it is asked.
+    pub question: &'a str,
+    /// The line that it says if it can, and exits with 0. Else its first line on standard error is why not.
+    pub answer: &'a str,
 }
 
 /// What a worker begins with.
@@ -39,17 +66,27 @@ pub struct Life<'a> {
     pub previous_end: Option<End>,
     /// The descriptors that earlier workers left open.
     pub inherited: Inherited,
+    /// To its keeper.
+    pub line: WorkerLine,
 }
 
 /// Runs workers until one ends for good, and gives the code to exit with. Each worker runs `run_worker`
 /// in a process of its own, which exits with the code that comes back.
 ///
-/// Descriptors that are open already belong to the keeper: no worker finds them among the inherited.
-pub fn supervise(options: Options<'_>, mut run_worker: impl FnMut(Life<'_>) -> i32) -> i32 {
-    let result = Keeper::new(options).and_then(|mut keeper| keeper.run(&mut run_worker));
-    match result {
-        Ok(Outcome::Code(code)) => code,
-        Ok(Outcome::Crashes(ends)) => {
+/// Descriptors that are open already belong to the keeper: no worker finds them among the inherited. `succession` is
+/// what the keeper's program before has handed over.
+pub fn supervise(
+    options: Options<'_>,
+    succession: Option<Succession>,
+    mut run_worker: impl FnMut(Life<'_>) -> i32,
+) -> i32 {
+    let keeper = match succession {
+        None => Keeper::new(options),
+        Some(succession) => Keeper::succeed(options, succession),
+    };
+    match keeper.and_then(|mut keeper| keeper.run(&mut run_worker)) {
+        Ok(Finish::Code(code)) => code,
+        Ok(Finish::Crashes(ends)) => {
             let reasons: Vec<_> = ends.iter().map(End::to_string).collect();
             let count = ends.len();
             eprintln!(
@@ -72,58 +109,71 @@ pub fn give_way() -> ! {
     unsafe { libc::_exit(EXIT_AGAIN) }
 }
 
-enum Outcome {
+enum Finish {
     Code(i32),
     Crashes(Vec<End>),
 }
 
-struct Keeper {
+struct Keeper<'a> {
+    options: Options<'a>,
     area: OwnedFd,
-    /// What was open before the first worker, the area included.
+    /// What was open before the first worker, and what the keeper has opened.
     own: BTreeSet<RawFd>,
+    line: Line,
     signals: Signals,
     policy: Policy,
+    upgrade: Upgrade,
+    /// How many there were.
+    workers: u32,
     start: Instant,
 }
 
-impl Keeper {
-    fn new(options: Options<'_>) -> io::Result<Self> {
+impl<'a> Keeper<'a> {
+    fn new(options: Options<'a>) -> io::Result<Self> {
         if std::fs::read_dir("/proc/self/task")?.count() != 1 {
             return Err(io::Error::other("other threads run already"));
         }
         let area = Area::create(options.capacity)?;
+        let line = Line::new()?;
         Ok(Self {
+            options,
             own: open_numbers()?,
             area,
+            line,
             signals: Signals::block()?,
             policy: Policy::new(options.crashes_max),
+            upgrade: Upgrade::new()?,
+            workers: 0,
             start: Instant::now(),
         })
     }
 
-    fn run(&mut self, run_worker: &mut impl FnMut(Life<'_>) -> i32) -> io::Result<Outcome> {
-        let mut number = 0;
-        let mut previous_end = None;
+    fn run(&mut self, run_worker: &mut impl FnMut(Life<'_>) -> i32) -> io::Result<Finish> {
+        let mut previous_end = (self.workers > 0).then_some(End::Exited(EXIT_AGAIN));
         loop {
+            // SAFETY: there is one thread and no worker; what the keeper owns is in `own`, and it does not use what it
+            // gives away here.
+            let inherited = unsafe { Inherited::take_stock(&self.own) }?;
             let worker = worker::start(|| {
                 self.signals.restore()?;
-                // SAFETY: this process has just begun with one thread, and what it owns is what the keeper
-                // owned when `own` was written down; the keeper has opened nothing since.
-                let inherited = unsafe { Inherited::take_stock(&self.own) }?;
                 Ok(run_worker(Life {
-                    number,
+                    number: self.workers,
                     area: self.area.as_fd(),
                     previous_end,
                     inherited,
+                    line: self.line.for_worker(self.upgrade.last.clone())?,
                 }))
             })?;
             let end = self.wait(worker)?;
+            self.workers += 1;
+            if !self.policy.is_stopping() {
+                self.upgrade_after(end);
+            }
             match self.policy.after(end, self.start.elapsed()) {
                 Next::Again => (),
-                Next::Stop(code) => return Ok(Outcome::Code(code)),
-                Next::GiveUp(ends) => return Ok(Outcome::Crashes(ends)),
+                Next::Stop(code) => return Ok(Finish::Code(code)),
+                Next::GiveUp(ends) => return Ok(Finish::Crashes(ends)),
             }
-            number += 1;
             previous_end = Some(end);
         }
     }
@@ -134,12 +184,17 @@ impl Keeper {
             if let Some(end) = ended(worker)? {
                 return Ok(end);
             }
-            let received = self.signals.wait()?;
-            if received.signal == Signal::CHILD {
+            self.look_after_upgrade(worker)?;
+            let Some(received) = self.signals.wait(self.upgrade.next_look())? else {
                 continue;
-            }
-            if received.signal != Signal::HUP {
-                self.policy.stop();
+            };
+            match received.signal {
+                Signal::CHILD => continue,
+                Signal::HUP => {
+                    self.begin_upgrade();
+                    continue;
+                }
+                _ => self.policy.stop(),
             }
             if !received.went_to_the_worker_too {
                 // The worker is not reaped yet, so the number is still its own.

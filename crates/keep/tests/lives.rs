@@ -3,9 +3,10 @@
 
 mod parts;
 
-use std::io::Read;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio, exit};
 use std::time::Duration;
 
@@ -20,7 +21,10 @@ const SOCKET: &str = "socket";
 /// Longer than any of this takes: whoever waits that long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const TESTS: [(&str, fn()); 6] = [
+/// Asks a program whether it can go on for another.
+const QUESTION: &str = "--can-go-on";
+
+const TESTS: [(&str, fn()); 9] = [
     ("descriptors_outlive_workers", descriptors_outlive_workers),
     (
         "crashes_are_not_repeated_for_ever",
@@ -33,9 +37,21 @@ const TESTS: [(&str, fn()); 6] = [
         the_worker_ends_with_its_keeper,
     ),
     ("a_keeper_has_one_thread", a_keeper_has_one_thread),
+    ("another_program_goes_on", another_program_goes_on),
+    (
+        "a_program_that_refuses_changes_nothing",
+        a_program_that_refuses_changes_nothing,
+    ),
+    (
+        "the_program_before_goes_on_if_the_other_one_fails",
+        the_program_before_goes_on_if_the_other_one_fails,
+    ),
 ];
 
 fn main() {
+    if std::env::args().any(|argument| argument == QUESTION) {
+        exit(parts::answer());
+    }
     if let (Ok(part), Ok(directory)) = (std::env::var(PART), std::env::var(DIRECTORY)) {
         exit(parts::play(&part, &PathBuf::from(directory)));
     }
@@ -58,8 +74,12 @@ struct Keeper {
 impl Keeper {
     fn start(part: &str) -> Self {
         let directory = TempDir::new().unwrap();
+        Self::start_program(part, directory, &std::env::current_exe().unwrap())
+    }
+
+    fn start_program(part: &str, directory: TempDir, program: &Path) -> Self {
         let listener = UnixListener::bind(directory.path().join(SOCKET)).unwrap();
-        let process = Command::new(std::env::current_exe().unwrap())
+        let process = Command::new(program)
             .env(PART, part)
             .env(DIRECTORY, directory.path())
             .stderr(Stdio::piped())
@@ -121,8 +141,8 @@ fn signals_are_handed_on() {
     let keeper = Keeper::start("signals");
     let mut worker = keeper.accept();
     assert_eq!(next(&mut worker), b'0');
-    keeper.signal(Signal::HUP);
-    assert_eq!(next(&mut worker), b'h');
+    keeper.signal(Signal::INT);
+    assert_eq!(next(&mut worker), b'i');
     keeper.signal(Signal::TERM);
     assert_eq!(next(&mut worker), b't');
     keeper.signal(Signal::TERM);
@@ -145,4 +165,97 @@ fn a_keeper_has_one_thread() {
     let (code, said) = Keeper::start("thread").end();
     assert_eq!(code, Some(1));
     assert!(said.contains("other threads run already"), "{said}");
+}
+
+/// A keeper of a program that can be replaced.
+struct Upgraded {
+    keeper: Keeper,
+    program: PathBuf,
+    worker: BufReader<UnixStream>,
+}
+
+impl Upgraded {
+    fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let program = directory.path().join("lives");
+        install(&program, "first");
+        let keeper = Keeper::start_program("upgrade", directory, &program);
+        let worker = BufReader::new(keeper.accept());
+        Self {
+            keeper,
+            program,
+            worker,
+        }
+    }
+
+    /// Replaces the program's file by one that behaves like this, and asks the keeper to go on with it.
+    fn upgrade(&self, behaviour: &str) {
+        install(&self.program, behaviour);
+        self.keeper.signal(Signal::HUP);
+    }
+
+    #[track_caller]
+    fn hears(&mut self, expected: &str) {
+        let mut line = String::new();
+        self.worker.read_line(&mut line).unwrap();
+        assert_eq!(line.trim_end(), expected);
+    }
+
+    fn end(self) -> String {
+        self.keeper.signal(Signal::TERM);
+        let (code, said) = self.keeper.end();
+        assert_eq!(code, Some(7), "{said}");
+        said
+    }
+}
+
+/// Another file of the same name, as package managers do it.
+fn install(program: &Path, behaviour: &str) {
+    let fresh = program.with_extension("fresh");
+    fs::copy(std::env::current_exe().unwrap(), &fresh).unwrap();
+    fs::write(program.with_extension("behaviour"), behaviour).unwrap();
+    fs::rename(fresh, program).unwrap();
+}
+
+fn another_program_goes_on() {
+    let mut upgraded = Upgraded::start();
+    upgraded.hears("0 first");
+    for number in 1..4 {
+        let behaviour = format!("good {number}");
+        upgraded.upgrade(&behaviour);
+        upgraded.hears(&format!("{number} {behaviour}"));
+        upgraded.hears("done:");
+    }
+    assert_eq!(upgraded.end(), "");
+}
+
+fn a_program_that_refuses_changes_nothing() {
+    let mut upgraded = Upgraded::start();
+    upgraded.hears("0 first");
+    upgraded.upgrade("refuses");
+    upgraded.hears("refused: lives: it cannot");
+    upgraded.upgrade("does not know");
+    upgraded.hears("refused: it does not know how to go on for this one (exit status: 0)");
+    fs::remove_file(&upgraded.program).unwrap();
+    upgraded.keeper.signal(Signal::HUP);
+    upgraded.hears("refused: it cannot be started: No such file or directory (os error 2)");
+    upgraded.upgrade("good");
+    upgraded.hears("1 good");
+    upgraded.hears("done:");
+    upgraded.end();
+}
+
+fn the_program_before_goes_on_if_the_other_one_fails() {
+    let mut upgraded = Upgraded::start();
+    upgraded.hears("0 first");
+    upgraded.upgrade("crashes");
+    upgraded.hears("2 before");
+    upgraded.hears("went back: its worker ended before it served (signal 9)");
+    upgraded.upgrade("cannot begin");
+    upgraded.hears("3 before");
+    upgraded.hears("went back: it cannot begin");
+    upgraded.upgrade("good");
+    upgraded.hears("4 good");
+    upgraded.hears("done:");
+    upgraded.end();
 }

@@ -1,5 +1,6 @@
 use vrdma_api::{
-    Adapter, DoorbellMode, EthernetStats, Origin, PollMode, PortGroup, RdmaStats, ShardStatus,
+    Adapter, DoorbellMode, EthernetStats, Keeper, Origin, PollMode, PortGroup, RdmaStats,
+    ShardStatus, Upgrade, UpgradeOutcome,
 };
 
 use super::*;
@@ -56,6 +57,7 @@ fn status() -> Status {
     Status {
         version: "0.1.0".to_owned(),
         pid: 42,
+        keeper: None,
         uptime_seconds: 4000,
         config: Some("/etc/vrdma/vrdmad.toml".into()),
         run_dir: "/run/vrdma".into(),
@@ -129,6 +131,37 @@ fn an_ethernet_thread_that_stands_still_is_told() {
         ..status()
     };
     assert!(daemon(&status).ends_with("Ethernet       no turn for 3 s"));
+}
+
+#[test]
+fn a_keeper_tells_what_came_of_the_last_upgrade() {
+    let keeper = |workers, outcome: Option<UpgradeOutcome>| Keeper {
+        pid: 41,
+        workers,
+        last_upgrade: outcome.map(|outcome| Upgrade {
+            number: 1,
+            outcome,
+            reason: "it cannot".to_owned(),
+        }),
+    };
+    let cases = [
+        (keeper(1, None), "process 41, the first worker"),
+        (
+            keeper(3, Some(UpgradeOutcome::Done)),
+            "process 41, worker 3, upgraded",
+        ),
+        (
+            keeper(1, Some(UpgradeOutcome::Refused)),
+            "process 41, the first worker, the last upgrade was refused: it cannot",
+        ),
+        (
+            keeper(3, Some(UpgradeOutcome::WentBack)),
+            "process 41, worker 3, the last upgrade failed: it cannot",
+        ),
+    ];
+    for (keeper, told) in cases {
+        assert_eq!(kept(&keeper), told);
+    }
 }
 
 #[test]

@@ -120,6 +120,7 @@ fn live(
         shards: ShardOptions::default(),
         protections: Vec::new(),
         interfaces: Interfaces::default(),
+        legacy: Legacy::default(),
         started: Instant::now(),
     };
     let control = Control::new(

@@ -106,6 +106,7 @@ impl Control {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
+            keeper: self.facts.legacy.keeper(),
             uptime_seconds: self.facts.started.elapsed().as_secs(),
             config: self.facts.config.clone(),
             run_dir: self.facts.run_dir.clone(),

@@ -2,6 +2,7 @@
 
 mod sandbox;
 mod stuck;
+mod upgrade;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

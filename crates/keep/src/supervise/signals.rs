@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -10,7 +11,7 @@ const WAITED_FOR: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::S
 
 pub(super) struct Signals {
     set: libc::sigset_t,
-    /// The mask before, which workers begin with.
+    /// The mask before but for these signals, which workers begin with.
     before: libc::sigset_t,
 }
 
@@ -38,6 +39,10 @@ impl Signals {
             if libc::sigprocmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr()) != 0 {
                 return Err(io::Error::last_os_error());
             }
+            // The program before had them blocked, if this keeper goes on for one.
+            for signal in WAITED_FOR {
+                libc::sigdelset(before.as_mut_ptr(), signal);
+            }
             Ok(Self {
                 set: set.assume_init(),
                 before: before.assume_init(),
@@ -55,24 +60,31 @@ impl Signals {
         Err(io::Error::last_os_error())
     }
 
-    pub(super) fn wait(&self) -> io::Result<Received> {
+    /// The next one; `None` if none has come in that time.
+    pub(super) fn wait(&self, at_most: Option<Duration>) -> io::Result<Option<Received>> {
+        let at_most = at_most.map(|duration| libc::timespec {
+            tv_sec: duration.as_secs() as libc::time_t,
+            tv_nsec: duration.subsec_nanos().into(),
+        });
+        let at_most = at_most.as_ref().map_or(ptr::null(), ptr::from_ref);
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
-            // SAFETY: the set is initialised, and `info` has room for what is written.
-            let number = unsafe { libc::sigwaitinfo(&self.set, info.as_mut_ptr()) };
+            // SAFETY: the set is initialised, `info` has room for what is written, and the time is null or lives on.
+            let number = unsafe { libc::sigtimedwait(&self.set, info.as_mut_ptr(), at_most) };
             let Some(signal) = Signal::from_named_raw(number) else {
                 let error = io::Error::last_os_error();
-                if error.kind() == io::ErrorKind::Interrupted {
-                    continue;
+                match error.kind() {
+                    io::ErrorKind::Interrupted => continue,
+                    io::ErrorKind::WouldBlock => return Ok(None),
+                    _ => return Err(error),
                 }
-                return Err(error);
             };
-            // SAFETY: `sigwaitinfo` succeeded, so it wrote all of it.
+            // SAFETY: `sigtimedwait` succeeded, so it wrote all of it.
             let code = unsafe { info.assume_init() }.si_code;
-            return Ok(Received {
+            return Ok(Some(Received {
                 signal,
                 went_to_the_worker_too: signal == Signal::INT && code == libc::SI_KERNEL,
-            });
+            }));
         }
     }
 }

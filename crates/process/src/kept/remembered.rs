@@ -18,13 +18,14 @@ use crate::sessions::OpenSession;
 use crate::{Process, ProcessSpec};
 
 /// What the records of a process that ended say, by adapter.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Remembered {
     adapters: BTreeMap<u32, Vec<Noted>>,
     by_name: BTreeMap<String, u32>,
 }
 
 /// One record.
+#[derive(Debug)]
 pub(super) struct Noted {
     pub(super) kind: u16,
     pub(super) id: u32,

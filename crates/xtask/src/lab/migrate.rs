@@ -20,7 +20,7 @@ use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::wire::WireConfig;
 
 use super::WireArguments;
-use super::survive::replace;
+use super::survive::Replacing;
 use crate::guests::objects;
 use program::Program;
 
@@ -205,7 +205,7 @@ impl Stage<'_> {
 
     fn crash(&self) -> Result<()> {
         for side in [Side::A, Side::B] {
-            let replaced = replace(self.pair.daemon_of(side), false)?;
+            let replaced = Replacing::Kill.replace(self.pair.daemon_of(side))?;
             ensure!(replaced.is_some(), "a daemon has no worker");
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! `cargo xtask lab survive`: programs whose daemon is killed under them, again and again.
 
 mod guests;
+mod replacing;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -9,11 +10,14 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::{Table, presets};
 use vrdma_lab::daemon::{Adapter, Daemon, User};
 use vrdma_lab::process::Lifetime;
+
+use replacing::Installed;
+pub(super) use replacing::Replacing;
 
 /// Options of `cargo xtask lab survive`.
 #[derive(Args)]
@@ -22,7 +26,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(2..))]
     seconds: u32,
 
-    /// Replace the worker by SIGHUP, as an upgrade does, instead of killing it
+    /// Install another file of the program and have the daemon go on with it, instead of killing the worker
     #[arg(long)]
     upgrade: bool,
 
@@ -85,8 +89,16 @@ struct Outcome {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let daemon = super::daemon(true)?;
+    let replacing = match arguments.upgrade {
+        false => Replacing::Kill,
+        true => Replacing::Upgrade(Installed::new(&daemon)?),
+    };
     let programs = Programs {
-        daemon: super::daemon(true)?,
+        daemon: match &replacing {
+            Replacing::Kill => daemon,
+            Replacing::Upgrade(installed) => installed.program(),
+        },
         cli: super::built("vrdma-cli", "vrdma", true)?,
         library: crate::programs::library()?,
     };
@@ -104,9 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let command = (row.command)(arguments.seconds);
         let outcome = match &guests {
             Some(guests) if row.name.starts_with("guests") => {
-                guests.survive(&command, arguments)?
+                guests.survive(&command, arguments.seconds, &replacing)?
             }
-            _ => survive(&programs, &command, arguments)?,
+            _ => survive(&programs, &command, arguments.seconds, &replacing)?,
         };
         let good = outcome.statuses == [Some(0); 2] && outcome.kills > 0;
         failed += u32::from(!good);
@@ -134,7 +146,12 @@ struct Programs {
     library: PathBuf,
 }
 
-fn survive(programs: &Programs, command: &str, arguments: &Arguments) -> Result<Outcome> {
+fn survive(
+    programs: &Programs,
+    command: &str,
+    seconds: u32,
+    replacing: &Replacing,
+) -> Result<Outcome> {
     let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
     let adapters = [adapter("a", 1), adapter("b", 2)];
     let run_dir = folder.path();
@@ -142,11 +159,11 @@ fn survive(programs: &Programs, command: &str, arguments: &Arguments) -> Result<
     let mut server = programs.start(&daemon, "a", command)?;
     await_server()?;
     let mut client = programs.start(&daemon, "b", &format!("{command} 127.0.0.1"))?;
-    let deadline = Instant::now() + Duration::from_secs(arguments.seconds.into()) + PATIENCE;
+    let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
     let (mut kills, mut longest) = (0, Duration::ZERO);
     while client.try_wait()?.is_none() && Instant::now() < deadline {
         thread::sleep(between(kills));
-        if let Some(restart) = replace(&daemon, arguments.upgrade)? {
+        if let Some(restart) = replacing.replace(&daemon)? {
             longest = longest.max(restart);
             kills += 1;
         }
@@ -220,27 +237,6 @@ fn await_server() -> Result<()> {
 /// 100 to 900 ms, which follow from how many there were before.
 fn between(kills: u32) -> Duration {
     Duration::from_millis(100 + u64::from(kills.wrapping_mul(2_654_435_761) % 801))
-}
-
-/// Ends the worker, and waits until the next one serves; how long that took. `None` if there is no worker.
-pub(super) fn replace(daemon: &Daemon, upgrade: bool) -> Result<Option<Duration>> {
-    let Some(worker) = daemon.worker_id() else {
-        return Ok(None);
-    };
-    let signal = if upgrade { "-HUP" } else { "-KILL" };
-    let began = Instant::now();
-    let killed = Command::new("kill")
-        .args([signal, &worker.to_string()])
-        .status()?;
-    ensure!(killed.success(), "the worker {worker} cannot be ended");
-    while began.elapsed() < PATIENCE {
-        let next = daemon.worker_id();
-        if next.is_some() && next != Some(worker) && daemon.adapters().is_ok() {
-            return Ok(Some(began.elapsed()));
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    anyhow::bail!("no worker serves:\n{}", daemon.log_tail())
 }
 
 /// The status of a program, which is ended if it does not end.

@@ -9,7 +9,7 @@ use vrdma_lab::daemon::Daemon;
 use vrdma_lab::guest::{Output, Running};
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 
-use super::{Arguments, Outcome, PATIENCE, Row, between, replace};
+use super::{Outcome, PATIENCE, Replacing, Row, between};
 use crate::guests::{objects, with_device};
 
 /// The first three compare every byte, or complain.
@@ -80,18 +80,23 @@ impl Guests {
         self.pair.daemons().first().context("the pair has a daemon")
     }
 
-    pub(super) fn survive(&self, command: &str, arguments: &Arguments) -> Result<Outcome> {
+    pub(super) fn survive(
+        &self,
+        command: &str,
+        seconds: u32,
+        replacing: &Replacing,
+    ) -> Result<Outcome> {
         let (a, b) = (self.pair.guest(Side::A), self.pair.guest(Side::B));
         let server = a.spawn(&with_device(command))?;
         a.wait_settled(&server)?;
         let client = b.spawn(&with_device(&format!("{command} $A")))?;
         // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
         objects::wait_for_traffic(&self.pair, &self.cli)?;
-        let deadline = Instant::now() + Duration::from_secs(arguments.seconds.into()) + PATIENCE;
+        let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
         let (mut kills, mut longest) = (0, Duration::ZERO);
         while client.status().is_none() && Instant::now() < deadline {
             thread::sleep(between(kills));
-            if let Some(restart) = replace(self.daemon()?, arguments.upgrade)? {
+            if let Some(restart) = replacing.replace(self.daemon()?)? {
                 longest = longest.max(restart);
                 kills += 1;
             }

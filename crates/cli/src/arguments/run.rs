@@ -1,0 +1,49 @@
+//! `vrdma run`
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use vrdma_api::Name;
+
+pub(super) const RUN_EXAMPLES: &str = "\
+Examples:
+  vrdma run --adapter c1 -- ibv_devinfo
+  vrdma run --portgroup blue --ip 10.0.0.7 -- ib_send_lat -x 1";
+
+#[derive(Debug, Args)]
+pub(crate) struct RunOptions {
+    /// The adapter, of kind process
+    #[arg(long, conflicts_with_all = ["portgroup", "ip"])]
+    pub(crate) adapter: Option<Name>,
+    /// Port group of an adapter of its own; the only one if absent
+    #[arg(long)]
+    pub(crate) portgroup: Option<Name>,
+    /// IP address of an adapter of its own; a link-local one if absent
+    #[arg(long)]
+    pub(crate) ip: Option<IpAddr>,
+    /// Lets the program and others of its user that were started so reach each other's memory
+    ///
+    /// READs and WRITEs between them are then carried out by whoever asks for them, without vrdmad,
+    /// which checks keys and rights once and takes the grant back when they end. A program gets
+    /// descriptors of all the memory of those it is connected to: only for programs that trust each
+    /// other. Such traffic is in no statistics and no trace.
+    #[arg(long)]
+    pub(crate) fast_local: bool,
+    /// Moves registered memory into a file that vrdmad maps: several times faster, for programs that use their memory
+    /// again and again
+    ///
+    /// When memory is registered, its whole pages become shared pages of a file that belongs to the program, at the
+    /// same addresses and while other threads use them. vrdmad then copies without asking the kernel. It needs Linux
+    /// 6.11 and, for programs of several threads, /dev/userfaultfd. Memory that must not be moved stays where it
+    /// is and is reached as without this option.
+    #[arg(long)]
+    pub(crate) adopt: bool,
+    /// The library, unless it is beside this program
+    #[arg(long, value_name = "PATH")]
+    pub(crate) library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}

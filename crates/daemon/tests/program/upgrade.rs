@@ -1,0 +1,102 @@
+//! Another file of the program is installed, and the keeper goes on with it.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{ADAPTERS, Place, Running, Supervisor};
+
+/// A daemon with a keeper, whose program is in a folder of its own.
+struct Kept {
+    place: Place,
+    supervisor: Supervisor,
+    running: Running,
+    log: BufReader<ChildStderr>,
+}
+
+impl Kept {
+    fn start() -> Self {
+        let place = Place::new(&format!("supervise = true\n{ADAPTERS}"));
+        let program = install(&place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
+        let supervisor = Supervisor::new(&place);
+        let mut command = Command::new(program);
+        command.arg("--config").arg(place.path("vrdmad.toml"));
+        command.stderr(Stdio::piped());
+        let mut running = Running::start_under(&supervisor, command, &place);
+        let log = BufReader::new(running.0.stderr.take().unwrap());
+        Self {
+            place,
+            supervisor,
+            running,
+            log,
+        }
+    }
+
+    fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.running.0), Signal::HUP).unwrap();
+    }
+
+    /// What the keeper runs.
+    fn program(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/exe", self.running.0.id())).unwrap()
+    }
+
+    fn hears_refusal(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it has ended");
+            if let Some((_, why)) = line.split_once("refused, and nothing was changed: ") {
+                return why.trim_end().to_owned();
+            }
+        }
+    }
+}
+
+/// Puts a copy of `program` where the daemon's is.
+fn install(place: &Place, program: &Path) -> PathBuf {
+    fs::copy(program, place.path("fresh")).unwrap();
+    fs::rename(place.path("fresh"), place.path("vrdmad")).unwrap();
+    place.path("vrdmad")
+}
+
+#[test]
+fn a_keeper_goes_on_with_the_program_that_is_installed() {
+    let mut kept = Kept::start();
+    let path = install(&kept.place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
+    assert_ne!(kept.program(), path, "it is not that file any more");
+    kept.hang_up();
+    while !kept.supervisor.hear().starts_with("READY=1") {}
+    assert_eq!(kept.program(), path);
+    assert!(kept.running.signal(Signal::TERM).success());
+    assert!(kept.place.files().is_empty(), "{:?}", kept.place.files());
+}
+
+#[test]
+fn a_program_that_cannot_go_on_is_refused_by_a_sentence() {
+    let mut kept = Kept::start();
+    install(&kept.place, Path::new("/bin/true"));
+    kept.hang_up();
+    let why = kept.hears_refusal();
+    assert!(why.starts_with("it does not know how to go on"), "{why}");
+    let ours = install(&kept.place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
+    let file = kept.place.path("vrdmad.toml");
+    let configuration = fs::read_to_string(&file).unwrap();
+    fs::write(&file, configuration.replace("supervise = true\n", "")).unwrap();
+    kept.hang_up();
+    let why = kept.hears_refusal();
+    assert!(why.contains("supervise is off"), "{why}");
+    fs::write(&file, configuration.replace("blue", "Blue!")).unwrap();
+    kept.hang_up();
+    let why = kept.hears_refusal();
+    assert!(why.contains("vrdmad.toml"), "{why}");
+    let said = Command::new(ours)
+        .arg("--config")
+        .arg(&file)
+        .arg("--goes-on-from=0")
+        .output();
+    assert_eq!(said.unwrap().status.code(), Some(2));
+    assert!(kept.running.signal(Signal::TERM).success());
+}

@@ -1,0 +1,177 @@
+//! A keeper goes on with another program: the same process, with the descriptors that it has, and what they are
+//! in the environment.
+//!
+//! ```text
+//!   keeper, program 1 ── Succession { area, line, own, … } ── execve ──► keeper, program 2
+//!        ▲                                                                  │ its worker ends before it serves
+//!        └───────────────────────────── execve ─────────────────────────────┘
+//! ```
+
+use std::collections::BTreeSet;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::ptr;
+
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::process::getpid;
+use serde::{Deserialize, Serialize};
+
+use super::line::{Attempt, Outcome};
+use crate::inherited::open_numbers;
+
+/// Where the program after finds it.
+const VARIABLE: &str = "VRDMA_KEEPER_SUCCESSION";
+/// Standard input, output and error stay open over any exec.
+const STDIO_MAX: RawFd = 2;
+
+/// What the keeper's program before hands over. Fields that are added need a default, as long as programs
+/// without them can be followed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Succession {
+    /// Whom it is for: whoever has inherited the environment only is somebody else.
+    pub(super) process: i32,
+    /// The path that upgrades are taken from.
+    pub(super) path: PathBuf,
+    pub(super) area: RawFd,
+    /// The keeper's end of the line, and the worker's.
+    pub(super) line: [RawFd; 2],
+    /// All descriptors that belong to the keeper.
+    pub(super) own: BTreeSet<RawFd>,
+    /// How many workers there were.
+    pub(super) workers: u32,
+    /// How many wishes for another program there were.
+    pub(super) attempts: u32,
+    /// The latest, if there was one.
+    pub(super) attempt: Option<Attempt>,
+    /// The program before, if this one is on trial.
+    pub(super) before: Option<RawFd>,
+}
+
+impl Succession {
+    /// What this process has taken over, if it is a keeper that goes on. Has to be asked before descriptors are opened.
+    pub fn from_environment() -> Option<Self> {
+        let text = std::env::var(VARIABLE).ok()?;
+        let succession: Self = serde_json::from_str(&text).ok()?;
+        let is_ours = succession.process == getpid().as_raw_nonzero().get();
+        (is_ours && succession.descriptors().iter().all(|fd| is_open(*fd))).then_some(succession)
+    }
+
+    /// The descriptors that are named for what they are. None twice, or it is no succession of ours.
+    fn descriptors(&self) -> Vec<RawFd> {
+        let named = [self.area, self.line[0], self.line[1]];
+        named.into_iter().chain(self.before).collect()
+    }
+
+    /// A program that cannot even begin to keep a worker gives way to the one before. Comes back if there is none.
+    pub fn go_back(mut self, why: &str) {
+        let Some(before) = self.before.take() else {
+            return;
+        };
+        self.attempt = Some(Attempt::new(self.attempts, Outcome::WentBack, why));
+        // SAFETY: it is open, and this process is about to become another program; nothing else uses it.
+        let before = unsafe { OwnedFd::from_raw_fd(before) };
+        let error = self.execute(File::from(before));
+        eprintln!("the program before cannot be started again: {error}");
+    }
+
+    /// Becomes `program`, which finds this in its environment. Comes back with the error only.
+    pub(super) fn execute(&self, program: File) -> io::Error {
+        match self.try_execute(&program) {
+            Ok(error) | Err(error) => error,
+        }
+    }
+
+    fn try_execute(&self, program: &File) -> io::Result<io::Error> {
+        let text = serde_json::to_string(self).map_err(io::Error::other)?;
+        let arguments = std::env::args_os().map(terminated);
+        let arguments = arguments.collect::<io::Result<Vec<CString>>>()?;
+        let others = std::env::vars_os().filter(|(name, _)| name != VARIABLE);
+        let variables = others.chain([(VARIABLE.into(), text.into())]);
+        let variables = variables.map(|(name, value)| {
+            let mut variable: OsString = name;
+            variable.push("=");
+            variable.push(value);
+            terminated(variable)
+        });
+        let variables = variables.collect::<io::Result<Vec<CString>>>()?;
+        set_inheritance(true)?;
+        let error = exec(program, &arguments, &variables);
+        set_inheritance(false)?;
+        Ok(error)
+    }
+
+    /// The descriptors that the keeper has taken over are not for programs that this process may start.
+    pub(super) fn take_descriptors(&self) -> io::Result<Taken> {
+        let named: BTreeSet<RawFd> = self.descriptors().into_iter().collect();
+        if named.len() != self.descriptors().len() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set_inheritance(false)?;
+        // SAFETY: each is open (`from_environment` looked), named once, and the keeper's own by its word, so no worker's
+        // descriptor is claimed twice; nothing else in this program has taken it since.
+        let take = |number| unsafe { OwnedFd::from_raw_fd(number) };
+        Ok(Taken {
+            area: take(self.area),
+            line: self.line.map(take),
+            before: self.before.map(take).map(File::from),
+        })
+    }
+}
+
+/// Descriptors of a keeper that goes on.
+pub(super) struct Taken {
+    pub(super) area: OwnedFd,
+    pub(super) line: [OwnedFd; 2],
+    pub(super) before: Option<File>,
+}
+
+fn terminated(text: OsString) -> io::Result<CString> {
+    CString::new(text.into_vec()).map_err(io::Error::other)
+}
+
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: the number is looked at, whatever it stands for, and kept no longer than the call.
+    number >= 0 && fcntl_getfd(unsafe { BorrowedFd::borrow_raw(number) }).is_ok()
+}
+
+/// Whether all descriptors go on into the next program. What closes meanwhile is nobody's loss.
+fn set_inheritance(is_inherited: bool) -> io::Result<()> {
+    let flags = if is_inherited {
+        FdFlags::empty()
+    } else {
+        FdFlags::CLOEXEC
+    };
+    for number in open_numbers()? {
+        if number > STDIO_MAX && is_open(number) {
+            // SAFETY: it is open, and there is no other thread or process with this table that closes it: the worker
+            // has ended.
+            fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, flags)?;
+        }
+    }
+    Ok(())
+}
+
+/// Comes back with the error only.
+fn exec(program: &File, arguments: &[CString], variables: &[CString]) -> io::Error {
+    let pointers = |texts: &[CString]| {
+        let all = texts.iter().map(|text| text.as_ptr());
+        all.chain([ptr::null()]).collect::<Vec<_>>()
+    };
+    let (arguments, variables) = (pointers(arguments), pointers(variables));
+    // SAFETY: both arrays end with a null pointer, and their texts with a zero byte; they live until the call is over.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            program.as_raw_fd(),
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            variables.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
+    io::Error::last_os_error()
+}
