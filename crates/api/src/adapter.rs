@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::limits::is_default;
 use crate::{Addresses, Limits, LimitsChange, MacAddress, Name, Origin, UnixName, Weight};
 
 /// How the daemon learns of a guest's doorbells.
@@ -107,7 +108,7 @@ pub struct AdapterRequest {
     /// The most that it sends and receives.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What its turns weigh beside those of others of its shard.
+    /// What its turns weigh beside those of others of its port group and shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
     /// Users that may use it besides the daemon's own. With neither users nor groups, those of its port
@@ -138,10 +139,6 @@ pub struct AdapterChange {
     /// Groups whose members may, in place of all before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<Vec<UnixName>>,
-}
-
-fn is_default(weight: &Weight) -> bool {
-    *weight == Weight::default()
 }
 
 /// An adapter.
@@ -181,7 +178,7 @@ pub struct Adapter {
     /// The most that it sends and receives.
     #[serde(flatten)]
     pub limits: Limits,
-    /// What its turns weigh beside those of others of its shard.
+    /// What its turns weigh beside those of others of its port group and shard.
     #[serde(default, skip_serializing_if = "is_default")]
     pub weight: Weight,
     /// Users that may use it besides the daemon's own: its own ones, or those of its port group.

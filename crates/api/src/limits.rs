@@ -1,4 +1,4 @@
-//! Limits of adapters and port groups, and weights of adapters.
+//! Limits and weights of adapters and port groups.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// What an adapter's turns weigh beside those of others of its shard, 1 to 100.
+/// What the turns of an adapter or a port group weigh beside those of others, 1 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(into = "u32")]
 pub struct Weight(NonZeroU32);
@@ -168,6 +168,10 @@ impl fmt::Display for Weight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
+}
+
+pub(crate) fn is_default(weight: &Weight) -> bool {
+    *weight == Weight::default()
 }
 
 /// Why a text or number is not a [`Weight`].

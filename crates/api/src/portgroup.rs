@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::{Limits, LimitsChange, Name, Origin, Throttled, UnixName};
+use crate::limits::is_default;
+use crate::{Limits, LimitsChange, Name, Origin, Throttled, UnixName, Weight};
 
 /// An IEEE 802.1Q VLAN number, 1 to 4094.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -209,6 +210,9 @@ pub struct PortGroupRequest {
     /// The most that its adapters send and receive together.
     #[serde(flatten)]
     pub limits: Limits,
+    /// What the turns of all its adapters weigh beside those of other port groups of a shard.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub weight: Weight,
 }
 
 /// A change of a port group. What is absent stays as it is.
@@ -218,6 +222,9 @@ pub struct PortGroupChange {
     /// The most that its adapters send and receive together.
     #[serde(flatten)]
     pub limits: LimitsChange,
+    /// What the turns of all its adapters weigh from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Weight>,
 }
 
 /// A port group.
@@ -248,6 +255,9 @@ pub struct PortGroup {
     /// The most that its adapters send and receive together.
     #[serde(flatten)]
     pub limits: Limits,
+    /// What the turns of all its adapters weigh beside those of other port groups of a shard.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub weight: Weight,
     /// How limits held up what its adapters send: theirs and its own.
     #[serde(default)]
     pub throttled: Throttled,

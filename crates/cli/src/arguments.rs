@@ -4,17 +4,19 @@ mod adapter;
 mod limits;
 mod migrate;
 mod run;
+mod portgroup;
 
 use std::path::{Path, PathBuf};
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
-use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vlan, Vni, paths};
+use clap::{Args, Parser, Subcommand};
+use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vni, paths};
 
 pub(crate) use adapter::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;
 use run::RUN_EXAMPLES;
 pub(crate) use run::RunOptions;
+pub(crate) use portgroup::PortgroupCommand;
 
 use crate::study::StudyOptions;
 
@@ -148,56 +150,6 @@ pub(crate) enum Command {
     Study(StudyOptions),
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum PortgroupCommand {
-    /// Add a port group until the daemon stops
-    #[command(after_help = "Example: vrdma portgroup add blue --vlan 10")]
-    Add {
-        /// 1 to 32 of a-z, 0-9, '_', '.', '-'
-        name: Name,
-        /// VLAN of its frames on raw uplinks, 1 to 4094; without one they have no tag there
-        #[arg(long)]
-        vlan: Option<Vlan>,
-        /// VXLAN network of its frames in tunnels, 1 to 16777215; the VLAN's number if absent
-        #[arg(long)]
-        vni: Option<Vni>,
-        /// Let guests' own Ethernet cards send RoCEv2 frames, as Linux's rxe does; only adapters do
-        /// otherwise
-        #[arg(long)]
-        allow_roce_frames: bool,
-        /// User of the host who may use those of its adapters that name nobody themselves, by name
-        /// or number; may be repeated
-        #[arg(long = "user", value_name = "USER")]
-        users: Vec<UnixName>,
-        /// Group whose members may; may be repeated
-        #[arg(long = "group", value_name = "GROUP")]
-        groups: Vec<UnixName>,
-        #[command(flatten)]
-        limits: LimitOptions,
-    },
-    /// Change the limits of a port group while it is used, until the daemon stops
-    ///
-    /// They are of all its adapters together, on all shards.
-    #[command(after_help = "Example: vrdma portgroup set blue --limit-out 10gbit --limit-in none")]
-    #[command(group = ArgGroup::new("change").required(true).multiple(true))]
-    Set {
-        /// The port group
-        name: Name,
-        #[command(flatten)]
-        limits: LimitChanges,
-    },
-    /// List the port groups
-    List,
-    /// Show one port group, its limits, and how often they held somebody up
-    Show {
-        /// The port group
-        name: Name,
-    },
-    /// Remove a port group that has no adapters
-    Remove {
-        /// The port group
-        name: Name,
-    },
 }
 
 #[derive(Debug, Args)]

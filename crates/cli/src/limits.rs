@@ -104,8 +104,9 @@ mod tests {
         let json = r#"{"limit_out":"1gbit","limit_in_ops":"100k","weight":3}"#;
         assert_eq!(serde_json::to_string(&request).unwrap(), json);
         let limits = change("vrdma portgroup set blue --limit-in 2gbit --limit-out none");
-        let json = r#"{"limit_out":null,"limit_in":"2gbit"}"#;
-        let request = serde_json::to_string(&PortGroupChange { limits });
+        let json = r#"{"limit_out":null,"limit_in":"2gbit","weight":7}"#;
+        let weight = "7".parse().ok();
+        let request = serde_json::to_string(&PortGroupChange { limits, weight });
         assert_eq!(request.unwrap(), json);
     }
 
@@ -122,6 +123,11 @@ mod tests {
                 "5 messages a second are too few",
             ),
             ("vrdma portgroup set blue", "required"),
+            (
+                "vrdma portgroup set blue --weight 101",
+                "101 is not a weight: use a whole number from 1 to 100",
+            ),
+            ("vrdma portgroup add blue --weight 0", "0 is not a weight"),
         ] {
             let error = parsed(line).unwrap_err().to_string();
             assert!(error.contains(sentence), "{error}");

@@ -1,8 +1,6 @@
 //! `vrdma portgroup`
 
-use vrdma_api::{
-    LimitsChange, Name, Origin, PortGroup, PortGroupChange, PortGroupRequest, Vni, paths,
-};
+use vrdma_api::{Name, Origin, PortGroup, PortGroupChange, PortGroupRequest, Vni, Weight, paths};
 use vrdma_api_client::Client;
 
 use crate::arguments::PortgroupCommand;
@@ -21,6 +19,7 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
             users,
             groups,
             limits,
+            weight,
         } => add(
             client,
             &PortGroupRequest {
@@ -31,9 +30,21 @@ pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report,
                 users: users.clone(),
                 groups: groups.clone(),
                 limits: limits.limits(),
+                weight: *weight,
             },
         ),
-        PortgroupCommand::Set { name, limits } => set(client, name, &limits.change()),
+        PortgroupCommand::Set {
+            name,
+            limits,
+            weight,
+        } => set(
+            client,
+            name,
+            &PortGroupChange {
+                limits: limits.change(),
+                weight: *weight,
+            },
+        ),
         PortgroupCommand::List => list(client),
         PortgroupCommand::Show { name } => show(client, name),
         PortgroupCommand::Remove { name } => remove(client, name),
@@ -48,12 +59,20 @@ fn add(client: &Client, request: &PortGroupRequest) -> Result<Report, Failure> {
     ))
 }
 
-fn set(client: &Client, name: &Name, limits: &LimitsChange) -> Result<Report, Failure> {
-    let change = PortGroupChange { limits: *limits };
-    let changed: PortGroup = client.patch(&paths::portgroup(name), &change)?;
-    let what = limits::told(limits).join(" and ");
-    let text = format!("port group {name} {what} until the daemon stops");
-    Ok(Report::new(&changed, text))
+fn set(client: &Client, name: &Name, change: &PortGroupChange) -> Result<Report, Failure> {
+    let changed: PortGroup = client.patch(&paths::portgroup(name), change)?;
+    Ok(Report::new(&changed, change_text(name, change)))
+}
+
+fn change_text(name: &Name, change: &PortGroupChange) -> String {
+    let mut what = limits::told(&change.limits);
+    if let Some(weight) = change.weight {
+        what.push(format!("has the weight {weight}"));
+    }
+    format!(
+        "port group {name} {} until the daemon stops",
+        what.join(" and ")
+    )
 }
 
 fn show(client: &Client, name: &Name) -> Result<Report, Failure> {
@@ -75,6 +94,8 @@ fn show_text(group: &PortGroup) -> String {
     let roce = group.allow_roce_frames;
     rows.extend(roce.then(|| ("RoCE frames", "allowed".to_owned())));
     rows.extend(limits::rows(&group.limits));
+    let weighs = group.weight != Weight::default();
+    rows.extend(weighs.then(|| ("weight", group.weight.to_string())));
     rows.extend(limits::waits(&group.throttled, &group.throttled_in));
     let dropped = group.over_limit > 0;
     rows.extend(dropped.then(|| {
@@ -133,5 +154,28 @@ pub(crate) fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Config => "config",
         Origin::Runtime => "runtime",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_told_and_shown() {
+        let change: PortGroupChange =
+            serde_json::from_str(r#"{ "limit_out": null, "weight": 3 }"#).unwrap();
+        let name = "blue".parse().unwrap();
+        assert_eq!(
+            change_text(&name, &change),
+            "port group blue sends at most what it can and has the weight 3 until the daemon stops"
+        );
+        let group = r#"{ "name": "blue", "origin": "runtime", "adapters": [], "weight": 3 }"#;
+        let group: PortGroup = serde_json::from_str(group).unwrap();
+        assert!(
+            show_text(&group).contains("weight      3"),
+            "{}",
+            show_text(&group)
+        );
     }
 }

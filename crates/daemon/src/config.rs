@@ -13,6 +13,7 @@
 //! vlan = 10                     # tag on raw uplinks
 //! vni = 5010                    # VXLAN network in tunnels; the VLAN's number without it
 //! allow_roce_frames = false     # true: guests' own Ethernet cards may send RoCEv2
+//! weight = 2                    # of its adapters' turns together, beside other port groups
 //!
 //! [[uplink]]
 //! name = "up0"
@@ -39,7 +40,7 @@
 //! kind = "process"
 //! ip = "10.0.0.5"
 //! limit_out = "10gbit"          # the most that it sends; limit_in, limit_out_ops, limit_in_ops
-//! weight = 3                    # of its turns, beside others of its shard
+//! weight = 3                    # of its turns, beside others of its port group
 //! users = ["alice", 1001]       # who may use it besides the daemon's own user
 //! ```
 

@@ -1,9 +1,9 @@
 //! What a member may send before the others have their turn: deficit round robin in bytes and
 //! operations.
 //!
-//! Each turn of the carrier gives every member a quantum, by its weight: the heaviest of those who had more to send
-//! has a whole one, so that no turn is longer than without weights. What a unit took too much is missing in the
-//! next turns, and what was not used does not add up. Messages within the host, frames for uplinks and
+//! Each round of turns ([`run_queue`](crate::run_queue)) gives every port group, and every member within its group, a
+//! quantum by its weight: the heaviest of those who had more to send has a whole one, so that no turn is longer than
+//! without weights. What a unit took too much is missing in the next turns, and what was not used does not add up. Messages within the host, frames for uplinks and
 //! answers to READs draw on the same account. A message that is longer than what is left goes on in
 //! the next turn: engines cut units.
 
@@ -16,7 +16,7 @@ pub(crate) const QUANTUM: u64 = 64 << 10;
 /// units because of it.
 const UNIT_COST: u64 = 1 << 10;
 
-/// Of one member.
+/// Of one member, or of a port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Budget {
     /// Below zero what was taken too much.
@@ -34,13 +34,13 @@ impl Budget {
         self.left <= 0
     }
 
-    /// So much was moved for the member.
+    /// So much was moved for it.
     pub(crate) fn charge(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub_unsigned(bytes);
     }
 }
 
-/// The quantum of a member, beside others of whom the heaviest weighs so much.
+/// The quantum of one that has a weight, beside others of whom the heaviest weighs so much.
 pub(crate) fn quantum(weight: u32, heaviest: u32) -> u64 {
     QUANTUM * u64::from(weight) / u64::from(heaviest.max(weight))
 }

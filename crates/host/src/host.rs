@@ -31,7 +31,7 @@ pub(crate) const UPLINK_BYTES_A_TURN: u64 = 256 << 10;
 pub struct Attachment {
     /// Its number: small, and free for another member once this one is removed.
     pub port: PortId,
-    /// Its port group.
+    /// Its port group: a small number, too.
     pub group: GroupId,
     /// What marks that group's frames on uplinks.
     pub marks: Marks,
@@ -121,7 +121,7 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         self.shared.set_home(port, Some(home));
         self.shared.set_policy(port, member.policy().cloned());
-        self.members.insert(port, member);
+        self.members.insert(port, group, member);
         self.uplinks.segments.plug(port, group, marks);
         self.rewire_group(group);
         self.measure_member(port);
@@ -232,14 +232,12 @@ impl<M: Member, P: Port> Host<M, P> {
         if worked {
             self.members.publish(now);
         }
-        self.members.begin_turn();
         self.members.wake_due(now);
         let waited = self.accounts.take_opened(now);
         self.make_go_on(waited);
-        for _ in 0..self.members.waiting() {
-            if let Some(port) = self.members.next() {
-                worked |= self.serve(port, now);
-            }
+        self.members.begin_turn();
+        while let Some(port) = self.members.next() {
+            worked |= self.serve(port, now);
         }
         self.members.publish(now);
         worked

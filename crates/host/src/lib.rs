@@ -32,6 +32,7 @@ mod path_mtu;
 mod paths;
 mod port;
 mod queue;
+mod run_queue;
 mod shared;
 mod transfer;
 mod turn;

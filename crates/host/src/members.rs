@@ -7,32 +7,28 @@
 //!                                  └──────── nothing: until its deadline, if it has one ◄────┘
 //! ```
 //! A member that nothing happens to is in neither queue and costs nothing. Each is at most once in each,
-//! so both are no longer than the table.
+//! so both are no longer than the table. Whose turn is next, [`run_queue`](crate::run_queue) says.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use vrdma_adapter::LogLimit;
-use vrdma_switch::PortId;
+use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
-use crate::budget::{Budget, quantum};
 use crate::member::{Doorbells, Member};
+use crate::run_queue::RunQueue;
 use crate::watch;
 
 /// One member and where it is queued.
 pub(crate) struct Slot<M> {
     pub(crate) member: M,
-    /// It is in the run queue.
-    queued: bool,
     /// Something happened to it that its owner was not shown.
     touched: bool,
     /// Its entry among the timers.
     timer: Option<Time>,
     /// When it last did something.
     active: Time,
-    /// What it may send in this turn.
-    budget: Budget,
     /// What its port offers, once that was measured.
     mtu: Option<Mtu>,
     /// Lines of the log that its owner causes.
@@ -43,47 +39,35 @@ pub(crate) struct Slot<M> {
 pub(crate) struct Members<M> {
     /// By port number; a removed member leaves a gap.
     slots: Vec<Option<Slot<M>>>,
-    run: VecDeque<PortId>,
+    run: RunQueue,
     touched: Vec<PortId>,
     timers: BTreeSet<(Time, PortId)>,
-    /// The largest weight of those who had more to send than their quantum in the last turn, and so far in
-    /// this one.
-    heaviest: [u32; 2],
     /// Members with doorbells that wake nobody and that were used lately.
     watched: BTreeSet<PortId>,
-}
-
-impl<M: Member> Slot<M> {
-    fn weight(&self) -> u32 {
-        let policy = self.member.policy();
-        policy.map_or(1, |policy| policy.weight().get())
-    }
 }
 
 impl<M: Member> Members<M> {
     pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),
-            run: VecDeque::new(),
+            run: RunQueue::default(),
             touched: Vec::new(),
             timers: BTreeSet::new(),
-            heaviest: [1; 2],
             watched: BTreeSet::new(),
         }
     }
 
-    pub(crate) fn insert(&mut self, port: PortId, member: M) {
+    pub(crate) fn insert(&mut self, port: PortId, group: GroupId, member: M) {
+        self.run.insert(port, group, member.policy().cloned());
         let number = port.0 as usize;
         if self.slots.len() <= number {
             self.slots.resize_with(number + 1, || None);
         }
         self.slots[number] = Some(Slot {
             member,
-            queued: false,
             touched: false,
             timer: None,
             active: Time(0),
-            budget: Budget::default(),
             mtu: None,
             log_limit: LogLimit::new(),
         });
@@ -96,9 +80,7 @@ impl<M: Member> Members<M> {
         if let Some(at) = slot.timer {
             self.timers.remove(&(at, port));
         }
-        if slot.queued {
-            self.run.retain(|queued| *queued != port);
-        }
+        self.run.remove(port);
         self.watched.remove(&port);
         Some(slot.member)
     }
@@ -148,9 +130,7 @@ impl<M: Member> Members<M> {
         };
         for (port, slot) in [(from, &mut *a), (to, &mut *b)] {
             slot.active = now;
-            if !std::mem::replace(&mut slot.queued, true) {
-                self.run.push_back(port);
-            }
+            self.run.wake(port);
             if !std::mem::replace(&mut slot.touched, true) {
                 self.touched.push(port);
             }
@@ -187,16 +167,12 @@ impl<M: Member> Members<M> {
 
     /// Gives a member a turn.
     pub(crate) fn wake(&mut self, port: PortId) {
-        if let Some(slot) = self.slot(port)
-            && !std::mem::replace(&mut slot.queued, true)
-        {
-            self.run.push_back(port);
-        }
+        self.run.wake(port);
     }
 
-    /// A turn of all begins.
+    /// A turn of those who wait begins.
     pub(crate) fn begin_turn(&mut self) {
-        self.heaviest = [self.heaviest[1], 1];
+        self.run.begin_turn();
     }
 
     /// Gives turns to those whose time has come.
@@ -212,35 +188,19 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// How many wait for a turn.
-    pub(crate) fn waiting(&self) -> usize {
-        self.run.len()
-    }
-
-    /// The next one that gets its turn, with a new quantum.
+    /// The next one that gets its turn, or is looked at.
     pub(crate) fn next(&mut self) -> Option<PortId> {
-        let heaviest = self.heaviest[0];
-        loop {
-            let port = self.run.pop_front()?;
-            if let Some(slot) = self.slot(port) {
-                slot.queued = false;
-                slot.budget.renew(quantum(slot.weight(), heaviest));
-                return Some(port);
-            }
-        }
+        self.run.next()
     }
 
     /// Whether a member has used up what it may send in this turn.
     pub(crate) fn is_spent(&self, port: PortId) -> bool {
-        let slot = self.slots.get(port.0 as usize).and_then(Option::as_ref);
-        slot.is_some_and(|slot| slot.budget.is_spent())
+        self.run.is_spent(port)
     }
 
     /// So much was moved for a member.
     pub(crate) fn charge(&mut self, port: PortId, bytes: u64) {
-        if let Some(slot) = self.slot(port) {
-            slot.budget.charge(bytes);
-        }
+        self.run.charge(port, bytes);
     }
 
     /// A member has had its turn, and may have done something: when is the next one?
@@ -249,7 +209,6 @@ impl<M: Member> Members<M> {
         if worked {
             slot.active = now;
         }
-        let spent = slot.budget.is_spent().then(|| slot.weight());
         let (idle, doorbells) = (now.since(slot.active), slot.member.doorbells());
         let looks = match doorbells {
             Doorbells::Wake => false,
@@ -261,10 +220,7 @@ impl<M: Member> Members<M> {
         } else if !self.watched.is_empty() {
             self.watched.remove(&port);
         }
-        if worked || looks {
-            self.wake(port);
-        }
-        self.heaviest[1] = self.heaviest[1].max(spent.unwrap_or(1));
+        self.run.had_turn(port, worked, looks);
         self.mark(port);
     }
 
@@ -325,10 +281,9 @@ impl<M: Member> Members<M> {
     /// Does something with each member that waits for a turn: without work, those that are looked at in
     /// every turn.
     pub(crate) fn each_waiting(&mut self, mut work: impl FnMut(&mut M)) {
-        for at in 0..self.run.len() {
-            let port = self.run[at];
-            if let Some(member) = self.get_mut(port) {
-                work(member);
+        for port in self.run.ports() {
+            if let Some(Some(slot)) = self.slots.get_mut(port.0 as usize) {
+                work(&mut slot.member);
             }
         }
     }

@@ -45,7 +45,7 @@ pub(crate) enum AdapterCommand {
         away: bool,
         #[command(flatten)]
         limits: LimitOptions,
-        /// What its turns weigh beside those of others of its shard, 1 to 100
+        /// What its turns weigh beside those of others of its port group and shard, 1 to 100
         #[arg(long, default_value_t, value_name = "N")]
         weight: Weight,
         /// User of the host who may use it besides the daemon's own, by name or number; may be
@@ -67,7 +67,7 @@ pub(crate) enum AdapterCommand {
         name: Name,
         #[command(flatten)]
         limits: LimitChanges,
-        /// What its turns weigh beside those of others of its shard, 1 to 100
+        /// What its turns weigh beside those of others of its port group and shard, 1 to 100
         #[arg(long, value_name = "N", group = "change")]
         weight: Option<Weight>,
         /// IP address that the guest of a VM is kept to; may be repeated; or none, to let it take any

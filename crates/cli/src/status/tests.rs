@@ -16,6 +16,7 @@ fn group(name: &str, origin: Origin) -> PortGroup {
         users: vec![],
         groups: vec![],
         limits: Default::default(),
+        weight: Default::default(),
         throttled: Default::default(),
         throttled_in: Default::default(),
         over_limit: 0,

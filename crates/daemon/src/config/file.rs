@@ -51,6 +51,7 @@ pub(super) struct PortGroupTable {
     pub(super) limit_in: Option<Rate>,
     pub(super) limit_out_ops: Option<OpsRate>,
     pub(super) limit_in_ops: Option<OpsRate>,
+    pub(super) weight: Option<Weight>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
 }
@@ -70,6 +71,7 @@ impl PortGroupTable {
                 limit_out_ops: self.limit_out_ops,
                 limit_in_ops: self.limit_in_ops,
             },
+            weight: self.weight.unwrap_or_default(),
         }
     }
 }

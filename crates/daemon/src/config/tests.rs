@@ -61,6 +61,14 @@ const WRONG: &[(&str, &str)] = &[
         "line 7, key weight: limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
     ),
     (
+        "[[portgroup]]\nname = \"b\"\nweight = 0",
+        "line 3, key weight: 0 is not a weight: use a whole number from 1 to 100",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\nweight = \"heavy\"",
+        "line 3, key weight: \"heavy\" is not a weight: use a whole number from 1 to 100",
+    ),
+    (
         "[[portgroup]]\nname = \"b\"\nlimit_out_ops = \"many\"",
         "line 3, key limit_out_ops: \"many\" is not a number of messages: use one such as 5000, 100k or 2m",
     ),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use vrdma_api::{Limits, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni};
+use vrdma_api::{Limits, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni, Weight};
 use vrdma_switch::{GroupId, Policy};
 
 use super::limits::{Limited, enforce};
@@ -25,6 +25,7 @@ pub(super) struct Group {
     /// What all its adapters have to keep together; the data path has it, too.
     pub(super) policy: Arc<Policy>,
     pub(super) limits: Limits,
+    pub(super) weight: Weight,
 }
 
 impl Group {
@@ -64,6 +65,7 @@ impl Inventory {
         let people = People::find(&request.users, &request.groups)?;
         let policy = Arc::<Policy>::default();
         enforce(&policy, &request.limits);
+        policy.set_weight(request.weight.get());
         let id = GroupId(lowest_free(self.groups.values().map(|group| group.id.0)));
         self.groups.insert(
             name.clone(),
@@ -77,6 +79,7 @@ impl Inventory {
                 people,
                 policy,
                 limits: request.limits,
+                weight: request.weight,
             },
         );
         self.portgroup(name)
@@ -152,6 +155,7 @@ impl Inventory {
             groups: group.people.groups.clone(),
             adapters: adapters.cloned().collect(),
             limits: group.limits,
+            weight: group.weight,
             throttled: out,
             throttled_in: inward,
             over_limit: drops,

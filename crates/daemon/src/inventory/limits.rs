@@ -65,7 +65,7 @@ pub(super) fn check_change(kind: AdapterKind, change: &AdapterChange) -> Result<
 }
 
 impl Inventory {
-    /// Changes the limits of a port group.
+    /// Changes the limits and the weight of a port group.
     pub fn change_portgroup(
         &mut self,
         name: &Name,
@@ -74,6 +74,8 @@ impl Inventory {
         if let Some(group) = self.groups.get_mut(name) {
             group.limits = group.limits.changed(&change.limits);
             enforce(&group.policy, &group.limits);
+            group.weight = change.weight.unwrap_or(group.weight);
+            group.policy.set_weight(group.weight.get());
         }
         self.portgroup(name)
     }

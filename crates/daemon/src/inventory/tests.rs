@@ -10,6 +10,7 @@ fn group(text: &str) -> PortGroupRequest {
     PortGroupRequest {
         allow_roce_frames: false,
         limits: Default::default(),
+        weight: Default::default(),
         name: name(text),
         vlan: None,
         vni: None,

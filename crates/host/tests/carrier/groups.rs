@@ -18,7 +18,7 @@ fn limited_group(host: &mut Carrier, limit: Limit, length: u32) -> ([Greedy; 3],
     let group = Arc::<Policy>::default();
     group.set_rate(limit, NonZeroU64::new(GIGABIT));
     let greedy = [1, 3, 5].map(|number| {
-        let ports = [number, number + 1].map(|number| add_limited(host, number, &group));
+        let ports = [number, number + 1].map(|number| add_limited(host, number, 0, &group));
         Greedy::between(host, ports, length)
     });
     (greedy, group)

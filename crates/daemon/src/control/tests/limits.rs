@@ -63,15 +63,33 @@ fn every_limit_is_changed_alone_and_a_wrong_one_changes_nothing() {
         }
         assert_eq!(daemon.ask("GET", path, "").1, before, "nothing changed");
     }
-    let weigh = |weight: u32| {
-        let change = json!({ "weight": weight }).to_string();
-        daemon.ask("PATCH", "/v1/adapters/vm1", &change)
-    };
-    assert_eq!(weigh(3).1["weight"], json!(3));
-    let sentence = "the request is wrong: 0 is not a weight: use a whole number from 1 to 100";
-    assert_eq!(weigh(0), (400, json!({ "error": sentence })));
-    assert_eq!(weigh(101).0, 400);
-    assert_eq!(daemon.ask("GET", "/v1/adapters/vm1", "").1["weight"], 3);
     let (status, _) = daemon.ask("PATCH", "/v1/portgroups/red", "{}");
     assert_eq!(status, 404);
+}
+
+#[test]
+fn weights_are_changed_by_patches_and_a_wrong_one_changes_nothing() {
+    let daemon = Daemon::start();
+    let group = json!({ "name": "blue", "weight": 5 });
+    assert_eq!(daemon.post("/v1/portgroups", &group).1["weight"], json!(5));
+    let adapter = json!({ "name": "vm1", "portgroup": "blue", "weight": 5 });
+    assert_eq!(daemon.post("/v1/adapters", &adapter).1["weight"], json!(5));
+    for path in ["/v1/adapters/vm1", "/v1/portgroups/blue"] {
+        let patch = |change: Value| daemon.ask("PATCH", path, &change.to_string());
+        assert_eq!(patch(json!({ "weight": 3 })).1["weight"], json!(3));
+        let sentence = "the request is wrong: 0 is not a weight: use a whole number from 1 to 100";
+        let refused = (400, json!({ "error": sentence }));
+        let wrong = json!({ "weight": 0, "limit_out": "1gbit" });
+        assert_eq!(patch(wrong), refused, "{path}");
+        for weight in [json!(101), json!(-1), json!(1.5), json!("heavy"), json!([])] {
+            assert_eq!(patch(json!({ "weight": weight })).0, 400, "{weight}");
+        }
+        let shown = daemon.ask("GET", path, "").1;
+        let expected = (&json!(3), &Value::Null);
+        assert_eq!((&shown["weight"], &shown["limit_out"]), expected, "{path}");
+        assert_eq!(patch(json!({ "limit_out": "1gbit" })).1["weight"], json!(3));
+    }
+    let wrong = json!({ "name": "red", "weight": 0 });
+    assert_eq!(daemon.post("/v1/portgroups", &wrong).0, 400);
+    assert_eq!(daemon.ask("GET", "/v1/portgroups/red", "").0, 404);
 }

@@ -138,6 +138,7 @@ fn group(text: &str, vlan: Option<i64>, vni: Option<i64>) -> PortGroupRequest {
     PortGroupRequest {
         allow_roce_frames: false,
         limits: Default::default(),
+        weight: Default::default(),
         name: name(text),
         vlan: vlan.map(|vlan| vlan.try_into().unwrap()),
         vni: vni.map(|vni| vni.try_into().unwrap()),

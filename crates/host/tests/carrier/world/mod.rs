@@ -37,11 +37,16 @@ pub(crate) fn add(host: &mut Carrier, number: u8, group: u32) -> PortId {
     attachment.port
 }
 
-/// Adds a station to the first port group, which has a policy.
-pub(crate) fn add_limited(host: &mut Carrier, number: u8, group: &Arc<Policy>) -> PortId {
+/// Adds a station to a port group that has a policy.
+pub(crate) fn add_limited(
+    host: &mut Carrier,
+    number: u8,
+    group: u32,
+    policy: &Arc<Policy>,
+) -> PortId {
     let mut station = Station::new(number, gid(number));
-    station.policy = Arc::new(Policy::in_group(Arc::clone(group)));
-    let attachment = attachment(&station, number, 0);
+    station.policy = Arc::new(Policy::in_group(Arc::clone(policy)));
+    let attachment = attachment(&station, number, group);
     host.add(attachment, station).unwrap();
     attachment.port
 }

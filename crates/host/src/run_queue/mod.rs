@@ -1,0 +1,336 @@
+//! Whose turn it is among the members that wait: first of the port groups, then of a group's members.
+//!
+//! ```text
+//!   groups    ──► A ──► B ──► C ──►     a visit goes on until A has used up its quantum, or nobody of it waits
+//!                 │
+//!   of A      ──► 1 ──► 4 ──► 7 ──►     each has its turn with a quantum of its own
+//! ```
+//! Both are rounds of deficit round robin. A member's turn is whole, however little its group has left: what it
+//! takes too much is its group's debt. Who is in debt, member or group, is passed over until rounds have paid for it.
+//! So groups share a shard by their weights, whatever the number and the weights of their members are, and a member
+//! waits for the turns of its own group's members and for one visit of each other group.
+//!
+//! No member has two turns within one of the carrier, which ends instead: what all members share (uplinks,
+//! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
+//! wait without a turn, too: debts and weights hold up what a member sends, but not for long its doorbells, timers
+//! and answers to peers.
+
+mod rounds;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use vrdma_switch::{GroupId, Policy, PortId};
+
+use crate::budget::Budget;
+use rounds::Rounds;
+
+/// How many members are looked at in a turn of the carrier without having one: a microsecond's worth.
+const LOOKS_A_TURN: usize = 8;
+
+/// A member.
+struct Entry {
+    group: GroupId,
+    /// The same for as long as it is a member.
+    policy: Option<Arc<Policy>>,
+    place: Place,
+    /// What it may send in this turn.
+    budget: Budget,
+    /// The carrier's turn in which it had its last one.
+    turn: u64,
+    /// That in which, or after which, it began to wait.
+    since: u64,
+    /// It is among the unseen.
+    listed: bool,
+}
+
+/// Where a member waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Nowhere,
+    /// In its group.
+    Rounds,
+    /// For the carrier's next turn.
+    Later,
+}
+
+#[derive(Default)]
+struct Group {
+    members: Rounds<PortId>,
+    budget: Budget,
+    weight: u32,
+    /// It is visited, or waits for it.
+    queued: bool,
+}
+
+/// See the module. Each member is in it once, so it is no longer than their table.
+#[derive(Default)]
+pub(crate) struct RunQueue {
+    /// By port number; a removed member leaves a gap.
+    entries: Vec<Option<Entry>>,
+    /// By number.
+    groups: Vec<Group>,
+    /// The groups with members that wait, or with debts.
+    rounds: Rounds<GroupId>,
+    /// The group whose visit is not over.
+    visited: Option<GroupId>,
+    /// Members that wait in their groups.
+    waiting: usize,
+    /// Members that had nothing to do and wait for the carrier's next turn.
+    later: Vec<PortId>,
+    /// Members that wait in their groups, the one that was seen longest ago first; and some that wait no more.
+    unseen: VecDeque<PortId>,
+    turn: u64,
+    /// How many turns of members this one may still have.
+    turns_left: usize,
+    /// How many looks at the unseen.
+    looks_left: usize,
+}
+
+impl Entry {
+    fn weight(&self) -> u32 {
+        weight(self.policy.as_ref())
+    }
+
+    fn group_weight(&self) -> u32 {
+        weight(self.policy.as_ref().and_then(|policy| policy.group()))
+    }
+}
+
+fn weight(policy: Option<&Arc<Policy>>) -> u32 {
+    policy.map_or(1, |policy| policy.weight().get())
+}
+
+impl RunQueue {
+    pub(crate) fn insert(&mut self, port: PortId, group: GroupId, policy: Option<Arc<Policy>>) {
+        let (number, of) = (port.0 as usize, group.0 as usize);
+        if self.entries.len() <= number {
+            self.entries.resize_with(number + 1, || None);
+        }
+        if self.groups.len() <= of {
+            self.groups.resize_with(of + 1, Group::default);
+        }
+        self.entries[number] = Some(Entry {
+            group,
+            policy,
+            place: Place::Nowhere,
+            budget: Budget::default(),
+            turn: self.turn,
+            since: self.turn,
+            listed: false,
+        });
+    }
+
+    pub(crate) fn remove(&mut self, port: PortId) {
+        let entry = self.entries.get_mut(port.0 as usize);
+        let Some(entry) = entry.and_then(Option::take) else {
+            return;
+        };
+        match entry.place {
+            Place::Nowhere => {}
+            Place::Rounds => {
+                self.groups[entry.group.0 as usize].members.remove(port);
+                self.waiting -= 1;
+            }
+            Place::Later => self.later.retain(|queued| *queued != port),
+        }
+        if entry.listed {
+            self.unseen.retain(|listed| *listed != port);
+        }
+    }
+
+    fn entry(&mut self, port: PortId) -> Option<&mut Entry> {
+        self.entries.get_mut(port.0 as usize)?.as_mut()
+    }
+
+    /// A member waits for a turn from now on.
+    #[inline]
+    pub(crate) fn wake(&mut self, port: PortId) {
+        let turn = self.turn;
+        if let Some(entry) = self.entry(port)
+            && entry.place == Place::Nowhere
+        {
+            entry.place = Place::Rounds;
+            entry.since = turn;
+            let number = entry.group;
+            if !std::mem::replace(&mut entry.listed, true) {
+                self.unseen.push_back(port);
+            }
+            self.waiting += 1;
+            let group = &mut self.groups[number.0 as usize];
+            group.members.push(port);
+            if !std::mem::replace(&mut group.queued, true) {
+                self.rounds.push(number);
+            }
+        }
+    }
+
+    /// A turn of the carrier begins, for those who wait by now.
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn += 1;
+        for port in std::mem::take(&mut self.later) {
+            if let Some(entry) = self.entry(port) {
+                entry.place = Place::Nowhere;
+            }
+            self.wake(port);
+        }
+        self.turns_left = self.waiting;
+        self.looks_left = LOOKS_A_TURN;
+    }
+
+    /// All that wait, those for the carrier's next turn included.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
+        let groups = self.visited.into_iter().chain(self.rounds.iter());
+        let of_groups = groups.flat_map(|group| self.groups[group.0 as usize].members.iter());
+        of_groups.chain(self.later.iter().copied())
+    }
+
+    /// The next one that gets its turn, and then those that are only looked at.
+    pub(crate) fn next(&mut self) -> Option<PortId> {
+        if self.turns_left > 0 {
+            self.turns_left -= 1;
+            if let Some(port) = self.next_turn() {
+                return Some(port);
+            }
+            self.turns_left = 0;
+        }
+        self.next_look()
+    }
+
+    /// Whose turn is next, with a new quantum. `None` if nobody waits, or who is next has had a turn in this one of
+    /// the carrier.
+    fn next_turn(&mut self) -> Option<PortId> {
+        while self.waiting > 0 {
+            let number = self.visit()?;
+            let group = &mut self.groups[number.0 as usize];
+            let Some(port) = group.members.front().filter(|_| !group.budget.is_spent()) else {
+                self.end_visit(number);
+                continue;
+            };
+            let entry = self.entries.get_mut(port.0 as usize)?.as_mut()?;
+            let weight = entry.weight();
+            let mut budget = entry.budget;
+            budget.renew(group.members.quantum(weight));
+            if !budget.is_spent() && entry.turn == self.turn {
+                return None;
+            }
+            entry.budget = budget;
+            group.members.pop();
+            if budget.is_spent() {
+                group.members.wants_more(weight);
+                group.members.push(port);
+                continue;
+            }
+            entry.turn = self.turn;
+            entry.place = Place::Nowhere;
+            self.waiting -= 1;
+            return Some(port);
+        }
+        None
+    }
+
+    /// The group whose visit goes on, or the next one with a new quantum.
+    fn visit(&mut self) -> Option<GroupId> {
+        if self.visited.is_none() {
+            let number = self.rounds.front()?;
+            self.rounds.pop();
+            let group = &mut self.groups[number.0 as usize];
+            let first = group.members.iter().next();
+            let first = first.and_then(|port| self.entries.get(port.0 as usize)?.as_ref());
+            group.weight = first.map_or(group.weight.max(1), Entry::group_weight);
+            group.budget.renew(self.rounds.quantum(group.weight));
+            self.visited = Some(number);
+        }
+        self.visited
+    }
+
+    /// One in debt stays, even if nobody of it waits.
+    fn end_visit(&mut self, number: GroupId) {
+        self.visited = None;
+        let group = &mut self.groups[number.0 as usize];
+        group.queued = group.budget.is_spent();
+        if group.queued {
+            self.rounds.wants_more(group.weight);
+            self.rounds.push(number);
+        }
+    }
+
+    /// The next one to be looked at: it has waited since before this turn of the carrier, has had none, and sends what
+    /// its last one has left.
+    fn next_look(&mut self) -> Option<PortId> {
+        while self.looks_left > 0 {
+            self.looks_left -= 1;
+            let port = self.unseen.pop_front()?;
+            let turn = self.turn;
+            let Some(entry) = self.entry(port) else {
+                continue;
+            };
+            entry.listed = entry.place == Place::Rounds;
+            if !entry.listed {
+                continue;
+            }
+            let is_fresh = entry.turn.max(entry.since) == turn;
+            self.unseen.push_back(port);
+            if is_fresh {
+                // As a rule those behind it are so, too.
+                self.looks_left = 0;
+                return None;
+            }
+            return Some(port);
+        }
+        None
+    }
+
+    /// Whether a member has used up what it may send in this turn.
+    #[inline]
+    pub(crate) fn is_spent(&self, port: PortId) -> bool {
+        let entry = self.entries.get(port.0 as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| entry.budget.is_spent())
+    }
+
+    /// So much was moved for a member.
+    #[inline]
+    pub(crate) fn charge(&mut self, port: PortId, bytes: u64) {
+        if let Some(entry) = self.entry(port) {
+            entry.budget.charge(bytes);
+            let number = entry.group.0 as usize;
+            self.groups[number].budget.charge(bytes);
+        }
+    }
+
+    /// A member has had its turn. It gets another one if it `worked`, and a look in the carrier's next turn if it
+    /// `looks`.
+    pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, looks: bool) {
+        let Some(entry) = self.entries.get_mut(port.0 as usize) else {
+            return;
+        };
+        let Some(entry) = entry else { return };
+        if entry.budget.is_spent() {
+            let weight = entry.weight();
+            let group = &mut self.groups[entry.group.0 as usize];
+            group.members.wants_more(weight);
+        }
+        if worked {
+            self.wake(port);
+        } else if looks && entry.place == Place::Nowhere {
+            entry.place = Place::Later;
+            self.later.push(port);
+        }
+        if self.waiting == 0 {
+            self.forgive();
+        }
+    }
+
+    /// Everybody was served: a debt would only be paid when others come again, by waiting for them.
+    fn forgive(&mut self) {
+        while let Some(number) = self.visited.take().or_else(|| self.rounds.front()) {
+            self.rounds.remove(number);
+            let group = &mut self.groups[number.0 as usize];
+            group.budget = Budget::default();
+            group.queued = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+use std::num::NonZeroU32;
+
+use super::*;
+use crate::budget::QUANTUM;
+
+/// A member that always has units of such a cost to send.
+struct Greedy {
+    policy: Arc<Policy>,
+    unit: u64,
+    sent: u64,
+}
+
+/// Greedy members by port number, in groups by number.
+#[derive(Default)]
+struct World {
+    queue: RunQueue,
+    groups: Vec<Arc<Policy>>,
+    members: Vec<Greedy>,
+}
+
+impl World {
+    /// A group of such a weight, with members of those weights.
+    fn add(&mut self, weight: u32, members: &[u32], unit: u64) {
+        let group = Arc::<Policy>::default();
+        group.set_weight(NonZeroU32::new(weight).unwrap());
+        let number = GroupId(self.groups.len() as u32);
+        self.groups.push(Arc::clone(&group));
+        for weight in members {
+            let policy = Arc::new(Policy::in_group(Arc::clone(&group)));
+            policy.set_weight(NonZeroU32::new(*weight).unwrap());
+            let port = PortId(self.members.len() as u32);
+            self.queue.insert(port, number, Some(Arc::clone(&policy)));
+            self.queue.wake(port);
+            let sent = 0;
+            self.members.push(Greedy { policy, unit, sent });
+        }
+    }
+
+    /// One turn of the carrier: whose turns it has, and whom it looks at. Ports that are no members here have
+    /// nothing to send.
+    fn turn(&mut self) -> [Vec<PortId>; 2] {
+        self.queue.begin_turn();
+        let mut seen = [Vec::new(), Vec::new()];
+        while let Some(port) = self.queue.next() {
+            let is_look = self.queue.looks_left < LOOKS_A_TURN;
+            seen[usize::from(is_look)].push(port);
+            let member = self.members.get_mut(port.0 as usize);
+            let works = member.is_some();
+            if let Some(member) = member {
+                while !self.queue.is_spent(port) {
+                    self.queue.charge(port, member.unit);
+                    member.sent += member.unit;
+                }
+            }
+            self.queue.had_turn(port, works, true);
+        }
+        seen
+    }
+
+    /// What members have sent by the time they all have sent so much.
+    fn share(&mut self, all: u64) -> Vec<u64> {
+        let sent = |world: &Self| -> Vec<u64> { world.members.iter().map(|it| it.sent).collect() };
+        let before = sent(self);
+        let sum: u64 = before.iter().sum();
+        while sent(self).iter().sum::<u64>() < sum + all {
+            self.turn();
+        }
+        let after = sent(self).into_iter().zip(before);
+        after.map(|(after, before)| after - before).collect()
+    }
+}
+
+fn assert_shares(sent: &[u64], weights: &[u64]) {
+    let all: u64 = sent.iter().sum();
+    let weight: u64 = weights.iter().sum();
+    for (sent, of) in sent.iter().zip(weights) {
+        let due = all / weight * of;
+        assert!(sent.abs_diff(due) <= due / 20, "{sent} of {due} due");
+    }
+}
+
+#[test]
+fn groups_share_by_weight_whatever_their_members_are() {
+    for unit in [1032, 64 << 10, 257 << 10] {
+        let mut world = World::default();
+        world.add(1, &[1; 100], unit);
+        world.add(3, &[50], unit);
+        let sent = world.share(4 << 30);
+        let group: u64 = sent[..100].iter().sum();
+        assert_shares(&[group, sent[100]], &[1, 3]);
+        assert_shares(&sent[..100], &[1; 100]);
+    }
+}
+
+#[test]
+fn members_share_what_their_group_has_by_their_weights() {
+    for units in [[1032, 257 << 10], [257 << 10, 1032]] {
+        let mut world = World::default();
+        world.add(2, &[1, 3, 2], units[0]);
+        world.add(5, &[7, 1], units[1]);
+        let sent = world.share(4 << 30);
+        assert_shares(&[sent[..3].iter().sum(), sent[3..].iter().sum()], &[2, 5]);
+        assert_shares(&sent[..3], &[1, 3, 2]);
+        assert_shares(&sent[3..], &[7, 1]);
+    }
+}
+
+#[test]
+fn a_new_weight_holds_from_the_next_round_on() {
+    let mut world = World::default();
+    world.add(1, &[1, 1], 64 << 10);
+    world.add(1, &[1], 64 << 10);
+    let sent = world.share(1 << 30);
+    assert_shares(&[sent[0] + sent[1], sent[2]], &[1, 1]);
+    world.groups[0].set_weight(NonZeroU32::new(9).unwrap());
+    let sent = world.share(1 << 30);
+    assert_shares(&[sent[0] + sent[1], sent[2]], &[9, 1]);
+    world.members[0]
+        .policy
+        .set_weight(NonZeroU32::new(2).unwrap());
+    assert_shares(&world.share(1 << 30), &[6, 3, 1]);
+}
+
+#[test]
+fn no_member_has_two_turns_in_one_of_the_carrier_and_none_is_left_out() {
+    let mut world = World::default();
+    world.add(1, &[1, 100, 1], 257 << 10);
+    world.add(100, &[1], 257 << 10);
+    let (mut turns, mut unseen) = ([0; 4], [0; 4]);
+    for _ in 0..20_000 {
+        let [had, looks] = world.turn();
+        assert!(!had.is_empty(), "somebody waits");
+        let once = had.iter().collect::<std::collections::BTreeSet<_>>().len();
+        assert_eq!(once, had.len(), "{had:?}");
+        had.iter().for_each(|port| turns[port.0 as usize] += 1);
+        unseen.iter_mut().for_each(|turns| *turns += 1);
+        let seen = had.into_iter().chain(looks);
+        seen.for_each(|port| unseen[port.0 as usize] = 0);
+        assert!(unseen.iter().all(|turns| *turns < 3), "{unseen:?}");
+    }
+    assert!(turns.iter().all(|turns| *turns > 1), "{turns:?}");
+}
+
+#[test]
+fn a_group_that_comes_is_visited_next_and_has_no_claim_to_what_it_did_not_use() {
+    let mut world = World::default();
+    world.add(1, &[1; 8], 257 << 10);
+    world.share(1 << 30);
+    world.add(1, &[1], 257 << 10);
+    let had: Vec<_> = [(); 2]
+        .into_iter()
+        .flat_map(|()| world.turn()[0].clone())
+        .collect();
+    let place = had.iter().position(|port| *port == PortId(8)).unwrap();
+    assert!(place <= 1, "{had:?}");
+    let sent = world.share(64 << 20);
+    assert_shares(&[sent[..8].iter().sum(), sent[8]], &[1, 1]);
+}
+
+#[test]
+fn a_group_that_wants_nothing_costs_the_others_nothing() {
+    let mut world = World::default();
+    world.add(1, &[1, 3], 64 << 10);
+    let idle = PortId(2);
+    world.queue.insert(idle, GroupId(7), None);
+    world.queue.wake(idle);
+    let mut looks = 0;
+    for _ in 0..1000 {
+        let [had, _] = world.turn();
+        looks += had.iter().filter(|port| **port == idle).count();
+    }
+    assert_eq!(looks, 1000, "one in each turn");
+    let sent = world.share(1 << 30);
+    assert_shares(&sent, &[1, 3]);
+}
+
+#[test]
+fn who_was_served_when_nobody_waits_owes_nothing() {
+    let mut world = World::default();
+    world.add(1, &[1], 257 << 10);
+    world.add(100, &[1], 257 << 10);
+    world.share(1 << 30);
+    let light = PortId(0);
+    for port in [light, PortId(1)] {
+        world.queue.remove(port);
+    }
+    world.queue.insert(light, GroupId(0), None);
+    world.queue.wake(light);
+    world.queue.begin_turn();
+    assert_eq!(world.queue.next(), Some(light));
+    world.queue.charge(light, 100 * QUANTUM);
+    world.queue.had_turn(light, false, false);
+    assert!(world.queue.groups.iter().all(|group| !group.queued));
+    assert_eq!(world.queue.groups[0].budget, Budget::default());
+}
+
+#[test]
+fn who_is_gone_has_no_turn() {
+    let mut world = World::default();
+    world.add(1, &[1, 1, 1], QUANTUM);
+    world.queue.remove(PortId(1));
+    world.queue.remove(PortId(1));
+    world.queue.wake(PortId(1));
+    assert_eq!(world.queue.waiting, 2);
+    assert_eq!(world.turn()[0], [PortId(0), PortId(2)]);
+    world.queue.begin_turn();
+    world.queue.next();
+    world.queue.had_turn(PortId(0), false, true);
+    world.queue.remove(PortId(0));
+    assert_eq!(world.queue.ports().collect::<Vec<_>>(), [PortId(2)]);
+    world.queue.remove(PortId(2));
+    world.queue.begin_turn();
+    assert_eq!((world.queue.next(), world.queue.waiting), (None, 0));
+}
