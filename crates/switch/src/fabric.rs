@@ -141,6 +141,10 @@ impl Fabric {
         self.clear_gids(port);
         if !is_away {
             self.evict(Gid::link_local(mac), group);
+            let pinned = self.pins.get(&port).cloned();
+            for &gid in pinned.iter().flatten() {
+                self.evict(gid, group);
+            }
         }
         self.epoch += 1;
     }
@@ -205,8 +209,9 @@ impl Fabric {
             return;
         };
         self.unpin(port, group);
+        let is_away = self.is_away(port);
         for &gid in gids {
-            if self.owners.get(&(gid, group)) != Some(&port) {
+            if !is_away && self.owners.get(&(gid, group)) != Some(&port) {
                 self.evict(gid, group);
             }
             self.pinned.insert((gid, group), port);
@@ -234,8 +239,13 @@ impl Fabric {
     /// Who has bound a GID or, by its MAC or as it was stated, the right to it.
     fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
         let has = |owners: &BTreeMap<(Gid, GroupId), PortId>| owners.get(&(gid, group)).copied();
-        let bound = has(&self.owners).or_else(|| has(&self.pinned));
+        let pinned = || has(&self.pinned).filter(|&port| !self.is_away(port));
+        let bound = has(&self.owners).or_else(pinned);
         bound.or_else(|| self.members.configured(group, station_of(gid)?))
+    }
+
+    fn is_away(&self, port: PortId) -> bool {
+        self.members.get(port).is_some_and(|member| member.is_away)
     }
 
     /// Takes back one binding; a GID that is not bound to the port is left alone.

@@ -287,3 +287,28 @@ fn a_port_that_is_away_owns_nothing_until_it_comes_back() {
     fabric.bind_gid(BOB, gid(2)).unwrap();
     assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
 }
+
+/// What comes from the VM at its new place was dropped as spoofed, and it lost its address to who took it meanwhile.
+#[test]
+fn a_pinned_port_that_is_away_owns_nothing_either() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.pin_gids(BOB, &[gid(2)]);
+    fabric.set_away(BOB, true);
+    assert_eq!(
+        fabric.arrive(BLUE, gid(2), gid(1)),
+        Ok(ANN),
+        "from its new place"
+    );
+    assert_eq!(
+        fabric.bind_gid(ANN, gid(2)),
+        Ok(()),
+        "as that of any remote host"
+    );
+    fabric.pin_gids(BOB, &[gid(2), gid(1)]);
+    assert_eq!(fabric.gids(ANN).count(), 2, "nothing is taken meanwhile");
+    fabric.pin_gids(BOB, &[gid(2)]);
+    fabric.set_away(BOB, false);
+    assert_eq!(fabric.gids(ANN).collect::<Vec<_>>(), [gid(1)]);
+    assert_eq!(fabric.bind_gid(BOB, gid(2)), Ok(()));
+}
