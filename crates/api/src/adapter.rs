@@ -96,7 +96,7 @@ pub struct AdapterRequest {
     pub kind: AdapterKind,
     /// IP address of an adapter of processes; a link-local one (169.254.0.0/16) when absent. A TAP's
     /// interface gets it in a network of 24 bits (IPv6: 64), or none. A VM's guest is kept to those that are
-    /// stated, and they to that guest.
+    /// stated, and they to that guest; or to the first that it uses.
     #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     pub ip: Addresses,
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.

@@ -8,50 +8,79 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::name::shortened;
 
+/// What stands for addresses that are learned.
+const LEARN: &str = "learn";
+
+/// Why it is in no list.
+const NOT_ALONE: &str =
+    "\"learn\" stands alone: write it without brackets, or addresses and no \"learn\"";
+
 /// None, one, or several IP addresses, in the order in which they were stated. One is written as a text and
-/// several as a list.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Addresses(Vec<IpAddr>);
+/// several as a list. Or those that a VM's guest uses first, written `learn`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Addresses {
+    /// These.
+    Stated(Vec<IpAddr>),
+    /// One IPv4 and one IPv6 address, the first that the guest uses.
+    Learned,
+}
 
 impl Addresses {
     /// Most that one adapter can be kept to: every frame of its guest is compared with all of them.
     pub const MAX: usize = 16;
 
-    /// All of them.
+    /// All that are stated.
     pub fn as_slice(&self) -> &[IpAddr] {
-        &self.0
+        match self {
+            Self::Stated(all) => all,
+            Self::Learned => &[],
+        }
     }
 
-    /// Whether there is none.
+    /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        matches!(self, Self::Stated(all) if all.is_empty())
+    }
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self::Stated(Vec::new())
     }
 }
 
 impl From<Vec<IpAddr>> for Addresses {
     fn from(all: Vec<IpAddr>) -> Self {
-        Self(all)
+        Self::Stated(all)
     }
 }
 
 impl FromIterator<IpAddr> for Addresses {
     fn from_iter<I: IntoIterator<Item = IpAddr>>(all: I) -> Self {
-        Self(all.into_iter().collect())
+        Self::Stated(all.into_iter().collect())
     }
 }
 
 impl fmt::Display for Addresses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<_> = self.0.iter().map(ToString::to_string).collect();
-        f.pad(&all.join(" "))
+        match self {
+            Self::Stated(all) => {
+                let all: Vec<_> = all.iter().map(ToString::to_string).collect();
+                f.pad(&all.join(" "))
+            }
+            Self::Learned => f.pad(LEARN),
+        }
     }
 }
 
 impl Serialize for Addresses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &*self.0 {
-            [one] => one.serialize(serializer),
-            all => all.serialize(serializer),
+        match self {
+            Self::Learned => LEARN.serialize(serializer),
+            Self::Stated(all) => match &**all {
+                [one] => one.serialize(serializer),
+                all => all.serialize(serializer),
+            },
         }
     }
 }
@@ -63,19 +92,25 @@ impl<'de> Deserialize<'de> for Addresses {
             type Value = Addresses;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an IP address such as \"10.0.0.5\", or a list of them")
+                f.write_str("an IP address such as \"10.0.0.5\", a list of them, or \"learn\"")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Addresses, E> {
-                Ok(Addresses(vec![parse(text)?]))
+                match text {
+                    LEARN => Ok(Addresses::Learned),
+                    _ => Ok(Addresses::Stated(vec![parse(text)?])),
+                }
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Addresses, A::Error> {
                 let mut all = Vec::new();
                 while let Some(text) = seq.next_element::<String>()? {
+                    if text == LEARN {
+                        return Err(de::Error::custom(NOT_ALONE));
+                    }
                     all.push(parse(&text)?);
                 }
-                Ok(Addresses(all))
+                Ok(Addresses::Stated(all))
             }
         }
         deserializer.deserialize_any(OneOrMore)

@@ -1,6 +1,7 @@
 //! Counters. All count from the adapter's creation and never go back.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,9 @@ pub struct RdmaStats {
     /// GIDs that the guest has bound.
     #[serde(default)]
     pub gids: Vec<String>,
+    /// Addresses that the guest has used first, if its adapter learns them: it is kept to these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<IpAddr>,
     /// Live objects.
     pub objects: ObjectCounts,
     /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.

@@ -112,6 +112,17 @@ fn addresses_are_one_or_a_list() {
     assert_eq!(written(r#"["10.0.0.5"]"#), "10.0.0.5");
     let two = written(r#"["10.0.0.5", "fd00::5"]"#);
     assert_eq!(two, serde_json::json!(["10.0.0.5", "fd00::5"]));
+    assert_eq!(written("\"learn\""), "learn");
+    let learned = request("\"learn\"").unwrap().ip;
+    assert_eq!(learned, Addresses::Learned);
+    assert!(!learned.is_empty() && learned.as_slice().is_empty());
+    for list in [r#"["learn"]"#, r#"["10.0.0.5", "learn"]"#] {
+        let error = request(list).unwrap_err();
+        assert!(
+            error.contains("\"learn\" stands alone: write it without brackets"),
+            "{error}"
+        );
+    }
     assert!(request("[]").unwrap().ip.is_empty());
     for wrong in [r#""10.0.0""#, r#"["10.0.0.5", "10.0.0"]"#] {
         let error = request(wrong).unwrap_err();
@@ -120,7 +131,7 @@ fn addresses_are_one_or_a_list() {
             "{error}"
         );
     }
-    assert!(request("7").unwrap_err().contains("or a list of them"));
+    assert!(request("7").unwrap_err().contains("a list of them, or"));
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
                     mac: *mac,
                     doorbells: *doorbells,
                     kind: *kind,
-                    ip: ip.clone().into(),
+                    ip: new_addresses(ip)?.unwrap_or_default(),
                     shard: *shard,
                     away: *away,
                     limits: limits.limits(),
@@ -66,7 +66,7 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             let change = AdapterChange {
                 limits: limits.change(),
                 weight: *weight,
-                ip: new_addresses(ip),
+                ip: new_addresses(ip)?,
                 users: named(users),
                 groups: named(groups),
             };
@@ -136,9 +136,10 @@ fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
         what.push(format!("has the weight {weight}"));
     }
     if change.ip.is_some() {
-        what.push(match changed.ip.is_empty() {
-            true => "may have any address".to_owned(),
-            false => format!("is kept to {}", changed.ip),
+        what.push(match &changed.ip {
+            Addresses::Learned => "is kept to the addresses that its guest uses first".to_owned(),
+            none if none.is_empty() => "may have any address".to_owned(),
+            stated => format!("is kept to {stated}"),
         });
     }
     if change.users.is_some() || change.groups.is_some() {
@@ -151,10 +152,20 @@ fn change_text(change: &AdapterChange, changed: &Adapter) -> String {
     format!("adapter {name} {what} until the daemon stops")
 }
 
-/// What a change states, if it does; `none` is nothing.
-fn new_addresses(stated: &[NewAddress]) -> Option<Addresses> {
-    let all = stated.iter().filter_map(|address| address.0);
-    (!stated.is_empty()).then(|| all.collect())
+/// What is stated of addresses, if anything is; `none` is nothing.
+fn new_addresses(stated: &[NewAddress]) -> Result<Option<Addresses>, Failure> {
+    let addresses = stated.iter().filter_map(|address| match address {
+        NewAddress::One(ip) => Some(*ip),
+        NewAddress::Learned | NewAddress::None => None,
+    });
+    match stated {
+        [] => Ok(None),
+        [NewAddress::Learned] => Ok(Some(Addresses::Learned)),
+        several if several.contains(&NewAddress::Learned) => Err(Failure::new(
+            "`--ip learn` stands alone; leave it out, or the other addresses",
+        )),
+        _ => Ok(Some(addresses.collect())),
+    }
 }
 
 /// Whom a change names, if it does; `none` is nobody.
@@ -274,13 +285,58 @@ fn show_text(adapter: &Adapter) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_change_tells_who_may_use_the_adapter_then() {
-        let mut adapter: Adapter = serde_json::from_value(serde_json::json!({
+    fn adapter() -> Adapter {
+        serde_json::from_value(serde_json::json!({
             "name": "c1", "portgroup": "blue", "mac": "52:54:00:00:00:01", "doorbells": "mapped",
             "origin": "runtime", "users": ["alice"], "groups": ["7"],
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn a_change_tells_which_addresses_the_guest_has_then() {
+        let mut adapter = adapter();
+        let stated = |texts: &[&str]| {
+            let all: Vec<NewAddress> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            AdapterChange {
+                ip: new_addresses(&all).unwrap(),
+                ..AdapterChange::default()
+            }
+        };
+        assert_eq!(stated(&[]).ip, None);
+        let change = stated(&["10.0.0.5", "fd00::5"]);
+        adapter.ip = change.ip.clone().unwrap();
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 is kept to 10.0.0.5 fd00::5 until the daemon stops"
+        );
+        assert!(show_text(&adapter).contains("10.0.0.5 fd00::5"));
+        let change = stated(&["learn"]);
+        adapter.ip = change.ip.clone().unwrap();
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 is kept to the addresses that its guest uses first until the daemon stops"
+        );
+        assert!(show_text(&adapter).contains("learn"));
+        let both = [NewAddress::Learned, "10.0.0.5".parse().unwrap()];
+        assert_eq!(
+            new_addresses(&both).unwrap_err().to_string(),
+            "`--ip learn` stands alone; leave it out, or the other addresses"
+        );
+        let change = stated(&["none"]);
+        adapter.ip = change.ip.clone().unwrap();
+        let text = change_text(&change, &adapter);
+        assert_eq!(
+            text,
+            "adapter c1 may have any address until the daemon stops"
+        );
+    }
+
+    #[test]
+    fn a_change_tells_who_may_use_the_adapter_then() {
+        let mut adapter = adapter();
         let users = |names: &[&str]| {
             let names: Vec<_> = names.iter().map(|name| name.parse().unwrap()).collect();
             let users = named(&names);
@@ -296,29 +352,6 @@ mod tests {
         assert_eq!(
             text,
             "adapter c1 may be used by alice @7 until the daemon stops"
-        );
-        let stated = |texts: &[&str]| {
-            let all: Vec<NewAddress> = texts.iter().map(|text| text.parse().unwrap()).collect();
-            AdapterChange {
-                ip: new_addresses(&all),
-                ..AdapterChange::default()
-            }
-        };
-        assert_eq!(stated(&[]).ip, None);
-        let change = stated(&["10.0.0.5", "fd00::5"]);
-        adapter.ip = change.ip.clone().unwrap();
-        let text = change_text(&change, &adapter);
-        assert_eq!(
-            text,
-            "adapter c1 is kept to 10.0.0.5 fd00::5 until the daemon stops"
-        );
-        assert!(show_text(&adapter).contains("10.0.0.5 fd00::5"));
-        let change = stated(&["none"]);
-        adapter.ip = change.ip.clone().unwrap();
-        let text = change_text(&change, &adapter);
-        assert_eq!(
-            text,
-            "adapter c1 may have any address until the daemon stops"
         );
         let change = users(&["none"]);
         assert_eq!(change.users, Some(Vec::new()));

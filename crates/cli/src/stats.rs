@@ -89,8 +89,9 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
             ("driver version", version),
         ],
     };
+    let learned: Vec<_> = stats.learned.iter().map(ToString::to_string).collect();
+    let learned = (!learned.is_empty()).then(|| ("learned", learned.join(" ")));
     let more = [
-        ("GIDs", or_dash(stats.gids.join(" "))),
         ("objects", objects(&stats.objects)),
         (
             "RDMA sent",
@@ -111,6 +112,8 @@ fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
         ("RDMA drops", drops(&counters.drops)),
     ];
     let mut rows = who;
+    rows.push(("GIDs", or_dash(stats.gids.join(" "))));
+    rows.extend(learned);
     rows.extend(more);
     rows.extend(limits::waits(&stats.throttled, &stats.throttled_in));
     rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));

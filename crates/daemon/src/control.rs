@@ -127,7 +127,7 @@ impl Control {
             segment: spec.segment,
             mac: spec.mac,
             may_send_roce: spec.may_send_roce,
-            pinned: spec.pinned(),
+            kept: spec.kept(),
             away: spec.away,
             behind,
         };

@@ -29,13 +29,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use vrdma_api::{EthernetStats, Name};
-use vrdma_process::Admission;
-use vrdma_switch::{GroupId, PortId};
+use vrdma_switch::{GroupId, Kept, PortId};
 use vrdma_uplink::Tap;
 use vrdma_wire::{Gid, Mac};
 
 use crate::plane::{
-    Line, NotDone, Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, Vital,
+    Known, Line, NotDone, Outbox, Reply, Segment, Snooped, UplinkChange, UplinkSnapshot, Vital,
     is_withdrawn,
 };
 use crate::sandbox::Confinement;
@@ -57,8 +56,8 @@ pub struct EthernetPort {
     pub mac: Mac,
     /// It may send RoCEv2 as Ethernet frames, past its adapter.
     pub may_send_roce: bool,
-    /// The only addresses that may be sent from; with none, any.
-    pub pinned: Vec<Gid>,
+    /// The only addresses that may be sent from.
+    pub kept: Kept,
     /// Its VM is on another host.
     pub away: bool,
     /// What is there.
@@ -82,7 +81,7 @@ enum Command {
     AddPort(EthernetPort, Reply<Result<(), String>>),
     RemovePort(PortId, Reply<()>),
     SetAway(PortId, bool, Reply<()>),
-    Pin(PortId, Vec<Gid>, Reply<()>),
+    Keep(PortId, Kept, Reply<()>),
     Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
     Uplink(UplinkChange, Reply<Result<(), String>>),
     Uplinks(Reply<Vec<UplinkSnapshot>>),
@@ -97,7 +96,7 @@ impl Command {
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
             Self::RemovePort(..)
             | Self::SetAway(..)
-            | Self::Pin(..)
+            | Self::Keep(..)
             | Self::Snapshot(_)
             | Self::Uplinks(_)
             | Self::Stop => false,
@@ -115,11 +114,11 @@ pub struct EthernetHandle {
 /// [`EthernetHandle::stop`].
 pub fn start(
     says: Vec<Outbox<Snooped>>,
-    admission: Arc<Admission>,
+    known: &Known,
     confinement: Confinement,
 ) -> io::Result<(EthernetHandle, JoinHandle<()>)> {
     let (line, inbox) = Line::new("the Ethernet thread".to_owned())?;
-    let exchange = Exchange::new(inbox, says, admission)?;
+    let exchange = Exchange::new(inbox, says, known)?;
     let thread = thread::Builder::new()
         .name("ethernet".to_owned())
         .spawn(move || {
@@ -153,10 +152,10 @@ impl EthernetHandle {
         self.line.begin_last(change)?.answer().await
     }
 
-    /// Keeps a port to these addresses from now on; with none, to none.
-    pub async fn pin(&self, port: PortId, gids: Vec<Gid>) -> Result<(), NotDone> {
-        let pin = |reply| Command::Pin(port, gids, reply);
-        self.line.begin_last(pin)?.answer().await
+    /// What a port is kept to from now on.
+    pub async fn keep(&self, port: PortId, kept: Kept) -> Result<(), NotDone> {
+        let keep = |reply| Command::Keep(port, kept, reply);
+        self.line.begin_last(keep)?.answer().await
     }
 
     /// State and counters of all ports.

@@ -18,8 +18,9 @@ use vrdma_api::{
     AdapterKind, Addresses, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan,
     Vni,
 };
-use vrdma_process::Admitted;
-use vrdma_switch::{GroupId, Neighbour, Policy, PortId, UplinkId};
+use vrdma_host::Shared;
+use vrdma_process::{Admitted, Registry};
+use vrdma_switch::{GroupId, Kept, Neighbour, Policy, PortId, UplinkId};
 use vrdma_uplink::FaultSpec;
 use vrdma_uplink::PeerSpec;
 use vrdma_wire::{Gid, Mac};
@@ -120,11 +121,11 @@ impl AdapterSpec {
             .collect()
     }
 
-    /// The addresses that a VM's guest is kept to; with none, to none.
-    pub fn pinned(&self) -> Vec<Gid> {
+    /// What a VM's guest is kept to.
+    pub fn kept(&self) -> Kept {
         match self.kind {
-            AdapterKind::Vm => gids(&self.ip).collect(),
-            AdapterKind::Process | AdapterKind::Tap => Vec::new(),
+            AdapterKind::Vm => kept(&self.ip),
+            AdapterKind::Process | AdapterKind::Tap => Kept::Any,
         }
     }
 
@@ -135,11 +136,29 @@ impl AdapterSpec {
 }
 
 /// Addresses as GIDs (RoCEv2 annex A17.4.1).
-pub fn gids(addresses: &Addresses) -> impl Iterator<Item = Gid> {
+fn gids(addresses: &Addresses) -> impl Iterator<Item = Gid> {
     addresses.as_slice().iter().map(|ip| match ip {
         IpAddr::V4(v4) => Gid::from_ipv4(*v4),
         IpAddr::V6(v6) => Gid(v6.octets()),
     })
+}
+
+/// What a guest with these addresses is kept to; with none, to nothing.
+pub fn kept(addresses: &Addresses) -> Kept {
+    match addresses {
+        Addresses::Learned => Kept::Learned,
+        Addresses::Stated(all) if all.is_empty() => Kept::Any,
+        Addresses::Stated(_) => Kept::Stated(gids(addresses).collect()),
+    }
+}
+
+/// What the threads of the data path know together.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Of processes.
+    pub processes: Registry,
+    /// Whose each address is.
+    pub addresses: Arc<Shared>,
 }
 
 /// How the shards run.
@@ -263,8 +282,8 @@ pub enum ShardCommand {
     SendAway(PortId, ShardId, Reply<Result<Box<Moving>, String>>),
     /// Serve an adapter that another shard gave up.
     Adopt(Box<Moving>, Reply<()>),
-    /// Keep a VM's guest to these addresses from now on; with none, to none.
-    Pin(PortId, Vec<Gid>, Reply<()>),
+    /// What a VM's guest is kept to from now on.
+    Keep(PortId, Kept, Reply<()>),
     /// A VM's adapter goes to another host, or comes from there: one step of that.
     Migration(PortId, MigrationStep),
     /// How busy the shard is.
@@ -297,7 +316,7 @@ impl ShardCommand {
             Self::RemoveAdapter(..)
             | Self::Retire(..)
             | Self::Adopt(..)
-            | Self::Pin(..)
+            | Self::Keep(..)
             | Self::Load(_)
             | Self::Listeners(..)
             | Self::Uplinks(_)

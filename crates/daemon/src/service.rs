@@ -161,7 +161,7 @@ impl DataPath {
         let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
         let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
         let (ethernet, ethernet_thread) =
-            ethernet::start(says, shards.admission(), confinement.clone())
+            ethernet::start(says, shards.known(), confinement.clone())
                 .map_err(broken("cannot start the Ethernet thread"))?;
         let start = |listener| {
             shard::start_after(
@@ -169,7 +169,7 @@ impl DataPath {
                 inboxes,
                 snooped,
                 listener,
-                shards.registry().clone(),
+                shards.known().clone(),
                 options,
                 confinement,
             )

@@ -70,7 +70,7 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         }
         ShardCommand::Adopt(_, reply)
         | ShardCommand::Retire(_, reply)
-        | ShardCommand::Pin(_, _, reply) => {
+        | ShardCommand::Keep(_, _, reply) => {
             let _ = reply.send(());
         }
         ShardCommand::Stop => {}

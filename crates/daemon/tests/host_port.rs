@@ -71,7 +71,7 @@ fn the_host_pings_an_adapter_of_processes() {
     }
     let (handle, thread) = ethernet::start(
         vec![mailbox().unwrap().0],
-        Default::default(),
+        &Default::default(),
         Default::default(),
     )
     .unwrap();
@@ -86,7 +86,7 @@ fn the_host_pings_an_adapter_of_processes() {
         segment: Default::default(),
         mac,
         may_send_roce: false,
-        pinned: Vec::new(),
+        kept: Default::default(),
         away: false,
         behind,
     };

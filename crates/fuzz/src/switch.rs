@@ -3,8 +3,8 @@
 use std::net::Ipv4Addr;
 
 use vrdma_switch::{
-    Bridge, Fabric, GroupId, Host, Listener, Neighbour, Neighbours, Oversize, PortId, Reports,
-    UplinkId, Verdict, question, sender,
+    Bridge, Claim, Fabric, GroupId, Host, Kept, Listener, Neighbour, Neighbours, Oversize, PortId,
+    Reports, Sources, UplinkId, Verdict, question, sender,
 };
 use vrdma_wire::{Gid, Mac};
 
@@ -23,6 +23,15 @@ pub fn run(input: &[u8]) {
     let mut world = World::new();
     while !input.is_empty() {
         world.step(&mut input);
+    }
+}
+
+/// Has the first address that it is asked for.
+struct First(Option<Gid>);
+
+impl Claim for First {
+    fn claim(&mut self, gid: Gid) -> bool {
+        *self.0.get_or_insert(gid) == gid
     }
 }
 
@@ -136,23 +145,46 @@ impl World {
 
     fn address(&mut self, input: &mut Input<'_>) {
         let (port, gid) = (port(input), gid(input));
-        match input.below(6) {
+        match input.below(8) {
             0 => self.fabric.unbind_gid(port, gid),
             1 => self.fabric.clear_gids(port),
             2 => {
                 let gids = [gid, self::gid(input)];
-                let gids = &gids[..input.below(3)];
-                self.fabric.pin_gids(port, gids);
-                self.bridge.pin(port, gids);
+                let (kept, sources) = match input.below(4) {
+                    0 => (Kept::Any, Sources::Any),
+                    3 => (Kept::Learned, Sources::Learned(Box::new(First(None)))),
+                    some => {
+                        let gids: Box<[Gid]> = gids[..some].into();
+                        (Kept::Stated(gids.clone()), Sources::Stated(gids))
+                    }
+                };
+                self.fabric.keep(port, &kept);
+                self.bridge.pin(port, sources);
             }
             3 => self.bridge.allow_roce(port),
             4 => {
                 let group = group(input);
                 self.fabric.set_wired(group, input.is_odd());
             }
+            5 => self.learn(port, gid),
+            6 => self.fabric.forget_learned(port),
             _ => {
                 // What is taken or beyond the limit is refused.
                 let _bound = self.fabric.bind_gid(port, gid);
+            }
+        }
+    }
+
+    /// What is learned is nobody else's.
+    fn learn(&mut self, port: PortId, gid: Gid) {
+        if self.fabric.learn(port, gid) == Some(gid)
+            && let Some(group) = self.fabric.group(port)
+        {
+            let others = (0..PORTS).map(PortId).filter(|&other| other != port);
+            let in_group = others.filter(|&other| self.fabric.group(other) == Some(group));
+            for other in in_group.collect::<Vec<_>>() {
+                assert!(self.fabric.gids(other).all(|bound| bound != gid));
+                assert_ne!(self.fabric.learn(other, gid), Some(gid));
             }
         }
     }

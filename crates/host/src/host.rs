@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vrdma_adapter::{GidChange, ShardId};
-use vrdma_switch::{AttachError, BindError, GroupId, NoRoute, PortId};
+use vrdma_switch::{AttachError, BindError, GroupId, Kept, NoRoute, PortId};
 use vrdma_verbs::Time;
 use vrdma_verbs::unit::Request;
 use vrdma_wire::{Gid, Mac};
@@ -322,10 +322,19 @@ impl<M: Member, P: Port> Host<M, P> {
         self.shared.change(|fabric| fabric.set_away(port, is_away));
     }
 
-    /// Keeps a member to these addresses beside that of its MAC, and them to the member; without any, it is
-    /// kept to none.
-    pub fn pin_gids(&mut self, port: PortId, gids: &[Gid]) {
-        self.shared.change(|fabric| fabric.pin_gids(port, gids));
+    /// Keeps a member to addresses beside that of its MAC.
+    pub fn keep(&mut self, port: PortId, kept: &Kept) {
+        self.shared.change(|fabric| fabric.keep(port, kept));
+    }
+
+    /// The addresses that a member has learned to be its own.
+    pub fn learned(&self, port: PortId) -> Vec<Gid> {
+        self.shared.read().learned(port).collect()
+    }
+
+    /// Another guest has a member from now on; one that learns its addresses begins anew.
+    pub fn forget_learned(&mut self, port: PortId) {
+        self.shared.change(|fabric| fabric.forget_learned(port));
     }
 
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group

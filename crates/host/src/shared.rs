@@ -4,11 +4,13 @@
 //! Written when an adapter comes, goes, moves, or changes its addresses; connections keep what they
 //! found until the epoch changes, so the lock is taken for datagrams, frames and little else.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, MAX_PORTS, Policy, PortId};
+use vrdma_wire::Gid;
 
 /// Where a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +59,12 @@ impl Default for Shared {
     }
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
 impl Shared {
     /// Changes whenever the answer of the fabric may have changed.
     pub(crate) fn epoch(&self) -> u64 {
@@ -98,6 +106,18 @@ impl Shared {
     // A thread that panicked in the middle of a change ends the daemon, so what it left is not seen.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Fabric> {
         self.fabric.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// See [`Fabric::learn`]. Who asks for what it cannot have takes no part in changes.
+    pub(crate) fn learn(&self, port: PortId, gid: Gid) -> Option<Gid> {
+        {
+            let fabric = self.read();
+            let learned = fabric.learned_beside(port, gid);
+            if learned.is_some() || !fabric.may_learn(port, gid) {
+                return learned;
+            }
+        }
+        self.change(|fabric| fabric.learn(port, gid))
     }
 
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Fabric) -> T) -> T {

@@ -15,7 +15,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use vrdma_wire::{Gid, Mac};
+use vrdma_wire::Mac;
 
 use crate::membership::{Member, Membership};
 use crate::stations::{Place, Stations};
@@ -27,6 +27,7 @@ mod wires;
 
 pub use counts::{DropReason, FrameCounts, PortCounts};
 use pin::Pin;
+pub use pin::{Claim, Sources};
 use wires::Wires;
 
 #[cfg(test)]
@@ -130,15 +131,13 @@ impl Bridge {
         }
     }
 
-    /// Keeps an attached port to its MAC and these addresses: frames in the name of others are dropped. Without
-    /// an address it is kept to none any more.
-    pub fn pin(&mut self, port: PortId, gids: &[Gid]) {
+    /// Says in whose name an attached port may send: frames in the name of others are dropped.
+    pub fn pin(&mut self, port: PortId, sources: Sources) {
         self.pins.remove(&port);
         if let Some(Member { mac, .. }) = self.members.get(port)
-            && !gids.is_empty()
+            && !matches!(sources, Sources::Any)
         {
-            let gids = gids.into();
-            self.pins.insert(port, Pin { mac, gids });
+            self.pins.insert(port, Pin { mac, sources });
         }
     }
 
@@ -189,11 +188,13 @@ impl Bridge {
     ) -> Result<Target, DropReason> {
         let (destination, source) = addresses(frame)?;
         self.check_source(from, sender, source)?;
-        if self.pins.get(&from).is_some_and(|pin| !pin.admits(frame)) {
-            return Err(DropReason::OtherAddress);
-        }
         if vrdma_wire::carries_roce(frame) && !self.roce.contains(&from) {
             return Err(DropReason::Roce);
+        }
+        if let Some(pin) = self.pins.get_mut(&from)
+            && !pin.admits(frame)
+        {
+            return Err(DropReason::OtherAddress);
         }
         if source != sender.mac {
             self.stations

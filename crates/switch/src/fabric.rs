@@ -5,7 +5,6 @@
 //! are checked, so nobody sends in another's name. A GID that nobody has bound is on another host, if
 //! the group reaches any.
 
-use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,13 +15,17 @@ use crate::membership::{Member, Membership};
 use crate::{AttachError, GroupId, PortId, Traffic};
 
 mod bindings;
+mod learning;
 mod multicast;
+mod pins;
 #[cfg(test)]
 mod tests;
 
 use bindings::Bindings;
 use multicast::Listeners;
 pub use multicast::{JoinError, MAX_MULTICAST_PER_PORT};
+pub use pins::Kept;
+use pins::{Claimed, Pins};
 
 /// Bindings of one port. A PVRDMA GID table has fewer entries; the bound holds for whoever else
 /// binds. Further bindings are refused.
@@ -101,9 +104,8 @@ pub struct Fabric {
     ports: BTreeMap<PortId, Port>,
     /// By GID first, so that the same GID in other groups stands beside it.
     owners: BTreeMap<(Gid, GroupId), PortId>,
-    /// Ports that may bind these GIDs beside that of their MAC, and nobody else of their group may.
-    pins: BTreeMap<PortId, Box<[Gid]>>,
-    pinned: BTreeMap<(Gid, GroupId), PortId>,
+    /// What ports may bind beside the GID of their MAC, and nobody else of their group.
+    pins: Pins,
     listeners: Listeners,
     /// Groups that reach other hosts.
     wired: BTreeSet<GroupId>,
@@ -139,8 +141,10 @@ impl Fabric {
             return;
         };
         self.clear_gids(port);
+        self.pins.forget_learned(port, group);
         if !is_away {
             self.evict(Gid::link_local(mac), group);
+            self.evict_from_stated(port, group);
         }
         self.epoch += 1;
     }
@@ -157,7 +161,7 @@ impl Fabric {
         self.clear_gids(port);
         self.forget_listener(port);
         if let Some(member) = self.members.detach(port) {
-            self.unpin(port, member.group);
+            self.pins.release(port, member.group);
             self.ports.remove(&port);
             self.epoch += 1;
             if self.members.of_group(member.group).is_empty() {
@@ -175,13 +179,14 @@ impl Fabric {
         if let Some(by) = self.owner(gid, group).filter(|&by| by != port) {
             return Err(BindError::Taken { by });
         }
-        if !self.may_bind(port, gid, group) {
-            return Err(BindError::Pinned);
-        }
-        let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
+        let bound = self.ports.get(&port).ok_or(BindError::Detached)?;
         if bound.gids.count() >= MAX_GIDS_PER_PORT {
             return Err(BindError::TooMany);
         }
+        if !self.claim(port, gid, group) {
+            return Err(BindError::Pinned);
+        }
+        let bound = self.ports.get_mut(&port).ok_or(BindError::Detached)?;
         bound.gids.bind(gid);
         if self.owners.insert((gid, group), port).is_none() {
             self.epoch += 1;
@@ -189,53 +194,61 @@ impl Fabric {
         Ok(())
     }
 
-    /// Whether what the port is kept to lets it bind a GID.
-    fn may_bind(&self, port: PortId, gid: Gid, group: GroupId) -> bool {
-        let is_of_mac =
-            || station_of(gid).and_then(|mac| self.members.configured(group, mac)) == Some(port);
-        let own = self.pins.get(&port);
-        own.is_none_or(|own| own.contains(&gid) || is_of_mac())
+    /// Whether what the port is kept to lets it have an address that is nobody else's.
+    fn claim(&mut self, port: PortId, gid: Gid, group: GroupId) -> bool {
+        let of_mac = station_of(gid).and_then(|mac| self.members.configured(group, mac));
+        if of_mac == Some(port) {
+            return true;
+        }
+        let claimed = self.pins.claim(port, gid, group);
+        self.epoch += u64::from(claimed == Claimed::Now);
+        claimed != Claimed::No
     }
 
-    /// Keeps an attached port to these GIDs beside that of its MAC, and them to the port: another port of the
-    /// group that has bound one before loses it, and the port what it may not bind any more. Without a GID the
-    /// port is kept to none any more.
-    pub fn pin_gids(&mut self, port: PortId, gids: &[Gid]) {
-        let Some(group) = self.group(port) else {
+    /// Keeps an attached port to addresses beside that of its MAC, and those that are stated to the port:
+    /// another port of the group that has bound one before loses it. The port loses what it may not bind any
+    /// more; if it learns its addresses, what it has bound counts as the first.
+    pub fn keep(&mut self, port: PortId, kept: &Kept) {
+        let Some(Member { group, is_away, .. }) = self.members.get(port) else {
             return;
         };
-        self.unpin(port, group);
-        for &gid in gids {
-            if self.owners.get(&(gid, group)) != Some(&port) {
-                self.evict(gid, group);
-            }
-            self.pinned.insert((gid, group), port);
-        }
-        if !gids.is_empty() {
-            self.pins.insert(port, gids.into());
+        self.pins.keep(port, group, kept);
+        if !is_away {
+            self.evict_from_stated(port, group);
         }
         let bound: Vec<Gid> = self.gids(port).collect();
         for gid in bound {
-            if !self.may_bind(port, gid, group) {
+            if !self.claim(port, gid, group) {
                 self.evict(gid, group);
             }
         }
         self.epoch += 1;
     }
 
-    fn unpin(&mut self, port: PortId, group: GroupId) {
-        for &gid in self.pins.remove(&port).iter().flatten() {
-            if self.pinned.get(&(gid, group)) == Some(&port) {
-                self.pinned.remove(&(gid, group));
+    /// Others lose what is stated for the port.
+    fn evict_from_stated(&mut self, port: PortId, group: GroupId) {
+        let stated: Vec<Gid> = self.pins.stated(port).collect();
+        for gid in stated {
+            if self.owners.get(&(gid, group)) != Some(&port) {
+                self.evict(gid, group);
             }
         }
     }
 
-    /// Who has bound a GID or, by its MAC or as it was stated, the right to it.
+    /// Who has bound a GID or, by its MAC or as what it is kept to, the right to it.
     fn owner(&self, gid: Gid, group: GroupId) -> Option<PortId> {
-        let has = |owners: &BTreeMap<(Gid, GroupId), PortId>| owners.get(&(gid, group)).copied();
-        let bound = has(&self.owners).or_else(|| has(&self.pinned));
-        bound.or_else(|| self.members.configured(group, station_of(gid)?))
+        let bound = self.owners.get(&(gid, group)).copied();
+        let pinned = || {
+            let owner = self.pins.owner(gid, group);
+            owner.filter(|&port| !self.is_away(port))
+        };
+        bound
+            .or_else(pinned)
+            .or_else(|| self.members.configured(group, station_of(gid)?))
+    }
+
+    fn is_away(&self, port: PortId) -> bool {
+        self.members.get(port).is_some_and(|member| member.is_away)
     }
 
     /// Takes back one binding; a GID that is not bound to the port is left alone.

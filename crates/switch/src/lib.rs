@@ -34,10 +34,11 @@ mod stations;
 mod traffic;
 
 pub use bridge::{
-    Bridge, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Verdict,
+    Bridge, Claim, DropReason, FrameCounts, MAX_FRAME, MIN_FRAME, PortCounts, Recipients, Sources,
+    Verdict,
 };
 pub use fabric::{
-    BindError, Fabric, JoinError, MAX_GIDS_PER_PORT, MAX_MULTICAST_PER_PORT, NoRoute, Way,
+    BindError, Fabric, JoinError, Kept, MAX_GIDS_PER_PORT, MAX_MULTICAST_PER_PORT, NoRoute, Way,
 };
 pub use host::{Host, question};
 pub use membership::{AttachError, GroupId, MAX_PORTS, PortId, UplinkId};

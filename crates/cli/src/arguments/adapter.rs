@@ -32,10 +32,10 @@ pub(crate) enum AdapterCommand {
         #[arg(long, default_value_t)]
         kind: AdapterKind,
         /// IP address of an adapter of processes, a link-local one if absent; of a tap, with the
-        /// network's 24 bits (IPv6: 64), none if absent; of a vm, one that its guest is kept to: may be
-        /// repeated, any if absent
-        #[arg(long)]
-        ip: Vec<IpAddr>,
+        /// network's 24 bits (IPv6: 64), none if absent; of a vm, one that its guest is kept to, which may be
+        /// repeated, or learn for the first that it uses: any if absent
+        #[arg(long, value_name = "IP|learn")]
+        ip: Vec<NewAddress>,
         /// Shard of the data path that serves it; that with the fewest adapters if absent
         #[arg(long, value_name = "N")]
         shard: Option<u16>,
@@ -70,8 +70,9 @@ pub(crate) enum AdapterCommand {
         /// What its turns weigh beside those of others of its port group and shard, 1 to 100
         #[arg(long, value_name = "N", group = "change")]
         weight: Option<Weight>,
-        /// IP address that the guest of a VM is kept to; may be repeated; or none, to let it take any
-        #[arg(long, value_name = "IP|none", group = "change")]
+        /// IP address that the guest of a VM is kept to; may be repeated; or learn, for the first IPv4 and the
+        /// first IPv6 address that it uses from now on; or none, to let it take any
+        #[arg(long, value_name = "IP|learn|none", group = "change")]
         ip: Vec<NewAddress>,
         /// User of the host who may use it besides the daemon's own, by name or number; may be
         /// repeated; or none
@@ -120,20 +121,25 @@ pub(crate) enum AdapterCommand {
     LibvirtXml(LibvirtOptions),
 }
 
-/// An address to keep a guest to, or that there is none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewAddress(pub(crate) Option<IpAddr>);
+/// An address to keep a guest to, or what there is in the place of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NewAddress {
+    One(IpAddr),
+    Learned,
+    None,
+}
 
 impl FromStr for NewAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
-            "none" => Ok(Self(None)),
+            "none" => Ok(Self::None),
+            "learn" => Ok(Self::Learned),
             _ => text
                 .parse()
-                .map(|ip| Self(Some(ip)))
-                .map_err(|_| "write an IP address such as 10.0.0.5, or none"),
+                .map(Self::One)
+                .map_err(|_| "write an IP address such as 10.0.0.5, learn, or none"),
         }
     }
 }

@@ -22,6 +22,7 @@ pub(crate) fn busy() -> AdapterStats {
                 "fe80::5054:ff:fe00:1".to_owned(),
                 "::ffff:10.10.0.1".to_owned(),
             ],
+            learned: vec!["10.10.0.1".parse().unwrap()],
             objects: ObjectCounts {
                 uc: 1,
                 pd: 2,
@@ -75,6 +76,7 @@ fn one_adapter_in_full() {
     device              active
     driver version      20
     GIDs                fe80::5054:ff:fe00:1 ::ffff:10.10.0.1
+    learned             10.10.0.1
     objects             uc 1, pd 2, mr 3, cq 4, qp 5, srq 6
     RDMA sent           1000 messages, 62.5 MiB
     RDMA received       999 messages, 64 B

@@ -4,7 +4,7 @@ use vrdma_api::Addresses;
 use vrdma_switch::PortId;
 
 use super::Control;
-use crate::plane::{NotDone, gids};
+use crate::plane::{NotDone, kept};
 
 impl Control {
     /// Has both halves of the switch keep a guest to these addresses. If one of them is silent, both have those
@@ -15,17 +15,17 @@ impl Control {
         ip: &Addresses,
         before: &Addresses,
     ) -> Result<(), NotDone> {
-        let kept = self.pin(port, ip).await;
-        if kept.is_err() {
+        let changed = self.keep_both_to(port, ip).await;
+        if changed.is_err() {
             // Carried out after what was not answered; why it was not is told already.
-            let _ = self.pin(port, before).await;
+            let _ = self.keep_both_to(port, before).await;
         }
-        kept
+        changed
     }
 
-    async fn pin(&self, port: PortId, ip: &Addresses) -> Result<(), NotDone> {
-        let shard = self.shards.pin(port, gids(ip).collect());
-        let ethernet = self.ethernet.pin(port, gids(ip).collect());
+    async fn keep_both_to(&self, port: PortId, ip: &Addresses) -> Result<(), NotDone> {
+        let shard = self.shards.keep(port, kept(ip));
+        let ethernet = self.ethernet.keep(port, kept(ip));
         let (shard, ethernet) = tokio::join!(shard, ethernet);
         shard.and(ethernet)
     }

@@ -75,7 +75,7 @@ async fn stats(State(control): Daemon) -> Result<Json<Vec<AdapterStats>>, Proble
 }
 
 async fn users(State(control): Daemon) -> Json<Usage> {
-    Json(usage::of(&control.shards.registry().users))
+    Json(usage::of(&control.shards.known().processes.users))
 }
 
 async fn portgroups(State(control): Daemon) -> Json<Vec<PortGroup>> {

@@ -108,7 +108,7 @@ fn live(
 ) {
     let (ethernet, ethernet_thread) = ethernet::start(
         vec![mailbox().unwrap().0],
-        Default::default(),
+        &Default::default(),
         Default::default(),
     )
     .unwrap();

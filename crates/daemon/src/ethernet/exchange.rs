@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_api::EthernetStats;
+use vrdma_host::{Learner, Shared};
 use vrdma_process::Admission;
-use vrdma_switch::{Bridge, GroupId, Host, PortId, UplinkId, Verdict};
+use vrdma_switch::{Bridge, GroupId, Host, Kept, PortId, Sources, UplinkId, Verdict};
 use vrdma_wire::Mac;
 
 use super::client::FRAMES_MAX;
@@ -20,7 +21,7 @@ use super::poller::{Poller, Token};
 use super::wire::{self, Taken, Wire};
 use super::{Behind, Command, EthernetPort};
 use crate::disposal::Disposal;
-use crate::plane::{Inbox, Outbox, Snooped};
+use crate::plane::{Inbox, Known, Outbox, Snooped};
 use crate::uplink::Segments;
 
 /// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
@@ -48,6 +49,8 @@ pub(super) struct Exchange {
     paused: Paused,
     /// Whom the listeners let in.
     admission: Arc<Admission>,
+    /// Whose each address is, as the shards know.
+    addresses: Arc<Shared>,
     /// Closes whom they refuse.
     disposal: Disposal,
     stopping: bool,
@@ -67,7 +70,7 @@ impl Exchange {
     pub(super) fn new(
         inbox: Inbox<Command>,
         says: Vec<Outbox<Snooped>>,
-        admission: Arc<Admission>,
+        known: &Known,
     ) -> io::Result<Self> {
         let poller = Poller::new()?;
         poller.add(&inbox, Token::Inbox)?;
@@ -85,7 +88,8 @@ impl Exchange {
             told: Vec::new(),
             touched: Vec::new(),
             paused: Paused::default(),
-            admission,
+            admission: Arc::clone(&known.processes.admission),
+            addresses: Arc::clone(&known.addresses),
             disposal: Disposal::start()?,
             stopping: false,
         })
@@ -150,8 +154,8 @@ impl Exchange {
                     self.bridge.set_away(port, is_away);
                     let _ = reply.send(());
                 }
-                Command::Pin(port, gids, reply) => {
-                    self.bridge.pin(port, &gids);
+                Command::Keep(port, kept, reply) => {
+                    self.keep(port, kept);
                     let _ = reply.send(());
                 }
                 Command::Snapshot(reply) => {
@@ -199,7 +203,7 @@ impl Exchange {
                 self.hosts.insert(number, port.group, host);
             }
         }
-        self.bridge.pin(number, &port.pinned);
+        self.keep(number, port.kept);
         if port.away {
             self.bridge.set_away(number, true);
         }
@@ -209,6 +213,18 @@ impl Exchange {
         self.segments.plug(number, port.group, port.segment.into());
         self.join(port.group);
         Ok(())
+    }
+
+    fn keep(&mut self, port: PortId, kept: Kept) {
+        let sources = match kept {
+            Kept::Any => Sources::Any,
+            Kept::Stated(gids) => Sources::Stated(gids),
+            Kept::Learned => {
+                let learner = Learner::new(Arc::clone(&self.addresses), port);
+                Sources::Learned(Box::new(learner))
+            }
+        };
+        self.bridge.pin(port, sources);
     }
 
     fn add_link(&mut self, link: Link, group: GroupId, mac: Mac) -> Result<(), String> {

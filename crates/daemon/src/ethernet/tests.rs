@@ -29,7 +29,7 @@ impl Switch {
     fn start() -> Self {
         let (handle, thread) = start(
             vec![mailbox().unwrap().0],
-            Default::default(),
+            &Default::default(),
             Default::default(),
         )
         .unwrap();
@@ -55,7 +55,7 @@ impl Switch {
             group: GroupId(group),
             mac: Mac([0x52, 0x54, 0, 0, 0, port as u8]),
             may_send_roce: false,
-            pinned: Vec::new(),
+            kept: Default::default(),
             away: false,
             behind: Behind::Guest(socket),
         };

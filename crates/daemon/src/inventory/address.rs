@@ -23,11 +23,19 @@ impl Inventory {
             let free = self.free_link_local(&request.portgroup, mac);
             return Ok(free.into_iter().collect());
         }
-        if request.kind != AdapterKind::Vm && request.ip.as_slice().len() > 1 {
-            return Err(Refusal::one_address(request.kind));
+        if request.kind != AdapterKind::Vm {
+            Self::check_only_address(request.kind, &request.ip)?;
         }
         self.check_addresses(&request.name, &request.portgroup, &request.ip)?;
         Ok(request.ip.clone())
+    }
+
+    fn check_only_address(kind: AdapterKind, ip: &Addresses) -> Result<(), Refusal> {
+        match ip {
+            Addresses::Learned => Err(Refusal::learns_nothing(kind)),
+            Addresses::Stated(all) if all.len() > 1 => Err(Refusal::one_address(kind)),
+            Addresses::Stated(_) => Ok(()),
+        }
     }
 
     /// Addresses that a VM's guest may be kept to in place of those before.
@@ -87,6 +95,7 @@ mod tests {
     use std::path::Path;
 
     use vrdma_api::{AdapterChange, Origin, PortGroupRequest};
+    use vrdma_switch::Kept;
     use vrdma_wire::Gid;
 
     use super::*;
@@ -154,7 +163,7 @@ mod tests {
         assert_eq!(refused(of_vm("10.0.0.5")).0, Kind::Conflict);
         let pinned = inventory.add_adapter(&of_vm("10.0.0.6"), Origin::Runtime);
         let six = Gid::from_ipv4([10, 0, 0, 6].into());
-        assert_eq!(pinned.unwrap().pinned(), [six]);
+        assert_eq!(pinned.unwrap().kept(), Kept::Stated([six].into()));
     }
 
     fn vm(name: &str, ip: &[&str]) -> AdapterRequest {
@@ -175,7 +184,7 @@ mod tests {
             Gid::from_ipv4([10, 0, 0, 5].into()),
             Gid("fd00::5".parse::<Ipv6Addr>().unwrap().octets()),
         ];
-        assert_eq!(spec.unwrap().pinned(), five);
+        assert_eq!(spec.unwrap().kept(), Kept::Stated(five.into()));
         let mut refused = |ip: &[&str]| {
             let refused = inventory.add_adapter(&vm("b", ip), Origin::Runtime);
             let refusal = refused.unwrap_err();
@@ -235,6 +244,42 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "an adapter of kind process has one address; state one, or use kind vm"
+        );
+    }
+
+    #[test]
+    fn only_a_vm_learns_its_addresses() {
+        let mut inventory = with_group();
+        let learning = |kind: &str| {
+            let request = serde_json::json!({
+                "name": "a", "portgroup": "blue", "kind": kind, "ip": "learn"
+            });
+            serde_json::from_value::<AdapterRequest>(request).unwrap()
+        };
+        for kind in ["process", "tap"] {
+            let refusal = inventory.add_adapter(&learning(kind), Origin::Runtime);
+            let refusal = refusal.unwrap_err();
+            assert_eq!(refusal.field, Field::Ip);
+            let sentence = format!(
+                "an adapter of kind {kind} learns no address, since no guest chooses one; state it, or use kind vm"
+            );
+            assert_eq!(refusal.to_string(), sentence);
+        }
+        let spec = inventory.add_adapter(&learning("vm"), Origin::Runtime);
+        assert_eq!(spec.unwrap().kept(), Kept::Learned);
+        let name: Name = "a".parse().unwrap();
+        let stated = inventory.change_adapter(&name, &change(&["10.0.0.5"]));
+        assert_eq!(stated.unwrap().ip.to_string(), "10.0.0.5");
+        let change = AdapterChange {
+            ip: Some(Addresses::Learned),
+            ..AdapterChange::default()
+        };
+        let learns = inventory.change_adapter(&name, &change).unwrap();
+        assert_eq!(learns.ip.to_string(), "learn");
+        let other = vm("b", &["10.0.0.5"]);
+        assert!(
+            inventory.add_adapter(&other, Origin::Runtime).is_ok(),
+            "it is free"
         );
     }
 }

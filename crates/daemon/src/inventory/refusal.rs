@@ -224,6 +224,13 @@ impl Refusal {
         Self::new(Kind::Invalid, Field::Ip, sentence)
     }
 
+    pub(super) fn learns_nothing(kind: AdapterKind) -> Self {
+        let sentence = format!(
+            "an adapter of kind {kind} learns no address, since no guest chooses one; state it, or use kind vm"
+        );
+        Self::new(Kind::Invalid, Field::Ip, sentence)
+    }
+
     pub(super) fn fixed_address(kind: AdapterKind) -> Self {
         let sentence = format!(
             "the address of an adapter of kind {kind} stays as it was added; remove the adapter and add it with another"

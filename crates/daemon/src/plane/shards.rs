@@ -9,13 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vrdma_adapter::ShardId;
 use vrdma_api::AdapterKind;
-use vrdma_process::{Admission, Admitted, Registry};
-use vrdma_switch::{PortId, UplinkId};
+use vrdma_process::Admitted;
+use vrdma_switch::{Kept, PortId, UplinkId};
 use vrdma_uplink::PeerSpec;
-use vrdma_wire::Gid;
 
 use super::{
-    AdapterSnapshot, AdapterSpec, Inbox, Line, NotDone, Reply, ShardCommand, ShardLoad,
+    AdapterSnapshot, AdapterSpec, Inbox, Known, Line, NotDone, Reply, ShardCommand, ShardLoad,
     UplinkChange, UplinkSnapshot, Vital,
 };
 use crate::uplink::UplinkEnd;
@@ -49,7 +48,7 @@ impl Places {
 pub struct Shards {
     lines: Arc<[Line<ShardCommand>]>,
     places: Arc<Mutex<Places>>,
-    registry: Registry,
+    known: Known,
 }
 
 impl Shards {
@@ -67,7 +66,7 @@ impl Shards {
                 shards: BTreeMap::new(),
                 counts: vec![0; count],
             })),
-            registry: Registry::default(),
+            known: Known::default(),
         };
         Ok((shards, inboxes))
     }
@@ -82,19 +81,14 @@ impl Shards {
         self.lines.iter().map(Line::vital)
     }
 
-    /// Who may use which adapter: what the threads go by.
-    pub fn admission(&self) -> Arc<Admission> {
-        Arc::clone(&self.registry.admission)
-    }
-
-    /// What the threads know together of processes.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    /// What the threads know together.
+    pub fn known(&self) -> &Known {
+        &self.known
     }
 
     /// Who may use an adapter from now on. What is open stays open.
     pub fn admit(&self, port: PortId, admitted: Admitted) {
-        self.registry.admission.set(port, admitted);
+        self.known.processes.admission.set(port, admitted);
     }
 
     fn line(&self, shard: ShardId) -> Result<&Line<ShardCommand>, NotDone> {
@@ -144,7 +138,7 @@ impl Shards {
             let announced = Box::new(spec.clone());
             let announce = |reply| ShardCommand::Announce(announced, reply);
             if let Err(refused) = flat(self.first().ask(announce).await) {
-                self.registry.admission.remove(port);
+                self.known.processes.admission.remove(port);
                 return Err(refused);
             }
         }
@@ -153,7 +147,7 @@ impl Shards {
         match added {
             Ok(()) => self.places().put(port, shard),
             Err(_) => {
-                self.registry.admission.remove(port);
+                self.known.processes.admission.remove(port);
                 if is_announced {
                     self.retire(port).await?;
                 }
@@ -162,15 +156,14 @@ impl Shards {
         added
     }
 
-    /// Keeps a VM's guest to these addresses from now on; with none, to none. A silent shard does so when it
-    /// goes on.
+    /// What a VM's guest is kept to from now on. A silent shard does so when it goes on.
     ///
     /// # Errors
     /// A sentence.
-    pub async fn pin(&self, port: PortId, gids: Vec<Gid>) -> Result<(), NotDone> {
+    pub async fn keep(&self, port: PortId, kept: Kept) -> Result<(), NotDone> {
         let shard = self.shard_of(port).unwrap_or(ShardId::FIRST);
-        let pin = |reply| ShardCommand::Pin(port, gids, reply);
-        self.line(shard)?.begin_last(pin)?.answer().await
+        let keep = |reply| ShardCommand::Keep(port, kept, reply);
+        self.line(shard)?.begin_last(keep)?.answer().await
     }
 
     /// Ends an adapter's service. An error may leave some of it, until it is removed once more.
@@ -188,7 +181,7 @@ impl Shards {
         }
         removed.answer().await?;
         self.places().take(port);
-        self.registry.admission.remove(port);
+        self.known.processes.admission.remove(port);
         Ok(())
     }
 

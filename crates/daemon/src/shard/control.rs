@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vrdma_api::AdapterKind;
 use vrdma_host::{Attachment, ShardId};
 use vrdma_process::{Entrance, OnDemand, OpenSession, Process, ProcessSpec, Revived};
-use vrdma_switch::PortId;
+use vrdma_switch::{Kept, PortId};
 use vrdma_verbs::Time;
 
 use super::Shard;
@@ -57,8 +57,8 @@ impl Shard {
                     self.adopt(*moving);
                     let _ = reply.send(());
                 }
-                ShardCommand::Pin(port, gids, reply) => {
-                    self.host.pin_gids(port, &gids);
+                ShardCommand::Keep(port, kept, reply) => {
+                    self.host.keep(port, &kept);
                     let _ = reply.send(());
                 }
                 ShardCommand::Migration(port, step) => self.migrate(port, step),
@@ -99,7 +99,7 @@ impl Shard {
         if is_announced {
             self.announce(&spec).map_err(anyhow::Error::msg)?;
         }
-        let (pinned, is_away) = (spec.pinned(), spec.away);
+        let (kept, is_away) = (spec.kept(), spec.away);
         let made = self.make(spec);
         let added = made.and_then(|(adapter, sessions)| {
             self.host.add(attachment, adapter)?;
@@ -117,8 +117,8 @@ impl Shard {
         for session in sessions {
             self.adopt_session(attachment.port, session);
         }
-        if !pinned.is_empty() {
-            self.host.pin_gids(attachment.port, &pinned);
+        if kept != Kept::Any {
+            self.host.keep(attachment.port, &kept);
         }
         if is_away {
             self.host.set_away(attachment.port, true);

@@ -278,6 +278,7 @@ impl Shard {
                 if let Some(connection) = vm.connection() {
                     self.poller.watch(connection, Key::Connection(port));
                 }
+                self.host.forget_learned(port);
             }
             Err(error) => self.pause(Key::Listener(port), &error),
         }

@@ -2,8 +2,10 @@
 //! hold up messages for milliseconds.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 use vrdma_switch::PortId;
+use vrdma_wire::Gid;
 
 use super::adapter::Adapter;
 use super::{Shard, stats};
@@ -69,7 +71,13 @@ impl Shard {
                 .entry(stats::no_route(reason).to_owned())
                 .or_default() += count;
         }
+        let learned = self.host.learned(port);
+        rdma.learned = learned.iter().map(address).collect();
         rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
         AdapterSnapshot { port, rdma }
     }
+}
+
+fn address(gid: &Gid) -> IpAddr {
+    gid.to_ipv6().to_canonical()
 }

@@ -15,7 +15,7 @@ use super::poller::Poller;
 use super::{Mailboxes, Shard};
 use crate::disposal::Disposal;
 use crate::legacy::Legacy;
-use crate::plane::{Inbox, ShardCommand, ShardOptions, Snooped};
+use crate::plane::{Inbox, Known, ShardCommand, ShardOptions, Snooped};
 use crate::polling::pin;
 use crate::sandbox::Confinement;
 
@@ -43,7 +43,7 @@ pub fn start(
     inboxes: Vec<Inbox<ShardCommand>>,
     snooped: Vec<Inbox<Snooped>>,
     processes: OwnedFd,
-    registry: Registry,
+    known: Known,
     options: &ShardOptions,
     confinement: &Confinement,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
@@ -53,7 +53,7 @@ pub fn start(
         inboxes,
         snooped,
         processes,
-        registry,
+        known,
         options,
         confinement,
     )
@@ -68,19 +68,18 @@ pub fn start_after(
     inboxes: Vec<Inbox<ShardCommand>>,
     snooped: Vec<Inbox<Snooped>>,
     processes: OwnedFd,
-    registry: Registry,
+    known: Known,
     options: &ShardOptions,
     confinement: &Confinement,
 ) -> std::io::Result<Vec<JoinHandle<()>>> {
     let clock = Clock::start();
-    let shared = Arc::default();
     let disposal = Disposal::start()?;
     let shards = inboxes.len() as u16;
     let lanes = lanes::between(inboxes.iter().map(Inbox::waker).collect());
     let mut listener = Some(processes);
     let mailboxes = inboxes.into_iter().zip(snooped);
     let mut threads = Vec::new();
-    let registry = registry.trusting_own_user(options.trusts_own_user);
+    let registry = known.processes.trusting_own_user(options.trusts_own_user);
     for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
         let id = ShardId(at as u16);
         threads.push(spawn(Parts {
@@ -90,7 +89,7 @@ pub fn start_after(
             among: Among {
                 id,
                 shards,
-                shared: Arc::clone(&shared),
+                shared: Arc::clone(&known.addresses),
             },
             lanes,
             disposal: disposal.clone(),

@@ -60,9 +60,9 @@ impl Host {
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
         let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
         let listener = socket.listener().unwrap();
-        let registry = handle.registry().clone();
+        let known = handle.known().clone();
         let confinement = Confinement::new([folder.path().to_owned()]);
-        let threads = shard::start(inboxes, snooped, listener, registry, options, &confinement);
+        let threads = shard::start(inboxes, snooped, listener, known, options, &confinement);
         let threads = threads.unwrap();
         let specs = specs(count, folder.path());
         let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();

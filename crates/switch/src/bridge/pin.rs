@@ -2,10 +2,10 @@
 //!
 //! Looked at are the Ethernet source, ARP, the sources of IPv4 and IPv6, and which address a neighbour
 //! advertisement speaks of (RFC 826, RFC 4861). No address yet (DHCP, duplicate address detection) is
-//! nobody's name.
+//! nobody's name. The link-local address of its MAC is always the port's own.
 
 use alloc::boxed::Box;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::Ipv4Addr;
 
 use vrdma_wire::{EtherType, EthernetView, Gid, Mac};
 
@@ -24,77 +24,112 @@ const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 /// Fixed header of IPv6.
 const IPV6_BYTES: usize = 40;
 
+/// Says which addresses are those of a port that learns them.
+pub trait Claim: Send {
+    /// Whether an address is the port's own, as the first of its family is from now on.
+    fn claim(&mut self, gid: Gid) -> bool;
+}
+
+/// In whose name a port may send.
+#[derive(Default)]
+pub enum Sources {
+    /// In any.
+    #[default]
+    Any,
+    /// In that of its MAC and these addresses.
+    Stated(Box<[Gid]>),
+    /// In that of its MAC and of what it learns.
+    Learned(Box<dyn Claim>),
+}
+
 /// A station, and the addresses that it has.
-#[derive(Clone, Debug)]
 pub(super) struct Pin {
     pub(super) mac: Mac,
-    pub(super) gids: Box<[Gid]>,
+    pub(super) sources: Sources,
 }
+
+/// The addresses that a frame is sent in the name of.
+type Names = [Option<Gid>; 2];
 
 impl Pin {
     /// Whether a frame is in the port's own name.
-    pub(super) fn admits(&self, frame: &[u8]) -> bool {
-        let Ok(ethernet) = EthernetView::new(frame) else {
+    pub(super) fn admits(&mut self, frame: &[u8]) -> bool {
+        let Some(names) = names(frame, self.mac) else {
             return false;
         };
-        let packet = ethernet.payload();
-        let own = match ethernet.ether_type() {
-            EtherType::ARP => self.admits_arp(packet),
-            EtherType::IPV4 => v4(packet, 12).is_some_and(|ip| self.has_v4(ip)),
-            EtherType::IPV6 => self.admits_v6(packet),
-            // A tag inside of another one would hide the rest.
-            EtherType::VLAN | PROVIDER_TAG => false,
-            _ => true,
-        };
-        own && ethernet.source() == self.mac
-    }
-
-    fn admits_arp(&self, arp: &[u8]) -> bool {
-        let says = || Some((Mac(*arp.get(8..)?.first_chunk()?), v4(arp, 14)?));
-        says().is_some_and(|(mac, ip)| mac == self.mac && self.has_v4(ip))
-    }
-
-    fn admits_v6(&self, packet: &[u8]) -> bool {
-        let source = v6(packet, 8).is_some_and(|ip| ip.is_unspecified() || self.has_v6(ip));
-        source && advertised(packet).is_none_or(|ip| ip.is_some_and(|ip| self.has_v6(ip)))
-    }
-
-    fn has_v4(&self, ip: Ipv4Addr) -> bool {
-        ip.is_unspecified() || self.gids.contains(&Gid::from_ipv4(ip))
-    }
-
-    fn has_v6(&self, ip: Ipv6Addr) -> bool {
-        let gid = Gid(ip.octets());
-        self.gids.contains(&gid) || gid == Gid::link_local(self.mac)
+        let of_mac = Gid::link_local(self.mac);
+        let mut names = names.into_iter().flatten().filter(|&gid| gid != of_mac);
+        match &mut self.sources {
+            Sources::Any => true,
+            Sources::Stated(gids) => names.all(|gid| gids.contains(&gid)),
+            Sources::Learned(claim) => match (names.next(), names.next()) {
+                // It has one of a family, and none that a frame is not sent for.
+                (Some(gid), second) => second.is_none_or(|other| other == gid) && claim.claim(gid),
+                (None, _) => true,
+            },
+        }
     }
 }
 
-/// The address that a neighbour advertisement speaks of, if it is one; within, none if it is cut off.
-fn advertised(packet: &[u8]) -> Option<Option<Ipv6Addr>> {
+/// The addresses in whose name a frame is; none if its station is another one, or it is cut off.
+fn names(frame: &[u8], mac: Mac) -> Option<Names> {
+    let ethernet = EthernetView::new(frame).ok()?;
+    if ethernet.source() != mac {
+        return None;
+    }
+    let packet = ethernet.payload();
+    match ethernet.ether_type() {
+        EtherType::ARP => {
+            let says = Mac(*packet.get(8..)?.first_chunk()?);
+            (says == mac).then_some([v4(packet, 14)?, None])
+        }
+        EtherType::IPV4 => Some([v4(packet, 12)?, None]),
+        EtherType::IPV6 => Some([v6(packet, 8)?, advertised(packet)?]),
+        // A tag inside of another one would hide the rest.
+        EtherType::VLAN | PROVIDER_TAG => None,
+        _ => Some([None, None]),
+    }
+}
+
+/// The address that a neighbour advertisement speaks of, if it is one; nothing if it is cut off.
+fn advertised(packet: &[u8]) -> Option<Option<Gid>> {
     let (mut next, mut at) = (*packet.get(6)?, IPV6_BYTES);
     for _ in 0..EXTENSIONS_MAX {
         if EXTENSIONS.contains(&next) {
-            let length = *packet.get(at + 1)?;
-            next = *packet.get(at)?;
-            at += 8 + 8 * usize::from(length);
+            let Some(header) = packet.get(at..at + 2) else {
+                return Some(None);
+            };
+            next = header[0];
+            at += 8 + 8 * usize::from(header[1]);
         }
     }
-    let is_one = next == ICMPV6 && packet.get(at) == Some(&NEIGHBOUR_ADVERTISEMENT);
     // Nobody needs more headers than are followed.
-    (is_one || EXTENSIONS.contains(&next)).then(|| v6(packet, at + 8).filter(|_| is_one))
+    if EXTENSIONS.contains(&next) {
+        return None;
+    }
+    let is_one = next == ICMPV6 && packet.get(at) == Some(&NEIGHBOUR_ADVERTISEMENT);
+    match is_one {
+        true => v6(packet, at + 8)?.map(Some),
+        false => Some(None),
+    }
 }
 
-fn v4(bytes: &[u8], at: usize) -> Option<Ipv4Addr> {
-    Some(Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?))
+/// An IPv4 address; within, none if it is that of nobody yet.
+fn v4(bytes: &[u8], at: usize) -> Option<Option<Gid>> {
+    let ip = Ipv4Addr::from(*bytes.get(at..)?.first_chunk::<4>()?);
+    Some((!ip.is_unspecified()).then(|| Gid::from_ipv4(ip)))
 }
 
-fn v6(bytes: &[u8], at: usize) -> Option<Ipv6Addr> {
-    Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?))
+/// The same of an IPv6 address.
+fn v6(bytes: &[u8], at: usize) -> Option<Option<Gid>> {
+    let gid = Gid(*bytes.get(at..)?.first_chunk::<16>()?);
+    Some((!gid.is_zero()).then_some(gid))
 }
 
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
+    use core::net::Ipv6Addr;
 
     use super::*;
 
@@ -107,9 +142,27 @@ mod tests {
     const GLOBAL: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 5);
 
     fn pin() -> Pin {
+        let gids = [Gid::from_ipv4(FIVE.into()), Gid(GLOBAL.octets())];
         Pin {
             mac: OWN,
-            gids: [Gid::from_ipv4(FIVE.into()), Gid(GLOBAL.octets())].into(),
+            sources: Sources::Stated(gids.into()),
+        }
+    }
+
+    /// Has what it is asked for first, and nothing else.
+    #[derive(Default)]
+    struct First(Option<Gid>);
+
+    impl Claim for First {
+        fn claim(&mut self, gid: Gid) -> bool {
+            *self.0.get_or_insert(gid) == gid
+        }
+    }
+
+    fn learning() -> Pin {
+        Pin {
+            mac: OWN,
+            sources: Sources::Learned(Box::new(First::default())),
         }
     }
 
@@ -192,5 +245,37 @@ mod tests {
         for frame in all {
             assert!(!pin().admits(&frame), "{frame:02x?}");
         }
+    }
+
+    #[test]
+    fn the_first_address_in_whose_name_a_frame_is_becomes_the_port_s() {
+        let local = Ipv6Addr::from(Gid::link_local(OWN).0);
+        let other: Ipv6Addr = "fd00::6".parse().unwrap();
+        let advertisement = |of| frame(OWN, &[0x86dd], &from_v6(local, false, 136, of));
+        let first = [
+            (frame(OWN, &[0x806], &arp(OWN, FIVE)), FIVE),
+            (frame(OWN, &[0x8100, 0x800], &from_v4(FIVE)), FIVE),
+        ];
+        for (first, ip) in first {
+            let mut pin = learning();
+            assert!(pin.admits(&frame(OWN, &[0x806], &arp(OWN, NONE))));
+            assert!(pin.admits(&advertisement(local)));
+            assert!(!pin.admits(&frame(OTHER, &[0x806], &arp(OWN, SIX))));
+            assert!(!pin.admits(&frame(OWN, &[0x806], &arp(OTHER, SIX))));
+            assert!(
+                pin.admits(&first),
+                "nothing before was an address of its own"
+            );
+            assert!(pin.admits(&frame(OWN, &[0x800], &from_v4(ip))));
+            assert!(!pin.admits(&frame(OWN, &[0x800], &from_v4(SIX))));
+        }
+        let mut pin = learning();
+        let of_two = from_v6(GLOBAL, false, 136, other);
+        assert!(!pin.admits(&frame(OWN, &[0x86dd], &of_two)));
+        assert!(
+            pin.admits(&advertisement(other)),
+            "the frame before was lost"
+        );
+        assert!(!pin.admits(&advertisement(GLOBAL)));
     }
 }

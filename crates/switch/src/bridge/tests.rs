@@ -1,6 +1,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use vrdma_wire::Gid;
+
 use super::*;
 use crate::{MAX_MACS_PER_PORT, STATION_AGE_NS};
 
@@ -57,7 +59,7 @@ fn configured_macs_are_known_without_learning() {
 fn a_pinned_port_speaks_for_nobody_else() {
     let mut bridge = bridge();
     let [five, seven] = [5, 7].map(|last| Gid::from_ipv4([10, 0, 0, last].into()));
-    bridge.pin(ANN, &[five, seven]);
+    bridge.pin(ANN, Sources::Stated([five, seven].into()));
     let mut packet = frame(mac(BOB), mac(ANN));
     packet[12..15].copy_from_slice(&[8, 0, 0x45]);
     packet[26..30].copy_from_slice(&[10, 0, 0, 6]);
@@ -69,10 +71,10 @@ fn a_pinned_port_speaks_for_nobody_else() {
         packet[29] = own;
         assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
     }
-    bridge.pin(ANN, &[five]);
+    bridge.pin(ANN, Sources::Stated([five].into()));
     let former = send(&mut bridge, ANN, &packet, 0);
     assert_eq!(former, Err(DropReason::OtherAddress));
-    bridge.pin(ANN, &[]);
+    bridge.pin(ANN, Sources::Any);
     assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
     packet[6..12].copy_from_slice(&mac(CAT).0);
     assert_eq!(send(&mut bridge, ANN, &packet, 0), Err(DropReason::Spoofed));

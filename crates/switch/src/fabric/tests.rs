@@ -16,6 +16,10 @@ fn gid(last: u8) -> Gid {
     Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, last))
 }
 
+fn stated<const N: usize>(gids: [Gid; N]) -> Kept {
+    Kept::Stated(gids.into())
+}
+
 /// Ann and Bob in one group, Eve in another.
 fn fabric() -> Fabric {
     let mut fabric = Fabric::new();
@@ -214,7 +218,7 @@ fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
     let own = Gid::link_local(mac(ANN));
     fabric.bind_gid(BOB, gid(1)).unwrap();
     fabric.bind_gid(ANN, gid(2)).unwrap();
-    fabric.pin_gids(ANN, &[gid(1), gid(3)]);
+    fabric.keep(ANN, &stated([gid(1), gid(3)]));
     let pinned = Err(BindError::Pinned);
     assert_eq!(fabric.bind_gid(ANN, gid(2)), pinned);
     assert_eq!(fabric.bind_gid(BOB, gid(2)), Ok(()), "it was given back");
@@ -239,13 +243,13 @@ fn a_pinned_port_binds_its_own_gid_and_nobody_else_does() {
 fn what_a_port_is_kept_to_changes_while_it_has_bound_gids() {
     let mut fabric = fabric();
     let own = Gid::link_local(mac(ANN));
-    fabric.pin_gids(ANN, &[gid(1), gid(2)]);
+    fabric.keep(ANN, &stated([gid(1), gid(2)]));
     for gid in [gid(1), gid(2), own] {
         fabric.bind_gid(ANN, gid).unwrap();
     }
     fabric.bind_gid(BOB, gid(4)).unwrap();
     let epoch = fabric.epoch();
-    fabric.pin_gids(ANN, &[gid(2), gid(3)]);
+    fabric.keep(ANN, &stated([gid(2), gid(3)]));
     assert_ne!(fabric.epoch(), epoch, "who found a route looks again");
     let kept: BTreeSet<_> = fabric.gids(ANN).collect();
     assert_eq!(kept, [gid(2), own].into(), "the others go on");
@@ -254,7 +258,7 @@ fn what_a_port_is_kept_to_changes_while_it_has_bound_gids() {
     assert_eq!(fabric.bind_gid(BOB, gid(1)), Ok(()), "it is free");
     let taken = Err(BindError::Taken { by: ANN });
     assert_eq!(fabric.bind_gid(BOB, gid(3)), taken);
-    fabric.pin_gids(ANN, &[]);
+    fabric.keep(ANN, &Kept::Any);
     assert_eq!(fabric.bind_gid(BOB, gid(3)), Ok(()));
     assert_eq!(fabric.bind_gid(ANN, gid(9)), Ok(()), "any that is free");
     assert_eq!(fabric.route(ANN, gid(2), gid(4)), Ok(Way::Port(BOB)));
@@ -286,4 +290,29 @@ fn a_port_that_is_away_owns_nothing_until_it_comes_back() {
     fabric.bind_gid(BOB, link_local).unwrap();
     fabric.bind_gid(BOB, gid(2)).unwrap();
     assert_eq!(fabric.route(ANN, gid(1), gid(2)), Ok(Way::Port(BOB)));
+}
+
+/// What comes from the VM at its new place was dropped as spoofed, and it lost its address to who took it meanwhile.
+#[test]
+fn a_pinned_port_that_is_away_owns_nothing_either() {
+    let mut fabric = fabric();
+    fabric.bind_gid(ANN, gid(1)).unwrap();
+    fabric.keep(BOB, &stated([gid(2)]));
+    fabric.set_away(BOB, true);
+    assert_eq!(
+        fabric.arrive(BLUE, gid(2), gid(1)),
+        Ok(ANN),
+        "from its new place"
+    );
+    assert_eq!(
+        fabric.bind_gid(ANN, gid(2)),
+        Ok(()),
+        "as that of any remote host"
+    );
+    fabric.keep(BOB, &stated([gid(2), gid(1)]));
+    assert_eq!(fabric.gids(ANN).count(), 2, "nothing is taken meanwhile");
+    fabric.keep(BOB, &stated([gid(2)]));
+    fabric.set_away(BOB, false);
+    assert_eq!(fabric.gids(ANN).collect::<Vec<_>>(), [gid(1)]);
+    assert_eq!(fabric.bind_gid(BOB, gid(2)), Ok(()));
 }

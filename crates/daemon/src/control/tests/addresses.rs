@@ -14,6 +14,8 @@ fn a_vm_is_kept_to_a_list_that_changes_while_it_runs() {
     assert_eq!((status, &changed["ip"]), (200, &json!("10.0.0.6")));
     let (_, changed) = patch(r#"{ "weight": 2 }"#);
     assert_eq!(changed["ip"], "10.0.0.6", "what is not named stays");
+    let (status, changed) = patch(r#"{ "ip": "learn" }"#);
+    assert_eq!((status, &changed["ip"]), (200, &json!("learn")));
     let (_, changed) = patch(r#"{ "ip": [] }"#);
     assert_eq!(changed["ip"], Value::Null);
 }
@@ -34,6 +36,12 @@ fn addresses_that_do_not_do_change_nothing() {
     );
     let wrong = r#"{ "ip": ["10.0.0.7"], "users": ["no-such-user"] }"#;
     assert_eq!(refused(wrong).0, 400);
+    let (status, sentence) = refused(r#"{ "ip": ["10.0.0.7", "learn"] }"#);
+    assert_eq!(status, 400);
+    assert!(
+        sentence.contains("\"learn\" stands alone: write it without brackets"),
+        "{sentence}"
+    );
     let (_, shown) = daemon.ask("GET", "/v1/adapters/vm1", "");
     assert_eq!(
         (&shown["ip"], &shown["weight"]),

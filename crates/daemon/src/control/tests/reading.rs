@@ -42,7 +42,7 @@ fn a_list_is_answered_while_an_adapter_is_changed_or_removed() {
     let is_it = |command: &ShardCommand| {
         matches!(
             command,
-            ShardCommand::Pin(..) | ShardCommand::RemoveAdapter(..)
+            ShardCommand::Keep(..) | ShardCommand::RemoveAdapter(..)
         )
     };
     let daemon = asks_amid(is_it, sender);
