@@ -3,8 +3,8 @@
 mod adapter;
 mod limits;
 mod migrate;
-mod run;
 mod portgroup;
+mod run;
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +14,9 @@ use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vni, paths};
 pub(crate) use adapter::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;
+pub(crate) use portgroup::PortgroupCommand;
 use run::RUN_EXAMPLES;
 pub(crate) use run::RunOptions;
-pub(crate) use portgroup::PortgroupCommand;
 
 use crate::study::StudyOptions;
 
@@ -148,8 +148,6 @@ pub(crate) enum Command {
     /// Runs the program vrdma-study, which lies beside this one or in a folder of PATH.
     #[command(disable_help_flag = true)]
     Study(StudyOptions),
-}
-
 }
 
 #[derive(Debug, Args)]
