@@ -10,6 +10,7 @@
 //!     kvm                   whether KVM runs this kernel here (see `accelerator`)
 //!   image-KEY.partial/      a build at work, renamed when it is complete
 //!   image-KEY.lock          held by the process that builds
+//!   NAME-KEY/root/          a root of other programs (see `Root`)
 //! ```
 
 mod accelerator;
@@ -18,6 +19,7 @@ mod build;
 mod initramfs;
 mod qemu;
 mod recipe;
+mod root;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ pub use accelerator::Accelerator;
 pub(crate) use initramfs::Initramfs;
 pub use qemu::qemu;
 use recipe::Recipe;
+pub use root::{Contents, Root};
 
 /// Overrides the folder of all caches.
 pub const CACHE_VARIABLE: &str = "VRDMA_CACHE";

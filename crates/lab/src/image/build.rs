@@ -32,26 +32,37 @@ const LAST_WORDS: usize = 15;
 const DISK_SPARE: u64 = 6;
 
 pub(super) fn build(recipe: &Recipe, cache: &Path) -> Result<Image> {
+    let folder = cached(cache, &recipe.folder_name(), |partial| {
+        build_in(partial, recipe)
+    })?;
+    Ok(Image { folder })
+}
+
+/// The cache's folder of that name, filled first if it is not there.
+pub(super) fn cached(
+    cache: &Path,
+    name: &str,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
     fs::create_dir_all(cache).with_context(|| format!("cannot create {}", cache.display()))?;
-    let name = recipe.folder_name();
-    let folder = cache.join(&name);
+    let folder = cache.join(name);
     let lock = File::create(cache.join(format!("{name}.lock")))?;
     lock.lock().context("cannot lock the image cache")?;
     if folder.is_dir() {
-        return Ok(Image { folder });
+        return Ok(folder);
     }
     let partial = cache.join(format!("{name}.partial"));
     if partial.exists() {
         fs::remove_dir_all(&partial).context("cannot remove an interrupted build")?;
     }
     fs::create_dir(&partial)?;
-    if let Err(error) = build_in(&partial, recipe) {
+    if let Err(error) = fill(&partial) {
         // The build's own error says more than one about its remains.
         let _ = fs::remove_dir_all(&partial);
         return Err(error);
     }
     fs::rename(&partial, &folder).context("cannot put the image in place")?;
-    Ok(Image { folder })
+    Ok(folder)
 }
 
 fn build_in(folder: &Path, recipe: &Recipe) -> Result<()> {
@@ -102,7 +113,7 @@ fn make_guest(folder: &Path, recipe: &Recipe, mirror: &str, steps: &Steps) -> Re
     run(command, steps.start("guest programs, QEMU"))
 }
 
-fn mmdebstrap(packages: &[&str]) -> Result<Command> {
+pub(super) fn mmdebstrap(packages: &[&str]) -> Result<Command> {
     let mut command = privately_mounting("mmdebstrap");
     command
         .arg("--mode=auto")
@@ -138,11 +149,16 @@ fn host_proxy(scheme: &str) -> Result<Option<String>> {
     Ok((!proxy.is_empty() && !proxy.contains('"')).then_some(proxy))
 }
 
-fn archive(mirror: &str, suite: &str) -> String {
+/// A line of apt's sources, of packages (`deb`) or of what they are made of (`deb-src`).
+pub(super) fn source_line(kind: &str, mirror: &str, suite: &str) -> String {
     format!(
-        "deb [signed-by={}] {mirror} {suite} main",
+        "{kind} [signed-by={}] {mirror} {suite} main",
         requirements::KEYRING
     )
+}
+
+fn archive(mirror: &str, suite: &str) -> String {
+    source_line("deb", mirror, suite)
 }
 
 /// Hooks are given as shell text: an ordinary user's mmdebstrap runs them under
@@ -165,10 +181,15 @@ fn download_hook(inside: &str, outside: &Path) -> Result<String> {
 
 /// The user's own files, for running programs on the host.
 fn unpack(folder: &Path, steps: &Steps) -> Result<()> {
+    unpack_all(folder, &["guest.tar", "kernel.tar"], steps)
+}
+
+/// Archives of `folder` into its `root`.
+pub(super) fn unpack_all(folder: &Path, archives: &[&str], steps: &Steps) -> Result<()> {
     let root = folder.join("root");
     fs::create_dir(&root)?;
     let step = steps.start("unpacking");
-    for name in ["guest.tar", "kernel.tar"] {
+    for name in archives {
         let mut command = Command::new("tar");
         command
             .arg("--extract")
@@ -207,7 +228,7 @@ fn make_disk(folder: &Path, steps: &Steps) -> Result<()> {
 }
 
 /// Runs mmdebstrap, showing its informational lines.
-fn run(mut command: Command, step: Step) -> Result<()> {
+pub(super) fn run(mut command: Command, step: Step) -> Result<()> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

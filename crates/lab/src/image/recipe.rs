@@ -20,7 +20,7 @@ pub(super) struct Recipe {
 /// The root is thrown away when dpkg is interrupted, so it need not wait for
 /// the disk. Nobody reads documentation in a guest, but rdma-core's tests are
 /// packaged as such.
-const DPKG_OPTIONS: &[&str] = &[
+pub(super) const DPKG_OPTIONS: &[&str] = &[
     "force-unsafe-io",
     "path-exclude=/usr/share/man/*",
     "path-exclude=/usr/share/locale/*",
@@ -43,9 +43,7 @@ impl Recipe {
     /// The image's folder in the cache. A toolchain whose hasher differs builds
     /// the image again, which is harmless.
     pub(super) fn folder_name(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        format!("image-{:016x}", hasher.finish())
+        keyed("image", self)
     }
 
     /// apt's preferences (apt_preferences(5)) for what backports must provide.
@@ -53,6 +51,13 @@ impl Recipe {
         let packages = self.backports.join(" ");
         format!("Package: {packages}\nPin: release n={BACKPORTS}\nPin-Priority: 990\n")
     }
+}
+
+/// A folder's name by what is in it.
+pub(super) fn keyed(name: &str, contents: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    format!("{name}-{:016x}", hasher.finish())
 }
 
 /// The words of a list with `#` comments.

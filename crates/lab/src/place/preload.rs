@@ -5,7 +5,6 @@ use std::process::Command;
 
 use super::Container;
 use crate::daemon::process_socket;
-use crate::image::Image;
 use crate::namespace::Entry;
 use crate::process::copied;
 
@@ -54,22 +53,39 @@ impl Preload {
         self.host.command(&copied(env, command))
     }
 
-    /// In a container named after the adapter, with the image's files.
+    /// In a container named after the adapter, with the files of a root.
     #[must_use]
-    pub fn container(self, image: &Image) -> Enter {
+    pub fn container(self, root: &Path) -> Enter {
+        let container = self.inside(root);
+        Box::new(move |words| container.command(words))
+    }
+
+    /// As a process with the files of a root, and with more files and folders of this host by other names.
+    #[must_use]
+    pub fn process_of(self, root: &Path, binds: &[(PathBuf, &str)]) -> Enter {
+        let bound = |container: Container, (outside, inside): &(PathBuf, &str)| {
+            container.bind(outside, inside)
+        };
+        let container = binds
+            .iter()
+            .fold(self.inside(root).among_processes(), bound);
+        Box::new(move |words| container.command(words))
+    }
+
+    fn inside(&self, root: &Path) -> Container {
         let name = self.library.file_name().unwrap_or_default();
         let folder = self.library.parent().unwrap_or(&self.library);
         let inside = self.environment(
             &process_socket(Path::new(SOCKETS)),
             &Path::new(LIBRARIES).join(name),
         );
-        let mut container = Container::new(&self.adapter, &self.host, image)
+        let mut container = Container::new(&self.adapter, &self.host, root)
             .bind(folder, LIBRARIES)
             .bind(&self.run_dir, SOCKETS);
         for (name, value) in &inside {
             container = container.variable(name, value);
         }
-        Box::new(move |words| container.command(words))
+        container
     }
 
     fn environment(&self, socket: &Path, library: &Path) -> Vec<(String, String)> {

@@ -46,7 +46,7 @@ impl Processes {
             fs::create_dir(&output)?;
             let preload = preload(&wire, side, &run_dirs[index(side)], &programs.library);
             let enter = match inside {
-                "container" => preload.container(&image),
+                "container" => preload.container(&image.root("")),
                 _ => preload.process(),
             };
             // Adapters of tenants are named after their side, see `of_tenant`.

@@ -26,6 +26,7 @@ mod rdmacm;
 mod remains;
 mod stage;
 mod table;
+mod third_party;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -63,6 +64,15 @@ pub(crate) struct Arguments {
     /// How peers are reached: raw or tunnel; one after the other without
     #[arg(long)]
     uplink: Option<Uplink>,
+    /// Instead programs of others, from the registries
+    #[arg(long, conflicts_with_all = ["with", "uplink"])]
+    third_party: bool,
+    /// Results as JSON
+    #[arg(long, requires = "third_party")]
+    json: bool,
+    /// Write docs/programs.md
+    #[arg(long, requires = "third_party")]
+    write_page: bool,
 }
 
 /// The other side of each row.
@@ -115,6 +125,9 @@ struct Pass<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.third_party {
+        return third_party::run(arguments);
+    }
     let peers = matches!(arguments.with, With::Peer | With::PeerGuest | With::PeerRxe);
     ensure!(
         peers || arguments.uplink.is_none(),

@@ -56,7 +56,7 @@ impl Hosts {
         })?;
         let containers = both(|side| {
             let preload = preload(wire.host(side), side, &run_dir, &library);
-            place("box", side, preload.container(&image))
+            place("box", side, preload.container(&image.root("")))
         })?;
         Ok(Self {
             processes,
