@@ -1,4 +1,4 @@
-//! Limits and weights of adapters and port groups.
+//! Limits, guarantees and weights of adapters and port groups.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -217,8 +217,8 @@ impl<'de> Deserialize<'de> for Weight {
     }
 }
 
-/// The most that an adapter, or the adapters of a port group together, may send and receive. What is absent has no
-/// limit.
+/// The most that an adapter, or the adapters of a port group together, may send and receive, and the least that they
+/// can send. What is absent has no limit, and no guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Bits a second sent.
@@ -233,9 +233,12 @@ pub struct Limits {
     /// Messages a second that arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_in_ops: Option<OpsRate>,
+    /// Bits a second that it can send, whatever others of its shard do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee_out: Option<Rate>,
 }
 
-/// A change of limits. What is absent stays as it is, and `null` is no limit.
+/// A change of limits. What is absent stays as it is, and `null` is no limit, or no guarantee.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LimitsChange {
     /// Bits a second sent.
@@ -266,6 +269,13 @@ pub struct LimitsChange {
         skip_serializing_if = "Option::is_none"
     )]
     pub limit_in_ops: Option<Option<OpsRate>>,
+    /// Bits a second that it can send.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub guarantee_out: Option<Option<Rate>>,
 }
 
 impl Limits {
@@ -276,7 +286,14 @@ impl Limits {
             limit_in: change.limit_in.unwrap_or(self.limit_in),
             limit_out_ops: change.limit_out_ops.unwrap_or(self.limit_out_ops),
             limit_in_ops: change.limit_in_ops.unwrap_or(self.limit_in_ops),
+            guarantee_out: change.guarantee_out.unwrap_or(self.guarantee_out),
         }
+    }
+
+    /// The guarantee and the limit of what is sent, if one contradicts the other.
+    pub fn contradiction(&self) -> Option<(Rate, Rate)> {
+        let both = self.guarantee_out.zip(self.limit_out);
+        both.filter(|(guarantee, limit)| guarantee > limit)
     }
 }
 

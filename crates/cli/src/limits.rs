@@ -11,6 +11,7 @@ impl LimitOptions {
             limit_in: self.limit_in,
             limit_out_ops: self.limit_out_ops,
             limit_in_ops: self.limit_in_ops,
+            guarantee_out: self.guarantee_out,
         }
     }
 }
@@ -22,6 +23,7 @@ impl LimitChanges {
             limit_in: self.limit_in.map(|limit| limit.0),
             limit_out_ops: self.limit_out_ops.map(|limit| limit.0),
             limit_in_ops: self.limit_in_ops.map(|limit| limit.0),
+            guarantee_out: self.guarantee_out.map(|rate| rate.0),
         }
     }
 }
@@ -43,7 +45,11 @@ pub(crate) fn told(change: &LimitsChange) -> Vec<String> {
             None => format!("{verb} as many messages as it can"),
         })
     });
-    bits.chain(ops).collect()
+    let guarantee = change.guarantee_out.map(|rate| {
+        let rate = rate.map_or("nothing".to_owned(), |rate| rate.to_string());
+        format!("is guaranteed {rate}")
+    });
+    bits.chain(ops).chain(guarantee).collect()
 }
 
 /// Those that there are, as rows.
@@ -58,6 +64,10 @@ pub(crate) fn rows(limits: &Limits) -> Vec<(&'static str, String)> {
         (
             "limit in ops",
             limits.limit_in_ops.map(|rate| rate.to_string()),
+        ),
+        (
+            "guarantee out",
+            limits.guarantee_out.map(|rate| rate.to_string()),
         ),
     ];
     let set = rates.into_iter();
@@ -103,8 +113,10 @@ mod tests {
         };
         let json = r#"{"limit_out":"1gbit","limit_in_ops":"100k","weight":3}"#;
         assert_eq!(serde_json::to_string(&request).unwrap(), json);
-        let limits = change("vrdma portgroup set blue --limit-in 2gbit --limit-out none");
-        let json = r#"{"limit_out":null,"limit_in":"2gbit","weight":7}"#;
+        let limits = change(
+            "vrdma portgroup set blue --limit-in 2gbit --limit-out none --guarantee-out none",
+        );
+        let json = r#"{"limit_out":null,"limit_in":"2gbit","guarantee_out":null,"weight":7}"#;
         let weight = "7".parse().ok();
         let request = serde_json::to_string(&PortGroupChange { limits, weight });
         assert_eq!(request.unwrap(), json);
@@ -122,6 +134,10 @@ mod tests {
                 "vrdma portgroup set blue --limit-out-ops 5",
                 "5 messages a second are too few",
             ),
+            (
+                "vrdma adapter set vm1 --guarantee-out 1kbit",
+                "1kbit is too little",
+            ),
             ("vrdma portgroup set blue", "required"),
             (
                 "vrdma portgroup set blue --weight 101",
@@ -137,11 +153,11 @@ mod tests {
     #[test]
     fn a_change_is_told() {
         let change = change(
-            "vrdma adapter set vm1 --limit-out 500mbit --limit-in none --limit-in-ops 5k --limit-out-ops none",
+            "vrdma adapter set vm1 --limit-out 500mbit --limit-in none --limit-in-ops 5k --limit-out-ops none --guarantee-out 300mbit",
         );
         let told = told(&change).join(" and ");
         let expected = "sends at most 500mbit and receives at most what it can and sends as many messages as it can \
-            and receives at most 5k messages a second";
+            and receives at most 5k messages a second and is guaranteed 300mbit";
         assert_eq!(told, expected);
     }
 }

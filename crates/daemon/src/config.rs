@@ -40,6 +40,7 @@
 //! kind = "process"
 //! ip = "10.0.0.5"
 //! limit_out = "10gbit"          # the most that it sends; limit_in, limit_out_ops, limit_in_ops
+//! guarantee_out = "2gbit"       # what it can send whatever others of its shard do
 //! weight = 3                    # of its turns, beside others of its port group
 //! users = ["alice", 1001]       # who may use it besides the daemon's own user
 //! ```
@@ -249,6 +250,7 @@ fn add_portgroup(
             Field::Vni => table.vni.as_ref().map(Spanned::span),
             Field::Users => table.users.as_ref().map(Spanned::span),
             Field::Groups => table.groups.as_ref().map(Spanned::span),
+            Field::Guarantee => table.guarantee_out.as_ref().map(Spanned::span),
             _ => None,
         };
         source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
@@ -306,6 +308,7 @@ fn add_adapter(
                 Field::PortGroup => Some(table.portgroup.span()),
                 Field::Shard => table.shard.as_ref().map(Spanned::span),
                 Field::Limit => table.limit_span(),
+                Field::Guarantee => table.guarantee_out.as_ref().map(Spanned::span),
                 Field::Users => table.users.as_ref().map(Spanned::span),
                 Field::Groups => table.groups.as_ref().map(Spanned::span),
                 _ => None,

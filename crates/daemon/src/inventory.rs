@@ -206,9 +206,8 @@ impl Inventory {
 
     /// Whether an adapter can be changed so.
     pub fn check_change(&self, name: &Name, change: &AdapterChange) -> Result<(), Refusal> {
-        let kind = self.plugged(name)?.adapter.kind;
         self.changed_people(name, change)?;
-        limits::check_change(kind, change)?;
+        limits::check_change(&self.plugged(name)?.adapter, change)?;
         let ip = change.ip.as_ref();
         ip.map_or(Ok(()), |ip| self.check_new_addresses(name, ip))
     }

@@ -24,6 +24,13 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    /// For a turn of its own.
+    pub(crate) fn of(quantum: u64) -> Self {
+        Self {
+            left: quantum as i64,
+        }
+    }
+
     /// A new turn begins.
     pub(crate) fn renew(&mut self, quantum: u64) {
         let quantum = quantum as i64;
@@ -37,6 +44,35 @@ impl Budget {
     /// So much was moved for it.
     pub(crate) fn charge(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub_unsigned(bytes);
+    }
+}
+
+/// What was moved for a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Moved {
+    /// What it costs.
+    pub(crate) cost: u64,
+    /// Bytes of guarantees that it takes.
+    pub(crate) guaranteed: u64,
+}
+
+impl Moved {
+    /// By a request. None is so short that it takes little of a guarantee.
+    #[inline]
+    pub(crate) fn by<R>(request: &Request<R>) -> Self {
+        let bytes = moved(request);
+        Self {
+            cost: bytes.saturating_add(UNIT_COST),
+            guaranteed: bytes.max(UNIT_COST),
+        }
+    }
+
+    /// Frames of answers, so many bytes.
+    pub(crate) fn frames(bytes: u64) -> Self {
+        Self {
+            cost: bytes,
+            guaranteed: bytes,
+        }
     }
 }
 

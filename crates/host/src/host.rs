@@ -10,7 +10,7 @@ use vrdma_verbs::unit::Request;
 use vrdma_wire::{Gid, Mac};
 
 use crate::accounts::Accounts;
-use crate::budget;
+use crate::budget::Moved;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
 use crate::limits::Sent;
@@ -235,7 +235,7 @@ impl<M: Member, P: Port> Host<M, P> {
         self.members.wake_due(now);
         let waited = self.accounts.take_opened(now);
         self.make_go_on(waited);
-        self.members.begin_turn();
+        self.members.begin_turn(now);
         while let Some(port) = self.members.next() {
             worked |= self.serve(port, now);
         }
@@ -268,7 +268,7 @@ impl<M: Member, P: Port> Host<M, P> {
             let Some(mut request) = self.next_request(turn) else {
                 break;
             };
-            self.members.charge(port, budget::cost(&request));
+            self.members.charge(port, Moved::by(&request));
             let frames = self.uplinks.queued_bytes;
             let mut sent = Sent::of(&request);
             self.carry(turn, &mut request);

@@ -16,6 +16,7 @@ use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
+use crate::budget::Moved;
 use crate::member::{Doorbells, Member};
 use crate::run_queue::RunQueue;
 use crate::watch;
@@ -171,8 +172,8 @@ impl<M: Member> Members<M> {
     }
 
     /// A turn of those who wait begins.
-    pub(crate) fn begin_turn(&mut self) {
-        self.run.begin_turn();
+    pub(crate) fn begin_turn(&mut self, now: Time) {
+        self.run.begin_turn(now);
     }
 
     /// Gives turns to those whose time has come.
@@ -198,9 +199,9 @@ impl<M: Member> Members<M> {
         self.run.is_spent(port)
     }
 
-    /// So much was moved for a member.
-    pub(crate) fn charge(&mut self, port: PortId, bytes: u64) {
-        self.run.charge(port, bytes);
+    /// Something was moved for a member.
+    pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
+        self.run.charge(port, moved);
     }
 
     /// A member has had its turn, and may have done something: when is the next one?

@@ -1,4 +1,4 @@
-//! What limits an adapter or a port group, and how often it did.
+//! What limits an adapter or a port group, and how often it did; its weight, and what it is guaranteed.
 //!
 //! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is
 //! charged to both, and both have to be open.
@@ -39,12 +39,17 @@ impl Limit {
 pub struct Policy {
     /// One less than the weight, so that the default is 1.
     more_weight: AtomicU32,
-    /// A bit for each limit that has a rate, so that who has none costs one look.
+    /// A bit for each limit that has a rate, and one for the guarantee, so that who has none costs one look.
     rates: AtomicU32,
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
+    /// Bits a second that it is guaranteed to send.
+    guarantee: Meter,
     group: Option<Arc<Policy>>,
 }
+
+/// The bit of the guarantee, beside those of limits.
+const GUARANTEE: u32 = 1 << Limit::ALL.len();
 
 #[derive(Default, Debug)]
 struct Counters {
@@ -68,7 +73,8 @@ impl PartialEq for Policy {
     /// By what was set.
     fn eq(&self, other: &Self) -> bool {
         let rates = |policy: &Self| Limit::ALL.map(|limit| policy.rate(limit));
-        rates(self) == rates(other) && self.weight() == other.weight() && self.group == other.group
+        let others = |policy: &Self| (policy.weight(), policy.guarantee.rate());
+        rates(self) == rates(other) && others(self) == others(other) && self.group == other.group
     }
 }
 
@@ -91,20 +97,50 @@ impl Policy {
     /// Another rate from now on, or none.
     pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
         self.meters[limit as usize].set_rate(rate);
-        let bit = 1 << limit as u32;
-        match rate {
-            Some(_) => self.rates.fetch_or(bit, Relaxed),
-            None => self.rates.fetch_and(!bit, Relaxed),
+        self.mark(1 << limit as u32, rate.is_some());
+    }
+
+    fn mark(&self, bit: u32, is_set: bool) {
+        match is_set {
+            true => self.rates.fetch_or(bit, Relaxed),
+            false => self.rates.fetch_and(!bit, Relaxed),
         };
+    }
+
+    /// Another guarantee from now on, or none: bits a second.
+    pub fn set_guarantee(&self, rate: Option<NonZeroU64>) {
+        self.guarantee.set_rate(rate);
+        self.mark(GUARANTEE, rate.is_some());
+    }
+
+    /// Whether anything is guaranteed to it, or to its group.
+    #[inline]
+    pub fn is_guaranteed(&self) -> bool {
+        self.both()
+            .any(|policy| policy.rates.load(Relaxed) & GUARANTEE != 0)
+    }
+
+    /// Whether it, or its group, has not had yet what is guaranteed to it.
+    pub fn is_owed(&self, now_ns: u64) -> bool {
+        let mut guaranteed = self.both().filter(|it| it.guarantee.rate().is_some());
+        guaranteed.any(|policy| policy.guarantee.wait_ns(now_ns) == 0)
+    }
+
+    /// It has had so many bits, by its guarantee or without.
+    pub fn note_guaranteed(&self, bits: u64, now_ns: u64) {
+        for policy in self.both() {
+            policy.guarantee.note(bits, now_ns);
+        }
     }
 
     /// Whether any limit holds, of its own or of its group.
     #[inline]
     pub fn is_limited(&self) -> bool {
-        self.both().any(|policy| policy.rates.load(Relaxed) != 0)
+        self.both()
+            .any(|policy| policy.rates.load(Relaxed) & !GUARANTEE != 0)
     }
 
-    /// What an adapter's turns weigh beside those of others of its shard.
+    /// What the turns of an adapter, or of all of a group, weigh beside those of others.
     pub fn weight(&self) -> NonZeroU32 {
         NonZeroU32::MIN.saturating_add(self.more_weight.load(Relaxed))
     }
@@ -201,6 +237,30 @@ mod tests {
         assert!(a.longest_wait(&Limit::IN, 0) > Some((Limit::InBits, 900_000_000)));
         assert_eq!(b.longest_wait(&Limit::IN, 0), None, "not its own");
     }
+
+    #[test]
+    fn who_has_had_its_guarantee_is_owed_nothing_until_time_has_passed() {
+        let group = Arc::<Policy>::default();
+        let [a, b] = [(); 2].map(|()| Policy::in_group(Arc::clone(&group)));
+        assert!(!a.is_guaranteed() && !a.is_owed(0));
+        a.set_guarantee(NonZeroU64::new(1_000_000));
+        assert!(a.is_guaranteed() && a.is_owed(0) && !b.is_guaranteed());
+        assert!(!a.is_limited(), "a guarantee is no limit");
+        a.note_guaranteed(10_000, 0);
+        assert!(!a.is_owed(0) && a.is_owed(10_000_000));
+        group.set_guarantee(NonZeroU64::new(1_000_000));
+        assert!(a.is_owed(0) && b.is_owed(0), "of its group");
+        b.note_guaranteed(10_000, 0);
+        assert!(!a.is_owed(0) && !b.is_owed(0));
+        assert_ne!(group, Arc::default());
+        group.set_guarantee(None);
+        a.set_guarantee(None);
+        assert!(!a.is_guaranteed() && !a.is_owed(NS));
+        assert_eq!(group, Arc::default());
+    }
+
+    /// Long after all that was sent.
+    const NS: u64 = 1_000_000_000;
 
     #[test]
     fn a_group_counts_for_all_its_adapters() {

@@ -71,6 +71,24 @@ impl Meter {
         });
     }
 
+    /// So much has passed, which it is told of whether it was open or not: what passes while it is closed takes it no
+    /// further ahead than two bursts, so that it opens soon after.
+    pub fn note(&self, amount: u64, now_ns: u64) {
+        if self.rate.load(Relaxed) == 0 {
+            return;
+        }
+        let now = now_ns.saturating_mul(PARTS);
+        let ahead = |bursts: u64| now.saturating_add(bursts * BURST_NS * PARTS);
+        let _ = self.arrival.fetch_update(AcqRel, Acquire, |arrival| {
+            let after = arrival.max(now).saturating_add(self.time_of(amount)?);
+            let is_open = arrival <= ahead(1);
+            Some(match is_open {
+                true => after,
+                false => arrival.max(after.min(ahead(2))),
+            })
+        });
+    }
+
     /// How long an amount takes, in [`PARTS`].
     fn time_of(&self, amount: u64) -> Option<u64> {
         let rate = self.rate()?.get();
@@ -139,6 +157,23 @@ mod tests {
         assert!(passed.abs_diff(NS_A_SECOND) <= BURST_NS + 1024);
         meter.charge(u64::MAX, NS_A_SECOND);
         meter.set_rate(None);
+        assert_eq!(meter.wait_ns(0), 0);
+    }
+
+    #[test]
+    fn what_passes_while_it_is_closed_closes_it_for_two_bursts_at_most() {
+        let meter = meter(1_000_000_000);
+        let closed = NS_A_SECOND / 100;
+        meter.note(closed, 0);
+        assert_eq!(meter.wait_ns(0), closed - BURST_NS, "it was open");
+        let now = closed - BURST_NS - 1;
+        assert_eq!(meter.wait_ns(now), 1);
+        (0..100).for_each(|_| meter.note(closed, now));
+        assert_eq!(meter.wait_ns(now), BURST_NS, "it was closed");
+        meter.note(512, now + BURST_NS);
+        assert_eq!(meter.wait_ns(now + BURST_NS), 512);
+        meter.set_rate(None);
+        meter.note(u64::MAX, 0);
         assert_eq!(meter.wait_ns(0), 0);
     }
 

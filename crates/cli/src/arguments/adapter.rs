@@ -56,7 +56,7 @@ pub(crate) enum AdapterCommand {
         #[arg(long = "group", value_name = "GROUP")]
         groups: Vec<UnixName>,
     },
-    /// Change an adapter's limits, weight, addresses or users while it is used, until the daemon stops
+    /// Change an adapter's limits, guarantee, weight, addresses or users while it is used, until the daemon stops
     ///
     /// Whom you name for users or for groups takes the place of all who were named before, and so do
     /// addresses. What is open stays open.

@@ -20,6 +20,9 @@ pub(crate) struct LimitOptions {
     /// The most messages that it receives in a second
     #[arg(long, value_name = "NUMBER")]
     pub(crate) limit_in_ops: Option<OpsRate>,
+    /// What it can send whatever others of its shard do, in bits a second: at most its limit
+    #[arg(long, value_name = "RATE")]
+    pub(crate) guarantee_out: Option<Rate>,
 }
 
 /// Limits to change.
@@ -38,6 +41,9 @@ pub(crate) struct LimitChanges {
     /// The most messages that it receives in a second; or none
     #[arg(long, value_name = "NUMBER", group = "change")]
     pub(crate) limit_in_ops: Option<Limit<OpsRate>>,
+    /// What it can send whatever others of its shard do, in bits a second: at most its limit; or none
+    #[arg(long, value_name = "RATE", group = "change")]
+    pub(crate) guarantee_out: Option<Limit<Rate>>,
 }
 
 /// A limit to set, or to take away.

@@ -35,9 +35,9 @@ pub(crate) enum PortgroupCommand {
         #[arg(long, default_value_t, value_name = "N")]
         weight: Weight,
     },
-    /// Change the limits and the weight of a port group while it is used, until the daemon stops
+    /// Change the limits, the guarantee and the weight of a port group while it is used, until the daemon stops
     ///
-    /// Limits are of all its adapters together, on all shards.
+    /// Limits and the guarantee are of all its adapters together, on all shards.
     #[command(
         after_help = "Example: vrdma portgroup set blue --limit-out 10gbit --limit-in none --weight 3"
     )]

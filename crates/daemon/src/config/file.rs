@@ -51,6 +51,7 @@ pub(super) struct PortGroupTable {
     pub(super) limit_in: Option<Rate>,
     pub(super) limit_out_ops: Option<OpsRate>,
     pub(super) limit_in_ops: Option<OpsRate>,
+    pub(super) guarantee_out: Option<Spanned<Rate>>,
     pub(super) weight: Option<Weight>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
@@ -70,6 +71,7 @@ impl PortGroupTable {
                 limit_in: self.limit_in,
                 limit_out_ops: self.limit_out_ops,
                 limit_in_ops: self.limit_in_ops,
+                guarantee_out: value(self.guarantee_out.as_ref()),
             },
             weight: self.weight.unwrap_or_default(),
         }
@@ -143,6 +145,7 @@ pub(super) struct AdapterTable {
     pub(super) limit_in: Option<Spanned<Rate>>,
     pub(super) limit_out_ops: Option<Spanned<OpsRate>>,
     pub(super) limit_in_ops: Option<Spanned<OpsRate>>,
+    pub(super) guarantee_out: Option<Spanned<Rate>>,
     pub(super) weight: Option<Spanned<Weight>>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
@@ -168,6 +171,7 @@ impl AdapterTable {
                 limit_in: value(self.limit_in.as_ref()),
                 limit_out_ops: value(self.limit_out_ops.as_ref()),
                 limit_in_ops: value(self.limit_in_ops.as_ref()),
+                guarantee_out: value(self.guarantee_out.as_ref()),
             },
             weight: value(self.weight.as_ref()).unwrap_or_default(),
             users: list(self.users.as_ref()),
@@ -177,9 +181,9 @@ impl AdapterTable {
 }
 
 impl AdapterTable {
-    /// Where the first of its limits stands, or its weight.
+    /// Where the first of its limits stands, or its guarantee or weight.
     pub(super) fn limit_span(&self) -> Option<Range<usize>> {
-        let rates = [&self.limit_out, &self.limit_in];
+        let rates = [&self.limit_out, &self.limit_in, &self.guarantee_out];
         let ops = [&self.limit_out_ops, &self.limit_in_ops];
         let rates = rates.into_iter().flatten().map(Spanned::span);
         let ops = ops.into_iter().flatten().map(Spanned::span);

@@ -46,7 +46,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nlimit_out = \"1gbit\"",
-        "line 7, key limit_out: limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+        "line 7, key limit_out: limits, guarantees and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nweight = 0",
@@ -58,7 +58,23 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nweight = 3",
-        "line 7, key weight: limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+        "line 7, key weight: limits, guarantees and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\nguarantee_out = \"2gbit\"\nlimit_out = \"1gbit\"",
+        "line 3, key guarantee_out: a guarantee of 2gbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nlimit_out = \"1gbit\"\nguarantee_out = \"1100mbit\"",
+        "line 7, key guarantee_out: a guarantee of 1100mbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nguarantee_out = 0",
+        "line 6, key guarantee_out: 0bit is too little to send packets: use 400kbit or more",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nkind = \"tap\"\nguarantee_out = \"1gbit\"",
+        "line 7, key guarantee_out: limits, guarantees and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead",
     ),
     (
         "[[portgroup]]\nname = \"b\"\nweight = 0",
@@ -194,7 +210,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `away`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `weight`, `users`, `groups`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `away`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `guarantee_out`, `weight`, `users`, `groups`; correct the spelling or remove the line",
     ),
 ];
 

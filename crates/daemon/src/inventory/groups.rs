@@ -6,7 +6,7 @@ use std::sync::Arc;
 use vrdma_api::{Limits, Name, Origin, PortGroup, PortGroupRequest, Vlan, Vni, Weight};
 use vrdma_switch::{GroupId, Policy};
 
-use super::limits::{Limited, enforce};
+use super::limits::{Limited, check_guarantee, enforce};
 use super::people::People;
 use super::{Inventory, PORTGROUPS_MAX, Refusal, lowest_free};
 use crate::plane::Segment;
@@ -62,6 +62,7 @@ impl Inventory {
                 "there are {PORTGROUPS_MAX} port groups already"
             )));
         }
+        check_guarantee(&request.limits)?;
         let people = People::find(&request.users, &request.groups)?;
         let policy = Arc::<Policy>::default();
         enforce(&policy, &request.limits);

@@ -1,8 +1,8 @@
 //! What limits adapters and port groups: the data path goes by it at once.
 
 use vrdma_api::{
-    AdapterChange, AdapterKind, AdapterRequest, Limits, LimitsChange, Name, OpsRate, PortGroup,
-    PortGroupChange, Rate, Throttled, Weight,
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, Limits, LimitsChange, Name, OpsRate,
+    PortGroup, PortGroupChange, Rate, Throttled, Weight,
 };
 use vrdma_switch::{Limit, Policy};
 
@@ -44,6 +44,15 @@ pub(super) fn enforce(policy: &Policy, limits: &Limits) {
     policy.set_rate(Limit::InBits, bits(limits.limit_in));
     policy.set_rate(Limit::OutOps, ops(limits.limit_out_ops));
     policy.set_rate(Limit::InOps, ops(limits.limit_in_ops));
+    policy.set_guarantee(bits(limits.guarantee_out));
+}
+
+/// Nobody is guaranteed more than it may send.
+pub(super) fn check_guarantee(limits: &Limits) -> Result<(), Refusal> {
+    let contradiction = limits.contradiction();
+    contradiction.map_or(Ok(()), |(guarantee, limit)| {
+        Err(Refusal::contradiction(guarantee, limit))
+    })
 }
 
 /// RDMA is what is limited.
@@ -51,16 +60,16 @@ pub(super) fn check(request: &AdapterRequest) -> Result<(), Refusal> {
     let asks = request.limits != Limits::default() || request.weight != Weight::default();
     match request.kind {
         AdapterKind::Tap if asks => Err(Refusal::no_limit_for_tap()),
-        _ => Ok(()),
+        _ => check_guarantee(&request.limits),
     }
 }
 
 /// The same of a change.
-pub(super) fn check_change(kind: AdapterKind, change: &AdapterChange) -> Result<(), Refusal> {
+pub(super) fn check_change(adapter: &Adapter, change: &AdapterChange) -> Result<(), Refusal> {
     let asks = change.limits != LimitsChange::default() || change.weight.is_some();
-    match kind {
+    match adapter.kind {
         AdapterKind::Tap if asks => Err(Refusal::no_limit_for_tap()),
-        _ => Ok(()),
+        _ => check_guarantee(&adapter.limits.changed(&change.limits)),
     }
 }
 
@@ -72,7 +81,9 @@ impl Inventory {
         change: &PortGroupChange,
     ) -> Result<PortGroup, Refusal> {
         if let Some(group) = self.groups.get_mut(name) {
-            group.limits = group.limits.changed(&change.limits);
+            let limits = group.limits.changed(&change.limits);
+            check_guarantee(&limits)?;
+            group.limits = limits;
             enforce(&group.policy, &group.limits);
             group.weight = change.weight.unwrap_or(group.weight);
             group.policy.set_weight(group.weight.get());

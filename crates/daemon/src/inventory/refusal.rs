@@ -5,7 +5,7 @@ mod uplinks;
 use std::fmt;
 use std::net::IpAddr;
 
-use vrdma_api::{AdapterKind, Addresses, MacAddress, Name, UnixName, Vlan};
+use vrdma_api::{AdapterKind, Addresses, MacAddress, Name, Rate, UnixName, Vlan};
 
 /// What sort of answer a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,8 @@ pub enum Field {
     Listen,
     /// One of the limits, or `weight`
     Limit,
+    /// `guarantee_out`
+    Guarantee,
     /// `faults`
     Faults,
     /// `uplink`
@@ -110,8 +112,15 @@ impl Refusal {
     }
 
     pub(super) fn no_limit_for_tap() -> Self {
-        let sentence = "limits and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
+        let sentence = "limits, guarantees and weights are for RDMA, which a TAP has none of; limit its interface with `tc` instead";
         Self::new(Kind::Invalid, Field::Limit, sentence.to_owned())
+    }
+
+    pub(super) fn contradiction(guarantee: Rate, limit: Rate) -> Self {
+        let sentence = format!(
+            "a guarantee of {guarantee} is more than limit_out, {limit}, lets out; lower guarantee_out or raise limit_out"
+        );
+        Self::new(Kind::Invalid, Field::Guarantee, sentence)
     }
 
     pub(super) fn no_user(name: &UnixName) -> Self {

@@ -10,49 +10,32 @@
 //! So groups share a shard by their weights, whatever the number and the weights of their members are, and a member
 //! waits for the turns of its own group's members and for one visit of each other group.
 //!
-//! No member has two turns within one of the carrier, which ends instead: what all members share (uplinks,
+//! A member with a guarantee that has had less of late than it guarantees is *owed*: every second turn is of one that
+//! is, out of the order. Such a turn is charged to the guarantee only, and ordinary turns are charged to it, too. So
+//! weights share what guarantees leave, and who has more by its weight has no more by its guarantee.
+//!
+//! No member has two ordinary turns within one of the carrier, which ends instead: what all members share (uplinks,
 //! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
 //! wait without a turn, too: debts and weights hold up what a member sends, but not for long its doorbells, timers
 //! and answers to peers.
 
+mod entry;
+mod owed;
 mod rounds;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use vrdma_switch::{GroupId, Policy, PortId};
+use vrdma_verbs::Time;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Moved, QUANTUM};
+use entry::{Entry, Place};
+use owed::Owed;
 use rounds::Rounds;
 
 /// How many members are looked at in a turn of the carrier without having one: a microsecond's worth.
 const LOOKS_A_TURN: usize = 8;
-
-/// A member.
-struct Entry {
-    group: GroupId,
-    /// The same for as long as it is a member.
-    policy: Option<Arc<Policy>>,
-    place: Place,
-    /// What it may send in this turn.
-    budget: Budget,
-    /// The carrier's turn in which it had its last one.
-    turn: u64,
-    /// That in which, or after which, it began to wait.
-    since: u64,
-    /// It is among the unseen.
-    listed: bool,
-}
-
-/// Where a member waits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Nowhere,
-    /// In its group.
-    Rounds,
-    /// For the carrier's next turn.
-    Later,
-}
 
 #[derive(Default)]
 struct Group {
@@ -80,25 +63,14 @@ pub(crate) struct RunQueue {
     later: Vec<PortId>,
     /// Members that wait in their groups, the one that was seen longest ago first; and some that wait no more.
     unseen: VecDeque<PortId>,
+    owed: Owed,
     turn: u64,
+    /// When it began.
+    now: Time,
     /// How many turns of members this one may still have.
     turns_left: usize,
     /// How many looks at the unseen.
     looks_left: usize,
-}
-
-impl Entry {
-    fn weight(&self) -> u32 {
-        weight(self.policy.as_ref())
-    }
-
-    fn group_weight(&self) -> u32 {
-        weight(self.policy.as_ref().and_then(|policy| policy.group()))
-    }
-}
-
-fn weight(policy: Option<&Arc<Policy>>) -> u32 {
-    policy.map_or(1, |policy| policy.weight().get())
 }
 
 impl RunQueue {
@@ -110,15 +82,7 @@ impl RunQueue {
         if self.groups.len() <= of {
             self.groups.resize_with(of + 1, Group::default);
         }
-        self.entries[number] = Some(Entry {
-            group,
-            policy,
-            place: Place::Nowhere,
-            budget: Budget::default(),
-            turn: self.turn,
-            since: self.turn,
-            listed: false,
-        });
+        self.entries[number] = Some(Entry::new(group, policy, self.turn));
     }
 
     pub(crate) fn remove(&mut self, port: PortId) {
@@ -137,6 +101,9 @@ impl RunQueue {
         if entry.listed {
             self.unseen.retain(|listed| *listed != port);
         }
+        if entry.guaranteed {
+            self.owed.remove(port);
+        }
     }
 
     fn entry(&mut self, port: PortId) -> Option<&mut Entry> {
@@ -147,7 +114,7 @@ impl RunQueue {
     #[inline]
     pub(crate) fn wake(&mut self, port: PortId) {
         let turn = self.turn;
-        if let Some(entry) = self.entry(port)
+        if let Some(Some(entry)) = self.entries.get_mut(port.0 as usize)
             && entry.place == Place::Nowhere
         {
             entry.place = Place::Rounds;
@@ -155,6 +122,9 @@ impl RunQueue {
             let number = entry.group;
             if !std::mem::replace(&mut entry.listed, true) {
                 self.unseen.push_back(port);
+            }
+            if entry.is_guaranteed() && !std::mem::replace(&mut entry.guaranteed, true) {
+                self.owed.push(port);
             }
             self.waiting += 1;
             let group = &mut self.groups[number.0 as usize];
@@ -166,8 +136,9 @@ impl RunQueue {
     }
 
     /// A turn of the carrier begins, for those who wait by now.
-    pub(crate) fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self, now: Time) {
         self.turn += 1;
+        self.now = now;
         for port in std::mem::take(&mut self.later) {
             if let Some(entry) = self.entry(port) {
                 entry.place = Place::Nowhere;
@@ -189,7 +160,7 @@ impl RunQueue {
     pub(crate) fn next(&mut self) -> Option<PortId> {
         if self.turns_left > 0 {
             self.turns_left -= 1;
-            if let Some(port) = self.next_turn() {
+            if let Some(port) = self.next_owed().or_else(|| self.next_turn()) {
                 return Some(port);
             }
             self.turns_left = 0;
@@ -221,6 +192,7 @@ impl RunQueue {
                 group.members.push(port);
                 continue;
             }
+            self.owed.may_be_next = true;
             entry.turn = self.turn;
             entry.place = Place::Nowhere;
             self.waiting -= 1;
@@ -253,6 +225,30 @@ impl RunQueue {
             self.rounds.wants_more(group.weight);
             self.rounds.push(number);
         }
+    }
+
+    /// Who is owed something and may have it now: it stays where it waits.
+    fn next_owed(&mut self) -> Option<PortId> {
+        for _ in 0..self.owed.looks() {
+            let port = self.owed.pop()?;
+            let now = self.now;
+            let entry = self.entry(port)?;
+            entry.guaranteed = entry.place == Place::Rounds && entry.is_guaranteed();
+            if !entry.guaranteed {
+                continue;
+            }
+            let is_owed = entry.is_owed(now);
+            if is_owed {
+                let budget = Budget::of(QUANTUM);
+                let before = std::mem::replace(&mut entry.budget, budget);
+                self.owed.begin(before);
+            }
+            self.owed.push(port);
+            if is_owed {
+                return Some(port);
+            }
+        }
+        None
     }
 
     /// The next one to be looked at: it has waited since before this turn of the carrier, has had none, and sends what
@@ -288,27 +284,31 @@ impl RunQueue {
         entry.is_some_and(|entry| entry.budget.is_spent())
     }
 
-    /// So much was moved for a member.
+    /// Something was moved for a member.
     #[inline]
-    pub(crate) fn charge(&mut self, port: PortId, bytes: u64) {
+    pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
         if let Some(entry) = self.entry(port) {
-            entry.budget.charge(bytes);
-            let number = entry.group.0 as usize;
-            self.groups[number].budget.charge(bytes);
+            entry.budget.charge(moved.cost);
+            entry.moved.cost += moved.cost;
+            entry.moved.guaranteed += moved.guaranteed;
         }
     }
 
     /// A member has had its turn. It gets another one if it `worked`, and a look in the carrier's next turn if it
     /// `looks`.
     pub(crate) fn had_turn(&mut self, port: PortId, worked: bool, looks: bool) {
-        let Some(entry) = self.entries.get_mut(port.0 as usize) else {
+        let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
         };
-        let Some(entry) = entry else { return };
+        let moved = std::mem::take(&mut entry.moved);
+        entry.note(moved, self.now);
+        let group = &mut self.groups[entry.group.0 as usize];
+        match self.owed.end() {
+            Some(before) => entry.budget = before,
+            None => group.budget.charge(moved.cost),
+        }
         if entry.budget.is_spent() {
-            let weight = entry.weight();
-            let group = &mut self.groups[entry.group.0 as usize];
-            group.members.wants_more(weight);
+            group.members.wants_more(entry.weight());
         }
         if worked {
             self.wake(port);

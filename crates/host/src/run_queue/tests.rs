@@ -1,3 +1,5 @@
+mod guarantees;
+
 use std::num::NonZeroU32;
 
 use super::*;
@@ -16,7 +18,12 @@ struct World {
     queue: RunQueue,
     groups: Vec<Arc<Policy>>,
     members: Vec<Greedy>,
+    /// Nanoseconds: a quantum takes ten microseconds.
+    now: u64,
 }
+
+/// What a nanosecond is enough for.
+const COST_A_NS: u64 = QUANTUM / 10_000;
 
 impl World {
     /// A group of such a weight, with members of those weights.
@@ -39,7 +46,7 @@ impl World {
     /// One turn of the carrier: whose turns it has, and whom it looks at. Ports that are no members here have
     /// nothing to send.
     fn turn(&mut self) -> [Vec<PortId>; 2] {
-        self.queue.begin_turn();
+        self.queue.begin_turn(Time(self.now));
         let mut seen = [Vec::new(), Vec::new()];
         while let Some(port) = self.queue.next() {
             let is_look = self.queue.looks_left < LOOKS_A_TURN;
@@ -48,7 +55,12 @@ impl World {
             let works = member.is_some();
             if let Some(member) = member {
                 while !self.queue.is_spent(port) {
-                    self.queue.charge(port, member.unit);
+                    let moved = Moved {
+                        cost: member.unit,
+                        guaranteed: (member.unit - 1024).max(1024),
+                    };
+                    self.queue.charge(port, moved);
+                    self.now += member.unit / COST_A_NS;
                     member.sent += member.unit;
                 }
             }
@@ -186,9 +198,9 @@ fn who_was_served_when_nobody_waits_owes_nothing() {
     }
     world.queue.insert(light, GroupId(0), None);
     world.queue.wake(light);
-    world.queue.begin_turn();
+    world.queue.begin_turn(Time(0));
     assert_eq!(world.queue.next(), Some(light));
-    world.queue.charge(light, 100 * QUANTUM);
+    world.queue.charge(light, Moved::frames(100 * QUANTUM));
     world.queue.had_turn(light, false, false);
     assert!(world.queue.groups.iter().all(|group| !group.queued));
     assert_eq!(world.queue.groups[0].budget, Budget::default());
@@ -203,12 +215,12 @@ fn who_is_gone_has_no_turn() {
     world.queue.wake(PortId(1));
     assert_eq!(world.queue.waiting, 2);
     assert_eq!(world.turn()[0], [PortId(0), PortId(2)]);
-    world.queue.begin_turn();
+    world.queue.begin_turn(Time(0));
     world.queue.next();
     world.queue.had_turn(PortId(0), false, true);
     world.queue.remove(PortId(0));
     assert_eq!(world.queue.ports().collect::<Vec<_>>(), [PortId(2)]);
     world.queue.remove(PortId(2));
-    world.queue.begin_turn();
+    world.queue.begin_turn(Time(0));
     assert_eq!((world.queue.next(), world.queue.waiting), (None, 0));
 }

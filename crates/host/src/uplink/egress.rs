@@ -9,6 +9,7 @@ use vrdma_wire::Mac;
 
 use super::misfit::Misfit;
 use super::{Uplink, Uplinks};
+use crate::budget::Moved;
 use crate::host::{Host, UPLINK_BYTES_A_TURN};
 use crate::limits::Sent;
 use crate::member::Member;
@@ -120,7 +121,7 @@ impl<M: Member, P: Port> Host<M, P> {
         let before = self.uplinks.queued_bytes;
         let worked = self.reply_some(turn);
         let queued = self.uplinks.queued_bytes - before;
-        self.members.charge(turn.from, queued);
+        self.members.charge(turn.from, Moved::frames(queued));
         let sent = Sent {
             bytes: queued,
             ops: 0,

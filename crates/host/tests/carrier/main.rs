@@ -3,6 +3,7 @@
 mod arrivals;
 mod full;
 mod groups;
+mod guarantees;
 mod hostile;
 mod limits;
 mod local;

@@ -36,6 +36,7 @@ fn every_limit_is_changed_alone_and_a_wrong_one_changes_nothing() {
         ("limit_in", "2gbit"),
         ("limit_out_ops", "100k"),
         ("limit_in_ops", "200k"),
+        ("guarantee_out", "500mbit"),
     ];
     for path in ["/v1/adapters/vm1", "/v1/portgroups/blue"] {
         for (key, value) in keys {
@@ -92,4 +93,34 @@ fn weights_are_changed_by_patches_and_a_wrong_one_changes_nothing() {
     let wrong = json!({ "name": "red", "weight": 0 });
     assert_eq!(daemon.post("/v1/portgroups", &wrong).0, 400);
     assert_eq!(daemon.ask("GET", "/v1/portgroups/red", "").0, 404);
+}
+
+#[test]
+fn no_guarantee_is_above_the_limit_of_what_is_sent() {
+    let daemon = Daemon::start();
+    let wrong = json!({ "name": "blue", "limit_out": "1gbit", "guarantee_out": "2gbit" });
+    let (status, error) = daemon.post("/v1/portgroups", &wrong);
+    let sentence = "a guarantee of 2gbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out";
+    let refused = json!({ "error": sentence });
+    assert_eq!((status, &error), (400, &refused));
+    daemon.post("/v1/portgroups", &json!({ "name": "blue" }));
+    let adapter = json!({ "name": "vm1", "portgroup": "blue", "guarantee_out": "2gbit" });
+    let mut wrong = adapter.clone();
+    wrong["limit_out"] = json!("1gbit");
+    let (status, error) = daemon.post("/v1/adapters", &wrong);
+    assert_eq!((status, &error), (400, &refused));
+    let (status, added) = daemon.post("/v1/adapters", &adapter);
+    assert_eq!((status, &added["guarantee_out"]), (201, &json!("2gbit")));
+    for path in ["/v1/adapters/vm1", "/v1/portgroups/blue"] {
+        let patch = |change: Value| daemon.ask("PATCH", path, &change.to_string());
+        let (status, changed) = patch(json!({ "limit_out": "2gbit", "guarantee_out": "2gbit" }));
+        assert_eq!((status, &changed["guarantee_out"]), (200, &json!("2gbit")));
+        let lower = json!({ "limit_out": "1gbit", "weight": 9 });
+        assert_eq!(patch(lower), (400, refused.clone()), "{path}");
+        let shown = daemon.ask("GET", path, "").1;
+        let unchanged = (&json!("2gbit"), &Value::Null);
+        assert_eq!((&shown["limit_out"], &shown["weight"]), unchanged, "{path}");
+        let lower = json!({ "limit_out": "1gbit", "guarantee_out": null });
+        assert_eq!(patch(lower).1["guarantee_out"], Value::Null);
+    }
 }

@@ -1,0 +1,85 @@
+//! What the run queue knows of a member.
+
+use std::sync::Arc;
+
+use vrdma_switch::{GroupId, Policy};
+use vrdma_verbs::Time;
+
+use crate::budget::{Budget, Moved};
+
+/// A member.
+pub(super) struct Entry {
+    pub(super) group: GroupId,
+    /// The same for as long as it is a member.
+    pub(super) policy: Option<Arc<Policy>>,
+    pub(super) place: Place,
+    /// What it may send in this turn.
+    pub(super) budget: Budget,
+    /// What was moved for it in this turn.
+    pub(super) moved: Moved,
+    /// The carrier's turn in which it had its last one.
+    pub(super) turn: u64,
+    /// That in which, or after which, it began to wait.
+    pub(super) since: u64,
+    /// It is among the unseen.
+    pub(super) listed: bool,
+    /// It is among those with a guarantee.
+    pub(super) guaranteed: bool,
+}
+
+/// Where a member waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Nowhere,
+    /// In its group.
+    Rounds,
+    /// For the carrier's next turn.
+    Later,
+}
+
+impl Entry {
+    pub(super) fn new(group: GroupId, policy: Option<Arc<Policy>>, turn: u64) -> Self {
+        Self {
+            group,
+            policy,
+            place: Place::Nowhere,
+            budget: Budget::default(),
+            moved: Moved::default(),
+            turn,
+            since: turn,
+            listed: false,
+            guaranteed: false,
+        }
+    }
+
+    pub(super) fn weight(&self) -> u32 {
+        weight(self.policy.as_ref())
+    }
+
+    pub(super) fn is_guaranteed(&self) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.is_guaranteed())
+    }
+
+    pub(super) fn is_owed(&self, now: Time) -> bool {
+        let policy = self.policy.as_ref();
+        policy.is_some_and(|policy| policy.is_owed(now.0))
+    }
+
+    /// What a turn moved counts for its guarantee.
+    pub(super) fn note(&self, moved: Moved, now: Time) {
+        if self.guaranteed
+            && let Some(policy) = &self.policy
+        {
+            policy.note_guaranteed(moved.guaranteed.saturating_mul(8), now.0);
+        }
+    }
+
+    pub(super) fn group_weight(&self) -> u32 {
+        weight(self.policy.as_ref().and_then(|policy| policy.group()))
+    }
+}
+
+fn weight(policy: Option<&Arc<Policy>>) -> u32 {
+    policy.map_or(1, |policy| policy.weight().get())
+}

@@ -1,0 +1,99 @@
+//! Guarantees of members and groups among others that always have more to send.
+
+use std::num::NonZeroU64;
+
+use super::*;
+
+const MEGABIT: u64 = 1_000_000;
+
+fn guarantee(policy: &Policy, megabits: u64) {
+    policy.set_guarantee(NonZeroU64::new(megabits * MEGABIT));
+}
+
+/// Megabits a second that each member sends, of what guarantees count.
+fn rates(world: &mut World) -> Vec<u64> {
+    let begun = world.now;
+    let sent = world.share(8 << 30);
+    let ns = world.now - begun;
+    let rate = |(sent, member): (u64, &Greedy)| {
+        let bytes = sent / member.unit * (member.unit - 1024).max(1024);
+        bytes * 8 * 1000 / ns
+    };
+    sent.into_iter().zip(&world.members).map(rate).collect()
+}
+
+fn assert_near(rate: u64, due: u64) {
+    assert!(rate.abs_diff(due) <= due / 20, "{rate} of {due} due");
+}
+
+#[test]
+fn a_light_member_among_heavy_ones_has_its_guarantee_and_no_more() {
+    for unit in [1032, 4096 + 1024, 257 << 10] {
+        let mut world = World::default();
+        world.add(1, &[1, 100], unit);
+        world.add(100, &[1, 3], 65 << 10);
+        guarantee(&world.members[0].policy, 5000);
+        let guaranteed = rates(&mut world);
+        assert_near(guaranteed[0], 5000);
+        assert_near(guaranteed[3], 3 * guaranteed[2]);
+        assert!(guaranteed[2] > 5000, "{guaranteed:?}");
+        guarantee(&world.members[0].policy, 0);
+        assert!(rates(&mut world)[0] < 50);
+    }
+}
+
+#[test]
+fn who_has_more_by_its_weight_has_no_more_by_its_guarantee() {
+    let mut world = World::default();
+    world.add(1, &[1, 1], 65 << 10);
+    world.add(1, &[1], 65 << 10);
+    guarantee(&world.members[0].policy, 1000);
+    guarantee(&world.groups[1], 2000);
+    let rates = rates(&mut world);
+    assert!(rates[0] > 10_000);
+    assert_near(rates[0], rates[1]);
+    assert_near(rates[2], 2 * rates[0]);
+}
+
+#[test]
+fn guarantees_that_are_too_much_leave_half_to_the_others() {
+    let mut world = World::default();
+    world.add(1, &[1; 10], 65 << 10);
+    world.add(100, &[1; 10], 65 << 10);
+    (0..10).for_each(|member| guarantee(&world.members[member].policy, 1_000_000));
+    let rates = rates(&mut world);
+    let [guaranteed, others] = [&rates[..10], &rates[10..]].map(|of| of.iter().sum::<u64>());
+    assert_near(guaranteed, others);
+    for rate in &rates[..10] {
+        assert_near(*rate, guaranteed / 10);
+    }
+}
+
+#[test]
+fn the_members_of_a_group_share_its_guarantee() {
+    let mut world = World::default();
+    world.add(1, &[1, 1, 1], 65 << 10);
+    world.add(100, &[1; 20], 65 << 10);
+    guarantee(&world.groups[0], 6000);
+    let rates = rates(&mut world);
+    assert_near(rates[..3].iter().sum(), 6000);
+    for rate in &rates[..3] {
+        assert_near(*rate, 2000);
+    }
+}
+
+#[test]
+fn who_is_gone_is_owed_nothing() {
+    let mut world = World::default();
+    world.add(1, &[1, 1], 65 << 10);
+    guarantee(&world.members[0].policy, 1_000_000);
+    world.turn();
+    assert!(world.queue.owed.pop().is_some(), "it is listed");
+    world.queue.owed.push(PortId(0));
+    world.queue.remove(PortId(0));
+    assert_eq!(world.queue.owed.pop(), None);
+    for _ in 0..10 {
+        let [had, looks] = world.turn();
+        assert_eq!((had, looks), (vec![PortId(1)], vec![]));
+    }
+}
