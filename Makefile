@@ -24,6 +24,7 @@ test: setup check ## every test, guests included
 	cargo xtask programs --short --with peer
 	cargo xtask programs --short --with peer-guest --uplink raw
 	cargo xtask programs --short --with peer-rxe --uplink raw
+	cargo xtask programs --third-party --short
 	cargo xtask pyverbs
 
 check: ## formatting, lints and the house rules

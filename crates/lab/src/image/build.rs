@@ -90,7 +90,7 @@ fn make_kernel(folder: &Path, recipe: &Recipe, mirror: &str, steps: &Steps) -> R
     command.args(["--variant=extract", "--format=null"]);
     command.arg(format!("--extract-hook={}", recipe.kernel_script));
     command.arg(download_hook("/kernel.tar", &folder.join("kernel.tar"))?);
-    command.args([SUITE, "/dev/null", &archive(mirror, SUITE)]);
+    command.args([SUITE, "/dev/null", &archive_line(mirror, SUITE)]);
     run(
         command,
         steps.start("Linux kernel, stock vmw_pvrdma driver"),
@@ -109,7 +109,7 @@ fn make_guest(folder: &Path, recipe: &Recipe, mirror: &str, steps: &Steps) -> Re
     ));
     command.arg(format!("--customize-hook={}", recipe.guest_script));
     command.arg(SUITE).arg(folder.join("guest.tar"));
-    command.args([archive(mirror, SUITE), archive(mirror, BACKPORTS)]);
+    command.args([archive_line(mirror, SUITE), archive_line(mirror, BACKPORTS)]);
     run(command, steps.start("guest programs, QEMU"))
 }
 
@@ -149,16 +149,12 @@ fn host_proxy(scheme: &str) -> Result<Option<String>> {
     Ok((!proxy.is_empty() && !proxy.contains('"')).then_some(proxy))
 }
 
-/// A line of apt's sources, of packages (`deb`) or of what they are made of (`deb-src`).
-pub(super) fn source_line(kind: &str, mirror: &str, suite: &str) -> String {
+/// A line of apt's sources.
+pub(super) fn archive_line(mirror: &str, suite: &str) -> String {
     format!(
-        "{kind} [signed-by={}] {mirror} {suite} main",
+        "deb [signed-by={}] {mirror} {suite} main",
         requirements::KEYRING
     )
-}
-
-fn archive(mirror: &str, suite: &str) -> String {
-    source_line("deb", mirror, suite)
 }
 
 /// Hooks are given as shell text: an ordinary user's mmdebstrap runs them under

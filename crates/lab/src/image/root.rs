@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::build::{cached, mmdebstrap, run, source_line, unpack_all};
+use super::build::{archive_line, cached, mmdebstrap, run, unpack_all};
 use super::cache_folder;
 use super::recipe::{DPKG_OPTIONS, SUITE, keyed};
 use crate::steps::Steps;
@@ -19,8 +19,6 @@ pub struct Contents {
     pub name: String,
     /// Of the archive.
     pub packages: Vec<String>,
-    /// Run by a shell with the root as `$1` when the packages are there. `apt-get source` works in it.
-    pub script: String,
 }
 
 /// A complete root.
@@ -80,11 +78,8 @@ fn make(folder: &Path, contents: &Contents) -> Result<()> {
     for option in DPKG_OPTIONS {
         command.arg(format!("--dpkgopt={option}"));
     }
-    if !contents.script.is_empty() {
-        command.arg(format!("--customize-hook={}", contents.script));
-    }
     command.arg(SUITE).arg(&archive);
-    command.args(["deb", "deb-src"].map(|kind| source_line(kind, &mirror, SUITE)));
+    command.arg(archive_line(&mirror, SUITE));
     run(command, steps.start(&contents.name))?;
     unpack_all(folder, &["root.tar"], &steps)?;
     fs::remove_file(archive).context("cannot remove the archive of a root")

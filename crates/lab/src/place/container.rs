@@ -1,5 +1,5 @@
-//! A container by bubblewrap: a Debian root, processes of its own if they are to be, and the network
-//! namespace that it is started in.
+//! A container by bubblewrap: a Debian root, processes of its own, and the network namespace that it is
+//! started in.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,6 @@ pub struct Container {
     name: String,
     binds: Vec<(PathBuf, String)>,
     variables: Vec<(String, String)>,
-    is_apart: bool,
 }
 
 impl Container {
@@ -27,16 +26,6 @@ impl Container {
             name: name.to_owned(),
             binds: Vec::new(),
             variables: Vec::new(),
-            is_apart: true,
-        }
-    }
-
-    /// Makes its commands ordinary processes of the host, which see the root's files.
-    #[must_use]
-    pub fn among_processes(self) -> Self {
-        Self {
-            is_apart: false,
-            ..self
         }
     }
 
@@ -60,15 +49,10 @@ impl Container {
     pub fn command(&self, words: &str) -> Command {
         let mut bwrap = Command::new("bwrap");
         bwrap.arg("--ro-bind").arg(&self.root).arg("/");
-        bwrap.args(["--dev", "/dev", "--tmpfs", "/tmp"]);
+        bwrap.args(["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
         bwrap.args(["--ro-bind", "/sys", "/sys", "--tmpfs", "/run"]);
-        if self.is_apart {
-            bwrap.args(["--proc", "/proc", "--unshare-pid", "--unshare-ipc"]);
-            bwrap.args(["--unshare-uts", "--hostname", &self.name]);
-        } else {
-            // A new one shows no more, and an ordinary user may not mount it.
-            bwrap.args(["--dev-bind", "/proc", "/proc"]);
-        }
+        bwrap.args(["--unshare-pid", "--unshare-ipc"]);
+        bwrap.args(["--unshare-uts", "--hostname", &self.name]);
         bwrap.args(["--die-with-parent", "--clearenv"]);
         bwrap.args(["--setenv", "PATH", "/usr/local/bin:/usr/bin:/usr/sbin"]);
         bwrap.args(["--setenv", "HOME", "/tmp", "--chdir", "/tmp"]);

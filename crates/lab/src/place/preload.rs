@@ -56,19 +56,16 @@ impl Preload {
     /// In a container named after the adapter, with the files of a root.
     #[must_use]
     pub fn container(self, root: &Path) -> Enter {
-        let container = self.inside(root);
-        Box::new(move |words| container.command(words))
+        self.container_with(root, &[])
     }
 
-    /// As a process with the files of a root, and with more files and folders of this host by other names.
+    /// The same with more files and folders of this host, by other names.
     #[must_use]
-    pub fn process_of(self, root: &Path, binds: &[(PathBuf, &str)]) -> Enter {
+    pub fn container_with(self, root: &Path, binds: &[(PathBuf, &str)]) -> Enter {
         let bound = |container: Container, (outside, inside): &(PathBuf, &str)| {
             container.bind(outside, inside)
         };
-        let container = binds
-            .iter()
-            .fold(self.inside(root).among_processes(), bound);
+        let container = binds.iter().fold(self.inside(root), bound);
         Box::new(move |words| container.command(words))
     }
 

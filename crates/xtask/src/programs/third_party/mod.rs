@@ -1,4 +1,4 @@
-//! `cargo xtask programs --third-party`: programs of others, from the registries, as processes over our library.
+//! `cargo xtask programs --third-party`: programs of others, from the registries, in containers over our library.
 //!
 //! ```text
 //!   registries --> root with Debian's packages (crates/lab, in the cache) --> row: server on host-a, client on host-b
@@ -32,6 +32,7 @@ const KNOWN: &[Known] = &[];
 struct Told {
     name: &'static str,
     program: &'static str,
+    registry: &'static str,
     version: String,
     does: &'static str,
     checked: &'static str,
@@ -54,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
         !arguments.write_page || rows.len() == table::ROWS.len(),
         "the page tells of all rows: leave out --short and --only"
     );
-    let stage = Stage::start(rows.iter().map(|row| row.home))?;
+    let stage = Stage::start()?;
     let told = rows.iter().enumerate().map(|(index, row)| {
         let told = tell(row, &stage);
         progress(index + 1, rows.len(), &told);
@@ -85,9 +86,7 @@ impl Told {
 /// Runs a row to its end.
 fn tell(row: &'static Row, stage: &Stage) -> Told {
     let start = Instant::now();
-    let version = stage
-        .root(row.home)
-        .and_then(|root| row.origin.version(root));
+    let version = row.origin.version(stage.root());
     let outcome = match &version {
         Ok(_) => perform(row, stage),
         Err(error) => Err(anyhow::anyhow!("cannot be installed: {error:#}")),
@@ -95,6 +94,7 @@ fn tell(row: &'static Row, stage: &Stage) -> Told {
     Told {
         name: row.name,
         program: row.origin.name(),
+        registry: row.origin.registry(),
         version: version.unwrap_or_default(),
         does: row.does,
         checked: row.checked,
@@ -112,7 +112,7 @@ fn perform(row: &Row, stage: &Stage) -> Result<()> {
         expect: row.expect.to_vec(),
         together: false,
     };
-    let ran = super::check(&program, stage.places(row.home)?);
+    let ran = super::check(&program, stage.places());
     ran.and_then(|()| stage.settles())
         .map_err(|error| error.context(stage.logs()))
 }

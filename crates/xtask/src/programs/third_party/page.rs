@@ -13,7 +13,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/programs.md"
 
 const HEAD: &str = "# Programs
 
-Programs of others that run over vRDMA as processes, unmodified. `cargo xtask programs --third-party` gets them from
+Programs of others that run over vRDMA in containers, unmodified. `cargo xtask programs --third-party` gets them from
 their registries, runs each pair on two adapters of one daemon, and wrote this page (`--write-page`). After each row the daemon
 lives and has no objects left.
 
@@ -45,14 +45,9 @@ fn cells(told: &Told) -> [String; 6] {
         (false, Some(reason)) => format!("fails: {reason}"),
         (false, None) => "fails".to_owned(),
     };
-    let plain = [
-        told.name,
-        told.program,
-        &told.version,
-        told.does,
-        told.checked,
-    ];
-    let [name, program, version, does, checked] = plain.map(str::to_owned);
+    let plain = [told.name, &told.version, told.does, told.checked];
+    let [name, version, does, checked] = plain.map(str::to_owned);
+    let program = format!("{} ({})", told.program, told.registry);
     [name, program, version, does, checked, result]
 }
 
@@ -83,7 +78,7 @@ mod tests {
         let page = fs::read_to_string(PAGE).unwrap();
         for row in ROWS {
             assert!(
-                page.contains(&format!("\n| {} | {} |", row.name, row.origin.name())),
+                page.contains(&format!("\n| {} | {} (", row.name, row.origin.name())),
                 "{} is not on the page: cargo xtask programs --third-party --write-page",
                 row.name
             );
@@ -95,6 +90,7 @@ mod tests {
         let told = Told {
             name: "a|b",
             program: "p",
+            registry: "R",
             version: "1".to_owned(),
             does: "it",
             checked: "by itself",
@@ -102,6 +98,6 @@ mod tests {
             seconds: 0.0,
             words: None,
         };
-        assert!(page(&[told]).ends_with("\n| a\\|b | p | 1 | it | by itself | ok |\n"));
+        assert!(page(&[told]).ends_with("\n| a\\|b | p (R) | 1 | it | by itself | ok |\n"));
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!   host-a                                   host-b
-//!   program with a root's files              program with a root's files
+//!   container with the root's files          container with the root's files
 //!      | libibverbs.so.1 = ours                 |
 //!      `------- process socket ---> vrdmad <----'
 //!      /run/shared: a folder of both
 //! ```
+//!
+//! Containers, because what a row leaves behind ends with them; and trusted ones, because most programs are.
 
-use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tempfile::TempDir;
 use vrdma_lab::daemon::{Daemon, services};
 use vrdma_lab::image::{Contents, Root};
@@ -23,14 +25,24 @@ use vrdma_lab::wire::{Wire, WireConfig};
 use super::super::preload::{library, preload};
 use super::super::remains::Remains;
 use super::super::stage::{adapter, both};
-use super::table::Home;
+use super::origin;
 
-/// The folder of both hosts, as programs see it.
-const SHARED: &str = "/run/shared";
+/// Folders as programs see them, and the variables that name them: one of both hosts, Python's wheels, and
+/// scripts of the rows.
+const SHARED: (&str, &str) = ("SHARED", "/run/shared");
+const WHEELS: (&str, &str) = ("WHEELS", "/run/wheels");
+const SCRIPTS: (&str, &str) = ("SCRIPTS", "/run/scripts");
+
+/// The rows' own.
+const OWN_SCRIPTS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/src/programs/third_party/scripts"
+);
 
 /// Fields are in the order in which they must end.
 pub(super) struct Stage {
-    homes: BTreeMap<Home, (Root, [Local; 2])>,
+    places: [Local; 2],
+    root: Root,
     daemon: Daemon,
     remains: Remains,
     _wire: Wire,
@@ -38,10 +50,9 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// With the roots that the rows need.
-    pub(super) fn start(homes: impl Iterator<Item = Home>) -> Result<Self> {
-        let roots = homes.map(|home| Ok((home, Root::ensure(&contents(home))?)));
-        let roots: BTreeMap<Home, Root> = roots.collect::<Result<_>>()?;
+    /// Makes the root first if it is not there.
+    pub(super) fn start() -> Result<Self> {
+        let root = Root::ensure(&contents())?;
         let program = crate::lab::daemon(true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
@@ -49,26 +60,31 @@ impl Stage {
         let [run_dir, shared] = ["run", "shared"].map(|name| folder.path().join(name));
         fs::create_dir(&run_dir)?;
         fs::create_dir(&shared)?;
+        let wheels = origin::wheels()?;
+        fs::create_dir_all(&wheels)?;
+        let seen: [(PathBuf, (&str, &str)); 3] = [
+            (shared, SHARED),
+            (wheels, WHEELS),
+            (OWN_SCRIPTS.into(), SCRIPTS),
+        ];
         let adapters = [Side::A, Side::B].map(adapter);
-        let daemon = Daemon::start(&program, &run_dir, &adapters, None, Lifetime::Owned)?;
+        let daemon = Daemon::start_trusting(&program, &run_dir, &adapters, Lifetime::Owned)?;
         let remains = Remains::of_idle(&daemon)?;
-        let place = |home: Home, root: &Root, side: Side| -> Result<Local> {
-            let output = folder.path().join(format!("{home:?}-{}", side.name()));
+        let places = both(|side| {
+            let output = folder.path().join(side.name());
             fs::create_dir(&output)?;
             let mut preload = preload(wire.host(side), side, &run_dir, &library);
-            let seen = ("SHARED".to_owned(), SHARED.to_owned());
-            preload.variables.push(seen);
+            let named = seen.iter().map(|(_, (name, inside))| (name, inside));
+            let named = named.map(|(name, inside)| ((*name).to_owned(), (*inside).to_owned()));
+            preload.variables.extend(named);
+            let binds = seen.clone().map(|(outside, (_, inside))| (outside, inside));
             let services = services(&run_dir, move |adapter| adapter == side.name())?;
-            let enter = preload.process_of(&root.path(), &[(shared.clone(), SHARED)]);
+            let enter = preload.container_with(&root.path(), &binds);
             Ok(Local::new(&output, enter).offering(services))
-        };
-        let places = |(home, root): (Home, Root)| {
-            let locals = both(|side| place(home, &root, side))?;
-            anyhow::Ok((home, (root, locals)))
-        };
-        let homes = roots.into_iter().map(places).collect::<Result<_>>()?;
+        })?;
         Ok(Self {
-            homes,
+            places,
+            root,
             daemon,
             remains,
             _wire: wire,
@@ -76,21 +92,14 @@ impl Stage {
         })
     }
 
-    /// The files that a row's programs see.
-    pub(super) fn root(&self, home: Home) -> Result<&Root> {
-        let (root, _) = self.home(home)?;
-        Ok(root)
+    /// The files that programs see.
+    pub(super) fn root(&self) -> &Root {
+        &self.root
     }
 
     /// Server's and client's.
-    pub(super) fn places(&self, home: Home) -> Result<[&dyn Place; 2]> {
-        let (_, places) = self.home(home)?;
-        Ok(places.each_ref().map(|place| place as &dyn Place))
-    }
-
-    fn home(&self, home: Home) -> Result<&(Root, [Local; 2])> {
-        let found = self.homes.get(&home);
-        found.with_context(|| format!("nobody made the root {home:?}"))
+    pub(super) fn places(&self) -> [&dyn Place; 2] {
+        self.places.each_ref().map(|place| place as &dyn Place)
     }
 }
 
@@ -105,25 +114,10 @@ impl super::super::Stage for Stage {
     }
 }
 
-fn contents(home: Home) -> Contents {
-    let packages = match home {
-        Home::Packaged => include_str!("packaged.packages"),
-    };
+fn contents() -> Contents {
+    let packages = include_str!("root.packages").split_whitespace();
     Contents {
-        name: format!("programs-{home:?}").to_lowercase(),
-        packages: packages.split_whitespace().map(str::to_owned).collect(),
-        script: String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_root_has_a_name_and_packages() {
-        let contents = contents(Home::Packaged);
-        assert_eq!(contents.name, "programs-packaged");
-        assert!(contents.packages.contains(&"tgt".to_owned()));
+        name: "programs".to_owned(),
+        packages: packages.map(str::to_owned).collect(),
     }
 }
