@@ -62,20 +62,26 @@ async fn take(mut terminate: Signal, mut interrupt: Signal, came: watch::Sender<
     std::process::exit(1);
 }
 
-/// SIGHUP, if another worker would go on for this one.
+/// SIGHUP, if another worker would go on for this one. Else it is told and ignored: who reloads a service does not mean
+/// to end its connections.
 pub(super) async fn hang_up(is_kept: bool) {
-    let came = is_kept.then(|| signal(SignalKind::hangup()));
-    match came {
-        Some(Ok(mut came)) => {
-            came.recv().await;
-            tracing::info!("another worker takes over");
-        }
-        Some(Err(error)) => {
+    let mut came = match signal(SignalKind::hangup()) {
+        Ok(came) => came,
+        Err(error) => {
             tracing::warn!("cannot wait for SIGHUP: {error}");
-            std::future::pending().await
+            return std::future::pending().await;
         }
-        None => std::future::pending().await,
+    };
+    while came.recv().await.is_some() {
+        if is_kept {
+            tracing::info!("another worker takes over");
+            return;
+        }
+        tracing::warn!(
+            "SIGHUP is ignored: supervise is off, so nobody could go on for this daemon; restart it instead"
+        );
     }
+    std::future::pending().await
 }
 
 /// The name of the thread that ends first.

@@ -9,17 +9,21 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{ADAPTERS, Place, Running, Supervisor};
 
-/// A daemon with a keeper, whose program is in a folder of its own.
-struct Kept {
+/// A daemon whose program is in a folder of its own, with a keeper or without.
+struct Daemon {
     place: Place,
     supervisor: Supervisor,
     running: Running,
     log: BufReader<ChildStderr>,
 }
 
-impl Kept {
+impl Daemon {
     fn start() -> Self {
-        let place = Place::new(&format!("supervise = true\n{ADAPTERS}"));
+        Self::configured("supervise = true\n")
+    }
+
+    fn configured(daemon: &str) -> Self {
+        let place = Place::new(&format!("{daemon}{ADAPTERS}"));
         let program = install(&place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
         let supervisor = Supervisor::new(&place);
         let mut command = Command::new(program);
@@ -45,11 +49,16 @@ impl Kept {
     }
 
     fn hears_refusal(&mut self) -> String {
+        self.hears("refused, and nothing was changed: ")
+    }
+
+    /// What the log says behind that.
+    fn hears(&mut self, words: &str) -> String {
         loop {
             let mut line = String::new();
             assert!(self.log.read_line(&mut line).unwrap() > 0, "it has ended");
-            if let Some((_, why)) = line.split_once("refused, and nothing was changed: ") {
-                return why.trim_end().to_owned();
+            if let Some((_, rest)) = line.split_once(words) {
+                return rest.trim_end().to_owned();
             }
         }
     }
@@ -64,7 +73,7 @@ fn install(place: &Place, program: &Path) -> PathBuf {
 
 #[test]
 fn a_keeper_goes_on_with_the_program_that_is_installed() {
-    let mut kept = Kept::start();
+    let mut kept = Daemon::start();
     let path = install(&kept.place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
     assert_ne!(kept.program(), path, "it is not that file any more");
     kept.hang_up();
@@ -76,7 +85,7 @@ fn a_keeper_goes_on_with_the_program_that_is_installed() {
 
 #[test]
 fn a_program_that_cannot_go_on_is_refused_by_a_sentence() {
-    let mut kept = Kept::start();
+    let mut kept = Daemon::start();
     install(&kept.place, Path::new("/bin/true"));
     kept.hang_up();
     let why = kept.hears_refusal();
@@ -99,4 +108,13 @@ fn a_program_that_cannot_go_on_is_refused_by_a_sentence() {
         .output();
     assert_eq!(said.unwrap().status.code(), Some(2));
     assert!(kept.running.signal(Signal::TERM).success());
+}
+
+#[test]
+fn a_daemon_without_a_keeper_tells_that_it_cannot_and_goes_on() {
+    let mut daemon = Daemon::configured("");
+    daemon.hang_up();
+    let why = daemon.hears("SIGHUP is ignored: ");
+    assert!(why.starts_with("supervise is off"), "{why}");
+    assert!(daemon.running.signal(Signal::TERM).success());
 }
