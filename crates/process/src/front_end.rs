@@ -149,6 +149,11 @@ impl FrontEnd for Process {
         Ok(())
     }
 
+    #[inline]
+    fn keeps_records(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     fn note_progress(&mut self, id: QpId) {
         self.write_qp_progress(id);
     }

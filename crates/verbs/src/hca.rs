@@ -21,6 +21,9 @@ const FIRST_QP: u32 = 1;
 /// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
 const FIRST_PLAIN_QP: u32 = 2;
 
+/// The stream that numbers of queue pairs come from.
+const QP_NAMES: u64 = 1;
+
 /// The first slot that its QPs get.
 pub(crate) fn first_qp(plain_numbers: bool) -> u32 {
     match plain_numbers {
@@ -50,10 +53,10 @@ impl<R: Clone> Hca<R> {
         Self {
             identity,
             shared: Shared::new(identity, limits),
-            qps: Qps::new(Table::new(
+            qps: Qps::new(Table::named(
                 FIRST_QP,
                 limits.qps.min(QP_SLOTS_MAX),
-                identity.seed,
+                identity.names(QP_NAMES),
             )),
             reaping: Owner::KERNEL,
             schedule: Schedule::default(),
@@ -69,7 +72,7 @@ impl<R: Clone> Hca<R> {
     pub fn number_plainly(&mut self) {
         assert_eq!(self.qps.table.len(), 0, "numbers are for life");
         let limit = self.shared.limits.qps.min(QP_SLOTS_MAX);
-        self.qps = Qps::new(Table::without_generations(FIRST_PLAIN_QP, limit));
+        self.qps = Qps::new(Table::new(FIRST_PLAIN_QP, limit));
         self.plain_numbers = true;
     }
 

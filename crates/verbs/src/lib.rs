@@ -26,6 +26,7 @@ mod list;
 pub mod memory;
 mod mr;
 mod multicast;
+mod names;
 pub mod object;
 mod outputs;
 mod owner;
