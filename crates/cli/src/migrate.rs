@@ -30,8 +30,7 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
             control: options.to.clone(),
             qmp: options.to_qmp.clone(),
         },
-        memory: options.memory.clone(),
-        downtime_limit: options.downtime_limit(),
+        memory: options.copying(),
         verify: options.verify,
     };
     if options.recover {

@@ -45,7 +45,10 @@ pub(crate) fn check_paths(options: &Options) -> Result<(), Cause> {
             source.qmp.display()
         )));
     }
-    Ok(())
+    match options.memory.conflict() {
+        Some(sentence) => Err(Cause::new(sentence)),
+        None => Ok(()),
+    }
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {

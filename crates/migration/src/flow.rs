@@ -148,20 +148,19 @@ impl Flow<'_> {
         self.undo.tracked = true;
         self.hosts().source.daemon.track()?;
         self.undo.capabilities = true;
-        self.hosts().source.machine.set_capabilities(true)?;
-        self.hosts().destination.machine.set_capabilities(true)?;
-        if let Some(limit) = self.migration.options.downtime_limit {
-            let limit = json!({ "downtime-limit": limit.as_millis() as u64 });
-            let source = &mut self.hosts().source.machine;
-            source.execute("migrate-set-parameters", limit)?;
-        }
-        Ok(())
+        let copying = &self.migration.options.memory;
+        let Hosts {
+            source,
+            destination,
+        } = &mut self.migration.hosts;
+        self.undo.parameters = Some(source.machine.set_up(copying)?);
+        destination.machine.set_up(copying).map(drop)
     }
 
     /// Until the VM stands still and QEMU waits for us.
     fn copy(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Copy)?;
-        let uri = json!({ "uri": self.migration.options.memory });
+        let uri = json!({ "uri": self.migration.options.memory.uri });
         let hosts = self.hosts();
         let destination = &mut hosts.destination.machine;
         destination.execute("migrate-incoming", uri.clone())?;
@@ -346,7 +345,7 @@ impl Flow<'_> {
         Error::Aborted {
             phase: self.phase,
             why: why.to_string(),
-            left: undo.undo(source, &destination.daemon),
+            left: undo.undo(source, &destination.daemon, &self.migration.options.memory),
         }
     }
 

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod copying;
 mod daemon;
 mod error;
 mod flow;
@@ -36,11 +37,11 @@ mod revive;
 mod verify;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use vrdma_api::Name;
 
 pub use checks::Plan;
+pub use copying::Copying;
 pub use error::Error;
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
 pub use revive::recover;
@@ -69,10 +70,8 @@ pub struct Options {
     pub source: HostSockets,
     /// Where it goes.
     pub destination: HostSockets,
-    /// How QEMU sends the memory: a URI of its own, which both sides are given.
-    pub memory: String,
-    /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
-    pub downtime_limit: Option<Duration>,
+    /// How QEMU sends the memory.
+    pub memory: Copying,
     /// Compare the guest's memory on both hosts before the source gives the adapter up, while the VM stands still.
     pub verify: bool,
 }

@@ -11,12 +11,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::copying::Copying;
 use crate::error::Cause;
 use crate::pci::{self, Address, PortWrite};
 use crate::qmp::{Event, Monitor, QmpError, Version};
-
-/// The capability that makes the source wait before its last pass over the memory.
-const PAUSE: &str = "pause-before-switchover";
 
 /// QEMU's `query-migrate`, as far as it is used here.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -150,12 +148,19 @@ impl Machine {
         Ok(found)
     }
 
-    /// Events, and whether to wait before the last pass.
-    pub(crate) fn set_capabilities(&mut self, pauses: bool) -> Result<(), Cause> {
-        let capability = |name, state: bool| json!({ "capability": name, "state": state });
-        let both = [capability("events", true), capability(PAUSE, pauses)];
-        self.execute("migrate-set-capabilities", json!({ "capabilities": both }))
-            .map(drop)
+    /// What it needs for a migration; the parameters that are changed, as they were before.
+    pub(crate) fn set_up(&mut self, copying: &Copying) -> Result<Value, Cause> {
+        let before = self.ask("query-migrate-parameters")?;
+        let before = copying.parameters_before(self.side, &before);
+        self.execute("migrate-set-capabilities", copying.capabilities(true))?;
+        self.execute("migrate-set-parameters", copying.parameters(self.side))?;
+        Ok(before)
+    }
+
+    /// Capabilities off again.
+    pub(crate) fn reset_capabilities(&mut self, copying: &Copying) -> Result<(), Cause> {
+        let off = copying.capabilities(false);
+        self.execute("migrate-set-capabilities", off).map(drop)
     }
 
     /// A command for people; what it says.

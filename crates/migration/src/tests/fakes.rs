@@ -11,7 +11,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{HostSockets, Options};
+use crate::{Copying, HostSockets, Options};
 pub(super) use lines::Lines;
 use serve::{serve_daemon, serve_qemu};
 
@@ -98,8 +98,7 @@ impl Stage {
             adapter: "vm1".parse().unwrap(),
             source: sockets("source"),
             destination: sockets("destination"),
-            memory: "unix:/nonexistent".to_owned(),
-            downtime_limit: Some(std::time::Duration::from_millis(100)),
+            memory: Copying::by("unix:/nonexistent"),
             verify: false,
         }
     }
