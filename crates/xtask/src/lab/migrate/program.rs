@@ -4,7 +4,7 @@
 //! in guest b, or a process of host b on the adapter of its QEMUs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,10 +15,13 @@ use vrdma_lab::pair::{Pair, Side};
 use vrdma_lab::process::{Lifetime, Supervised};
 
 use super::{Peer, rows};
-use crate::guests::with_device;
+use crate::guests::{objects, with_device};
 
-/// Beyond what a program was asked to run.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a program may neither end nor send anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at it.
+const POLL: Duration = Duration::from_millis(200);
 
 /// Our library's only device.
 const DEVICE: &str = "vrdma0";
@@ -54,12 +57,33 @@ impl Program {
     }
 
     /// Waits for their ends, and tells what they printed if one is not 0.
-    pub(super) fn statuses(&mut self, pair: &Pair) -> Result<[Option<i32>; 2]> {
+    pub(super) fn statuses(&mut self, pair: &Pair, vrdma: &Path) -> Result<[Option<i32>; 2]> {
+        self.wait_while_messages_flow(pair, vrdma)?;
         let statuses = [server_status(pair.guest(Side::A))?, self.client_status()];
         if statuses != [Some(0); 2] {
             self.tell(pair);
         }
         Ok(statuses)
+    }
+
+    fn wait_while_messages_flow(&mut self, pair: &Pair, vrdma: &Path) -> Result<()> {
+        let mut sent = None;
+        let mut since = Instant::now();
+        while !self.has_ended() && since.elapsed() < PATIENCE {
+            let now = Some(objects::messages(pair, vrdma)?);
+            if now != sent {
+                (sent, since) = (now, Instant::now());
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        match &mut self.client {
+            Client::InGuest(client) => client.status().is_some(),
+            Client::Process { process, .. } => process.ended().is_ok_and(|ended| ended.is_some()),
+        }
     }
 
     fn client_status(&mut self) -> Option<i32> {
@@ -78,12 +102,8 @@ impl Program {
 
     /// Whether its client has ended because nobody offered the service yet, which rdma_cm rejects for reason 8.
     pub(super) fn came_too_early(&mut self) -> bool {
-        let has_ended = match &mut self.client {
-            Client::InGuest(client) => client.status().is_some(),
-            Client::Process { process, .. } => process.ended().is_ok_and(|ended| ended.is_some()),
-        };
         let said = self.client_said();
-        has_ended && said.contains("RDMA_CM_EVENT_REJECTED; error: 8")
+        self.has_ended() && said.contains("RDMA_CM_EVENT_REJECTED; error: 8")
     }
 
     /// Ends it, so that another can take its place.
@@ -146,7 +166,7 @@ fn server_status(guest: &Guest) -> Result<Option<i32>> {
             guest.check("pkill -9 ib || true")?;
             return Ok(None);
         }
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(POLL);
     }
 }
 

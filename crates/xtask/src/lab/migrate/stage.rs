@@ -90,7 +90,7 @@ impl Stage<'_> {
                 self.crash()?;
             }
         }
-        let statuses = program.statuses(self.pair)?;
+        let statuses = program.statuses(self.pair, self.vrdma)?;
         let longest_pause = longest_latency(&program.client_said());
         Ok(Outcome {
             moves,

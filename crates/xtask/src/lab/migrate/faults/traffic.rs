@@ -81,7 +81,7 @@ impl<'a> Traffic<'a> {
         let Some(mut current) = self.current.take() else {
             return Ok(());
         };
-        let statuses = current.program.statuses(pair)?;
+        let statuses = current.program.statuses(pair, self.vrdma)?;
         self.ended += 1;
         if self.problem.is_none() {
             self.problem = complaint(statuses);
