@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::Cause;
-use crate::pci::{self, Address, PortWrite};
+use crate::pci::{self, Address, ConfigSpace, PortWrite};
 use crate::qmp::{Event, Monitor, QmpError, Version};
 
 /// The capability that makes the source wait before its last pass over the memory.
@@ -73,6 +73,8 @@ impl MemoryBackend {
 pub(crate) enum Side {
     Source,
     Destination,
+    /// There is only one: its state goes into files, or comes from there.
+    Alone,
 }
 
 impl Side {
@@ -80,6 +82,7 @@ impl Side {
         match self {
             Self::Source => "source",
             Self::Destination => "destination",
+            Self::Alone => "VM",
         }
     }
 }
@@ -92,6 +95,10 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(monitor: Monitor, side: Side) -> Self {
         Self { monitor, side }
+    }
+
+    pub(crate) fn side(&self) -> Side {
+        self.side
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -175,7 +182,7 @@ impl Machine {
     }
 
     /// Writes a port. QEMU says nothing then; what it says is why it did not.
-    pub(crate) fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
+    fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
         let said = self.monitor_command(&write.to_string())?;
         match said.trim() {
             "" => Ok(()),
@@ -183,9 +190,31 @@ impl Machine {
         }
     }
 
-    pub(crate) fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
+    fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
         let said = self.monitor_command(command)?;
         pci::port_value(&said).ok_or_else(|| self.not_understood("its PCI configuration", &said))
+    }
+
+    /// Gives this QEMU the configuration, if that is the adapter here. The address port is the guest's: it may have been
+    /// stopped between its two accesses, and QEMU has loaded what it wrote.
+    pub(crate) fn configure(
+        &mut self,
+        address: Address,
+        config: &ConfigSpace,
+    ) -> Result<(), Cause> {
+        let latch = self.read_port(pci::READ_LATCH)?;
+        self.write_port(address.select_identity())?;
+        let identity = self.read_port(pci::READ_DATA)?;
+        let written = if identity == pci::IDENTITY {
+            let mut writes = config.replay(address).into_iter();
+            writes.try_for_each(|write| self.write_port(write))
+        } else {
+            Err(Cause::new(format!(
+                "the {}'s QEMU has no adapter at PCI address {address}; start it with the options that the VM had before",
+                self.side.name()
+            )))
+        };
+        written.and(self.write_port(PortWrite::latch(latch)))
     }
 
     fn not_understood(&self, what: &str, said: &str) -> Cause {

@@ -13,4 +13,5 @@ mod long_command;
 mod probe;
 mod retry;
 mod shared_receive;
+mod snapshot;
 mod train;

@@ -14,6 +14,7 @@ mod loss;
 mod multicast;
 mod named_elsewhere;
 mod objects;
+mod outline;
 mod packets;
 mod pair;
 mod patience;
