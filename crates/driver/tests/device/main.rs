@@ -2,6 +2,7 @@
 
 mod atomic;
 mod connected;
+mod context_corpus;
 mod crash;
 mod datagram;
 mod doorbells;

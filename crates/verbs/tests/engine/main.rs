@@ -22,6 +22,7 @@ mod refusal;
 mod regions;
 mod retries;
 mod saved;
+mod saved_corpus;
 mod shared_receives;
 mod slow_peer;
 mod states;
