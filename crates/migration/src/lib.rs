@@ -34,6 +34,7 @@ mod pci;
 mod progress;
 pub mod qmp;
 mod revive;
+pub mod snapshot;
 mod verify;
 
 use std::path::PathBuf;
@@ -87,8 +88,12 @@ impl Host {
         let daemon = Daemon::new(&sockets.control, adapter, side)?;
         // Asked first: a daemon that is not there is the commoner mistake.
         daemon.adapter()?;
-        let monitor = Monitor::connect(&sockets.qmp)
-            .map_err(|error| Cause::new(format!("at the {}: {error}", side.name())))?;
+        let monitor = Monitor::connect(&sockets.qmp).map_err(|error| match side {
+            Side::Alone => Cause::new(error.to_string()),
+            Side::Source | Side::Destination => {
+                Cause::new(format!("at the {}: {error}", side.name()))
+            }
+        })?;
         Ok(Self {
             daemon,
             machine: Machine::new(monitor, side),

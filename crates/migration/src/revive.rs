@@ -24,7 +24,7 @@ use crate::qmp::EventKind;
 use crate::{Host, Options};
 
 /// How long QEMU may take to cancel a migration.
-const CANCEL_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(20);
 
 /// Between two looks at a migration that is being cancelled, when no event comes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);

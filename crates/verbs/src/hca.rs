@@ -180,6 +180,13 @@ impl<R: Clone> Hca<R> {
         Some(self.qps.get(id.0)?.owner)
     }
 
+    /// Queue pairs that are, or are about to be, connected to a peer.
+    pub fn connections(&self) -> Vec<QpId> {
+        let all = self.qps.table.iter();
+        let connected = all.filter(|(_, qp)| qp.is_connected() && (qp.receives() || qp.sends()));
+        connected.map(|(id, _)| QpId(id)).collect()
+    }
+
     /// All who own something.
     pub fn owners(&self) -> Vec<Owner> {
         self.shared.owners.all().collect()

@@ -28,6 +28,7 @@ mod mr;
 mod multicast;
 mod names;
 pub mod object;
+pub mod outline;
 mod outputs;
 mod owner;
 pub mod packet;

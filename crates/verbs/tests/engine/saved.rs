@@ -13,7 +13,7 @@ use crate::loss::{Ledger, faults, ops};
 use crate::pair::node::{ALL, Mr, datagram, send_wr};
 use crate::pair::{Fate, Node, Pair, Region, Setup};
 
-fn save(node: &mut Node) -> Vec<u8> {
+pub(crate) fn save(node: &mut Node) -> Vec<u8> {
     node.drain_outputs();
     let saved = node.hca.save(|region| region.to_le_bytes().to_vec());
     saved.unwrap()
@@ -23,7 +23,7 @@ fn find(name: &[u8]) -> Option<Region> {
     name.try_into().ok().map(Region::from_le_bytes)
 }
 
-fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
+pub(crate) fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
     Hca::restore(bytes, find)
 }
 
@@ -92,7 +92,7 @@ fn a_request_that_failed_waits_for_an_older_one_after_a_move() {
 }
 
 /// An adapter with something of everything.
-fn furnished() -> Node {
+pub(crate) fn furnished() -> Node {
     let setup = Setup {
         srq: true,
         mtu: Mtu::B256,
