@@ -37,6 +37,8 @@ struct Placed {
     start: u64,
     /// Whether the caller's own thread may reach it.
     at_hand: bool,
+    /// Its process puts received messages in place, and nobody else reaches it.
+    is_filled_by_owner: bool,
 }
 
 impl ClientRegion {
@@ -47,7 +49,29 @@ impl ClientRegion {
             memory,
             start,
             at_hand,
+            is_filled_by_owner: false,
         }))
+    }
+
+    /// The same region; received messages may be left to its process, if so.
+    #[must_use]
+    pub fn filled_by_owner(self, is_filled_by_owner: bool) -> Self {
+        let Placed {
+            memory,
+            start,
+            at_hand,
+            ..
+        } = &*self.0;
+        Self(Arc::new(Placed {
+            memory: Arc::clone(memory),
+            start: *start,
+            at_hand: *at_hand,
+            is_filled_by_owner,
+        }))
+    }
+
+    pub(crate) fn is_filled_by_owner(&self) -> bool {
+        self.0.is_filled_by_owner
     }
 
     /// The client's memory for another process, and where the region begins in it. Errors: as of [`lend`].
