@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{BOUNCE, ClientMemory, Reach};
-use crate::copy::TAIL;
 use crate::{CopyFault, Fault};
 
 thread_local! {
@@ -105,8 +104,8 @@ impl ClientRegion {
         from: *const u8,
         length: usize,
     ) -> Result<(), Fault> {
-        let reach = self.reach(length);
-        reach.write_tail_last(self.at(offset)?, (from, length), TAIL as usize)
+        self.reach(length)
+            .write_tail_last(self.at(offset)?, from, length)
     }
 
     /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
@@ -143,8 +142,7 @@ impl ClientRegion {
                     .map_err(|Fault| CopyFault::Source)?;
                 let at = self.at(to.saturating_add(done));
                 done += count as u64;
-                let tail = if done == length { TAIL as usize } else { 0 };
-                at.and_then(|at| writable.write_tail_last(at, (piece.as_ptr(), count), tail))
+                at.and_then(|at| writable.write_tail_last(at, piece.as_ptr(), count))
                     .map_err(|Fault| CopyFault::Destination)?;
             }
             Ok(())
