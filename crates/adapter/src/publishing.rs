@@ -74,6 +74,7 @@ fn write_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>)
     while let Some(slot) = front.core_mut().hca.take_changed_key() {
         front.note_key(slot);
     }
+    front.core_mut().hca.forget_enclosed();
 }
 
 fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, output: Output) {

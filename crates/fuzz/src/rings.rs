@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{CompletionRing, CqPlan, QpPlan, WorkRing};
 use vrdma_provider::doorbell::{Listener, PAGE_BYTES};
-use vrdma_provider::layout::{Buffer, Completion, RecvHeader, SendHeader, cq_header, queue_header};
+use vrdma_provider::layout::{
+    Buffer, Completion, ENCLOSED_MAX, RecvHeader, SendHeader, cq_header, queue_header,
+};
 use vrdma_provider::message::QpCapacity;
 use vrdma_provider::operation::Operation;
 use vrdma_provider::{BUFFERS_MAX, QUEUES_MAX};
@@ -49,7 +51,7 @@ impl World {
         let plan = QpPlan::new(&wanted, false).expect("it is within the limits");
         let (area, _) = Area::create("fuzz", plan.bytes as usize).expect("there is memory");
         let area = Arc::new(area);
-        let cq = CqPlan::new(ENTRIES).expect("it is within the limits");
+        let cq = CqPlan::new(ENTRIES, true).expect("it is within the limits");
         let (cq_area, _) = Area::create("fuzz", cq.bytes as usize).expect("there is memory");
         let cq_area = Arc::new(cq_area);
         let doorbells = Listener::new().expect("there is memory");
@@ -67,7 +69,7 @@ impl World {
     }
 
     fn step(&mut self, input: &mut Input<'_>) {
-        match input.below(10) {
+        match input.below(11) {
             0 => self.set(queue_header::PRODUCER, input.number() as u32),
             1 => self.scribble(input),
             2 | 3 => self.fetch(),
@@ -76,9 +78,10 @@ impl World {
                 let word = [cq_header::CONSUMER, cq_header::ARMED][input.below(2)];
                 self.cq_area.u32(word).store(input.number() as u32, Relaxed);
             }
-            6 => self.complete(),
+            6 => self.complete(input),
             7 => self.unload(),
             8 => self.ring(input),
+            9 => self.scribble_completions(input),
             _ => {
                 self.send.restart();
                 self.in_use = 0;
@@ -122,17 +125,43 @@ impl World {
         self.in_use = self.in_use.saturating_sub(1);
     }
 
-    fn complete(&mut self) {
+    fn complete(&mut self, input: &mut Input<'_>) {
+        let mut entry = Completion::default();
+        let bytes = input.block();
+        let buffers = [Buffer {
+            length: bytes.len() as u32,
+            ..Buffer::default()
+        }];
         // A ring that is full or broken says so.
-        let _written = self.cq.write(&Completion::default());
+        let _enclosed = self.cq.enclose(&mut entry, buffers.into_iter(), bytes);
+        let _written = self.cq.write(&entry);
         self.cq.publish();
         self.cq.take_armed(true);
     }
 
+    /// What the client may have changed of entries and messages.
     fn unload(&mut self) {
-        if let Ok((entries, _)) = self.cq.unload() {
-            assert!(entries.len() <= ENTRIES as usize);
+        self.cq.take_enclosed(
+            |buffer| buffer.lkey == 0,
+            |buffers, bytes| {
+                assert!(buffers.len() <= BUFFERS_MAX as usize);
+                assert!(bytes.len() <= ENCLOSED_MAX as usize);
+            },
+        );
+        let plan = CqPlan::new(ENTRIES, true).expect("it is within the limits");
+        let (area, _) = Area::create("fuzz", plan.bytes as usize).expect("there is memory");
+        let mut fresh = CompletionRing::new(Arc::new(area), plan.ring);
+        if self.cq.unload(&mut fresh).is_ok() {
+            assert!(fresh.written() <= ENTRIES);
         }
+    }
+
+    /// Entries and messages as the client would have them.
+    fn scribble_completions(&self, input: &mut Input<'_>) {
+        let bytes = input.block();
+        let room = self.cq_area.length() - cq_header::BYTES - bytes.len();
+        let at = cq_header::BYTES + usize::from(input.half()) * 4 % (room + 1);
+        self.cq_area.write(at, bytes);
     }
 
     /// Words anywhere in the page; a queue that is told exists.

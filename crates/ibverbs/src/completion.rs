@@ -4,11 +4,13 @@
 //! through the ring once at the destruction and keeps what belongs to others.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use vrdma_provider::client::CompletionQueue;
 use vrdma_provider::layout::Completion;
 
 use crate::abi;
+use crate::region::{Regions, put_in_place};
 
 /// Empty polls in a row after which the poller gives its core to whoever may have work for it. Two
 /// spinning threads on one core cost each other a scheduler tick of 4 ms.
@@ -24,6 +26,8 @@ const RECV: u32 = 1 << 7;
 /// What the lock of a CQ protects.
 pub(crate) struct Ring {
     pub(crate) queue: CompletionQueue,
+    /// Where messages go that come with completions.
+    regions: Arc<Regions>,
     /// Taken from the ring when a queue pair went away, older than all in the ring.
     kept: VecDeque<Completion>,
     /// Of requests that this process carried out, older than all that the daemon may still owe.
@@ -37,9 +41,10 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    pub(crate) fn new(queue: CompletionQueue) -> Self {
+    pub(crate) fn new(queue: CompletionQueue, regions: Arc<Regions>) -> Self {
         Self {
             queue,
+            regions,
             kept: VecDeque::new(),
             own: VecDeque::new(),
             owed: 0,
@@ -56,9 +61,16 @@ impl Ring {
             return Some(completion);
         }
         let kept = self.kept.pop_front();
-        let completion = kept.or_else(|| self.queue.poll())?;
-        self.count_completed(&completion);
+        let completion = kept.or_else(|| self.take())?;
+        Self::count(&mut self.owed, &completion);
         Some(completion)
+    }
+
+    /// The oldest completion in the ring, whose message is in place then.
+    #[inline]
+    fn take(&mut self) -> Option<Completion> {
+        let Self { queue, regions, .. } = self;
+        queue.poll(|_, message| put_in_place(regions, message))
     }
 
     /// A signaled request was posted to the daemon.
@@ -69,9 +81,9 @@ impl Ring {
     /// A failed request may not have been signaled: the count then stays, and with it `takes_own`
     /// false, which is safe.
     #[inline]
-    fn count_completed(&mut self, completion: &Completion) {
+    fn count(owed: &mut u32, completion: &Completion) {
         if completion.status == 0 && completion.opcode & RECV == 0 {
-            self.owed = self.owed.saturating_sub(1);
+            *owed = owed.saturating_sub(1);
         }
     }
 
@@ -90,9 +102,18 @@ impl Ring {
     pub(crate) fn forget(&mut self, qp_num: u32) {
         self.own.retain(|completion| completion.qp_num != qp_num);
         let mut older = std::mem::take(&mut self.kept);
-        while let Some(completion) = older.pop_front().or_else(|| self.queue.poll()) {
+        let Self { queue, regions, .. } = self;
+        // What the destroyed one received stays out: its memory may be the program's again.
+        let mut take = || {
+            queue.poll(|completion, message| {
+                if completion.qp_num != qp_num {
+                    put_in_place(regions, message);
+                }
+            })
+        };
+        while let Some(completion) = older.pop_front().or_else(&mut take) {
             if completion.qp_num == qp_num {
-                self.count_completed(&completion);
+                Self::count(&mut self.owed, &completion);
             } else {
                 self.kept.push_back(completion);
             }
@@ -140,8 +161,6 @@ pub(crate) fn to_wc(completion: &Completion) -> abi::Wc {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use vrdma_provider::area::Area;
     use vrdma_provider::daemon::{CompletionRing, CqPlan};
 
@@ -149,7 +168,7 @@ mod tests {
 
     /// A queue that holds entries of these queue pairs, numbered in order.
     fn filled(numbers: &[u32]) -> (Ring, CompletionRing) {
-        let plan = CqPlan::new(8).expect("a small queue");
+        let plan = CqPlan::new(8, true).expect("a small queue");
         let (area, _) = Area::create("test", plan.bytes as usize).expect("memory");
         let area = Arc::new(area);
         let mut writer = CompletionRing::new(Arc::clone(&area), plan.ring);
@@ -163,7 +182,10 @@ mod tests {
         }
         writer.publish();
         (
-            Ring::new(CompletionQueue::new(area, plan.ring).expect("a queue")),
+            Ring::new(
+                CompletionQueue::new(area, plan.ring).expect("a queue"),
+                Arc::default(),
+            ),
             writer,
         )
     }

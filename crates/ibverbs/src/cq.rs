@@ -130,7 +130,7 @@ impl CompletionQueue {
         fill(&mut ex);
         let cq: *mut Self = leak(Self {
             ex: UnsafeCell::new(ex),
-            ring: Mutex::new(Ring::new(queue)),
+            ring: Mutex::new(Ring::new(queue, Arc::clone(&device.regions))),
             handle,
             cookie,
             completion_events: HandedOut::default(),

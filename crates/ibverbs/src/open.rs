@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use vrdma_provider::VERSION;
 use vrdma_provider::client::{Answer, Connection};
 use vrdma_provider::doorbell::Ringer;
@@ -23,7 +24,7 @@ use crate::device::{Listed, socket};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
 use crate::lost::{self, Lost};
-use crate::region::Region;
+use crate::region::Regions;
 use crate::{abi, channel, cq, cq_ex, domain, fork, memory, port, qp_ex, query, send, srq, window};
 
 /// What `ibv_open_device` returns a pointer into.
@@ -38,7 +39,7 @@ pub struct OpenDevice {
     pub(crate) ringer: Ringer,
     pub(crate) lookup: Lookup,
     /// Registered memory by lkey.
-    pub(crate) regions: RwLock<BTreeMap<u32, Region>>,
+    pub(crate) regions: Arc<Regions>,
     /// What the daemon reaches by its addresses, by lkey, if this process adopts memory.
     by_address: Mutex<BTreeMap<u32, ByAddress>>,
     pub(crate) limits: DeviceReply,
@@ -151,7 +152,7 @@ impl OpenDevice {
             listed,
             ringer,
             lookup: Lookup::new(),
-            regions: RwLock::new(BTreeMap::new()),
+            regions: Arc::default(),
             by_address: Mutex::new(BTreeMap::new()),
             limits,
             leaves,
@@ -173,7 +174,7 @@ fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd, O
         adapter: listed.adapter().name,
         nonce_address: (&raw const *nonce) as u64,
         nonce: *nonce,
-        flags: if is_fast { hello_flag::FAST_LOCAL } else { 0 },
+        flags: hello_flag::ENCLOSED | if is_fast { hello_flag::FAST_LOCAL } else { 0 },
     };
     let answer = connection
         .call(&request, &[memory.as_fd()])

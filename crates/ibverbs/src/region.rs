@@ -1,6 +1,14 @@
 //! Registered memory as this process knows it: which bytes a key names, and whether they are there.
 
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+use vrdma_provider::client::Enclosed;
+
 use crate::errno::{Errno, Result};
+
+/// Registered memory by lkey.
+pub(crate) type Regions = RwLock<BTreeMap<u32, Region>>;
 
 /// A registered region.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +29,24 @@ impl Region {
         let offset = addr.checked_sub(self.iova)?;
         let end = offset.checked_add(length.into())?;
         (end <= self.length).then(|| self.address.wrapping_add(offset))
+    }
+}
+
+/// Puts a message in place that came with a completion. A region that is not registered any more is left alone:
+/// the daemon has filled it before. Registered memory is taken to be there, as for what is posted; none of it goes
+/// while it is written, since its key is taken out of `regions` first.
+pub(crate) fn put_in_place(regions: &Regions, message: &Enclosed<'_>) {
+    let regions = regions.read();
+    let place = |lkey, addr, length| regions.get(&lkey)?.locate(addr, length);
+    if !message.claim() {
+        return;
+    }
+    for piece in message.pieces() {
+        let buffer = piece.buffer;
+        if let Some(address) = place(buffer.lkey, buffer.addr, buffer.length) {
+            // SAFETY: registered memory of the program, which the daemon has found writable, for as many bytes.
+            unsafe { piece.put(address as *mut u8) };
+        }
     }
 }
 

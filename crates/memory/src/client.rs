@@ -17,13 +17,14 @@ mod check;
 mod places;
 mod region;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::process::Pid;
 
 use crate::Fault;
+use crate::copy::TAIL;
 use crate::stalled::Stalled;
 use crate::tenant::{Moved, Tenant};
 use bulk::Bulk;
@@ -167,7 +168,7 @@ impl ClientMemory {
         let offset = i64::try_from(address).map_err(|_| Fault)?;
         let mut buffer = self.tenant.buffer();
         buffer.resize(length, 0);
-        if way == Direction::Write {
+        if way != Direction::Read {
             // SAFETY: `ours` is good for reads of `length` bytes, see `by_caller`; the buffer is as long.
             unsafe { std::ptr::copy(ours, buffer.as_mut_ptr(), length) };
         }
@@ -226,17 +227,9 @@ impl Reach<'_> {
         self.transfer(Direction::Write, address, from.cast_mut(), length)
     }
 
-    /// Writes from where as many bytes are good for reads; the last `tail` bytes after all others.
-    fn write_tail_last(
-        &self,
-        address: u64,
-        (from, length): (*const u8, usize),
-        tail: usize,
-    ) -> Result<(), Fault> {
-        let head = length.saturating_sub(tail);
-        self.write(address, from, head)?;
-        let behind = address.checked_add(head as u64).ok_or(Fault)?;
-        self.write(behind, from.wrapping_add(head), length - head)
+    /// The same; the last bytes after all others.
+    fn write_tail_last(&self, address: u64, from: *const u8, length: usize) -> Result<(), Fault> {
+        self.transfer(Direction::WriteTailLast, address, from.cast_mut(), length)
     }
 
     fn transfer(
@@ -267,7 +260,7 @@ impl Reach<'_> {
         length: usize,
     ) -> Result<usize, Fault> {
         if !self.at_hand {
-            let length = length.min(BOUNCE);
+            let length = piece(length, BOUNCE);
             return self.memory.by_tenant(way, address, ours, length);
         }
         let bulk = self.bulk.filter(|_| length >= BULK);
@@ -286,12 +279,15 @@ unsafe fn by_descriptor(
     ours: *mut u8,
     length: usize,
 ) -> Option<usize> {
-    let (fd, ours) = (memory.as_raw_fd(), ours.cast::<c_void>());
-    // SAFETY: as promised.
+    let fd = memory.as_raw_fd();
+    let Parts { vectors, count } = way.parts(ours.cast(), length);
+    // SAFETY: as promised: together the parts are those bytes.
     let moved = unsafe {
         match way {
-            Direction::Read => libc::pread64(fd, ours, length, offset),
-            Direction::Write => libc::pwrite64(fd, ours, length, offset),
+            Direction::Read => libc::preadv64(fd, vectors.as_ptr(), count, offset),
+            Direction::Write | Direction::WriteTailLast => {
+                libc::pwritev64(fd, vectors.as_ptr(), count, offset)
+            }
         }
     };
     usize::try_from(moved).ok().filter(|moved| *moved > 0)
@@ -301,6 +297,44 @@ unsafe fn by_descriptor(
 enum Direction {
     Read,
     Write,
+    /// [`TAIL`] bytes after all others: programs look at them to see that a message is there.
+    WriteTailLast,
+}
+
+impl Direction {
+    /// The vectors for `length` bytes, here or there. The kernel takes one after the other (readv(2),
+    /// process_vm_readv(2)), while within one it may store in any order (`rep movsb`): so one system call does for a
+    /// message and its tail.
+    fn parts(self, start: *mut c_void, length: usize) -> Parts {
+        let part = |offset, length| libc::iovec {
+            iov_base: start.wrapping_byte_add(offset),
+            iov_len: length,
+        };
+        let whole = || (length, 1);
+        let behind = length.checked_sub(TAIL as usize).filter(|head| *head > 0);
+        let (head, count) = match self {
+            Self::WriteTailLast => behind.map_or_else(whole, |head| (head, 2)),
+            Self::Read | Self::Write => whole(),
+        };
+        Parts {
+            vectors: [part(0, head), part(head, length - head)],
+            count,
+        }
+    }
+}
+
+/// Vectors of a system call, of which the first `count` are meant.
+struct Parts {
+    vectors: [libc::iovec; 2],
+    count: c_int,
+}
+
+/// So much of `length` bytes at a time that no tail comes apart.
+fn piece(length: usize, most: usize) -> usize {
+    match length.checked_sub(most) {
+        Some(rest) if rest > 0 && rest < TAIL as usize => most - TAIL as usize,
+        _ => length.min(most),
+    }
 }
 
 #[cfg(test)]

@@ -73,6 +73,10 @@ impl Memory for View<'_> {
         }
     }
 
+    fn is_filled_by_owner(&self, region: &Region) -> bool {
+        matches!(region, Region::Client(client) if client.is_filled_by_owner())
+    }
+
     fn fetch_update(
         &self,
         region: &Region,

@@ -1,8 +1,8 @@
 //! Completions as the library reads them.
 
-use vrdma_provider::layout::{Completion as Entry, wc_flag};
+use vrdma_provider::layout::{Buffer, Completion as Entry, wc_flag};
 use vrdma_verbs::Time;
-use vrdma_verbs::work::{Completion, Tail, WcOp};
+use vrdma_verbs::work::{Completion, Sge, Tail, WcOp};
 use vrdma_wire::Qpn;
 
 /// `IBV_WC_LOCAL_INV`, which the kernel's verbs number differently.
@@ -44,6 +44,15 @@ pub(super) fn encode(completion: &Completion, qpn: Qpn, now: Time) -> Entry {
         };
     }
     entry
+}
+
+/// A buffer of a message that an entry encloses.
+pub(super) fn buffer(sge: &Sge) -> Buffer {
+    Buffer {
+        addr: sge.addr,
+        length: sge.length,
+        lkey: sge.lkey.0,
+    }
 }
 
 fn opcode(op: WcOp) -> u32 {

@@ -42,6 +42,8 @@ pub(super) struct Context {
     /// Who it is, if it can be seen from here.
     pub(super) pid: Option<Pid>,
     pub(super) events: Events,
+    /// Its library puts messages in place that completions enclose.
+    pub(super) encloses: bool,
 }
 
 /// What is known of a client when it opens the adapter.
@@ -52,6 +54,8 @@ pub(super) struct Joining {
     pub(super) pid: Option<Pid>,
     /// Where it lives, if it wants grants and may have some.
     pub(super) fast: Option<Namespaces>,
+    /// Its library puts messages in place that completions enclose.
+    pub(super) encloses: bool,
 }
 
 /// What there was of a client in a process that ended.
@@ -93,6 +97,7 @@ impl Context {
             grants_page: kept.map_err(|_| Errno::MFILE)?,
             pid: joining.pid,
             events,
+            encloses: joining.encloses,
         };
         Ok((context, [read].into_iter().chain(page).collect()))
     }
@@ -123,6 +128,7 @@ impl Context {
             grants_page: grants,
             pid: joining.pid,
             events: Events::resume(events)?,
+            encloses: joining.encloses,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use vrdma_memory::Region;
 use vrdma_provider::daemon::{RingError, Slot};
-use vrdma_provider::layout::{AddressVector, RecvHeader, SendHeader, opcode, send_flag};
+use vrdma_provider::layout::{AddressVector, Buffer, RecvHeader, SendHeader, opcode, send_flag};
 use vrdma_provider::message::access;
 use vrdma_provider::operation::{self, Bind, Operation};
 use vrdma_verbs::attr::{Access, Address};
@@ -64,17 +64,18 @@ pub(crate) fn receive(slot: &Slot<'_>, most: u32) -> RecvWr {
     }
 }
 
+pub(crate) fn sge(buffer: &Buffer) -> Sge {
+    Sge {
+        addr: buffer.addr,
+        length: buffer.length,
+        lkey: Lkey(buffer.lkey),
+    }
+}
+
 /// `None` if there are more than the queue was made for.
 fn buffers<T>(slot: &Slot<'_>, count: u32, most: u32) -> Option<SgeList> {
     let count = (count <= most).then_some(count as usize)?;
-    let buffer = |index| {
-        let buffer = slot.buffer::<T>(index)?;
-        Some(Sge {
-            addr: buffer.addr,
-            length: buffer.length,
-            lkey: Lkey(buffer.lkey),
-        })
-    };
+    let buffer = |index| slot.buffer::<T>(index).map(|buffer| sge(&buffer));
     (0..count).map(buffer).collect()
 }
 

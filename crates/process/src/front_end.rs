@@ -125,10 +125,14 @@ impl FrontEnd for Process {
         let Some(qp) = self.qps.get(completion.qp.0) else {
             return Ok(false);
         };
-        let entry = completion::encode(completion, qp.qpn, turn.now);
+        let mut entry = completion::encode(completion, qp.qpn, turn.now);
         let Some(cq) = self.cqs.get_mut(id.0).filter(|cq| !cq.dead) else {
             return Ok(false);
         };
+        if let Some((sges, bytes)) = self.core.hca.enclosed(completion) {
+            let buffers = sges.iter().map(completion::buffer);
+            cq.ring.enclose(&mut entry, buffers, bytes)?;
+        }
         cq.urgent |= urgent;
         let first = !std::mem::replace(&mut cq.unpublished, true);
         cq.ring.write(&entry)?;
@@ -142,7 +146,12 @@ impl FrontEnd for Process {
         let urgent = std::mem::take(&mut cq.urgent);
         if std::mem::take(&mut cq.unpublished) {
             cq.ring.publish();
-            if cq.ring.take_armed(urgent) {
+            let is_awaited = cq.ring.take_armed(urgent);
+            if cq.ring.encloses() {
+                let room = cq.ring.enclosing_room()?;
+                self.core.hca.set_enclosing_room(id, room);
+            }
+            if is_awaited {
                 self.notify(id, turn.now);
             }
         }

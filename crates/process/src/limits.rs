@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn all_completion_queues_may_have_as_many_entries_as_most_programs_ask_for() {
-        let plan = CqPlan::new(1024).expect("within the limits");
+        let plan = CqPlan::new(1024, true).expect("within the limits");
         assert!(u64::from(plan.bytes) * u64::from(CQS) <= RING_BYTES);
     }
 }

@@ -82,6 +82,7 @@ pub(super) fn open(
         uid: session.caller.uid,
         fast: fast_home(session, &hello, home),
         pid: session.caller.pid,
+        encloses: hello.flags & hello_flag::ENCLOSED != 0,
     };
     let came = Arrival {
         socket: session.as_fd(),

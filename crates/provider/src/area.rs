@@ -130,6 +130,17 @@ impl Area {
         unsafe { ptr::copy(from, self.start.add(offset), length) }
     }
 
+    /// Copies bytes out to the program's own memory.
+    ///
+    /// # Safety
+    /// `to` is writable for `length` bytes.
+    #[inline]
+    pub unsafe fn read_to(&self, offset: usize, to: *mut u8, length: usize) {
+        self.check(offset, length);
+        // SAFETY: writable as promised, and the source is inside the mapping.
+        unsafe { ptr::copy(self.start.add(offset), to, length) }
+    }
+
     /// Copies a structure in.
     #[inline]
     pub fn put<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) {

@@ -199,9 +199,39 @@ pub struct Completion {
     pub sl: u32,
     /// Nanoseconds of the daemon's clock when it was written.
     pub timestamp: u64,
+    /// Where the message is that it encloses, from the start of the data area.
+    pub enclosed_at: u32,
+    /// Bytes of that, with its [`EnclosedHeader`]; 0 if there is none.
+    pub enclosed_bytes: u32,
     /// Zero.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
+
+/// A message that an entry encloses: its buffers ([`Buffer`], as the receive names them) follow, then its bytes,
+/// as many as the buffers have.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct EnclosedHeader {
+    /// 0 until somebody sets it to 1: whoever did puts the bytes in place. An atomic.
+    pub taken: u32,
+    /// Buffers.
+    pub buffers: u32,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Bytes of a message with its header and so many buffers.
+pub const fn enclosed_bytes(buffers: u32, bytes: u32) -> u32 {
+    size_of::<EnclosedHeader>() as u32 + buffers * size_of::<Buffer>() as u32 + bytes
+}
+
+/// Bytes of a completion queue's data area that messages begin in.
+pub const ENCLOSING_AREA: u32 = 16 * ENCLOSED_MAX;
+
+/// Longest message with its header that an entry encloses.
+pub const ENCLOSED_MAX: u32 = 8192;
 
 /// Bytes of a [`Completion`].
 pub const COMPLETION_BYTES: u32 = size_of::<Completion>() as u32;

@@ -1,5 +1,7 @@
 //! Both ends together.
 
+mod enclosed;
+
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -174,7 +176,7 @@ fn impossible_indices_are_errors() {
 
 #[test]
 fn completions_arrive_in_order_and_a_full_ring_says_so() {
-    let plan = CqPlan::new(2).unwrap();
+    let plan = CqPlan::new(2, false).unwrap();
     let (area, fd) = Area::create("test", plan.bytes as usize).unwrap();
     let mut ring = CompletionRing::new(Arc::new(area), plan.ring);
     let theirs = Area::map(fd.as_fd(), plan.bytes as usize).unwrap();
@@ -186,7 +188,7 @@ fn completions_arrive_in_order_and_a_full_ring_says_so() {
     ring.write(&entry(1)).unwrap();
     ring.write(&entry(2)).unwrap();
     assert_eq!(ring.write(&entry(3)), Err(RingError::Full));
-    let mut poll = || queue.poll().map(|entry| entry.wr_id);
+    let mut poll = || queue.poll(|_, _| ()).map(|entry| entry.wr_id);
     assert_eq!(poll(), None);
     ring.publish();
     assert_eq!((poll(), poll(), poll()), (Some(1), Some(2), None));
@@ -195,7 +197,7 @@ fn completions_arrive_in_order_and_a_full_ring_says_so() {
 
 #[test]
 fn an_arming_fires_once() {
-    let plan = CqPlan::new(2).unwrap();
+    let plan = CqPlan::new(2, false).unwrap();
     let (area, fd) = Area::create("test", plan.bytes as usize).unwrap();
     let ring = CompletionRing::new(Arc::new(area), plan.ring);
     let theirs = Area::map(fd.as_fd(), plan.bytes as usize).unwrap();

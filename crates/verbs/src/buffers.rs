@@ -9,10 +9,10 @@
 //! Keys are checked for the pieces touched, when they are touched: a region may go between two units
 //! of a message.
 
-use vrdma_wire::Lkey;
+use alloc::vec::Vec;
 
 use crate::attr::Access;
-use crate::memory::{CopyFault, Gather, Memory, Source, Stretch};
+use crate::memory::{CopyFault, Fault, Gather, Memory, Source, Stretch};
 use crate::object::PdId;
 use crate::shared::Shared;
 use crate::unit::{Payload, bytes_of};
@@ -34,13 +34,6 @@ impl From<CopyFault> for MoveError {
             CopyFault::Destination => Self::Local,
         }
     }
-}
-
-/// Part of one buffer.
-struct Piece {
-    lkey: Lkey,
-    addr: u64,
-    length: u32,
 }
 
 /// Bytes that a list holds.
@@ -93,6 +86,21 @@ impl<'a, R, M> Carried<'a, R, M> {
 }
 
 impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
+    /// Copies it behind what is there.
+    pub(crate) fn append_to(self, bytes: &mut Vec<u8>) -> Result<(), Fault> {
+        match self {
+            Self::Bytes(these) => bytes.extend_from_slice(these),
+            Self::Stretches(stretches, source) => {
+                for part in stretches {
+                    let at = bytes.len();
+                    bytes.resize(at + part.length as usize, 0);
+                    source.read(&part.region, part.offset, &mut bytes[at..])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Copies it into one region from `offset` on.
     #[inline]
     pub(crate) fn store(self, region: &R, offset: u64, memory: &M) -> Result<(), CopyFault> {
@@ -115,7 +123,8 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
 
 /// The pieces of `length` bytes from `offset` on; empty ones are skipped unchecked. An address that
 /// would wrap sticks to the end of the address space, where no region has room for it.
-fn pieces(sges: &[Sge], offset: u32, length: u32) -> impl Iterator<Item = Piece> {
+/// Each is a part of one buffer.
+pub(crate) fn pieces(sges: &[Sge], offset: u32, length: u32) -> impl Iterator<Item = Sge> {
     let mut skip = offset;
     let mut left = length;
     sges.iter().filter_map(move |sge| {
@@ -123,7 +132,7 @@ fn pieces(sges: &[Sge], offset: u32, length: u32) -> impl Iterator<Item = Piece>
         let taken = left.min(sge.length - before);
         skip -= before;
         left -= taken;
-        (taken > 0).then(|| Piece {
+        (taken > 0).then(|| Sge {
             lkey: sge.lkey,
             addr: sge.addr.saturating_add(u64::from(before)),
             length: taken,

@@ -20,6 +20,8 @@ pub(crate) struct Cq {
     /// Those whose receives complete here.
     pub(crate) receivers: List<OfRecvCq>,
     pub(crate) failed: bool,
+    /// Bytes of messages that may go with its completions.
+    pub(crate) room: u32,
     of_owner: Link,
 }
 
@@ -30,6 +32,7 @@ impl Cq {
             senders: List::default(),
             receivers: List::default(),
             failed: false,
+            room: 0,
             of_owner: Link::default(),
         }
     }

@@ -19,6 +19,7 @@ mod buffers;
 mod costs;
 pub mod counters;
 mod cq;
+mod enclosed;
 mod error;
 mod grh;
 mod hca;
@@ -49,6 +50,7 @@ pub mod unit;
 mod window;
 pub mod work;
 
+pub use enclosed::{ENCLOSED_HEAD, ENCLOSED_MAX, ENCLOSED_PIECE};
 pub use error::Error;
 pub use hca::Hca;
 pub use memory::Source;

@@ -57,6 +57,12 @@ pub trait Memory {
         length: u64,
     ) -> Result<(), CopyFault>;
 
+    /// Whether a received message may be left to the owner of the region, who puts it in place before it looks
+    /// at the completion: nobody else can reach those bytes.
+    fn is_filled_by_owner(&self, _: &Self::Region) -> bool {
+        false
+    }
+
     /// Replaces the naturally aligned little-endian word at `offset` by `update(old)`, atomically
     /// against everybody else, and returns the old one.
     fn fetch_update(

@@ -9,6 +9,7 @@ use vrdma_wire::Gid;
 use crate::attr::Address;
 use crate::counters::Counters;
 use crate::cq::Cq;
+use crate::enclosed::Enclosures;
 use crate::error::Error;
 use crate::list::{Link, List, Member};
 use crate::mr::{MR_SLOTS_MAX, Mr, OfDomain};
@@ -76,6 +77,7 @@ pub(crate) struct Shared<R> {
     pub(crate) gids: Vec<Option<Gid>>,
     pub(crate) groups: Groups,
     pub(crate) outputs: Outputs,
+    pub(crate) enclosures: Enclosures,
     pub(crate) counters: Counters,
     /// A peer behind a wire that answers slowly, or the last one.
     pub(crate) peer: Option<Peer>,
@@ -95,6 +97,7 @@ impl<R> Shared<R> {
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],
             groups: Groups::default(),
             outputs: Outputs::default(),
+            enclosures: Enclosures::default(),
             counters: Counters::default(),
             peer: None,
         }

@@ -279,6 +279,8 @@ pub struct Completion {
     pub grh: Option<(Gid, Gid)>,
     /// The sender asked for a solicited event.
     pub solicited: bool,
+    /// Its message goes along: see [`Hca::enclosed`](crate::Hca::enclosed).
+    pub enclosed: Option<u32>,
 }
 
 /// Asynchronous event about an object.

@@ -382,7 +382,7 @@ pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues
 impl Queues {
     /// A completion, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Completion> {
-        self.cq.poll()
+        self.cq.poll(|_, _| ())
     }
 
     /// The next completion.

@@ -110,7 +110,7 @@ fn rule_p41_a_client_that_stands_still_slows_nobody() {
         "writes beside it: {beside_running} while it ran, {beside_stopped} while it stood still"
     );
     assert!(beside_stopped * 2 > beside_running);
-    assert!(to_child.cq.poll().is_none(), "it has no receive");
+    assert!(to_child.cq.poll(|_, _| ()).is_none(), "it has no receive");
     child.stop();
     drop(child);
     assert_eq!(to_child.wait().status, RETRY_EXC_ERR);

@@ -68,7 +68,7 @@ fn entry(wr_id: u64) -> Completion {
         flags: base + 7,
         sl: 8,
         timestamp: u64::from(base) + 9,
-        reserved: [0; 2],
+        ..Completion::default()
     }
 }
 

@@ -124,7 +124,7 @@ fn channel(state: &mut State) -> Outcome {
 }
 
 fn create_cq(state: &mut State, request: &CreateCq) -> Outcome {
-    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    let plan = CqPlan::new(request.entries, true).ok_or(Errno::INVAL)?;
     let (area, fd) = memory(plan.bytes)?;
     let handle = state.handle();
     state.cqs.push(Memory {
@@ -146,7 +146,7 @@ fn cq_reply(cq: u32, plan: &CqPlan) -> CqReply {
 
 /// A new, empty ring: what was in the old one is for the test to move.
 fn resize_cq(state: &mut State, request: &ResizeCq) -> Outcome {
-    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    let plan = CqPlan::new(request.entries, true).ok_or(Errno::INVAL)?;
     let (area, fd) = memory(plan.bytes)?;
     let found = state.cqs.iter_mut().find(|cq| cq.handle == request.cq);
     let cq = found.ok_or(Errno::NOENT)?;

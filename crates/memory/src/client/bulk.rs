@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Direction;
+use super::{Direction, Parts};
 
 /// Vectors that one call takes (UIO_MAXIOV).
 const PARTS_MAX: usize = 1024;
@@ -54,17 +54,17 @@ impl Bulk {
             iov_base: ours.cast(),
             iov_len: length,
         };
-        let remote = libc::iovec {
-            iov_base: address as *mut c_void,
-            iov_len: length,
-        };
+        let Parts { vectors, count } = way.parts(address as *mut c_void, length);
+        let (to, count) = (vectors.as_ptr(), count as libc::c_ulong);
         let pid = self.pid.as_raw_nonzero().get();
         // SAFETY: `local` is good for `length` bytes in that direction, as for `by_descriptor`; the
         // other address is only looked up in the other process.
         let moved = unsafe {
             match way {
-                Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
-                Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
+                Direction::Read => libc::process_vm_readv(pid, &local, 1, to, count, 0),
+                Direction::Write | Direction::WriteTailLast => {
+                    libc::process_vm_writev(pid, &local, 1, to, count, 0)
+                }
             }
         };
         let error = std::io::Error::last_os_error().raw_os_error();

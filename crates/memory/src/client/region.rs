@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::{BOUNCE, ClientMemory, Reach};
-use crate::copy::TAIL;
 use crate::{CopyFault, Fault};
 
 thread_local! {
@@ -37,6 +36,8 @@ struct Placed {
     start: u64,
     /// Whether the caller's own thread may reach it.
     at_hand: bool,
+    /// Its process puts received messages in place, and nobody else reaches it.
+    is_filled_by_owner: bool,
 }
 
 impl ClientRegion {
@@ -47,7 +48,29 @@ impl ClientRegion {
             memory,
             start,
             at_hand,
+            is_filled_by_owner: false,
         }))
+    }
+
+    /// The same region; received messages may be left to its process, if so.
+    #[must_use]
+    pub fn filled_by_owner(self, is_filled_by_owner: bool) -> Self {
+        let Placed {
+            memory,
+            start,
+            at_hand,
+            ..
+        } = &*self.0;
+        Self(Arc::new(Placed {
+            memory: Arc::clone(memory),
+            start: *start,
+            at_hand: *at_hand,
+            is_filled_by_owner,
+        }))
+    }
+
+    pub(crate) fn is_filled_by_owner(&self) -> bool {
+        self.0.is_filled_by_owner
     }
 
     /// The client's memory for another process, and where the region begins in it. Errors: as of [`lend`].
@@ -81,8 +104,8 @@ impl ClientRegion {
         from: *const u8,
         length: usize,
     ) -> Result<(), Fault> {
-        let reach = self.reach(length);
-        reach.write_tail_last(self.at(offset)?, (from, length), TAIL as usize)
+        self.reach(length)
+            .write_tail_last(self.at(offset)?, from, length)
     }
 
     /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
@@ -119,8 +142,7 @@ impl ClientRegion {
                     .map_err(|Fault| CopyFault::Source)?;
                 let at = self.at(to.saturating_add(done));
                 done += count as u64;
-                let tail = if done == length { TAIL as usize } else { 0 };
-                at.and_then(|at| writable.write_tail_last(at, (piece.as_ptr(), count), tail))
+                at.and_then(|at| writable.write_tail_last(at, piece.as_ptr(), count))
                     .map_err(|Fault| CopyFault::Destination)?;
             }
             Ok(())

@@ -57,6 +57,48 @@ fn only_the_client_s_own_memory_is_taken() {
 }
 
 #[test]
+fn all_bytes_of_a_write_arrive_whatever_its_length_and_by_whichever_way() {
+    let trusted = client();
+    let nonce = 5u64;
+    let said = (&raw const nonce as u64, nonce);
+    let by_thread = ClientMemory::new(own_memory(), said, Arc::default()).unwrap();
+    let space = Space::new();
+    let view = space.view();
+    let lengths = (0..20).chain([4096, BULK + 1, BOUNCE + 3, 2 * BOUNCE + 7]);
+    for client in [trusted, Arc::new(by_thread)] {
+        for length in lengths.clone() {
+            let mut bytes = vec![0; length + 2];
+            let data: Vec<u8> = (0..length).map(|at| at as u8 | 1).collect();
+            let to = region(&client, &mut bytes);
+            Memory::write(&view, &to, 1, &data).unwrap();
+            assert_eq!((bytes[0], bytes[length + 1]), (0, 0));
+            assert_eq!(bytes[1..=length], data, "{length}");
+        }
+    }
+}
+
+#[test]
+fn the_tail_is_a_vector_of_its_own_behind_the_head() {
+    let lengths = |way: Direction, length| {
+        let Parts { vectors, count } = way.parts(std::ptr::null_mut(), length);
+        let meant = &vectors[..count as usize];
+        meant.iter().map(|part| part.iov_len).collect::<Vec<_>>()
+    };
+    for (length, wanted) in [
+        (1, vec![1]),
+        (8, vec![8]),
+        (9, vec![1, 8]),
+        (64, vec![56, 8]),
+    ] {
+        assert_eq!(lengths(Direction::WriteTailLast, length), wanted);
+        assert_eq!(lengths(Direction::Write, length), [length]);
+    }
+    for (length, wanted) in [(90, 90), (100, 100), (101, 92), (107, 92), (108, 100)] {
+        assert_eq!(piece(length, 100), wanted);
+    }
+}
+
+#[test]
 fn bytes_go_between_two_regions_and_atomics_return_the_old_word() {
     let client = client();
     let (mut a, mut b) = ([1u8; 300_000], vec![0u8; 300_000]);

@@ -168,7 +168,8 @@ fn revive_region(
     match place.backing.as_ref()? {
         Backing::Client(client) => {
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
-            let region = ClientRegion::new(memory, client.address, client.length);
+            let region = ClientRegion::new(memory, client.address, client.length)
+                .filled_by_owner(client.is_filled_by_owner);
             Some((Region::Client(region), Some(mr(0, None))))
         }
         Backing::File(file) => {

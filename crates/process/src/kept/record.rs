@@ -36,6 +36,8 @@ pub(super) struct Context {
     /// The adapter whose socket it came by.
     #[prost(string, optional, tag = "10")]
     pub(super) only: Option<String>,
+    #[prost(bool, tag = "11")]
+    pub(super) encloses: bool,
 }
 
 impl Context {
@@ -108,6 +110,9 @@ pub(super) struct Client {
     pub(super) address: u64,
     #[prost(uint64, tag = "2")]
     pub(super) length: u64,
+    /// Its process may put messages in place.
+    #[prost(bool, tag = "3")]
+    pub(super) is_filled_by_owner: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -140,6 +145,9 @@ pub(super) struct Cq {
     pub(super) channel: Option<u32>,
     #[prost(uint64, tag = "6")]
     pub(super) cookie: u64,
+    /// Its area has room for messages.
+    #[prost(bool, tag = "7")]
+    pub(super) encloses: bool,
 }
 
 /// A shared receive queue.

@@ -142,6 +142,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
             uid: caller.uid,
             fast: home.filter(|_| grants.is_some()),
             pid: caller.pid,
+            encloses: record.encloses,
         };
         let context = Context::resume(Resuming {
             joining,
@@ -219,7 +220,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let record = record::Cq::decode(&*noted.bytes).ok()?;
         let progress = self.bytes(Kind::CqProgress, noted.id)?;
         let (written, dead) = progress.split_first_chunk()?;
-        let plan = CqPlan::new(record.entries)?;
+        let plan = CqPlan::new(record.entries, record.encloses)?;
         let fd = self.means.inherited.claim(record.area)?;
         let area = Arc::new(Area::map(fd.as_fd(), plan.bytes as usize).ok()?);
         let written = u32::from_le_bytes(*written);

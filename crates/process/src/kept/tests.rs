@@ -42,7 +42,7 @@ fn recorded_in(records: Records) -> Process {
 
 /// A completion queue, as a client makes one.
 fn add_cq(process: &mut Process) -> CqId {
-    let plan = CqPlan::new(16).unwrap();
+    let plan = CqPlan::new(16, true).unwrap();
     let area = RingArea::create("test", plan.bytes as usize).unwrap().0;
     let id = process.core.hca.create_cq(OWNER).unwrap();
     let cq = Cq {

@@ -14,6 +14,7 @@ use vrdma_verbs::saved::Piece;
 use super::record::{self, Backing};
 use super::{Kind, Recorder};
 use crate::Process;
+use crate::requests::memory::is_filled_by_owner;
 
 /// Where a region is: its name in the engine's record of it.
 pub(crate) struct PlaceName(record::Place);
@@ -37,6 +38,7 @@ impl PlaceName {
             None => Backing::Client(record::Client {
                 address: request.address,
                 length: request.length,
+                is_filled_by_owner: is_filled_by_owner(request),
             }),
         };
         Self::new(owner, backing)
@@ -129,6 +131,7 @@ impl Process {
             nonce_address: came.said.0,
             nonce: came.said.1,
             only: came.only.map(str::to_owned),
+            encloses: context.encloses,
         };
         self.record(Kind::Context, owner.0, &record)
     }
@@ -254,6 +257,7 @@ impl Process {
             entries: cq.ring.slots(),
             channel: cq.channel,
             cookie: cq.cookie,
+            encloses: cq.ring.encloses(),
         };
         self.record(Kind::Cq, id.0, &record)?;
         self.put_cq_progress(id)

@@ -78,11 +78,10 @@ pub(super) fn destroy_channel(
     Ok(Done {})
 }
 
-/// A ring, what the client is told of it, and its memory's descriptor.
-fn ring(entries: u32) -> Result<(CompletionRing, CqPlan, OwnedFd), Errno> {
-    let plan = CqPlan::new(entries).ok_or(Errno::INVAL)?;
+/// A ring, and its memory's descriptor.
+fn ring(plan: &CqPlan) -> Result<(CompletionRing, OwnedFd), Errno> {
     let (area, fd) = Area::create("vrdma-cq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
-    Ok((CompletionRing::new(Arc::new(area), plan.ring), plan, fd))
+    Ok((CompletionRing::new(Arc::new(area), plan.ring), fd))
 }
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds<CreateCq> {
@@ -90,14 +89,17 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
         return Err(Errno::INVAL);
     }
     let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
-    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let encloses = context.encloses;
+    let plan = CqPlan::new(request.entries, encloses).ok_or(Errno::INVAL)?;
     let is_recorded = asker.process.is_recorded();
     asker.afford(&cost(plan.bytes.into(), is_recorded))?;
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     if let Some(channel) = channel {
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
     }
-    let (ring, plan, fd) = ring(request.entries)?;
+    let (mut ring, fd) = ring(&plan)?;
+    let room = ring.enclosing_room().unwrap_or(0);
     let area = asker.process.keep(&fd)?;
     let id = asker
         .process
@@ -117,6 +119,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
         dead: false,
     };
     asker.process.cqs.put(id.0, cq);
+    asker.process.core.hca.set_enclosing_room(id, room);
     count_user(asker, channel, |users| *users += 1);
     asker.take(&cost(plan.bytes.into(), is_recorded))?;
     if let Err(errno) = asker.process.record_cq(id) {
@@ -148,7 +151,8 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     if request.entries == 0 {
         return Err(Errno::INVAL);
     }
-    let plan = CqPlan::new(request.entries).ok_or(Errno::INVAL)?;
+    let encloses = cq.is_some_and(|cq| cq.ring.encloses());
+    let plan = CqPlan::new(request.entries, encloses).ok_or(Errno::INVAL)?;
     let new = [(Kind::RingBytes, u64::from(plan.bytes))];
     asker.afford(&new)?;
     let is_recorded = asker.process.is_recorded();
@@ -157,16 +161,14 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     if waiting > request.entries {
         return Err(Errno::INVAL);
     }
-    let (mut fresh, plan, fd) = ring(request.entries)?;
+    let (mut fresh, fd) = ring(&plan)?;
     let area = is_recorded.then(|| fd.try_clone()).transpose();
     let area = area.map_err(|_| Errno::MFILE)?;
-    let (entries, armed) = cq.ring.unload().map_err(|_| Errno::INVAL)?;
-    for entry in &entries {
-        fresh.write(entry).map_err(|_| Errno::INVAL)?;
-    }
-    fresh.publish();
-    fresh.arm(armed);
+    cq.ring.unload(&mut fresh).map_err(|_| Errno::INVAL)?;
+    let room = fresh.enclosing_room().unwrap_or(0);
     cq.ring = fresh;
+    let id = CqId(request.cq);
+    asker.process.core.hca.set_enclosing_room(id, room);
     let old_area = std::mem::replace(&mut cq.area, area);
     let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
     asker.take(&new)?;

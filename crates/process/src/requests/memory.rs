@@ -11,8 +11,11 @@ use vrdma_provider::message::{
 };
 use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
+use vrdma_verbs::work::SgeList;
 
 use super::{Asker, Cost, Outcome, errno};
+use crate::Process;
+use crate::decode::sge;
 use crate::kept::{Kind as Record, PlaceName};
 use crate::objects::Mr;
 use crate::quota::Kind;
@@ -155,6 +158,7 @@ pub(super) fn reregister(
         return Err(Errno::AGAIN);
     }
     let (spec, new, place) = spec(asker, &request.wanted, fds)?;
+    put_in_place(asker, id);
     let keys = asker
         .process
         .core
@@ -190,11 +194,41 @@ fn file_region(request: &RegMr, access: Access, fd: &OwnedFd) -> Option<Region> 
     (in_memory && covers).then(region)?.map(Region::File)
 }
 
+/// Whether received messages may be left to the client, who puts them in place when it polls: peers cannot look at
+/// the region, nor write it meanwhile. On-demand memory may not be there, which only our own accesses survive.
+pub(crate) fn is_filled_by_owner(request: &RegMr) -> bool {
+    const OF_OTHERS: u32 =
+        bit::REMOTE_WRITE | bit::REMOTE_READ | bit::REMOTE_ATOMIC | bit::MW_BIND | bit::ON_DEMAND;
+    request.access & OF_OTHERS == 0
+}
+
 fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno> {
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     let memory = Arc::clone(&context.memory);
-    let region = ClientRegion::new(memory, request.address, request.length);
+    let region = ClientRegion::new(memory, request.address, request.length)
+        .filled_by_owner(is_filled_by_owner(request));
     Ok(Region::Client(region))
+}
+
+/// Messages for a region that its client has not put in place: it will not find the region any more.
+fn put_in_place(asker: &mut Asker<'_>, id: MrId) {
+    let space = asker.process.memory();
+    let Process { core, cqs, .. } = &mut *asker.process;
+    let Some(lkey) = core.hca.lkey_of(id) else {
+        return;
+    };
+    for cq in core.hca.cqs_beside(id) {
+        let Some(cq) = cqs.get_mut(cq.0) else {
+            continue;
+        };
+        cq.ring.take_enclosed(
+            |buffer| buffer.lkey == lkey.0,
+            |buffers, bytes| {
+                let sges: SgeList = buffers.iter().map(sge).collect();
+                core.hca.put_in_place(id, &sges, bytes, &space.view());
+            },
+        );
+    }
 }
 
 /// Copies are never under way while requests are served, so none goes on afterwards.
@@ -204,6 +238,7 @@ pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<Der
     if asker.process.is_in_use(MrId(request.mr)) {
         return Err(Errno::AGAIN);
     }
+    put_in_place(asker, MrId(request.mr));
     asker
         .process
         .core

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
+use super::Enclosed;
 use crate::area::Area;
 use crate::layout::{COMPLETION_BYTES, Completion, armed, cq_header};
 use crate::message::QueueGeometry;
@@ -31,10 +32,16 @@ impl CompletionQueue {
         })
     }
 
-    /// The oldest entry.
+    /// The oldest entry. If it encloses a message, that is given to `put`, to be put in place before the daemon may
+    /// use its place again.
     #[inline]
-    pub fn poll(&mut self) -> Option<Completion> {
+    pub fn poll(&mut self, put: impl FnOnce(&Completion, &Enclosed<'_>)) -> Option<Completion> {
         let entry = self.peek()?;
+        if entry.enclosed_bytes > 0
+            && let Some(enclosed) = Enclosed::of(&self.area, &self.ring, &entry)
+        {
+            put(&entry, &enclosed);
+        }
         self.consumer = self.consumer.wrapping_add(1);
         self.word(cq_header::CONSUMER).store(self.consumer, Release);
         Some(entry)

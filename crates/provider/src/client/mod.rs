@@ -6,11 +6,13 @@
 mod completion;
 mod connection;
 mod data;
+mod enclosed;
 mod receive;
 mod send;
 
 pub use completion::CompletionQueue;
 pub use connection::{Answer, CallError, Connection};
+pub use enclosed::{Enclosed, Piece};
 pub use receive::ReceiveQueue;
 pub use send::{Full, SendQueue};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
 use super::RingError;
+use super::enclosing::{Enclosing, Message};
 use crate::area::Area;
-use crate::layout::{Completion, armed, cq_header};
+use crate::layout::{Buffer, Completion, EnclosedHeader, armed, cq_header, enclosed_bytes};
 use crate::message::QueueGeometry;
 
 /// One completion queue.
@@ -19,12 +20,14 @@ pub struct CompletionRing {
     published: u32,
     /// The client's index as last read and checked.
     consumer: u32,
+    enclosing: Enclosing,
 }
 
 impl CompletionRing {
     /// Over fresh memory that `ring` was planned for.
     pub fn new(area: Arc<Area>, ring: QueueGeometry) -> Self {
         Self {
+            enclosing: Enclosing::new(&ring),
             area,
             ring,
             producer: 0,
@@ -38,6 +41,7 @@ impl CompletionRing {
     /// Errors: the client's index is impossible.
     pub fn resume(area: Arc<Area>, ring: QueueGeometry, published: u32) -> Result<Self, RingError> {
         let mut resumed = Self {
+            enclosing: Enclosing::resume(&ring, published),
             area,
             ring,
             producer: published,
@@ -54,6 +58,11 @@ impl CompletionRing {
     #[inline]
     pub fn written(&self) -> u32 {
         self.producer
+    }
+
+    /// Whether entries may enclose messages.
+    pub fn encloses(&self) -> bool {
+        self.ring.data_bytes > 0
     }
 
     /// Entries that fit.
@@ -79,6 +88,66 @@ impl CompletionRing {
         Ok(())
     }
 
+    /// Bytes that may go into the data area now, each message with its header and buffers, rounded up to
+    /// [`DATA_ALIGN`](crate::DATA_ALIGN).
+    #[inline]
+    pub fn enclosing_room(&mut self) -> Result<u32, RingError> {
+        if self.enclosing.is_short() {
+            self.refresh()?;
+        }
+        Ok(self.enclosing.room())
+    }
+
+    /// Lets the next entry enclose a message, whose bytes the buffers name places for.
+    ///
+    /// Errors: there is no room.
+    pub fn enclose(
+        &mut self,
+        entry: &mut Completion,
+        buffers: impl ExactSizeIterator<Item = Buffer>,
+        bytes: &[u8],
+    ) -> Result<(), RingError> {
+        let header = EnclosedHeader {
+            buffers: buffers.len() as u32,
+            ..EnclosedHeader::default()
+        };
+        let length = enclosed_bytes(header.buffers, bytes.len() as u32);
+        let place = self.enclosing.take(self.producer, length);
+        let place = place.ok_or(RingError::Full)?;
+        let mut at = (self.ring.data_at + place) as usize;
+        self.area.put(at, &header);
+        at += size_of::<EnclosedHeader>();
+        for buffer in buffers {
+            self.area.put(at, &buffer);
+            at += size_of::<Buffer>();
+        }
+        self.area.write(at, bytes);
+        (entry.enclosed_at, entry.enclosed_bytes) = (place, length);
+        Ok(())
+    }
+
+    /// Takes the messages that the client has not put in place and that have a buffer that is meant: their buffers
+    /// and their bytes.
+    pub fn take_enclosed(
+        &mut self,
+        is_meant: impl Fn(&Buffer) -> bool,
+        mut put: impl FnMut(&[Buffer], &[u8]),
+    ) {
+        if self.enclosing.is_idle() || self.refresh().is_err() {
+            return;
+        }
+        for index in 0..self.producer.wrapping_sub(self.consumer) {
+            let entry = self.entry(self.consumer.wrapping_add(index));
+            let Some(message) = Message::of(&self.area, &self.ring, &entry) else {
+                continue;
+            };
+            let buffers = message.buffers();
+            if buffers.iter().any(&is_meant) && message.claim() {
+                put(&buffers, &message.payload(buffers.len()));
+            }
+        }
+    }
+
     /// Shows the client everything written.
     #[inline]
     pub fn publish(&mut self) {
@@ -94,6 +163,7 @@ impl CompletionRing {
             return Err(RingError::Index);
         }
         self.consumer = consumer;
+        self.enclosing.polled(consumer);
         Ok(self.published.wrapping_sub(consumer))
     }
 
@@ -108,20 +178,34 @@ impl CompletionRing {
         fires && word.swap(armed::NO, AcqRel) != armed::NO
     }
 
-    /// The entries that the client has not taken, and what it armed: for a new ring.
-    pub fn unload(&mut self) -> Result<(Vec<Completion>, u32), RingError> {
-        let count = self.refresh()?;
-        let entries = (0..count).map(|index| {
-            let slot = self.consumer.wrapping_add(index) & (self.ring.slots - 1);
-            self.area
-                .get((self.ring.slots_at + slot * self.ring.stride) as usize)
-        });
-        let entries = entries.collect();
-        Ok((entries, self.word(cq_header::ARMED).swap(armed::NO, AcqRel)))
+    /// Moves what the client has not taken into a fresh ring, and what it armed. It must not poll meanwhile.
+    pub fn unload(&mut self, fresh: &mut Self) -> Result<(), RingError> {
+        for index in 0..self.refresh()? {
+            let mut entry = self.entry(self.consumer.wrapping_add(index));
+            let message = Message::of(&self.area, &self.ring, &entry).map(|message| message.raw());
+            let message = message.unwrap_or_default();
+            entry.enclosed_bytes = message.len() as u32;
+            if !message.is_empty() {
+                let place = fresh.enclosing.take(fresh.producer, entry.enclosed_bytes);
+                entry.enclosed_at = place.ok_or(RingError::Full)?;
+                let at = (fresh.ring.data_at + entry.enclosed_at) as usize;
+                fresh.area.write(at, &message);
+            }
+            fresh.write(&entry)?;
+        }
+        fresh.publish();
+        fresh.arm(self.word(cq_header::ARMED).swap(armed::NO, AcqRel));
+        Ok(())
+    }
+
+    fn entry(&self, index: u32) -> Completion {
+        let slot = index & (self.ring.slots - 1);
+        self.area
+            .get((self.ring.slots_at + slot * self.ring.stride) as usize)
     }
 
     /// Arms a fresh ring as its predecessor was.
-    pub fn arm(&self, what: u32) {
+    fn arm(&self, what: u32) {
         self.word(cq_header::ARMED).store(what, Release);
     }
 

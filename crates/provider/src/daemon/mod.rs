@@ -4,6 +4,7 @@
 //! read back.
 
 mod completion;
+mod enclosing;
 mod plan;
 mod request;
 mod work;

@@ -3,10 +3,13 @@
 //! ```text
 //!   QP    0 send header | 256 recv header | 4096 send slots | recv slots | data area
 //!   SRQ   0 header                        | 4096 slots
-//!   CQ    0 header                        | 4096 entries
+//!   CQ    0 header                        | 4096 entries | data area, for who puts messages in place
 //! ```
 
-use crate::layout::{COMPLETION_BYTES, queue_header, recv_stride, send_data_bytes, send_stride};
+use crate::layout::{
+    COMPLETION_BYTES, ENCLOSED_MAX, ENCLOSING_AREA, queue_header, recv_stride, send_data_bytes,
+    send_stride,
+};
 use crate::message::{QpCapacity, QueueGeometry};
 use crate::{BUFFERS_MAX, CQ_ENTRIES_MAX, INLINE_MAX, INLINE_MIN, SLOTS_MAX};
 
@@ -115,20 +118,26 @@ pub struct CqPlan {
 }
 
 impl CqPlan {
-    /// For at least that many entries; `None` if that is beyond the limits.
-    pub fn new(entries: u32) -> Option<Self> {
+    /// For at least that many entries, with or without room for messages; `None` if that is beyond the limits.
+    pub fn new(entries: u32, encloses: bool) -> Option<Self> {
         let slots = slots_below(CQ_ENTRIES_MAX, entries)?;
+        let data_at = PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE);
+        let data_bytes = if encloses {
+            ENCLOSING_AREA + ENCLOSED_MAX
+        } else {
+            0
+        };
         let ring = QueueGeometry {
             header: 0,
             slots_at: PAGE,
             slots,
             stride: COMPLETION_BYTES,
-            data_at: 0,
-            data_bytes: 0,
+            data_at,
+            data_bytes,
         };
         Some(Self {
             ring,
-            bytes: PAGE + (slots * COMPLETION_BYTES).next_multiple_of(PAGE),
+            bytes: data_at + data_bytes,
         })
     }
 }
@@ -170,8 +179,10 @@ mod tests {
     #[test]
     fn a_completion_queue_costs_its_header_and_its_entries() {
         for (entries, bytes) in [(1, 2), (64, 2), (65, 3), (1000, 17), (CQ_ENTRIES_MAX, 4097)] {
-            let plan = CqPlan::new(entries).unwrap();
+            let plan = CqPlan::new(entries, false).unwrap();
             assert_eq!(plan.bytes, bytes * PAGE, "{entries}");
+            let enclosing = CqPlan::new(entries, true).unwrap();
+            assert_eq!(enclosing.bytes, plan.bytes + enclosing.ring.data_bytes);
         }
     }
 
@@ -211,8 +222,8 @@ mod tests {
             )
             .is_none()
         );
-        assert!(CqPlan::new(CQ_ENTRIES_MAX).is_some());
-        assert!(CqPlan::new(CQ_ENTRIES_MAX + 1).is_none());
+        assert!(CqPlan::new(CQ_ENTRIES_MAX, true).is_some());
+        assert!(CqPlan::new(CQ_ENTRIES_MAX + 1, false).is_none());
         assert!(SrqPlan::new(SLOTS_MAX, BUFFERS_MAX + 1).is_none());
     }
 

@@ -9,6 +9,8 @@ pub mod hello_flag {
     /// Peers of the same user who say so too may reach this process's memory themselves, and the
     /// reply brings a page of leaves.
     pub const FAST_LOCAL: u32 = 1;
+    /// It puts messages in place that completions enclose: its completion queues have a data area.
+    pub const ENCLOSED: u32 = 2;
 }
 
 /// Asks for leave to READ and WRITE the region that `rkey` names, over a connected queue pair. The

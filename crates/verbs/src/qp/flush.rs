@@ -67,6 +67,7 @@ impl<R> Qp<R> {
             src_qp: Default::default(),
             grh: None,
             solicited: false,
+            enclosed: None,
         }
     }
 

@@ -9,8 +9,8 @@ use crate::work::{RecvWr, Sge, Status, WcOp};
 
 /// What becomes of a receive that a datagram took.
 enum Outcome {
-    /// Filled with so many bytes.
-    Filled(u32),
+    /// Filled with so many bytes, or they go with the completion.
+    Filled(u32, Option<u32>),
     /// Too short. The QP goes on: otherwise any sender who knows the key could end it.
     Short,
     /// Bad in itself, which is its owner's fault: the QP goes to ERR.
@@ -28,7 +28,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             return self.drop_unit(Drop::NoReceive);
         };
         match self.fill(&receive) {
-            Outcome::Filled(bytes) => self.datagram_received(&receive, bytes),
+            Outcome::Filled(bytes, enclosed) => self.datagram_received(&receive, bytes, enclosed),
             Outcome::Short => self
                 .qp
                 .receive_failed(self.shared, &receive, Status::LocLen),
@@ -43,7 +43,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    fn fill(&self, receive: &RecvWr) -> Outcome {
+    fn fill(&mut self, receive: &RecvWr) -> Outcome {
         let sges = match &receive.sges {
             Ok(sges) => sges,
             Err(status) => return Outcome::Bad(*status),
@@ -54,24 +54,31 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             return Outcome::Short;
         }
         match self.store_datagram(sges, bytes) {
-            Ok(()) => Outcome::Filled(needed),
+            Ok(enclosed) => Outcome::Filled(needed, enclosed),
             Err(MoveError::Local) => Outcome::Bad(Status::LocProt),
             Err(MoveError::Source) => Outcome::NoSource,
         }
     }
 
-    fn store_datagram(&self, sges: &[Sge], bytes: u32) -> Result<(), MoveError> {
+    fn store_datagram(&mut self, sges: &[Sge], bytes: u32) -> Result<Option<u32>, MoveError> {
         let area = header_area(&self.request.route, bytes, self.request.tail.is_some());
-        let pd = self.qp.spec.pd;
+        let (cq, pd) = (self.qp.spec.recv_cq, self.qp.spec.pd);
+        let message = (&area[..], self.payload);
+        let enclosed = self.shared.enclose(cq, (pd, sges), message, self.memory)?;
+        if enclosed.is_some() {
+            return Ok(enclosed);
+        }
         self.shared
             .scatter_bytes(pd, (sges, 0), &area, self.memory)?;
         self.shared
-            .scatter(pd, (sges, GRH_BYTES), self.payload, self.memory)
+            .scatter(pd, (sges, GRH_BYTES), self.payload, self.memory)?;
+        Ok(None)
     }
 
-    fn datagram_received(&mut self, receive: &RecvWr, bytes: u32) {
+    fn datagram_received(&mut self, receive: &RecvWr, bytes: u32, enclosed: Option<u32>) {
         let mut completion = self.received(receive.id, WcOp::Recv, bytes);
         completion.grh = Some((self.request.route.sgid, self.request.route.dgid));
+        completion.enclosed = enclosed;
         self.complete(completion);
         let received = &mut self.shared.counters.received;
         received.datagrams += 1;

@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Message};
 use crate::unit::RequestTail;
-use crate::work::WcOp;
+use crate::work::{Status, WcOp};
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     pub(super) fn send(&mut self) -> Result<(), Refusal> {
@@ -13,14 +13,15 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             let receive = self.take_receive().ok_or(Refusal::NotReady)?;
             self.qp.responder.message = Message::Send { receive, stored: 0 };
         }
-        self.store()?;
+        let enclosed = self.store()?;
         if self.request.last {
-            self.end_send()?;
+            self.end_send(enclosed)?;
         }
         Ok(())
     }
 
-    fn store(&mut self) -> Result<(), Refusal> {
+    /// Stores what the unit carries, or takes a whole message along.
+    fn store(&mut self) -> Result<Option<u32>, Refusal> {
         let Message::Send { receive, stored } = &mut self.qp.responder.message else {
             return Err(Refusal::Invalid);
         };
@@ -32,29 +33,44 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if end > total(sges) || end > u64::from(self.shared.limits.message_bytes) {
             return Err(Refusal::TooLong);
         }
-        let to = (&sges[..], *stored);
-        self.shared
-            .scatter(self.qp.spec.pd, to, self.payload, self.memory)
-            .map_err(|fault| match fault {
-                MoveError::Local => Refusal::Receive(crate::work::Status::LocProt),
-                MoveError::Source => Refusal::SourceFault,
-            })?;
+        let (cq, pd) = (self.qp.spec.recv_cq, self.qp.spec.pd);
+        let enclosed = match self.request.first && self.request.last {
+            true => self
+                .shared
+                .enclose(cq, (pd, sges), (&[], self.payload), self.memory)
+                .map_err(refusal)?,
+            false => None,
+        };
+        if enclosed.is_none() {
+            let to = (&sges[..], *stored);
+            self.shared
+                .scatter(pd, to, self.payload, self.memory)
+                .map_err(refusal)?;
+        }
         self.shared.counters.received.bytes += end - u64::from(*stored);
         debug_assert!(end <= u64::from(u32::MAX), "no message is longer");
         *stored = end as u32;
-        Ok(())
+        Ok(enclosed)
     }
 
     /// A key that cannot be invalidated is an access error (IBTA 9.9.3).
-    fn end_send(&mut self) -> Result<(), Refusal> {
+    fn end_send(&mut self, enclosed: Option<u32>) -> Result<(), Refusal> {
         if let Some(RequestTail::Invalidate(key)) = self.request.tail {
             let done = self.shared.invalidate(self.qp, key);
             done.map_err(|_| Refusal::Access)?;
         }
         if let Message::Send { receive, stored } = core::mem::take(&mut self.qp.responder.message) {
-            let completion = self.received(receive.id, WcOp::Recv, stored);
+            let mut completion = self.received(receive.id, WcOp::Recv, stored);
+            completion.enclosed = enclosed;
             self.complete(completion);
         }
         Ok(())
+    }
+}
+
+fn refusal(fault: MoveError) -> Refusal {
+    match fault {
+        MoveError::Local => Refusal::Receive(Status::LocProt),
+        MoveError::Source => Refusal::SourceFault,
     }
 }

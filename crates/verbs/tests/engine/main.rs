@@ -5,6 +5,7 @@ mod connection;
 mod crash;
 mod credits;
 mod datagrams;
+mod enclosed;
 mod golden;
 mod goodput;
 mod hostile;

@@ -10,6 +10,8 @@ pub(crate) type Region = usize;
 #[derive(Default)]
 pub(crate) struct Memory {
     buffers: RefCell<Vec<Option<Vec<u8>>>>,
+    /// Those that their owner fills.
+    left: RefCell<Vec<Region>>,
 }
 
 impl Memory {
@@ -22,6 +24,11 @@ impl Memory {
     /// Unmaps a buffer: later touches fault.
     pub(crate) fn remove(&self, region: Region) {
         self.buffers.borrow_mut()[region] = None;
+    }
+
+    /// Its owner puts in place what it receives.
+    pub(crate) fn leave_to_owner(&self, region: Region) {
+        self.left.borrow_mut().push(region);
     }
 
     pub(crate) fn bytes(&self, region: Region) -> Vec<u8> {
@@ -69,6 +76,10 @@ impl vrdma_verbs::memory::Memory for Memory {
             .map_err(|_| CopyFault::Source)?;
         self.write(to.0, to.1, &bytes)
             .map_err(|_| CopyFault::Destination)
+    }
+
+    fn is_filled_by_owner(&self, region: &Region) -> bool {
+        self.left.borrow().contains(region)
     }
 
     fn fetch_update(

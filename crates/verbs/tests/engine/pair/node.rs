@@ -106,6 +106,8 @@ pub(crate) struct Node {
     /// Send slots freed, in order: `None` for an unsignalled success.
     pub(crate) sent: Vec<Option<Completion>>,
     pub(crate) received: Vec<Completion>,
+    /// Messages that came with receive completions, and their buffers.
+    pub(crate) enclosed: Vec<(Vec<Sge>, Vec<u8>)>,
     pub(crate) events: Vec<Event>,
     /// Gathers packets, if it does.
     pub(crate) train: Option<Train<Region>>,
@@ -163,6 +165,7 @@ impl Node {
             gid,
             sent: Vec::new(),
             received: Vec::new(),
+            enclosed: Vec::new(),
             events: Vec::new(),
             train: None,
             trains: 0,
@@ -370,11 +373,15 @@ impl Node {
                 }
                 Output::RecvDone { cq, completion } => {
                     assert_eq!(cq, self.recv_cq);
+                    let enclosed = self.hca.enclosed(&completion);
+                    let enclosed = enclosed.map(|(sges, bytes)| (sges.to_vec(), bytes.to_vec()));
+                    self.enclosed.extend(enclosed);
                     self.received.push(completion);
                 }
                 Output::Event(event) => self.events.push(event),
             }
         }
+        self.hca.forget_enclosed();
     }
 
     /// Send completions so far: cookie and status.
