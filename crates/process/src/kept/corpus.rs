@@ -33,6 +33,7 @@ fn context() -> Context {
         nonce_address: 8 << 32,
         nonce: 9 << 40,
         only: Some("c1".into()),
+        encloses: true,
     }
 }
 
@@ -66,6 +67,7 @@ fn places() -> [Place; 3] {
     let client = Client {
         address: 3 << 40,
         length: 4,
+        is_filled_by_owner: true,
     };
     let file = File {
         descriptor: 5,
@@ -90,6 +92,7 @@ fn cq() -> Cq {
         entries: 5,
         channel: Some(6),
         cookie: 7 << 50,
+        encloses: true,
     }
 }
 
