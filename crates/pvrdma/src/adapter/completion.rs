@@ -90,6 +90,7 @@ mod tests {
             src_qp: Qpn::GSI,
             grh: Some((Gid::default(), dgid)),
             solicited: false,
+            enclosed: None,
         };
         encode(&completion, &rules)
     }
