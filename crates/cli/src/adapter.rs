@@ -36,26 +36,23 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             weight,
             users,
             groups,
-        } => {
-            let (name, portgroup) = (name.clone(), portgroup.clone());
-            add(
-                client,
-                &AdapterRequest {
-                    name,
-                    portgroup,
-                    mac: *mac,
-                    doorbells: *doorbells,
-                    kind: *kind,
-                    ip: new_addresses(ip)?.unwrap_or_default(),
-                    shard: *shard,
-                    away: *away,
-                    limits: limits.limits(),
-                    weight: *weight,
-                    users: users.clone(),
-                    groups: groups.clone(),
-                },
-            )
-        }
+        } => add(
+            client,
+            &AdapterRequest {
+                name: name.clone(),
+                portgroup: portgroup.clone(),
+                mac: *mac,
+                doorbells: *doorbells,
+                kind: *kind,
+                ip: new_addresses(ip)?.unwrap_or_default(),
+                shard: *shard,
+                away: *away,
+                limits: limits.limits(),
+                weight: *weight,
+                users: users.clone(),
+                groups: groups.clone(),
+            },
+        ),
         AdapterCommand::Move { name, shard } => move_to(client, name, *shard),
         AdapterCommand::Set {
             name,
@@ -64,25 +61,22 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             ip,
             users,
             groups,
-        } => {
-            let change = AdapterChange {
+        } => set(
+            client,
+            name,
+            &AdapterChange {
                 limits: limits.change(),
                 weight: *weight,
                 ip: new_addresses(ip)?,
                 users: named(users),
                 groups: named(groups),
-            };
-            set(client, name, &change)
-        }
+            },
+        ),
         AdapterCommand::List => list(client),
-        AdapterCommand::Show { name, state: false } => show(client, name),
-        AdapterCommand::Show { name, state: true } => state::run(client, name),
+        AdapterCommand::Show { name, state } => show(client, name, *state),
         AdapterCommand::Remove { name } => remove(client, name),
         AdapterCommand::Save(options) => snapshot::save(client.socket(), options),
-        AdapterCommand::Restore {
-            snapshot,
-            keep_connections,
-        } => snapshot::restore(client.socket(), snapshot, *keep_connections),
+        AdapterCommand::Restore(options) => snapshot::restore(client.socket(), options),
         AdapterCommand::QemuArgs(options) => qemu_args(client, options),
         AdapterCommand::LibvirtXml(options) => libvirt_xml(client, options),
     }
@@ -128,7 +122,10 @@ fn list(client: &Client) -> Result<Report, Failure> {
     Ok(Report::new(&adapters, list_text(&adapters)))
 }
 
-fn show(client: &Client, name: &Name) -> Result<Report, Failure> {
+fn show(client: &Client, name: &Name, state: bool) -> Result<Report, Failure> {
+    if state {
+        return state::run(client, name);
+    }
     let adapter = get(client, name)?;
     Ok(Report::new(&adapter, show_text(&adapter)))
 }

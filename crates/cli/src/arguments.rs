@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vni, paths};
 
 pub(crate) use adapter::{
-    AdapterCommand, LibvirtOptions, NewAddress, QemuOptions, SnapshotOptions,
+    AdapterCommand, LibvirtOptions, NewAddress, QemuOptions, RestoreOptions, SnapshotOptions,
 };
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;

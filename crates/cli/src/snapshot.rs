@@ -5,7 +5,7 @@ use std::path::Path;
 use vrdma_migration::HostSockets;
 use vrdma_migration::snapshot::{self, Options, SnapshotError};
 
-use crate::arguments::SnapshotOptions;
+use crate::arguments::{RestoreOptions, SnapshotOptions};
 use crate::failure::Failure;
 use crate::migrate::Console;
 use crate::report::Report;
@@ -27,19 +27,15 @@ pub(crate) fn save(socket: &Path, options: &SnapshotOptions) -> Result<Report, F
     Ok(Report::new(&saved, text))
 }
 
-pub(crate) fn restore(
-    socket: &Path,
-    options: &SnapshotOptions,
-    keep_connections: bool,
-) -> Result<Report, Failure> {
+pub(crate) fn restore(socket: &Path, options: &RestoreOptions) -> Result<Report, Failure> {
     let what = Options {
-        keep_connections,
-        ..what(socket, options)
+        keep_connections: options.keep_connections,
+        ..what(socket, &options.snapshot)
     };
     let restored = snapshot::restore(&what, &mut Console::new()?).map_err(failed)?;
     let text = format!(
         "adapter {} goes on with {} records and {} pages\n{CONT}",
-        options.name, restored.records, restored.pages
+        options.snapshot.name, restored.records, restored.pages
     );
     Ok(Report::new(&restored, text))
 }

@@ -23,6 +23,7 @@ mod guest;
 mod interrupt;
 mod member;
 mod moving;
+pub mod notebook;
 pub mod object;
 mod pair;
 mod probe;

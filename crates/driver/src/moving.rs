@@ -4,8 +4,9 @@ use std::io;
 use std::mem;
 use std::sync::Arc;
 
+use vrdma_adapter::Journal;
 use vrdma_memory::PAGE;
-use vrdma_pvrdma::{Context, Device, WrittenPages};
+use vrdma_pvrdma::{Context, Device, SavedRecord, WrittenPages};
 
 use crate::guest::Guest;
 use crate::ram::Ram;
@@ -62,13 +63,35 @@ impl Guest {
         Ok(())
     }
 
+    /// The process that served the device has ended, and another one goes on with its records, and writes them on.
+    ///
+    /// # Errors
+    /// Of the system, or no device goes on with these records.
+    pub fn revive(
+        &mut self,
+        records: &[SavedRecord],
+        journal: Option<Box<dyn Journal>>,
+    ) -> io::Result<()> {
+        self.device = self.resumed_from(records, journal)?;
+        Ok(())
+    }
+
     fn resumed(&self, context: &Context) -> io::Result<Device> {
+        let config = self.device.config();
+        context.check(config).map_err(io::Error::other)?;
+        self.resumed_from(&context.records, None)
+    }
+
+    fn resumed_from(
+        &self,
+        records: &[SavedRecord],
+        journal: Option<Box<dyn Journal>>,
+    ) -> io::Result<Device> {
         let config = *self.device.config();
-        context.check(&config).map_err(io::Error::other)?;
         let doorbells = self.device.doorbell_fd();
         let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let (space, now) = (Arc::clone(&self.dma), self.clock.now());
-        let device = Device::resume(config, space, doorbells, &context.records, None, now);
+        let device = Device::resume(config, space, doorbells, records, journal, now);
         device.map_err(io::Error::other)
     }
 

@@ -47,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     target("engine_packets", engine::packets::run),
     target("engine_units", engine::units::run),
     target("guest", guest::run),
+    target("kept", process_session::kept::run),
     target("memory_places", places::run),
     target("process_cm", process_cm::run),
     target("process_session", process_session::run),

@@ -11,6 +11,7 @@
 mod arena;
 mod client;
 mod host;
+pub mod kept;
 mod parts;
 
 use client::Client;
@@ -21,13 +22,16 @@ use crate::input::Input;
 /// Sessions of the script: the first two are connected to each other.
 const CLIENTS: usize = 2;
 
+fn clients(world: &mut World) -> Vec<Client> {
+    let clients = (0..CLIENTS as u8).filter_map(|number| Client::open(world, number));
+    clients.collect()
+}
+
 /// Plays an input as a script.
 pub fn run(input: &[u8]) {
     let mut input = Input::new(input);
     let mut world = World::new();
-    let mut clients: Vec<Client> = (0..CLIENTS as u8)
-        .filter_map(|number| Client::open(&mut world, number))
-        .collect();
+    let mut clients = clients(&mut world);
     client::connect(&mut world, &mut clients);
     while !input.is_empty() {
         let at = input.below(CLIENTS);

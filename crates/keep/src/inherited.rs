@@ -2,7 +2,7 @@
 //!
 //! None of them is asked anything that a file system would answer, since one that a client serves may do so when it likes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -22,6 +22,8 @@ const STDIO: std::ops::RangeInclusive<RawFd> = 0..=2;
 #[derive(Debug)]
 pub struct Inherited {
     numbers: BTreeSet<RawFd>,
+    /// Those that were given, by the numbers that they are asked for by.
+    given: BTreeMap<RawFd, OwnedFd>,
 }
 
 /// What became of descriptors that nobody claimed.
@@ -42,11 +44,29 @@ impl Inherited {
     pub(crate) unsafe fn take_stock(except: &BTreeSet<RawFd>) -> io::Result<Self> {
         let mut numbers = open_numbers()?;
         numbers.retain(|number| !except.contains(number) && !STDIO.contains(number));
-        Ok(Self { numbers })
+        Ok(Self::of_numbers(numbers))
+    }
+
+    fn of_numbers(numbers: BTreeSet<RawFd>) -> Self {
+        Self {
+            numbers,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// Descriptors that came some other way, each with the number that it is known by.
+    pub fn given(given: BTreeMap<RawFd, OwnedFd>) -> Self {
+        Self {
+            numbers: BTreeSet::new(),
+            given,
+        }
     }
 
     /// The descriptor with this number, the first time that somebody asks for it.
     pub fn claim(&mut self, number: RawFd) -> Option<OwnedFd> {
+        if let Some(given) = self.given.remove(&number) {
+            return Some(given);
+        }
         let is_there = self.numbers.remove(&number);
         // SAFETY: it was open when stock was taken, with no owner; it has left the set just now, so this
         // is its only owner.
@@ -55,23 +75,26 @@ impl Inherited {
 
     /// None.
     pub fn none() -> Self {
-        Self {
-            numbers: BTreeSet::new(),
-        }
+        Self::of_numbers(BTreeSet::new())
     }
 
     /// Those with these numbers, apart from the others.
     pub fn split(&mut self, numbers: impl IntoIterator<Item = RawFd>) -> Self {
-        let numbers = numbers.into_iter();
-        Self {
-            numbers: numbers.filter(|it| self.numbers.remove(it)).collect(),
+        let mut apart = Self::none();
+        for number in numbers {
+            if self.numbers.remove(&number) {
+                apart.numbers.insert(number);
+            } else if let Some(given) = self.given.remove(&number) {
+                apart.given.insert(number, given);
+            }
         }
+        apart
     }
 
     /// Closes what was not claimed, and waits for it, but not long: a thread does it, since `close` may take as long as
     /// the sender of a descriptor likes. What has an address that the next worker wants comes first.
     pub fn close_rest(mut self) -> io::Result<Rest> {
-        let mut rest = Vec::new();
+        let mut rest: Vec<OwnedFd> = std::mem::take(&mut self.given).into_values().collect();
         while let Some(number) = self.numbers.first().copied() {
             rest.extend(self.claim(number));
         }

@@ -65,10 +65,15 @@ pub(crate) struct Cluster<M: Member = Adapter> {
 
 impl<M: Member> SimHost<M> {
     fn new(number: usize, plan: &UplinkPlan) -> Self {
+        let ports = plan.kinds.iter().map(|_| SimPort::default());
+        Self::at(number, ports.collect(), plan, Time(0))
+    }
+
+    /// A carrier without adapters.
+    fn at(number: usize, ports: Vec<SimPort>, plan: &UplinkPlan, now: Time) -> Self {
         let mut carrier = Host::new(number as u64);
-        let ports: Vec<_> = plan.kinds.iter().map(|_| SimPort::default()).collect();
         for ((id, port), is_tunnel) in (0..).zip(&ports).zip(&plan.kinds) {
-            carrier.add_uplink(UplinkId(id), *is_tunnel, port.clone(), Time(0));
+            carrier.add_uplink(UplinkId(id), *is_tunnel, port.clone(), now);
         }
         Self {
             carrier,
@@ -165,6 +170,32 @@ impl<M: Member> Cluster<M> {
         let carrier = &mut self.hosts[host].carrier;
         let added = carrier.add(attachment, adapter);
         added.map_err(Violation::from_error)
+    }
+
+    /// The process of a host has ended. Another carrier serves its uplinks and its adapters, which `revive` makes of what
+    /// was there.
+    pub(crate) fn restart(
+        &mut self,
+        host: usize,
+        mut revive: impl FnMut(usize, M) -> Result<M, Violation>,
+    ) -> Result<(), Violation> {
+        let ports = self.hosts[host].ports.clone();
+        ports.iter().for_each(SimPort::forget_queued);
+        let next = SimHost::at(host, ports, &self.uplinks, self.now);
+        let mut ended = std::mem::replace(&mut self.hosts[host], next);
+        for (number, place) in self.places.clone().into_iter().enumerate() {
+            let Some(member) = ended.carrier.remove(place.port) else {
+                continue;
+            };
+            self.attach(place, host, revive(number, member)?)?;
+            let now = self.now;
+            let carrier = self.carrier(host);
+            if place.host != host {
+                carrier.set_away(place.port, true);
+            }
+            carrier.touch(place.port, now);
+        }
+        Ok(())
     }
 
     /// The carrier of a host.

@@ -9,6 +9,7 @@
 //! No connection may notice a journey but by its time: the weather is never so bad that one gives up.
 
 mod build;
+mod crashes;
 mod journey;
 mod program;
 
@@ -21,6 +22,7 @@ use vrdma_verbs::Time;
 use crate::cluster::Cluster;
 use crate::summary::Summary;
 use crate::violation::{Violation, check};
+use crashes::Crashes;
 use journey::{Journey, Stop};
 use program::Program;
 
@@ -41,6 +43,7 @@ pub(crate) struct Devices {
     stops: Vec<Option<Stop>>,
     moves: u64,
     thaws: u64,
+    crashes: Crashes,
     moments: u64,
     /// When something was done last, and how much was by then.
     progress: (Time, usize),
@@ -49,19 +52,21 @@ pub(crate) struct Devices {
 impl Devices {
     /// Runs to the end of all work.
     pub(crate) fn run(&mut self) -> Result<Summary, Violation> {
-        self.cluster.run_until_quiet()?;
+        self.begin_records();
+        self.carried(|devices| devices.cluster.run_until_quiet())?;
         while let Some(next) = self.next() {
             self.moments += 1;
-            self.cluster.advance(next)?;
+            self.arm();
+            self.carried(|devices| devices.cluster.advance(next))?;
             self.clock.reach(self.cluster.now);
             self.judge()?;
             self.judge_silence()?;
-            self.travel()?;
-            self.take_turns()?;
-            self.cluster.run_until_quiet()?;
+            self.disarmed(Self::travel)?;
+            self.disarmed(Self::take_turns)?;
+            self.carried(|devices| devices.cluster.run_until_quiet())?;
             self.judge()?;
         }
-        self.finish()?;
+        self.disarmed(Self::finish)?;
         Ok(self.summary())
     }
 
@@ -127,6 +132,7 @@ impl Devices {
             foreign: self.cluster.stranger.sent,
             device_moves: self.moves,
             device_thaws: self.thaws,
+            device_crashes: self.crashes.count,
             moments: self.moments,
             ..Summary::default()
         }

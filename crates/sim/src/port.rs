@@ -58,6 +58,14 @@ impl SimPort {
         state.is_full && !state.queued.is_empty()
     }
 
+    /// The process that had it ends: what it could not send yet is gone, and what came is there.
+    pub(crate) fn forget_queued(&self) {
+        let mut state = self.0.borrow_mut();
+        state.lost += state.queued.len() as u64;
+        state.queued.clear();
+        state.queued_bytes = 0;
+    }
+
     /// Frames that did not fit.
     pub(crate) fn lost(&self) -> u64 {
         self.0.borrow().lost

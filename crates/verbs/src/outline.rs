@@ -13,7 +13,7 @@ use crate::qp::Qp;
 
 /// The first objects of each kind, by slot.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[allow(missing_docs)] // the names are the objects
+#[allow(missing_docs, reason = "the names are the objects")]
 pub struct Outline {
     pub qps: Vec<QpOutline>,
     pub cqs: Vec<CqOutline>,
@@ -107,7 +107,7 @@ pub struct MrOutline {
 
 /// What a key stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the kinds")]
 pub enum MemoryKind {
     Region(MrKind),
     Window(WindowKind),

@@ -4,6 +4,7 @@
 //!   rooms     ── Cargo.toml of each room, compilation without std      (layers, bare)
 //!   sources   ── crates/**/*.rs, parsed once ──► facts ──► ratchet.toml (lengths, tuples, allow, words)
 //!   texts     ── rustdoc, *.md, bodies of commits                       (docs, markdown, commits)
+//!   formats   ── versions in sources, files of what each saves          (formats)
 //! ```
 //!
 //! What the sources had before a rule came is counted in `ratchet.toml`: it may stay, and only fall.
@@ -11,6 +12,7 @@
 mod bare;
 mod commits;
 mod docs;
+mod formats;
 mod layers;
 mod markdown;
 mod ratchet;
@@ -102,6 +104,11 @@ const CHECKS: &[Check] = &[
         run: markdown::findings,
     },
     Check {
+        name: "formats",
+        about: "each saved format has a file of its version",
+        run: formats::findings,
+    },
+    Check {
         name: "commits",
         about: "commits have a body",
         run: commits::findings,
@@ -188,6 +195,10 @@ impl Tree {
         }
         files.sort();
         Ok(files)
+    }
+
+    fn has(&self, file: &str) -> bool {
+        self.root.join(file).is_file()
     }
 
     fn read(&self, file: &str) -> Result<String> {

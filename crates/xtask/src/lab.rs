@@ -5,6 +5,7 @@ mod migrate;
 mod nested;
 mod pair;
 mod shell;
+mod snapshot;
 mod survive;
 mod wire;
 
@@ -34,6 +35,11 @@ pub(crate) enum Lab {
     ///
     /// Exit status 0 only if every program ends with status 0 on both sides. Prints how long each migration took.
     Migrate(migrate::Arguments),
+    /// Save two guests while a program of theirs sends, and let them go back to that moment, together and one alone
+    ///
+    /// Exit status 0 only if the program ends well each time that both are there, with an error where one has gone back
+    /// alone, and a new one ends well then.
+    Snapshot,
     /// Boot a single guest against a device that is already being served
     Guest(guest::Arguments),
     /// Run a cell of the studies in a guest that lends virtual functions to guests of its own
@@ -54,6 +60,7 @@ impl Lab {
             Self::Stop => shell::stop(),
             Self::Survive(arguments) => survive::run(&arguments),
             Self::Migrate(arguments) => migrate::run(&arguments),
+            Self::Snapshot => snapshot::run(),
             Self::Guest(arguments) => guest::run(&arguments),
             Self::Nested(arguments) => nested::run(&arguments),
         }

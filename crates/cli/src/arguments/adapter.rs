@@ -125,17 +125,7 @@ pub(crate) enum AdapterCommand {
     /// In a QEMU that was started with the options that the VM had and -S -incoming defer. The VM stands still
     /// afterwards: QEMU's cont lets it run. Its connections end with an error, since their other ends have gone on.
     #[command(after_long_help = RESTORE_EXAMPLES)]
-    Restore {
-        #[command(flatten)]
-        snapshot: SnapshotOptions,
-        /// Its connections go on
-        ///
-        /// Right only if all their other ends are VMs that stood still when the first of their snapshots was taken, and
-        /// that are all restored, too. A peer that has gone on takes new messages for old ones: they are lost, or
-        /// it gets old ones for new. Without this option connections end with IBV_EVENT_QP_FATAL, and programs connect anew.
-        #[arg(long)]
-        keep_connections: bool,
-    },
+    Restore(RestoreOptions),
     /// Print the QEMU options for a VM with this adapter
     ///
     /// QEMU 11 or later. The options give the VM shared memory (the daemon reads and writes it
@@ -232,6 +222,19 @@ pub(crate) struct SnapshotOptions {
     /// QEMU's file, which QEMU itself writes or reads
     #[arg(long, value_name = "FILE")]
     pub(crate) memory: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreOptions {
+    #[command(flatten)]
+    pub(crate) snapshot: SnapshotOptions,
+    /// Its connections go on
+    ///
+    /// Right only if all their other ends are VMs that stood still when the first of their snapshots was taken, and that
+    /// are all restored, too. A peer that has gone on takes new messages for old ones: they are lost, or it gets old
+    /// ones for new. Without this option connections end with IBV_EVENT_QP_FATAL, and programs connect anew.
+    #[arg(long)]
+    pub(crate) keep_connections: bool,
 }
 
 #[derive(Debug, Args)]

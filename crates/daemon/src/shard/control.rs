@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use vrdma_api::AdapterKind;
+use vrdma_api::{AdapterKind, ObjectStates};
 use vrdma_host::{Attachment, ShardId};
 use vrdma_process::{Entrance, OnDemand, OpenSession, Process, ProcessSpec, Revived};
 use vrdma_switch::{Kept, PortId};
@@ -72,14 +72,8 @@ impl Shard {
                 }
                 ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),
                 ShardCommand::Uplink(change, reply) => self.change_uplink_for(change, reply),
-                ShardCommand::Trace(port, reply) => {
-                    let now = self.clock.now();
-                    let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
-                }
-                ShardCommand::State(port, reply) => {
-                    let state = self.host.member(port).map(state::objects);
-                    let _ = reply.send(state.unwrap_or_default());
-                }
+                ShardCommand::Trace(port, reply) => self.tell_trace(port, reply),
+                ShardCommand::State(port, reply) => self.tell_state(port, reply),
                 ShardCommand::Uplinks(reply) => {
                     let all = self.host.uplinks();
                     let _ = reply.send(all.map(uplinks::snapshot).collect());
@@ -88,6 +82,17 @@ impl Shard {
             }
         }
         self.ready.push_back(Ready::commands());
+    }
+
+    fn tell_state(&self, port: PortId, reply: Reply<ObjectStates>) {
+        let state = self.host.member(port).map(state::objects);
+        let _ = reply.send(state.unwrap_or_default());
+    }
+
+    fn tell_trace(&mut self, port: PortId, reply: Reply<Vec<u8>>) {
+        let now = self.clock.now();
+        // Whoever asked may be gone.
+        let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
     }
 
     fn change_uplink_for(&mut self, change: UplinkChange, reply: Reply<Result<(), String>>) {

@@ -3,16 +3,17 @@
 //!
 //! A process that ends is a panic in a call of the journal, which is caught; what it held is dropped.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vrdma_adapter::Journal;
+use vrdma_driver::notebook::{Crash, Key, Notebook, Notes};
 use vrdma_driver::object::{Connection, QpShape, Srq, pattern};
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Fabric, Guest, Pair, PairOptions};
-use vrdma_pvrdma::{Device, DeviceConfig, SavedRecord};
+use vrdma_pvrdma::{DeviceConfig, SavedRecord};
 
 mod damaged;
 mod elsewhere;
@@ -26,103 +27,6 @@ const LENGTH: u32 = 5000;
 
 /// Receives that are posted ahead.
 const AHEAD: u64 = 4;
-
-type Key = (usize, u16, u32);
-
-/// What the two devices of a process write down together.
-#[derive(Default)]
-struct Notebook {
-    committed: BTreeMap<Key, Vec<u8>>,
-    /// Since the last commit; nothing for what was removed.
-    batch: BTreeMap<Key, Option<Vec<u8>>>,
-    /// Calls until the process ends.
-    left: Option<u32>,
-}
-
-#[derive(Clone)]
-struct Notes {
-    guest: usize,
-    book: Arc<Mutex<Notebook>>,
-}
-
-/// What a process that ends panics with.
-struct Crash;
-
-impl Notes {
-    fn of(guest: usize, book: &Arc<Mutex<Notebook>>) -> Box<dyn Journal> {
-        let book = Arc::clone(book);
-        Box::new(Self { guest, book })
-    }
-
-    fn step(&self) {
-        let mut book = self.book.lock().unwrap();
-        let Some(left) = &mut book.left else { return };
-        let ends = *left == 0;
-        *left = left.saturating_sub(1);
-        if ends {
-            book.left = None;
-            drop(book);
-            resume_unwind(Box::new(Crash));
-        }
-    }
-
-    fn note(&self, kind: u16, id: u32, bytes: Option<&[u8]>) {
-        self.step();
-        let mut book = self.book.lock().unwrap();
-        let key = (self.guest, kind, id);
-        book.batch.insert(key, bytes.map(<[u8]>::to_vec));
-    }
-}
-
-impl Journal for Notes {
-    fn put(&mut self, kind: u16, id: u32, bytes: &[u8]) -> bool {
-        self.note(kind, id, Some(bytes));
-        true
-    }
-
-    fn forget(&mut self, kind: u16, id: u32) {
-        self.note(kind, id, None);
-    }
-
-    fn forget_all(&mut self, kind: u16) {
-        let book = self.book.lock().unwrap();
-        let known = book.committed.keys().chain(book.batch.keys());
-        let of_kind = known.filter(|key| (key.0, key.1) == (self.guest, kind));
-        let ids: Vec<u32> = of_kind.map(|key| key.2).collect();
-        drop(book);
-        ids.into_iter().for_each(|id| self.note(kind, id, None));
-    }
-
-    fn commit(&mut self) {
-        if self.book.lock().unwrap().batch.is_empty() {
-            return;
-        }
-        self.step();
-        self.book.lock().unwrap().commit();
-        self.step();
-    }
-}
-
-impl Notebook {
-    fn commit(&mut self) {
-        for (key, bytes) in std::mem::take(&mut self.batch) {
-            match bytes {
-                Some(bytes) => self.committed.insert(key, bytes),
-                None => self.committed.remove(&key),
-            };
-        }
-    }
-
-    fn records_of(&self, guest: usize) -> Vec<SavedRecord> {
-        let own = self.committed.iter().filter(|(key, _)| key.0 == guest);
-        own.map(|((_, kind, id), bytes)| SavedRecord {
-            kind: *kind,
-            id: *id,
-            bytes: bytes.clone(),
-        })
-        .collect()
-    }
-}
 
 /// A pair whose devices are recorded.
 struct World {
@@ -206,16 +110,7 @@ impl World {
 }
 
 fn revive(guest: &mut Guest, records: &[SavedRecord], journal: Box<dyn Journal>) {
-    revive_from(guest, records, Some(journal));
-}
-
-fn revive_from(guest: &mut Guest, records: &[SavedRecord], journal: Option<Box<dyn Journal>>) {
-    let config = *guest.device.config();
-    let doorbells = guest.device.doorbell_fd();
-    let doorbells = doorbells.map(|fd| fd.try_clone_to_owned().unwrap());
-    let space = Arc::clone(guest.dma());
-    let now = guest.now();
-    guest.device = Device::resume(config, space, doorbells, records, journal, now).unwrap();
+    guest.revive(records, Some(journal)).unwrap();
 }
 
 /// What both ends post and expect.

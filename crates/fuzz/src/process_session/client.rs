@@ -187,6 +187,18 @@ impl Client {
         Some((header, body, answer.fds))
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Another process serves it by another session, or none does.
+    pub(super) fn follow(&mut self, id: Option<SessionId>) {
+        self.open = id.is_some();
+        if let Some(id) = id {
+            self.id = id;
+        }
+    }
+
     pub(super) fn close(self, world: &mut World) {
         if self.open {
             world.close(self.id);

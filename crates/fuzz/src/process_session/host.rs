@@ -1,7 +1,7 @@
 //! A shard without a thread: sessions, two adapters, and a carrier between them.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -10,9 +10,11 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use vrdma_adapter::{Receiving, Sending, ShardId};
+use vrdma_keep::{Inherited, Record, Records};
 use vrdma_memory::Region;
 use vrdma_process::{
-    Adapters, Entrance, OnDemand, Process, ProcessSpec, Registry, Served, SessionId, Sessions, Turn,
+    Adapters, Entrance, Means, OnDemand, Process, ProcessSpec, Registry, Remembered, Revived,
+    Served, SessionId, Sessions, Turn,
 };
 use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::unit::Request;
@@ -91,20 +93,77 @@ fn spec(number: u8) -> ProcessSpec {
     }
 }
 
+fn sessions(listener: OwnedFd, registry: &Registry, is_kept: bool) -> Sessions {
+    Sessions::new(ShardId::FIRST, Some(listener), registry.clone(), is_kept)
+}
+
 impl World {
     pub(super) fn new() -> Self {
+        Self::recorded_in(None)
+    }
+
+    /// The same, written down there.
+    pub(super) fn recorded_in(records: Option<&Records>) -> Self {
         let Shared { registry, listener } = &*SHARED;
         let adapter = |number: usize| {
             let spec = spec(number as u8);
             registry.directory.add(&spec, ShardId::FIRST);
-            OnDemand::new(spec, number as u64, None).expect("its addresses are sound")
+            let adapter = OnDemand::new(spec, number as u64, records.cloned());
+            adapter.expect("its addresses are sound")
         };
         let listener = listener.try_clone().expect("there are descriptors");
         Self {
-            sessions: Sessions::new(ShardId::FIRST, Some(listener), registry.clone(), false),
+            sessions: sessions(listener, registry, records.is_some()),
             adapters: Pair(std::array::from_fn(adapter)),
             now: Time(1),
         }
+    }
+
+    /// One that goes on with what another process has written down there. What of it belongs together comes back as
+    /// sessions, each with its adapter's number.
+    pub(super) fn revived(
+        found: Vec<Record>,
+        records: &Records,
+        inherit: impl FnOnce(Vec<RawFd>) -> Inherited,
+    ) -> (Self, Vec<(usize, SessionId)>) {
+        let Shared { registry, listener } = &*SHARED;
+        let mut remembered = Remembered::new(found, records);
+        let mut inherited = inherit(remembered.descriptors(|_, _| Vec::new()));
+        let mut open = Vec::new();
+        let adapters = std::array::from_fn(|number| {
+            let seed = number as u64;
+            let means = Means {
+                records: records.clone(),
+                registry,
+                inherited: &mut inherited,
+                seed,
+            };
+            match remembered.revive(spec(number as u8), means) {
+                Some(Ok(Revived { process, sessions })) => {
+                    open.extend(sessions.into_iter().map(|session| (number, session)));
+                    OnDemand::revived(process)
+                }
+                Some(Err(_)) | None => {
+                    OnDemand::new(spec(number as u8), seed, Some(records.clone()))
+                        .expect("its addresses are sound")
+                }
+            }
+        });
+        remembered.forget(records);
+        drop(inherited);
+        let listener = listener.try_clone().expect("there are descriptors");
+        let mut sessions = sessions(listener, registry, true);
+        let open = open.into_iter().filter_map(|(number, session)| {
+            let id = sessions.adopt_open(session).ok()?;
+            Some((number, id))
+        });
+        let open = open.collect();
+        let world = Self {
+            sessions,
+            adapters: Pair(adapters),
+            now: Time(1),
+        };
+        (world, open)
     }
 
     /// A client that has connected: both ends.

@@ -97,12 +97,26 @@ impl Pair {
     /// # Errors
     /// As [`Pair::expect`].
     pub fn expect_at(&mut self, of: Side, daemon_dir: &Path) -> Result<Arriving> {
+        self.begin_waiting(of, self.place(of).other(), daemon_dir)
+    }
+
+    /// Ends a guest's QEMU, and starts another one in its place, which waits for what that one has saved.
+    ///
+    /// # Errors
+    /// As [`Pair::expect`].
+    pub fn expect_back(&mut self, of: Side) -> Result<Arriving> {
+        self.guests[of.index()].kill();
+        let place = self.place(of);
+        let daemon_dir = self.config.daemon_dir(place, self.run_dir.path());
+        self.begin_waiting(of, place, &daemon_dir)
+    }
+
+    fn begin_waiting(&mut self, of: Side, to: Side, daemon_dir: &Path) -> Result<Arriving> {
         ensure!(
             self.config.travels,
             "this pair's guests stay where they are"
         );
         let wire = self.wire.as_ref().context("there is one host only")?;
-        let to = self.place(of).other();
         self.moves += 1;
         let folder = self.run_dir.path().join(format!("m{}", self.moves));
         fs::create_dir(&folder)?;

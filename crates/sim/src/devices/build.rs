@@ -10,6 +10,7 @@ use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::Time;
 
 use super::Devices;
+use super::crashes::Crashes;
 use super::journey::Journey;
 use super::program::{BUFFER_BYTES, Objects, Program, Role, source_seed};
 use crate::cluster::{Cluster, Place};
@@ -51,6 +52,7 @@ impl Devices {
             thaws: 0,
             moments: 0,
             progress: (Time(0), 0),
+            crashes: Crashes::of(seed, hosts),
             random,
         };
         for number in 0..guests {

@@ -89,6 +89,8 @@ impl Devices {
         self.cluster.places[guest].host = to;
         let arrived = self.guest_at(to, guest).arrive(&mut gone, &context);
         arrived.map_err(Violation::from_error)?;
+        self.record_anew(from, guest);
+        self.record_anew(to, guest);
         self.cluster.carrier(to).follow_gids(port, now);
         self.cluster
             .say(|| format!("a{guest} goes on at host {to}"));

@@ -11,7 +11,7 @@ use super::Devices;
 use crate::violation::{Violation, check};
 
 /// Requests, and receives, that a program has under way at most.
-const SLOTS: usize = 16;
+pub(super) const SLOTS: usize = 16;
 const SLOT_BYTES: u64 = 6000;
 const AREA_BYTES: u64 = SLOTS as u64 * SLOT_BYTES;
 const SUCCESS: u32 = 0;
@@ -297,7 +297,11 @@ impl Devices {
             Op::Add => (number, Area::Out, adds.to_le_bytes().to_vec()),
         };
         let is = self.bytes(holder, place(area, at), length);
-        check(is == expected, || {
+        let is_right = match op {
+            Op::Add => self.is_sum(&is, adds),
+            _ => is == expected,
+        };
+        check(is_right, || {
             format!("e{number} has done {at}, a {op:?}, and its bytes are others")
         })?;
         self.programs[number].done += 1;
@@ -353,7 +357,7 @@ impl Devices {
                 )
             })?;
             let word = self.bytes(number, WORD, 8);
-            check(word == peer.adds.to_le_bytes(), || {
+            check(self.is_sum(&word, peer.adds), || {
                 format!(
                     "the word of e{number} is {word:?} after {} additions",
                     peer.adds

@@ -113,6 +113,7 @@ const ROOMS: &[Room] = &[
             "provider",
             "uplink",
             "driver",
+            "keep",
         ],
         Safe,
     ),

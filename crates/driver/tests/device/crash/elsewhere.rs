@@ -4,7 +4,7 @@ use vrdma_driver::PairOptions;
 use vrdma_pvrdma::{Context, DeviceState};
 use vrdma_wire::Mac;
 
-use super::{Notebook, Notes, Traffic, Work, World, revive_from};
+use super::{Notebook, Notes, Traffic, Work, World};
 
 /// Turns of the carrier, after which both devices are frozen.
 const TURNS: u32 = 24;
@@ -42,7 +42,7 @@ impl World {
                 let fabric = std::mem::take(&mut self.pair.fabric);
                 self.pair.fabric = fabric.reborn(|number, guest| {
                     let context = Context::decode(&contexts[number]).unwrap();
-                    revive_from(guest, &context.records, None);
+                    guest.revive(&context.records, None).unwrap();
                     guest.device.keep_frozen(Some(Notes::of(number, book)));
                 });
                 self.stand_still();
