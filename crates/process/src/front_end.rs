@@ -132,6 +132,13 @@ impl FrontEnd for Process {
         if let Some((sges, bytes)) = self.core.hca.enclosed(completion) {
             let buffers = sges.iter().map(completion::buffer);
             cq.ring.enclose(&mut entry, buffers, bytes)?;
+            let regions = &mut self.mrs;
+            for sge in sges {
+                let mr = regions.get_mut(sge.lkey.index());
+                if let Some(known) = mr.and_then(|mr| mr.enclosed_in.as_mut()) {
+                    known.insert(id);
+                }
+            }
         }
         cq.urgent |= urgent;
         let first = !std::mem::replace(&mut cq.unpublished, true);
