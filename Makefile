@@ -18,6 +18,8 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --loss 5% --short
 	cargo xtask guests --hosts 2 --b rxe --short
 	cargo xtask lab migrate --times 2 --only srq --crash
+	cargo xtask lab migrate --times 2 --only rping --peer process --memory rdma
+	cargo xtask lab migrate --times 2 --only rc_ping --peer rxe
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
 	VRDMA_TEST_SHARDS=2 cargo xtask programs --short --with guest

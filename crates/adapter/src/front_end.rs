@@ -128,6 +128,11 @@ pub trait FrontEnd {
         id: CqId,
     ) -> Result<(), Self::Error>;
 
+    /// Whether what is noted is recorded. If not, nothing is looked for to be noted.
+    fn keeps_records(&self) -> bool {
+        true
+    }
+
     /// A queue pair has come further. Whoever goes on after this process with what was recorded has to know
     /// of it before anything of it is shown.
     fn note_progress(&mut self, _: QpId) {}

@@ -45,7 +45,9 @@ pub trait Receiving: FrontEnd {
     #[inline]
     fn took_in(&mut self, turn: Turn<'_, Self::Memory<'_>>, destination: Qpn) {
         self.write_outputs(turn);
-        if let Some(id) = self.core().hca.qp_named(destination) {
+        if self.keeps_records()
+            && let Some(id) = self.core().hca.qp_named(destination)
+        {
             self.note_progress(id);
         }
         self.publish_soon(turn);
@@ -148,7 +150,9 @@ fn execute<F: FrontEnd + ?Sized>(
     hca.receive(arrival, turn.memory, turn.now);
     if let Content::Request(request) = &arrival.content {
         front.write_outputs(turn);
-        if let Some(id) = front.core().hca.qp_named(request.destination) {
+        if front.keeps_records()
+            && let Some(id) = front.core().hca.qp_named(request.destination)
+        {
             front.note_progress(id);
         }
     }

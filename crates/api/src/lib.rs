@@ -26,11 +26,13 @@
 //! | `GET /v1/users` | - | [`Usage`] |
 //! | `GET /v1/stats` | - | list of [`AdapterStats`] |
 //! | `GET /v1/adapters/NAME/stats` | - | [`AdapterStats`] |
+//! | `GET /v1/adapters/NAME/state` | - | [`AdapterState`], for bug reports |
 //! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
 //! | `POST /v1/adapters/NAME/track` | - | nothing: the pages that the adapter writes are noted |
 //! | `POST /v1/adapters/NAME/freeze` | - | the context of an adapter that does nothing any more, as bytes |
+//! | `POST /v1/adapters/NAME/save` | - | the same of an adapter that goes on at once |
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
 //! | `POST /v1/adapters/NAME/release` | - | nothing: the frozen adapter is another daemon's |
 //! | `PUT /v1/adapters/NAME/context` | a context | [`ArrivedContext`] |
@@ -61,6 +63,7 @@ mod portgroup;
 mod protection;
 mod rate;
 mod shard;
+mod state;
 mod stats;
 mod status;
 mod unix_name;
@@ -83,6 +86,9 @@ pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequ
 pub use protection::Protection;
 pub use rate::{NotARate, Rate};
 pub use shard::{MoveRequest, ShardStatus};
+pub use state::{
+    AdapterState, CqState, MrState, OBJECTS_TOLD_MAX, ObjectStates, QpState, SrqState,
+};
 pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};
 pub use status::{Keeper, Status, Upgrade, UpgradeOutcome};
 pub use unix_name::{NotAUnixName, UnixName};

@@ -38,6 +38,9 @@ pub struct RestoreRequest {
     /// QEMU's MSI-X table of the source, if the guest's driver had switched MSI-X on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
+    /// Connections end with an error: their other ends have gone on since the context was made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_connections: bool,
 }
 
 /// Bytes that a digest of memory is about, or fewer at the end of a range.

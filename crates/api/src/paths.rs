@@ -44,6 +44,11 @@ pub fn adapter_stats(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/stats")
 }
 
+/// What one adapter is made of.
+pub fn adapter_state(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/state")
+}
+
 /// Keeps an adapter only until the client hangs up.
 pub fn hold(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/hold")
@@ -62,6 +67,11 @@ pub fn track(name: &Name) -> String {
 /// POST: an adapter that is tracked does nothing any more; the answer is its context.
 pub fn freeze(name: &Name) -> String {
     format!("{ADAPTERS}/{name}/freeze")
+}
+
+/// POST: the context of an adapter that is tracked, which goes on afterwards.
+pub fn save(name: &Name) -> String {
+    format!("{ADAPTERS}/{name}/save")
 }
 
 /// POST: a frozen or tracked adapter goes on as if nothing had been.

@@ -14,6 +14,8 @@ use crate::limits;
 use crate::portgroup::origin;
 use crate::qemu::{self, libvirt};
 use crate::report::Report;
+use crate::snapshot;
+use crate::state;
 use crate::table::{Column, facts, table};
 
 pub(crate) const NONE: &str =
@@ -73,8 +75,14 @@ pub(crate) fn run(client: &Client, command: &AdapterCommand) -> Result<Report, F
             set(client, name, &change)
         }
         AdapterCommand::List => list(client),
-        AdapterCommand::Show { name } => show(client, name),
+        AdapterCommand::Show { name, state: false } => show(client, name),
+        AdapterCommand::Show { name, state: true } => state::run(client, name),
         AdapterCommand::Remove { name } => remove(client, name),
+        AdapterCommand::Save(options) => snapshot::save(client.socket(), options),
+        AdapterCommand::Restore {
+            snapshot,
+            keep_connections,
+        } => snapshot::restore(client.socket(), snapshot, *keep_connections),
         AdapterCommand::QemuArgs(options) => qemu_args(client, options),
         AdapterCommand::LibvirtXml(options) => libvirt_xml(client, options),
     }

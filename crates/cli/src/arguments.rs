@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand};
 use vrdma_api::{Endpoint, Interface, MacAddress, Name, UnixName, Vni, paths};
 
-pub(crate) use adapter::{AdapterCommand, LibvirtOptions, NewAddress, QemuOptions};
+pub(crate) use adapter::{
+    AdapterCommand, LibvirtOptions, NewAddress, QemuOptions, SnapshotOptions,
+};
 pub(crate) use limits::{LimitChanges, LimitOptions};
 pub(crate) use migrate::MigrateOptions;
 pub(crate) use portgroup::PortgroupCommand;

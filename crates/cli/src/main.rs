@@ -21,6 +21,8 @@ mod portgroup;
 mod qemu;
 mod report;
 mod run;
+mod snapshot;
+mod state;
 mod stats;
 mod status;
 mod study;

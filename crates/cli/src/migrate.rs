@@ -30,8 +30,7 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
             control: options.to.clone(),
             qmp: options.to_qmp.clone(),
         },
-        memory: options.memory.clone(),
-        downtime_limit: options.downtime_limit(),
+        memory: options.copying(),
         verify: options.verify,
     };
     if options.recover {
@@ -43,9 +42,7 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
         let plan = migration.plan();
         return Ok(Report::new(plan, plan_text(plan)));
     }
-    let mut console = Console {
-        interrupted: interrupted()?,
-    };
+    let mut console = Console::new()?;
     let report = migration.run(&mut console).map_err(failed)?;
     Ok(Report::new(&report, report_text(&report)))
 }
@@ -83,8 +80,16 @@ fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Tells of the progress on standard error.
-struct Console {
+pub(crate) struct Console {
     interrupted: Arc<AtomicBool>,
+}
+
+impl Console {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            interrupted: interrupted()?,
+        })
+    }
 }
 
 impl Watcher for Console {

@@ -76,7 +76,7 @@ fn one_text(stats: &AdapterStats) -> String {
     facts(rows)
 }
 
-fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
+pub(crate) fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     let counters = &stats.counters;
     let version = stats
         .driver_version

@@ -78,6 +78,18 @@ fn adapter() -> Value {
     })
 }
 
+fn state() -> Value {
+    let rdma = json!({
+        "guest_connected": false, "state": "reset", "gids": [],
+        "objects": { "uc": 0, "pd": 0, "mr": 0, "cq": 0, "qp": 0, "srq": 0 },
+        "counters": {
+            "tx_messages": 0, "tx_bytes": 0, "rx_messages": 0, "rx_bytes": 0, "retries": 0,
+            "naks_sent": 0, "naks_received": 0, "drops": {},
+        },
+    });
+    json!({ "name": "vm1", "rdma": rdma, "qps": [], "cqs": [], "srqs": [], "mrs": [] })
+}
+
 fn uplink() -> Value {
     let roce = json!({
         "tx_frames": 1, "tx_bytes": 1536, "rx_frames": 0, "rx_bytes": 0,
@@ -142,6 +154,11 @@ fn each_command_asks_for_what_it_is() {
             &["adapter", "show", name],
             "GET /v1/adapters/vm1",
             adapter(),
+        ),
+        (
+            &["adapter", "show", name, "--state"],
+            "GET /v1/adapters/vm1/state",
+            state(),
         ),
         (
             &["adapter", "remove", name],

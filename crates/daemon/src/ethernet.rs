@@ -15,7 +15,6 @@
 
 mod client;
 mod exchange;
-mod framing;
 mod hosts;
 mod link;
 mod paused;

@@ -154,6 +154,17 @@ mod tests {
         assert_eq!((text.len(), text.lines().count()), (2 * LINE, 2));
     }
 
+    /// Of a daemon that is out there.
+    #[test]
+    fn what_the_first_daemon_noted_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = include_str!("../corpus/locations1.txt");
+        std::fs::write(folder.path().join(FILE), text).unwrap();
+        let file = [("vm1", false), ("vm2", true), ("vm3", false)];
+        let expected = [("vm1".to_owned(), true), ("vm2".to_owned(), false)];
+        assert_eq!(moved(&open(folder.path(), &file)), expected);
+    }
+
     #[test]
     fn who_edits_the_configuration_has_the_last_word() {
         let folder = tempfile::tempdir().unwrap();

@@ -15,8 +15,8 @@ use std::net::SocketAddr;
 use tokio::sync::oneshot;
 
 use vrdma_api::{
-    AdapterKind, Addresses, DoorbellMode, FrameStats, Interface, Name, PollMode, RdmaStats, Vlan,
-    Vni,
+    AdapterKind, Addresses, DoorbellMode, FrameStats, Interface, Name, ObjectStates, PollMode,
+    RdmaStats, Vlan, Vni,
 };
 use vrdma_host::Shared;
 use vrdma_process::{Admitted, Registry};
@@ -292,6 +292,8 @@ pub enum ShardCommand {
     Listeners(Vec<PortId>, Reply<Vec<u32>>),
     /// All adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),
+    /// What one adapter is made of; nothing of one that is gone.
+    State(PortId, Reply<ObjectStates>),
     /// An uplink comes, changes or goes. An error is a sentence and changes nothing.
     Uplink(UplinkChange, Reply<Result<(), String>>),
     /// What an adapter's trace has got since the last time; the first time begins it.
@@ -311,6 +313,7 @@ impl ShardCommand {
             Self::SendAway(_, _, reply) => is_withdrawn(reply),
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
             Self::Trace(_, reply) => is_withdrawn(reply),
+            Self::State(_, reply) => is_withdrawn(reply),
             Self::Snapshot(reply) => is_withdrawn(reply),
             Self::Migration(_, step) => step.is_withdrawn(),
             Self::RemoveAdapter(..)

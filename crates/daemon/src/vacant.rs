@@ -2,7 +2,7 @@
 
 use std::thread::{self, JoinHandle};
 
-use vrdma_api::RdmaStats;
+use vrdma_api::{ObjectStates, RdmaStats};
 use vrdma_switch::PortId;
 
 use crate::plane::{AdapterSnapshot, Inbox, MigrationStep, ShardCommand, ShardLoad};
@@ -51,6 +51,9 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         }
         ShardCommand::Trace(_, reply) => {
             let _ = reply.send(vec![0; 8]);
+        }
+        ShardCommand::State(_, reply) => {
+            let _ = reply.send(ObjectStates::default());
         }
         ShardCommand::Uplinks(reply) => {
             let _ = reply.send(Vec::new());

@@ -36,6 +36,7 @@ pub use directory::Directory;
 pub use fabric::Fabric;
 pub use guest::Guest;
 pub use member::{DeviceMember, NoUplink, Unit};
+pub use moving::SavedRam;
 pub use pair::{End, Pair, PairOptions};
 pub use probe::{Driver, ProbeError};
 pub use ram::{DOORBELL_BASE, RAM_BASE, Ram};

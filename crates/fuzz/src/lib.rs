@@ -20,6 +20,7 @@ mod input;
 pub mod places;
 pub mod process_cm;
 pub mod process_session;
+pub mod qemu_stream;
 pub mod rings;
 pub mod saved;
 pub mod switch;
@@ -49,6 +50,7 @@ pub const TARGETS: &[Target] = &[
     target("memory_places", places::run),
     target("process_cm", process_cm::run),
     target("process_session", process_session::run),
+    target("qemu_stream", qemu_stream::run),
     target("rings", rings::run),
     target("saved", saved::run),
     target("switch", switch::run),

@@ -5,6 +5,8 @@
 //! Then the slots are written, and the word is cleared. Whoever finds the word set writes the slots
 //! again. What a record means is for its owner to know.
 
+#[cfg(test)]
+mod corpus;
 mod layout;
 mod recovery;
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::namespace::Entry;
 use crate::pair::Side;
 use crate::process::{Lifetime, POLL, Supervised};
 use crate::wire::{Uplink, WireConfig};
-use configuration::{configuration, write_key};
+use configuration::{Plug, configuration, write_key};
 
 /// Overrides which daemon is started.
 pub const DAEMON_VARIABLE: &str = "VRDMA_VRDMAD";
@@ -77,6 +77,8 @@ pub struct Host<'a> {
     pub side: Side,
     /// What it is plugged into.
     pub wire: &'a WireConfig,
+    /// Where, of a raw uplink: [`INTERFACE`](crate::wire::INTERFACE), or [`PORT`](crate::wire::PORT) beside a guest's TAP.
+    pub interface: &'static str,
 }
 
 /// A running daemon; dropping it ends it, unless it is to be kept.
@@ -305,11 +307,15 @@ fn wired_configuration(
     adapters: &[Adapter],
     host: Option<Host<'_>>,
 ) -> Result<String> {
-    let wire = host.map(|host| (host.wire, host.side));
-    if wire.is_some_and(|(wire, _)| wire.uplink == Uplink::Sealed) {
+    let plug = host.map(|host| Plug {
+        wire: host.wire,
+        side: host.side,
+        interface: host.interface,
+    });
+    if plug.is_some_and(|plug| plug.wire.uplink == Uplink::Sealed) {
         write_key(run_dir)?;
     }
-    configuration(run_dir, &[(PORTGROUP, adapters)], wire, None)
+    configuration(run_dir, &[(PORTGROUP, adapters)], plug, None)
 }
 
 /// An adapter's socket for QEMU's `vfio-user-pci`.

@@ -40,6 +40,8 @@ pub mod patience;
 #[cfg(feature = "host")]
 pub mod place;
 #[cfg(feature = "host")]
+pub mod precopy;
+#[cfg(feature = "host")]
 pub mod process;
 #[cfg(feature = "host")]
 pub mod requirements;

@@ -28,7 +28,7 @@ use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
 use crate::place;
 pub use crate::place::Outcome;
-use crate::wire::Wire;
+use crate::wire::{INTERFACE, PORT, Wire};
 pub use cluster::{Cluster, ClusterConfig, guest_name};
 pub use config::{Network, PairConfig, Side};
 pub use kept::KeptPair;
@@ -241,9 +241,14 @@ fn start_on(
     program: &Path,
     run_dir: &Path,
 ) -> Result<Option<Daemon>> {
-    if config.has_tap(side) {
-        wire.add_tap(side)?;
-        return Ok(None);
+    let mut adapters = Vec::new();
+    match (config.has_tap(side), config.travels) {
+        (true, false) => {
+            wire.add_tap(side)?;
+            return Ok(None);
+        }
+        (true, true) => wire.add_tap_and_port(side)?,
+        (false, _) => adapters.push(config.adapter(side)),
     }
     let folder = config.daemon_dir(side, run_dir);
     fs::create_dir(&folder)?;
@@ -251,14 +256,18 @@ fn start_on(
         entry: wire.host(side),
         side,
         wire: wire.config(),
+        interface: match config.has_tap(side) {
+            true => PORT,
+            false => INTERFACE,
+        },
     };
-    let mut adapters = vec![config.adapter(side)];
     if config.travels {
         adapters.push(Adapter {
             is_away: true,
             ..config.adapter(side.other())
         });
     }
+    adapters.extend(config.qemus_adapter(side));
     let start = match config.supervised {
         true => Daemon::start_kept,
         false => Daemon::start,

@@ -26,6 +26,9 @@ pub const INTERFACE: &str = "wire";
 /// A guest's card in its host, for a guest that is on the wire without a daemon.
 pub const TAP: &str = "tap";
 
+/// A daemon's port of the bridge, in a host whose cable is in one.
+pub const PORT: &str = "port";
+
 /// The tenant on tunnels.
 pub const VNI: u32 = 100;
 
@@ -147,6 +150,29 @@ impl Wire {
         self.host(side)
             .ip(&commands)
             .context("cannot bridge a guest's card to the wire")
+    }
+
+    /// The same, with a port of that bridge for a daemon: [`PORT`].
+    ///
+    /// # Errors
+    /// As [`Wire::add_tap`], and when the wire is no raw one, whose tunnel the daemon would share with the kernel.
+    pub fn add_tap_and_port(&self, side: Side) -> Result<()> {
+        ensure!(
+            self.config.uplink == Uplink::Raw,
+            "a host with a daemon and a guest of another kind has a raw uplink only"
+        );
+        self.add_tap(side)?;
+        let commands = format!(
+            "link add {PORT} type veth peer name lan-{PORT}\n\
+             link set {PORT} mtu {mtu} addrgenmode none\n\
+             link set lan-{PORT} mtu {mtu} addrgenmode none\n\
+             link set lan-{PORT} master lan\n\
+             link set lan-{PORT} up\n\
+             link set {PORT} up\n",
+            mtu = self.config.mtu
+        );
+        let added = self.host(side).ip(&commands);
+        added.context("cannot plug a daemon into the bridge")
     }
 
     /// What was made.

@@ -22,6 +22,7 @@ fn config(run_dir: &std::path::Path, kind: Kind) -> GuestConfig {
         },
         vfio_user: None,
         host: None,
+        verbs: None,
         mtu: None,
         host_cpus: None,
         run_dir: run_dir.to_owned(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 use vrdma_api::{Adapter, AdapterKind};
 
 use crate::error::Cause;
-use crate::machine::{Machine, MemoryBackend};
+use crate::machine::{Machine, MemoryBackend, Side};
 use crate::pci::Address;
 use crate::{Hosts, Options};
 
@@ -45,7 +45,10 @@ pub(crate) fn check_paths(options: &Options) -> Result<(), Cause> {
             source.qmp.display()
         )));
     }
-    Ok(())
+    match options.memory.conflict() {
+        Some(sentence) => Err(Cause::new(sentence)),
+        None => Ok(()),
+    }
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
@@ -149,34 +152,50 @@ fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
     )))
 }
 
+/// The one that the VM has.
+pub(crate) fn only_adapter(machine: &mut Machine) -> Result<Address, Cause> {
+    match machine.adapters()?[..] {
+        [address] => Ok(address),
+        [] => Err(Cause::new(format!(
+            "the {}'s QEMU has no adapter (PCI device 15ad:0820); name the QMP socket of the VM that has it",
+            machine.side().name()
+        ))),
+        [..] => Err(Cause::new(match machine.side() {
+            Side::Alone => {
+                "the VM has several adapters, and there are no snapshots of such VMs yet"
+            }
+            Side::Source | Side::Destination => {
+                "the VM has several adapters, which cannot migrate yet; shut it down and start it at the destination"
+            }
+        })),
+    }
+}
+
 fn check_devices(source: &mut Machine, destination: &mut Machine) -> Result<Address, Cause> {
-    let address = match source.adapters()?[..] {
-        [address] => address,
-        [] => {
-            return Err(Cause::new(
-                "the source's QEMU has no adapter (PCI device 15ad:0820); name the QMP socket of the VM that has it",
-            ));
-        }
-        [..] => {
-            return Err(Cause::new(
-                "the VM has several adapters, which cannot migrate yet; shut it down and start it at the destination",
-            ));
-        }
-    };
+    let address = only_adapter(source)?;
     let there = destination.adapters()?;
-    // What is behind a bridge shows only when bridges have numbers; it is looked at before it is configured.
-    let is_hidden = there.is_empty() && address.bus != 0;
-    if is_hidden || there == [address] {
+    if is_at(&there, address) {
         return Ok(address);
     }
-    let found: Vec<_> = there.iter().map(ToString::to_string).collect();
-    let found = match found.len() {
+    Err(Cause::new(format!(
+        "the adapter is at PCI address {address} at the source and {} at the destination; start that QEMU with the same options (vrdma adapter qemu-args --slot)",
+        places(&there)
+    )))
+}
+
+/// Whether a QEMU that waits has the adapter there, as far as it shows: what is behind a bridge shows only when bridges
+/// have numbers, and is looked at before it is configured.
+pub(crate) fn is_at(found: &[Address], address: Address) -> bool {
+    found.is_empty() && address.bus != 0 || found == [address]
+}
+
+/// Where adapters were found.
+pub(crate) fn places(found: &[Address]) -> String {
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+    match found.len() {
         0 => "nowhere".to_owned(),
         _ => format!("at {}", found.join(" and ")),
-    };
-    Err(Cause::new(format!(
-        "the adapter is at PCI address {address} at the source and {found} at the destination; start that QEMU with the same options (vrdma adapter qemu-args --slot)"
-    )))
+    }
 }
 
 /// Bytes of the VM's memory, which the daemons must see.
@@ -195,7 +214,7 @@ fn check_memory(source: &mut Machine, destination: &mut Machine) -> Result<u64, 
     Ok(expected)
 }
 
-fn check_shared(backends: &[MemoryBackend], side: &str) -> Result<(), Cause> {
+pub(crate) fn check_shared(backends: &[MemoryBackend], side: &str) -> Result<(), Cause> {
     const MEND: &str = "start QEMU with -object memory-backend-memfd,share=on and -machine memory-backend=, as vrdma adapter qemu-args prints them";
     if backends.is_empty() {
         return Err(Cause::new(format!(

@@ -56,6 +56,14 @@ impl Daemon {
             .map_err(|error| self.cause(&error))
     }
 
+    /// The context of the tracked adapter, which stands still no longer than that takes.
+    pub(crate) fn save(&self) -> Result<Vec<u8>, Cause> {
+        let context = self.client.fetch(&paths::save(&self.adapter));
+        context
+            .map(|bytes| bytes.to_vec())
+            .map_err(|error| self.cause(&error))
+    }
+
     pub(crate) fn thaw(&self) -> Result<(), Cause> {
         self.post(&paths::thaw(&self.adapter))
     }
@@ -84,6 +92,12 @@ impl Daemon {
                 "the {side}'s daemon tells of the context in a way that is not known ({error}); use the same release everywhere"
             ))
         })
+    }
+
+    /// Whether the adapter can be restored from the context as things are.
+    pub(crate) fn check_waiting(&self) -> Result<(), Cause> {
+        let arrived: Result<ArrivedContext, _> = self.client.get(&paths::context(&self.adapter));
+        arrived.map(drop).map_err(|error| self.cause(&error))
     }
 
     /// Whether the adapter that was restored still waits to be activated.
@@ -132,5 +146,8 @@ impl Daemon {
 }
 
 fn cause(side: Side, error: &Error) -> Cause {
-    Cause::new(format!("at the {}: {error}", side.name()))
+    match side {
+        Side::Alone => Cause::new(error.to_string()),
+        Side::Source | Side::Destination => Cause::new(format!("at the {}: {error}", side.name())),
+    }
 }

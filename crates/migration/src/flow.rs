@@ -13,7 +13,7 @@ use vrdma_api::{ArrivedContext, RestoreRequest};
 
 use crate::daemon::NotReleased;
 use crate::error::{Cause, Error};
-use crate::pci::{self, ConfigSpace, PortWrite};
+use crate::pci::ConfigSpace;
 use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
 use crate::qmp::EventKind;
 use crate::revive::Undo;
@@ -130,9 +130,14 @@ impl Flow<'_> {
         self.begin(Phase::SwitchOver)?;
         self.switch_over()?;
         self.begin(Phase::Configure)?;
-        self.configure(&config)?;
+        let address = self.migration.address;
+        let machine = &mut self.hosts().destination.machine;
+        machine.configure(address, &config)?;
         self.begin(Phase::Restore)?;
-        let request = RestoreRequest { msix_table };
+        let request = RestoreRequest {
+            msix_table,
+            end_connections: false,
+        };
         self.hosts().destination.daemon.restore(&request)?;
         let verified_bytes = self.verify()?;
         Ok(Carried {
@@ -148,20 +153,19 @@ impl Flow<'_> {
         self.undo.tracked = true;
         self.hosts().source.daemon.track()?;
         self.undo.capabilities = true;
-        self.hosts().source.machine.set_capabilities(true)?;
-        self.hosts().destination.machine.set_capabilities(true)?;
-        if let Some(limit) = self.migration.options.downtime_limit {
-            let limit = json!({ "downtime-limit": limit.as_millis() as u64 });
-            let source = &mut self.hosts().source.machine;
-            source.execute("migrate-set-parameters", limit)?;
-        }
-        Ok(())
+        let copying = &self.migration.options.memory;
+        let Hosts {
+            source,
+            destination,
+        } = &mut self.migration.hosts;
+        self.undo.parameters = Some(source.machine.set_up(copying)?);
+        destination.machine.set_up(copying).map(drop)
     }
 
     /// Until the VM stands still and QEMU waits for us.
     fn copy(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Copy)?;
-        let uri = json!({ "uri": self.migration.options.memory });
+        let uri = json!({ "uri": self.migration.options.memory.uri });
         let hosts = self.hosts();
         let destination = &mut hosts.destination.machine;
         destination.execute("migrate-incoming", uri.clone())?;
@@ -268,25 +272,6 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Gives the destination's QEMU the configuration, if that is the adapter there. The address port is the guest's: it
-    /// may have been stopped between its two accesses, and QEMU has loaded what it wrote.
-    fn configure(&mut self, config: &ConfigSpace) -> Result<(), Cause> {
-        let address = self.migration.address;
-        let machine = &mut self.migration.hosts.destination.machine;
-        let latch = machine.read_port(pci::READ_LATCH)?;
-        machine.write_port(address.select_identity())?;
-        let identity = machine.read_port(pci::READ_DATA)?;
-        let written = if identity == pci::IDENTITY {
-            let mut writes = config.replay(address).into_iter();
-            writes.try_for_each(|write| machine.write_port(write))
-        } else {
-            Err(Cause::new(format!(
-                "the destination's QEMU has no adapter at PCI address {address}; start it with the same options as the source's"
-            )))
-        };
-        written.and(machine.write_port(PortWrite::latch(latch)))
-    }
-
     fn verify(&mut self) -> Result<Option<u64>, Cause> {
         if !self.migration.options.verify {
             return Ok(None);
@@ -346,7 +331,7 @@ impl Flow<'_> {
         Error::Aborted {
             phase: self.phase,
             why: why.to_string(),
-            left: undo.undo(source, &destination.daemon),
+            left: undo.undo(source, &destination.daemon, &self.migration.options.memory),
         }
     }
 

@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod checks;
+mod copying;
 mod daemon;
 mod error;
 mod flow;
@@ -33,14 +34,15 @@ mod pci;
 mod progress;
 pub mod qmp;
 mod revive;
+pub mod snapshot;
 mod verify;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use vrdma_api::Name;
 
 pub use checks::Plan;
+pub use copying::Copying;
 pub use error::Error;
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
 pub use revive::recover;
@@ -69,10 +71,8 @@ pub struct Options {
     pub source: HostSockets,
     /// Where it goes.
     pub destination: HostSockets,
-    /// How QEMU sends the memory: a URI of its own, which both sides are given.
-    pub memory: String,
-    /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
-    pub downtime_limit: Option<Duration>,
+    /// How QEMU sends the memory.
+    pub memory: Copying,
     /// Compare the guest's memory on both hosts before the source gives the adapter up, while the VM stands still.
     pub verify: bool,
 }
@@ -88,8 +88,12 @@ impl Host {
         let daemon = Daemon::new(&sockets.control, adapter, side)?;
         // Asked first: a daemon that is not there is the commoner mistake.
         daemon.adapter()?;
-        let monitor = Monitor::connect(&sockets.qmp)
-            .map_err(|error| Cause::new(format!("at the {}: {error}", side.name())))?;
+        let monitor = Monitor::connect(&sockets.qmp).map_err(|error| match side {
+            Side::Alone => Cause::new(error.to_string()),
+            Side::Source | Side::Destination => {
+                Cause::new(format!("at the {}: {error}", side.name()))
+            }
+        })?;
         Ok(Self {
             daemon,
             machine: Machine::new(monitor, side),

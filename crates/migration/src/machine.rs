@@ -11,12 +11,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::copying::{self, Copying};
 use crate::error::Cause;
-use crate::pci::{self, Address, PortWrite};
+use crate::pci::{self, Address, ConfigSpace, PortWrite};
 use crate::qmp::{Event, Monitor, QmpError, Version};
-
-/// The capability that makes the source wait before its last pass over the memory.
-const PAUSE: &str = "pause-before-switchover";
 
 /// QEMU's `query-migrate`, as far as it is used here.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -73,6 +71,8 @@ impl MemoryBackend {
 pub(crate) enum Side {
     Source,
     Destination,
+    /// There is only one: its state goes into files, or comes from there.
+    Alone,
 }
 
 impl Side {
@@ -80,6 +80,7 @@ impl Side {
         match self {
             Self::Source => "source",
             Self::Destination => "destination",
+            Self::Alone => "VM",
         }
     }
 }
@@ -92,6 +93,10 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(monitor: Monitor, side: Side) -> Self {
         Self { monitor, side }
+    }
+
+    pub(crate) fn side(&self) -> Side {
+        self.side
     }
 
     pub(crate) fn version(&self) -> Version {
@@ -150,12 +155,34 @@ impl Machine {
         Ok(found)
     }
 
-    /// Events, and whether to wait before the last pass.
-    pub(crate) fn set_capabilities(&mut self, pauses: bool) -> Result<(), Cause> {
-        let capability = |name, state: bool| json!({ "capability": name, "state": state });
-        let both = [capability("events", true), capability(PAUSE, pauses)];
-        self.execute("migrate-set-capabilities", json!({ "capabilities": both }))
-            .map(drop)
+    /// What it needs for a migration; the parameters that are changed, as they were before.
+    pub(crate) fn set_up(&mut self, copying: &Copying) -> Result<Value, Cause> {
+        let before = self.ask("query-migrate-parameters")?;
+        let before = copying.parameters_before(self.side, &before);
+        self.execute("migrate-set-capabilities", copying.capabilities(true))?;
+        self.execute("migrate-set-parameters", copying.parameters(self.side))?;
+        Ok(before)
+    }
+
+    /// Events of migrations, and nothing else that a migration to another host needs.
+    pub(crate) fn tell_of_migrations(&mut self) -> Result<(), Cause> {
+        let events = copying::events();
+        self.execute("migrate-set-capabilities", events).map(drop)
+    }
+
+    /// As fast as it goes, as [`Machine::set_up`] does it for another host; what the parameters were.
+    pub(crate) fn lift_bandwidth_limit(&mut self) -> Result<Value, Cause> {
+        let copying = Copying::by("");
+        let before = self.ask("query-migrate-parameters")?;
+        let before = copying.parameters_before(Side::Source, &before);
+        self.execute("migrate-set-parameters", copying.parameters(Side::Source))?;
+        Ok(before)
+    }
+
+    /// Capabilities off again.
+    pub(crate) fn reset_capabilities(&mut self, copying: &Copying) -> Result<(), Cause> {
+        let off = copying.capabilities(false);
+        self.execute("migrate-set-capabilities", off).map(drop)
     }
 
     /// A command for people; what it says.
@@ -175,7 +202,7 @@ impl Machine {
     }
 
     /// Writes a port. QEMU says nothing then; what it says is why it did not.
-    pub(crate) fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
+    fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
         let said = self.monitor_command(&write.to_string())?;
         match said.trim() {
             "" => Ok(()),
@@ -183,9 +210,31 @@ impl Machine {
         }
     }
 
-    pub(crate) fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
+    fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
         let said = self.monitor_command(command)?;
         pci::port_value(&said).ok_or_else(|| self.not_understood("its PCI configuration", &said))
+    }
+
+    /// Gives this QEMU the configuration, if that is the adapter here. The address port is the guest's: it may have been
+    /// stopped between its two accesses, and QEMU has loaded what it wrote.
+    pub(crate) fn configure(
+        &mut self,
+        address: Address,
+        config: &ConfigSpace,
+    ) -> Result<(), Cause> {
+        let latch = self.read_port(pci::READ_LATCH)?;
+        self.write_port(address.select_identity())?;
+        let identity = self.read_port(pci::READ_DATA)?;
+        let written = if identity == pci::IDENTITY {
+            let mut writes = config.replay(address).into_iter();
+            writes.try_for_each(|write| self.write_port(write))
+        } else {
+            Err(Cause::new(format!(
+                "the {}'s QEMU has no adapter at PCI address {address}; start it with the options that the VM had before",
+                self.side.name()
+            )))
+        };
+        written.and(self.write_port(PortWrite::latch(latch)))
     }
 
     fn not_understood(&self, what: &str, said: &str) -> Cause {

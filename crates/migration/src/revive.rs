@@ -1,8 +1,8 @@
 //! Taking back what was begun, so that the VM runs on at the source.
 //!
 //! ```text
-//!   context forgotten ──► adapter thawed ──► migration cancelled, VM running ──► capabilities as before
-//!   (destination)         (source)           (source)                            (source)
+//!   context forgotten ──► adapter thawed ──► migration cancelled, VM running ──► capabilities and
+//!   (destination)         (source)           (source)                            parameters as before
 //! ```
 //!
 //! The adapter is thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
@@ -13,9 +13,10 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::checks;
+use crate::copying::Copying;
 use crate::daemon::Daemon;
 use crate::error::{Cause, Error};
 use crate::machine::{Machine, Side};
@@ -23,7 +24,7 @@ use crate::qmp::EventKind;
 use crate::{Host, Options};
 
 /// How long QEMU may take to cancel a migration.
-const CANCEL_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(20);
 
 /// Between two looks at a migration that is being cancelled, when no event comes.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -35,6 +36,8 @@ pub(crate) struct Undo {
     pub(crate) frozen: bool,
     pub(crate) context: bool,
     pub(crate) capabilities: bool,
+    /// What the source's parameters were, if that is known.
+    pub(crate) parameters: Option<Value>,
     pub(crate) migrating: bool,
 }
 
@@ -44,11 +47,17 @@ impl Undo {
         frozen: true,
         context: true,
         capabilities: true,
+        parameters: None,
         migrating: true,
     };
 
     /// What could not be taken back, in sentences.
-    pub(crate) fn undo(&self, source: &mut Host, destination: &Daemon) -> Vec<String> {
+    pub(crate) fn undo(
+        &self,
+        source: &mut Host,
+        destination: &Daemon,
+        copying: &Copying,
+    ) -> Vec<String> {
         let mut left = Vec::new();
         if self.context {
             // A daemon that refused the context has none to forget.
@@ -73,7 +82,10 @@ impl Undo {
         }
         if self.capabilities {
             // For the next migration of somebody else, who would wait for us.
-            let _ = source.set_capabilities(false);
+            let _ = source.reset_capabilities(copying);
+        }
+        if let Some(before) = &self.parameters {
+            let _ = source.execute("migrate-set-parameters", before.clone());
         }
         left
     }
@@ -96,7 +108,7 @@ pub fn recover(options: &Options) -> Result<(), Error> {
     }
     let control = &options.destination.control;
     let destination = Daemon::new(control, name, Side::Destination)?;
-    let left = Undo::ALL.undo(&mut source, &destination);
+    let left = Undo::ALL.undo(&mut source, &destination, &options.memory);
     match left.is_empty() {
         true => Ok(()),
         false => Err(Error::Unrecovered { left }),

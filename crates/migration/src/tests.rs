@@ -2,6 +2,7 @@
 
 mod deaths;
 mod fakes;
+mod snapshots;
 
 use std::time::Duration;
 
@@ -48,8 +49,9 @@ fn steps() -> Vec<String> {
     let mut expected: Vec<String> = [
         "source POST track",
         "source migrate-set-capabilities true",
-        "destination migrate-set-capabilities true",
         "source migrate-set-parameters",
+        "destination migrate-set-capabilities true",
+        "destination migrate-set-parameters",
         "destination migrate-incoming",
         "source migrate",
         "source POST freeze",

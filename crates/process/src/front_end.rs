@@ -134,7 +134,8 @@ impl FrontEnd for Process {
             cq.ring.enclose(&mut entry, buffers, bytes)?;
             let regions = &mut self.mrs;
             for sge in sges {
-                let mr = regions.get_mut(sge.lkey.index());
+                let named = self.core.hca.named_by(sge.lkey);
+                let mr = named.and_then(|id| regions.get_mut(id.0));
                 if let Some(known) = mr.and_then(|mr| mr.enclosed_in.as_mut()) {
                     known.insert(id);
                 }
@@ -163,6 +164,11 @@ impl FrontEnd for Process {
             }
         }
         Ok(())
+    }
+
+    #[inline]
+    fn keeps_records(&self) -> bool {
+        self.recorder.is_some()
     }
 
     fn note_progress(&mut self, id: QpId) {

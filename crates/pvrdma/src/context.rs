@@ -22,7 +22,8 @@ use crate::config_space::CONFIG_BYTES;
 use crate::kept::{SavedRecord, check, config_space_of};
 
 const MAGIC: &[u8; 8] = b"vrdmactx";
-const VERSION: u32 = 1;
+/// Version of contexts that are made. It grows with every change of the format; what records mean has versions of its own.
+pub const VERSION: u32 = 1;
 const DIGEST_AT: usize = 28;
 const HEAD_BYTES: usize = 60;
 

@@ -35,6 +35,8 @@ mod testing;
 
 pub use adapter::Violations;
 pub use config::{DeviceConfig, DeviceLimits};
-pub use context::{BadContext, Context, RECORDS_MAX, RUNS_MAX, WrittenPages};
+pub use context::{
+    BadContext, Context, RECORDS_MAX, RUNS_MAX, VERSION as CONTEXT_VERSION, WrittenPages,
+};
 pub use device::{Activity, BarRegion, Device, DeviceSnapshot, DeviceState, Ended};
 pub use kept::{Lost, SavedRecord};

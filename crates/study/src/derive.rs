@@ -60,8 +60,17 @@ fn computed(derivation: Derivation, curves: &[Curve]) -> Vec<(String, f64)> {
                 |(size, value): (&u64, &f64)| Some((size.to_string(), value - native.get(size)?));
             ours.iter().filter_map(difference).collect()
         }
+        (Derivation::Saving(_), [ours, tcp]) => saving(ours, tcp)
+            .map(|percent| ("-".to_owned(), percent))
+            .into_iter()
+            .collect(),
         _ => Vec::new(),
     }
+}
+
+fn saving(ours: &Curve, tcp: &Curve) -> Option<f64> {
+    let (size, value) = ours.first_key_value()?;
+    Some(100.0 - 100.0 * value / tcp.get(size)?)
 }
 
 fn peak(curve: &Curve) -> Option<f64> {
@@ -110,6 +119,14 @@ mod tests {
         let curve = curve_of(&[(2, 1.0), (64, 3000.0), (128, 2000.0)]);
         let told = computed(Derivation::Peak("x"), &[curve]);
         assert_eq!(told, [("-".to_owned(), 24.0)]);
+    }
+
+    #[test]
+    fn a_saving_is_a_share_of_what_tcp_takes() {
+        let (ours, tcp) = (curve_of(&[(2048, 0.05)]), curve_of(&[(2048, 0.25)]));
+        let told = computed(Derivation::Saving("x"), &[ours.clone(), tcp]);
+        assert_eq!(told, [("-".to_owned(), 80.0)]);
+        assert!(computed(Derivation::Saving("x"), &[ours, Curve::new()]).is_empty());
     }
 
     #[test]

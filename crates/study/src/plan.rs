@@ -103,6 +103,9 @@ pub fn sources(cell: &Cell) -> Vec<CellKey> {
         Work::Derived(Derivation::Overhead(measure)) => {
             vec![of(measure, "virtual"), of(measure, "native")]
         }
+        Work::Derived(Derivation::Saving(measure)) => {
+            vec![of(measure, &cell.key.configuration), of(measure, "tcp")]
+        }
         Work::Run(..) | Work::Ranks(_) | Work::Never(_) => Vec::new(),
     }
 }

@@ -16,6 +16,7 @@
 mod cluster;
 mod guests;
 mod host;
+mod memory;
 mod needed;
 mod openfoam;
 mod processes;
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::guest::{Kind, Output};
 use vrdma_lab::place::{self, Place};
@@ -67,6 +68,13 @@ trait Stage {
     fn daemons(&self) -> Vec<&Daemon>;
     /// What the daemons and consoles said last.
     fn logs(&self) -> String;
+    /// Migrates a guest's memory from side a to side b; the record of it.
+    ///
+    /// # Errors
+    /// When it does not arrive, or this stage has no QEMUs of its own to migrate.
+    fn migrate(&self, transport: Transport, channels: Option<u8>) -> Result<String> {
+        bail!("no memory migrates by {transport:?} with {channels:?} channels here")
+    }
 }
 
 /// All that have been started.
@@ -143,7 +151,10 @@ impl Bench for Stages {
         if let Some(own) = tool.own() {
             self.stage(needed(setting))?.prepare(setting, 0, own)?;
         }
-        self.require(setting, tool.needs())
+        match tool.needs() {
+            Some(needed) => self.require(setting, needed),
+            None => Ok(()),
+        }
     }
 
     fn measure(
@@ -155,8 +166,9 @@ impl Bench for Stages {
     ) -> Result<String> {
         let stage = self.stage(needed(setting))?;
         let before = sent(stage)?;
-        let words = match setting.tenants {
-            1 => alone(stage, setting, tool, commands, limit)?,
+        let words = match (tool, setting.tenants) {
+            (Tool::Precopy(tool), _) => stage.migrate(setting.transport, tool.channels)?,
+            (_, 1) => alone(stage, setting, tool, commands, limit)?,
             _ => together::run(stage, setting, tool, commands, limit)?,
         };
         let (must, have) = (senders(setting, tool), moved(&before, &sent(stage)?));
@@ -253,7 +265,7 @@ fn said(tool: &Tool, command: &str, client: &Output, more: &str) -> Result<Strin
     ensure!(
         client.status == 0,
         "{} ended with status {}: {last}\n{command}\n{}\n{more}",
-        tool.needs().0,
+        tool.needs().map_or("it", |(program, _)| program),
         client.status,
         words.trim(),
     );

@@ -10,6 +10,7 @@ pub(crate) mod cavity;
 mod netpipe;
 mod perftest;
 mod plain;
+mod precopy;
 mod properties;
 mod qperf;
 
@@ -22,6 +23,7 @@ use crate::programs::Own;
 pub use netpipe::NetPipe;
 pub use perftest::{Column, Perftest};
 pub use plain::{Plain, Reads};
+pub use precopy::{MEMORY_MIB, Precopy, Told, Took};
 pub use qperf::Qperf;
 
 /// What one run told of one size.
@@ -56,6 +58,8 @@ pub enum Tool {
     Plain(Plain),
     /// What a guest sees of its adapter beside what the daemon says; `properties` has the words.
     Properties,
+    /// QEMU's migration of a guest's memory.
+    Precopy(Precopy),
 }
 
 impl Tool {
@@ -67,6 +71,7 @@ impl Tool {
             Self::Qperf(tool) => tool.commands(scale),
             Self::Plain(tool) => tool.commands(scale),
             Self::Properties => properties::commands(),
+            Self::Precopy(tool) => tool.commands(),
         }
     }
 
@@ -80,17 +85,19 @@ impl Tool {
             Self::Qperf(tool) => tool.figures(unit, output),
             Self::Plain(tool) => tool.reads.figures(output),
             Self::Properties => properties::figures(output),
+            Self::Precopy(tool) => tool.figures(output),
         }
     }
 
-    /// The program that must be there, and Debian's package of it.
+    /// The program that must be there, and Debian's package of it; the guests' image brings QEMU.
     #[must_use]
-    pub fn needs(&self) -> (&'static str, &'static str) {
+    pub fn needs(&self) -> Option<(&'static str, &'static str)> {
         match self {
-            Self::Perftest(tool) => (tool.program, "perftest"),
-            Self::Qperf(_) => ("qperf", "qperf"),
-            Self::Plain(tool) => tool.needs,
-            Self::Properties => ("ibv_devinfo", "ibverbs-utils"),
+            Self::Perftest(tool) => Some((tool.program, "perftest")),
+            Self::Qperf(_) => Some(("qperf", "qperf")),
+            Self::Plain(tool) => Some(tool.needs),
+            Self::Properties => Some(("ibv_devinfo", "ibverbs-utils")),
+            Self::Precopy(_) => None,
         }
     }
 
@@ -99,7 +106,7 @@ impl Tool {
     pub fn own(&self) -> Option<Own> {
         match self {
             Self::Plain(tool) => Some(tool.own),
-            Self::Perftest(_) | Self::Qperf(_) | Self::Properties => None,
+            Self::Perftest(_) | Self::Qperf(_) | Self::Properties | Self::Precopy(_) => None,
         }
     }
 
@@ -110,6 +117,7 @@ impl Tool {
             Self::Perftest(tool) => tool.seconds(),
             Self::Plain(tool) => tool.seconds(setting),
             Self::Qperf(_) | Self::Properties => 2,
+            Self::Precopy(_) => 10,
         }
     }
 
@@ -124,7 +132,7 @@ impl Tool {
     pub fn warm_up(&self) -> Option<Commands> {
         match self {
             Self::Perftest(tool) => Some(tool.warm_up()),
-            Self::Qperf(_) | Self::Plain(_) | Self::Properties => None,
+            Self::Qperf(_) | Self::Plain(_) | Self::Properties | Self::Precopy(_) => None,
         }
     }
 
@@ -132,7 +140,7 @@ impl Tool {
     #[must_use]
     pub fn limit(&self, scale: Scale) -> u64 {
         let full = match self {
-            Self::Perftest(_) | Self::Qperf(_) | Self::Properties => 180,
+            Self::Perftest(_) | Self::Qperf(_) | Self::Properties | Self::Precopy(_) => 180,
             Self::Plain(tool) => tool.limit,
         };
         match scale {

@@ -131,7 +131,7 @@ fn sending(hca: &mut Hca<()>, spec: QpSpec) -> QpId {
 fn bind(hca: &mut Hca<()>, qp: QpId, pd: PdId, region: MrKeys) -> MwKeys {
     let window = hca.alloc_mw(pd, WindowKind::Two).unwrap();
     let bind = BindWindow {
-        window: Rkey::from_parts(window.id.0, window.rkey.variant().wrapping_add(1)),
+        window: Rkey::from_parts(window.rkey.index(), window.rkey.variant().wrapping_add(1)),
         region: region.lkey,
         start: 0,
         length: 8,

@@ -85,7 +85,16 @@ impl<R> Hca<R> {
     /// The key of a region for its owner.
     pub fn lkey_of(&self, region: MrId) -> Option<Lkey> {
         let mr = self.shared.mrs.get(region.0)?;
-        Some(Lkey::from_parts(region.0, mr.variant))
+        Some(Lkey::from_parts(
+            self.shared.mrs.number(region.0),
+            mr.variant,
+        ))
+    }
+
+    /// The region or window that a key names, in whichever variant.
+    #[inline]
+    pub fn named_by(&self, lkey: Lkey) -> Option<MrId> {
+        self.shared.mrs.slot_named(lkey.index()).map(MrId)
     }
 
     /// Stores a message that a front end was given and its owner has not put in place: some of the buffers

@@ -21,6 +21,9 @@ const FIRST_QP: u32 = 1;
 /// The same where a QP's slot is its number: 0 and 1 are not for ordinary QPs.
 const FIRST_PLAIN_QP: u32 = 2;
 
+/// The stream that numbers of queue pairs come from.
+const QP_NAMES: u64 = 1;
+
 /// The first slot that its QPs get.
 pub(crate) fn first_qp(plain_numbers: bool) -> u32 {
     match plain_numbers {
@@ -50,10 +53,10 @@ impl<R: Clone> Hca<R> {
         Self {
             identity,
             shared: Shared::new(identity, limits),
-            qps: Qps::new(Table::new(
+            qps: Qps::new(Table::named(
                 FIRST_QP,
                 limits.qps.min(QP_SLOTS_MAX),
-                identity.seed,
+                identity.names(QP_NAMES),
             )),
             reaping: Owner::KERNEL,
             schedule: Schedule::default(),
@@ -69,7 +72,7 @@ impl<R: Clone> Hca<R> {
     pub fn number_plainly(&mut self) {
         assert_eq!(self.qps.table.len(), 0, "numbers are for life");
         let limit = self.shared.limits.qps.min(QP_SLOTS_MAX);
-        self.qps = Qps::new(Table::without_generations(FIRST_PLAIN_QP, limit));
+        self.qps = Qps::new(Table::new(FIRST_PLAIN_QP, limit));
         self.plain_numbers = true;
     }
 
@@ -175,6 +178,13 @@ impl<R: Clone> Hca<R> {
     /// The owner of a queue pair: that of its protection domain.
     pub fn owner_of_qp(&self, id: QpId) -> Option<Owner> {
         Some(self.qps.get(id.0)?.owner)
+    }
+
+    /// Queue pairs that are, or are about to be, connected to a peer.
+    pub fn connections(&self) -> Vec<QpId> {
+        let all = self.qps.table.iter();
+        let connected = all.filter(|(_, qp)| qp.is_connected() && (qp.receives() || qp.sends()));
+        connected.map(|(id, _)| QpId(id)).collect()
     }
 
     /// All who own something.

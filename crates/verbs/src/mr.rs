@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   key   31........8 7......0        lkey and rkey are equal in value
-//!         table slot  variant         variant: the slot's generation, or what the last fast
-//!                                     register chose
+//!         number      variant         number: names the table slot, see crate::names
+//!                                     variant: drawn, or what the last fast register chose
 //! ```
 //!
 //! Whether the bytes behind a region are still mapped is for [`crate::memory`] to say.
@@ -24,8 +24,8 @@ use crate::work::{FastRegister, Remote, Status};
 /// front end needs more than NVMe's 512.
 pub const FAST_REGISTER_PAGES_MAX: u32 = 512;
 
-/// Upper 24 bits of a key.
-pub(crate) const MR_INDEX_LIMIT: u32 = 1 << 24;
+/// A fourth of the numbers that there are, so that one is found which is free.
+pub(crate) const MR_SLOTS_MAX: u32 = 1 << 22;
 
 /// What a key stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,8 +167,9 @@ impl<R> Shared<R> {
         }
     }
 
-    pub(crate) fn mr(&self, pd: PdId, index: u32, variant: u8) -> Option<&Mr<R>> {
-        let mr = self.mrs.get(index)?;
+    /// The region or window in a domain that a key names.
+    pub(crate) fn mr(&self, pd: PdId, number: u32, variant: u8) -> Option<&Mr<R>> {
+        let mr = self.mrs.get_named(number)?;
         (mr.variant == variant && mr.pd == pd).then_some(mr)
     }
 
@@ -206,18 +207,19 @@ impl<R> Shared<R> {
     pub(crate) fn invalidate(&mut self, qp: &mut Qp<R>, key: Rkey) -> Result<(), Status> {
         let mr = self.mr(qp.spec.pd, key.index(), key.variant());
         let mr = mr.filter(|mr| mr.region.is_some()).ok_or(Status::MwBind)?;
+        let slot = self.mrs.slot_named(key.index()).ok_or(Status::MwBind)?;
         match mr.kind {
             Kind::Window(window) => {
                 window.may_be_invalidated_by(qp.id)?;
-                self.unbind_of(qp, key.index());
+                self.unbind_of(qp, slot);
                 Ok(())
             }
             Kind::Region {
                 kind: MrKind::FastRegister { .. },
                 ..
             } => {
-                self.empty(key.index());
-                self.changed_keys.push(key.index());
+                self.empty(slot);
+                self.changed_keys.push(slot);
                 Ok(())
             }
             Kind::Region { .. } => Err(Status::MwBind),
@@ -237,7 +239,9 @@ impl<R> Shared<R> {
     where
         R: Clone,
     {
-        let mr = self.mrs.get_mut(fill.key.index());
+        let slot = self.mrs.slot_named(fill.key.index());
+        let slot = slot.ok_or(Status::MwBind)?;
+        let mr = self.mrs.get_mut(slot);
         let mr = mr.filter(|mr| mr.pd == pd && mr.region.is_none());
         let mr = mr.ok_or(Status::MwBind)?;
         let Kind::Region {
@@ -256,7 +260,7 @@ impl<R> Shared<R> {
         mr.length = fill.length;
         mr.access = fill.access;
         mr.region = Some(fill.region.clone());
-        self.changed_keys.push(fill.key.index());
+        self.changed_keys.push(slot);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use vrdma_wire::{Lkey, Mac, Mtu, Rkey, Service};
 
 use crate::attr::Access;
+use crate::names::Source;
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
@@ -216,6 +217,17 @@ pub struct Capacity {
 pub struct Identity {
     /// Its Ethernet address.
     pub mac: Mac,
-    /// Seed of QPN and key generations, so that numbers of an earlier life of the adapter are stale.
+    /// What queue pair numbers and keys come from: secret, and another one for each life of the adapter, so that
+    /// numbers of an earlier one are stale.
     pub seed: u64,
+}
+
+impl Identity {
+    pub(crate) fn names(&self, stream: u64) -> Source {
+        Source {
+            seed: self.seed,
+            stream,
+            drawn: 0,
+        }
+    }
 }

@@ -10,11 +10,8 @@ use crate::object::{Owner, QpId};
 use crate::qp::Qp;
 use crate::table::Table;
 
-/// Slots that fit into a QPN below its generation.
-const QP_SLOTS: u32 = 1 << 16;
-
-/// The last slot stays empty, or its last generation would have the number of multicast groups.
-pub(crate) const QP_SLOTS_MAX: u32 = QP_SLOTS - 1;
+/// Front ends have 16 bits for slots.
+pub(crate) const QP_SLOTS_MAX: u32 = (1 << 16) - 1;
 
 /// Owners whose objects are unusable and go one by one. As many as there are owners.
 #[derive(Default)]
@@ -111,12 +108,12 @@ impl<R> Qps<R> {
         (qp.qpn == qpn && !self.leaving.has(qp.owner)).then_some(qp)
     }
 
-    /// The slot that a number on the wire names, whatever its generation.
+    /// The slot that a number on the wire names.
     #[inline]
     fn slot_of(&self, qpn: Qpn) -> Option<u32> {
         if qpn == Qpn::GSI {
             return self.gsi.map(|gsi| gsi.0);
         }
-        Some(qpn.get() & (QP_SLOTS - 1))
+        self.table.slot_named(qpn.get())
     }
 }

@@ -36,10 +36,10 @@ impl<R: Clone> Hca<R> {
         let owner = self.shared.pd(pd)?.owner;
         self.check_stays(owner)?;
         check_spec(owner, &spec)?;
-        let index = self.shared.mrs.insert(|_, variant| Mr {
+        let index = self.shared.mrs.insert(|_, name| Mr {
             pd,
             kind: Kind::region(spec.kind),
-            variant,
+            variant: name.variant(),
             start: spec.start,
             length: spec.length,
             access: spec.access,
@@ -100,7 +100,7 @@ impl<R: Clone> Hca<R> {
             return None;
         };
         Some(Registered {
-            id: MrId(rkey.index()),
+            id: MrId(self.shared.mrs.slot_named(rkey.index())?),
             start: mr.start,
             length: mr.length,
             access: mr.access,
@@ -118,10 +118,11 @@ impl<R: Clone> Hca<R> {
 impl<R> Shared<R> {
     fn mr_keys(&self, index: u32) -> MrKeys {
         let variant = self.mrs.get(index).map_or(0, |mr| mr.variant);
+        let number = self.mrs.number(index);
         MrKeys {
             id: MrId(index),
-            lkey: Lkey::from_parts(index, variant),
-            rkey: Rkey::from_parts(index, variant),
+            lkey: Lkey::from_parts(number, variant),
+            rkey: Rkey::from_parts(number, variant),
         }
     }
 }

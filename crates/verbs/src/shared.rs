@@ -12,7 +12,7 @@ use crate::cq::Cq;
 use crate::enclosed::Enclosures;
 use crate::error::Error;
 use crate::list::{Link, List, Member};
-use crate::mr::{MR_INDEX_LIMIT, Mr, OfDomain};
+use crate::mr::{MR_SLOTS_MAX, Mr, OfDomain};
 use crate::multicast::Groups;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, SrqId};
 use crate::outputs::Outputs;
@@ -58,6 +58,9 @@ impl Member<OfOwner> for Pd {
     }
 }
 
+/// The stream that keys come from.
+const KEY_NAMES: u64 = 2;
+
 pub(crate) struct Shared<R> {
     pub(crate) limits: Limits,
     pub(crate) owners: Owners,
@@ -82,16 +85,15 @@ pub(crate) struct Shared<R> {
 
 impl<R> Shared<R> {
     pub(crate) fn new(identity: Identity, limits: Limits) -> Self {
-        let seed = identity.seed;
         Self {
             limits,
             owners: Owners::default(),
-            pds: Table::new(0, limits.pds, seed),
-            mrs: Table::new(0, limits.mrs.min(MR_INDEX_LIMIT), seed),
+            pds: Table::new(0, limits.pds),
+            mrs: Table::named(0, limits.mrs.min(MR_SLOTS_MAX), identity.names(KEY_NAMES)),
             windows: 0,
             changed_keys: Vec::new(),
-            cqs: Table::new(0, limits.cqs, seed),
-            srqs: Table::new(0, limits.srqs, seed),
+            cqs: Table::new(0, limits.cqs),
+            srqs: Table::new(0, limits.srqs),
             gids: alloc::vec![None; limits.gids.min(GIDS_MAX) as usize],
             groups: Groups::default(),
             outputs: Outputs::default(),

@@ -4,23 +4,22 @@
 //!   slots:  [ -, A, B, -, C, ... ]        free, oldest first:  3, 0
 //! ```
 //!
-//! A slot is reused as late as the table's limit and [`LATE_REUSE`] allow, and each use has another
-//! generation, so that names of a dead object do not hit its successor.
+//! A slot is reused as late as the table's limit and [`LATE_REUSE`] allow. Objects that others name have a
+//! [name](crate::names) beside, another one for each use of a slot. A slot keeps the name of its last object
+//! until it has the next, so that nothing else is called so soon.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{RngCore, SeedableRng};
-
 use crate::error::Error;
+use crate::names::{Name, Names, Source};
 
 /// Freed slots that wait before one of them is used again: more than the doorbells or keys that a
 /// peer can have in flight for objects just destroyed, and little memory.
 const LATE_REUSE: usize = 256;
 
 struct Slot<T> {
-    generation: u8,
+    name: Name,
     value: Option<T>,
 }
 
@@ -31,8 +30,7 @@ pub(crate) struct Table<T> {
     limit: u32,
     /// Slots at the start that never hold anything.
     unused: u32,
-    /// `None`: every generation is 0.
-    seed: Option<u64>,
+    names: Names,
     live: u32,
     /// Objects looked at, for tests of what an operation costs.
     #[cfg(test)]
@@ -41,25 +39,26 @@ pub(crate) struct Table<T> {
 
 impl<T> Table<T> {
     /// A table of objects that are known by slot alone.
-    pub(crate) fn without_generations(first: u32, limit: u32) -> Self {
-        Self {
-            seed: None,
-            ..Self::new(first, limit, 0)
-        }
-    }
-
-    pub(crate) fn new(first: u32, limit: u32, seed: u64) -> Self {
+    pub(crate) fn new(first: u32, limit: u32) -> Self {
         let mut slots = Vec::new();
-        slots.resize_with(first as usize, || Slot::vacant(0));
+        slots.resize_with(first as usize, || Slot::vacant(Name::NONE));
         Self {
             slots,
             free: VecDeque::new(),
             limit,
             unused: first,
-            seed: Some(seed),
+            names: Names::plain(),
             live: 0,
             #[cfg(test)]
             visits: Default::default(),
+        }
+    }
+
+    /// One of objects that others name.
+    pub(crate) fn named(first: u32, limit: u32, source: Source) -> Self {
+        Self {
+            names: Names::new(source),
+            ..Self::new(first, limit)
         }
     }
 
@@ -102,19 +101,57 @@ impl<T> Table<T> {
         indexed.filter_map(|(index, slot)| Some((index, slot.value.as_mut()?)))
     }
 
-    /// Puts the object that `make` builds from its slot and generation (1 to 255, or always 0) into
-    /// the table.
-    pub(crate) fn insert(&mut self, make: impl FnOnce(u32, u8) -> T) -> Result<u32, Error> {
-        let index = self.vacancy().ok_or(Error::Exhausted)?;
-        let slot = &mut self.slots[index as usize];
-        if let Some(seed) = self.seed {
-            slot.generation = Course::of(seed, index).after(slot.generation);
+    /// The slot that a number names: that of an object, or of the last one that was in it.
+    #[inline]
+    pub(crate) fn slot_named(&self, number: u32) -> Option<u32> {
+        self.names.find(number)
+    }
+
+    /// The object that a number names.
+    #[inline]
+    pub(crate) fn get_named(&self, number: u32) -> Option<&T> {
+        self.get(self.slot_named(number)?)
+    }
+
+    /// The number of what is in a slot, or was last.
+    pub(crate) fn number(&self, index: u32) -> u32 {
+        let slot = self.slots.get(index as usize);
+        let name = slot.map_or(Name::NONE, |slot| slot.name);
+        match self.names.are_plain {
+            true => index,
+            false => name.number(),
         }
+    }
+
+    /// Puts the object that `make` builds from its slot and name into the table.
+    pub(crate) fn insert(&mut self, make: impl FnOnce(u32, Name) -> T) -> Result<u32, Error> {
+        let index = self.vacancy().ok_or(Error::Exhausted)?;
+        if !self.rename(index) {
+            self.free.push_back(index);
+            return Err(Error::Exhausted);
+        }
+        let slot = &mut self.slots[index as usize];
         debug_assert!(slot.value.is_none(), "a slot of another object");
-        slot.value = Some(make(index, slot.generation));
+        slot.value = Some(make(index, slot.name));
         self.live += 1;
         debug_assert!(self.live <= self.limit, "no more than the table may have");
         Ok(index)
+    }
+
+    /// Gives a slot another name, if its objects have any.
+    fn rename(&mut self, index: u32) -> bool {
+        if self.names.are_plain {
+            return true;
+        }
+        let Some(name) = self.names.give(index) else {
+            return false;
+        };
+        let slot = &mut self.slots[index as usize];
+        let before = core::mem::replace(&mut slot.name, name);
+        if before != Name::NONE {
+            self.names.forget(before.number());
+        }
+        true
     }
 
     /// Takes an object out.
@@ -126,9 +163,16 @@ impl<T> Table<T> {
         Some(value)
     }
 
-    /// The generation of every slot, for saving.
-    pub(crate) fn generations(&self) -> impl Iterator<Item = u8> {
-        self.slots.iter().map(|slot| slot.generation)
+    /// The name of every slot, for saving.
+    pub(crate) fn names(&self) -> impl Iterator<Item = Name> {
+        let are_plain = self.names.are_plain;
+        let names = self.slots.iter().map(|slot| slot.name);
+        names.map(move |name| if are_plain { Name::new(0, 0) } else { name })
+    }
+
+    /// How much of its names' source was used, for saving.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.names.source.drawn
     }
 
     /// The free slots, oldest first, for saving.
@@ -136,21 +180,19 @@ impl<T> Table<T> {
         self.free.iter().copied()
     }
 
-    pub(crate) fn generation(&self, index: u32) -> u8 {
-        self.slots
-            .get(index as usize)
-            .map_or(0, |slot| slot.generation)
-    }
-
-    /// Restoring: slots without objects. False when they are more than the table may have, or
-    /// fewer than the ones that it never uses.
-    pub(crate) fn set_slots(&mut self, generations: &[u8]) -> bool {
+    /// Restoring: slots without objects, and names after which `drawn` of the source are used. False when they
+    /// are more than the table may have, or fewer than the ones that it never uses, or have no such names.
+    pub(crate) fn set_slots(&mut self, names: &[Name], drawn: u64) -> bool {
         let most = self.limit.max(self.unused) as usize;
-        let fits = (self.unused as usize..=most).contains(&generations.len());
+        let fits = (self.unused as usize..=most).contains(&names.len());
         if fits {
-            self.slots = generations.iter().map(|g| Slot::vacant(*g)).collect();
+            self.slots = names.iter().map(|name| Slot::vacant(*name)).collect();
         }
-        fits
+        if !fits || self.names.are_plain {
+            return fits;
+        }
+        self.names.source.drawn = drawn;
+        self.names.set(names)
     }
 
     /// Restoring: puts an object into its slot. False when there is no such vacant slot.
@@ -185,98 +227,14 @@ impl<T> Table<T> {
     fn grow(&mut self) -> Option<u32> {
         let index = self.slots.len() as u32;
         (index < self.limit).then(|| {
-            let generation = self.seed.map_or(0, |seed| Course::of(seed, index).first);
-            self.slots.push(Slot::vacant(generation));
+            self.slots.push(Slot::vacant(Name::NONE));
             index
         })
     }
 }
 
 impl<T> Slot<T> {
-    fn vacant(generation: u8) -> Self {
-        Self {
-            generation,
-            value: None,
-        }
-    }
-}
-
-/// A generation for a slot that nothing is known of.
-pub(crate) fn generation(seed: u64, slot: u32) -> u8 {
-    Course::of(seed, slot).first
-}
-
-/// Generations, from 1 on.
-const GENERATIONS: u16 = 255;
-
-/// Which generations a slot goes through: all of them, in an order of its own. They are parts of keys
-/// and queue pair numbers, so whoever knows those of some slots or of earlier uses must not know the
-/// next: they come from a stream cipher with the adapter's seed.
-struct Course {
-    first: u8,
-    step: u16,
-}
-
-impl Course {
-    fn of(seed: u64, index: u32) -> Self {
-        let mut stream = ChaCha8Rng::seed_from_u64(seed);
-        stream.set_word_pos(u128::from(index));
-        let [first, step, ..] = stream.next_u32().to_le_bytes();
-        let mut step = u16::from(step);
-        // The prime factors of 255: another step would leave generations out.
-        while [3, 5, 17].iter().any(|prime| step % prime == 0) {
-            step += 1;
-        }
-        Self { first, step }
-    }
-
-    fn after(&self, generation: u8) -> u8 {
-        let place = u16::from(generation) + GENERATIONS - 1;
-        ((place + self.step) % GENERATIONS + 1) as u8
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What two tables of 64 slots call their objects.
-    fn generations(seed: u64) -> Vec<u8> {
-        let mut table = Table::new(0, 64, seed);
-        while table.insert(|_, generation| generation).is_ok() {}
-        table.iter().map(|(_, generation)| *generation).collect()
-    }
-
-    #[test]
-    fn a_slot_goes_through_all_generations() {
-        for seed in 0..50 {
-            let course = Course::of(seed, 7);
-            let mut generation = course.first;
-            let mut seen: Vec<u8> = Vec::new();
-            for _ in 0..GENERATIONS {
-                generation = course.after(generation);
-                seen.push(generation);
-            }
-            assert_eq!(course.after(generation), seen[0], "and begins again");
-            seen.sort_unstable();
-            seen.dedup();
-            assert_eq!((seen.len(), seen[0]), (255, 1));
-        }
-    }
-
-    /// F15: numbers followed from the time and from each other.
-    #[test]
-    fn neither_seed_nor_slot_nor_use_tells_of_others() {
-        let (one, next) = (generations(1), generations(2));
-        let same = one.iter().zip(&next).filter(|(a, b)| a == b).count();
-        assert!(same < 8, "of another seed: {same}");
-        for row in [&one, &next] {
-            let steps: alloc::collections::BTreeSet<_> =
-                row.windows(2).map(|it| it[1].wrapping_sub(it[0])).collect();
-            assert!(steps.len() > 32, "of the next slot: {}", steps.len());
-        }
-        let steps: alloc::collections::BTreeSet<_> =
-            (0..64).map(|index| Course::of(1, index).step).collect();
-        assert!(steps.len() > 32, "of the next use: {}", steps.len());
+    fn vacant(name: Name) -> Self {
+        Self { name, value: None }
     }
 }

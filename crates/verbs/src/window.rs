@@ -63,6 +63,14 @@ impl Bound {
     }
 }
 
+/// What a window is about to show.
+struct Shown<R> {
+    /// Table slot of the region.
+    mr: u32,
+    region: R,
+    base: u64,
+}
+
 /// Lists of the windows that one QP has bound for itself.
 pub(crate) struct OfBinder;
 
@@ -104,9 +112,9 @@ impl<R: Clone> Hca<R> {
         self.check_stays(owner)?;
         let shared = &mut self.shared;
         let mut rkey = Rkey(0);
-        let index = shared.mrs.insert(|index, variant| {
-            rkey = Rkey::from_parts(index, variant);
-            Mr::unbound(pd, kind, variant)
+        let index = shared.mrs.insert(|_, name| {
+            rkey = Rkey(name.0);
+            Mr::unbound(pd, kind, name.variant())
         })?;
         shared.enlist_mr(index);
         shared.windows += 1;
@@ -188,15 +196,17 @@ impl<R> Shared<R> {
     where
         R: Clone,
     {
-        let window = self.window(bind.window.index());
-        let (_, window) = window
+        let slot = self.mrs.slot_named(bind.window.index());
+        let slot = slot.ok_or(Status::MwBind)?;
+        let (_, window) = self
+            .window(slot)
             .filter(|(pd, _)| *pd == qp.spec.pd)
             .ok_or(Status::MwBind)?;
         match window.kind {
             WindowKind::One if bind.length == 0 => {
-                self.unbind(bind.window.index());
-                self.rename(bind.window);
-                self.changed_keys.push(bind.window.index());
+                self.unbind(slot);
+                self.rename(slot, bind.window);
+                self.changed_keys.push(slot);
                 return Ok(());
             }
             WindowKind::Two if window.bound.is_some() => return Err(Status::MwBind),
@@ -204,19 +214,19 @@ impl<R> Shared<R> {
             _ => {}
         }
         let shown = self.shown(qp.spec.pd, bind).ok_or(Status::MwBind)?;
-        self.unbind(bind.window.index());
-        self.rename(bind.window);
+        self.unbind(slot);
+        self.rename(slot, bind.window);
         let only = (window.kind == WindowKind::Two).then_some(qp.id);
-        self.show(bind, shown, only);
+        self.show(slot, bind, shown, only);
         if only.is_some() {
-            qp.windows.push(&mut self.mrs, bind.window.index());
+            qp.windows.push(&mut self.mrs, slot);
         }
-        self.changed_keys.push(bind.window.index());
+        self.changed_keys.push(slot);
         Ok(())
     }
 
     /// What the window will show: the region behind it and where it begins there.
-    fn shown(&self, pd: PdId, bind: &BindWindow) -> Option<(R, u64)>
+    fn shown(&self, pd: PdId, bind: &BindWindow) -> Option<Shown<R>>
     where
         R: Clone,
     {
@@ -224,19 +234,23 @@ impl<R> Shared<R> {
         let base = mr.window_base((bind.start, bind.length), bind.access)?;
         let start = if bind.zero_based { 0 } else { bind.start };
         range_is_valid(start, bind.length).then_some(())?;
-        Some((mr.region.clone()?, base))
+        Some(Shown {
+            mr: self.mrs.slot_named(bind.region.index())?,
+            region: mr.region.clone()?,
+            base,
+        })
     }
 
-    fn rename(&mut self, key: Rkey) {
-        if let Some(window) = self.mrs.get_mut(key.index()) {
+    fn rename(&mut self, slot: u32, key: Rkey) {
+        if let Some(window) = self.mrs.get_mut(slot) {
             window.variant = key.variant();
         }
     }
 
-    fn show(&mut self, bind: &BindWindow, (region, base): (R, u64), qp: Option<QpId>) {
-        let mr = bind.region.index();
+    fn show(&mut self, slot: u32, bind: &BindWindow, shown: Shown<R>, qp: Option<QpId>) {
+        let Shown { mr, region, base } = shown;
         self.count_windows(mr, |windows| *windows += 1);
-        let Some(entry) = self.mrs.get_mut(bind.window.index()) else {
+        let Some(entry) = self.mrs.get_mut(slot) else {
             return;
         };
         if let Kind::Window(window) = &mut entry.kind {

@@ -20,7 +20,7 @@ pub const MAX_KEPT_DMA: usize = 32;
 /// Most bytes of a state.
 pub const MAX_STATE: usize = size_of::<Fixed>() + MAX_KEPT_DMA * size_of::<RawRequest>();
 
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 mod flag {
     pub(super) const GREETED: u8 = 1;

@@ -48,6 +48,7 @@ mod opcode;
 mod packet;
 mod path;
 mod pcap;
+pub mod qemu_stream;
 mod refusal;
 #[cfg(any(test, feature = "registry"))]
 pub mod registry;

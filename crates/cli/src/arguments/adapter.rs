@@ -1,6 +1,7 @@
 //! The grammar of `vrdma adapter`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{ArgGroup, Args, Subcommand};
@@ -100,11 +101,40 @@ pub(crate) enum AdapterCommand {
     Show {
         /// The adapter
         name: Name,
+        /// What it is made of at the moment, for bug reports: queue pairs with states, PSNs and peers, completion
+        /// queues, regions, counters
+        ///
+        /// No keys, no addresses of memory and nothing that was sent: who reads it learns who talks with whom, and
+        /// cannot reach any memory with it. The first 1024 objects of each kind.
+        #[arg(long)]
+        state: bool,
     },
     /// Remove an adapter; its guest sees a device that does not answer
     Remove {
         /// The adapter
         name: Name,
+    },
+    /// Write a snapshot of a VM that stands still: its adapter into one file, QEMU's memory and devices into another
+    ///
+    /// The adapter works on, but for the milliseconds in which its context is made; QEMU's cont lets the VM run afterwards.
+    /// What fails is taken back, and files of these names are as they were.
+    #[command(after_long_help = SAVE_EXAMPLES)]
+    Save(SnapshotOptions),
+    /// Let a VM go on where its snapshot left off
+    ///
+    /// In a QEMU that was started with the options that the VM had and -S -incoming defer. The VM stands still
+    /// afterwards: QEMU's cont lets it run. Its connections end with an error, since their other ends have gone on.
+    #[command(after_long_help = RESTORE_EXAMPLES)]
+    Restore {
+        #[command(flatten)]
+        snapshot: SnapshotOptions,
+        /// Its connections go on
+        ///
+        /// Right only if all their other ends are VMs that stood still when the first of their snapshots was taken, and
+        /// that are all restored, too. A peer that has gone on takes new messages for old ones: they are lost, or
+        /// it gets old ones for new. Without this option connections end with IBV_EVENT_QP_FATAL, and programs connect anew.
+        #[arg(long)]
+        keep_connections: bool,
     },
     /// Print the QEMU options for a VM with this adapter
     ///
@@ -174,6 +204,34 @@ pub(crate) struct QemuOptions {
     /// Quote for a shell and break lines
     #[arg(long)]
     pub(crate) quote: bool,
+}
+
+const SAVE_EXAMPLES: &str = "\
+FILE holds the keys of the guest's memory: only its owner can read it, and it belongs into no bug report
+(vrdma adapter show NAME --state is for those).
+
+Example: first QMP's {\"execute\": \"stop\"}, then
+  vrdma adapter save vm1 vm1.adapter --qmp /run/vm1.qmp --memory vm1.memory
+then copy the VM's disks, and {\"execute\": \"cont\"}.";
+
+const RESTORE_EXAMPLES: &str = "\
+Example: first end the VM's QEMU and put the copies of its disks back, then
+  qemu-system-x86_64 ... $(vrdma adapter qemu-args vm1) -qmp unix:/run/vm1.qmp,server=on,wait=off -S -incoming defer
+  vrdma adapter restore vm1 vm1.adapter --qmp /run/vm1.qmp --memory vm1.memory
+then QMP's {\"execute\": \"cont\"}.";
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotOptions {
+    /// The adapter
+    pub(crate) name: Name,
+    /// The adapter's file
+    pub(crate) file: PathBuf,
+    /// QMP socket of the VM's QEMU (-qmp unix:PATH,server=on,wait=off)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) qmp: PathBuf,
+    /// QEMU's file, which QEMU itself writes or reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) memory: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use vrdma_api::Name;
+use vrdma_api::{Name, Rate};
+use vrdma_migration::Copying;
 
 const EXAMPLES: &str = "\
 --socket names the daemon that the VM leaves. A second QEMU waits for it, started with the same options and
@@ -34,8 +35,19 @@ pub(crate) struct MigrateOptions {
     #[arg(long, value_name = "PATH")]
     pub(crate) to_qmp: PathBuf,
     /// How QEMU sends the memory: a migration URI of its own, tcp:HOST:PORT, unix:PATH or rdma:HOST:PORT
+    ///
+    /// For rdma: both QEMUs run under vrdma run, and HOST is the address of the adapter that the waiting one has for itself.
     #[arg(long, value_name = "URI")]
-    pub(crate) memory: String,
+    memory: String,
+    /// The most of it that is sent, in bits a second, such as 10gbit; as fast as it goes if absent
+    #[arg(long, value_name = "RATE")]
+    bandwidth_limit: Option<Rate>,
+    /// Streams beside each other for the memory, of tcp: and unix:; one if absent
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    channels: Option<u8>,
+    /// Slow the VM down, more and more, if it writes faster than its memory goes over
+    #[arg(long)]
+    auto_converge: bool,
     /// How long the VM may stand still for the rest of its memory, in milliseconds; QEMU's own limit if absent
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     downtime_limit: Option<u64>,
@@ -51,12 +63,22 @@ pub(crate) struct MigrateOptions {
     ///
     /// With the arguments of the vrdma migrate that was killed; the destination may be gone. It is refused if the source
     /// has given the adapter up already. The destination's QEMU is of no use afterwards: end it.
-    #[arg(long, conflicts_with_all = ["dry_run", "downtime_limit", "verify"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["dry_run", "downtime_limit", "bandwidth_limit", "auto_converge", "verify"]
+    )]
     pub(crate) recover: bool,
 }
 
 impl MigrateOptions {
-    pub(crate) fn downtime_limit(&self) -> Option<Duration> {
-        self.downtime_limit.map(Duration::from_millis)
+    pub(crate) fn copying(&self) -> Copying {
+        let bytes = |rate: Rate| rate.bits().get() / 8;
+        Copying {
+            uri: self.memory.clone(),
+            downtime_limit: self.downtime_limit.map(Duration::from_millis),
+            bandwidth_limit: self.bandwidth_limit.map(bytes),
+            auto_converge: self.auto_converge,
+            channels: self.channels,
+        }
     }
 }

@@ -101,6 +101,13 @@ impl Control {
         }
     }
 
+    /// The adapter's context as bytes; it stands still no longer than that takes.
+    pub(super) async fn save(&self, name: &Name) -> Result<Vec<u8>, Problem> {
+        let context = self.freeze(name).await?;
+        self.thaw(name).await?;
+        Ok(context)
+    }
+
     /// The adapter goes on.
     pub(super) async fn thaw(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
@@ -215,6 +222,7 @@ impl Control {
                     .map(Vec::from)
                     .unwrap_or_default(),
                 msix_table: request.msix_table,
+                end_connections: request.end_connections,
                 reply,
             };
             MigrationStep::Restore(Box::new(restoring))

@@ -12,7 +12,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::de::DeserializeOwned;
-use vrdma_api::{Adapter, AdapterStats, Name, PortGroup, Status, Usage, paths};
+use vrdma_api::{Adapter, AdapterState, AdapterStats, Name, PortGroup, Status, Usage, paths};
 
 use super::Control;
 use super::answer::Problem;
@@ -41,6 +41,7 @@ pub(super) fn router(control: Arc<Control>) -> Router {
             get(adapter).patch(change_adapter).delete(remove_adapter),
         )
         .route(&below(paths::ADAPTERS, "/stats"), get(adapter_stats))
+        .route(&below(paths::ADAPTERS, "/state"), get(adapter_state))
         .route(&below(paths::ADAPTERS, "/trace"), post(adapter_trace))
         .route(&below(paths::ADAPTERS, "/hold"), post(hold_adapter))
         .route(&below(paths::ADAPTERS, "/move"), post(move_adapter))
@@ -182,6 +183,14 @@ async fn move_adapter(
 async fn hold_adapter(State(control): Daemon, Path(name): Path<String>) -> Result<Body, Problem> {
     let name = parse_name(&name)?;
     control.hold(name).await.map(Body::new)
+}
+
+async fn adapter_state(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<AdapterState>, Problem> {
+    let name = parse_name(&name)?;
+    control.adapter_state(&name).await.map(Json)
 }
 
 async fn adapter_trace(

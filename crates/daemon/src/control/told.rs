@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use vrdma_api::{AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink};
+use vrdma_api::{
+    AdapterState, AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink,
+};
 use vrdma_switch::{PortId, UplinkId};
 
 use super::Control;
@@ -37,6 +39,16 @@ impl Control {
         stats
             .find(|stats| stats.name == *name)
             .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
+    }
+
+    pub(super) async fn adapter_state(&self, name: &Name) -> Result<AdapterState, Problem> {
+        let port = self.inventory().port(name)?;
+        let stats = self.adapter_stats(name).await?;
+        Ok(AdapterState {
+            name: name.clone(),
+            rdma: stats.rdma,
+            objects: self.shards.state(port).await?,
+        })
     }
 
     pub(super) async fn trace(&self, name: &Name) -> Result<Vec<u8>, Problem> {

@@ -5,7 +5,8 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::framing::HEADER_BYTES;
+use vrdma_wire::qemu_stream::HEADER_BYTES;
+
 use super::stream::Stream;
 
 /// Bytes that may wait for a guest; past them its frames are dropped, newest first, so that a slow

@@ -11,9 +11,9 @@ use vrdma_host::{Learner, Shared};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, GroupId, Host, Kept, PortId, Sources, UplinkId, Verdict};
 use vrdma_wire::Mac;
+use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 
 use super::client::FRAMES_MAX;
-use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 use super::hosts::Hosts;
 use super::link::Link;
 use super::paused::Paused;

@@ -10,9 +10,9 @@ use vrdma_api::{EthernetStats, Name};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
 use vrdma_uplink::Tap;
+use vrdma_wire::qemu_stream::HEADER_BYTES;
 
 use super::client::Client;
-use super::framing::HEADER_BYTES;
 use super::poller::{Poller, Token};
 use super::station::Station;
 use super::stream::Stream;

@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use vrdma_uplink::Tap;
+use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES};
 
 use super::client::Client;
-use super::framing::{FRAME_BYTES_MAX, HEADER_BYTES};
 
 /// Frames taken from a TAP at a time: as many as a read of a socket often has.
 const FRAMES_A_READ: usize = 64;

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use vrdma_switch::MAX_FRAME;
+use vrdma_wire::qemu_stream::FRAME_BYTES_MAX;
 
 use crate::plane::mailbox;
 
@@ -176,7 +177,7 @@ fn a_frame_that_the_bridge_refuses_is_counted_and_no_more() {
     let (mut a, mut b) = pair(&switch);
     let frames = [
         (frame(B, A, 1, MAX_FRAME + 1), "oversize"),
-        (frame(B, A, 1, framing::FRAME_BYTES_MAX), "oversize"),
+        (frame(B, A, 1, FRAME_BYTES_MAX), "oversize"),
         (vec![0; 13], "runt"),
         (frame(B, B, 1, 60), "spoofed-source"),
         (frame(B, ALL, 1, 60), "bad-source"),
@@ -265,7 +266,7 @@ fn a_burst_of_tiny_frames_arrives_whole() {
 fn a_length_that_no_qemu_sends_ends_the_connection() {
     let switch = Switch::start();
     let (mut a, mut b) = pair(&switch);
-    let too_long = u32::try_from(framing::FRAME_BYTES_MAX).unwrap() + 1;
+    let too_long = u32::try_from(FRAME_BYTES_MAX).unwrap() + 1;
     for length in [0, too_long, u32::MAX] {
         let bytes = [framed(&frame(B, A, 5, 60)), length.to_be_bytes().to_vec()].concat();
         a.0.write_all(&bytes).unwrap();

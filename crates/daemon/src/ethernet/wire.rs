@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use vrdma_switch::{GroupId, UplinkId, Verdict};
 use vrdma_uplink::Received;
+use vrdma_wire::qemu_stream::HEADER_BYTES;
 
 use super::client::FRAMES_MAX;
 use super::exchange::Exchange;
-use super::framing::HEADER_BYTES;
 use super::poller::Token;
 use crate::plane::UplinkChange;
 use crate::uplink::{UplinkEnd, segment_of};

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use vrdma_adapter::ShardId;
-use vrdma_api::AdapterKind;
+use vrdma_api::{AdapterKind, ObjectStates};
 use vrdma_process::Admitted;
 use vrdma_switch::{Kept, PortId, UplinkId};
 use vrdma_uplink::PeerSpec;
@@ -320,6 +320,16 @@ impl Shards {
         let shard = self.shard_of(port).unwrap_or(ShardId::FIRST);
         let trace = |reply| ShardCommand::Trace(port, reply);
         self.line(shard)?.ask(trace).await
+    }
+
+    /// What an adapter is made of.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub async fn state(&self, port: PortId) -> Result<ObjectStates, NotDone> {
+        let shard = self.shard_of(port).unwrap_or(ShardId::FIRST);
+        let state = |reply| ShardCommand::State(port, reply);
+        self.line(shard)?.ask(state).await
     }
 
     /// The shards' ends of all uplinks, added up.

@@ -13,6 +13,7 @@ use super::Shard;
 use super::adapter::Adapter;
 use super::poller::{Key, Ready};
 use super::rdma_cm;
+use super::state;
 use super::uplinks;
 use crate::plane::{AdapterSpec, Reply, ShardCommand, ShardLoad, UplinkChange};
 use crate::process_socket;
@@ -74,6 +75,10 @@ impl Shard {
                 ShardCommand::Trace(port, reply) => {
                     let now = self.clock.now();
                     let _ = reply.send(self.host.fetch_trace(port, clock_at_start(now), now));
+                }
+                ShardCommand::State(port, reply) => {
+                    let state = self.host.member(port).map(state::objects);
+                    let _ = reply.send(state.unwrap_or_default());
                 }
                 ShardCommand::Uplinks(reply) => {
                     let all = self.host.uplinks();

@@ -21,6 +21,7 @@ mod rdma_cm;
 mod sessions;
 mod snapshot;
 mod starting;
+mod state;
 mod stats;
 mod uplinks;
 

@@ -58,11 +58,15 @@ pub struct Restoring {
     pub config_space: Vec<u8>,
     /// QEMU's MSI-X table of the source.
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
+    /// Its connections end: their other ends have gone on.
+    pub end_connections: bool,
     /// Told when it waits to go on, or why it cannot: a sentence.
     pub reply: Reply<Result<(), String>>,
 }
 
 const NOT_CONNECTED: &str = "no QEMU is connected to the adapter: start the VM first";
+
+const FROZEN: &str = "the adapter is frozen: thaw it first";
 
 impl Vm {
     /// The log of what the device writes begins. The error is a sentence.
@@ -72,7 +76,7 @@ impl Vm {
         }
         self.check_here()?;
         if self.backend.device.is_frozen() {
-            return Err("the adapter is frozen: thaw it first".to_owned());
+            return Err(FROZEN.to_owned());
         }
         self.backend.memory.dirty_log().enable();
         self.backend.tracked = true;
@@ -87,6 +91,10 @@ impl Vm {
                  migration again"
                     .to_owned(),
             );
+        }
+        // Whoever froze it counts on that it stands still until they thaw it.
+        if self.backend.device.is_frozen() {
+            return Err(FROZEN.to_owned());
         }
         let records = self.backend.device.freeze();
         self.backend.interrupt();
@@ -273,7 +281,7 @@ impl Backend {
         if is_withdrawn(&restoring.reply) {
             return;
         }
-        let restored = self.restore_from(&restoring.records);
+        let restored = self.restore_from(&restoring);
         let restored = restored.map_err(|error| format!("the adapter cannot go on: {error:#}"));
         if let Err(Ok(())) = restoring.reply.send(restored) {
             // Whoever asked gave up at this moment, and takes it for not done.
@@ -281,13 +289,17 @@ impl Backend {
         }
     }
 
-    fn restore_from(&mut self, records: &[SavedRecord]) -> anyhow::Result<()> {
+    fn restore_from(&mut self, restoring: &Restoring) -> anyhow::Result<()> {
+        let records = &restoring.records;
         let doorbells = self.device.doorbell_fd();
         let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let config = *self.device.config();
         let memory = Arc::clone(&self.memory);
         let now = self.clock.now();
         let mut device = Device::resume(config, memory, doorbells, records, None, now)?;
+        if restoring.end_connections {
+            device.end_connections();
+        }
         device.keep_frozen(self.device.take_journal());
         self.device = device;
         self.restored = true;

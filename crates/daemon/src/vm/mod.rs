@@ -18,6 +18,7 @@ use vrdma_memory::{Space, View};
 use vrdma_process::{Admission, Recorder};
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
 use vrdma_verbs::Time;
+use vrdma_verbs::outline::Outline;
 use vrdma_vfio_user::{Closed, Connection, Listener};
 
 use crate::disposal::Disposal;
@@ -108,6 +109,10 @@ impl Vm {
 
     pub(crate) fn snapshot(&self) -> DeviceSnapshot {
         self.backend.device.snapshot()
+    }
+
+    pub(crate) fn outline(&self, most: usize) -> Outline {
+        self.backend.device.outline(most)
     }
 
     pub(crate) fn activity(&self) -> Activity {

@@ -2,6 +2,7 @@
 
 mod atomic;
 mod connected;
+mod context_corpus;
 mod crash;
 mod datagram;
 mod doorbells;
@@ -13,4 +14,5 @@ mod long_command;
 mod probe;
 mod retry;
 mod shared_receive;
+mod snapshot;
 mod train;

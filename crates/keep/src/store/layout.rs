@@ -36,7 +36,7 @@ const CAPACITY_AT: usize = 8;
 pub(super) const WORD: usize = 64;
 pub(super) const LOG: usize = PAGE;
 const SLOTS: usize = LOG + LOG_BYTES;
-const SEALS: SealFlags = SealFlags::SHRINK
+pub(super) const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
 

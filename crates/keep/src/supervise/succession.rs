@@ -175,3 +175,28 @@ fn exec(program: &File, arguments: &[CString], variables: &[CString]) -> io::Err
     }
     io::Error::last_os_error()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A keeper of a program that is out there.
+    #[test]
+    fn what_the_first_keeper_hands_over_is_read() {
+        let text = include_str!("../../corpus/succession2.json");
+        let succession: Succession = serde_json::from_str(text).unwrap();
+        assert_eq!(succession.path, PathBuf::from("/usr/bin/vrdmad"));
+        assert_eq!((succession.process, succession.area), (77, 3));
+        assert_eq!((succession.line, succession.before), ([4, 5], Some(9)));
+        assert_eq!(succession.own, BTreeSet::from([3, 4, 6]));
+        assert_eq!((succession.workers, succession.attempts), (12, 2));
+        let attempt = succession.attempt.as_ref().unwrap();
+        assert_eq!(attempt.outcome, Outcome::WentBack);
+        assert_eq!(attempt.sentence, "it ended");
+        let again = serde_json::to_value(&succession).unwrap();
+        assert_eq!(
+            again,
+            serde_json::from_str::<serde_json::Value>(text).unwrap()
+        );
+    }
+}

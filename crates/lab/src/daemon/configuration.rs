@@ -12,7 +12,7 @@ use vrdma_api::DoorbellMode;
 
 use super::{Adapter, User, control_socket};
 use crate::pair::Side;
-use crate::wire::{INTERFACE, Uplink, VNI, WireConfig, tunnel_end};
+use crate::wire::{Uplink, VNI, WireConfig, tunnel_end};
 
 /// The uplink's name.
 const UPLINK: &str = "wire";
@@ -82,15 +82,24 @@ struct AdapterTable<'a> {
     away: bool,
 }
 
+/// What an uplink is plugged into.
+#[derive(Clone, Copy)]
+pub(super) struct Plug<'a> {
+    pub(super) wire: &'a WireConfig,
+    pub(super) side: Side,
+    /// Of a raw one.
+    pub(super) interface: &'static str,
+}
+
 /// The file's text with port groups and their adapters, for a daemon of its own (`None`) or on one host of a wire,
 /// whose data path may have a core for itself.
 pub(super) fn configuration(
     run_dir: &Path,
     groups: &[(&str, &[Adapter])],
-    wire: Option<(&WireConfig, Side)>,
+    plug: Option<Plug<'_>>,
     core: Option<u32>,
 ) -> Result<String> {
-    let tunnel = wire.filter(|(wire, _)| wire.uplink != Uplink::Raw);
+    let tunnel = plug.filter(|plug| plug.wire.uplink != Uplink::Raw);
     let configuration = Configuration {
         daemon: DaemonTable {
             socket: &control_socket(run_dir),
@@ -98,8 +107,8 @@ pub(super) fn configuration(
             shards: shards().filter(|_| core.is_none()),
             cores: core.map(|core| core.to_string()),
         },
-        uplink: wire.iter().map(|wire| uplink(*wire, run_dir)).collect(),
-        peer: tunnel.into_iter().map(peer).collect(),
+        uplink: plug.map(|plug| uplink(plug, run_dir)).into_iter().collect(),
+        peer: tunnel.map(|plug| peer(plug.side)).into_iter().collect(),
         portgroup: groups
             .iter()
             .map(|&(name, adapters)| PortGroupTable {
@@ -127,12 +136,17 @@ fn shards() -> Option<u16> {
     std::env::var("VRDMA_TEST_SHARDS").ok()?.parse().ok()
 }
 
-fn uplink<'a>((wire, side): (&'a WireConfig, Side), run_dir: &Path) -> UplinkTable<'a> {
+fn uplink<'a>(plug: Plug<'a>, run_dir: &Path) -> UplinkTable<'a> {
+    let Plug {
+        wire,
+        side,
+        interface,
+    } = plug;
     let raw = wire.uplink == Uplink::Raw;
     UplinkTable {
         name: UPLINK,
         kind: if raw { "raw" } else { "tunnel" },
-        interface: raw.then_some(INTERFACE),
+        interface: raw.then_some(interface),
         listen: (!raw).then(|| tunnel_end(side)),
         key: (wire.uplink == Uplink::Sealed).then(|| key_file(run_dir)),
         faults: &wire.faults,
@@ -152,7 +166,7 @@ pub(super) fn write_key(run_dir: &Path) -> Result<()> {
     Ok(file.write_all("5a".repeat(32).as_bytes())?)
 }
 
-fn peer((_, side): (&WireConfig, Side)) -> PeerTable {
+fn peer(side: Side) -> PeerTable {
     PeerTable {
         uplink: UPLINK,
         address: tunnel_end(side.other()),
@@ -180,15 +194,24 @@ fn table<'a>(portgroup: &'a str, adapter: &'a Adapter) -> AdapterTable<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::INTERFACE;
 
-    fn text(wire: Option<(&WireConfig, Side)>) -> String {
+    fn plug(wire: &WireConfig, side: Side) -> Plug<'_> {
+        Plug {
+            wire,
+            side,
+            interface: INTERFACE,
+        }
+    }
+
+    fn text(plug: Option<Plug<'_>>) -> String {
         let adapter = Adapter {
             name: "a".to_owned(),
             mac: "52:54:00:00:00:01".to_owned(),
             user: User::Guest(DoorbellMode::Trapped),
             is_away: false,
         };
-        configuration(Path::new("/r"), &[("lab", &[adapter])], wire, None).unwrap()
+        configuration(Path::new("/r"), &[("lab", &[adapter])], plug, None).unwrap()
     }
 
     #[test]
@@ -232,7 +255,7 @@ address = \"192.0.2.1:4789\"
 name = \"lab\"
 vni = 100
 ";
-        assert!(text(Some((&wire, Side::B))).contains(expected));
+        assert!(text(Some(plug(&wire, Side::B))).contains(expected));
     }
 
     #[test]
@@ -304,7 +327,7 @@ vni = 100
 
     #[test]
     fn a_raw_uplink_is_an_interface() {
-        let text = text(Some((&WireConfig::default(), Side::A)));
+        let text = text(Some(plug(&WireConfig::default(), Side::A)));
         assert!(text.contains("kind = \"raw\"\ninterface = \"wire\"\n\n[[portgroup]]"));
         assert!(!text.contains("vni"));
     }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use anyhow::{Result, bail, ensure};
 
 use crate::namespace::Entry;
+use crate::place::Preload;
 use crate::process::{Lifetime, copied};
 
 /// Longest path of a Unix socket, in bytes: `sun_path` less its final zero.
@@ -97,6 +98,8 @@ pub struct GuestConfig {
     pub vfio_user: Option<PathBuf>,
     /// The network namespace of its QEMU, if not this process's.
     pub host: Option<Entry>,
+    /// The verbs of its QEMU itself, which are of that host, too.
+    pub verbs: Option<Preload>,
     /// What its card is set to, if not 1500.
     pub mtu: Option<u16>,
     /// Host processors that its QEMU may use, as `taskset --cpu-list` takes them.
@@ -160,9 +163,10 @@ impl GuestConfig {
             taskset.args(["--cpu-list", cpus]).arg(placed.get_program());
             placed = copied(taskset, &placed);
         }
-        match &self.host {
-            Some(host) => host.command(&placed),
-            None => placed,
+        match (&self.verbs, &self.host) {
+            (Some(verbs), _) => verbs.command(&placed),
+            (None, Some(host)) => host.command(&placed),
+            (None, None) => placed,
         }
     }
 }

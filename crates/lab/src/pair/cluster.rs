@@ -158,6 +158,7 @@ impl ClusterConfig {
             ethernet: Ethernet::Switch(ethernet_socket(run_dir, &adapter)),
             vfio_user: Some(vfio_user_socket(run_dir, &adapter)),
             host: None,
+            verbs: None,
             mtu: None,
             host_cpus: None,
             run_dir: folder,

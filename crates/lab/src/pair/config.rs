@@ -8,6 +8,7 @@ use vrdma_api::DoorbellMode;
 use crate::daemon::{Adapter, User, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, GuestConfig, Kind};
 use crate::namespace::Entry;
+use crate::place::Preload;
 use crate::process::Lifetime;
 use crate::wire::{TAP, WireConfig};
 
@@ -56,10 +57,23 @@ impl Side {
         }
     }
 
+    /// Where its host's QEMUs are, by RDMA of their own.
+    #[must_use]
+    pub const fn qemus_address(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 10, 0, 100 + self.number())
+    }
+
     fn mac(self) -> String {
         format!("52:54:00:00:00:{:02x}", self.number())
     }
+
+    fn qemus_mac(self) -> String {
+        format!("52:54:00:00:01:{:02x}", self.number())
+    }
 }
+
+/// The adapter of processes that the QEMUs of a host have for themselves.
+const QEMUS: &str = "qemus";
 
 /// What connects the guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +116,9 @@ pub struct PairConfig {
     pub supervised: bool,
     /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can go to the other host.
     pub travels: bool,
+    /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with an adapter of each host for
+    /// themselves.
+    pub qemu_verbs: Option<PathBuf>,
 }
 
 impl PairConfig {
@@ -118,6 +135,7 @@ impl PairConfig {
             lifetime: Lifetime::Owned,
             supervised: false,
             travels: false,
+            qemu_verbs: None,
         }
     }
 
@@ -170,6 +188,7 @@ impl PairConfig {
         GuestConfig {
             ethernet: Ethernet::Switch(ethernet_socket(daemon_dir, guest.name())),
             vfio_user: Some(vfio_user_socket(daemon_dir, guest.name())),
+            verbs: self.verbs(daemon_dir, &host),
             run_dir: folder,
             incoming: true,
             ..self.guest(guest, run_dir, Some(host))
@@ -191,6 +210,7 @@ impl PairConfig {
             processors: self.processors,
             ethernet: self.ethernet(side, run_dir),
             vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(&daemon_dir, name)),
+            verbs: host.as_ref().and_then(|host| self.verbs(&daemon_dir, host)),
             host,
             mtu: self.wire().map(WireConfig::guest_mtu),
             host_cpus: self.host_cpus[index].clone(),
@@ -199,6 +219,28 @@ impl PairConfig {
             lifetime: self.lifetime,
             incoming: false,
         }
+    }
+
+    /// Of a QEMU on a host, whose daemon has that folder.
+    pub(super) fn verbs(&self, daemon_dir: &Path, host: &Entry) -> Option<Preload> {
+        let library = self.qemu_verbs.clone()?;
+        Some(Preload {
+            host: host.clone(),
+            adapter: QEMUS.to_owned(),
+            run_dir: daemon_dir.to_owned(),
+            library,
+            variables: Vec::new(),
+        })
+    }
+
+    /// What the QEMUs of a host have for themselves.
+    pub(super) fn qemus_adapter(&self, host: Side) -> Option<Adapter> {
+        self.qemu_verbs.as_ref().map(|_| Adapter {
+            name: QEMUS.to_owned(),
+            mac: host.qemus_mac(),
+            user: User::Processes(host.qemus_address()),
+            is_away: false,
+        })
     }
 
     pub(super) fn adapter(&self, side: Side) -> Adapter {

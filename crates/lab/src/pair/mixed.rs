@@ -21,7 +21,7 @@ use crate::daemon::{Adapter, Daemon, Host, User};
 use crate::guest::{Guest, Kind};
 use crate::image::{Accelerator, Image};
 use crate::namespace::{Entry, Namespace};
-use crate::wire::{Wire, WireConfig};
+use crate::wire::{INTERFACE, Wire, WireConfig};
 
 /// The host's own address for TCP; its programs' adapter has another.
 pub const HOST_STACK: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 3);
@@ -87,6 +87,7 @@ impl Mixed {
             entry: wire.host(Side::B),
             side: Side::B,
             wire: wire.config(),
+            interface: INTERFACE,
         };
         let (adapters, lifetime) = (of_processes(&config), config.lifetime);
         let daemon = Daemon::start(program, &folder, &adapters, Some(host), lifetime)?;

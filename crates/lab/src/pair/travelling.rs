@@ -15,6 +15,7 @@ use super::{Network, Pair, Side};
 use crate::daemon::{Adapter, Daemon};
 use crate::guest::{BOOT_LIMIT, Guest};
 use crate::patience::patient;
+use crate::place::Preload;
 
 /// A QEMU that waits for a guest.
 #[derive(Debug)]
@@ -52,6 +53,14 @@ impl Pair {
     #[must_use]
     pub fn daemon_of(&self, host: Side) -> &Daemon {
         &self.daemons[host.index()]
+    }
+
+    /// What a program of a host needs to use the adapter that its QEMUs have, if they have one.
+    #[must_use]
+    pub fn process(&self, host: Side) -> Option<Preload> {
+        let entry = self.wire.as_ref()?.host(host);
+        let daemon_dir = self.config.daemon_dir(host, self.run_dir.path());
+        self.config.verbs(&daemon_dir, entry)
     }
 
     /// A second daemon on the host where a guest is not, with that guest's adapter only and no uplink: one that may be killed

@@ -15,7 +15,7 @@ const LIBRARIES: &str = "/run/vrdma-lib";
 pub const SOCKETS: &str = "/run/vrdma";
 
 /// What a program needs to find an adapter of processes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preload {
     /// The host it runs on.
     pub host: Entry,

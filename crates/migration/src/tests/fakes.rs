@@ -1,5 +1,6 @@
 //! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
 
+mod files;
 mod lines;
 mod serve;
 
@@ -11,7 +12,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{HostSockets, Options};
+use crate::{Copying, HostSockets, Options};
 pub(super) use lines::Lines;
 use serve::{serve_daemon, serve_qemu};
 
@@ -59,6 +60,8 @@ struct World {
     /// What the destination's adapter was restored with, until it is forgotten.
     restored: Option<Value>,
     destination: Option<UnixStream>,
+    /// Each side is by itself, with files.
+    alone: bool,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -81,6 +84,7 @@ impl Stage {
             latch: 0x8001_f800,
             restored: None,
             destination: None,
+            alone: false,
         }));
         for side in ["source", "destination"] {
             serve_daemon(folder.path(), side, &world);
@@ -98,8 +102,7 @@ impl Stage {
             adapter: "vm1".parse().unwrap(),
             source: sockets("source"),
             destination: sockets("destination"),
-            memory: "unix:/nonexistent".to_owned(),
-            downtime_limit: Some(std::time::Duration::from_millis(100)),
+            memory: Copying::by("unix:/nonexistent"),
             verify: false,
         }
     }
@@ -170,6 +173,7 @@ impl World {
             "context" if *method == Method::DELETE => self.restored = None,
             "context" => return value(self.context()),
             "memory-digest" => return value(self.memory_digest(side)),
+            "save" => return (StatusCode::OK, "ctx".to_owned()),
             "freeze" => {
                 self.frozen = true;
                 return (StatusCode::OK, "ctx".to_owned());
@@ -215,6 +219,7 @@ impl World {
         let away = match self.fault {
             Fault::ClaimedThere => false,
             Fault::AwayHere => true,
+            _ if self.alone => false,
             _ => is_there != self.released,
         };
         let kind = match self.fault {
@@ -260,7 +265,10 @@ impl World {
         }
         let answer = json!({ "id": id, "return": self.answer(side, command, said) });
         let mut lines = vec![answer];
-        lines.extend(self.events(side, command));
+        match request["arguments"]["uri"].as_str() {
+            Some(uri) if self.alone => lines.extend(self.file_events(command, uri)),
+            _ => lines.extend(self.events(side, command)),
+        }
         if command == "cont" {
             lines.insert(0, json!({ "event": "RESUME" }));
         }

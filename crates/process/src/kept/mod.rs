@@ -10,6 +10,8 @@
 //! What is read back is not trusted: see [`remembered`].
 
 mod assemble;
+#[cfg(test)]
+mod corpus;
 mod progress;
 mod record;
 mod remembered;

@@ -193,6 +193,11 @@ impl FrontEnd for Adapter {
         Ok(())
     }
 
+    #[inline]
+    fn keeps_records(&self) -> bool {
+        self.journal.is_some()
+    }
+
     fn note_progress(&mut self, id: QpId) {
         self.record_qp_progress(id);
     }

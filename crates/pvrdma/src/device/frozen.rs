@@ -12,7 +12,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vrdma_adapter::Journal;
+use vrdma_adapter::{Journal, Sending};
 use vrdma_verbs::Time;
 
 use super::{Device, Stage};
@@ -66,6 +66,19 @@ impl Device {
         self.space.set_bus_master(true);
         // Not the adapter's, which would write into it.
         self.journal = journal;
+    }
+
+    /// Its connections end as if their queues had failed: a flush, and an event for each. For one that has gone on in the
+    /// place of a device of long ago: peers have gone on, and would take what is new for what they had already.
+    pub fn end_connections(&mut self) {
+        let Stage::Active(adapter, _) = &mut self.stage else {
+            return;
+        };
+        for id in adapter.core.hca.connections() {
+            // One that is listed is there.
+            let _ = adapter.core.hca.fail_qp(id);
+            adapter.wake(id);
+        }
     }
 
     /// Goes on after [`freeze`](Self::freeze) as if nothing had been.

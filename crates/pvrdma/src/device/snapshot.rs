@@ -1,6 +1,7 @@
 //! What the device looks like from outside: for `vrdma stats`, and for its thread.
 
 use vrdma_verbs::counters::{Counters, Counts};
+use vrdma_verbs::outline::Outline;
 use vrdma_wire::Gid;
 
 use super::{Device, Stage};
@@ -75,6 +76,14 @@ impl Device {
             violations: adapter.map_or_else(Violations::default, |adapter| adapter.violations),
             gids: adapter.map_or_else(Vec::new, |adapter| adapter.gids.bound().collect()),
             lives: self.lives,
+        }
+    }
+
+    /// What its engine has, as [`Hca::outline`](vrdma_verbs::Hca::outline); nothing without a driver.
+    pub fn outline(&self, most: usize) -> Outline {
+        match &self.stage {
+            Stage::Active(adapter, _) => adapter.core.hca.outline(most),
+            Stage::Reset | Stage::Configured | Stage::Failed => Outline::default(),
         }
     }
 

@@ -186,11 +186,11 @@ fn an_interrupted_run_is_resumed() {
         stop_after: Some((2, &scene.stop)),
         ..Fake::default()
     };
-    let (results, end) = scene.run(&["s4"], &mut bench);
+    let (results, end) = scene.run(&["s4/write-lat"], &mut bench);
     assert_eq!((results.cells[0].successes(), end), (1, End::Interrupted));
     scene.stop.store(false, Ordering::Relaxed);
     let mut bench = Fake::default();
-    let (results, end) = scene.run(&["s4"], &mut bench);
+    let (results, end) = scene.run(&["s4/write-lat"], &mut bench);
     assert_eq!((results.cells[0].successes(), end), (2, End::Complete));
     let native = settings()[0];
     let turns = bench

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User, services};
@@ -10,16 +11,18 @@ use vrdma_lab::image::Image;
 use vrdma_lab::pair::{RunDir, Side};
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
 
-use super::{Programs, Stage};
-use crate::cell::{Endpoint, Placement, Setting};
+use super::{Programs, Stage, memory};
+use crate::cell::{Endpoint, Placement, Setting, Transport};
 use crate::programs::Own;
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
 /// Pairs at the same time.
 const TENANTS_MAX: u8 = 4;
+
+const MIGRATION_PORT: u16 = 4444;
 
 /// The device, which no folder of the kernel names here.
 const DEVICE: &str = "DEV=$(ibv_devices | awk 'NR > 2 { print $1; exit }')";
@@ -30,7 +33,9 @@ pub(super) struct Processes {
     containers: [Local; 2],
     daemons: Vec<Daemon>,
     run_dirs: [PathBuf; 2],
-    _wire: Wire,
+    library: PathBuf,
+    placement: Placement,
+    wire: Wire,
     _folder: RunDir,
 }
 
@@ -60,7 +65,9 @@ impl Processes {
             containers: [place(Side::A, "container")?, place(Side::B, "container")?],
             daemons,
             run_dirs,
-            _wire: wire,
+            library: programs.library.clone(),
+            placement,
+            wire,
             _folder: folder,
         })
     }
@@ -106,6 +113,26 @@ impl Stage for Processes {
     fn logs(&self) -> String {
         self.daemons.iter().map(Daemon::log_tail).collect()
     }
+
+    fn migrate(&self, transport: Transport, channels: Option<u8>) -> Result<String> {
+        let preload =
+            SIDES.map(|side| preload(&self.wire, side, &self.run_dirs[index(side)], &self.library));
+        let [source, destination] = preload.each_ref().map(|preload| {
+            move |command: &Command| match transport {
+                Transport::Tcp => preload.host.command(command),
+                _ => preload.command(command),
+            }
+        });
+        let address = wire::address(Side::B);
+        let uri = match (transport, self.placement) {
+            (Transport::Tcp, _) => format!("tcp:{address}:{MIGRATION_PORT}"),
+            (_, Placement::OneHost) => format!("rdma:{address}:{MIGRATION_PORT}"),
+            (_, Placement::TwoHosts) => format!("rdma:{}:{MIGRATION_PORT}", beside(address)),
+        };
+        let daemons: Vec<&Daemon> = self.daemons.iter().collect();
+        let took = memory::migrate([&source, &destination], uri, channels, &daemons)?;
+        Ok(serde_json::to_string(&took)?)
+    }
 }
 
 fn index(side: Side) -> usize {
@@ -143,6 +170,7 @@ fn daemons(
                     entry: wire.host(side),
                     side,
                     wire: wire.config(),
+                    interface: INTERFACE,
                 };
                 let adapters = [adapter(side, beside(wire::address(side)))];
                 Daemon::start(

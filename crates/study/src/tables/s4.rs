@@ -1,8 +1,9 @@
 //! RDMA for vSphere (2012): what a write costs by each way of giving a VM RDMA.
 
 use super::{PROCESSES, VMS, cell, perftest};
-use crate::cell::{Cell, Endpoint, Setting, Transport, Unit, Work};
+use crate::cell::{Cell, Derivation, Endpoint, Setting, Transport, Unit, Work};
 use crate::key::Study;
+use crate::tool::{Precopy, Told, Tool};
 
 const RXE: Setting = Setting::new(Endpoint::Vm, Transport::Rxe);
 
@@ -17,8 +18,6 @@ const fn lent(transport: Transport) -> Setting {
 const OURS: [u32; 2] = [5000, 1000];
 /// A message takes ten times as long.
 const SOFT_ROCE: [u32; 2] = [1000, 300];
-
-const NO_MIGRATION: &str = "vrdmad does not migrate adapters yet";
 
 pub(super) fn cells() -> Vec<Cell> {
     let run = |setting, iterations| perftest(setting, "ib_write_lat", "", iterations);
@@ -39,20 +38,45 @@ pub(super) fn cells() -> Vec<Cell> {
     cells
 }
 
-fn migration() -> impl Iterator<Item = Cell> {
-    let rows = [
-        ("precopy", "tcp", Unit::Pages),
-        ("precopy", "rdma", Unit::Pages),
-        ("destination-cpu", "rdma", Unit::Percent),
-        ("source-cpu", "rdma", Unit::Percent),
+/// What the slides do not tell apart: seconds for each GiB, of the two QEMUs and of the daemons.
+const COSTS: [(&str, Told); 3] = [
+    ("source-seconds", Told::Source),
+    ("destination-seconds", Told::Destination),
+    ("daemon-seconds", Told::Daemon),
+];
+
+/// The slides have two streams of TCP and one of RDMA; `rdma-hosts` is between two hosts, where ours is software.
+fn migration() -> Vec<Cell> {
+    let tcp = PROCESSES.over(Transport::Tcp);
+    let ways = [
+        ("tcp", tcp, Some(2)),
+        ("tcp-one", tcp, None),
+        ("rdma", PROCESSES, None),
+        ("rdma-hosts", PROCESSES.between_hosts(), None),
     ];
-    rows.into_iter().map(|(measure, configuration, unit)| {
-        cell(
-            Study::S4,
-            measure,
-            configuration,
-            unit,
-            Work::Never(NO_MIGRATION),
-        )
-    })
+    let mut cells = Vec::new();
+    let measures = [("precopy", Told::Pages)].into_iter().chain(COSTS);
+    for (measure, told) in measures {
+        let unit = match told {
+            Told::Pages => Unit::Pages,
+            _ => Unit::Seconds,
+        };
+        for (configuration, setting, channels) in ways {
+            // TCP has no daemon.
+            if told == Told::Daemon && setting.transport == Transport::Tcp {
+                continue;
+            }
+            let work = Work::Run(setting, Tool::Precopy(Precopy { told, channels }));
+            cells.push(cell(Study::S4, measure, configuration, unit, work));
+        }
+    }
+    let savings = [
+        ("destination-cpu", "destination-seconds"),
+        ("source-cpu", "source-seconds"),
+    ];
+    cells.extend(savings.map(|(measure, of)| {
+        let work = Work::Derived(Derivation::Saving(of));
+        cell(Study::S4, measure, "rdma", Unit::Percent, work)
+    }));
+    cells
 }

@@ -30,7 +30,7 @@ proptest! {
     /// Beside lists that are plain vectors.
     #[test]
     fn lists_hold_what_joined_and_did_not_leave(steps in prop::collection::vec((0..4usize, any::<u8>()), 0..200)) {
-        let mut table = Table::new(0, 1000, 7);
+        let mut table = Table::new(0, 1000);
         let mut lists: [List<OfThis>; 3] = Default::default();
         let mut model = vec![Vec::new(); 3];
         for (which, pick) in steps {
@@ -60,7 +60,7 @@ proptest! {
 #[test]
 fn joining_and_leaving_cost_the_same_in_a_long_list() {
     let cost = |members: u32| {
-        let mut table = Table::new(0, 10_000, 7);
+        let mut table = Table::new(0, 10_000);
         let mut list = List::<OfThis>::default();
         for _ in 0..members {
             let index = table.insert(|_, _| Thing::default()).unwrap();

@@ -25,15 +25,6 @@ use crate::timers::Scheduled;
 use crate::window::OfBinder;
 use crate::work::Event;
 
-/// Bits of a QPN that are the slot; the generation is above.
-pub(crate) const QPN_SLOT_BITS: u32 = 16;
-
-/// The number of a QP other than the GSI: neither QP0 nor QP1, since either the generation is not 0
-/// or the slot is at least 2.
-pub(crate) fn numbered(slot: u32, generation: u8) -> Qpn {
-    Qpn::from_low_bits(u32::from(generation) << QPN_SLOT_BITS | slot)
-}
-
 pub(crate) struct Qp<R> {
     pub(crate) id: QpId,
     pub(crate) qpn: Qpn,
@@ -113,11 +104,14 @@ impl<R: Clone> Hca<R> {
         let owner = self.check_spec(&spec)?;
         let gsi = spec.qp_type == QpType::Gsi;
         self.check_stays(owner)?;
-        let index = self.qps.table.insert(|slot, generation| {
+        let is_plain = self.plain_numbers;
+        let index = self.qps.table.insert(|slot, name| {
             let qpn = if gsi {
                 Qpn::GSI
+            } else if is_plain {
+                Qpn::from_low_bits(slot)
             } else {
-                numbered(slot, generation)
+                Qpn::from_low_bits(name.number())
             };
             Box::new(Qp::new(QpId(slot), qpn, owner, spec))
         })?;

@@ -64,9 +64,11 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if !allowed || length > self.shared.limits.message_bytes {
             return Err(Refusal::Invalid);
         }
+        // What comes as a whole is checked where it is stored.
+        let is_whole = self.request.last && self.bytes == u64::from(length);
         let right = Access::REMOTE_WRITE;
-        let spot = self.shared.remote(self.qp, remote, length, right);
-        (length == 0 || spot.is_some())
+        let is_open = || self.shared.remote(self.qp, remote, length, right).is_some();
+        (is_whole || length == 0 || is_open())
             .then_some(())
             .ok_or(Refusal::Access)
     }

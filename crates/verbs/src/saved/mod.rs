@@ -12,6 +12,7 @@
 mod convert;
 mod counters;
 mod objects;
+mod older;
 mod pieces;
 mod progress;
 mod queue_pair;
@@ -30,7 +31,14 @@ pub use progress::PROGRESS_BYTES;
 use crate::hca::Hca;
 
 /// Version of the records written. It grows with every change of what the fields mean.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// The oldest that is still read.
+const FIRST_VERSION: u32 = 1;
+
+fn is_readable(version: u32) -> bool {
+    (FIRST_VERSION..=VERSION).contains(&version)
+}
 
 /// Why an adapter cannot be saved now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -50,7 +58,9 @@ pub enum RestoreError {
     #[error("the saved state is not readable")]
     Unreadable,
     /// Written by another version.
-    #[error("the saved state has version {0}, this engine reads version {VERSION}")]
+    #[error(
+        "the saved state has version {0}, this engine reads versions {FIRST_VERSION} to {VERSION}"
+    )]
     Version(u32),
     /// There is more in it than this version knows.
     #[error("the saved state has parts that this engine does not know")]
@@ -90,12 +100,15 @@ impl<R: Clone> Hca<R> {
         mut region: impl FnMut(&[u8]) -> Option<R>,
     ) -> Result<Self, RestoreError> {
         let header = record::Header::decode(bytes).map_err(|_| RestoreError::Unreadable)?;
-        if header.version != VERSION {
+        if !is_readable(header.version) {
             return Err(RestoreError::Version(header.version));
         }
-        let adapter = record::Adapter::decode(bytes).map_err(|_| RestoreError::Unreadable)?;
+        let mut adapter = record::Adapter::decode(bytes).map_err(|_| RestoreError::Unreadable)?;
         if adapter.encoded_len() != bytes.len() {
             return Err(RestoreError::Leftover);
+        }
+        if adapter.version == FIRST_VERSION {
+            older::upgrade(&mut adapter);
         }
         objects::restore(&adapter, &mut region)
     }

@@ -7,6 +7,7 @@ use vrdma_wire::{Mac, Qpn};
 
 use crate::cq::Cq;
 use crate::hca::Hca;
+use crate::names::{Name, is_reserved};
 use crate::object::{CqId, Identity, Owner, PdId, QpId, QpType, SrqId};
 use crate::saved::convert::{gid, restore_limits, save_limits};
 use crate::saved::queue_pair::restore_receives;
@@ -38,7 +39,9 @@ pub(super) fn save<R: Clone>(hca: &Hca<R>, region: SaveRegion<'_, R>) -> record:
         pd_slots: save_slots(&shared.pds),
         pds: records(&shared.pds, save_pd),
         mr_slots: save_slots(&shared.mrs),
-        mrs: records(&shared.mrs, |id, mr| save_mr(id, mr, region)),
+        mrs: records(&shared.mrs, |id, mr| {
+            save_mr(id, mr, shared.mrs.number(id), region)
+        }),
         cq_slots: save_slots(&shared.cqs),
         cqs: records(&shared.cqs, save_cq),
         srq_slots: save_slots(&shared.srqs),
@@ -56,8 +59,10 @@ fn records<T, P>(table: &Table<T>, mut save: impl FnMut(u32, &T) -> P) -> Vec<P>
 
 fn save_slots<T>(table: &Table<T>) -> record::Slots {
     record::Slots {
-        generations: table.generations().collect(),
+        generations: Vec::new(),
         free: table.free().collect(),
+        names: table.names().map(|name| name.0).collect(),
+        drawn: table.drawn(),
     }
 }
 
@@ -163,6 +168,8 @@ fn restore_shared<R>(
         Ok((mr.id, restored))
     })?;
     for mr in &saved.mrs {
+        let is_own = mr.number == Some(shared.mrs.number(mr.id));
+        check(is_own, "a region has a wrong number")?;
         shared.enlist_mr(mr.id);
     }
     let windows = shared.mrs.iter().filter(|(_, mr)| mr.is_window());
@@ -206,9 +213,9 @@ fn restore_qps<R: Clone>(
     Ok(())
 }
 
-/// A queue pair's number has to be the one that its slot gives, and what it uses knows it.
+/// A queue pair's number has to be the one that its slot has, and what it uses knows it.
 fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
-    let generation = hca.qps.table.generation(id.0);
+    let number = hca.qps.table.number(id.0);
     let Some(qp) = hca.qps.get(id.0) else {
         return Ok(());
     };
@@ -216,7 +223,7 @@ fn adopt<R: Clone>(hca: &mut Hca<R>, id: QpId) -> Result<(), RestoreError> {
     let right = if gsi {
         hca.qps.gsi.replace(id).is_none() && qpn == Qpn::GSI
     } else {
-        qpn == crate::qp::numbered(id.0, generation)
+        qpn.get() == number && !is_reserved(number)
     };
     check(right, "a queue pair has a wrong number")?;
     hca.enlist_qp(id);
@@ -231,7 +238,8 @@ fn fill<T, P>(
     mut restore: impl FnMut(&P) -> Result<(u32, T), RestoreError>,
 ) -> Result<(), RestoreError> {
     const WHAT: &str = "the slots of a table do not fit its objects";
-    check(table.set_slots(&slots.generations), WHAT)?;
+    let names: Vec<Name> = slots.names.iter().copied().map(Name).collect();
+    check(table.set_slots(&names, slots.drawn), WHAT)?;
     for object in objects {
         let (index, value) = restore(object)?;
         check(table.occupy(index, value), WHAT)?;

@@ -2,8 +2,7 @@
 //! and the [progress](super::progress) of each queue pair. So nothing has to be saved at once, and what was
 //! written last is what another process goes on with.
 //!
-//! What is not in the pieces begins anew: counters, time-outs, and the generations of slots that nothing
-//! is in.
+//! What is not in the pieces begins anew: counters, time-outs, and the names of slots that nothing is in.
 
 use alloc::vec::Vec;
 
@@ -11,6 +10,7 @@ use prost::Message;
 use vrdma_wire::Mac;
 
 use crate::hca::Hca;
+use crate::names::Name;
 use crate::object::Limits;
 use crate::object::{CqId, PdId, QpId, SrqId};
 use crate::requester::Phase;
@@ -18,9 +18,8 @@ use crate::saved::convert::restore_limits;
 use crate::saved::progress::Progress;
 use crate::saved::work::{restore_receive, save_receive};
 use crate::saved::{
-    FindRegion, RestoreError, SaveRegion, VERSION, check, objects, queue_pair, record,
+    FindRegion, RestoreError, SaveRegion, check, is_readable, objects, older, queue_pair, record,
 };
-use crate::table::generation;
 use crate::work::RecvWr;
 
 /// An object of an adapter.
@@ -53,7 +52,7 @@ pub struct Pieces {
     pub srqs: Vec<Vec<u8>>,
     /// Queue pairs.
     pub qps: Vec<QpPiece>,
-    /// What the generations of empty slots come from.
+    /// Where in the adapter's own sequence new names come from: any, and another one each time.
     pub seed: u64,
 }
 
@@ -75,7 +74,10 @@ pub struct QpPiece {
 /// It is no frame, or one of another version.
 pub fn read_frame(frame: &[u8]) -> Result<(Mac, Limits), RestoreError> {
     let adapter: record::Adapter = decode(frame)?;
-    check(adapter.version == VERSION, "the frame has another version")?;
+    check(
+        is_readable(adapter.version),
+        "the frame has another version",
+    )?;
     let mac = adapter.mac.as_slice().try_into().map(Mac);
     let mac = mac.map_err(|_| RestoreError::Inconsistent("a MAC has not 6 bytes"))?;
     Ok((mac, restore_limits(&adapter.limits)?))
@@ -98,7 +100,8 @@ impl<R: Clone> Hca<R> {
         Some(match piece {
             Piece::Pd(id) => objects::save_pd(id.0, shared.pds.get(id.0)?).encode_to_vec(),
             Piece::Mr(id) => {
-                crate::saved::regions::save_mr(id, shared.mrs.get(id)?, region).encode_to_vec()
+                let (mr, number) = (shared.mrs.get(id)?, shared.mrs.number(id));
+                crate::saved::regions::save_mr(id, mr, number, region).encode_to_vec()
             }
             Piece::Cq(id) => objects::save_cq(id.0, shared.cqs.get(id.0)?).encode_to_vec(),
             Piece::Srq(id) => objects::save_srq(id.0, shared.srqs.get(id.0)?).encode_to_vec(),
@@ -133,9 +136,13 @@ impl<R: Clone> Hca<R> {
     ) -> Result<Self, RestoreError> {
         let region: FindRegion<'_, R> = &mut region;
         let mut adapter: record::Adapter = decode(&pieces.frame)?;
-        check(adapter.version == VERSION, "the frame has another version")?;
+        check(
+            is_readable(adapter.version),
+            "the frame has another version",
+        )?;
         adapter.pds = decode_all(&pieces.pds)?;
         adapter.mrs = decode_all(&pieces.mrs)?;
+        older::number_regions(&mut adapter);
         adapter.cqs = decode_all(&pieces.cqs)?;
         adapter.srqs = decode_all(&pieces.srqs)?;
         let mut later = Vec::new();
@@ -192,33 +199,33 @@ fn decode_all<T: Message + Default>(all: &[Vec<u8>]) -> Result<Vec<T>, RestoreEr
 
 /// Slots up to the last object; those between are free.
 fn number_slots(adapter: &mut record::Adapter, seed: u64) {
-    let plain = adapter.plain_numbers;
-    let pds = adapter.pds.iter().map(|pd| (pd.id, 0));
-    adapter.pd_slots = slots(pds.collect(), 0, Some(seed));
-    let mrs = adapter.mrs.iter().map(|mr| (mr.id, mr.variant as u8));
-    adapter.mr_slots = slots(mrs.collect(), 0, Some(seed));
-    let cqs = adapter.cqs.iter().map(|cq| (cq.id, 0));
-    adapter.cq_slots = slots(cqs.collect(), 0, Some(seed));
-    let srqs = adapter.srqs.iter().map(|srq| (srq.id, 0));
-    adapter.srq_slots = slots(srqs.collect(), 0, Some(seed));
-    let qps = adapter.qps.iter().map(|qp| (qp.id, qp.generation()));
-    let first = crate::hca::first_qp(plain);
-    adapter.qp_slots = slots(qps.collect(), first, (!plain).then_some(seed));
+    let plain = Name::new(0, 0);
+    let pds = adapter.pds.iter().map(|pd| (pd.id, plain));
+    adapter.pd_slots = slots(pds.collect(), 0, seed);
+    let mrs = adapter.mrs.iter().map(|mr| (mr.id, mr.name()));
+    adapter.mr_slots = slots(mrs.collect(), 0, seed);
+    let cqs = adapter.cqs.iter().map(|cq| (cq.id, plain));
+    adapter.cq_slots = slots(cqs.collect(), 0, seed);
+    let srqs = adapter.srqs.iter().map(|srq| (srq.id, plain));
+    adapter.srq_slots = slots(srqs.collect(), 0, seed);
+    let qps = adapter.qps.iter().map(|qp| (qp.id, qp.name()));
+    let first = crate::hca::first_qp(adapter.plain_numbers);
+    adapter.qp_slots = slots(qps.collect(), first, seed);
 }
 
-fn slots(objects: Vec<(u32, u8)>, first: u32, seed: Option<u64>) -> record::Slots {
+fn slots(objects: Vec<(u32, Name)>, first: u32, seed: u64) -> record::Slots {
     let end = objects.iter().map(|(slot, _)| slot.saturating_add(1)).max();
     // A slot beyond every table is refused where the table is filled.
     let end = end.unwrap_or(0).clamp(first, 1 << 24);
-    let fresh = |slot| seed.map_or(0, |seed| generation(seed, slot));
     let mut slots = record::Slots {
-        generations: (0..end).map(fresh).collect(),
-        free: Vec::new(),
+        names: alloc::vec![Name::NONE.0; end as usize],
+        drawn: seed,
+        ..record::Slots::default()
     };
     let mut is_free = alloc::vec![true; end as usize];
-    for (slot, generation) in objects {
-        if let Some(place) = slots.generations.get_mut(slot as usize) {
-            *place = generation;
+    for (slot, name) in objects {
+        if let Some(place) = slots.names.get_mut(slot as usize) {
+            *place = name.0;
             is_free[slot as usize] = false;
         }
     }

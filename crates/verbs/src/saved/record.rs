@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 use prost::Message;
 
+use crate::names::Name;
+
 pub(super) use counters::{Counters, Drops, Traffic};
 pub(super) use queue_pair::{
     Address, Attr, Capacity, Pending, Qp, Replay, Requester, Responder, SendUnderWay, WriteUnderWay,
@@ -109,13 +111,20 @@ pub(super) struct Gid {
     pub(super) gid: Vec<u8>,
 }
 
-/// Slots of a table: the generation of each, and the free ones, oldest first.
+/// Slots of a table: the name of each, and the free ones, oldest first.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Slots {
+    /// Of version 1, in the place of names.
     #[prost(bytes = "vec", tag = "1")]
     pub(super) generations: Vec<u8>,
     #[prost(uint32, repeated, tag = "2")]
     pub(super) free: Vec<u32>,
+    /// Numbers and variants. All ones: none.
+    #[prost(uint32, repeated, tag = "3")]
+    pub(super) names: Vec<u32>,
+    /// Words of the names' source that were used.
+    #[prost(fixed64, tag = "4")]
+    pub(super) drawn: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -158,6 +167,15 @@ pub(super) struct Mr {
     /// A bound window of type 2: the queue pair that bound it.
     #[prost(uint32, optional, tag = "12")]
     pub(super) bound_by: Option<u32>,
+    /// Upper 24 bits of the keys; of version 1, the slot.
+    #[prost(uint32, optional, tag = "13")]
+    pub(super) number: Option<u32>,
+}
+
+impl Mr {
+    pub(super) fn name(&self) -> Name {
+        Name::new(self.number.unwrap_or(self.id), self.variant as u8)
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -10,9 +10,15 @@ use crate::saved::convert::{access, narrow};
 use crate::saved::{FindRegion, RestoreError, SaveRegion, check, record};
 use crate::window::{Bound, QP_WINDOWS_MAX, Window};
 
-pub(super) fn save_mr<R>(id: u32, mr: &Mr<R>, region: SaveRegion<'_, R>) -> record::Mr {
+pub(super) fn save_mr<R>(
+    id: u32,
+    mr: &Mr<R>,
+    number: u32,
+    region: SaveRegion<'_, R>,
+) -> record::Mr {
     let mut saved = record::Mr {
         id,
+        number: Some(number),
         pd: mr.pd.0,
         variant: mr.variant.into(),
         start: mr.start,

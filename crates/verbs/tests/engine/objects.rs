@@ -35,10 +35,37 @@ fn tables_are_bounded_and_late_to_reuse() {
     node.hca.destroy_qp(made[2]).unwrap();
     let again = node.hca.create_qp(spec).unwrap();
     assert_eq!(again, made[4]);
+    assert_eq!(node.hca.qp_named(numbers[4]), None, "another has its slot");
+    assert_eq!(node.hca.qp_named(numbers[2]), None, "nothing is there");
     let number = node.hca.qpn(again).unwrap();
-    assert_ne!(number, numbers[4]);
-    assert_eq!(number.get() & 0xffff, numbers[4].get() & 0xffff);
-    assert!(numbers.iter().all(|qpn| qpn.get() > 0xffff));
+    assert!(!numbers.contains(&number));
+    assert_eq!(node.hca.qp_named(number), Some(again));
+    let others = (0..).zip(&made).filter(|(at, _)| ![2, 4].contains(at));
+    for (at, qp) in others {
+        assert_eq!(node.hca.qp_named(numbers[at]), Some(*qp));
+    }
+    let unique: std::collections::HashSet<_> = numbers.iter().collect();
+    assert_eq!(unique.len(), numbers.len());
+    assert!(numbers.iter().all(|qpn| !(0..2).contains(&qpn.get())));
+}
+
+/// F15: whoever knew a number knew those beside it but for 8 bits.
+#[test]
+fn numbers_and_keys_say_nothing_of_slots() {
+    let mut node = node();
+    let mut spec = spec(&node);
+    spec.qp_type = QpType::Ud;
+    let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+    while let Ok(qp) = node.hca.create_qp(spec) {
+        numbers.push(node.hca.qpn(qp).unwrap().get());
+        keys.push(node.register(8, ALL).keys.rkey.index());
+    }
+    for all in [numbers, keys] {
+        assert!(all.len() > 10);
+        let steps = all.windows(2).map(|two| two[0].abs_diff(two[1]));
+        let near = steps.filter(|step| *step < 1 << 16).count();
+        assert!(near < 4, "{all:x?}");
+    }
 }
 
 #[test]

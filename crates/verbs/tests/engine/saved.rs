@@ -13,7 +13,7 @@ use crate::loss::{Ledger, faults, ops};
 use crate::pair::node::{ALL, Mr, datagram, send_wr};
 use crate::pair::{Fate, Node, Pair, Region, Setup};
 
-fn save(node: &mut Node) -> Vec<u8> {
+pub(crate) fn save(node: &mut Node) -> Vec<u8> {
     node.drain_outputs();
     let saved = node.hca.save(|region| region.to_le_bytes().to_vec());
     saved.unwrap()
@@ -23,7 +23,7 @@ fn find(name: &[u8]) -> Option<Region> {
     name.try_into().ok().map(Region::from_le_bytes)
 }
 
-fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
+pub(crate) fn restore(bytes: &[u8]) -> Result<Hca<Region>, RestoreError> {
     Hca::restore(bytes, find)
 }
 
@@ -92,7 +92,7 @@ fn a_request_that_failed_waits_for_an_older_one_after_a_move() {
 }
 
 /// An adapter with something of everything.
-fn furnished() -> Node {
+pub(crate) fn furnished() -> Node {
     let setup = Setup {
         srq: true,
         mtu: Mtu::B256,
@@ -233,6 +233,38 @@ fn new_objects_get_the_numbers_they_would_have_got() {
     assert_eq!(numbers(&mut here, false), numbers(&mut there, true));
 }
 
+/// What the engine saved whose numbers were slots, of an adapter with something of everything.
+#[test]
+fn an_adapter_of_version_1_goes_on_with_its_numbers() {
+    let mut hca = restore(include_bytes!("saved/version1.bin")).unwrap();
+    let of_now = furnished();
+    assert_eq!(hca.counts(), of_now.hca.counts());
+    let qp = of_now.qp;
+    assert_eq!(
+        hca.qpn(qp),
+        Qpn::new(0x37 << 16 | 1),
+        "a generation and a slot"
+    );
+    assert_eq!(hca.qp_named(Qpn::from_low_bits(0x37 << 16 | 1)), Some(qp));
+    let keys = (0..=255).map(|variant| Rkey::from_parts(0, variant));
+    let known: Vec<_> = keys
+        .filter(|key| hca.region_behind(qp, *key).is_some())
+        .collect();
+    assert_eq!(known.len(), 1, "{known:?}");
+    while hca.poll_output().is_some() {}
+    let again = hca.save(|region| region.to_le_bytes().to_vec()).unwrap();
+    assert_eq!(again[..2], [8, 2]);
+    let mut hca = restore(&again).unwrap();
+    assert!(hca.region_behind(qp, known[0]).is_some());
+    let spec = *hca.qp_spec(qp).unwrap();
+    let spec = QpSpec { srq: None, ..spec };
+    let number = hca.create_qp(spec).map(|new| hca.qpn(new)).unwrap();
+    assert!(
+        number.unwrap().get() & 0xffff != 2,
+        "its slot is not in it any more"
+    );
+}
+
 #[test]
 fn completions_not_handed_out_stand_in_the_way() {
     let mut pair = Pair::rc();
@@ -248,9 +280,9 @@ fn newer_unknown_and_broken_states_are_refused() {
     let good = save(&mut furnished());
     assert_eq!(refused(&good), None);
     let mut newer = good.clone();
-    assert_eq!(newer[..2], [8, 1]);
-    newer[1] = 2;
-    assert_eq!(refused(&newer), Some(RestoreError::Version(2)));
+    assert_eq!(newer[..2], [8, 2]);
+    newer[1] = 3;
+    assert_eq!(refused(&newer), Some(RestoreError::Version(3)));
     let mut longer = good.clone();
     longer.extend([0xf8, 0x7f, 1]);
     assert_eq!(refused(&longer), Some(RestoreError::Leftover));

@@ -116,7 +116,7 @@ const ROOMS: &[Room] = &[
         ],
         Safe,
     ),
-    room("lab", &["api", "api-client"], Any),
+    room("lab", &["api", "api-client", "migration"], Any),
     room("xtask", &["lab", "api", "study", "migration"], Safe),
 ];
 

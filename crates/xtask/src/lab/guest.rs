@@ -58,6 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         ethernet: ethernet(arguments, folder.path()),
         vfio_user: arguments.vfio_user.clone(),
         host: None,
+        verbs: None,
         mtu: None,
         host_cpus: None,
         run_dir: folder.path().to_owned(),

@@ -2,27 +2,52 @@
 //!
 //! ```text
 //!   host a                          host b
-//!   guest a ──migration──► waiting QEMU        guest b
-//!      `──────── ibv_rc_pingpong, perftest ───────^
+//!   guest a ──migration──► waiting QEMU        guest b: with our adapter, or with rxe
+//!      `──────── ibv_rc_pingpong, perftest ───────^      or a process of host b
 //! ```
 
+mod convergence;
 mod faults;
 mod program;
+mod renewal;
+mod rows;
+mod stage;
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets};
-use serde_json::Value;
+use vrdma_lab::guest::Kind;
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
-use vrdma_lab::wire::WireConfig;
+use vrdma_lab::wire::{self, WireConfig};
 
 use super::WireArguments;
-use super::survive::Replacing;
-use crate::guests::objects;
-use program::Program;
+use rows::Row;
+use stage::{Outcome, Stage};
+
+/// How QEMU sends the guest's memory.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Memory {
+    /// Through a socket file, past the wire
+    Unix,
+    /// By TCP, over the wire, beside the adapters
+    Tcp,
+    /// By QEMU's own RDMA, on our library and an adapter of each host's
+    Rdma,
+}
+
+/// Who is at the other end of the guest's connections.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peer {
+    /// Another guest with an adapter of ours
+    Vm,
+    /// A process of the other host
+    Process,
+    /// A guest with Linux's rxe, which knows nothing of us
+    Rxe,
+}
 
 /// Options of `cargo xtask lab migrate`.
 #[derive(Args)]
@@ -30,6 +55,14 @@ pub(crate) struct Arguments {
     /// How many migrations for each program; with an even number the guest ends where it began
     #[arg(long, value_name = "N", default_value = "2")]
     times: u32,
+
+    /// How QEMU sends the guest's memory
+    #[arg(long, value_enum, default_value = "unix")]
+    memory: Memory,
+
+    /// Who is at the other end of the connections
+    #[arg(long, value_enum, default_value = "vm")]
+    peer: Peer,
 
     /// Only programs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
@@ -48,6 +81,14 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with = "faults")]
     crash: bool,
 
+    /// Instead of programs: after each migration, reload the guest's driver, then reboot the guest, and use its adapter
+    #[arg(long, conflicts_with_all = ["faults", "crash"])]
+    renew: bool,
+
+    /// Instead of programs: a guest that writes faster than its memory goes over, without and with --auto-converge
+    #[arg(long, conflicts_with_all = ["faults", "crash", "renew", "times"])]
+    converge: bool,
+
     /// Begins a migration as described, and dies in it
     #[arg(long, hide = true, num_args = faults::ORCHESTRATOR_WORDS)]
     orchestrator: Vec<String>,
@@ -56,189 +97,116 @@ pub(crate) struct Arguments {
     wire: WireArguments,
 }
 
-/// A program as server and client, for so many migrations.
-struct Row {
-    name: &'static str,
-    command: fn(u32) -> String,
-}
-
-/// The first two compare every byte, or complain.
-const ROWS: [Row; 6] = [
-    Row {
-        name: "ibv_rc_pingpong -c",
-        command: |times| {
-            format!(
-                "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}",
-                times * 8_000
-            )
-        },
-    },
-    Row {
-        name: "ibv_srq_pingpong -c -e",
-        command: |times| {
-            format!(
-                "ibv_srq_pingpong -d $DEV -g 1 -c -e -q 4 -s 4096 -n {}",
-                times * 8_000
-            )
-        },
-    },
-    Row {
-        name: "ib_send_lat",
-        command: |times| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", times * 8_000),
-    },
-    Row {
-        name: "ib_write_bw",
-        command: |times| format!("ib_write_bw -d $DEV -x 1 -F -D {}", times * 6),
-    },
-    Row {
-        name: "ib_read_bw",
-        command: |times| format!("ib_read_bw -d $DEV -x 1 -F -D {}", times * 6),
-    },
-    Row {
-        name: "ib_atomic_bw",
-        command: |times| format!("ib_atomic_bw -d $DEV -x 1 -F -D {}", times * 6),
-    },
-];
-
 /// Where the guest's memory goes.
 const MEMORY: &str = "memory.sock";
-
-/// What became of a row.
-struct Outcome {
-    moves: Vec<Move>,
-    statuses: [Option<i32>; 2],
-}
-
-/// What `vrdma migrate` tells.
-struct Move {
-    report: Value,
-}
+const PORT: u16 = 4444;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.orchestrator.is_empty() {
         return faults::orchestrate(&arguments.orchestrator);
     }
-    let program = super::daemon(false)?;
+    let mut pair = start(arguments)?;
     let vrdma = super::built("vrdma-cli", "vrdma", false)?;
-    let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
-    let mut pair = Pair::start(&PairConfig {
-        travels: true,
-        memory_mib: 256,
-        supervised: arguments.crash,
-        ..PairConfig::new(Network::Wire { program, wire })
-    })?;
     if arguments.faults {
         return faults::run(&mut pair, &vrdma, &arguments.only);
     }
+    let mut stage = Stage {
+        pair: &mut pair,
+        vrdma: &vrdma,
+        memory: arguments.memory,
+        peer: arguments.peer,
+        crashes: arguments.crash,
+    };
+    if arguments.converge {
+        return convergence::run(&mut stage);
+    }
+    if arguments.renew {
+        return renewal::run(&mut stage, arguments.times);
+    }
+    let rows: &[Row] = match arguments.peer {
+        Peer::Vm | Peer::Rxe => &rows::GUESTS,
+        Peer::Process => &rows::PROCESSES,
+    };
+    let rows = rows.iter().filter(|row| row.name.contains(&arguments.only));
+    programs(&mut stage, rows, arguments.times)
+}
+
+fn start(arguments: &Arguments) -> Result<Pair> {
+    let program = super::daemon(false)?;
+    let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
+    let has_verbs = arguments.memory == Memory::Rdma || arguments.peer == Peer::Process;
+    let qemu_verbs = has_verbs.then(|| crate::library::link(true)).transpose()?;
+    ensure!(
+        arguments.peer != Peer::Rxe || !(arguments.faults || arguments.crash),
+        "--faults and --crash need a daemon for each guest: leave --peer rxe out"
+    );
+    let mut kinds = [Kind::Vrdma; 2];
+    if arguments.peer == Peer::Rxe {
+        kinds[1] = Kind::Rxe;
+    }
+    Pair::start(&PairConfig {
+        kinds,
+        travels: true,
+        memory_mib: 256,
+        supervised: arguments.crash,
+        qemu_verbs,
+        ..PairConfig::new(Network::Wire { program, wire })
+    })
+}
+
+fn programs<'a>(
+    stage: &mut Stage<'_>,
+    rows: impl Iterator<Item = &'a Row>,
+    times: u32,
+) -> Result<ExitCode> {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_BORDERS_ONLY);
     table.set_header([
         "program",
         "migrations",
         "downtime, ms",
+        "of it QEMU's",
         "total, ms",
+        "peer's pause, ms",
         "outcome",
     ]);
     let mut failed = 0;
-    let rows = ROWS.iter().filter(|row| row.name.contains(&arguments.only));
     for row in rows {
         eprintln!("{} ...", row.name);
-        let outcome = Stage {
-            pair: &mut pair,
-            vrdma: &vrdma,
-            crashes: arguments.crash,
-        }
-        .migrate(row, arguments.times)?;
-        let is_good = outcome.statuses == [Some(0); 2];
-        failed += u32::from(!is_good);
-        table.add_row([
-            row.name.to_owned(),
-            outcome.moves.len().to_string(),
-            outcome.figures("downtime_ms"),
-            outcome.figures("total_ms"),
-            match is_good {
-                true => "ok".to_owned(),
-                false => format!("FAILED: {:?}", outcome.statuses),
-            },
-        ]);
+        let outcome = stage.migrate(row, times)?;
+        failed += u32::from(!outcome.is_good());
+        table.add_row(cells(row, &outcome));
     }
     println!("{table}");
+    ensure!(!table.is_empty(), "no program's name contains that");
     println!("{} rows, {failed} failed", table.row_iter().count());
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-impl Outcome {
-    fn figures(&self, name: &str) -> String {
-        let of = |it: &Move| {
-            it.report[name]
-                .as_f64()
-                .map_or("?".to_owned(), |ms| format!("{ms:.0}"))
-        };
-        self.moves.iter().map(of).collect::<Vec<_>>().join(", ")
-    }
+fn cells(row: &Row, outcome: &Outcome) -> [String; 7] {
+    [
+        row.name.to_owned(),
+        outcome.moves.len().to_string(),
+        outcome.figures(|it| it.number("downtime_ms")),
+        outcome.figures(stage::Move::switch_over),
+        outcome.figures(|it| it.number("total_ms")),
+        outcome
+            .longest_pause
+            .map_or("-".to_owned(), |ms| format!("{ms:.0}")),
+        match outcome.is_good() {
+            true => "ok".to_owned(),
+            false => format!("FAILED: {:?}", outcome.statuses),
+        },
+    ]
 }
 
-struct Stage<'a> {
-    pair: &'a mut Pair,
-    vrdma: &'a PathBuf,
-    /// Workers are killed after each migration.
-    crashes: bool,
-}
-
-impl Stage<'_> {
-    fn migrate(&mut self, row: &Row, times: u32) -> Result<Outcome> {
-        let program = Program::start(self.pair, &(row.command)(times))?;
-        let mut moves = Vec::new();
-        for _ in 0..times {
-            if let Err(error) = objects::wait_for_traffic(self.pair, self.vrdma) {
-                program.tell(self.pair);
-                return Err(error);
-            }
-            moves.push(self.go()?);
-            if self.crashes {
-                self.crash()?;
-            }
+impl Memory {
+    /// Where a host's QEMU takes it.
+    fn uri(self, to: Side, run_dir: &Path) -> String {
+        match self {
+            Self::Unix => format!("unix:{}", run_dir.join(MEMORY).display()),
+            Self::Tcp => format!("tcp:{}:{PORT}", wire::address(to)),
+            Self::Rdma => format!("rdma:{}:{PORT}", to.qemus_address()),
         }
-        let statuses = program.statuses(self.pair)?;
-        Ok(Outcome { moves, statuses })
-    }
-
-    fn crash(&self) -> Result<()> {
-        for side in [Side::A, Side::B] {
-            let replaced = Replacing::Kill.replace(self.pair.daemon_of(side))?;
-            ensure!(replaced.is_some(), "a daemon has no worker");
-        }
-        Ok(())
-    }
-
-    /// One migration of guest a, to the host where it is not.
-    fn go(&mut self) -> Result<Move> {
-        let from = self.pair.place(Side::A);
-        let arriving = self.pair.expect(Side::A)?;
-        let memory = format!("unix:{}", self.pair.run_dir().join(MEMORY).display());
-        let output = Command::new(self.vrdma)
-            .args(["--json", "--socket"])
-            .arg(self.pair.daemon_of(from).control_socket())
-            .args(["migrate", Side::A.name(), "--to"])
-            .arg(self.pair.daemon_of(from.other()).control_socket())
-            .arg("--qmp")
-            .arg(self.pair.monitor(Side::A))
-            .arg("--to-qmp")
-            .arg(arriving.monitor())
-            .args(["--verify", "--memory", &memory])
-            .output()
-            .context("cannot start vrdma")?;
-        ensure!(
-            output.status.success(),
-            "vrdma migrate failed: {}{}\n{}",
-            String::from_utf8_lossy(&output.stderr),
-            String::from_utf8_lossy(&output.stdout),
-            self.pair.logs()
-        );
-        self.pair.arrived(arriving)?;
-        // Its Ethernet has moved, too.
-        self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
-        let report = serde_json::from_slice(&output.stdout)?;
-        Ok(Move { report })
     }
 }

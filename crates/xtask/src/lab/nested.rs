@@ -87,6 +87,7 @@ fn boot(image: &Image, folder: &Path) -> Result<Guest> {
         ethernet: Ethernet::Functions,
         vfio_user: None,
         host: None,
+        verbs: None,
         mtu: None,
         host_cpus: None,
         run_dir: folder.to_owned(),

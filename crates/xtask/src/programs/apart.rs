@@ -10,7 +10,7 @@ use vrdma_lab::daemon::{Adapter, Daemon, Host, User, services};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Uplink, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, Uplink, Wire, WireConfig};
 
 use super::Stage;
 use super::preload::{library, preload_at};
@@ -42,6 +42,7 @@ impl Apart {
                 entry: wire.host(side),
                 side,
                 wire: &config,
+                interface: INTERFACE,
             };
             let adapters = [Adapter {
                 user: User::Processes(address(uplink, side)),

@@ -25,6 +25,7 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .route(&below(paths::ADAPTERS, "/track"), post(track))
         .route(&below(paths::ADAPTERS, "/freeze"), post(freeze))
         .route(&below(paths::ADAPTERS, "/thaw"), post(thaw))
+        .route(&below(paths::ADAPTERS, "/save"), post(save))
         .route(&below(paths::ADAPTERS, "/release"), post(release))
         .route(&below(paths::ADAPTERS, "/context"), context)
         .route(
@@ -43,6 +44,11 @@ async fn track(State(control): Daemon, Path(name): Path<String>) -> Done {
 async fn freeze(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {
     let name = parse_name(&name)?;
     to_the_end(async move { control.freeze(&name).await }).await
+}
+
+async fn save(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {
+    let name = parse_name(&name)?;
+    to_the_end(async move { control.save(&name).await }).await
 }
 
 async fn thaw(State(control): Daemon, Path(name): Path<String>) -> Done {

@@ -77,21 +77,12 @@ impl Daemon {
         stats.rdma.counters.drops
     }
 
-    /// Plugs an adapter of processes in.
-    pub(super) fn add_adapter(&self, name: &str, ip: &str) {
-        self.add_adapter_of("blue", name, ip);
-    }
-
     /// Plugs an adapter of processes of another tenant in.
     pub(super) fn add_strange_adapter(&self, name: &str, ip: &str) {
         let body = serde_json::json!({ "name": "green", "vlan": 5 });
         self.post(paths::PORTGROUPS, &body);
-        self.add_adapter_of("green", name, ip);
-    }
-
-    fn add_adapter_of(&self, group: &str, name: &str, ip: &str) {
         let body = serde_json::json!({
-            "name": name, "portgroup": group, "kind": "process", "ip": ip,
+            "name": name, "portgroup": "green", "kind": "process", "ip": ip,
         });
         self.post(paths::ADAPTERS, &body);
     }
@@ -101,12 +92,6 @@ impl Daemon {
         let body = serde_json::json!({ "name": name, "portgroup": "blue" });
         self.post(paths::ADAPTERS, &body);
         self.folder.join(format!("{name}.ethernet"))
-    }
-
-    /// Unplugs one.
-    pub(super) fn remove_adapter(&self, name: &str) {
-        let path = paths::adapter(&name.parse().unwrap());
-        self.client.delete(&path).unwrap();
     }
 
     fn post(&self, path: &str, body: &Value) {

@@ -11,7 +11,6 @@ mod cable;
 mod daemon;
 mod flap;
 mod flood;
-mod moves;
 mod multicast;
 mod too_long;
 mod transfer;

@@ -104,6 +104,11 @@ impl Station {
         }
     }
 
+    /// The host that it is at from now on does not know its address yet.
+    pub(crate) fn come_anew(&mut self) {
+        self.changes.push_back(GidChange::Bound(self.gid));
+    }
+
     /// A reliable queue pair that knows nobody yet.
     pub(crate) fn create_qp(&mut self) -> QpId {
         let spec = QpSpec::new(QpType::Rc, self.pd, self.cq, self.cq);

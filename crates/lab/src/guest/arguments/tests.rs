@@ -16,6 +16,7 @@ fn config() -> GuestConfig {
         ethernet: Ethernet::Switch("/r/a.ethernet".into()),
         vfio_user: Some("/r/a.vfio-user".into()),
         host: None,
+        verbs: None,
         mtu: None,
         host_cpus: None,
         run_dir: "/r".into(),

@@ -3,8 +3,12 @@
 use alloc::vec::Vec;
 
 use prost::Message;
+use vrdma_wire::Qpn;
 
+use crate::names::Name;
 use crate::saved::record::{Receive, Send};
+
+const GSI: u32 = Qpn::GSI.get();
 
 #[derive(Clone, PartialEq, Message)]
 pub(in crate::saved) struct Qp {
@@ -38,9 +42,12 @@ pub(in crate::saved) struct Qp {
 }
 
 impl Qp {
-    /// What its number says of its slot, which is checked when it is restored.
-    pub(in crate::saved) fn generation(&self) -> u8 {
-        (self.qpn >> crate::qp::QPN_SLOT_BITS) as u8
+    /// That of its slot, which is checked when it is restored. That of the GSI says nothing.
+    pub(in crate::saved) fn name(&self) -> Name {
+        match self.qpn {
+            GSI => Name::NONE,
+            number => Name::new(number, 0),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::message::{Command, MAX_DATA};
 use crate::script::command;
 use crate::session::Session;
-use crate::state::{Handled, Head, MAX_KEPT_DMA, MAX_STATE, Pending, SessionState};
+use crate::state::{Handled, Head, MAX_KEPT_DMA, MAX_STATE, Pending, SessionState, VERSION};
 
 /// One that has everything.
 fn full() -> SessionState {
@@ -41,6 +41,23 @@ fn empty() -> SessionState {
         next_id: 0,
         requests: Vec::new(),
     }
+}
+
+fn file() -> std::path::PathBuf {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.join(format!("corpus/state{VERSION}.bin"))
+}
+
+#[test]
+fn a_state_that_is_out_there_is_read() {
+    let bytes = std::fs::read(file()).unwrap();
+    assert_eq!(SessionState::decode(&bytes), Ok(full()));
+}
+
+#[test]
+#[ignore = "writes a file, for whoever has raised the version"]
+fn write_the_corpus() {
+    std::fs::write(file(), full().encode()).unwrap();
 }
 
 #[test]

@@ -10,7 +10,7 @@ use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
 
 use crate::programs;
 
@@ -35,6 +35,7 @@ impl Hosts {
                 entry: wire.host(side),
                 side,
                 wire: config,
+                interface: INTERFACE,
             };
             Daemon::start(
                 program,

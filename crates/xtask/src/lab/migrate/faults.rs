@@ -17,13 +17,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 use comfy_table::{Table, presets};
-use serde_json::{Value, json};
+use serde_json::Value;
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::{Arriving, Pair, Side};
 use vrdma_migration::qmp::Monitor;
-use vrdma_migration::{Error, HostSockets, Migration, Options, Phase, Progress};
+use vrdma_migration::{Copying, Error, HostSockets, Migration, Options, Phase, Progress};
 
-use super::{MEMORY, Stage};
+use super::stage::Stage;
+use super::{Memory, Peer};
 use rows::ROWS;
 use saboteur::Saboteur;
 use traffic::{Traffic, complaint};
@@ -55,9 +56,8 @@ impl Victim {
     }
 }
 
-/// Bytes a second of a copy that is not over when its first numbers are told, and QEMU's own.
+/// Bytes a second of a copy that is not over when its first numbers are told.
 const SLOW: u64 = 4 << 20;
-const USUAL: u64 = 128 << 20;
 
 /// What a killed orchestrator's process ends with.
 const DIED: i32 = 42;
@@ -124,13 +124,15 @@ fn verdict(problem: Option<String>) -> String {
 /// After all that, the guest still migrates.
 fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
     eprintln!("there and back ...");
-    let row = super::Row {
+    let row = super::rows::Row {
         name: "ibv_rc_pingpong -c",
         command: |_| traffic::command(),
     };
     let outcome = Stage {
         pair,
         vrdma,
+        memory: Memory::Unix,
+        peer: Peer::Vm,
         crashes: false,
     }
     .migrate(&row, 2)?;
@@ -152,6 +154,14 @@ fn is_due(phase: Phase, progress: &Progress) -> bool {
     }
 }
 
+/// In its own phase the copy is so slow that somebody can die in it.
+fn memory(phase: Phase, uri: String) -> Copying {
+    Copying {
+        bandwidth_limit: (phase == Phase::Copy).then_some(SLOW),
+        ..Copying::by(uri)
+    }
+}
+
 struct Row<'a> {
     pair: &'a mut Pair,
     vrdma: &'a PathBuf,
@@ -164,11 +174,6 @@ impl Row<'_> {
         let (spare, arriving) = self.destination()?;
         let there = spare.as_ref().unwrap_or(self.pair.daemon_of(Side::B));
         let options = self.options(there, &arriving);
-        self.set_bandwidth(if self.phase == Phase::Copy {
-            SLOW
-        } else {
-            USUAL
-        })?;
         traffic.last_for_a_row(self.pair)?;
         let told = match self.victim {
             Victim::Orchestrator => self.kill_orchestrator(&options)?,
@@ -208,8 +213,7 @@ impl Row<'_> {
                 control: there.control_socket(),
                 qmp: arriving.monitor(),
             },
-            memory: format!("unix:{}", self.pair.run_dir().join(MEMORY).display()),
-            downtime_limit: None,
+            memory: memory(self.phase, Memory::Unix.uri(Side::B, self.pair.run_dir())),
             verify: false,
         }
     }
@@ -246,7 +250,7 @@ impl Row<'_> {
             .args(["lab", "migrate", "--orchestrator"])
             .arg(word(self.phase))
             .args(paths)
-            .arg(&options.memory)
+            .arg(&options.memory.uri)
             .status()?;
         ensure!(
             status.code() == Some(DIED),
@@ -262,7 +266,7 @@ impl Row<'_> {
             .arg(&options.source.qmp)
             .arg("--to-qmp")
             .arg(&options.destination.qmp)
-            .args(["--memory", &options.memory])
+            .args(["--memory", &options.memory.uri])
             .output()
             .context("cannot start vrdma")?;
         let is_mended = output.status.success();
@@ -272,13 +276,6 @@ impl Row<'_> {
             left_as: Some(left_as),
             problem: (!is_mended).then(|| "vrdma migrate --recover failed".to_owned()),
         })
-    }
-
-    fn set_bandwidth(&self, bytes: u64) -> Result<()> {
-        let mut monitor = Monitor::connect(&self.pair.monitor(Side::A))?;
-        let bandwidth = json!({ "max-bandwidth": bytes });
-        monitor.execute("migrate-set-parameters", bandwidth)?;
-        Ok(())
     }
 
     /// The state of the VM where it was, as its QEMU calls it.
@@ -336,8 +333,7 @@ pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
         adapter: Side::A.name().parse()?,
         source: sockets(control, qmp),
         destination: sockets(to, to_qmp),
-        memory: memory.clone(),
-        downtime_limit: None,
+        memory: self::memory(phase, memory.clone()),
         verify: false,
     })?;
     migration.run(&mut |progress: &Progress| {

@@ -1,41 +1,64 @@
-//! A program between both guests, whose server's guest may move.
+//! A program whose server's guest may move.
 //!
-//! The server runs in guest a and writes into a file, since the lab's channel to it ends with its first QEMU.
+//! The server runs in guest a and writes into a file, since the lab's channel to it ends with its first QEMU. The client is
+//! in guest b, or a process of host b on the adapter of its QEMUs.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use vrdma_lab::guest::{Guest, Running};
 use vrdma_lab::pair::{Pair, Side};
+use vrdma_lab::process::{Lifetime, Supervised};
 
-use crate::guests::with_device;
+use super::{Peer, rows};
+use crate::guests::{objects, with_device};
 
-/// Beyond what a program was asked to run.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a program may neither end nor send anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at it.
+const POLL: Duration = Duration::from_millis(200);
+
+/// Our library's only device.
+const DEVICE: &str = "vrdma0";
 
 /// Server and client, under way.
 pub(super) struct Program {
-    client: Running,
+    client: Client,
+}
+
+enum Client {
+    InGuest(Running),
+    Process { process: Supervised, log: PathBuf },
 }
 
 impl Program {
     /// Starts both.
-    pub(super) fn start(pair: &Pair, command: &str) -> Result<Self> {
-        let server = with_device(command);
+    pub(super) fn start(pair: &Pair, command: &rows::Command, peer: Peer) -> Result<Self> {
+        let server = with_device(&command.server);
         let started = format!(
             "rm -f /tmp/status; setsid sh -c '({server}) > /tmp/server.out 2>&1; echo $? > /tmp/status' \
              < /dev/null > /dev/null 2>&1 &"
         );
         pair.guest(Side::A).check(&started)?;
         await_server(pair.guest(Side::A))?;
-        let client = with_device(&format!("{command} $A"));
-        let client = pair.guest(Side::B).spawn(&client)?;
+        let client = match peer {
+            Peer::Vm | Peer::Rxe => {
+                let client = with_device(&command.client);
+                Client::InGuest(pair.guest(Side::B).spawn(&client)?)
+            }
+            Peer::Process => Client::as_process(pair, &command.client)?,
+        };
         Ok(Self { client })
     }
 
     /// Waits for their ends, and tells what they printed if one is not 0.
-    pub(super) fn statuses(&self, pair: &Pair) -> Result<[Option<i32>; 2]> {
+    pub(super) fn statuses(&mut self, pair: &Pair, vrdma: &Path) -> Result<[Option<i32>; 2]> {
+        self.wait_while_messages_flow(pair, vrdma)?;
         let statuses = [server_status(pair.guest(Side::A))?, self.client_status()];
         if statuses != [Some(0); 2] {
             self.tell(pair);
@@ -43,13 +66,62 @@ impl Program {
         Ok(statuses)
     }
 
-    fn client_status(&self) -> Option<i32> {
-        let status = self.client.wait_status(PATIENCE).ok();
-        if status.is_none() {
-            // It may have ended meanwhile.
-            let _ = self.client.kill();
+    fn wait_while_messages_flow(&mut self, pair: &Pair, vrdma: &Path) -> Result<()> {
+        let mut sent = None;
+        let mut since = Instant::now();
+        while !self.has_ended() && since.elapsed() < PATIENCE {
+            let now = Some(objects::messages(pair, vrdma)?);
+            if now != sent {
+                (sent, since) = (now, Instant::now());
+            }
+            thread::sleep(POLL);
         }
-        status
+        Ok(())
+    }
+
+    fn has_ended(&mut self) -> bool {
+        match &mut self.client {
+            Client::InGuest(client) => client.status().is_some(),
+            Client::Process { process, .. } => process.ended().is_ok_and(|ended| ended.is_some()),
+        }
+    }
+
+    fn client_status(&mut self) -> Option<i32> {
+        match &mut self.client {
+            Client::InGuest(client) => {
+                let status = client.wait_status(PATIENCE).ok();
+                if status.is_none() {
+                    // It may have ended meanwhile.
+                    let _ = client.kill();
+                }
+                status
+            }
+            Client::Process { process, .. } => process.wait_for_exit(PATIENCE).ok()??.code(),
+        }
+    }
+
+    /// Whether its client has ended because nobody offered the service yet, which rdma_cm rejects for reason 8.
+    pub(super) fn came_too_early(&mut self) -> bool {
+        let said = self.client_said();
+        self.has_ended() && said.contains("RDMA_CM_EVENT_REJECTED; error: 8")
+    }
+
+    /// Ends it, so that another can take its place.
+    pub(super) fn abandon(self, pair: &Pair) -> Result<()> {
+        let server = pair.guest(Side::A);
+        server.check("pkill -9 '^(ib|rping)' || true").map(drop)
+    }
+
+    /// What the client has printed so far.
+    pub(super) fn client_said(&self) -> String {
+        match &self.client {
+            Client::InGuest(client) => {
+                let (stdout, stderr) = client.printed();
+                let both = [stdout, stderr].concat();
+                String::from_utf8_lossy(&both).into_owned()
+            }
+            Client::Process { log, .. } => fs::read_to_string(log).unwrap_or_default(),
+        }
     }
 
     /// Prints what both printed, and the logs.
@@ -61,13 +133,25 @@ impl Program {
             "server: {}",
             server.unwrap_or_else(|error| error.to_string())
         );
-        let (stdout, stderr) = self.client.printed();
-        eprintln!(
-            "client: {}{}",
-            String::from_utf8_lossy(&stdout),
-            String::from_utf8_lossy(&stderr)
-        );
+        eprintln!("client: {}", self.client_said());
         eprintln!("{}", pair.logs());
+    }
+}
+
+impl Client {
+    /// On host b. It knows the guest's address as a client in guest b does.
+    fn as_process(pair: &Pair, words: &str) -> Result<Self> {
+        let verbs = pair
+            .process(Side::B)
+            .context("this pair's hosts have no verbs of their own")?;
+        let address = Side::A.address();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("DEV={DEVICE}; A={address}; exec {words}")]);
+        let log = pair.run_dir().join("client.out");
+        // The log of the program before it would be continued.
+        fs::write(&log, "")?;
+        let process = Supervised::spawn(&verbs.command(&shell), Some(&log), Lifetime::Owned)?;
+        Ok(Self::Process { process, log })
     }
 }
 
@@ -82,13 +166,14 @@ fn server_status(guest: &Guest) -> Result<Option<i32>> {
             guest.check("pkill -9 ib || true")?;
             return Ok(None);
         }
-        thread::sleep(Duration::from_millis(200));
+        thread::sleep(POLL);
     }
 }
 
-/// Perftest and the examples of libibverbs listen at 18515.
+/// Perftest and the examples of libibverbs listen at port 18515 of TCP; with rdma_cm the kernel names the listener.
 fn await_server(guest: &Guest) -> Result<()> {
     let listens = "for i in $(seq 200); do grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && exit 0; \
+                   rdma resource show cm_id | grep -q 'state LISTEN' && exit 0; \
                    sleep 0.1; done; cat /tmp/server.out; exit 1";
     guest
         .check(listens)

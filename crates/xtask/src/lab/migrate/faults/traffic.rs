@@ -11,6 +11,7 @@ use vrdma_lab::pair::Pair;
 
 use crate::guests::objects;
 use crate::lab::migrate::program::Program;
+use crate::lab::migrate::{Peer, rows};
 
 /// Compares every byte.
 const COMMAND: &str = "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n";
@@ -37,8 +38,8 @@ struct Current {
 }
 
 /// What a program is started with, for so many messages of a row.
-pub(super) fn command() -> String {
-    format!("{COMMAND} {MESSAGES}")
+pub(super) fn command() -> rows::Command {
+    rows::Command::of_both(format!("{COMMAND} {MESSAGES}"))
 }
 
 impl<'a> Traffic<'a> {
@@ -60,7 +61,7 @@ impl<'a> Traffic<'a> {
         if sent.is_none_or(|sent| sent + OF_A_ROW > MESSAGES) {
             self.finish(pair)?;
             let before = objects::messages(pair, self.vrdma)?;
-            let program = Program::start(pair, &command())?;
+            let program = Program::start(pair, &command(), Peer::Vm)?;
             self.current = Some(Current { program, before });
         }
         self.flows(pair)
@@ -77,10 +78,10 @@ impl<'a> Traffic<'a> {
 
     /// Waits for the end of the program.
     pub(super) fn finish(&mut self, pair: &Pair) -> Result<()> {
-        let Some(current) = self.current.take() else {
+        let Some(mut current) = self.current.take() else {
             return Ok(());
         };
-        let statuses = current.program.statuses(pair)?;
+        let statuses = current.program.statuses(pair, self.vrdma)?;
         self.ended += 1;
         if self.problem.is_none() {
             self.problem = complaint(statuses);

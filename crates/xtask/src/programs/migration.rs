@@ -13,39 +13,29 @@
 //! an idle machine with two processors it slept 0.03 to 0.6 times for each. As that depends on what else the machine
 //! does, no limit is set.
 
-mod boot;
-mod machine;
-mod monitor;
-
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
 use vrdma_lab::pair::Side;
+use vrdma_lab::precopy::{
+    Machine, MachineConfig, PAGE_BYTES, Transfer, Waits, memory_folder, migrate, random_memory,
+};
 
 use super::stage::Hosts;
-use machine::Machine;
 
 const PORT: u16 = 4444;
 
 const MEMORY_BYTES: u64 = 256 << 20;
 
-const PAGE_BYTES: u64 = 4096;
-
 /// As QEMU counts: it is at work on the first until it tells of this one.
 const SCATTERED_PASS: u64 = 2;
 
-/// From power to a guest that writes.
-const BOOT_LIMIT: Duration = Duration::from_secs(30);
-
 /// Of the migration itself, which takes a second or two on an idle machine.
 const LIMIT: Duration = Duration::from_secs(40);
-
-/// Bytes a second, which is more than there are: the guest's writing must not win.
-const BANDWIDTH: u64 = 100 << 30;
 
 /// Bytes that are compared at a time.
 const CHUNK: usize = 1 << 20;
@@ -67,13 +57,9 @@ pub(super) const ROWS: &[(&str, Memory)] = &[
 
 /// Migrates a running guest and compares both memories.
 pub(super) fn check(stage: &Hosts, memory: Memory) -> Result<()> {
-    let folder = tempfile::Builder::new()
-        .prefix("vrdma-lab-")
-        .tempdir_in(memory_folder())?;
+    let folder = memory_folder()?;
     let folder = folder.path();
-    let random = folder.join("random");
-    let mut bytes = File::open("/dev/urandom")?.take(MEMORY_BYTES);
-    io::copy(&mut bytes, &mut File::create(&random)?)?;
+    let random = random_memory(folder, MEMORY_BYTES)?;
     let share = if memory == Memory::Shared {
         "on"
     } else {
@@ -83,11 +69,25 @@ pub(super) fn check(stage: &Hosts, memory: Memory) -> Result<()> {
     let filled =
         format!("memory-backend-file,id=ram,size={MEMORY_BYTES},mem-path={random},share={share}");
     let own = format!("memory-backend-ram,id=ram,size={MEMORY_BYTES}");
-    let waiting = ["-S", "-incoming", "defer"];
-    let mut destination = Machine::start(stage, Side::B, folder, &own, &waiting)?;
-    let mut source = Machine::start(stage, Side::A, folder, &filled, &[])?;
+    let start = |side: Side, memory: &str, waits| {
+        let config = MachineConfig {
+            name: side.name(),
+            folder,
+            memory,
+            bytes: MEMORY_BYTES,
+            waits,
+        };
+        Machine::start(&config, &|command: &Command| stage.command(side, command))
+    };
+    let mut destination = start(Side::B, &own, Waits::Yes)?;
+    let mut source = start(Side::A, &filled, Waits::No)?;
     source.wait_until_it_writes()?;
-    let address = json!({ "uri": format!("rdma:{}:{PORT}", stage.address(Side::B)) });
+    let transfer = Transfer {
+        uri: format!("rdma:{}:{PORT}", stage.address(Side::B)),
+        channels: None,
+        pins_all: false,
+        limit: LIMIT,
+    };
     let daemon = stage.daemon().process_id();
     let before = sleeps(daemon)?;
     let mut first = None;
@@ -97,40 +97,19 @@ pub(super) fn check(stage: &Hosts, memory: Memory) -> Result<()> {
         }
         Ok(())
     };
-    migrate(&mut source, &mut destination, &address, passed)
-        .with_context(|| format!("{}{}", source.said(), destination.said()))?;
+    let migrated = migrate([&mut source, &mut destination], &transfer, passed);
+    let cost = migrated.with_context(|| format!("{}{}", source.said(), destination.said()))?;
     let after = sleeps(daemon)?;
     let first = first.context("QEMU told of no second pass")?;
-    let told = source.monitor.execute("query-migrate", json!({}))?;
-    let pages = told["ram"]["normal"]
-        .as_u64()
-        .context("QEMU counts pages")?;
-    let scattered = pages.saturating_sub(MEMORY_BYTES / PAGE_BYTES);
+    let scattered = cost.pages.saturating_sub(MEMORY_BYTES / PAGE_BYTES);
     println!(
-        "{pages} pages in {} ms; the daemon slept {} times in the first pass, and {} for {scattered} scattered pages",
-        told["total-time"],
+        "{} pages in {} ms; the daemon slept {} times in the first pass, and {} for {scattered} scattered pages",
+        cost.pages,
+        cost.total.as_millis(),
         first - before,
         after - first
     );
     same(&source.dump()?, &destination.dump()?)
-}
-
-fn migrate(
-    source: &mut Machine,
-    destination: &mut Machine,
-    address: &serde_json::Value,
-    passed: impl FnMut(u64) -> Result<()>,
-) -> Result<()> {
-    destination
-        .monitor
-        .execute("migrate-incoming", address.clone())?;
-    let bandwidth = json!({ "max-bandwidth": BANDWIDTH });
-    source
-        .monitor
-        .execute("migrate-set-parameters", bandwidth)?;
-    source.monitor.execute("migrate", address.clone())?;
-    monitor::wait_for_migration(&mut source.monitor, LIMIT, passed).context("source")?;
-    monitor::wait_for_migration(&mut destination.monitor, LIMIT, |_| Ok(())).context("destination")
 }
 
 /// How often the threads of a process went to sleep by themselves (proc_pid_status(5)).
@@ -143,15 +122,6 @@ fn sleeps(process: u32) -> Result<u64> {
         sum += count.map_or(Ok(0), |count| count.trim().parse::<u64>())?;
     }
     Ok(sum)
-}
-
-/// Where hundreds of megabytes need no disk.
-fn memory_folder() -> PathBuf {
-    let shared = Path::new("/dev/shm");
-    match shared.is_dir() {
-        true => shared.to_owned(),
-        false => std::env::temp_dir(),
-    }
 }
 
 fn same(source: &Path, destination: &Path) -> Result<()> {

@@ -1,18 +1,18 @@
 //! Frames in QEMU's `-netdev stream`: a four-byte big-endian length, then the frame
 //! (QEMU net/stream.c, net/net.c `net_fill_rstate`).
 
-use std::ops::Range;
+use core::ops::Range;
 
 /// Bytes of the length.
-pub(super) const HEADER_BYTES: usize = 4;
+pub const HEADER_BYTES: usize = 4;
 
 /// Longest frame. QEMU's own receive buffer (`NET_BUFSIZE`, 4096 + 65536) ends here, and a QEMU that
 /// is sent more drops its connection; an IPv6 packet of segmentation offload with headers fits.
-pub(super) const FRAME_BYTES_MAX: usize = 4096 + 65536;
+pub const FRAME_BYTES_MAX: usize = 4096 + 65536;
 
 /// What begins at a place of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Piece {
+pub enum Piece {
     /// A frame and its header; the next piece begins at the end.
     Whole(Range<usize>),
     /// Less than a frame, or nothing.
@@ -22,7 +22,7 @@ pub(super) enum Piece {
 }
 
 /// Looks at the stream from `at` on.
-pub(super) fn piece(bytes: &[u8], at: usize) -> Piece {
+pub fn piece(bytes: &[u8], at: usize) -> Piece {
     let Some(header) = bytes
         .get(at..)
         .and_then(|rest| rest.first_chunk::<HEADER_BYTES>())
@@ -45,8 +45,11 @@ pub(super) fn piece(bytes: &[u8], at: usize) -> Piece {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::vec::Vec;
+
     use proptest::prelude::*;
+
+    use super::*;
 
     fn stream(frames: &[Vec<u8>]) -> Vec<u8> {
         let framed = frames.iter().map(|frame| {

@@ -1,0 +1,167 @@
+//! The control API's half of a snapshot, with a QEMU that has greeted and whose guest has no driver yet.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use vrdma_api::{ArrivedContext, Name, RestoreRequest, paths};
+use vrdma_api_client::{Client, Error, Method};
+use vrdma_pvrdma::Context;
+
+struct Daemon {
+    child: Child,
+    /// Its log, which has to go somewhere.
+    _log: BufReader<ChildStderr>,
+    folder: tempfile::TempDir,
+    client: Client,
+    name: Name,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("vrdmad.toml");
+        let text = format!(
+            "[daemon]\nrun_dir = {:?}\n[[portgroup]]\nname = \"blue\"\n\
+             [[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\n",
+            folder.path().join("run")
+        );
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vrdmad"));
+        command
+            .arg("--config")
+            .arg(&file)
+            .env_remove("NOTIFY_SOCKET");
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        assert!(
+            log.by_ref()
+                .lines()
+                .any(|line| line.unwrap().contains("ready"))
+        );
+        Self {
+            child,
+            _log: log,
+            client: Client::new(folder.path().join("run").join(paths::SOCKET_FILE)).unwrap(),
+            folder,
+            name: "vm1".parse().unwrap(),
+        }
+    }
+
+    /// A QEMU that has said its version, and heard the daemon's.
+    fn qemu(&self) -> UnixStream {
+        let socket = self.folder.path().join("run/vm1.vfio-user");
+        let mut qemu = UnixStream::connect(socket).unwrap();
+        let mut greeting = vec![0, 0, 1, 0];
+        let text = b"{\"capabilities\": {\"max_msg_fds\": 8}}\0";
+        let length = 16 + 4 + text.len() as u32;
+        greeting.extend(length.to_le_bytes());
+        greeting.extend([0; 8]);
+        greeting.extend([0; 4]);
+        greeting.extend(text);
+        qemu.write_all(&greeting).unwrap();
+        let mut head = [0; 16];
+        qemu.read_exact(&mut head).unwrap();
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
+        qemu.read_exact(&mut vec![0; length as usize - 16]).unwrap();
+        qemu
+    }
+
+    fn post(&self, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let answer = self.client.ask(Method::POST, path, body)?;
+        Ok(answer.body.to_vec())
+    }
+
+    fn put(&self, context: Vec<u8>) -> Result<ArrivedContext, Error> {
+        let path = paths::context(&self.name);
+        let answer = self.client.ask(Method::PUT, &path, context)?;
+        Ok(serde_json::from_slice(&answer.body).unwrap())
+    }
+
+    fn state(&self) -> String {
+        let stats = self.client.get(&paths::adapter_stats(&self.name));
+        let stats: vrdma_api::AdapterStats = stats.unwrap();
+        stats.rdma.state
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(outcome: Result<T, Error>, expected: &str) {
+    match outcome {
+        Err(Error::Refused { sentence, .. }) => assert!(sentence.contains(expected), "{sentence}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
+    let daemon = Daemon::start();
+    let name = &daemon.name;
+    let qemu = daemon.qemu();
+    refused(
+        daemon.post(&paths::save(name), Vec::new()),
+        "is not tracked",
+    );
+    daemon.post(&paths::track(name), Vec::new()).unwrap();
+    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    assert_eq!(daemon.state(), "reset", "and not frozen");
+    let context = Context::decode(&bytes).unwrap();
+    assert_eq!((context.records.len(), context.pages.len()), (1, 0));
+    // It is no longer tracked: the next one begins with that.
+    refused(
+        daemon.post(&paths::save(name), Vec::new()),
+        "is not tracked",
+    );
+    drop(qemu);
+    let again = daemon.qemu();
+    let arrived = daemon.put(bytes.clone()).unwrap();
+    assert_eq!(arrived.records, 1);
+    let request = serde_json::to_vec(&RestoreRequest::default()).unwrap();
+    daemon.post(&paths::restore(name), request.clone()).unwrap();
+    assert_eq!(daemon.state(), "frozen");
+    refused(daemon.post(&paths::save(name), Vec::new()), "not tracked");
+    refused(
+        daemon.post(&paths::restore(name), request),
+        "is restored already",
+    );
+    daemon.post(&paths::activate(name), Vec::new()).unwrap();
+    assert_eq!(daemon.state(), "reset");
+    let state = daemon.client.get(&paths::adapter_state(name));
+    let state: vrdma_api::AdapterState = state.unwrap();
+    assert_eq!((&*state.rdma.state, state.objects.qps.len()), ("reset", 0));
+    let adapter: vrdma_api::Adapter = daemon.client.get(&paths::adapter(name)).unwrap();
+    assert!(!adapter.away);
+    drop(again);
+}
+
+#[test]
+fn a_context_that_is_none_or_of_another_adapter_is_refused() {
+    let daemon = Daemon::start();
+    let name = &daemon.name;
+    let _qemu = daemon.qemu();
+    daemon.post(&paths::track(name), Vec::new()).unwrap();
+    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let changed = |at: usize| {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        changed
+    };
+    refused(daemon.put(changed(0)), "this is not the context");
+    refused(daemon.put(changed(8)), "the context has version 0");
+    refused(daemon.put(changed(40)), "its digest is another one");
+    refused(
+        daemon.put(bytes[..bytes.len() - 1].to_vec()),
+        "its digest is another one",
+    );
+    let mut other = Context::decode(&bytes).unwrap();
+    other.mac.0[5] ^= 1;
+    refused(daemon.put(other.encode()), "give both the same");
+}

@@ -1,0 +1,186 @@
+//! How QEMU carries the memory, as capabilities and parameters of both sides.
+//!
+//! What is set for a migration is set back when it is taken back: capabilities to off, where QEMU starts, and parameters
+//! to what they were.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::machine::Side;
+
+/// The capability that makes the source wait before its last pass over the memory.
+const PAUSE: &str = "pause-before-switchover";
+
+/// The one that slows the VM down.
+const AUTO_CONVERGE: &str = "auto-converge";
+
+/// The one for several streams.
+const MULTIFD: &str = "multifd";
+
+/// The one that registers all memory once, instead of each MiB when it is first sent: twice the pages a second. The
+/// memory is shared with the daemon, so it is no more pinned than it was.
+const PIN_ALL: &str = "rdma-pin-all";
+
+/// Of QEMU's URIs for its RDMA.
+const RDMA: &str = "rdma:";
+
+/// QEMU's name of no limit.
+const UNLIMITED: u64 = 0;
+
+/// What `migrate-set-capabilities` takes for events of migrations without waiting before the last pass.
+pub(crate) fn events() -> Value {
+    json!({ "capabilities": [
+        { "capability": "events", "state": true },
+        { "capability": PAUSE, "state": false },
+    ] })
+}
+
+/// How the memory goes over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copying {
+    /// A migration URI of QEMU's own, which both sides are given.
+    pub uri: String,
+    /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
+    pub downtime_limit: Option<Duration>,
+    /// The most that is sent, in bytes a second; without it there is no limit, where QEMU's own is 128 MiB/s.
+    pub bandwidth_limit: Option<u64>,
+    /// Whether the VM is slowed down, more and more, if it writes faster than its memory goes over.
+    pub auto_converge: bool,
+    /// Streams beside each other, for URIs of sockets; one if absent.
+    pub channels: Option<u8>,
+}
+
+impl Copying {
+    /// By a URI, with nothing else said.
+    #[must_use]
+    pub fn by(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            downtime_limit: None,
+            bandwidth_limit: None,
+            auto_converge: false,
+            channels: None,
+        }
+    }
+
+    /// What does not go together, as a sentence.
+    pub(crate) fn conflict(&self) -> Option<String> {
+        let both = self.is_rdma() && self.channels.is_some();
+        both.then(|| {
+            format!(
+                "QEMU has one stream for {}; leave the number of channels out",
+                self.uri
+            )
+        })
+    }
+
+    fn is_rdma(&self) -> bool {
+        self.uri.starts_with(RDMA)
+    }
+
+    /// What `migrate-set-capabilities` takes, for both sides.
+    pub(crate) fn capabilities(&self, is_on: bool) -> Value {
+        let mut names = vec!["events", PAUSE];
+        names.extend(self.is_rdma().then_some(PIN_ALL));
+        names.extend(self.channels.map(|_| MULTIFD));
+        names.extend(self.auto_converge.then_some(AUTO_CONVERGE));
+        let state = |name: &str| is_on || name == "events";
+        let all = names
+            .iter()
+            .map(|name| json!({ "capability": name, "state": state(name) }));
+        json!({ "capabilities": all.collect::<Vec<_>>() })
+    }
+
+    /// What `migrate-set-parameters` takes.
+    pub(crate) fn parameters(&self, side: Side) -> Value {
+        let mut parameters = Map::new();
+        if let Some(channels) = self.channels {
+            parameters.insert("multifd-channels".to_owned(), channels.into());
+        }
+        if side == Side::Source {
+            let bandwidth = self.bandwidth_limit.unwrap_or(UNLIMITED);
+            parameters.insert("max-bandwidth".to_owned(), bandwidth.into());
+            let downtime = self.downtime_limit.map(|limit| limit.as_millis() as u64);
+            parameters.extend(downtime.map(|ms| ("downtime-limit".to_owned(), ms.into())));
+        }
+        parameters.into()
+    }
+
+    /// Of all parameters that QEMU tells, those that would be changed.
+    pub(crate) fn parameters_before(&self, side: Side, all: &Value) -> Value {
+        let Value::Object(mut changed) = self.parameters(side) else {
+            return json!({});
+        };
+        changed.retain(|name, value| match all.get(name) {
+            Some(before) => {
+                *value = before.clone();
+                true
+            }
+            None => false,
+        });
+        changed.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(copying: &Copying) -> Vec<String> {
+        let capabilities = copying.capabilities(true);
+        let all = capabilities["capabilities"].as_array().unwrap().iter();
+        all.map(|it| it["capability"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn rdma_registers_all_memory_and_has_one_stream() {
+        let rdma = Copying::by("rdma:192.0.2.2:4444");
+        assert_eq!(names(&rdma), ["events", PAUSE, PIN_ALL]);
+        let several = Copying {
+            channels: Some(2),
+            ..rdma
+        };
+        let said = several.conflict().unwrap();
+        assert!(said.contains("leave the number of channels out"), "{said}");
+        let tcp = Copying {
+            uri: "tcp:192.0.2.2:4444".to_owned(),
+            auto_converge: true,
+            ..several
+        };
+        assert_eq!(tcp.conflict(), None);
+        assert_eq!(names(&tcp), ["events", PAUSE, MULTIFD, AUTO_CONVERGE]);
+    }
+
+    #[test]
+    fn events_stay_on_and_all_else_goes_off_again() {
+        let off = Copying::by("tcp:192.0.2.2:4444").capabilities(false);
+        let expected = json!([
+            { "capability": "events", "state": true },
+            { "capability": PAUSE, "state": false },
+        ]);
+        assert_eq!(off["capabilities"], expected);
+    }
+
+    #[test]
+    fn what_is_changed_can_be_changed_back() {
+        let copying = Copying {
+            downtime_limit: Some(Duration::from_millis(50)),
+            channels: Some(4),
+            ..Copying::by("tcp:192.0.2.2:4444")
+        };
+        let source = copying.parameters(Side::Source);
+        let expected = json!({ "multifd-channels": 4, "max-bandwidth": 0, "downtime-limit": 50 });
+        assert_eq!(source, expected);
+        assert_eq!(
+            copying.parameters(Side::Destination),
+            json!({ "multifd-channels": 4 })
+        );
+        let told = json!({ "max-bandwidth": 1 << 27, "downtime-limit": 300, "tls-creds": "" });
+        assert_eq!(
+            copying.parameters_before(Side::Source, &told),
+            json!({ "max-bandwidth": 1 << 27, "downtime-limit": 300 })
+        );
+    }
+}

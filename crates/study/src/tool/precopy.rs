@@ -1,0 +1,108 @@
+//! QEMU's own migration of a guest's memory: how fast it is, and what it costs processors.
+//!
+//! The commands are for the reader: a stage does it itself, see `stage/memory.rs`.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{Commands, Figure};
+
+/// Of the guest.
+pub const MEMORY_MIB: u64 = 2048;
+
+const PAGES_A_GIB: f64 = 262_144.0;
+
+/// What is told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// Pages a second.
+    Pages,
+    /// Seconds of the source's QEMU for each GiB sent, without its guest's.
+    Source,
+    /// The same of the destination's.
+    Destination,
+    /// The same of the daemons.
+    Daemon,
+}
+
+/// A migration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Precopy {
+    /// The figure.
+    pub told: Told,
+    /// Streams beside each other, of TCP, if more than one.
+    pub channels: Option<u8>,
+}
+
+/// What a migration took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Took {
+    /// Pages sent.
+    pub pages: u64,
+    /// In all.
+    pub seconds: f64,
+    /// While the guest stood still.
+    pub downtime: f64,
+    /// Processor seconds of the source's QEMU without its guest.
+    pub source: f64,
+    /// Of the destination's.
+    pub destination: f64,
+    /// Of the daemons.
+    pub daemon: f64,
+}
+
+impl Precopy {
+    pub(super) fn commands(self) -> Commands {
+        let streams = self.channels.map_or_else(String::new, |channels| {
+            format!(", multifd-channels {channels}")
+        });
+        Commands {
+            server: format!("qemu-system-x86_64 -m {MEMORY_MIB}M -S -incoming defer"),
+            client: format!(
+                "qemu-system-x86_64 -m {MEMORY_MIB}M, then migrate with max-bandwidth 0{streams}"
+            ),
+        }
+    }
+
+    pub(super) fn figures(self, output: &str) -> Result<Vec<Figure>> {
+        let took: Took = serde_json::from_str(output).context("no record of a migration")?;
+        let gibibytes = took.pages as f64 / PAGES_A_GIB;
+        let (size, value) = match self.told {
+            Told::Pages => ("-".to_owned(), took.pages as f64 / took.seconds),
+            Told::Source => (MEMORY_MIB.to_string(), took.source / gibibytes),
+            Told::Destination => (MEMORY_MIB.to_string(), took.destination / gibibytes),
+            Told::Daemon => (MEMORY_MIB.to_string(), took.daemon / gibibytes),
+        };
+        let mean = None;
+        Ok(vec![Figure { size, value, mean }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_for_each_second_or_gibibyte() {
+        let took = Took {
+            pages: 1 << 19,
+            seconds: 2.0,
+            downtime: 0.1,
+            source: 0.5,
+            destination: 0.25,
+            daemon: 1.0,
+        };
+        let output = serde_json::to_string(&took).unwrap();
+        let told = |told| {
+            let tool = Precopy {
+                told,
+                channels: None,
+            };
+            tool.figures(&output).unwrap()[0].value
+        };
+        assert_eq!(told(Told::Pages), f64::from(1 << 18));
+        assert_eq!(told(Told::Source), 0.25);
+        assert_eq!(told(Told::Destination), 0.125);
+        assert_eq!(told(Told::Daemon), 0.5);
+    }
+}

@@ -1,0 +1,219 @@
+//! Migrations of guest a, by the program that users have.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use vrdma_lab::pair::{Arriving, Pair, Side};
+
+use super::program::Program;
+use super::rows::{self, Row};
+use super::{Memory, Peer};
+use crate::guests::objects;
+use crate::lab::survive::Replacing;
+
+/// As many of a row's migrations are told one by one.
+const TOLD_MAX: usize = 6;
+
+/// Times that a client may come before its server listens: perftest with `-R` shakes hands, then listens once more.
+const EARLY_MAX: u32 = 5;
+
+/// Perftest's latency is half of what a message and its answer take.
+const HALVES: f64 = 2.0;
+
+/// What became of a row.
+pub(super) struct Outcome {
+    pub(super) moves: Vec<Move>,
+    pub(super) statuses: [Option<i32>; 2],
+    /// Milliseconds in which the client had no answer, if it tells.
+    pub(super) longest_pause: Option<f64>,
+}
+
+/// What `vrdma migrate` tells.
+pub(super) struct Move {
+    report: Value,
+}
+
+impl Outcome {
+    pub(super) fn is_good(&self) -> bool {
+        self.statuses == [Some(0); 2]
+    }
+
+    /// Of each migration, or of many the least, the one in the middle and the most.
+    pub(super) fn figures(&self, of: impl Fn(&Move) -> Option<f64>) -> String {
+        let mut all: Vec<f64> = self.moves.iter().filter_map(of).collect();
+        let text = |ms: &f64| format!("{ms:.0}");
+        if all.len() <= TOLD_MAX {
+            return all.iter().map(text).collect::<Vec<_>>().join(", ");
+        }
+        all.sort_by(f64::total_cmp);
+        let places = [0, all.len() / 2, all.len() - 1];
+        places.map(|place| text(&all[place])).join(" / ")
+    }
+}
+
+impl Move {
+    pub(super) fn number(&self, name: &str) -> Option<f64> {
+        self.report[name].as_f64()
+    }
+
+    /// Milliseconds of the downtime that are QEMU's: it sends and loads what is left.
+    pub(super) fn switch_over(&self) -> Option<f64> {
+        let phases = self.report["phases"].as_array()?;
+        let phase = phases
+            .iter()
+            .find(|phase| phase["phase"] == "switch-over")?;
+        phase["ms"].as_f64()
+    }
+}
+
+/// Everything that a migration needs.
+pub(super) struct Stage<'a> {
+    pub(super) pair: &'a mut Pair,
+    pub(super) vrdma: &'a PathBuf,
+    pub(super) memory: Memory,
+    pub(super) peer: Peer,
+    /// Workers are killed after each migration.
+    pub(super) crashes: bool,
+}
+
+impl Stage<'_> {
+    /// Migrations under a program, until it ends.
+    pub(super) fn migrate(&mut self, row: &Row, times: u32) -> Result<Outcome> {
+        let mut program = self.start(&(row.command)(times))?;
+        let mut moves = Vec::new();
+        for _ in 0..times {
+            self.wait_for_traffic(&program)?;
+            moves.push(self.go()?);
+            if self.crashes {
+                self.crash()?;
+            }
+        }
+        let statuses = program.statuses(self.pair, self.vrdma)?;
+        let longest_pause = longest_latency(&program.client_said());
+        Ok(Outcome {
+            moves,
+            statuses,
+            longest_pause: longest_pause.map(|us| us * HALVES / 1e3),
+        })
+    }
+
+    /// A program whose messages flow.
+    fn start(&self, command: &rows::Command) -> Result<Program> {
+        for _ in 0..EARLY_MAX {
+            let mut program = Program::start(self.pair, command, self.peer)?;
+            let flows = objects::wait_for_traffic(self.pair, self.vrdma);
+            if flows.is_ok() || !program.came_too_early() {
+                return Ok(program);
+            }
+            eprintln!("nobody listened yet, once more");
+            program.abandon(self.pair)?;
+        }
+        Program::start(self.pair, command, self.peer)
+    }
+
+    fn wait_for_traffic(&self, program: &Program) -> Result<()> {
+        let flows = objects::wait_for_traffic(self.pair, self.vrdma);
+        if flows.is_err() {
+            program.tell(self.pair);
+        }
+        flows
+    }
+
+    fn crash(&self) -> Result<()> {
+        for side in [Side::A, Side::B] {
+            let replaced = Replacing::Kill.replace(self.pair.daemon_of(side))?;
+            ensure!(replaced.is_some(), "a daemon has no worker");
+        }
+        Ok(())
+    }
+
+    /// One migration of guest a, to the host where it is not.
+    pub(super) fn go(&mut self) -> Result<Move> {
+        self.go_with(&[])
+    }
+
+    /// The same with more options.
+    pub(super) fn go_with(&mut self, options: &[&str]) -> Result<Move> {
+        let arriving = self.pair.expect(Side::A)?;
+        let output = self.command(&arriving, options).output();
+        let output = output.context("cannot start vrdma")?;
+        ensure!(
+            output.status.success(),
+            "vrdma migrate failed: {}\n{}",
+            words(&output),
+            self.pair.logs()
+        );
+        self.pair.arrived(arriving)?;
+        // Its Ethernet has moved, too.
+        self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
+        let report = serde_json::from_slice(&output.stdout)?;
+        Ok(Move { report })
+    }
+
+    /// `vrdma migrate` of guest a to a QEMU that waits.
+    pub(super) fn command(&self, arriving: &Arriving, options: &[&str]) -> Command {
+        let from = self.pair.place(Side::A);
+        let memory = self.memory.uri(from.other(), self.pair.run_dir());
+        let mut command = Command::new(self.vrdma);
+        command
+            .args(["--json", "--socket"])
+            .arg(self.pair.daemon_of(from).control_socket())
+            .args(["migrate", Side::A.name(), "--to"])
+            .arg(self.pair.daemon_of(from.other()).control_socket())
+            .arg("--qmp")
+            .arg(self.pair.monitor(Side::A))
+            .arg("--to-qmp")
+            .arg(arriving.monitor())
+            .args(["--verify", "--memory", &memory])
+            .args(options);
+        command
+    }
+}
+
+/// What a program printed.
+fn words(output: &Output) -> String {
+    let both = [&output.stderr[..], &output.stdout[..]].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+/// Perftest's `t_max`, in microseconds.
+fn longest_latency(said: &str) -> Option<f64> {
+    const COLUMN: usize = 3;
+    let mut lines = said.lines().skip_while(|line| !line.contains("t_max"));
+    let figures = lines.nth(1)?;
+    figures.split_whitespace().nth(COLUMN)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_latency_is_perftests() {
+        let said = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]\n \
+                    64      8000          20.10          51234.50      22.00\n---\n";
+        assert_eq!(longest_latency(said), Some(51234.5));
+        assert_eq!(
+            longest_latency(" #bytes  BW average[MB/sec]\n 64 100.0\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn many_figures_are_three() {
+        let outcome = |count: u32| Outcome {
+            moves: (0..count)
+                .map(|ms| Move {
+                    report: serde_json::json!({ "downtime_ms": ms }),
+                })
+                .collect(),
+            statuses: [Some(0); 2],
+            longest_pause: None,
+        };
+        let figures = |count| outcome(count).figures(|it| it.number("downtime_ms"));
+        assert_eq!(figures(3), "0, 1, 2");
+        assert_eq!(figures(9), "0 / 4 / 8");
+    }
+}
