@@ -114,6 +114,13 @@ impl OpenDevice {
         hung_up.expect("it is connected");
     }
 
+    /// Whether the daemon is gone, found out now.
+    #[cold]
+    pub(crate) fn is_lost(&self) -> bool {
+        self.look_after_daemon();
+        self.lost.is_known()
+    }
+
     /// Looks whether the daemon is gone.
     #[cold]
     pub(crate) fn look_after_daemon(&self) {

@@ -132,6 +132,14 @@ impl FrontEnd for Process {
         if let Some((sges, bytes)) = self.core.hca.enclosed(completion) {
             let buffers = sges.iter().map(completion::buffer);
             cq.ring.enclose(&mut entry, buffers, bytes)?;
+            let regions = &mut self.mrs;
+            for sge in sges {
+                let named = self.core.hca.named_by(sge.lkey);
+                let mr = named.and_then(|id| regions.get_mut(id.0));
+                if let Some(known) = mr.and_then(|mr| mr.enclosed_in.as_mut()) {
+                    known.insert(id);
+                }
+            }
         }
         cq.urgent |= urgent;
         let first = !std::mem::replace(&mut cq.unpublished, true);

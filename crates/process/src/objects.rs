@@ -1,12 +1,13 @@
 //! The daemon's half of a client's objects: rings beside what the engine has.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use vrdma_adapter::RunState;
 use vrdma_provider::daemon::{CompletionRing, RingError, WorkRing};
 use vrdma_provider::message::QpCapacity;
-use vrdma_verbs::object::{MrId, Owner, QpType};
+use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
 use vrdma_wire::{Lkey, Qpn};
 
 use crate::queue_pairs::Entry;
@@ -21,6 +22,8 @@ pub(super) struct Mr {
     pub(super) file: Option<(OwnedFd, u64)>,
     /// Since when its end waits for others that reach it by themselves.
     pub(super) leaving: Option<Instant>,
+    /// Completion queues that messages for it went to; unknown of a region that was there before this process.
+    pub(super) enclosed_in: Option<BTreeSet<CqId>>,
 }
 
 /// A completion queue.

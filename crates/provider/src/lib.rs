@@ -79,7 +79,16 @@
 //!   +128  producer   written by the daemon
 //! ```
 //!
-//! An entry is a [`layout::Completion`]; what it tells of is in the program's memory before.
+//! An entry is a [`layout::Completion`]; what it tells of is in the program's memory before, unless the entry
+//! encloses it: a short message into memory that nobody may look at before its completion. That happens only for a
+//! library that said so in its hello ([`message::hello_flag::ENCLOSED`]), whose completion queues have a data area:
+//!
+//! ```text
+//!   entry ── enclosed_at, enclosed_bytes ──► header: taken, buffers | Buffer ... | bytes
+//! ```
+//!
+//! The daemon has checked the buffers. Whoever sets `taken` first puts the bytes there: the library when it takes the
+//! entry, before its consumer index moves on, or the daemon before a region goes.
 //!
 //! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: once for each arming, when an
 //! entry is added later. As with an adapter, a program looks at the queue once more after it armed.

@@ -85,7 +85,16 @@ impl<R> Hca<R> {
     /// The key of a region for its owner.
     pub fn lkey_of(&self, region: MrId) -> Option<Lkey> {
         let mr = self.shared.mrs.get(region.0)?;
-        Some(Lkey::from_parts(region.0, mr.variant))
+        Some(Lkey::from_parts(
+            self.shared.mrs.number(region.0),
+            mr.variant,
+        ))
+    }
+
+    /// The region or window that a key names, in whichever variant.
+    #[inline]
+    pub fn named_by(&self, lkey: Lkey) -> Option<MrId> {
+        self.shared.mrs.slot_named(lkey.index()).map(MrId)
     }
 
     /// Stores a message that a front end was given and its owner has not put in place: some of the buffers
@@ -124,32 +133,42 @@ impl<R> Hca<R> {
     }
 }
 
+/// A whole message, and where it belongs.
+pub(crate) struct Incoming<'a, R, M> {
+    /// Where its completion goes.
+    pub(crate) cq: CqId,
+    pub(crate) pd: PdId,
+    /// Of the receive.
+    pub(crate) sges: &'a [Sge],
+    /// Comes before the payload.
+    pub(crate) head: &'a [u8],
+    pub(crate) payload: Carried<'a, R, M>,
+}
+
 impl<R> Shared<R> {
     /// Takes a message along with its completion, if it is short, the completion queue has room and all its
-    /// buffers are of a kind that their owner fills. `None`: it is to be stored, or refused. `head` comes
-    /// before the payload.
+    /// buffers are of a kind that their owner fills. `None`: it is to be stored, or refused.
     #[inline]
     pub(crate) fn enclose<M: Memory<Region = R>>(
         &mut self,
-        cq: CqId,
-        (pd, sges): (PdId, &[Sge]),
-        (head, payload): (&[u8], Carried<'_, R, M>),
+        message: &Incoming<'_, R, M>,
         memory: &M,
     ) -> Result<Option<u32>, MoveError> {
         if !self.enclosures.is_used {
             return Ok(None);
         }
+        let Incoming { head, payload, .. } = *message;
         let length = head.len() as u64 + payload.length();
         if length == 0 || length > u64::from(ENCLOSED_MAX) {
             return Ok(None);
         }
         let length = length as u32;
         let before = (self.enclosures.pieces.len(), self.enclosures.bytes.len());
-        let Some(needed) = self.enclose_pieces((pd, sges), length, memory) else {
+        let Some(needed) = self.enclose_pieces(message, length, memory) else {
             self.enclosures.cut(before.0, before.1);
             return Ok(None);
         };
-        let room = self.cqs.get_mut(cq.0).map(|cq| &mut cq.room);
+        let room = self.cqs.get_mut(message.cq.0).map(|cq| &mut cq.room);
         let Some(room) = room.filter(|room| needed <= **room) else {
             self.enclosures.cut(before.0, before.1);
             return Ok(None);
@@ -177,14 +196,14 @@ impl<R> Shared<R> {
     /// Notes the buffers of a message: the room that it needs.
     fn enclose_pieces<M: Memory<Region = R>>(
         &mut self,
-        (pd, sges): (PdId, &[Sge]),
+        message: &Incoming<'_, R, M>,
         length: u32,
         memory: &M,
     ) -> Option<u32> {
         let mut needed = ENCLOSED_HEAD + length;
-        for piece in pieces(sges, 0, length) {
+        for piece in pieces(message.sges, 0, length) {
             let right = Access::LOCAL_WRITE;
-            let spot = self.local(pd, piece.lkey, piece.addr, piece.length, right)?;
+            let spot = self.local(message.pd, piece.lkey, piece.addr, piece.length, right)?;
             memory.is_filled_by_owner(spot.region).then_some(())?;
             needed += ENCLOSED_PIECE;
             self.enclosures.pieces.push(piece);

@@ -25,6 +25,7 @@ use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};
 use crate::admission::connect_as;
+use crate::enclosed::{completion_queue, put_in_place};
 use crate::memory::own_memory;
 
 /// Nothing here takes longer than a retry time-out or two.
@@ -127,6 +128,7 @@ pub(crate) struct Queues {
     pub(crate) send: SendQueue,
     pub(crate) recv: ReceiveQueue,
     pub(crate) cq: CompletionQueue,
+    pub(crate) cq_handle: u32,
 }
 
 pub(crate) fn hello(number: u8) -> Hello {
@@ -210,8 +212,7 @@ impl Client {
             channel: NO_CHANNEL,
         };
         let made = self.connection.call(&request, &[]).unwrap();
-        let cq_area = Area::map(made.fds[0].as_fd(), made.body.bytes as usize).unwrap();
-        let cq = CompletionQueue::new(Arc::new(cq_area), made.body.ring).unwrap();
+        let cq = completion_queue(&made);
         let cq_handle = made.body.cq;
         let capacity = QpCapacity {
             max_send_wr: 16,
@@ -238,6 +239,7 @@ impl Client {
             reply,
             area,
             cq,
+            cq_handle,
         }
     }
 
@@ -382,7 +384,7 @@ pub(crate) fn connected(a: &Client, b: &Client, terms: Terms) -> (Queues, Queues
 impl Queues {
     /// A completion, if there is one.
     pub(crate) fn poll(&mut self) -> Option<Completion> {
-        self.cq.poll(|_, _| ())
+        self.cq.poll(|_, message| put_in_place(message))
     }
 
     /// The next completion.

@@ -4,6 +4,7 @@ mod adapters;
 mod admission;
 mod child;
 mod client;
+mod enclosed;
 mod fast;
 mod flushed;
 mod hosts;

@@ -16,7 +16,7 @@ use vrdma_provider::message::{
 };
 use vrdma_provider::socket::SOCKET_FILE;
 
-use crate::client::{Client, Memory, Queues, pair, send, write};
+use crate::client::{Client, LONG, Memory, Queues, connected, pair, send, write};
 
 const CONFIGURATION: &str = r#"
 supervise = true
@@ -169,9 +169,9 @@ impl<'a> Stream<'a> {
         let mut stream = Self {
             from,
             to,
-            queues: pair(from, to),
+            queues: connected(from, to, LONG),
             source: Memory::new(from, 0, SLOTS as usize * 64),
-            landing: Memory::new(to, 0, SLOTS as usize * 64),
+            landing: Memory::for_messages(to, SLOTS as usize * 64),
             posted: 0,
             sent: 0,
             received: 0,
@@ -247,9 +247,10 @@ fn each_worker_gives_signs_of_life_for_the_keeper() {
 #[test]
 fn messages_are_neither_lost_nor_doubled_when_workers_are_killed() {
     let kept = Kept::start();
+    // One puts its messages in place by itself.
     let (a, b) = (
         Client::open_at(&kept.socket(), 0),
-        Client::open_at(&kept.socket(), 1),
+        Client::enclosing_at(&kept.socket(), 1),
     );
     let mut there = Stream::new(&a, &b);
     let mut back = Stream::new(&b, &a);

@@ -164,6 +164,7 @@ fn revive_region(
         mapped,
         file,
         leaving: None,
+        enclosed_in: None,
     };
     match place.backing.as_ref()? {
         Backing::Client(client) => {

@@ -1,5 +1,6 @@
 //! Protection domains, memory regions and windows.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -110,6 +111,7 @@ fn spec(
         mapped,
         file: file.map(|fd| (fd, offset)),
         leaving: None,
+        enclosed_in: Some(BTreeSet::new()),
     };
     let spec = MrSpec {
         kind: MrKind::User,
@@ -213,12 +215,14 @@ fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno
 /// Messages for a region that its client has not put in place: it will not find the region any more.
 fn put_in_place(asker: &mut Asker<'_>, id: MrId) {
     let space = asker.process.memory();
-    let Process { core, cqs, .. } = &mut *asker.process;
-    let Some(lkey) = core.hca.lkey_of(id) else {
+    let Process { core, cqs, mrs, .. } = &mut *asker.process;
+    let Some((lkey, mr)) = core.hca.lkey_of(id).zip(mrs.get_mut(id.0)) else {
         return;
     };
-    for cq in core.hca.cqs_beside(id) {
-        let Some(cq) = cqs.get_mut(cq.0) else {
+    let known = mr.enclosed_in.take();
+    for id_of_cq in known.unwrap_or_else(|| core.hca.cqs_beside(id).into_iter().collect()) {
+        // Another client may have a queue of that number by now.
+        let Some(cq) = cqs.get_mut(id_of_cq.0).filter(|cq| cq.owner == mr.owner) else {
             continue;
         };
         cq.ring.take_enclosed(

@@ -41,14 +41,19 @@ impl CompletionRing {
     /// Errors: the client's index is impossible.
     pub fn resume(area: Arc<Area>, ring: QueueGeometry, published: u32) -> Result<Self, RingError> {
         let mut resumed = Self {
-            enclosing: Enclosing::resume(&ring, published),
+            enclosing: Enclosing::new(&ring),
             area,
             ring,
             producer: published,
             published,
             consumer: published.wrapping_sub(ring.slots),
         };
-        resumed.refresh()?;
+        let waiting = resumed.refresh()?;
+        let first = published.wrapping_sub(waiting);
+        let entries = (0..waiting).map(|index| first.wrapping_add(index));
+        let enclosing = entries.filter(|index| resumed.entry(*index).enclosed_bytes > 0);
+        resumed.enclosing = Enclosing::resume(&ring, published, enclosing);
+        resumed.enclosing.polled(first);
         // The client may not have been shown them.
         resumed.word(cq_header::PRODUCER).store(published, Release);
         Ok(resumed)
@@ -133,11 +138,12 @@ impl CompletionRing {
         is_meant: impl Fn(&Buffer) -> bool,
         mut put: impl FnMut(&[Buffer], &[u8]),
     ) {
-        if self.enclosing.is_idle() || self.refresh().is_err() {
+        if self.refresh().is_err() {
             return;
         }
-        for index in 0..self.producer.wrapping_sub(self.consumer) {
-            let entry = self.entry(self.consumer.wrapping_add(index));
+        let entries = (0..).map_while(|place| self.enclosing.entry(place));
+        for index in entries {
+            let entry = self.entry(index);
             let Some(message) = Message::of(&self.area, &self.ring, &entry) else {
                 continue;
             };

@@ -36,12 +36,25 @@ impl Enclosing {
         }
     }
 
-    /// Over one that was in use until that entry was written.
-    pub(super) fn resume(ring: &QueueGeometry, written: u32) -> Self {
+    /// Over one that was in use until that entry was written. Of those before, these say that they enclose a message.
+    pub(super) fn resume(
+        ring: &QueueGeometry,
+        written: u32,
+        enclosing: impl Iterator<Item = u32>,
+    ) -> Self {
+        let fresh = Self::new(ring);
+        // A client may say so of more entries than there was ever room for.
+        let most = (fresh.size / u64::from(DATA_ALIGN)) as usize;
         Self {
+            ends: enclosing.take(most).map(|entry| (entry, 0)).collect(),
             resumed_at: Some(written),
-            ..Self::new(ring)
+            ..fresh
         }
+    }
+
+    /// Entries with messages that the client is not known to have polled, from a place in their row on.
+    pub(super) fn entry(&self, place: usize) -> Option<u32> {
+        self.ends.get(place).map(|(entry, _)| *entry)
     }
 
     /// Bytes that messages may take now.
@@ -55,11 +68,6 @@ impl Enclosing {
     /// Whether less than half of it is free.
     pub(super) fn is_short(&self) -> bool {
         u64::from(self.room()) < self.size / 2
-    }
-
-    /// Whether the client has taken all messages that there ever were.
-    pub(super) fn is_idle(&self) -> bool {
-        self.ends.is_empty() && self.resumed_at.is_none()
     }
 
     /// Where a message of the next entry begins; `None` without room.
@@ -182,7 +190,7 @@ mod tests {
         assert!(starts.iter().any(|start| start + most > ENCLOSING_AREA));
         area.polled(entry);
         assert_eq!(area.room(), ENCLOSING_AREA);
-        assert!(area.is_idle());
+        assert_eq!(area.entry(0), None);
     }
 
     #[test]
@@ -200,9 +208,10 @@ mod tests {
                 ..QueueGeometry::default()
             },
             7,
+            [5, 6].into_iter(),
         );
-        assert!(!area.is_idle());
         area.polled(6);
+        assert_eq!([0, 1].map(|place| area.entry(place)), [Some(6), None]);
         assert_eq!((area.room(), area.take(7, 1)), (0, None));
         area.polled(7);
         assert_eq!(area.take(7, 1), Some(0));

@@ -81,7 +81,8 @@ pub struct CqReply {
     pub cq: u32,
     /// Bytes of its memory.
     pub bytes: u32,
-    /// Header (see [`cq_header`](crate::layout::cq_header)) and entries; no data area.
+    /// Header (see [`cq_header`](crate::layout::cq_header)) and entries; a data area for clients that
+    /// put messages in place.
     pub ring: QueueGeometry,
 }
 

@@ -1,6 +1,7 @@
 //! Datagrams: taken whole or not at all, never answered.
 
 use crate::buffers::{MoveError, total};
+use crate::enclosed::Incoming;
 use crate::grh::{GRH_BYTES, header_area};
 use crate::memory::Memory;
 use crate::responder::Delivery;
@@ -63,8 +64,14 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     fn store_datagram(&mut self, sges: &[Sge], bytes: u32) -> Result<Option<u32>, MoveError> {
         let area = header_area(&self.request.route, bytes, self.request.tail.is_some());
         let (cq, pd) = (self.qp.spec.recv_cq, self.qp.spec.pd);
-        let message = (&area[..], self.payload);
-        let enclosed = self.shared.enclose(cq, (pd, sges), message, self.memory)?;
+        let message = Incoming {
+            cq,
+            pd,
+            sges,
+            head: &area,
+            payload: self.payload,
+        };
+        let enclosed = self.shared.enclose(&message, self.memory)?;
         if enclosed.is_some() {
             return Ok(enclosed);
         }

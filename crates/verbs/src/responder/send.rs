@@ -1,6 +1,7 @@
 //! SEND: into the receive that the first unit took.
 
 use crate::buffers::{MoveError, total};
+use crate::enclosed::Incoming;
 use crate::memory::Memory;
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Message};
@@ -35,10 +36,18 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
         let (cq, pd) = (self.qp.spec.recv_cq, self.qp.spec.pd);
         let enclosed = match self.request.first && self.request.last {
-            true => self
-                .shared
-                .enclose(cq, (pd, sges), (&[], self.payload), self.memory)
-                .map_err(refusal)?,
+            true => {
+                let message = Incoming {
+                    cq,
+                    pd,
+                    sges,
+                    head: &[],
+                    payload: self.payload,
+                };
+                self.shared
+                    .enclose(&message, self.memory)
+                    .map_err(refusal)?
+            }
             false => None,
         };
         if enclosed.is_none() {

@@ -125,6 +125,10 @@ fn what_its_owner_left_is_stored_for_a_region_that_goes() {
     pair.b().hca.deregister(gone.keys.id).unwrap();
     let sges = [here.part(0, 2), gone.part(0, 2), here.part(8, 1)];
     let node = &pair.nodes[1];
+    let [here_id, gone_id] = [here, gone].map(|mr| mr.keys.id);
+    assert_eq!(node.hca.lkey_of(here_id), Some(here.keys.lkey));
+    assert_eq!(node.hca.named_by(here.keys.lkey), Some(here_id));
+    assert_eq!(node.hca.lkey_of(gone_id), None);
     assert_eq!(
         node.hca.cqs_beside(here.keys.id),
         [node.send_cq, node.recv_cq]

@@ -33,6 +33,8 @@ use table::Line;
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 const LATENCY: &str = "latency, 2 B";
+const TINY: &str = "bandwidth, 64 B";
+const SHORT: &str = "bandwidth, 4 KiB";
 const SMALL: &str = "bandwidth, 64 KiB";
 const LARGE: &str = "bandwidth, 1 MiB";
 
@@ -40,6 +42,7 @@ const WRITE: &str = "ib_write_lat";
 const INITIATOR: &str = "ib_write_lat, --fast-local, memory in a file";
 const PINNED: &str = "daemon on a core of its own";
 const ORDINARY: &str = "ib_write_bw";
+const SEND: &str = "ib_send_bw";
 const IN_FILE: &str = "ib_write_bw, memory in a file";
 const RING: &str = "bare shared ring";
 const TCP: &str = "TCP loopback";
@@ -55,6 +58,8 @@ const PERFTEST: &[(&str, &str, &str)] = &[
         INITIATOR,
         "VRDMA_FAST_LOCAL=1 ib_write_lat -n 100000 --mmap=$FILE",
     ),
+    (TINY, SEND, "ib_send_bw -s 64 -D 3 -f 1"),
+    (SHORT, SEND, "ib_send_bw -s 4096 -D 3 -f 1"),
     (SMALL, ORDINARY, "ib_write_bw -s 65536 -D 3 -f 1"),
     (
         SMALL,
@@ -76,6 +81,8 @@ const WITH_FILE: &str =
 /// Cell, ucx_perftest's options.
 const UCX: &[(&str, &str)] = &[
     (LATENCY, "-t tag_lat -s 2 -n 100000 -w 1000"),
+    (TINY, "-t tag_bw -s 64 -n 1000000 -w 1000"),
+    (SHORT, "-t tag_bw -s 4096 -n 200000 -w 1000"),
     (SMALL, "-t tag_bw -s 65536 -n 20000 -w 100"),
     (LARGE, "-t tag_bw -s 1048576 -n 2000 -w 100"),
 ];

@@ -100,6 +100,19 @@ fn a_region_that_is_gone_or_was_filled_by_the_daemon_is_left_alone() {
 }
 
 #[test]
+fn a_region_that_is_given_up_without_a_daemon_is_left_alone() {
+    let scene = Scene::new();
+    let cq = scene.device.cq(4);
+    let mut ring = scene.device.completions(cq);
+    scene.show(&mut ring, 7, &[scene.buffer(0, 2)], b"ab");
+    scene.device.end_daemon();
+    // SAFETY: a region, which is there after the refusal.
+    assert_ne!(unsafe { ibv_dereg_mr(scene.mr) }, 0);
+    assert_eq!(poll(cq, 4), [1]);
+    assert_eq!(scene.found(0..2), [0; 2]);
+}
+
+#[test]
 fn a_range_beyond_its_region_is_left_alone() {
     let scene = Scene::new();
     let cq = scene.device.cq(4);
