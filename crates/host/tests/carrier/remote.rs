@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_host::Event;
+use vrdma_host::{Event, Segment};
 use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
@@ -170,4 +170,18 @@ fn an_unknown_station_is_asked_for_and_what_waited_is_sent() {
     };
     host.learn(GroupId(0), remote, neighbour, NOW);
     assert!(host.knows(port, local, remote, NOW));
+}
+
+#[test]
+fn an_uplink_without_more_is_looked_at_once() {
+    let mut host = Carrier::new(1);
+    let wire = add_uplink(&mut host, 0);
+    for (frames, looks) in [(0, 1), (1, 1), (BATCH - 1, 1), (BATCH, 2), (BATCH + 1, 2)] {
+        for _ in 0..frames {
+            wire.arrive((Segment::Untagged, vec![0; 60]));
+        }
+        let before = wire.looks();
+        assert_eq!(host.take_from_uplinks(NOW), frames > 0);
+        assert_eq!(wire.looks() - before, looks, "{frames} frames");
+    }
 }
