@@ -288,6 +288,10 @@ impl<M: Member, P: Port> Host<M, P> {
             self.pay(port, sent, now);
             moved = true;
         }
+        if moved {
+            // What waited for one of these requests goes with it.
+            self.reply(turn);
+        }
         if limited {
             // What it sends gets its next turn when the limit lets it.
             self.members.had_turn(port, moved, now);

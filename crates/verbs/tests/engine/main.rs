@@ -20,6 +20,7 @@ mod patience;
 mod refusal;
 mod regions;
 mod retries;
+mod rhythm;
 mod saved;
 mod shared_receives;
 mod slow_peer;
