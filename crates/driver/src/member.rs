@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use vrdma_adapter::GidChange;
-use vrdma_host::{Doorbells, Member, Port, Received, Segment, Train};
+use vrdma_host::{Batch, Doorbells, Member, Port, Received, Segment, Train};
 use vrdma_memory::{Region, Space, View};
 use vrdma_verbs::packet::Reply;
 use vrdma_verbs::unit::{Request, Response};
@@ -208,7 +208,7 @@ impl Port for NoUplink {
         match *self {}
     }
 
-    fn receive(&mut self, _: &mut impl FnMut(Received<'_>) -> bool) -> usize {
+    fn receive(&mut self, _: &mut impl FnMut(Received<'_>) -> bool) -> Batch {
         match *self {}
     }
 

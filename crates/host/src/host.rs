@@ -228,10 +228,22 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Takes what came over uplinks and gives every member a turn that waits for one; `true` if any had
     /// something to do. [`flush`](Self::flush) afterwards.
     pub fn turn(&mut self, now: Time) -> bool {
-        let mut worked = self.receive(now);
-        if worked {
+        let came = self.take_from_uplinks(now);
+        self.serve_all(now) || came
+    }
+
+    /// The first half of a [`turn`](Self::turn): takes what came over uplinks; `true` if anything did.
+    pub fn take_from_uplinks(&mut self, now: Time) -> bool {
+        let came = self.receive(now);
+        if came {
             self.members.publish(now);
         }
+        came
+    }
+
+    /// The second half: gives every member a turn that waits for one; `true` if any had something to do.
+    pub fn serve_all(&mut self, now: Time) -> bool {
+        let mut worked = false;
         self.members.wake_due(now);
         let waited = self.accounts.take_opened(now);
         self.make_go_on(waited);
@@ -275,6 +287,10 @@ impl<M: Member, P: Port> Host<M, P> {
             sent.bytes = sent.bytes.max(self.uplinks.queued_bytes - frames);
             self.pay(port, sent, now);
             moved = true;
+        }
+        if moved {
+            // What waited for one of these requests goes with it.
+            self.reply(turn);
         }
         if limited {
             // What it sends gets its next turn when the limit lets it.

@@ -45,7 +45,7 @@ pub use event::Event;
 pub use host::{Among, Attachment, Host};
 pub use learner::Learner;
 pub use member::{Doorbells, Member};
-pub use port::{Marks, Port, Received, Segment, Train};
+pub use port::{Batch, Marks, Port, Received, Segment, Train};
 pub use shared::Shared;
 pub use transfer::{Lane, Transfer};
 pub use uplink::{Counts, Segments, Uplink};

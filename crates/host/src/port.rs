@@ -42,6 +42,28 @@ pub struct Received<'a> {
     pub frame: &'a [u8],
 }
 
+/// What one batch of arrivals was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batch {
+    /// Nothing waited.
+    Empty,
+    /// All that waited.
+    All,
+    /// As much as one batch may have; more may wait.
+    Full,
+}
+
+impl Batch {
+    /// That of so many arrivals.
+    pub fn of(arrivals: usize, has_more: bool) -> Self {
+        match (arrivals, has_more) {
+            (0, _) => Self::Empty,
+            (_, false) => Self::All,
+            (_, true) => Self::Full,
+        }
+    }
+}
+
 /// Several frames for one station, which are written where the uplink sends them from.
 #[derive(Clone, Copy, Debug)]
 pub struct Train<'a> {
@@ -78,9 +100,8 @@ pub trait Port {
     /// Frames handed on so far.
     fn sent_frames(&self) -> u64;
 
-    /// Gives every frame of one batch to `take`, which says whether its segment is one of ours; how many
-    /// arrivals it were, 0 if nothing waits.
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize;
+    /// Gives every frame of one batch to `take`, which says whether its segment is one of ours.
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> Batch;
 
     /// When frames that are delayed on purpose are due.
     fn next_deadline(&self) -> Option<Time>;

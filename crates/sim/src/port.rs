@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use vrdma_host::{Port, Received, Segment, Train};
+use vrdma_host::{Batch, Port, Received, Segment, Train};
 use vrdma_verbs::Time;
 
 /// Bytes behind the Ethernet header: no plan has longer packets.
@@ -129,7 +129,7 @@ impl Port for SimPort {
         self.0.borrow().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> Batch {
         let frames = std::mem::take(&mut self.0.borrow_mut().arrived);
         for (segment, frame) in &frames {
             take(Received {
@@ -137,7 +137,7 @@ impl Port for SimPort {
                 frame,
             });
         }
-        frames.len()
+        Batch::of(frames.len(), false)
     }
 
     /// Faults are the network's.

@@ -142,6 +142,11 @@ impl Port {
         }
     }
 
+    /// Whether more may wait than the last batch that was received had.
+    pub fn has_more(&self) -> bool {
+        link!(&self.link, port => port.has_more())
+    }
+
     /// Queues a copy of a frame; the batch leaves when it is full or flushed. What cannot be sent is
     /// counted by reason.
     pub fn send(&mut self, hop: Hop, frame: &[u8]) {

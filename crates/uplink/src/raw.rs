@@ -174,6 +174,11 @@ impl Raw {
         Ok(taken)
     }
 
+    /// Whether more may wait than the last batch had.
+    pub fn has_more(&self) -> bool {
+        self.slots.has_more()
+    }
+
     /// A socket says once that its interface went down, and refuses a single frame whose offloads
     /// cannot be described.
     fn excuse(&mut self, error: io::Error) -> io::Result<usize> {

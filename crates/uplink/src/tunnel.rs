@@ -69,6 +69,8 @@ pub struct Tunnel {
     counters: Counters,
     /// Room for what is to be sealed, or was opened.
     clear: Vec<u8>,
+    /// The last batch left some that had gone astray.
+    more_strays: bool,
 }
 
 impl Tunnel {
@@ -119,6 +121,7 @@ impl Tunnel {
             batch: Batch::new(vxlan::LEN, joins),
             counters: Counters::default(),
             clear: Vec::new(),
+            more_strays: false,
         }
     }
 
@@ -139,6 +142,7 @@ impl Tunnel {
             batch: Batch::new(vxlan::LEN, socket.can_segment()),
             counters: Counters::default(),
             clear: Vec::new(),
+            more_strays: false,
             socket,
         })
     }
@@ -232,10 +236,16 @@ impl Tunnel {
             });
         }
         let replies = ingress.replies;
+        self.more_strays = found == STRAYS_MAX;
         let calls = self.peers_mut().take_calls(now);
         self.tell(replies);
         self.tell(calls);
         Ok(taken + found)
+    }
+
+    /// Whether more may wait than the last batch had.
+    pub fn has_more(&self) -> bool {
+        self.slots.has_more() || self.more_strays
     }
 
     /// Sends what waits. `false` if the kernel has no room now; then flush again later.

@@ -11,6 +11,7 @@
 mod adapter;
 pub(crate) mod clock;
 mod control;
+mod glance;
 mod lanes;
 mod load;
 mod migrating;
@@ -43,6 +44,7 @@ use crate::process_socket::SocketFile;
 use crate::vm::fresh_seed;
 use adapter::Adapter;
 use clock::Clock;
+use glance::Glance;
 use lanes::Lanes;
 use load::Load;
 use migrating::Freezing;
@@ -95,6 +97,7 @@ struct Shard {
     busy: BTreeSet<PortId>,
     paused: Paused,
     polling: Polling,
+    glance: Glance,
     lanes: Lanes,
     disposal: Disposal,
     legacy: Legacy,
@@ -134,6 +137,7 @@ impl Shard {
             busy: BTreeSet::new(),
             paused: Paused::default(),
             polling: Polling::new(parts.poll),
+            glance: Glance::default(),
             lanes: parts.lanes,
             disposal: parts.disposal,
             legacy: parts.legacy,
@@ -170,7 +174,10 @@ impl Shard {
     fn turn(&mut self, now: Time) -> bool {
         let mut worked = self.lanes.take(&mut self.host, now);
         worked |= self.take_session(now);
-        worked |= self.host.turn(now);
+        if self.glance.is_due(now) {
+            worked |= self.host.take_from_uplinks(now);
+        }
+        worked |= self.host.serve_all(now);
         worked |= self.tend_cm(now);
         worked |= self.host.flush(now);
         worked |= self.go_on_with_snapshot();
@@ -202,10 +209,16 @@ impl Shard {
         let timer = self.until_timer(now);
         let rest = match self.polling.rest(now, watching, timer) {
             Rest::Sleep(rest) => rest,
-            Rest::Poll => return self.serve_sockets(Some(Duration::ZERO)),
-            Rest::Yield => {
+            Rest::Poll => {
                 self.serve_sockets(Some(Duration::ZERO));
-                return thread::yield_now();
+                return;
+            }
+            Rest::Yield => {
+                // What was found does not wait until others on this core had their turn.
+                if !self.serve_sockets(Some(Duration::ZERO)) {
+                    thread::yield_now();
+                }
+                return;
             }
         };
         // Who rings from here on wakes us; who has rung before is served at once.
@@ -231,23 +244,27 @@ impl Shard {
     }
 
     /// Serves what is ready, each in its turn, as far as its quantum goes; what is left comes first the next
-    /// time.
-    fn serve_sockets(&mut self, patience: Option<Duration>) {
+    /// time. `true` if anything was.
+    fn serve_sockets(&mut self, patience: Option<Duration>) -> bool {
         self.turns = 0;
         self.served = self.clock.now();
         self.end_pauses(self.served);
         if self.ready.is_empty() {
             self.ready = self.poller.wait(patience).into();
+            self.glance
+                .told(self.poller.is_behind() || self.ready.iter().any(Ready::is_uplink));
             self.served = self.clock.now();
         }
         let busy = std::mem::take(&mut self.busy).into_iter();
         self.ready.extend(busy.map(Ready::connection));
+        let found = !self.ready.is_empty();
         while let Some(ready) = self.ready.pop_front() {
             self.serve_socket(&ready);
             if self.clock.now() >= self.served + SOCKETS_QUANTUM {
-                return;
+                break;
             }
         }
+        found
     }
 
     fn serve_socket(&mut self, ready: &Ready) {

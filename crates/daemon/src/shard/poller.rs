@@ -108,6 +108,11 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// An uplink has something.
+    pub(super) fn is_uplink(&self) -> bool {
+        matches!(self.key, Key::Wire(_))
+    }
+
     /// QEMU may have sent something.
     pub(super) fn connection(port: PortId) -> Self {
         Self {
@@ -198,6 +203,11 @@ impl Poller {
         flags.set(epoll::EventFlags::IN, connection.wants_read());
         flags.set(epoll::EventFlags::OUT, connection.wants_write());
         self.modify(connection, key, flags);
+    }
+
+    /// Whether the last wait gave as many events as it may: there may be more.
+    pub(super) fn is_behind(&self) -> bool {
+        self.events.len() >= BATCH
     }
 
     /// Waits for events, for ever without a limit.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use vrdma_api::Name;
-use vrdma_host::{Port, Received, Segment, Train, Uplink};
+use vrdma_host::{Batch, Port, Received, Segment, Train, Uplink};
 use vrdma_verbs::Time;
 
 use super::Shard;
@@ -56,17 +56,18 @@ impl Port for UplinkPort {
         self.port.counters().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> Batch {
         let taken = self.port.receive(&mut |received| {
             take(Received {
                 segment: segment_of(received.segment),
                 frame: received.frame,
             })
         });
-        taken.unwrap_or_else(|error| {
+        let arrivals = taken.unwrap_or_else(|error| {
             tracing::warn!("{}: cannot receive: {error}", self.name);
             0
-        })
+        });
+        Batch::of(arrivals, self.port.has_more())
     }
 
     fn next_deadline(&self) -> Option<Time> {

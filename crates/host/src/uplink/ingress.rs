@@ -8,7 +8,7 @@ use super::Uplink;
 use crate::host::Host;
 use crate::limits::Sent;
 use crate::member::Member;
-use crate::port::{Port, Received};
+use crate::port::{Batch, Port, Received};
 use crate::transfer::FromUplink;
 
 /// Batches taken from one uplink before the members have their turn.
@@ -69,8 +69,9 @@ impl<M: Member, P: Port> Host<M, P> {
             uplink: uplink.id,
             now,
         };
-        for batch in 0..BATCHES {
-            let taken = uplink.port.receive(&mut |received| {
+        let mut worked = false;
+        for _ in 0..BATCHES {
+            let batch = uplink.port.receive(&mut |received| {
                 let taken = self.take(arrived, received, last);
                 let ours = !matches!(taken, Err(Drop::Segment));
                 if let Err(reason) = taken {
@@ -78,11 +79,12 @@ impl<M: Member, P: Port> Host<M, P> {
                 }
                 ours
             });
-            if taken == 0 {
-                return batch > 0;
+            worked |= batch != Batch::Empty;
+            if batch != Batch::Full {
+                break;
             }
         }
-        true
+        worked
     }
 
     fn take(

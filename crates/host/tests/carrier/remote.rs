@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_host::Event;
+use vrdma_host::{Event, Segment};
 use vrdma_switch::{GroupId, Neighbour, PortId, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
@@ -170,4 +170,45 @@ fn an_unknown_station_is_asked_for_and_what_waited_is_sent() {
     };
     host.learn(GroupId(0), remote, neighbour, NOW);
     assert!(host.knows(port, local, remote, NOW));
+}
+
+#[test]
+fn an_uplink_without_more_is_looked_at_once() {
+    let mut host = Carrier::new(1);
+    let wire = add_uplink(&mut host, 0);
+    for (frames, looks) in [(0, 1), (1, 1), (BATCH - 1, 1), (BATCH, 2), (BATCH + 1, 2)] {
+        for _ in 0..frames {
+            wire.arrive((Segment::Untagged, vec![0; 60]));
+        }
+        let before = wire.looks();
+        assert_eq!(host.take_from_uplinks(NOW), frames > 0);
+        assert_eq!(wire.looks() - before, looks, "{frames} frames");
+    }
+}
+
+/// Once B has answered some messages of A at once, it sends nothing before the answer, and one batch
+/// has both.
+#[test]
+fn an_acknowledgement_and_an_answer_leave_together() {
+    let mut pair = Pair::new();
+    let remotes = [0, 1].map(|side| station(&mut pair.hosts[side], pair.ports[side]).remote());
+    let write = |pair: &mut Pair, side: usize| {
+        let from = station(&mut pair.hosts[side], pair.ports[side]);
+        from.post(pair.qps[side], 1, SendOp::Write(remotes[1 - side]), 8);
+    };
+    for _ in 0..6 {
+        for side in [0, 1] {
+            write(&mut pair, side);
+            pair.run(NOW);
+        }
+    }
+    write(&mut pair, 0);
+    run(&mut pair.hosts[0], NOW);
+    pair.wires[0].move_to(&pair.wires[1]);
+    run(&mut pair.hosts[1], NOW);
+    assert_eq!(pair.wires[1].take_sent().len(), 0, "it waits");
+    write(&mut pair, 1);
+    pair.hosts[1].turn(NOW);
+    pair.hosts[1].flush(NOW);
+    assert_eq!(pair.wires[1].take_sent().len(), 2);
 }

@@ -55,6 +55,8 @@ pub(crate) struct Slots {
     names: Vec<sockaddr_storage>,
     controls: Vec<Control>,
     arrivals: [Arrival; SLOTS],
+    /// The last call filled all of them.
+    full: bool,
 }
 
 impl Slots {
@@ -67,6 +69,7 @@ impl Slots {
             names: vec![unsafe { zeroed() }; SLOTS],
             controls: vec![Control([0; CONTROL_BYTES]); SLOTS],
             arrivals: [Arrival::default(); SLOTS],
+            full: false,
         }
     }
 
@@ -75,6 +78,7 @@ impl Slots {
     /// # Errors
     /// What the kernel says, `EAGAIN` and `EINTR` apart.
     pub(crate) fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
+        self.full = false;
         // SAFETY: plain numbers and pointers, for which zero is a value.
         let mut vectors: [libc::iovec; SLOTS] = unsafe { zeroed() };
         // SAFETY: as above.
@@ -102,10 +106,16 @@ impl Slots {
             Err(error) if is_nothing(&error) => 0,
             Err(error) => return Err(error),
         };
+        self.full = taken == SLOTS;
         for (at, message) in messages[..taken].iter().enumerate() {
             self.arrivals[at] = arrival(message, &self.names[at]);
         }
         Ok(taken)
+    }
+
+    /// Whether the last call left something: the kernel stops where nothing waits.
+    pub(crate) fn has_more(&self) -> bool {
+        self.full
     }
 
     /// A datagram of the last call and what is known of it.

@@ -98,3 +98,29 @@ fn a_sender_uses_the_socket_and_the_peers_of_its_port() {
     let received = sender.receive(&mut |_| panic!("it receives nothing"));
     assert_eq!(received.unwrap(), 0);
 }
+
+/// A batch that had all that waited needs no second look.
+#[test]
+fn a_full_batch_says_that_more_may_wait() {
+    let config = TunnelConfig {
+        local: "127.0.0.1:0".parse().unwrap(),
+    };
+    let (mut near, _near_rest) = Tunnel::open_both(&config).unwrap();
+    let (mut far, _far_rest) = Tunnel::open_both(&config).unwrap();
+    near.add_peer(far.local()).unwrap();
+    far.add_peer(near.local()).unwrap();
+    // One system call for each: the kernel joins what comes in one.
+    for number in 0..40 {
+        near.send(Hop::to(Segment::Vni(1)), &frame(true, number));
+        assert!(near.flush());
+    }
+    let mut batches = Vec::new();
+    while batches.iter().sum::<usize>() < 40 {
+        let came = far.receive(&mut |_| true).unwrap();
+        batches.push(came);
+        assert_eq!(far.has_more(), came == 32, "{batches:?}");
+    }
+    assert_eq!(batches, [32, 8]);
+    assert_eq!(far.receive(&mut |_| true).unwrap(), 0);
+    assert!(!far.has_more());
+}

@@ -169,7 +169,7 @@ impl<R: Clone> Hca<R> {
             Content::Request(request) => {
                 let response = self.deliver(request, source, memory);
                 if let Some(response) = response {
-                    self.owe(request, &response);
+                    self.owe(request, &response, now);
                 }
                 if arrival.marked {
                     self.owe_mark(request.destination, now);
@@ -188,9 +188,9 @@ impl<R: Clone> Hca<R> {
         }
     }
 
-    fn owe(&mut self, request: &Request<R>, response: &Response<R>) {
+    fn owe(&mut self, request: &Request<R>, response: &Response<R>, now: Time) {
         if let Some(qp) = self.qps.named_mut(request.destination) {
-            qp.owe(request, response);
+            qp.owe(request, response, now);
             self.schedule.make_answering(qp.id, &mut qp.scheduled);
         }
     }
@@ -209,6 +209,10 @@ impl<R: Clone> Hca<R> {
             }
             if paths.is_any_full() && qp.answers_wait(&self.shared, paths) {
                 self.schedule.hold_up(id, &mut qp.scheduled);
+                continue;
+            }
+            if qp.answer_waits(now) {
+                qp.reschedule_timer(&mut self.schedule);
                 continue;
             }
             let reply = qp.next_reply(&mut self.shared, paths.train_bytes(), now);

@@ -38,6 +38,9 @@ impl<R: Clone> Qp<R> {
         let solicited = wr.solicited && cut.last && !answered;
         let ack_request = cut.ack && self.is_reliable();
         self.note_sent(cut, answered, shared, turn.now);
+        if self.responder.replies.go_along(turn.now) {
+            turn.schedule.make_answering(self.id, &mut self.scheduled);
+        }
         self.reschedule(turn.schedule);
         let path = Known::in_epoch(self.requester.known, turn.paths.epoch());
         Some(Request {

@@ -251,7 +251,9 @@ impl<R> Qp<R> {
 
     #[inline]
     pub(crate) fn reschedule_timer(&mut self, schedule: &mut Schedule) {
-        if let Some(deadline) = self.requester.wake_at() {
+        let answer = self.responder.replies.wait_until();
+        let deadline = self.requester.wake_at().into_iter().chain(answer).min();
+        if let Some(deadline) = deadline {
             schedule.wake_by(self.id, &mut self.scheduled, deadline);
         }
     }

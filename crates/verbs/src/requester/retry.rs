@@ -45,6 +45,7 @@ impl<R: Clone> Hca<R> {
                 continue;
             }
             qp.expire(now, &mut self.shared);
+            qp.responder.replies.expire(now);
             qp.reschedule(&mut self.schedule);
             if !qp.responder.replies.is_empty() {
                 self.schedule.make_answering(id, &mut qp.scheduled);

@@ -17,6 +17,7 @@ mod read;
 mod receive;
 mod refuse;
 mod replies;
+mod rhythm;
 mod send;
 mod unreliable;
 mod write;

@@ -15,6 +15,7 @@ use vrdma_wire::{Mtu, Psn};
 use crate::attr::Access;
 use crate::memory::Gather;
 use crate::qp::Qp;
+use crate::responder::rhythm::Rhythm;
 use crate::shared::Shared;
 use crate::time::Time;
 use crate::unit::{Nak, Request, RequestOp, Response, ResponseBody, Route};
@@ -56,6 +57,8 @@ pub(crate) struct Replies {
     pub(crate) congestion: bool,
     /// When it was told so last.
     told: Option<Time>,
+    /// Whether an acknowledgement waits for a request of ours.
+    rhythm: Rhythm,
 }
 
 /// One packet of an answer, or several of READ data.
@@ -92,6 +95,22 @@ impl Replies {
             self.congestion = true;
         }
         !recent
+    }
+
+    /// A request of ours goes out; true if what is due waited for it.
+    #[inline]
+    pub(crate) fn go_along(&mut self, now: Time) -> bool {
+        self.rhythm.answer(now)
+    }
+
+    /// Time has passed.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.rhythm.expire(now);
+    }
+
+    /// Until when all that is due waits for a request of ours.
+    pub(crate) fn wait_until(&self) -> Option<Time> {
+        self.rhythm.holds_until().filter(|_| !self.congestion)
     }
 
     /// READ data is next, which its rate may hold back.
@@ -141,7 +160,7 @@ impl Replies {
 
 impl<R> Qp<R> {
     /// Takes in the answer to a packet. What does not fit is lost as if the wire had lost it.
-    pub(crate) fn owe(&mut self, request: &Request<R>, response: &Response<R>) {
+    pub(crate) fn owe(&mut self, request: &Request<R>, response: &Response<R>, now: Time) {
         let what = match (&response.body, &request.op) {
             (ResponseBody::Read(_), RequestOp::Read { remote, length }) => What::Read {
                 remote: *remote,
@@ -167,7 +186,18 @@ impl<R> Qp<R> {
             What::Read { .. } => replies.push_read(due, self.attr.path_mtu),
             _ => replies.push_plain(due),
         }
+        if !(what == What::Ack && replies.rhythm.hear(now) && replies.due.len() == 1) {
+            replies.rhythm.hurry();
+        }
         debug_assert!(replies.due.len() <= room, "what is owed is bounded");
+    }
+}
+
+impl<R> Qp<R> {
+    /// Whether what is owed goes with the next request of this queue pair, or a little later.
+    pub(crate) fn answer_waits(&mut self, now: Time) -> bool {
+        self.responder.replies.expire(now);
+        self.responder.replies.wait_until().is_some()
     }
 }
 

@@ -22,6 +22,7 @@ mod patience;
 mod refusal;
 mod regions;
 mod retries;
+mod rhythm;
 mod saved;
 mod saved_corpus;
 mod shared_receives;

@@ -16,7 +16,7 @@ use vrdma_wire::Gid;
 
 pub(crate) use greedy::{Greedy, assert_near, limit, work};
 pub(crate) use station::{REGION_BYTES, Station};
-pub(crate) use wire::Wire;
+pub(crate) use wire::{BATCH, Wire};
 
 /// Turns in which everything that can move has moved.
 const TURNS_MAX: usize = 10_000;

@@ -4,8 +4,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use vrdma_host::{Port, Received, Segment, Train};
+use vrdma_host::{Batch, Port, Received, Segment, Train};
 use vrdma_verbs::Time;
+
+/// Frames of one batch that arrives.
+pub(crate) const BATCH: usize = 32;
 
 /// A frame and where it belongs.
 pub(crate) type Frame = (Segment, Vec<u8>);
@@ -18,6 +21,7 @@ struct State {
     full: bool,
     sent_frames: u64,
     mtu: u32,
+    looks: u32,
 }
 
 /// Both a port and the test's handle of it.
@@ -52,6 +56,11 @@ impl Wire {
     /// Frames that it has not handed on.
     pub(crate) fn waiting_frames(&self) -> usize {
         self.0.borrow().queued.len()
+    }
+
+    /// How often somebody looked whether something came.
+    pub(crate) fn looks(&self) -> u32 {
+        self.0.borrow().looks
     }
 
     /// A frame comes.
@@ -105,15 +114,19 @@ impl Port for Wire {
         self.0.borrow().sent_frames
     }
 
-    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> usize {
-        let frames = std::mem::take(&mut self.0.borrow_mut().arriving);
+    fn receive(&mut self, take: &mut impl FnMut(Received<'_>) -> bool) -> Batch {
+        let mut state = self.0.borrow_mut();
+        state.looks += 1;
+        let taken = state.arriving.len().min(BATCH);
+        let frames: Vec<Frame> = state.arriving.drain(..taken).collect();
+        drop(state);
         for (segment, frame) in &frames {
             take(Received {
                 segment: *segment,
                 frame,
             });
         }
-        frames.len()
+        Batch::of(frames.len(), frames.len() == BATCH)
     }
 
     fn next_deadline(&self) -> Option<Time> {

@@ -1,0 +1,72 @@
+//! When a shard looks at its uplinks. A look at one where nothing waits is a system call for nothing.
+//!
+//! ```text
+//!   epoll was asked ──► the next turn looks if it named an uplink
+//!   busy turns, between which nobody asks ──► one of them looks, after a while
+//! ```
+
+use std::time::Duration;
+
+use vrdma_verbs::Time;
+
+/// Busy turns look so often: a short turn takes a microsecond or two, and a look half of one.
+const AFTER: Duration = Duration::from_micros(10);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Glance {
+    /// What epoll said since the last turn.
+    told: Option<bool>,
+    last: Time,
+}
+
+impl Glance {
+    /// Epoll was asked, and named an uplink or did not.
+    pub(super) fn told(&mut self, named: bool) {
+        self.told = Some(named);
+    }
+
+    /// Whether this turn looks.
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
+        let asked = self.told.take();
+        let due = asked.unwrap_or(now >= self.last + AFTER);
+        if due || asked.is_some() {
+            self.last = now;
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+    const START: Time = Time(1_000_000_000);
+
+    #[test]
+    fn epoll_says_where_it_was_asked() {
+        let mut glance = Glance::default();
+        for named in [true, false, true] {
+            glance.told(named);
+            assert_eq!(glance.is_due(START), named);
+        }
+    }
+
+    #[test]
+    fn busy_turns_look_now_and_then() {
+        let mut glance = Glance::default();
+        assert!(glance.is_due(START));
+        let looks = (1..=100).filter(|turn| glance.is_due(START + US * *turn));
+        assert_eq!(looks.count(), 10);
+    }
+
+    #[test]
+    fn what_epoll_said_counts_as_a_look() {
+        let mut glance = Glance::default();
+        glance.told(false);
+        assert!(!glance.is_due(START));
+        assert!(!glance.is_due(START + US * 9));
+        assert!(glance.is_due(START + AFTER));
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether the owner of a queue pair answers each message at once, so that the acknowledgement can go
+//! with the answer (IBTA 9.7.5.1.2 lets a responder coalesce them).
+//!
+//! ```text
+//!   message ─► acknowledgement due ── a request of ours within HOLD ──► answered, once more
+//!                  ▲                └─ another message, or HOLD is over ──► from the beginning
+//!                  └ answered ENOUGH times: it waits for the request, for HOLD at most
+//! ```
+//! By itself an acknowledgement costs each end a system call, and an end that sleeps a wake-up: as
+//! much as the message. Where nobody answers it must not wait: its sender may wait for it.
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// How long an acknowledgement waits for a request of ours, and how quickly one has to follow to be an
+/// answer: what it takes to wake a program and to be woken by it, several times over, and far less than
+/// what a peer waits before it asks again.
+const HOLD: Duration = Duration::from_micros(50);
+
+/// Answers in a row after which the next one is expected.
+const ENOUGH: u8 = 4;
+
+/// See the module.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Rhythm {
+    /// An acknowledgement became due then, and no request of ours has gone since.
+    heard: Option<Time>,
+    /// Answers in a row.
+    answers: u8,
+    /// It waits for our request.
+    holds: bool,
+}
+
+impl Rhythm {
+    /// An acknowledgement is due; true if it shall wait.
+    pub(super) fn hear(&mut self, now: Time) -> bool {
+        if self.heard.replace(now).is_some() {
+            self.answers = 0;
+        }
+        self.holds = self.answers >= ENOUGH;
+        self.holds
+    }
+
+    /// A request of ours goes out; true if an acknowledgement waits for it.
+    #[inline]
+    pub(super) fn answer(&mut self, now: Time) -> bool {
+        let Some(heard) = self.heard.take() else {
+            return false;
+        };
+        self.answers = match now < heard + HOLD {
+            true => (self.answers + 1).min(ENOUGH),
+            false => 0,
+        };
+        core::mem::take(&mut self.holds)
+    }
+
+    /// Time has passed: what has waited for long enough waits no more.
+    pub(super) fn expire(&mut self, now: Time) {
+        if self.holds_until().is_some_and(|until| until <= now) {
+            self.holds = false;
+        }
+    }
+
+    /// Something has to go that must not wait.
+    pub(super) fn hurry(&mut self) {
+        self.holds = false;
+    }
+
+    /// Until when an acknowledgement waits.
+    pub(super) fn holds_until(&self) -> Option<Time> {
+        self.heard.filter(|_| self.holds).map(|heard| heard + HOLD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    const US: Duration = Duration::from_micros(1);
+
+    /// A rhythm of answers that took so long each, and the time.
+    fn after(answers: &[Duration]) -> (Rhythm, Time) {
+        let (mut rhythm, mut now) = (Rhythm::default(), Time(1_000_000));
+        for took in answers {
+            rhythm.hear(now);
+            now = now + *took;
+            rhythm.answer(now);
+        }
+        (rhythm, now)
+    }
+
+    #[test]
+    fn answers_are_expected_of_who_gave_some() {
+        for given in 0..ENOUGH {
+            let (mut rhythm, now) = after(&vec![US * 20; usize::from(given)]);
+            assert!(!rhythm.hear(now), "after {given}");
+            assert_eq!(rhythm.holds_until(), None);
+        }
+        let (mut rhythm, now) = after(&[US * 20; 100]);
+        assert!(rhythm.hear(now));
+        assert_eq!(rhythm.holds_until(), Some(now + HOLD));
+        assert!(rhythm.answer(now + US));
+        assert_eq!(rhythm.holds_until(), None);
+    }
+
+    #[test]
+    fn slow_answers_are_none() {
+        let (mut rhythm, now) = after(&[HOLD; 100]);
+        assert!(!rhythm.hear(now));
+    }
+
+    #[test]
+    fn one_that_did_not_come_ends_it() {
+        let (mut rhythm, now) = after(&[US * 20; 100]);
+        assert!(rhythm.hear(now));
+        assert!(!rhythm.hear(now + HOLD * 2), "the first was not answered");
+        let (mut rhythm, now) = after(&[US * 20; 100]);
+        rhythm.hear(now);
+        assert!(rhythm.answer(now + HOLD), "late");
+        assert!(!rhythm.hear(now + HOLD));
+    }
+
+    #[test]
+    fn waiting_ends_in_time() {
+        let (mut rhythm, now) = after(&[US * 20; 100]);
+        rhythm.hear(now);
+        rhythm.expire(now + (HOLD - US));
+        assert_eq!(rhythm.holds_until(), Some(now + HOLD));
+        rhythm.expire(now + HOLD);
+        assert_eq!(rhythm.holds_until(), None);
+    }
+
+    #[test]
+    fn requests_of_our_own_accord_answer_nothing() {
+        let (mut rhythm, now) = after(&[]);
+        for _ in 0..100 {
+            assert!(!rhythm.answer(now));
+        }
+        assert!(!rhythm.hear(now));
+    }
+
+    #[test]
+    fn what_must_not_wait_takes_along_what_waits() {
+        let (mut rhythm, now) = after(&[US; 100]);
+        rhythm.hear(now);
+        rhythm.hurry();
+        assert_eq!(rhythm.holds_until(), None);
+    }
+}
