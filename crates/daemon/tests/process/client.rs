@@ -211,9 +211,7 @@ impl Client {
             entries,
             channel: NO_CHANNEL,
         };
-        let made = self.connection.call(&request, &[]).unwrap();
-        let cq = completion_queue(&made);
-        let cq_handle = made.body.cq;
+        let (cq, cq_handle) = completion_queue(self.connection.call(&request, &[]).unwrap());
         let capacity = QpCapacity {
             max_send_wr: 16,
             max_recv_wr: 16,

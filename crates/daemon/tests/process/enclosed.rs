@@ -16,10 +16,11 @@ use crate::client::{Client, Host, Memory, QKEY, Queues, hello, pair, send};
 use crate::memory::own_memory;
 use crate::two;
 
-/// The ring of a completion queue that was made.
-pub(crate) fn completion_queue(made: &Answer<CqReply>) -> CompletionQueue {
+/// A completion queue that was made, and its handle.
+pub(crate) fn completion_queue(made: Answer<CqReply>) -> (CompletionQueue, u32) {
     let area = Area::map(made.fds[0].as_fd(), made.body.bytes as usize).unwrap();
-    CompletionQueue::new(Arc::new(area), made.body.ring).unwrap()
+    let queue = CompletionQueue::new(Arc::new(area), made.body.ring).unwrap();
+    (queue, made.body.cq)
 }
 
 /// Puts a message where its buffers are: regions have the addresses of this process here.
@@ -214,7 +215,7 @@ fn a_queue_that_is_resized_takes_its_messages_along() {
         entries: 200,
     };
     let answer = scene.to.connection.call(&request, &[]).unwrap();
-    scene.queues.1.cq = completion_queue(&answer);
+    scene.queues.1.cq = completion_queue(answer).0;
     assert_eq!(memory.first(), 0);
     scene.receive();
     assert_eq!(memory.first(), 7);

@@ -4,6 +4,7 @@
 pub(crate) mod memory;
 pub(crate) mod node;
 pub(crate) mod path;
+mod told;
 
 use std::collections::VecDeque;
 use std::time::Duration;

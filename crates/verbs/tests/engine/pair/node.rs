@@ -8,9 +8,7 @@ use vrdma_verbs::object::{
 };
 use vrdma_verbs::packet::{Frames, Link, Reply, Train, reply_frame, request_frame};
 use vrdma_verbs::unit::{Request, RequestOp};
-use vrdma_verbs::work::{
-    Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge, Status, WcOp,
-};
+use vrdma_verbs::work::{Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, MAX_FRAME, Mac, Mtu, Packet, Psn, Qkey, Qpn};
 
@@ -382,28 +380,6 @@ impl Node {
             }
         }
         self.hca.forget_enclosed();
-    }
-
-    /// Send completions so far: cookie and status.
-    pub(crate) fn sends(&self) -> Vec<(u64, Status)> {
-        let signalled = self.sent.iter().flatten();
-        signalled.map(|done| (done.wr_id, done.status)).collect()
-    }
-
-    /// Receive completions so far: cookie and status.
-    pub(crate) fn receives(&self) -> Vec<(u64, Status)> {
-        self.received
-            .iter()
-            .map(|done| (done.wr_id, done.status))
-            .collect()
-    }
-
-    /// Receive completions so far: cookie, kind and length.
-    pub(crate) fn messages(&self) -> Vec<(u64, WcOp, u32)> {
-        let messages = self.received.iter();
-        messages
-            .map(|done| (done.wr_id, done.op, done.byte_len))
-            .collect()
     }
 }
 
