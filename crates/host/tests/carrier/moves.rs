@@ -1,6 +1,8 @@
 //! A station goes to the other host while somebody is connected to it, as a machine does that is saved here and
 //! restored there: its queue pair has the same number there and goes on where it was.
 
+use std::time::Duration;
+
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::QpId;
@@ -8,7 +10,8 @@ use vrdma_verbs::work::{SendOp, Status};
 
 use crate::world::*;
 
-const NOW: Time = Time(0);
+/// Longer than an acknowledgement waits for an answer that it could go with.
+const REST: Duration = Duration::from_micros(100);
 
 /// Messages of single packets, before the move and after it.
 const MESSAGES: u64 = 3;
@@ -25,6 +28,7 @@ struct World {
     places: [usize; 2],
     /// Whether anything went over the wire.
     crossed: bool,
+    now: Time,
 }
 
 impl World {
@@ -39,6 +43,7 @@ impl World {
             qps: [QpId(0); 2],
             places: [0, place],
             crossed: false,
+            now: Time(0),
         };
         world.qps = [0, 1].map(|at| world.station(at).create_qp());
         let qps = world.qps;
@@ -52,9 +57,16 @@ impl World {
         station(&mut self.hosts[self.places[at]], self.ports[at])
     }
 
+    /// Until nothing moves, also a while later.
     fn run(&mut self) {
+        self.run_now();
+        self.now = self.now + REST;
+        self.run_now();
+    }
+
+    fn run_now(&mut self) {
         loop {
-            self.hosts.iter_mut().for_each(|host| run(host, NOW));
+            self.hosts.iter_mut().for_each(|host| run(host, self.now));
             let [a, b] = &self.wires;
             if [a.move_to(b), b.move_to(a)] == [false, false] {
                 return;
