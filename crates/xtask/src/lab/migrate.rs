@@ -173,7 +173,7 @@ fn programs<'a>(
     let mut failed = 0;
     for row in rows {
         eprintln!("{} ...", row.name);
-        let outcome = stage.migrate(row, times)?;
+        let outcome = stage.migrate(&row.command(times), times)?;
         failed += u32::from(!outcome.is_good());
         table.add_row(cells(row, &outcome));
     }

@@ -124,10 +124,6 @@ fn verdict(problem: Option<String>) -> String {
 /// After all that, the guest still migrates.
 fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
     eprintln!("there and back ...");
-    let row = super::rows::Row {
-        name: "ibv_rc_pingpong -c",
-        command: |_| traffic::command(),
-    };
     let outcome = Stage {
         pair,
         vrdma,
@@ -135,7 +131,7 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         peer: Peer::Vm,
         crashes: false,
     }
-    .migrate(&row, 2)?;
+    .migrate(&traffic::command(), 2)?;
     Ok(complaint(outcome.statuses))
 }
 

@@ -1,16 +1,21 @@
 //! The programs that run while a guest goes there and back, by who is at their other end.
 
-/// A program, for so many migrations.
+/// A program and how much it does.
 pub(super) struct Row {
     pub(super) name: &'static str,
-    pub(super) command: fn(u32) -> Command,
+    /// In the guest that goes. `$N` is how much, in all.
+    server: &'static str,
+    /// At the other end, where `$A` is the guest's address; without it, the server's words and that.
+    client: Option<&'static str>,
+    /// How much for a migration.
+    each: u32,
+    /// How much before the first one, to connect.
+    first: u32,
 }
 
 /// What both ends run.
 pub(super) struct Command {
-    /// In the guest that goes.
     pub(super) server: String,
-    /// At the other end, where `$A` is the guest's address.
     pub(super) client: String,
 }
 
@@ -25,103 +30,85 @@ impl Command {
     }
 }
 
-/// Enough messages of ping and pong for a migration.
-const PINGS: u32 = 8_000;
+impl Row {
+    /// For so many migrations.
+    pub(super) fn command(&self, times: u32) -> Command {
+        let much = (self.first + times * self.each).to_string();
+        let of = |words: &str| words.replace("$N", &much);
+        match self.client {
+            Some(client) => Command {
+                server: of(self.server),
+                client: of(client),
+            },
+            None => Command::of_both(of(self.server)),
+        }
+    }
+}
 
-/// The same in seconds.
-const SECONDS: u32 = 6;
+/// One that counts messages of ping and pong.
+const fn pings(name: &'static str, words: &'static str) -> Row {
+    Row {
+        name,
+        server: words,
+        client: None,
+        each: 8_000,
+        first: 0,
+    }
+}
+
+/// One that runs for seconds.
+const fn seconds(name: &'static str, words: &'static str) -> Row {
+    Row {
+        each: 6,
+        ..pings(name, words)
+    }
+}
 
 /// Between two guests. The first two compare every byte, or complain.
 pub(super) const GUESTS: [Row; 7] = [
+    pings(
+        "ibv_rc_pingpong -c",
+        "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n $N",
+    ),
+    pings(
+        "ibv_srq_pingpong -c -e",
+        "ibv_srq_pingpong -d $DEV -g 1 -c -e -q 4 -s 4096 -n $N",
+    ),
+    pings("ib_send_lat", "ib_send_lat -d $DEV -x 1 -F -s 64 -n $N"),
+    seconds("ib_write_bw", "ib_write_bw -d $DEV -x 1 -F -D $N"),
+    seconds("ib_read_bw", "ib_read_bw -d $DEV -x 1 -F -D $N"),
+    seconds("ib_atomic_bw", "ib_atomic_bw -d $DEV -x 1 -F -D $N"),
     Row {
-        name: "ibv_rc_pingpong -c",
-        command: |times| {
-            let pings = times * PINGS;
-            Command::of_both(format!(
-                "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {pings}"
-            ))
-        },
-    },
-    Row {
-        name: "ibv_srq_pingpong -c -e",
-        command: |times| {
-            let pings = times * PINGS;
-            Command::of_both(format!(
-                "ibv_srq_pingpong -d $DEV -g 1 -c -e -q 4 -s 4096 -n {pings}"
-            ))
-        },
-    },
-    Row {
-        name: "ib_send_lat",
-        command: |times| {
-            let pings = times * PINGS;
-            Command::of_both(format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {pings}"))
-        },
-    },
-    Row {
-        name: "ib_write_bw",
-        command: |times| {
-            let seconds = times * SECONDS;
-            Command::of_both(format!("ib_write_bw -d $DEV -x 1 -F -D {seconds}"))
-        },
-    },
-    Row {
-        name: "ib_read_bw",
-        command: |times| {
-            let seconds = times * SECONDS;
-            Command::of_both(format!("ib_read_bw -d $DEV -x 1 -F -D {seconds}"))
-        },
-    },
-    Row {
-        name: "ib_atomic_bw",
-        command: |times| {
-            let seconds = times * SECONDS;
-            Command::of_both(format!("ib_atomic_bw -d $DEV -x 1 -F -D {seconds}"))
-        },
-    },
-    Row {
-        name: "ib_write_bw, 500 queue pairs",
-        command: |times| {
-            // They take a second or two to connect.
-            let seconds = times * SECONDS + SECONDS;
-            Command::of_both(format!(
-                "ib_write_bw -d $DEV -x 1 -F -q 500 -t 16 -s 256 --mr_per_qp -D {seconds}"
-            ))
-        },
+        first: 6,
+        ..seconds(
+            "ib_write_bw, 500 queue pairs",
+            "ib_write_bw -d $DEV -x 1 -F -q 500 -t 16 -s 256 --mr_per_qp -D $N",
+        )
     },
 ];
 
 /// Between the guest and a process of the other host, which has no Ethernet to it: all by rdma_cm.
 pub(super) const PROCESSES: [Row; 4] = [
     Row {
-        name: "rping -V",
-        command: |times| {
-            let pings = times * PINGS;
-            Command {
-                server: format!("rping -s -V -C {pings}"),
-                client: format!("rping -c -V -C {pings} -a $A"),
-            }
-        },
+        client: Some("rping -c -V -C $N -a $A"),
+        ..pings("rping -V", "rping -s -V -C $N")
     },
-    Row {
-        name: "ib_send_lat -R",
-        command: |times| {
-            let pings = times * PINGS;
-            Command::of_both(format!("ib_send_lat -d $DEV -R -F -s 64 -n {pings}"))
-        },
-    },
-    Row {
-        name: "ib_write_bw -R",
-        command: |times| {
-            let seconds = times * SECONDS;
-            Command::of_both(format!("ib_write_bw -d $DEV -R -F -D {seconds}"))
-        },
-    },
-    Row {
-        name: "ib_read_bw -R",
-        command: |times| {
-            let seconds = times * SECONDS;
-            Command::of_both(format!("ib_read_bw -d $DEV -R -F -D {seconds}"))
-        },
-    },
+    pings("ib_send_lat -R", "ib_send_lat -d $DEV -R -F -s 64 -n $N"),
+    seconds("ib_write_bw -R", "ib_write_bw -d $DEV -R -F -D $N"),
+    seconds("ib_read_bw -R", "ib_read_bw -d $DEV -R -F -D $N"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_do_as_much_as_the_migrations_take() {
+        let both = GUESTS[6].command(2);
+        assert!(both.server.ends_with("-D 18"), "{}", both.server);
+        assert!(both.client.ends_with("-D 18 $A"), "{}", both.client);
+        let rping = PROCESSES[0].command(1);
+        assert_eq!(rping.server, "rping -s -V -C 8000");
+        assert_eq!(rping.client, "rping -c -V -C 8000 -a $A");
+    }
+}

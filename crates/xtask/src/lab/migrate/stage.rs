@@ -8,8 +8,7 @@ use serde_json::Value;
 use vrdma_lab::pair::{Arriving, Pair, Side};
 
 use super::program::Program;
-use super::rows::{self, Row};
-use super::{Memory, Peer};
+use super::{Memory, Peer, rows};
 use crate::guests::objects;
 use crate::lab::survive::Replacing;
 
@@ -80,8 +79,8 @@ pub(super) struct Stage<'a> {
 
 impl Stage<'_> {
     /// Migrations under a program, until it ends.
-    pub(super) fn migrate(&mut self, row: &Row, times: u32) -> Result<Outcome> {
-        let mut program = self.start(&(row.command)(times))?;
+    pub(super) fn migrate(&mut self, command: &rows::Command, times: u32) -> Result<Outcome> {
+        let mut program = self.start(command)?;
         let mut moves = Vec::new();
         for _ in 0..times {
             self.wait_for_traffic(&program)?;
