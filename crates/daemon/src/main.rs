@@ -11,7 +11,7 @@ use vrdma_api::paths;
 use vrdma_daemon::config::{Config, ConfigError, Environment, default_file};
 use vrdma_daemon::legacy::{self, Legacy};
 use vrdma_daemon::{interfaces, service};
-use vrdma_keep::{Succession, Successor};
+use vrdma_keep::{Succession, Successor, complain};
 
 /// The configuration or the environment are wrong: nothing was changed, and trying again as is
 /// will not help. Units can name it in `RestartPreventExitStatus`.
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
     if matches!(failure, Failure::Worker(_)) {
         return ExitCode::from(failure.code());
     }
-    eprintln!("vrdmad: {failure}");
+    complain(format_args!("vrdmad: {failure}"));
     if let Some(succession) = succession {
         // No worker was begun, so the program before can go on.
         succession.go_back(&failure.to_string());
@@ -144,7 +144,9 @@ fn help() -> ExitCode {
     match interfaces::serve_standard_input() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("vrdmad: the helper that opens interfaces ends: {error}");
+            complain(format_args!(
+                "vrdmad: the helper that opens interfaces ends: {error}"
+            ));
             ExitCode::FAILURE
         }
     }
@@ -261,7 +263,7 @@ fn supervise(
         match ran {
             Ok(()) => 0,
             Err(failure) => {
-                eprintln!("vrdmad: {failure}");
+                complain(format_args!("vrdmad: {failure}"));
                 failure.code().into()
             }
         }
@@ -290,6 +292,8 @@ fn start_log(filter: &str) -> Result<(), Failure> {
         .with_ansi(stderr.is_terminal())
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would write of lines that cannot be written, and panic.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

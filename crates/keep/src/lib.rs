@@ -8,6 +8,7 @@
 //!
 //! This room does not know what the records mean, nor what the descriptors are.
 
+mod complaint;
 mod inherited;
 mod mapping;
 mod policy;
@@ -15,6 +16,7 @@ mod records;
 mod store;
 mod supervise;
 
+pub use complaint::complain;
 pub use inherited::{Inherited, Rest};
 pub use policy::{EXIT_AGAIN, End};
 pub use records::Records;

@@ -22,6 +22,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 
+use crate::complaint::complain;
 use crate::inherited::{Inherited, open_numbers};
 use crate::policy::{EXIT_AGAIN, End, Next, Policy};
 use crate::store::{Area, Capacity};
@@ -89,15 +90,18 @@ pub fn supervise(
         Ok(Finish::Crashes(ends)) => {
             let reasons: Vec<_> = ends.iter().map(End::to_string).collect();
             let count = ends.len();
-            eprintln!(
+            complain(format_args!(
                 "{}: the worker crashed {count} times within a minute ({}), so it is not started again",
                 options.program,
                 reasons.join(", ")
-            );
+            ));
             1
         }
         Err(error) => {
-            eprintln!("{}: the worker cannot be kept: {error}", options.program);
+            complain(format_args!(
+                "{}: the worker cannot be kept: {error}",
+                options.program
+            ));
             1
         }
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
+use vrdma_keep::complain;
 
 use super::ServiceError;
 use crate::plane::Vital;
@@ -58,7 +59,9 @@ async fn take(mut terminate: Signal, mut interrupt: Signal, came: watch::Sender<
             came.send_replace(true);
         }
     }
-    eprintln!("vrdmad: a second signal ends it at once; its sockets stay until the next start");
+    complain(format_args!(
+        "vrdmad: a second signal ends it at once; its sockets stay until the next start"
+    ));
     std::process::exit(1);
 }
 

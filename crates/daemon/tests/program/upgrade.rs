@@ -83,6 +83,25 @@ fn a_keeper_goes_on_with_the_program_that_is_installed() {
     assert!(kept.place.files().is_empty(), "{:?}", kept.place.files());
 }
 
+/// Whoever collected the log has ended: a line that cannot be written ends nobody.
+#[test]
+fn a_keeper_whose_log_nobody_reads_goes_on() {
+    let Daemon {
+        place,
+        supervisor,
+        mut running,
+        log,
+    } = Daemon::start();
+    drop(log);
+    // How the first upgrade went is told when the second one begins, at the latest.
+    for _ in 0..2 {
+        install(&place, Path::new(env!("CARGO_BIN_EXE_vrdmad")));
+        kill_process(Pid::from_child(&running.0), Signal::HUP).unwrap();
+        while !supervisor.hear().starts_with("READY=1") {}
+    }
+    assert!(running.signal(Signal::TERM).success());
+}
+
 #[test]
 fn a_program_that_cannot_go_on_is_refused_by_a_sentence() {
     let mut kept = Daemon::start();

@@ -21,6 +21,7 @@ use rustix::process::getpid;
 use serde::{Deserialize, Serialize};
 
 use super::line::{Attempt, Outcome};
+use crate::complaint::complain;
 use crate::inherited::open_numbers;
 
 /// Where the program after finds it.
@@ -75,7 +76,9 @@ impl Succession {
         // SAFETY: it is open, and this process is about to become another program; nothing else uses it.
         let before = unsafe { OwnedFd::from_raw_fd(before) };
         let error = self.execute(File::from(before));
-        eprintln!("the program before cannot be started again: {error}");
+        complain(format_args!(
+            "the program before cannot be started again: {error}"
+        ));
     }
 
     /// Becomes `program`, which finds this in its environment. Comes back with the error only.

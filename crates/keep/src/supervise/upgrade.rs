@@ -15,6 +15,7 @@ use super::question::Question;
 use super::signals::Signals;
 use super::succession::Succession;
 use super::{Keeper, Options};
+use crate::complaint::complain;
 use crate::policy::{End, Policy};
 
 /// How long a worker that shall give way may take; what it has written down is whole at any moment.
@@ -104,7 +105,9 @@ impl<'a> Keeper<'a> {
         self.end_trial_if_ready();
         if !matches!(self.upgrade.phase, Phase::Resting) {
             let program = self.options.program;
-            eprintln!("{program}: SIGHUP is ignored, since an upgrade is under way");
+            complain(format_args!(
+                "{program}: SIGHUP is ignored, since an upgrade is under way"
+            ));
             return;
         }
         self.upgrade.attempts += 1;
@@ -229,7 +232,7 @@ impl<'a> Keeper<'a> {
             Outcome::Refused => "the upgrade is refused, and nothing was changed",
             Outcome::WentBack => "the program before serves, since the other one failed",
         };
-        eprintln!("{program}: {what}: {why}");
+        complain(format_args!("{program}: {what}: {why}"));
         let attempt = Attempt::new(self.upgrade.attempts, outcome, why);
         self.line.tell(&attempt);
         self.upgrade.last = Some(attempt);

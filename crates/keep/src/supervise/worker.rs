@@ -16,6 +16,8 @@ use std::ptr;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::gettid;
 
+use crate::complaint::complain;
+
 /// What a worker exits with that could not begin.
 const EXIT_NO_BEGINNING: i32 = 1;
 /// What a program of Rust exits with after a panic.
@@ -52,7 +54,7 @@ fn begin(keeper: Pid, work: impl FnOnce() -> io::Result<i32>) -> i32 {
         return EXIT_PANIC;
     };
     begun.unwrap_or_else(|error| {
-        eprintln!("the worker cannot begin: {error}");
+        complain(format_args!("the worker cannot begin: {error}"));
         EXIT_NO_BEGINNING
     })
 }
