@@ -20,6 +20,7 @@ test: setup check ## every test, guests included
 	cargo xtask lab migrate --times 2 --only srq --crash
 	cargo xtask lab migrate --times 2 --only rping --peer process --memory rdma
 	cargo xtask lab migrate --times 2 --only rc_ping --peer rxe
+	cargo xtask lab snapshot
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest
 	VRDMA_TEST_SHARDS=2 cargo xtask programs --short --with guest
