@@ -28,14 +28,6 @@ const RDMA: &str = "rdma:";
 /// QEMU's name of no limit.
 const UNLIMITED: u64 = 0;
 
-/// What `migrate-set-capabilities` takes for events of migrations without waiting before the last pass.
-pub(crate) fn events() -> Value {
-    json!({ "capabilities": [
-        { "capability": "events", "state": true },
-        { "capability": PAUSE, "state": false },
-    ] })
-}
-
 /// How the memory goes over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copying {

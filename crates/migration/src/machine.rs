@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::copying::{self, Copying};
+use crate::copying::Copying;
 use crate::error::Cause;
 use crate::pci::{self, Address, ConfigSpace, PortWrite};
 use crate::qmp::{Event, Monitor, QmpError, Version};
@@ -166,8 +166,7 @@ impl Machine {
 
     /// Events of migrations, and nothing else that a migration to another host needs.
     pub(crate) fn tell_of_migrations(&mut self) -> Result<(), Cause> {
-        let events = copying::events();
-        self.execute("migrate-set-capabilities", events).map(drop)
+        self.reset_capabilities(&Copying::by(""))
     }
 
     /// As fast as it goes, as [`Machine::set_up`] does it for another host; what the parameters were.
