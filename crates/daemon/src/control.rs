@@ -29,17 +29,19 @@ use vrdma_api::{
     Adapter, AdapterChange, AdapterKind, AdapterRequest, MoveRequest, Name, Origin, PortGroup,
     PortGroupChange, PortGroupRequest, Protection,
 };
+use vrdma_ethernet::{Behind, EthernetHandle, EthernetPort};
+use vrdma_inventory::{AdapterSpec, ShardOptions};
+use vrdma_inventory::{Coming, Inventory};
+use vrdma_sandbox::interfaces::Interfaces;
 use vrdma_switch::PortId;
+use vrdma_threads::NotDone;
+use vrdma_threads::socket::BoundSocket;
 use vrdma_uplink::Tap;
 
-use crate::ethernet::{Behind, EthernetHandle, EthernetPort};
-use crate::interfaces::Interfaces;
-use crate::inventory::{Coming, Inventory};
 use crate::legacy::Legacy;
 use crate::locations::Locations;
-use crate::plane::{AdapterSpec, NotDone, ShardOptions, Shards};
+use crate::plane::Shards;
 use crate::process_socket;
-use crate::socket::BoundSocket;
 use answer::Problem;
 use migration::Contexts;
 

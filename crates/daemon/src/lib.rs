@@ -14,25 +14,15 @@
 
 #![forbid(unsafe_code)]
 
-pub mod adapter_sockets;
-pub mod config;
 pub mod control;
-mod disposal;
-pub mod ethernet;
-pub mod interfaces;
-pub mod inventory;
 pub mod legacy;
 pub mod locations;
 pub mod plane;
 mod polling;
 pub mod process_socket;
-mod qemu_guard;
 pub mod run_dir;
-pub mod sandbox;
 pub mod service;
 pub mod shard;
-pub mod socket;
-pub mod uplink;
 #[cfg(test)]
 mod vacant;
 mod vm;

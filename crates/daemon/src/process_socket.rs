@@ -50,7 +50,7 @@ fn own_mode(admitted: &Admitted) -> u32 {
 /// Listens at a path that is free, or has what a dead daemon left.
 fn bind(path: &Path, mode: u32) -> Result<(OwnedFd, SocketFile), String> {
     let shown = path.display();
-    crate::socket::check_length(path)?;
+    vrdma_inventory::socket_path::check_length(path)?;
     if let Err(error) = fs::remove_file(path)
         && error.kind() != ErrorKind::NotFound
     {

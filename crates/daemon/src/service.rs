@@ -19,21 +19,23 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit, umask};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
+use vrdma_ethernet::EthernetHandle;
+use vrdma_inventory::config::Config;
+use vrdma_inventory::{AdapterSpec, ShardOptions, UplinkSpec};
+use vrdma_sandbox::Confinement;
 use vrdma_switch::UplinkId;
+use vrdma_threads::socket::BoundSocket;
+use vrdma_threads::{Vital, mailbox};
 use vrdma_uplink::PeerSpec;
 
-use crate::config::Config;
 use crate::control::{self, Control, Facts};
-use crate::ethernet::EthernetHandle;
 use crate::legacy::Legacy;
 use crate::locations::Locations;
-use crate::plane::{AdapterSpec, ShardOptions, Shards, UplinkSpec, Vital, mailbox};
+use crate::plane::Shards;
 use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
-use crate::sandbox::Confinement;
-use crate::socket::BoundSocket;
+use crate::shard;
 use crate::watchdog::{self, Watch};
-use crate::{ethernet, sandbox, shard};
 use ending::{Ending, StopSignals};
 
 /// How long clients of the control API may take to finish when the daemon stops. It ends within a second.
@@ -73,11 +75,11 @@ pub fn run(
     // Sockets and folders are nobody else's business until their mode is set on purpose.
     umask(Mode::RWXG | Mode::RWXO);
     raise_descriptor_limit();
-    let options = sandbox::Options {
+    let options = vrdma_sandbox::Options {
         is_on: config.sandbox,
         keeps_core_dumps,
     };
-    let (mut protections, interfaces) = sandbox::enter(options);
+    let (mut protections, interfaces) = vrdma_sandbox::enter(options);
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let locations = follow_migrations(&mut config).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
@@ -161,7 +163,7 @@ impl DataPath {
         let (says, snooped): (Vec<_>, Vec<_>) = mailboxes.into_iter().unzip();
         let (shards, inboxes) = Shards::new(count).map_err(broken("cannot start the shards"))?;
         let (ethernet, ethernet_thread) =
-            ethernet::start(says, shards.known(), confinement.clone())
+            vrdma_ethernet::start(says, shards.known(), confinement.clone())
                 .map_err(broken("cannot start the Ethernet thread"))?;
         let start = |listener| {
             shard::start_after(

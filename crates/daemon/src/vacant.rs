@@ -4,8 +4,9 @@ use std::thread::{self, JoinHandle};
 
 use vrdma_api::{ObjectStates, RdmaStats};
 use vrdma_switch::PortId;
+use vrdma_threads::Inbox;
 
-use crate::plane::{AdapterSnapshot, Inbox, MigrationStep, ShardCommand, ShardLoad};
+use crate::plane::{AdapterSnapshot, MigrationStep, ShardCommand, ShardLoad};
 
 const NO_DEVICES: &str = "this shard has no devices";
 

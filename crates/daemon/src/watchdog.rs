@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
-use crate::plane::Vital;
+use vrdma_threads::Vital;
 
 /// How often a thread that sleeps is woken to see that it can be: some 20 us of a core.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -134,7 +134,7 @@ impl Watched {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::{Inbox, Line};
+    use vrdma_threads::{Inbox, Line};
 
     fn watch() -> (Watch, Inbox<()>) {
         let (line, inbox) = Line::<()>::new("shard 7".to_owned()).unwrap();

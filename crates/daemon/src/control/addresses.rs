@@ -1,10 +1,11 @@
 //! What the guest of a running VM is kept to.
 
 use vrdma_api::Addresses;
+use vrdma_inventory::kept;
 use vrdma_switch::PortId;
+use vrdma_threads::NotDone;
 
 use super::Control;
-use crate::plane::{NotDone, kept};
 
 impl Control {
     /// Has both halves of the switch keep a guest to these addresses. If one of them is silent, both have those

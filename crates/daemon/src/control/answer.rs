@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use vrdma_api::ApiError;
 
-use crate::inventory::{Kind, Refusal};
-use crate::plane::NotDone;
+use vrdma_inventory::{Kind, Refusal};
+use vrdma_threads::NotDone;
 
 /// A request that was not carried out.
 #[derive(Debug)]

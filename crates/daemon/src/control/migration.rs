@@ -14,12 +14,13 @@ use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest};
 use vrdma_memory::{DirtyRun, PAGE, Space};
 use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
 use vrdma_switch::PortId;
+use vrdma_threads::NotDone;
 use vrdma_verbs::object::Identity;
 use vrdma_wire::Mac;
 
 use super::Control;
 use super::answer::Problem;
-use crate::plane::{MigrationStep, NotDone};
+use crate::plane::MigrationStep;
 use crate::vm::{Frozen, Restoring};
 
 /// Bytes of all contexts that are kept.

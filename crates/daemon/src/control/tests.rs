@@ -18,8 +18,8 @@ use vrdma_api::{AdapterStats, Status};
 use vrdma_api_client::{Client, Error};
 
 use super::*;
-use crate::plane::{ShardCommand, Shards, mailbox};
-use crate::{ethernet, vacant};
+use crate::plane::{ShardCommand, Shards};
+use crate::vacant;
 
 /// A daemon in a temporary folder; it ends with the value.
 struct Daemon {
@@ -106,8 +106,8 @@ fn live(
     stopped: oneshot::Receiver<()>,
     look: impl FnMut(&ShardCommand) + Send + 'static,
 ) {
-    let (ethernet, ethernet_thread) = ethernet::start(
-        vec![mailbox().unwrap().0],
+    let (ethernet, ethernet_thread) = vrdma_ethernet::start(
+        vec![vrdma_threads::mailbox().unwrap().0],
         &Default::default(),
         Default::default(),
     )

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 use vrdma_api::{
     AdapterState, AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink,
 };
+use vrdma_inventory::{Inventory, Limited};
 use vrdma_switch::{PortId, UplinkId};
+use vrdma_threads::{NotDone, UplinkSnapshot, Vital};
 
 use super::Control;
 use super::answer::Problem;
-use crate::inventory::{Inventory, Limited};
-use crate::plane::{NotDone, UplinkSnapshot, Vital};
 
 /// What the threads count of adapters.
 struct Counted {

@@ -4,14 +4,15 @@ use vrdma_api::{Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkRequest
 
 use std::net::SocketAddr;
 
+use vrdma_inventory::Coming;
+use vrdma_inventory::UplinkSpec;
 use vrdma_switch::UplinkId;
+use vrdma_threads::uplink::{self, UplinkEnds};
+use vrdma_threads::{NotDone, UplinkChange};
 use vrdma_uplink::PeerSpec;
 
 use super::Control;
 use super::answer::Problem;
-use crate::inventory::Coming;
-use crate::plane::{NotDone, UplinkChange, UplinkSpec};
-use crate::uplink::{self, UplinkEnds};
 
 impl Control {
     /// Opens an uplink and tells the data path. The error is a sentence and leaves nothing behind.

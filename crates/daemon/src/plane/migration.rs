@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use vrdma_memory::Space;
+use vrdma_threads::{Reply, is_withdrawn};
 
-use super::{Reply, is_withdrawn};
 use crate::vm::{Frozen, Restoring};
 
 /// What a shard is asked to do. Errors are sentences and change nothing.

@@ -13,11 +13,11 @@ use vrdma_process::Admitted;
 use vrdma_switch::{Kept, PortId, UplinkId};
 use vrdma_uplink::PeerSpec;
 
-use super::{
-    AdapterSnapshot, AdapterSpec, Inbox, Known, Line, NotDone, Reply, ShardCommand, ShardLoad,
-    UplinkChange, UplinkSnapshot, Vital,
-};
-use crate::uplink::UplinkEnd;
+use vrdma_inventory::AdapterSpec;
+use vrdma_threads::uplink::UplinkEnd;
+use vrdma_threads::{Inbox, Known, Line, NotDone, Reply, UplinkChange, UplinkSnapshot, Vital};
+
+use super::{AdapterSnapshot, ShardCommand, ShardLoad};
 
 /// Adapters whose listeners are asked for at once: each takes the first shard a lookup.
 const LISTENERS_AT_ONCE: usize = 256;

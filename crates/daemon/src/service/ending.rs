@@ -11,9 +11,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use vrdma_keep::complain;
+use vrdma_threads::Vital;
 
 use super::ServiceError;
-use crate::plane::Vital;
 
 /// How long the threads may take to end.
 const END_MAX: Duration = Duration::from_millis(300);
@@ -147,7 +147,7 @@ async fn stuck(vitals: &[Arc<Vital>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::{Inbox, Line};
+    use vrdma_threads::{Inbox, Line};
 
     fn line(name: &str) -> (Arc<Vital>, Inbox<()>) {
         let (line, inbox) = Line::<()>::new(name.to_owned()).unwrap();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vrdma_adapter::{GidChange, Receiving, Sending};
 use vrdma_host::{Doorbells, Member};
+use vrdma_inventory::AdapterSpec;
 use vrdma_memory::{Region, Space, View};
 use vrdma_process::{OnDemand, Process, Turn};
 use vrdma_switch::Policy;
@@ -12,7 +13,6 @@ use vrdma_verbs::unit::{Request, Response};
 use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
-use crate::plane::AdapterSpec;
 use crate::vm::Vm;
 
 /// One adapter.

@@ -5,8 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::{AdapterKind, ObjectStates};
 use vrdma_host::{Attachment, ShardId};
+use vrdma_inventory::AdapterSpec;
 use vrdma_process::{Entrance, OnDemand, OpenSession, Process, ProcessSpec, Revived};
 use vrdma_switch::{Kept, PortId};
+use vrdma_threads::uplink::marks_of;
+use vrdma_threads::{Reply, UplinkChange};
 use vrdma_verbs::Time;
 
 use super::Shard;
@@ -15,7 +18,7 @@ use super::poller::{Key, Ready};
 use super::rdma_cm;
 use super::state;
 use super::uplinks;
-use crate::plane::{AdapterSpec, Reply, ShardCommand, ShardLoad, UplinkChange};
+use crate::plane::{ShardCommand, ShardLoad};
 use crate::process_socket;
 use crate::vm::{Vm, fresh_seed};
 
@@ -264,7 +267,7 @@ pub(super) fn attachment(spec: &AdapterSpec) -> Attachment {
     Attachment {
         port: spec.port,
         group: spec.group,
-        marks: spec.segment.into(),
+        marks: marks_of(spec.segment),
         mac: spec.mac,
     }
 }

@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use rtrb::{Consumer, Producer, RingBuffer};
 use vrdma_host::{Lane, ShardId, Transfer};
 use vrdma_process::OpeningSession;
+use vrdma_threads::Waker;
 use vrdma_verbs::Time;
 
 use super::Carrier;
 use super::adapter::Adapter;
-use crate::plane::Waker;
 
 /// Transfers in a ring: what a busy shard moves in some hundred microseconds.
 const RING: usize = 512;

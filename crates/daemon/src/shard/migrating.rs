@@ -6,11 +6,12 @@
 //! It does not know what the control plane does with what it gets.
 
 use vrdma_switch::PortId;
+use vrdma_threads::{Reply, is_withdrawn};
 
 use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
-use crate::plane::{MigrationStep, Reply, is_withdrawn};
+use crate::plane::MigrationStep;
 use crate::vm::{Frozen, Restoring, Vm};
 
 /// One that is to be frozen.

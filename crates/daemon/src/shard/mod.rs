@@ -34,11 +34,12 @@ use vrdma_host::{Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
+use vrdma_threads::Disposal;
+use vrdma_threads::{Inbox, Snooped};
 use vrdma_verbs::Time;
 
-use crate::disposal::Disposal;
 use crate::legacy::Legacy;
-use crate::plane::{Inbox, ShardCommand, Snooped};
+use crate::plane::ShardCommand;
 use crate::polling::{Polling, Rest};
 use crate::process_socket::SocketFile;
 use crate::vm::fresh_seed;

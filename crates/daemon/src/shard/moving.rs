@@ -12,12 +12,12 @@ use std::fmt;
 use vrdma_host::{Attachment, Member, ShardId};
 use vrdma_process::OpenSession;
 use vrdma_switch::PortId;
+use vrdma_threads::{Reply, is_withdrawn};
 
 use super::Shard;
 use super::adapter::Adapter;
 use super::control::attachment;
 use super::poller::Key;
-use crate::plane::{Reply, is_withdrawn};
 use crate::vm::Vm;
 
 /// An adapter between two shards.

@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use vrdma_switch::PortId;
+use vrdma_threads::Reply;
 use vrdma_wire::Gid;
 
 use super::adapter::Adapter;
 use super::{Shard, stats};
-use crate::plane::{AdapterSnapshot, Reply};
+use crate::plane::AdapterSnapshot;
 
 /// Adapters that are told of in one turn, a microsecond or two each.
 const ADAPTERS_A_TURN: usize = 16;

@@ -7,17 +7,19 @@ use std::thread::{self, JoinHandle};
 
 use vrdma_api::PollMode;
 use vrdma_host::{Among, ShardId};
+use vrdma_inventory::ShardOptions;
 use vrdma_process::{Registry, Sessions};
+use vrdma_sandbox::Confinement;
+use vrdma_threads::Disposal;
+use vrdma_threads::{Inbox, Known, Snooped};
 
 use super::clock::Clock;
 use super::lanes::{self, Lanes};
 use super::poller::Poller;
 use super::{Mailboxes, Shard};
-use crate::disposal::Disposal;
 use crate::legacy::Legacy;
-use crate::plane::{Inbox, Known, ShardCommand, ShardOptions, Snooped};
+use crate::plane::ShardCommand;
 use crate::polling::pin;
-use crate::sandbox::Confinement;
 
 /// What a shard is made of, before its thread runs.
 pub(super) struct Parts {

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use vrdma_api::Name;
 use vrdma_host::{Batch, Port, Received, Segment, Train, Uplink};
+use vrdma_threads::uplink::{UplinkEnd, frame_stats, hop_to, segment_of};
+use vrdma_threads::{UplinkChange, UplinkSnapshot};
 use vrdma_verbs::Time;
 
 use super::Shard;
 use super::clock::Clock;
 use super::poller::Key;
-use crate::plane::{UplinkChange, UplinkSnapshot};
-use crate::uplink::{UplinkEnd, frame_stats, hop_to, segment_of};
 
 /// The shard's end of an uplink, by the shard's clock.
 pub(super) struct UplinkPort {

@@ -21,11 +21,11 @@ use std::sync::Arc;
 use vrdma_api::MSIX_TABLE_WORDS;
 use vrdma_memory::Space;
 use vrdma_pvrdma::{Device, DeviceState, SavedRecord};
+use vrdma_threads::{Reply, is_withdrawn};
 use vrdma_vfio_user::Errno;
 
 use super::Vm;
 use super::backend::{Backend, MSIX_TABLE};
-use crate::plane::{Reply, is_withdrawn};
 
 /// Where configuration space says that BAR 0 is, with the MSI-X table at its start.
 const BAR0: usize = 0x10;

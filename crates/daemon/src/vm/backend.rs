@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_api::{DoorbellMode, Name};
+use vrdma_inventory::AdapterSpec;
 use vrdma_memory::{MAX_MAPS, MapError, Protection, Space, is_in_memory};
 use vrdma_process::{Lines, Recorder};
 use vrdma_pvrdma::{BarRegion, Device, DeviceConfig};
+use vrdma_threads::Disposal;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Identity;
 use vrdma_vfio_user as vfio;
@@ -21,8 +23,6 @@ use super::arriving::Restoring;
 use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
-use crate::disposal::Disposal;
-use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
 use keeping::wiring;
 

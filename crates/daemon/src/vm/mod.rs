@@ -21,13 +21,13 @@ use vrdma_verbs::Time;
 use vrdma_verbs::outline::Outline;
 use vrdma_vfio_user::{Closed, Connection, Listener};
 
-use crate::disposal::Disposal;
-use crate::plane::AdapterSpec;
-use crate::qemu_guard::QemuGuard;
 use crate::shard::clock::Clock;
 pub(crate) use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
+use vrdma_inventory::AdapterSpec;
+use vrdma_threads::Disposal;
+use vrdma_threads::QemuGuard;
 
 /// An adapter of a VM.
 pub(crate) struct Vm {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use vrdma_daemon::inventory::Inventory;
-use vrdma_daemon::plane::AdapterSpec;
+use vrdma_inventory::AdapterSpec;
+use vrdma_inventory::Inventory;
 
 /// How many shards serve the adapters: the tests are run with one and with several.
 pub(crate) fn shards() -> u16 {

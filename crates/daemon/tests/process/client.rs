@@ -7,11 +7,8 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use vrdma_daemon::plane::{ShardOptions, Shards, mailbox};
-use vrdma_daemon::process_socket::ProcessSocket;
-use vrdma_daemon::sandbox::Confinement;
-use vrdma_daemon::shard;
-use vrdma_provider::area::Area;
+use vrdma_daemon::{plane::Shards, process_socket::ProcessSocket, shard};
+use vrdma_inventory::ShardOptions;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use vrdma_provider::doorbell::Ringer;
 use vrdma_provider::fast::Page;
@@ -20,7 +17,8 @@ use vrdma_provider::message::{
     AllocPd, Call, CreateCq, CreateQp, Hello, ModifyQp, MrReply, NO_CHANNEL, Name, QpAttributes,
     QpCapacity, QpReply, RegMr, qp_type,
 };
-use vrdma_provider::{VERSION, socket};
+use vrdma_provider::{VERSION, area::Area, socket};
+use vrdma_sandbox::Confinement;
 use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};
@@ -59,7 +57,9 @@ impl Host {
         let socket = ProcessSocket::bind(folder.path()).unwrap();
         let count_of_shards = options.cores.len();
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
-        let snooped = (0..count_of_shards).map(|_| mailbox().unwrap().1).collect();
+        let snooped = (0..count_of_shards)
+            .map(|_| vrdma_threads::mailbox().unwrap().1)
+            .collect();
         let listener = socket.listener().unwrap();
         let known = handle.known().clone();
         let confinement = Confinement::new([folder.path().to_owned()]);

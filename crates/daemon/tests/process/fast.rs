@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
-use vrdma_daemon::plane::ShardOptions;
+use vrdma_inventory::ShardOptions;
 use vrdma_provider::client::CallError;
 use vrdma_provider::message::{
     DeregMr, FileRange, Hello, ModifyQp, QpAttributes, Reach, Reached, RegMr, access, hello_flag,

@@ -28,7 +28,7 @@ use memory::own_memory;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use vrdma_api::PollMode;
-use vrdma_daemon::plane::ShardOptions;
+use vrdma_inventory::ShardOptions;
 use vrdma_provider::client::Connection;
 use vrdma_provider::layout::{AddressVector, Buffer, SendHeader, opcode, queue_header};
 use vrdma_provider::message::{

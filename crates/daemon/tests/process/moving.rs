@@ -1,7 +1,7 @@
 //! Adapters that move from shard to shard while their clients use them.
 
 use vrdma_adapter::ShardId;
-use vrdma_daemon::plane::ShardOptions;
+use vrdma_inventory::ShardOptions;
 use vrdma_provider::layout::{SendHeader, opcode};
 use vrdma_switch::PortId;
 

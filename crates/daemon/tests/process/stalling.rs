@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use rustix::net::{RecvFlags, SendFlags};
-use vrdma_daemon::plane::ShardOptions;
+use vrdma_inventory::ShardOptions;
 use vrdma_memory::ClientMemory;
 use vrdma_provider::client::Connection;
 use vrdma_provider::message::{Call, FileRange, Header, PACKET_MAX, RegMr, encode, split};

@@ -2,9 +2,10 @@
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::PortId;
+use vrdma_threads::{NotDone, Reply};
 
 use super::{Shards, flat};
-use crate::plane::{MigrationStep, NotDone, Reply, ShardCommand};
+use crate::plane::{MigrationStep, ShardCommand};
 
 impl Shards {
     /// Has the adapter's shard take a step.

@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use vrdma_adapter::Journal;
+use vrdma_inventory::AdapterSpec;
 use vrdma_memory::Space;
 use vrdma_process::Lines;
 use vrdma_pvrdma::Device;
+use vrdma_threads::Disposal;
 use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::{ClientFd, Connection, Errno, Eventfd, IrqData, IrqVectors};
 
 use super::super::kept::{Kept, Mapped, NoRoom, ResumedDevice};
 use super::super::sharing::Sharing;
 use super::{Backend, VECTORS, config, map_into};
-use crate::disposal::Disposal;
-use crate::plane::AdapterSpec;
 use crate::shard::clock::Clock;
 
 impl Backend {

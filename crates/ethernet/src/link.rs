@@ -1,0 +1,247 @@
+//! One adapter's Ethernet: its socket, the QEMU on it, and what is counted.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use vrdma_api::{EthernetStats, Name};
+use vrdma_process::Admission;
+use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
+use vrdma_threads::Disposal;
+use vrdma_threads::QemuGuard;
+use vrdma_threads::socket::BoundSocket;
+use vrdma_uplink::Tap;
+use vrdma_wire::qemu_stream::HEADER_BYTES;
+
+use super::client::Client;
+use super::poller::{Poller, Token};
+use super::station::Station;
+use super::stream::Stream;
+
+/// A port of the switch with a socket.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) port: PortId,
+    pub(super) name: Name,
+    /// Where a guest's QEMU connects, and which may.
+    socket: Option<(BoundSocket, QemuGuard)>,
+    client: Option<Station>,
+    /// The poller reports room for this client.
+    room_watched: bool,
+    /// Frames of the read in progress that go to this port.
+    pub(super) pending: Vec<Range<usize>>,
+    /// Frames for a guest that was not there.
+    unconnected: u64,
+}
+
+impl Link {
+    /// For a guest that may come.
+    pub(super) fn of_guest(
+        port: PortId,
+        name: Name,
+        socket: BoundSocket,
+        admission: Arc<Admission>,
+    ) -> Self {
+        let guard = QemuGuard::new(admission, port, name.clone());
+        Self::new(port, name, Some((socket, guard)), None)
+    }
+
+    /// For the host, which is there.
+    pub(super) fn of_host(port: PortId, name: Name, tap: Tap) -> Self {
+        Self::new(port, name, None, Some(Station::Host(tap)))
+    }
+
+    fn new(
+        port: PortId,
+        name: Name,
+        socket: Option<(BoundSocket, QemuGuard)>,
+        client: Option<Station>,
+    ) -> Self {
+        Self {
+            port,
+            name,
+            socket,
+            client,
+            room_watched: false,
+            pending: Vec::new(),
+            unconnected: 0,
+        }
+    }
+
+    /// Starts to listen.
+    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
+        if let Some((socket, _)) = &self.socket {
+            poller.add(socket.listener(), Token::Listener(self.port))?;
+        }
+        match &self.client {
+            Some(station) => poller.add(station, Token::Client(self.port)),
+            None => Ok(()),
+        }
+    }
+
+    /// Leaves its listener alone, or watches it again.
+    pub(super) fn mute(&self, poller: &Poller, muted: bool) {
+        let watched = self.socket.as_ref().map(|(socket, _)| {
+            let token = Token::Listener(self.port);
+            poller.watch_listener(socket.listener(), token, !muted)
+        });
+        if let Some(Err(error)) = watched {
+            tracing::error!("{}: cannot watch its listener: {error}", self.name);
+        }
+    }
+
+    /// Takes the connection that waits, or refuses it while another one is served: a second QEMU on
+    /// one socket would be a second station with the first one's address.
+    pub(super) fn accept(&mut self, poller: &Poller, disposal: &Disposal) -> io::Result<()> {
+        let Some((socket, guard)) = &self.socket else {
+            return Ok(());
+        };
+        let stream = match socket.listener().accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if !guard.lets_in(stream.as_fd(), self.client.is_some()) {
+            disposal.close(stream);
+            return Ok(());
+        }
+        let stream = Stream::new(stream, poller, disposal)?;
+        let client = Station::Guest(Client::new(stream));
+        poller.add(&client, Token::Client(self.port))?;
+        guard.tell(|| tracing::info!("{}: Ethernet connected", self.name));
+        self.client = Some(client);
+        self.room_watched = false;
+        Ok(())
+    }
+
+    /// One batch of bytes from the guest; `None` when there are none.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        match self.client.as_mut()?.receive(buffer) {
+            Ok(filled) => filled,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.detach("QEMU closed it");
+                None
+            }
+            Err(error) => {
+                self.detach(&error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Keeps the beginning of a frame until its end comes.
+    pub(super) fn carry(&mut self, rest: &[u8]) {
+        if let Some(client) = &mut self.client {
+            client.carry(rest);
+        }
+    }
+
+    /// The port is gone. Clients may wait at its socket, with descriptors that they sent.
+    pub(super) fn close(mut self, poller: &Poller, disposal: &Disposal) {
+        if let Some((socket, _)) = self.socket.take() {
+            poller.remove(socket.listener());
+            disposal.close(socket.into_listener());
+        }
+    }
+
+    /// Ends the connection and says why.
+    pub(super) fn detach(&mut self, why: &str) {
+        if self.client.take().is_none() {
+            return;
+        }
+        let tell = || tracing::info!("{}: Ethernet disconnected: {why}", self.name);
+        match &self.socket {
+            Some((_, guard)) => guard.tell(tell),
+            // A TAP is lost once.
+            None => tell(),
+        }
+    }
+
+    /// Sends the pending frames of `bytes` to the guest; the bridge counts those it does not get.
+    pub(super) fn transmit(&mut self, bytes: &[u8], poller: &Poller, bridge: &mut Bridge) {
+        let port = self.port;
+        let mut give_up = |frame: usize| bridge.not_taken(port, frame);
+        let Some(client) = &mut self.client else {
+            self.unconnected += self.pending.len() as u64;
+            self.pending
+                .drain(..)
+                .for_each(|frame| give_up(frame.len() - HEADER_BYTES));
+            return;
+        };
+        let outcome = client.send(bytes, &self.pending, give_up);
+        self.pending.clear();
+        match outcome {
+            Ok(()) => self.watch_room(poller),
+            Err(error) => self.detach(&error.to_string()),
+        }
+    }
+
+    /// For the control plane, in the guest's terms: what the bridge received the guest sent.
+    pub(super) fn stats(&self, bridge: &Bridge) -> EthernetStats {
+        let counts = bridge.counts(self.port).unwrap_or_default();
+        EthernetStats {
+            connected: self.client.is_some(),
+            tx_frames: counts.received.frames,
+            tx_bytes: counts.received.bytes,
+            rx_frames: counts.sent.frames,
+            rx_bytes: counts.sent.bytes,
+            drops: self.drops(&counts),
+        }
+    }
+
+    /// The bridge counts a frame for an absent guest as one that was not taken.
+    fn drops(&self, counts: &PortCounts) -> BTreeMap<String, u64> {
+        let mut drops: BTreeMap<_, _> = DropReason::ALL
+            .into_iter()
+            .map(|reason| (word(reason).to_owned(), counts.dropped(reason)))
+            .collect();
+        if let Some(congested) = drops.get_mut(word(DropReason::Congested)) {
+            *congested = congested.saturating_sub(self.unconnected);
+        }
+        drops.insert("guest-not-connected".to_owned(), self.unconnected);
+        drops.retain(|_, count| *count > 0);
+        drops
+    }
+
+    /// The guest has room again.
+    pub(super) fn flush(&mut self, poller: &Poller) {
+        let Some(client) = &mut self.client else {
+            return;
+        };
+        match client.flush() {
+            Ok(()) => self.watch_room(poller),
+            Err(error) => self.detach(&error.to_string()),
+        }
+    }
+
+    fn watch_room(&mut self, poller: &Poller) {
+        let Some(client) = &self.client else { return };
+        let wanted = client.is_waiting();
+        if wanted == self.room_watched {
+            return;
+        }
+        match poller.watch_room(client, Token::Client(self.port), wanted) {
+            Ok(()) => self.room_watched = wanted,
+            Err(error) => self.detach(&error.to_string()),
+        }
+    }
+}
+
+/// A reason as a key of the API.
+pub(super) fn word(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Detached => "detached",
+        DropReason::Runt => "runt",
+        DropReason::Oversize => "oversize",
+        DropReason::BadSource => "bad-source",
+        DropReason::Spoofed => "spoofed-source",
+        DropReason::Reserved => "reserved-destination",
+        DropReason::Returning => "returning",
+        DropReason::Elsewhere => "elsewhere",
+        DropReason::OtherAddress => "spoofed-address",
+        DropReason::Roce => "roce",
+        DropReason::Congested => "congested",
+    }
+}

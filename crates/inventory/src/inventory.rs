@@ -1,0 +1,311 @@
+//! Which port groups, adapters and uplinks exist, and the rules among them.
+//!
+//! Bookkeeping: configuration and requests pass through the same checks, and nothing here touches a
+//! socket of ours or a thread. Names of users are looked up at the host.
+
+mod adapters;
+mod address;
+mod coming;
+mod groups;
+mod key_file;
+mod limits;
+mod numbers;
+mod people;
+mod refusal;
+mod uplinks;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use vrdma_api::{
+    Adapter, AdapterChange, AdapterKind, AdapterRequest, Addresses, MacAddress, Name, Origin,
+};
+use vrdma_process::Admitted;
+use vrdma_switch::{GroupId, MAX_PORTS, Policy, PortId};
+use vrdma_wire::Mac;
+
+use adapters::Adapters;
+pub use coming::Coming;
+use groups::Group;
+pub use limits::Limited;
+use people::People;
+pub use refusal::{Field, Kind, Refusal};
+use uplinks::Linked;
+pub use uplinks::{PEERS_MAX, STATIONS_MAX, UPLINKS_MAX};
+
+use crate::socket_path;
+use crate::sockets::Sockets;
+use crate::spec::{AdapterSpec, Segment};
+
+/// Port groups: as many as there are VLANs, since each usually stands for one.
+pub const PORTGROUPS_MAX: usize = 4094;
+/// Adapters: each is a port of the switch. One that nobody uses costs some 4 KiB, a VM's four descriptors
+/// besides, and one of processes one for its socket.
+pub const ADAPTERS_MAX: usize = MAX_PORTS;
+
+#[derive(Clone, Debug)]
+struct Plugged {
+    port: PortId,
+    /// What limits it; the data path has it, too.
+    policy: Arc<Policy>,
+    adapter: Adapter,
+    /// Who may use it, if anybody is named for it and not for its port group.
+    people: People,
+}
+
+/// Port groups, adapters and uplinks by name.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    run_dir: Arc<Path>,
+    shards: u16,
+    groups: BTreeMap<Name, Group>,
+    adapters: Adapters,
+    uplinks: BTreeMap<Name, Linked>,
+    coming: Option<Coming>,
+}
+
+impl Inventory {
+    /// An empty one whose adapters' sockets lie in `run_dir`, of a daemon with so many shards.
+    pub fn new(run_dir: &Path, shards: u16) -> Self {
+        Self {
+            run_dir: run_dir.into(),
+            shards,
+            groups: BTreeMap::new(),
+            adapters: Adapters::default(),
+            uplinks: BTreeMap::new(),
+            coming: None,
+        }
+    }
+
+    /// Adds an adapter; what comes back is what the data path must now be told.
+    pub fn add_adapter(
+        &mut self,
+        request: &AdapterRequest,
+        origin: Origin,
+    ) -> Result<AdapterSpec, Refusal> {
+        let name = &request.name;
+        if self.adapters.get(name).is_some() {
+            return Err(Refusal::adapter_exists(name));
+        }
+        let group = self
+            .groups
+            .get(&request.portgroup)
+            .ok_or_else(|| self.no_portgroup(&request.portgroup))?;
+        let (people, of_group) = (own_people(request)?, group.people.clone());
+        let of_all = Arc::clone(&group.policy);
+        let (group, segment) = (group.id, group.segment());
+        let mac = request
+            .mac
+            .unwrap_or_else(|| MacAddress::derived_from(name));
+        self.check_mac(mac)?;
+        limits::check(request)?;
+        self.check_shard(request)?;
+        if request.away && request.kind != AdapterKind::Vm {
+            return Err(Refusal::only_vms_travel());
+        }
+        if self.adapters.len() == ADAPTERS_MAX {
+            return Err(Refusal::full(format!(
+                "there are {ADAPTERS_MAX} adapters already"
+            )));
+        }
+        let ip = self.choose_ip(request, mac)?;
+        let mut adapter = self.new_adapter(request, (mac, ip), origin);
+        let admitted = people.admit(&of_group, &mut adapter);
+        let sockets = self.sockets(name);
+        socket_path::check_length(&sockets.longest()).map_err(Refusal::path_too_long)?;
+        let mut may_send_roce = false;
+        if let Some(group) = self.groups.get_mut(&request.portgroup) {
+            group.adapters.insert(name.clone());
+            may_send_roce = group.allow_roce_frames;
+        }
+        let (port, policy) = self.adapters.insert(adapter.clone(), people, of_all);
+        Ok(AdapterSpec {
+            policy,
+            admitted,
+            may_send_roce,
+            ..spec(&adapter, port, (group, segment), sockets)
+        })
+    }
+
+    fn new_adapter(
+        &self,
+        request: &AdapterRequest,
+        (mac, ip): (MacAddress, Addresses),
+        origin: Origin,
+    ) -> Adapter {
+        let sockets = self.sockets(&request.name);
+        let of = |kind| (request.kind == kind).then_some(&sockets);
+        Adapter {
+            name: request.name.clone(),
+            portgroup: request.portgroup.clone(),
+            mac,
+            doorbells: request.doorbells,
+            origin,
+            kind: request.kind,
+            ip,
+            shard: request.shard,
+            away: request.away,
+            limits: request.limits,
+            weight: request.weight,
+            users: Vec::new(),
+            groups: Vec::new(),
+            vfio_user_socket: of(AdapterKind::Vm).map(Sockets::vfio_user),
+            ethernet_socket: of(AdapterKind::Vm).map(Sockets::ethernet),
+            process_socket: of(AdapterKind::Process).map(Sockets::process),
+        }
+    }
+
+    fn sockets(&self, name: &Name) -> Sockets {
+        Sockets::new(Arc::clone(&self.run_dir), name.clone())
+    }
+
+    fn check_mac(&self, mac: MacAddress) -> Result<(), Refusal> {
+        match self.adapters.with_mac(mac) {
+            Some(owner) => Err(Refusal::mac_taken(mac, owner)),
+            None => Ok(()),
+        }
+    }
+
+    /// A shard that an adapter can have.
+    fn check_shard(&self, request: &AdapterRequest) -> Result<(), Refusal> {
+        match request.shard {
+            None => Ok(()),
+            Some(_) if request.kind == AdapterKind::Tap => Err(Refusal::no_shard_for_tap()),
+            Some(shard) => self.check_shard_number(shard),
+        }
+    }
+
+    /// Whether there is a shard of that number.
+    pub fn check_shard_number(&self, shard: u16) -> Result<(), Refusal> {
+        match shard < self.shards {
+            true => Ok(()),
+            false => Err(Refusal::no_shard(shard, self.shards)),
+        }
+    }
+
+    /// The VM of an adapter goes to another host, or comes from there.
+    pub fn set_away(&mut self, name: &Name, away: bool) {
+        self.adapters.set_away(name, away);
+    }
+
+    /// Another shard serves an adapter from now on.
+    pub fn place(&mut self, name: &Name, shard: Option<u16>) {
+        self.adapters.place(name, shard);
+    }
+
+    /// Removes an adapter. Its port number is free for the next, so the data path must forget it first.
+    pub fn remove_adapter(&mut self, name: &Name) -> Result<PortId, Refusal> {
+        let removed = self.adapters.remove(name);
+        let Plugged { port, adapter, .. } = removed.ok_or_else(|| Refusal::no_adapter(name))?;
+        if let Some(group) = self.groups.get_mut(&adapter.portgroup) {
+            group.adapters.remove(name);
+        }
+        Ok(port)
+    }
+
+    /// Whether an adapter can be changed so.
+    pub fn check_change(&self, name: &Name, change: &AdapterChange) -> Result<(), Refusal> {
+        self.changed_people(name, change)?;
+        limits::check_change(&self.plugged(name)?.adapter, change)?;
+        let ip = change.ip.as_ref();
+        ip.map_or(Ok(()), |ip| self.check_new_addresses(name, ip))
+    }
+
+    /// Changes an adapter; the data path goes by it at once, and by its addresses when it is told.
+    pub fn change_adapter(
+        &mut self,
+        name: &Name,
+        change: &AdapterChange,
+    ) -> Result<Adapter, Refusal> {
+        self.check_change(name, change)?;
+        let people = self.changed_people(name, change)?;
+        if let Some(ip) = &change.ip {
+            self.adapters.keep_to(name, ip);
+        }
+        self.adapters.limit(name, change);
+        if let Some(people) = people {
+            self.change_people(name, people);
+        }
+        self.adapter(name)
+    }
+
+    /// One adapter.
+    pub fn adapter(&self, name: &Name) -> Result<Adapter, Refusal> {
+        self.plugged(name).map(|plugged| plugged.adapter.clone())
+    }
+
+    /// Number of an adapter in the switch.
+    pub fn port(&self, name: &Name) -> Result<PortId, Refusal> {
+        self.plugged(name).map(|plugged| plugged.port)
+    }
+
+    fn plugged(&self, name: &Name) -> Result<&Plugged, Refusal> {
+        let shown = self.adapters.get(name);
+        shown
+            .filter(|_| self.is_adapter_shown(name))
+            .ok_or_else(|| Refusal::no_adapter(name))
+    }
+
+    /// Numbers of all adapters in the switch, by name.
+    pub fn ports(&self) -> impl Iterator<Item = (&Name, PortId)> {
+        self.shown().map(|(name, plugged)| (name, plugged.port))
+    }
+
+    /// All adapters by name.
+    pub fn adapters(&self) -> Vec<Adapter> {
+        self.shown()
+            .map(|(_, plugged)| plugged.adapter.clone())
+            .collect()
+    }
+
+    fn shown(&self) -> impl Iterator<Item = (&Name, &Plugged)> {
+        let all = self.adapters.iter();
+        all.filter(|(name, _)| self.is_adapter_shown(name))
+    }
+}
+
+/// The data path keeps tables by number, which therefore must stay as small as the inventory.
+fn lowest_free(taken: impl Iterator<Item = u32>) -> u32 {
+    let taken: BTreeSet<u32> = taken.collect();
+    (0..)
+        .zip(&taken)
+        .find(|(number, taken)| number != *taken)
+        .map_or(taken.len() as u32, |(number, _)| number)
+}
+
+fn own_people(request: &AdapterRequest) -> Result<People, Refusal> {
+    let people = People::find(&request.users, &request.groups)?;
+    match request.kind {
+        AdapterKind::Tap if !people.is_empty() => Err(Refusal::no_users_for_tap()),
+        _ => Ok(people),
+    }
+}
+
+fn spec(
+    adapter: &Adapter,
+    port: PortId,
+    (group, segment): (GroupId, Segment),
+    sockets: Sockets,
+) -> AdapterSpec {
+    AdapterSpec {
+        name: adapter.name.clone(),
+        port,
+        group,
+        segment,
+        mac: Mac(adapter.mac.octets()),
+        may_send_roce: false,
+        kind: adapter.kind,
+        portgroup: adapter.portgroup.clone(),
+        ip: adapter.ip.clone(),
+        doorbells: adapter.doorbells,
+        shard: adapter.shard,
+        away: adapter.away,
+        policy: Arc::default(),
+        admitted: Admitted::default(),
+        sockets,
+    }
+}
+
+#[cfg(test)]
+mod tests;

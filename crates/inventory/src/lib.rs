@@ -1,0 +1,25 @@
+//! Which port groups, adapters and uplinks a daemon has.
+//!
+//! ```text
+//!   vrdmad.toml ──► config ──┐
+//!                            ├──► inventory: names, numbers, rules ──► spec: what the data path is told
+//!   control API ─────────────┘
+//! ```
+//!
+//! It decides, and carries nothing out: no thread and no socket of the daemon is touched here.
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+mod cores;
+mod inventory;
+pub mod socket_path;
+mod sockets;
+mod spec;
+
+pub use inventory::{
+    ADAPTERS_MAX, Coming, Field, Inventory, Kind, Limited, PEERS_MAX, PORTGROUPS_MAX, Refusal,
+    STATIONS_MAX, UPLINKS_MAX,
+};
+pub use sockets::Sockets;
+pub use spec::{AdapterSpec, Medium, Segment, ShardOptions, UplinkSpec, kept};

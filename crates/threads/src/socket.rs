@@ -1,0 +1,145 @@
+//! Unix sockets in the file system that clean up after themselves and after a crashed predecessor.
+//!
+//! A socket file without a listener is what a killed daemon leaves: it is replaced. One that answers
+//! belongs to somebody who lives: it is left alone, and so is every file that is not a socket.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as start_listening,
+    socket_with,
+};
+use vrdma_inventory::socket_path;
+
+/// Clients that may wait for being accepted.
+const BACKLOG: i32 = 128;
+
+/// Why a socket could not be made: one sentence that names the path.
+#[derive(Debug)]
+pub struct BindError(String);
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// A listening socket whose file goes away with it.
+#[derive(Debug)]
+pub struct BoundSocket {
+    listener: UnixListener,
+    file: BoundFile,
+}
+
+/// The file of a socket; it goes away with this.
+#[derive(Debug)]
+struct BoundFile {
+    path: PathBuf,
+    /// Device and inode: a file that somebody else put in our place is not ours to remove.
+    identity: (u64, u64),
+}
+
+impl BoundSocket {
+    /// Listens at `path`; the file gets the permission bits `mode`. Does not block on accept.
+    pub fn bind(path: &Path, mode: u32) -> Result<Self, BindError> {
+        socket_path::check_length(path).map_err(BindError)?;
+        clear_stale(path)?;
+        let failed = |error: io::Error| {
+            let path = path.display();
+            BindError(format!(
+                "cannot create the socket {path}: {error}; check that its folder exists and is writable"
+            ))
+        };
+        let listener = listen(path, mode).map_err(failed)?;
+        let bound = fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .and_then(|()| listener.set_nonblocking(true))
+            .and_then(|()| fs::symlink_metadata(path));
+        match bound {
+            Ok(file) => Ok(Self {
+                listener,
+                file: BoundFile {
+                    path: path.to_owned(),
+                    identity: (file.dev(), file.ino()),
+                },
+            }),
+            Err(error) => {
+                let _ = fs::remove_file(path);
+                Err(failed(error))
+            }
+        }
+    }
+
+    /// The listener.
+    pub fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Where clients connect.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// The listener without its file: nobody connects to it any more.
+    pub fn into_listener(self) -> UnixListener {
+        self.listener
+    }
+}
+
+impl Drop for BoundFile {
+    fn drop(&mut self) {
+        let ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
+        if ours && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// The file never has other rights than `mode` gives, even before the umask's part in them is undone.
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    fchmod(&socket, Mode::from_raw_mode(mode))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    start_listening(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+fn clear_stale(path: &Path) -> Result<(), BindError> {
+    let shown = path.display();
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(BindError(format!("cannot look at {shown}: {error}"))),
+        Ok(file) if !file.file_type().is_socket() => {
+            return Err(BindError(format!(
+                "{shown} exists and is not a socket; move it away or choose another path"
+            )));
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .map_err(|error| BindError(format!("cannot remove the stale socket {shown}: {error}"))),
+        Ok(_) => Err(BindError(format!(
+            "the socket {shown} is in use by a running process; stop it or choose another path"
+        ))),
+        Err(error) => Err(BindError(format!(
+            "cannot tell whether the socket {shown} is in use: {error}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
