@@ -31,6 +31,7 @@ mod guard;
 mod map;
 mod mapping;
 mod page_list;
+mod populated;
 mod region;
 mod shared;
 mod space;

@@ -129,6 +129,7 @@ impl Window<'_> {
         act: impl FnOnce(*const u8) -> T,
     ) -> Result<T, Fault> {
         assert!(length <= self.length, "reads stay inside the window");
+        self.map.mapping.populate(self.at, length);
         let answer = act(self.map.mapping.address(self.at));
         self.map.intact()?;
         Ok(answer)
@@ -151,6 +152,7 @@ impl Window<'_> {
             self.map.protection.write,
             "windows for writing are made of writable maps"
         );
+        self.map.mapping.populate(self.at, length);
         let answer = act(self.map.mapping.address(self.at));
         if let Some(dirty) = &self.map.dirty {
             dirty.mark(self.at, length);

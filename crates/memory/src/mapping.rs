@@ -1,6 +1,7 @@
 //! Our mapping of a stretch of a guest's file.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
@@ -9,6 +10,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::guard::Guard;
+use crate::populated::{GRANULE, Populated};
 use crate::{PAGE, Protection};
 
 /// `f_type` of hugetlbfs (linux/magic.h), whose mappings must keep to huge pages.
@@ -55,10 +57,11 @@ pub enum MapError {
     Refused(#[from] Errno),
 }
 
-/// Address space of ours, returned when dropped.
+/// Address space of this process, returned when dropped.
 struct Area {
     start: *mut c_void,
     length: usize,
+    may_read: bool,
 }
 
 impl Drop for Area {
@@ -75,6 +78,7 @@ pub(crate) struct Mapping {
     // Dropped before the area, so the handler never touches address space that is not ours.
     guard: Guard,
     area: Area,
+    populated: Populated,
     /// Bytes of the area before the first one asked for.
     lead: usize,
 }
@@ -101,8 +105,26 @@ impl Mapping {
         Ok(Self {
             guard,
             area,
+            populated: Populated::new(length),
             lead: (offset - from) as usize,
         })
+    }
+
+    /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page.
+    #[inline]
+    pub(crate) fn populate(&self, offset: usize, length: usize) {
+        if length >= GRANULE {
+            self.populate_missing(self.lead + offset, length);
+        }
+    }
+
+    fn populate_missing(&self, at: usize, length: usize) {
+        debug_assert!(at + length <= self.area.length);
+        let missing = self.populated.missing(at, length);
+        if !missing.is_empty() && self.area.may_read {
+            self.area.touch(missing.clone());
+            self.populated.note(missing);
+        }
     }
 
     /// Address of byte `offset` of what was asked for. Valid for accesses until the end of the
@@ -135,10 +157,29 @@ impl Area {
         rights.set(ProtFlags::WRITE, may.write);
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, from) }?;
-        let area = Self { start, length };
+        let area = Self {
+            start,
+            length,
+            may_read: may.read,
+        };
         // SAFETY: the advice concerns only the mapping just made and no contents.
         unsafe { madvise(area.start, area.length, Advice::LinuxDontDump) }?;
         Ok(area)
+    }
+
+    /// Reads a byte of each of these granules, so that the kernel maps what there is of it.
+    #[cold]
+    fn touch(&self, granules: Range<usize>) {
+        assert!(
+            granules.end * GRANULE <= self.length,
+            "granules lie in the area"
+        );
+        for granule in granules {
+            let byte = self.start.cast::<u8>().wrapping_add(granule * GRANULE);
+            // SAFETY: in this mapping, as asserted, which may be read, and is guarded; nothing is decided on the
+            // byte, and no reference to it is made.
+            unsafe { byte.read_volatile() };
+        }
     }
 }
 

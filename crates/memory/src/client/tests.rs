@@ -186,6 +186,33 @@ fn a_file_and_a_client_exchange_bytes() {
     assert_eq!(beyond, Err(CopyFault::Destination));
 }
 
+/// Page faults of this thread that needed no disk (proc_pid_stat(5)).
+fn faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let behind_name = stat.rsplit_once(')').unwrap().1;
+    let field = behind_name.split_ascii_whitespace().nth(7).unwrap();
+    field.parse().unwrap()
+}
+
+#[test]
+fn a_long_copy_does_not_fault_at_each_page() {
+    const PAGES: usize = 256;
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    let data = vec![7; PAGES * 4096];
+    rustix::io::pwrite(&file, &data, 0).unwrap();
+    let mapped = FileRegion::new(&file, (0, data.len() as u64), 0, true).unwrap();
+    let data = vec![8; data.len()];
+    let space = Space::new();
+    let view = space.view();
+    let before = faults();
+    Memory::write(&view, &Region::File(mapped), 0, &data).unwrap();
+    let during = faults() - before;
+    assert!(during < PAGES as u64 / 8, "{during} faults");
+    let mut last = [0; 4096];
+    rustix::io::pread(&file, &mut last, data.len() as u64 - 4096).unwrap();
+    assert_eq!(last, [8; 4096]);
+}
+
 #[test]
 fn a_file_that_may_only_be_read_is_not_written() {
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();

@@ -1,0 +1,74 @@
+//! Which parts of a mapping long accesses have had put into the page table.
+//!
+//! Memory that is registered once and moved whole, as a VM's when it migrates, is touched by this process for the
+//! first time while it is copied: a page fault for each 4 KiB, which takes twice as long as its copy. But at a fault
+//! that only reads, the kernel maps all pages around that the file has already, 64 KiB of them unless
+//! `fault_around_bytes` says otherwise, and for writing as well, since the mapping is shared. So a byte of each granule
+//! is read before a long copy. (For each page, with the copy of one byte: 1140 ns by faults that write, 730 by
+//! MADV_POPULATE_WRITE, 325 by MADV_POPULATE_READ, 230 so.) What the file does not have yet faults as it comes.
+
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes that one bit stands for, which is what the kernel maps at once. Accesses that cover no granule fault as they go.
+pub(crate) const GRANULE: usize = 64 << 10;
+
+const BITS: usize = u64::BITS as usize;
+
+/// One bit for each granule of an area that was touched before a long access.
+pub(crate) struct Populated {
+    words: Box<[AtomicU64]>,
+}
+
+impl Populated {
+    /// None yet, of an area of `length` bytes.
+    pub(crate) fn new(length: usize) -> Self {
+        let words = length.div_ceil(GRANULE * BITS);
+        Self {
+            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Granules that lie in `length` bytes from `offset` on and were not touched yet, with all between the first and
+    /// the last of them; empty if there are none.
+    #[inline]
+    pub(crate) fn missing(&self, offset: usize, length: usize) -> Range<usize> {
+        let covered = offset.div_ceil(GRANULE)..(offset + length) / GRANULE;
+        let is_missing = |granule: &usize| !self.has(*granule);
+        let Some(first) = covered.clone().find(is_missing) else {
+            return 0..0;
+        };
+        let last = covered.rev().find(is_missing);
+        first..last.map_or(first, |last| last + 1)
+    }
+
+    /// These were touched.
+    pub(crate) fn note(&self, granules: Range<usize>) {
+        for granule in granules {
+            self.words[granule / BITS].fetch_or(1 << (granule % BITS), Relaxed);
+        }
+    }
+
+    fn has(&self, granule: usize) -> bool {
+        self.words[granule / BITS].load(Relaxed) & (1 << (granule % BITS)) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{GRANULE, Populated};
+
+    #[test]
+    fn only_granules_that_are_covered_are_touched_and_each_once() {
+        let populated = Populated::new(100 * GRANULE);
+        assert!(populated.missing(0, GRANULE - 1).is_empty());
+        assert!(populated.missing(1, 2 * GRANULE - 2).is_empty());
+        assert_eq!(populated.missing(1, 2 * GRANULE - 1), 1..2);
+        assert_eq!(populated.missing(62 * GRANULE, 4 * GRANULE), 62..66);
+        populated.note(62..66);
+        assert!(populated.missing(62 * GRANULE, 4 * GRANULE).is_empty());
+        assert_eq!(populated.missing(61 * GRANULE, 4 * GRANULE), 61..62);
+        assert_eq!(populated.missing(61 * GRANULE, 6 * GRANULE), 61..67);
+    }
+}
