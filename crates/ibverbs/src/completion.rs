@@ -5,19 +5,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use vrdma_provider::client::CompletionQueue;
 use vrdma_provider::layout::Completion;
 
 use crate::abi;
+use crate::patience::{Patience, Rest};
 use crate::region::{Regions, put_in_place};
 
-/// Empty polls in a row after which the poller gives its core to whoever may have work for it. Two
-/// spinning threads on one core cost each other a scheduler tick of 4 ms.
-const PATIENCE: u32 = 10;
-
-/// Idle polls between two looks whether there still is a daemon: some milliseconds, of which the look is a
-/// small part.
+/// Empty polls between two looks whether there still is a daemon: of their time the look is a small part.
 const SUSPICION: u32 = 1024;
 
 /// `IBV_WC_RECV`: a bit of what is received.
@@ -37,7 +34,7 @@ pub(crate) struct Ring {
     /// For the `ibv_wc_read_*` functions.
     pub(crate) current: Completion,
     empty_polls: u32,
-    idle_polls: u32,
+    pub(crate) patience: Patience,
 }
 
 impl Ring {
@@ -50,7 +47,7 @@ impl Ring {
             owed: 0,
             current: Completion::default(),
             empty_polls: 0,
-            idle_polls: 0,
+            patience: Patience::new(Instant::now()),
         }
     }
 
@@ -120,22 +117,21 @@ impl Ring {
         }
     }
 
-    /// After a poll that found that many: whether to give the core away.
+    /// After a poll that found that many: what it does next.
     #[inline]
-    pub(crate) fn should_yield(&mut self, found: usize) -> bool {
-        self.empty_polls = if found > 0 {
-            0
-        } else {
-            self.empty_polls.saturating_add(1)
-        };
-        self.empty_polls > PATIENCE
+    pub(crate) fn rest(&mut self, found: usize) -> Rest {
+        if found == 0 {
+            return self.patience.found_nothing(Instant::now());
+        }
+        self.patience.found();
+        Rest::Return
     }
 
-    /// After a poll that found nothing while little came: whether it is time to see if the daemon is gone.
+    /// After a poll that found nothing: whether it is time to see if the daemon is gone.
     #[inline]
     pub(crate) fn should_look_after_daemon(&mut self) -> bool {
-        self.idle_polls = self.idle_polls.wrapping_add(1);
-        self.idle_polls.is_multiple_of(SUSPICION)
+        self.empty_polls = self.empty_polls.wrapping_add(1);
+        self.empty_polls.is_multiple_of(SUSPICION)
     }
 }
 
@@ -232,14 +228,5 @@ mod tests {
         }
         assert!(!ring.takes_own(true) && ring.takes_own(false), "it is full");
         assert_eq!(rest(&mut ring), [10, 11, 12, 13, 14, 15, 16, 17]);
-    }
-
-    #[test]
-    fn only_a_row_of_empty_polls_gives_way() {
-        let (mut ring, _) = filled(&[]);
-        assert!((0..PATIENCE).all(|_| !ring.should_yield(0)));
-        assert!(ring.should_yield(0));
-        assert!(!ring.should_yield(1));
-        assert!(!ring.should_yield(0));
     }
 }

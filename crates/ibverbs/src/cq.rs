@@ -23,6 +23,7 @@ use crate::lookup::Object;
 use crate::lost;
 use crate::memory::leak;
 use crate::open::OpenDevice;
+use crate::patience::Rest;
 
 /// What `ibv_create_cq` and `ibv_create_cq_ex` return a pointer to.
 #[repr(C)]
@@ -59,10 +60,10 @@ impl CompletionQueue {
         core::ptr::eq(own, channel)
     }
 
-    /// Whether the daemon is gone, at which this looks now and then while the CQ `is_idle`.
+    /// After an empty poll: whether the daemon is gone, at which this looks now and then.
     #[inline]
-    pub(crate) fn has_lost(&self, device: &OpenDevice, is_idle: bool) -> bool {
-        if is_idle && !device.lost.is_known() && self.ring.lock().should_look_after_daemon() {
+    pub(crate) fn has_lost(&self, device: &OpenDevice) -> bool {
+        if !device.lost.is_known() && self.ring.lock().should_look_after_daemon() {
             device.look_after_daemon();
         }
         device.lost.is_known()
@@ -256,27 +257,31 @@ pub(crate) unsafe extern "C" fn poll_cq(cq: *mut abi::Cq, count: c_int, to: *mut
         errno::set(libc::EIO);
         return -libc::EIO;
     };
-    // SAFETY: the program passed room for `count`.
-    let (found, give_way) = unsafe { look(queue, count, to) };
-    if found == 0 && queue.has_lost(device, give_way) {
-        // SAFETY: as above.
-        return unsafe { flush(queue, device, count, to) };
+    loop {
+        // SAFETY: the program passed room for `count`.
+        let (found, rest) = unsafe { look(queue, count, to) };
+        if found == 0 && queue.has_lost(device) {
+            // SAFETY: as above.
+            return unsafe { flush(queue, device, count, to) };
+        }
+        if rest == Rest::Return {
+            return found as c_int;
+        }
+        std::thread::yield_now();
+        if rest == Rest::GiveWay {
+            // Who had the processor meanwhile may have sent something and gone. Programs that look at their
+            // connections after an empty queue (libfabric's ofi_rxm) must not hear of the end first.
+            // SAFETY: as above.
+            return unsafe { look(queue, count, to).0 as c_int };
+        }
     }
-    if !give_way {
-        return found as c_int;
-    }
-    std::thread::yield_now();
-    // Who had the processor meanwhile may have sent something and gone. Programs that look at their
-    // connections after an empty queue (libfabric's ofi_rxm) must not hear of the end first.
-    // SAFETY: as above.
-    unsafe { look(queue, count, to).0 as c_int }
 }
 
-/// Takes completions: how many, and whether others should have the processor now.
+/// Takes completions: how many, and what the poll does next.
 ///
 /// # Safety
 /// `to` has room for `count`.
-unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usize, bool) {
+unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usize, Rest) {
     let mut ring = queue.ring.lock();
     let mut found = 0;
     while found < count.max(0) as usize {
@@ -287,8 +292,8 @@ unsafe fn look(queue: &CompletionQueue, count: c_int, to: *mut abi::Wc) -> (usiz
         unsafe { to.add(found).write(to_wc(&completion)) };
         found += 1;
     }
-    let give_way = ring.should_yield(found);
-    (found, give_way)
+    let rest = ring.rest(found);
+    (found, rest)
 }
 
 /// Takes what the daemon did not do: how many.
@@ -323,7 +328,9 @@ pub(crate) unsafe extern "C" fn req_notify_cq(cq: *mut abi::Cq, solicited_only: 
         } else {
             armed::SOLICITED
         };
-        queue.ring.lock().queue.arm(what);
+        let mut ring = queue.ring.lock();
+        ring.queue.arm(what);
+        ring.patience.armed();
     }))
 }
 

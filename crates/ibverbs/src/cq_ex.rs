@@ -14,6 +14,7 @@ use crate::cq::{CompletionQueue, Wanted};
 use crate::errno::{self, Errno, Result};
 use crate::lost;
 use crate::open::OpenDevice;
+use crate::patience::Rest;
 
 /// Fields of `enum ibv_create_cq_wc_flags`: all of the plain completion, the time stamp, and the
 /// same in wall-clock time.
@@ -118,28 +119,31 @@ unsafe extern "C" fn start_poll(cq: *mut abi::CqEx, attr: *mut abi::PollCqAttr) 
     if attr.is_some_and(|attr| attr.comp_mask != 0) {
         return libc::EINVAL;
     }
-    let (outcome, give_way) = begin(queue);
-    if outcome != 0 && queue.has_lost(device, give_way) {
-        return begin_flushed(queue, device);
+    loop {
+        let (outcome, rest) = begin(queue);
+        if outcome != 0 && queue.has_lost(device) {
+            return begin_flushed(queue, device);
+        }
+        if rest == Rest::Return {
+            return outcome;
+        }
+        std::thread::yield_now();
+        if rest == Rest::GiveWay {
+            // A second look, for the same reason as in `poll_cq`.
+            return begin(queue).0;
+        }
     }
-    if !give_way {
-        return outcome;
-    }
-    std::thread::yield_now();
-    // A second look, for the same reason as in `poll_cq`.
-    begin(queue).0
 }
 
-/// Takes a completion, and the lock until `end_poll` with it; without one, whether others should have
-/// the processor now.
-fn begin(queue: &CompletionQueue) -> (c_int, bool) {
+/// Takes a completion, and the lock until `end_poll` with it; without one, what the poll does next.
+fn begin(queue: &CompletionQueue) -> (c_int, Rest) {
     let mut ring = queue.ring.lock();
     let outcome = take(queue, &mut ring);
-    let give_way = ring.should_yield((outcome == 0).into());
+    let rest = ring.rest((outcome == 0).into());
     if outcome == 0 {
         MutexGuard::leak(ring);
     }
-    (outcome, give_way)
+    (outcome, rest)
 }
 
 /// The ring of a CQ between start and end of a poll.

@@ -40,6 +40,7 @@ pub mod memory;
 pub mod multicast;
 pub mod open;
 pub mod paths;
+mod patience;
 pub mod port;
 pub mod qp;
 pub mod qp_attributes;

@@ -113,11 +113,16 @@ fn find_file(
         registering.adopt(address, length);
         registering.file(address, length)
     });
-    populate(address, length, writes)?;
-    Ok(match adopted {
-        Some(adopted) => Some((adopted.file, adopted.range)),
-        None => SharedFile::find(address, length, writes).map(SharedFile::into_parts),
-    })
+    if let Some(adopted) = adopted {
+        populate(address, length, writes)?;
+        return Ok(Some((adopted.file, adopted.range)));
+    }
+    // Whose page it is can only be seen when it is there.
+    populate(address, length.min(1), writes)?;
+    let shared = SharedFile::find(address, length, writes);
+    // To read is enough for a file: its pages come into being, and the kernel maps many at a time.
+    populate(address, length, writes && shared.is_none())?;
+    Ok(shared.map(SharedFile::into_parts))
 }
 
 /// Notes what the key names. On-demand memory may vanish while it is registered: only the daemon's

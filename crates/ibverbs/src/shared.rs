@@ -2,7 +2,7 @@
 //! the daemon, which maps it too and then copies without asking the kernel.
 //!
 //! ```text
-//!   pagemap: the first page is of a file ──► maps: one file, shared, without a hole
+//!   pagemap: the first page is of a file ──► maps: one file, shared, without a hole, with the rights
 //!        │ no                                   │ its device and inode
 //!        ▼                                      ▼
 //!   nothing to send              a descriptor of ours for it, map_files, or its path
@@ -37,7 +37,8 @@ pub(crate) struct SharedFile {
 }
 
 impl SharedFile {
-    /// `None` for all other memory, and for files that this process has no way to open again.
+    /// `None` for all other memory, for what may not be read or, with `write`, written where it is mapped, and for
+    /// files that this process has no way to open again. The first page is there.
     pub(crate) fn find(address: u64, length: u64, write: bool) -> Option<Self> {
         if length == 0 || !is_of_file(address)? {
             return None;
@@ -48,6 +49,9 @@ impl SharedFile {
             .checked_add(length)?
             .checked_next_multiple_of(RANGE_PAGE)?;
         let extent = Extent::find(&maps, start, end)?;
+        if write && !extent.is_writable {
+            return None;
+        }
         let fd = extent.open(write)?;
         let range = FileRange {
             offset: extent.offset,
@@ -75,6 +79,8 @@ fn is_of_file(address: u64) -> Option<bool> {
 struct Extent<'a> {
     /// Where the stretch begins in the file.
     offset: u64,
+    /// Whether all of it may be read and written where it is mapped; else it may be read.
+    is_writable: bool,
     /// Major and minor number, as the list of mappings and [`MetadataExt::dev`] have them.
     device: (u32, u32),
     inode: u64,
@@ -88,6 +94,8 @@ struct Mapping<'a> {
     range: &'a str,
     from: u64,
     to: u64,
+    is_readable: bool,
+    is_writable: bool,
     is_shared: bool,
     offset: u64,
     device: (u32, u32),
@@ -100,7 +108,8 @@ impl<'a> Mapping<'a> {
         let mut words = line.splitn(6, ' ');
         let range = words.next()?;
         let (from, to) = range.split_once('-')?;
-        let is_shared = words.next()?.as_bytes().get(3) == Some(&b's');
+        let rights = words.next()?.as_bytes();
+        let has = |at, letter| rights.get(at) == Some(&letter);
         let hex = |text| u64::from_str_radix(text, 16).ok();
         let offset = hex(words.next()?)?;
         let (major, minor) = words.next()?.split_once(':')?;
@@ -109,7 +118,9 @@ impl<'a> Mapping<'a> {
             range,
             from: hex(from)?,
             to: hex(to)?,
-            is_shared,
+            is_readable: has(0, b'r'),
+            is_writable: has(1, b'w'),
+            is_shared: has(3, b's'),
             offset,
             device: (number(major)?, number(minor)?),
             inode: words.next()?.parse().ok()?,
@@ -124,7 +135,8 @@ impl<'a> Extent<'a> {
         let mappings = maps.lines().filter_map(Mapping::parse);
         let mut mappings = mappings.skip_while(|mapping| mapping.to <= start);
         let first = mappings.next().filter(|mapping| mapping.from <= start)?;
-        let extent = Self {
+        let mut extent = Self {
+            is_writable: first.is_writable,
             offset: first.offset.checked_add(start - first.from)?,
             device: first.device,
             inode: first.inode,
@@ -132,16 +144,18 @@ impl<'a> Extent<'a> {
             path: first.path,
         };
         let mut reached = first.to;
-        if !first.is_shared || first.inode == 0 {
+        if !first.is_shared || !first.is_readable || first.inode == 0 {
             return None;
         }
         while reached < end {
             let next = mappings.next()?;
             let goes_on = next.from == reached
                 && next.is_shared
+                && next.is_readable
                 && (next.device, next.inode) == (extent.device, extent.inode)
                 && next.offset == extent.offset.checked_add(reached - start)?;
             reached = goes_on.then_some(next.to)?;
+            extent.is_writable &= next.is_writable;
         }
         Some(extent)
     }
@@ -220,6 +234,8 @@ mod tests {
             (0x5000, 77, (0, 0x1f))
         );
         assert_eq!(found.first, "1000-3000");
+        assert!(!found.is_writable, "a part of it may only be read");
+        assert!(Extent::find(MAPS, 0x2000, 0x3000).unwrap().is_writable);
         for (start, end) in [
             (0x3000, 0x5000),
             (0x0, 0x2000),

@@ -1,0 +1,223 @@
+//! What a poll does that finds nothing.
+//!
+//! ```text
+//!   the program only polls, or has polled in vain for a while ──► its core goes to whoever may have work for it
+//!   it has just asked for an event: it will sleep next         ──► polls on for a moment, if that was worth it lately
+//!   else                                                       ──► returns
+//! ```
+//!
+//! Two threads that spin on one core cost each other a scheduler tick of 4 ms, and one that sleeps two switches and a
+//! wake-up, which take longer than many answers. It knows times, and no queue.
+
+use std::time::{Duration, Instant};
+
+/// Empty polls that follow each other closely after which the poller gives its core away.
+const TIGHT_MAX: u32 = 10;
+
+/// Polls that follow each other as closely are all that the program does. Others look between pieces of work (QEMU
+/// twice after each page that it sends), where a core given away each time costs more than the work.
+const TIGHT: Duration = Duration::from_nanos(150);
+
+/// A program that does something between its polls may be waiting all the same: it gives its core away so often.
+const TURN: Duration = Duration::from_micros(50);
+
+/// How long a poll goes on before the program sleeps: about what sleeping and waking up take.
+const MOMENT: Duration = Duration::from_micros(20);
+
+/// Moments in vain after which most are left out; so many that were worth it are remembered.
+const CREDIT_MAX: u8 = 4;
+
+/// Without credit, one moment of so many is tried.
+const TRIED: u8 = 16;
+
+/// What to do after an empty poll.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// Return.
+    Return,
+    /// Give the core away, look once more, and return.
+    GiveWay,
+    /// Give the core away and poll again.
+    Again,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    /// When the queue was last found empty.
+    found_empty: Instant,
+    /// Empty polls in a row that followed each other closely.
+    tight_polls: u32,
+    /// Since when it has been empty, or since the poller last gave its core away.
+    waits_since: Option<Instant>,
+    /// The program has asked for an event and not polled since.
+    is_armed: bool,
+    /// The end of the moment that a poll goes on for.
+    moment: Option<Instant>,
+    /// Moments that are believed to be worth it.
+    credit: u8,
+    /// Moments that were left out since the last one.
+    left_out: u8,
+}
+
+impl Patience {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            found_empty: now,
+            tight_polls: 0,
+            waits_since: None,
+            is_armed: false,
+            moment: None,
+            credit: 1,
+            left_out: 0,
+        }
+    }
+
+    /// The program asked for an event.
+    pub(crate) fn armed(&mut self) {
+        self.is_armed = true;
+    }
+
+    /// A poll found something.
+    #[inline]
+    pub(crate) fn found(&mut self) {
+        if self.moment.take().is_some() {
+            self.credit = (self.credit + 1).min(CREDIT_MAX);
+        }
+        self.tight_polls = 0;
+        self.waits_since = None;
+        self.is_armed = false;
+    }
+
+    /// A poll found nothing.
+    pub(crate) fn found_nothing(&mut self, now: Instant) -> Rest {
+        if self.goes_on(now) {
+            return Rest::Again;
+        }
+        if self.is_waiting(now) {
+            Rest::GiveWay
+        } else {
+            Rest::Return
+        }
+    }
+
+    /// Whether the poll goes on before the program sleeps.
+    fn goes_on(&mut self, now: Instant) -> bool {
+        if let Some(end) = self.moment {
+            let goes_on = now < end;
+            if !goes_on {
+                self.moment = None;
+                self.credit = self.credit.saturating_sub(1);
+            }
+            return goes_on;
+        }
+        if !std::mem::take(&mut self.is_armed) || !self.is_worth_it() {
+            return false;
+        }
+        self.moment = Some(now + MOMENT);
+        true
+    }
+
+    fn is_worth_it(&mut self) -> bool {
+        self.left_out = (self.left_out + 1) % TRIED;
+        self.credit > 0 || self.left_out == 0
+    }
+
+    /// Whether the program waits for a completion, as far as the times of its empty polls tell.
+    fn is_waiting(&mut self, now: Instant) -> bool {
+        let is_tight = now.duration_since(self.found_empty) < TIGHT;
+        self.found_empty = now;
+        self.tight_polls = if is_tight {
+            self.tight_polls.saturating_add(1)
+        } else {
+            0
+        };
+        let since = *self.waits_since.get_or_insert(now);
+        let is_waiting = self.tight_polls > TIGHT_MAX || now.duration_since(since) >= TURN;
+        if is_waiting {
+            self.waits_since = Some(now);
+        }
+        is_waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program with a clock.
+    struct Program {
+        patience: Patience,
+        now: Instant,
+    }
+
+    impl Program {
+        fn new() -> Self {
+            let now = Instant::now();
+            let patience = Patience::new(now);
+            Self { patience, now }
+        }
+
+        /// An empty poll, so long after the last one.
+        fn polls(&mut self, after: Duration) -> Rest {
+            self.now += after;
+            self.patience.found_nothing(self.now)
+        }
+
+        /// Asks for an event and polls in vain: how many times the poll looked.
+        fn looks_before_sleep(&mut self) -> u32 {
+            self.patience.armed();
+            let again = std::iter::from_fn(|| Some(self.polls(MOMENT / 4)));
+            let again = again.take_while(|rest| *rest == Rest::Again);
+            again.count() as u32 + 1
+        }
+    }
+
+    #[test]
+    fn who_only_polls_gives_way_until_something_comes() {
+        let mut program = Program::new();
+        let tight = TIGHT / 2;
+        assert!((0..TIGHT_MAX).all(|_| program.polls(tight) == Rest::Return));
+        assert!((0..100).all(|_| program.polls(tight) == Rest::GiveWay));
+        program.patience.found();
+        assert_eq!(program.polls(tight), Rest::Return);
+    }
+
+    #[test]
+    fn who_works_between_polls_gives_way_at_its_turn_only() {
+        for looks in [1, 2] {
+            let mut program = Program::new();
+            let mut turns = 0;
+            for _ in 0..80 {
+                turns += u32::from(program.polls(TURN / 8) == Rest::GiveWay);
+                for _ in 1..looks {
+                    turns += u32::from(program.polls(Duration::ZERO) == Rest::GiveWay);
+                }
+            }
+            assert!((9..=10).contains(&turns), "{looks} looks: {turns}");
+        }
+    }
+
+    #[test]
+    fn who_is_about_to_sleep_polls_on_while_that_is_worth_it() {
+        let mut program = Program::new();
+        for _ in 0..3 {
+            program.patience.armed();
+            assert_eq!(program.polls(TURN), Rest::Again);
+            program.patience.found();
+        }
+        assert!((0..CREDIT_MAX).all(|_| program.looks_before_sleep() > 1));
+        let tried = (0..u32::from(TRIED)).filter(|_| program.looks_before_sleep() > 1);
+        assert_eq!(tried.count(), 1, "in vain too often");
+    }
+
+    #[test]
+    fn a_moment_belongs_to_the_first_poll_after_the_request() {
+        let mut program = Program::new();
+        program.patience.armed();
+        program.patience.found();
+        assert_eq!(program.polls(TURN), Rest::Return, "nothing is awaited");
+        program.looks_before_sleep();
+        assert_ne!(program.polls(TURN), Rest::Again);
+    }
+}
