@@ -278,6 +278,19 @@ pub struct LimitsChange {
     pub guarantee_out: Option<Option<Rate>>,
 }
 
+impl LimitsChange {
+    /// The change after which they are these, whatever they were.
+    pub fn to(limits: Limits) -> Self {
+        Self {
+            limit_out: Some(limits.limit_out),
+            limit_in: Some(limits.limit_in),
+            limit_out_ops: Some(limits.limit_out_ops),
+            limit_in_ops: Some(limits.limit_in_ops),
+            guarantee_out: Some(limits.guarantee_out),
+        }
+    }
+}
+
 impl Limits {
     /// What they are after a change.
     pub fn changed(self, change: &LimitsChange) -> Self {

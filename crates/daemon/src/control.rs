@@ -30,19 +30,20 @@ use vrdma_api::{
     PortGroupChange, PortGroupRequest, Protection,
 };
 use vrdma_ethernet::{Behind, EthernetHandle, EthernetPort};
-use vrdma_inventory::{AdapterSpec, ShardOptions};
-use vrdma_inventory::{Coming, Inventory};
+use vrdma_inventory::{AdapterSpec, Coming, Inventory, Object, ShardOptions};
 use vrdma_sandbox::interfaces::Interfaces;
 use vrdma_switch::PortId;
 use vrdma_threads::NotDone;
 use vrdma_threads::socket::BoundSocket;
 use vrdma_uplink::Tap;
 
+use crate::changes::Changes;
 use crate::legacy::Legacy;
 use crate::locations::Locations;
 use crate::plane::Shards;
 use crate::process_socket;
 use answer::Problem;
+use hold::Connection;
 use migration::Contexts;
 
 /// Mode of the adapters' sockets: QEMU may run as another user of the daemon's group.
@@ -67,6 +68,15 @@ pub struct Facts {
     pub started: Instant,
 }
 
+/// What is kept for who follows.
+#[derive(Debug)]
+pub struct Memory {
+    /// What requests made of the configuration, for the next worker.
+    pub changes: Changes,
+    /// Adapters that moved, for the next daemon.
+    pub locations: Locations,
+}
+
 /// Everything the API acts on.
 #[derive(Debug)]
 pub struct Control {
@@ -79,8 +89,7 @@ pub struct Control {
     facts: Facts,
     /// Of adapters that are on their way here.
     contexts: Contexts,
-    /// Of adapters that moved, for the next daemon.
-    locations: std::sync::Mutex<Locations>,
+    memory: Mutex<Memory>,
     /// The daemon ends.
     stopping: watch::Sender<bool>,
 }
@@ -92,7 +101,7 @@ impl Control {
         shards: Shards,
         ethernet: EthernetHandle,
         facts: Facts,
-        locations: Locations,
+        memory: Memory,
     ) -> Self {
         Self {
             changes: tokio::sync::Mutex::default(),
@@ -101,7 +110,7 @@ impl Control {
             ethernet,
             facts,
             contexts: Contexts::default(),
-            locations: std::sync::Mutex::new(locations),
+            memory: Mutex::new(memory),
             stopping: watch::Sender::new(false),
         }
     }
@@ -111,6 +120,16 @@ impl Control {
         self.inventory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // A write is one step, whatever panicked beside it.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An object was added, changed or removed.
+    fn keep(&self, object: &Object, inventory: &Inventory) {
+        self.memory().changes.keep(object, inventory);
     }
 
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
@@ -185,6 +204,7 @@ impl Control {
             return Err(not_done.into());
         }
         self.note_shard(&mut inventory, &request.name)?;
+        self.keep(&Object::Adapter(request.name.clone()), &inventory);
         tracing::info!("adapter {} added", request.name);
         Ok(inventory.adapter(&request.name)?)
     }
@@ -216,6 +236,7 @@ impl Control {
         let moved = moved.await;
         let mut inventory = self.inventory();
         self.note_shard(&mut inventory, name)?;
+        self.keep(&Object::Adapter(name.clone()), &inventory);
         moved.map_err(|not_done| Problem::of(not_done, Problem::conflict))?;
         tracing::info!("adapter {name} moved to shard {}", request.shard);
         Ok(inventory.adapter(name)?)
@@ -242,6 +263,7 @@ impl Control {
             }
             self.shards.admit(inventory.port(name)?, admitted);
         }
+        self.keep(&Object::Adapter(name.clone()), &inventory);
         tracing::info!("adapter {name} changed");
         Ok(changed)
     }
@@ -250,15 +272,20 @@ impl Control {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
         self.unplug(port).await?;
-        self.inventory().remove_adapter(name)?;
+        let mut inventory = self.inventory();
+        inventory.remove_adapter(name)?;
+        self.memory().changes.release(name);
+        self.keep(&Object::Adapter(name.clone()), &inventory);
         tracing::info!("adapter {name} removed");
         Ok(())
     }
 
     async fn add_portgroup(&self, request: &PortGroupRequest) -> Result<PortGroup, Problem> {
         let _change = self.changes.lock().await;
-        let added = self.inventory().add_portgroup(request, Origin::Runtime);
-        Ok(added?)
+        let mut inventory = self.inventory();
+        let added = inventory.add_portgroup(request, Origin::Runtime)?;
+        self.keep(&Object::PortGroup(request.name.clone()), &inventory);
+        Ok(added)
     }
 
     async fn change_portgroup(
@@ -267,14 +294,19 @@ impl Control {
         change: &PortGroupChange,
     ) -> Result<PortGroup, Problem> {
         let _change = self.changes.lock().await;
-        let changed = self.inventory().change_portgroup(name, change)?;
+        let mut inventory = self.inventory();
+        let changed = inventory.change_portgroup(name, change)?;
+        self.keep(&Object::PortGroup(name.clone()), &inventory);
         tracing::info!("port group {name} changed");
         Ok(changed)
     }
 
     async fn remove_portgroup(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
-        Ok(self.inventory().remove_portgroup(name)?)
+        let mut inventory = self.inventory();
+        inventory.remove_portgroup(name)?;
+        self.keep(&Object::PortGroup(name.clone()), &inventory);
+        Ok(())
     }
 }
 
@@ -303,7 +335,8 @@ pub async fn serve(
         told.stopping.send_replace(true);
         let _ = stopping.send(());
     };
-    let server = axum::serve(listener, routes::router(control)).with_graceful_shutdown(shutdown);
+    let router = routes::router(control).into_make_service_with_connect_info::<Connection>();
+    let server = axum::serve(listener, router).with_graceful_shutdown(shutdown);
     let deadline = async move {
         let _ = stopped.await;
         tokio::time::sleep(drain).await;

@@ -1,8 +1,9 @@
 //! What a worker left to the next one: its records and descriptors.
 //!
 //! ```text
-//!   root area (the keeper's) ── where the area of each shard is
+//!   root area (the keeper's) ── where the area of each shard is, and that of changes
 //!   area of a shard ── records of its adapters ([`vrdma_process`])
+//!   area of changes ── what requests made of the configuration ([`crate::changes`])
 //! ```
 //! Adapters go on with their records when they are plugged in again. What belongs to none that is plugged in at
 //! the start is forgotten then.
@@ -17,13 +18,13 @@ use vrdma_api::{Keeper, Upgrade, UpgradeOutcome};
 use vrdma_keep::{Area, Capacity, Inherited, Life, Outcome, Record, Records, WorkerLine};
 use vrdma_process::{Lost, Means, ProcessSpec, Recorder, Registry, Remembered, Revived, Sessions};
 
-use crate::vm;
+use crate::{changes, vm};
 
 /// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
 /// changes what one of them means raises it. A daemon goes on for one with the same format only.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
-/// The root area has a record for each shard that there ever was.
+/// The root area has a record for each shard that there ever was, and one more.
 pub const ROOT: Capacity = Capacity {
     small: 1024,
     large: 1,
@@ -36,8 +37,9 @@ const SHARD: Capacity = Capacity {
     large: 1 << 18,
 };
 
-/// The kind of the root area's records.
+/// The kinds of the root area's records: where a shard's area is, and where that of changes.
 const AREA: u16 = 1;
+const CHANGES: u16 = 2;
 
 /// See the module. Nothing is recorded without a keeper.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +52,8 @@ struct Inner {
     line: WorkerLine,
     /// One for each shard, and the descriptors of their areas.
     areas: Vec<(Records, OwnedFd)>,
+    /// Open for the next worker.
+    _changes: OwnedFd,
     past: Mutex<Past>,
 }
 
@@ -58,6 +62,7 @@ struct Inner {
 struct Past {
     remembered: Vec<(Records, Remembered)>,
     descriptors: Inherited,
+    changes: Option<changes::Found>,
 }
 
 impl Legacy {
@@ -86,14 +91,19 @@ impl Legacy {
             areas.push((records, fd));
         }
         for shard in areas.len()..shards {
-            let fd = Area::create(SHARD)?;
+            let fd = create(&table, AREA, shard as u64, SHARD)?;
             let (records, ..) = Records::open(fd.as_fd(), adapter_of)?;
-            let bytes = fd.as_raw_fd().to_le_bytes();
-            let noted = table.insert(AREA, shard as u64, &bytes);
-            noted.map_err(io::Error::other)?;
             areas.push((records, fd));
         }
+        let before = found.iter().find(|record| record.kind == CHANGES);
+        let before = before.and_then(|record| inherited.claim(number(record)?));
+        let changes = match before {
+            Some(fd) => fd,
+            None => create(&table, CHANGES, 0, changes::CAPACITY)?,
+        };
         table.commit();
+        let mut found_changes = changes::Found::open(changes.as_fd())?;
+        found_changes.claim(&mut inherited);
         let named = remembered
             .iter()
             .flat_map(|(_, it)| it.descriptors(vm::descriptors));
@@ -102,11 +112,13 @@ impl Legacy {
         let past = Mutex::new(Past {
             remembered,
             descriptors,
+            changes: Some(found_changes),
         });
         Ok(Self(Some(Arc::new(Inner {
             number: life.number,
             line: life.line,
             areas,
+            _changes: changes,
             past,
         }))))
     }
@@ -114,6 +126,13 @@ impl Legacy {
     /// Whether another worker would go on for this one.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// What requests have made of the configuration, once.
+    pub(crate) fn changes(&self) -> Option<changes::Found> {
+        let mut past = self.0.as_ref()?.past.lock();
+        let past = past.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
+        past.changes.take()
     }
 
     /// This worker serves.
@@ -171,6 +190,7 @@ impl Legacy {
         let Past {
             remembered,
             descriptors,
+            ..
         } = &mut *past;
         let (records, remembered) = remembered
             .iter_mut()
@@ -191,6 +211,7 @@ impl Legacy {
         let Past {
             remembered,
             descriptors,
+            ..
         } = &mut *past;
         let (records, remembered) = remembered
             .iter_mut()
@@ -227,6 +248,20 @@ fn adapter_of(record: &Record) -> u32 {
 
 /// A shard and the number of its area's descriptor.
 fn place(record: &Record) -> Option<(u64, RawFd)> {
+    let number = number(record)?;
+    (record.kind == AREA).then_some((record.key, number))
+}
+
+/// The number of an area's descriptor.
+fn number(record: &Record) -> Option<RawFd> {
     let number = record.bytes.as_slice().try_into().ok()?;
-    (record.kind == AREA).then(|| (record.key, RawFd::from_le_bytes(number)))
+    Some(RawFd::from_le_bytes(number))
+}
+
+/// A new area, which the next worker finds in the table.
+fn create(table: &Records, kind: u16, key: u64, capacity: Capacity) -> io::Result<OwnedFd> {
+    let fd = Area::create(capacity)?;
+    let bytes = fd.as_raw_fd().to_le_bytes();
+    table.insert(kind, key, &bytes).map_err(io::Error::other)?;
+    Ok(fd)
 }

@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 pub mod control;
 pub mod legacy;
 pub mod locations;

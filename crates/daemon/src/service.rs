@@ -10,6 +10,7 @@ mod ending;
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,6 +20,7 @@ use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit, umask};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
+use vrdma_api::Name;
 use vrdma_ethernet::EthernetHandle;
 use vrdma_inventory::config::Config;
 use vrdma_inventory::{AdapterSpec, ShardOptions, UplinkSpec};
@@ -28,7 +30,8 @@ use vrdma_threads::socket::BoundSocket;
 use vrdma_threads::{Vital, mailbox};
 use vrdma_uplink::PeerSpec;
 
-use crate::control::{self, Control, Facts};
+use crate::changes::{Changes, Found};
+use crate::control::{self, Control, Facts, Memory};
 use crate::legacy::Legacy;
 use crate::locations::Locations;
 use crate::plane::Shards;
@@ -81,6 +84,9 @@ pub fn run(
     };
     let (mut protections, interfaces) = vrdma_sandbox::enter(options);
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
+    let mut found = legacy.changes();
+    let holds = found.as_mut().map(Found::take_holds).unwrap_or_default();
+    let changes = Changes::follow(found, &mut config.inventory);
     let locations = follow_migrations(&mut config).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;
@@ -89,9 +95,10 @@ pub fn run(
     let path = DataPath::start(&processes, &config.shards, &confinement, legacy)?;
     protections.push(options.close_files(&confinement));
     let start = Start {
-        uplinks: config.uplinks,
+        uplinks: config.inventory.uplink_specs(),
         peers: config.inventory.peer_specs(),
-        adapters: config.adapters,
+        adapters: config.inventory.adapter_specs(),
+        holds,
     };
     let facts = Facts {
         config: config.file,
@@ -107,7 +114,7 @@ pub fn run(
         path.shards.clone(),
         path.ethernet.clone(),
         facts,
-        locations,
+        Memory { changes, locations },
     ));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -130,8 +137,6 @@ fn follow_migrations(config: &mut Config) -> Result<Locations, String> {
             if away { "away" } else { "here" }
         );
         config.inventory.set_away(name, away);
-        let spec = config.adapters.iter_mut().find(|spec| spec.name == *name);
-        spec.into_iter().for_each(|spec| spec.away = away);
     }
     Ok(locations)
 }
@@ -239,6 +244,8 @@ struct Start {
     uplinks: Vec<UplinkSpec>,
     peers: Vec<(UplinkId, PeerSpec)>,
     adapters: Vec<AdapterSpec>,
+    /// Connections that some of these live as long as.
+    holds: Vec<(Name, OwnedFd)>,
 }
 
 async fn serve(
@@ -261,6 +268,7 @@ async fn serve(
     }
     legacy.forget_rest();
     control.note_shards().await;
+    control.hold_on(start.holds);
     let listener = api
         .listener()
         .try_clone()
@@ -305,7 +313,7 @@ mod tests {
         locations.set(&name, true).unwrap();
         let mut config = load();
         follow_migrations(&mut config).unwrap();
-        assert!(config.adapters[0].away);
+        assert!(config.inventory.adapter_specs()[0].away);
         assert!(config.inventory.adapter(&name).unwrap().away);
     }
 }

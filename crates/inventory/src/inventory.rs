@@ -128,6 +128,27 @@ impl Inventory {
         })
     }
 
+    /// All adapters as the data path needs them, by number.
+    pub fn adapter_specs(&self) -> Vec<AdapterSpec> {
+        let all = self.adapters.iter();
+        let mut specs: Vec<_> = all
+            .filter_map(|(name, it)| self.spec_of(name, it))
+            .collect();
+        specs.sort_by_key(|spec| spec.port);
+        specs
+    }
+
+    fn spec_of(&self, name: &Name, plugged: &Plugged) -> Option<AdapterSpec> {
+        let group = self.groups.get(&plugged.adapter.portgroup)?;
+        let place = (group.id, group.segment());
+        Some(AdapterSpec {
+            policy: Arc::clone(&plugged.policy),
+            admitted: self.admitted(name).ok()?,
+            may_send_roce: group.allow_roce_frames,
+            ..spec(&plugged.adapter, plugged.port, place, self.sockets(name))
+        })
+    }
+
     fn new_adapter(
         &self,
         request: &AdapterRequest,

@@ -12,11 +12,13 @@
 
 pub mod config;
 mod cores;
+mod difference;
 mod inventory;
 pub mod socket_path;
 mod sockets;
 mod spec;
 
+pub use difference::{Difference, Object};
 pub use inventory::{
     ADAPTERS_MAX, Coming, Field, Inventory, Kind, Limited, PEERS_MAX, PORTGROUPS_MAX, Refusal,
     STATIONS_MAX, UPLINKS_MAX,

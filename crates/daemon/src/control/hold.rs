@@ -6,20 +6,37 @@
 //! ```
 //!
 //! The answer says that the adapter is held; the server drops its body when the connection is closed. Children that
-//! inherited the connection keep it open.
+//! inherited the connection keep it open. When a worker crashes the next one has the connection's descriptor, and waits
+//! for its end.
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream as StdStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Bytes, HttpBody};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use http_body::Frame;
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
 use vrdma_api::Name;
 
 use super::Control;
 use super::answer::Problem;
+
+/// The number of a client's descriptor, which stays open when the worker ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connection(RawFd);
+
+impl Connected<IncomingStream<'_, UnixListener>> for Connection {
+    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
+        Self(stream.io().as_raw_fd())
+    }
+}
 
 /// Removes the adapter when it is dropped.
 struct Hold {
@@ -62,8 +79,17 @@ impl HttpBody for Held {
 
 impl Control {
     /// The adapter goes when the body that is returned is dropped.
-    pub(super) async fn hold(self: Arc<Self>, name: Name) -> Result<Held, Problem> {
-        self.inventory().adapter(&name)?;
+    pub(super) async fn hold(
+        self: Arc<Self>,
+        name: Name,
+        connection: Connection,
+    ) -> Result<Held, Problem> {
+        {
+            let inventory = self.inventory();
+            inventory.adapter(&name)?;
+            let mut memory = self.memory();
+            memory.changes.hold(&name, connection.0, &inventory);
+        }
         let mut stopping = self.stopping.subscribe();
         let hold = Hold {
             control: self,
@@ -78,4 +104,34 @@ impl Control {
             stopped: Box::pin(stopped),
         })
     }
+
+    /// The adapters that were held when the worker before ended go when their connections do.
+    pub fn hold_on(self: &Arc<Self>, holds: Vec<(Name, OwnedFd)>) {
+        for (name, connection) in holds {
+            let control = Arc::clone(self);
+            let hold = Hold { control, name };
+            tokio::spawn(async move {
+                if let Ok(connection) = asynchronous(connection) {
+                    wait_for_end(connection).await;
+                }
+                drop(hold);
+            });
+        }
+    }
+}
+
+fn asynchronous(connection: OwnedFd) -> std::io::Result<UnixStream> {
+    let connection = StdStream::from(connection);
+    connection.set_nonblocking(true)?;
+    UnixStream::from_std(connection)
+}
+
+/// Until the other end is closed. What it says meanwhile, nobody answers.
+async fn wait_for_end(mut connection: UnixStream) {
+    let mut said = [0; 256];
+    while connection
+        .read(&mut said)
+        .await
+        .is_ok_and(|bytes| bytes > 0)
+    {}
 }

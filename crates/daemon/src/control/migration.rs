@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
 use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest};
+use vrdma_inventory::Object;
 use vrdma_memory::{DirtyRun, PAGE, Space};
 use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
 use vrdma_switch::PortId;
@@ -136,7 +137,7 @@ impl Control {
             self.note_location(name, is_away)?;
             return Err(conflict(not_done));
         }
-        self.inventory().set_away(name, true);
+        self.note_away(name, true);
         self.set_away(port, true).await?;
         tracing::info!("adapter {name} released: it goes on at another host");
         Ok(())
@@ -244,17 +245,21 @@ impl Control {
             self.note_location(name, was_away)?;
             return Err(conflict(not_done));
         }
-        self.inventory().set_away(name, false);
+        self.note_away(name, false);
         self.contexts.take(port);
         tracing::info!("adapter {name} goes on here, where another host's left off");
         Ok(())
     }
 
+    fn note_away(&self, name: &Name, is_away: bool) {
+        let mut inventory = self.inventory();
+        inventory.set_away(name, is_away);
+        self.keep(&Object::Adapter(name.clone()), &inventory);
+    }
+
     fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
-        // A write is one step, whatever panicked beside it.
-        let locations = self.locations.lock();
-        let mut locations = locations.unwrap_or_else(PoisonError::into_inner);
-        locations.set(name, away).map_err(Problem::conflict)
+        let noted = self.memory().locations.set(name, away);
+        noted.map_err(Problem::conflict)
     }
 
     /// Both halves of the switch: frames, and messages.

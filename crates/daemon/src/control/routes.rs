@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -16,6 +16,7 @@ use vrdma_api::{Adapter, AdapterState, AdapterStats, Name, PortGroup, Status, Us
 
 use super::Control;
 use super::answer::Problem;
+use super::hold::Connection;
 use super::usage;
 
 /// Longest request body: the longest real one has some 200 bytes.
@@ -180,9 +181,13 @@ async fn move_adapter(
     moved.await.map(Json)
 }
 
-async fn hold_adapter(State(control): Daemon, Path(name): Path<String>) -> Result<Body, Problem> {
+async fn hold_adapter(
+    State(control): Daemon,
+    ConnectInfo(connection): ConnectInfo<Connection>,
+    Path(name): Path<String>,
+) -> Result<Body, Problem> {
     let name = parse_name(&name)?;
-    control.hold(name).await.map(Body::new)
+    control.hold(name, connection).await.map(Body::new)
 }
 
 async fn adapter_state(

@@ -4,8 +4,7 @@ use vrdma_api::{Endpoint, Name, Origin, Peer, PeerRequest, Uplink, UplinkRequest
 
 use std::net::SocketAddr;
 
-use vrdma_inventory::Coming;
-use vrdma_inventory::UplinkSpec;
+use vrdma_inventory::{Coming, Object, UplinkSpec};
 use vrdma_switch::UplinkId;
 use vrdma_threads::uplink::{self, UplinkEnds};
 use vrdma_threads::{NotDone, UplinkChange};
@@ -70,7 +69,11 @@ impl Control {
             self.inventory().remove_uplink(&request.name)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
-        let mut uplink = self.inventory().uplink(&request.name)?;
+        let mut uplink = {
+            let inventory = self.inventory();
+            self.keep(&Object::Uplink(request.name.clone()), &inventory);
+            inventory.uplink(&request.name)?
+        };
         drop(change);
         self.all_seen().await?.complete(spec.id, &mut uplink);
         Ok(uplink)
@@ -80,7 +83,17 @@ impl Control {
         let _change = self.changes.lock().await;
         let id = self.inventory().uplink_id(name)?;
         self.unplug_uplink(id).await?;
-        self.inventory().remove_uplink(name)?;
+        let mut inventory = self.inventory();
+        let mut peers = inventory.peers();
+        peers.retain(|peer| peer.request.uplink == *name);
+        inventory.remove_uplink(name)?;
+        self.keep(&Object::Uplink(name.clone()), &inventory);
+        for peer in peers {
+            self.keep(
+                &Object::Peer(name.clone(), peer.request.address),
+                &inventory,
+            );
+        }
         tracing::info!("uplink {name} removed");
         Ok(())
     }
@@ -115,6 +128,8 @@ impl Control {
             inventory.remove_peer(&request.uplink, request.address)?;
             return Err(Problem::of(not_done, Problem::conflict));
         }
+        let object = Object::Peer(request.uplink.clone(), request.address);
+        self.keep(&object, &inventory);
         Ok(Peer {
             request: request.clone(),
             sealed,
@@ -128,7 +143,12 @@ impl Control {
         address: Endpoint,
     ) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
-        let id = self.inventory().remove_peer(uplink, address)?;
+        let id = {
+            let mut inventory = self.inventory();
+            let id = inventory.remove_peer(uplink, address)?;
+            self.keep(&Object::Peer(uplink.clone(), address), &inventory);
+            id
+        };
         Ok(self.unplug_peer(id, address.get()).await?)
     }
 

@@ -1,5 +1,6 @@
 //! `vrdmad` as a process: arguments, exit statuses, signals, files.
 
+mod following;
 mod sandbox;
 mod stuck;
 mod upgrade;

@@ -10,15 +10,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{ADAPTERS, Place, Running, Supervisor};
 
 /// A daemon whose program is in a folder of its own, with a keeper or without.
-struct Daemon {
-    place: Place,
-    supervisor: Supervisor,
-    running: Running,
+pub(super) struct Daemon {
+    pub(super) place: Place,
+    pub(super) supervisor: Supervisor,
+    pub(super) running: Running,
     log: BufReader<ChildStderr>,
 }
 
 impl Daemon {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self::configured("supervise = true\n")
     }
 
@@ -39,7 +39,7 @@ impl Daemon {
         }
     }
 
-    fn hang_up(&self) {
+    pub(super) fn hang_up(&self) {
         kill_process(Pid::from_child(&self.running.0), Signal::HUP).unwrap();
     }
 

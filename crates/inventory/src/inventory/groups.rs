@@ -140,6 +140,22 @@ impl Inventory {
         Refusal::no_portgroup(name, self.groups.keys())
     }
 
+    /// What would make a port group again, and who made it.
+    pub(crate) fn portgroup_request(&self, name: &Name) -> Option<(PortGroupRequest, Origin)> {
+        let group = self.groups.get(name)?;
+        let request = PortGroupRequest {
+            name: name.clone(),
+            vlan: group.vlan,
+            vni: group.vni,
+            allow_roce_frames: group.allow_roce_frames,
+            users: group.people.users.clone(),
+            groups: group.people.groups.clone(),
+            limits: group.limits,
+            weight: group.weight,
+        };
+        Some((request, group.origin))
+    }
+
     fn describe(&self, name: &Name, group: &Group) -> PortGroup {
         let adapters = group
             .adapters

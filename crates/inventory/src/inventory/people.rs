@@ -71,6 +71,12 @@ impl Inventory {
         People::find(users, groups).map(Some)
     }
 
+    /// Whom an adapter names itself: users and groups.
+    pub(crate) fn people_of(&self, name: &Name) -> Option<(Vec<UnixName>, Vec<UnixName>)> {
+        let people = &self.adapters.get(name)?.people;
+        Some((people.users.clone(), people.groups.clone()))
+    }
+
     pub(super) fn change_people(&mut self, name: &Name, people: People) {
         let Some(plugged) = self.adapters.get_mut(name) else {
             return;

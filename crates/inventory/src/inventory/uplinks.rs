@@ -140,6 +140,16 @@ impl Inventory {
         self.linked(name, Field::Name).map(describe)
     }
 
+    /// What would make an uplink again.
+    pub(crate) fn uplink_request(&self, name: &Name) -> Option<UplinkRequest> {
+        self.uplinks.get(name).map(|linked| linked.request.clone())
+    }
+
+    /// All uplinks as the data path needs them.
+    pub fn uplink_specs(&self) -> Vec<UplinkSpec> {
+        self.uplinks.values().map(spec).collect()
+    }
+
     /// All uplinks by name, with their numbers.
     pub fn uplinks(&self) -> impl Iterator<Item = (UplinkId, Uplink)> {
         let all = self.uplinks.iter();

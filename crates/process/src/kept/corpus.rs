@@ -1,4 +1,4 @@
-//! Records of clients as workers leave them: `corpus/records2.txt`, of what workers leave each other in format 2. Each line is
+//! Records of clients as workers leave them: `corpus/records3.txt`, of what workers leave each other in format 3. Each line is
 //! a kind and the record's bytes. Whatever changes what they mean gives that format another number.
 
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use super::record::{
 use super::*;
 
 fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/records2.txt")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/records3.txt")
 }
 
 fn adapter() -> Adapter {

@@ -38,6 +38,11 @@ const FORMATS: &[Format] = &[
         constant: "pub const FORMAT: u32",
         file: "crates/keep/corpus/succession{}.json",
     },
+    Format {
+        source: "crates/daemon/src/legacy.rs",
+        constant: "pub const FORMAT: u32",
+        file: "crates/daemon/corpus/changes{}.txt",
+    },
 ];
 
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {

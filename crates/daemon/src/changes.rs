@@ -1,0 +1,271 @@
+//! What requests made of the configuration, kept for the next worker.
+//!
+//! ```text
+//!   record   kind DIFFERENCE, key = number of the difference, number of the part    the parts together: JSON
+//! ```
+//! Each object that is not as the configuration says has one [`Difference`]; a new one takes the place of the old in one
+//! batch. It counts as long as the configuration says of the object what it said then: who edits it has the last word.
+//! Without a keeper nobody follows, and nothing is kept. It does not know what a difference means.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+
+use serde::{Deserialize, Serialize};
+use vrdma_api::Name;
+use vrdma_inventory::{Difference, Inventory, Object};
+use vrdma_keep::{Capacity, Full, Inherited, LARGE_BYTES, Record, Records, SlotId};
+
+/// Of the area: some for each adapter that a daemon may have, and long lists of stations. Pages that nothing was
+/// written to take no memory.
+pub(crate) const CAPACITY: Capacity = Capacity {
+    small: 1 << 16,
+    large: 1 << 16,
+};
+
+/// The kind of the area's records.
+const DIFFERENCE: u16 = 1;
+
+/// Bits of a key that number the part.
+const PART_BITS: u32 = 16;
+
+/// What a record says.
+#[derive(PartialEq, Debug, Serialize, Deserialize)]
+struct Kept {
+    difference: Difference,
+    /// A checksum of what the configuration said of the object, if it had it.
+    configured: Option<u32>,
+    /// The descriptor of the connection that an adapter lives as long as.
+    held_by: Option<RawFd>,
+}
+
+/// The records of one difference.
+#[derive(Debug)]
+struct Place {
+    slots: Vec<SlotId>,
+}
+
+#[derive(Debug)]
+struct Store {
+    records: Records,
+    /// Where each object's difference is.
+    places: BTreeMap<Object, Place>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Changes {
+    store: Option<Store>,
+    /// What the configuration has, and a checksum of what it says of each.
+    configured: BTreeMap<Object, u32>,
+    /// Connections that adapters live as long as.
+    holds: BTreeMap<Name, RawFd>,
+}
+
+/// What was found of the worker before.
+#[derive(Debug)]
+pub struct Found {
+    store: Store,
+    kept: Vec<Kept>,
+    holds: Vec<(Name, OwnedFd)>,
+}
+
+impl Found {
+    /// Opens the area. What cannot be read is told and removed.
+    ///
+    /// # Errors
+    /// It is no such area, or cannot be mapped.
+    pub fn open(area: BorrowedFd<'_>) -> io::Result<Self> {
+        let (records, found, damaged) = Records::open(area, number_of)?;
+        if damaged > 0 {
+            tracing::warn!("{damaged} records of changes of the configuration were damaged");
+        }
+        let mut parts = BTreeMap::<u32, Vec<Record>>::new();
+        for record in found {
+            let of_number = parts.entry(number_of(&record)).or_default();
+            of_number.push(record);
+        }
+        let (mut places, mut all) = (BTreeMap::new(), Vec::new());
+        for mut parts in parts.into_values() {
+            parts.sort_unstable_by_key(|part| part.key);
+            let slots = parts.iter().map(|part| part.slot).collect();
+            let place = Place { slots };
+            if let Some(kept) = read(&parts) {
+                places.insert(kept.difference.object(), place);
+                all.push(kept);
+            } else {
+                tracing::warn!("a change of the configuration is lost: its record is damaged");
+                place.remove_from(&records);
+            }
+        }
+        records.commit();
+        Ok(Self {
+            store: Store { records, places },
+            kept: all,
+            holds: Vec::new(),
+        })
+    }
+
+    /// Takes the connections that adapters live as long as. An adapter whose connection is gone went with it.
+    pub fn claim(&mut self, inherited: &mut Inherited) {
+        let (store, holds) = (&mut self.store, &mut self.holds);
+        self.kept.retain(|kept| {
+            let (Some(number), Object::Adapter(name)) = (kept.held_by, kept.difference.object())
+            else {
+                return true;
+            };
+            let connection = inherited.claim(number);
+            let is_held = connection.is_some();
+            holds.extend(connection.map(|connection| (name.clone(), connection)));
+            if !is_held {
+                store.forget(&Object::Adapter(name));
+            }
+            is_held
+        });
+    }
+
+    /// Those that were claimed, once.
+    pub fn take_holds(&mut self) -> Vec<(Name, OwnedFd)> {
+        std::mem::take(&mut self.holds)
+    }
+}
+
+impl Place {
+    fn remove_from(&self, records: &Records) {
+        for slot in &self.slots {
+            records.remove(*slot);
+        }
+    }
+}
+
+impl Store {
+    /// Puts a difference in place of the object's last one; without one, the object is as the configuration says.
+    fn put(&mut self, object: &Object, kept: Option<&Kept>) -> Result<(), Full> {
+        let place = kept.map(|kept| self.write(kept)).transpose()?;
+        if let Some(before) = self.places.remove(object) {
+            before.remove_from(&self.records);
+        }
+        self.places
+            .extend(place.map(|place| (object.clone(), place)));
+        self.records.commit();
+        Ok(())
+    }
+
+    /// The object is as the configuration says.
+    fn forget(&mut self, object: &Object) {
+        let forgotten = self.put(object, None);
+        debug_assert_eq!(forgotten, Ok(()), "nothing is added");
+    }
+
+    fn write(&self, kept: &Kept) -> Result<Place, Full> {
+        let bytes = serde_json::to_vec(kept).map_err(|_| Full::Length)?;
+        let number = u64::from(self.records.fresh_number()) << PART_BITS;
+        let mut place = Place { slots: Vec::new() };
+        for (part, bytes) in bytes.chunks(LARGE_BYTES).enumerate() {
+            let key = number | part as u64;
+            match self.records.insert(DIFFERENCE, key, bytes) {
+                Ok(slot) => place.slots.push(slot),
+                Err(full) => {
+                    place.remove_from(&self.records);
+                    return Err(full);
+                }
+            }
+        }
+        Ok(place)
+    }
+}
+
+impl Changes {
+    /// Makes of the configuration what there was, and goes on to keep what changes.
+    pub fn follow(found: Option<Found>, inventory: &mut Inventory) -> Self {
+        let objects = inventory.objects().into_iter();
+        let configured = objects
+            .map(|object| {
+                let says = checksum(&inventory.difference(&object));
+                (object, says)
+            })
+            .collect();
+        let Some(Found {
+            mut store, kept, ..
+        }) = found
+        else {
+            return Self {
+                configured,
+                ..Self::default()
+            };
+        };
+        let counts = |it: &Kept| configured.get(&it.difference.object()).copied() == it.configured;
+        let (kept, edited): (Vec<_>, Vec<_>) = kept.into_iter().partition(counts);
+        for object in edited.iter().map(|it| it.difference.object()) {
+            tracing::info!("{object} is as the configuration says, which was changed");
+            store.forget(&object);
+        }
+        let hold = |it: &Kept| match it.difference.object() {
+            Object::Adapter(name) => Some((name, it.held_by?)),
+            _ => None,
+        };
+        let holds = kept.iter().filter_map(hold).collect();
+        let differences: Vec<_> = kept.into_iter().map(|it| it.difference).collect();
+        for (object, refusal) in inventory.follow(&differences) {
+            tracing::warn!(
+                "{object} is not as it was, since the configuration was changed: {refusal}"
+            );
+            store.forget(&object);
+        }
+        Self {
+            store: Some(store),
+            configured,
+            holds,
+        }
+    }
+
+    /// An adapter lives as long as the connection with this descriptor.
+    pub fn hold(&mut self, adapter: &Name, connection: RawFd, inventory: &Inventory) {
+        self.holds.insert(adapter.clone(), connection);
+        self.keep(&Object::Adapter(adapter.clone()), inventory);
+    }
+
+    /// An adapter is gone, however it was held.
+    pub fn release(&mut self, adapter: &Name) {
+        self.holds.remove(adapter);
+    }
+
+    /// An object was changed: keeps how it is now.
+    pub fn keep(&mut self, object: &Object, inventory: &Inventory) {
+        let Some(store) = &mut self.store else { return };
+        let difference = inventory.difference(object);
+        let configured = self.configured.get(object).copied();
+        let is_gone = matches!(difference, Difference::Removed(_));
+        let held_by = match object {
+            Object::Adapter(name) => self.holds.get(name).copied(),
+            _ => None,
+        };
+        let kept = Kept {
+            difference,
+            configured,
+            held_by,
+        };
+        let is_kept = !is_gone || configured.is_some();
+        if let Err(full) = store.put(object, is_kept.then_some(&kept)) {
+            tracing::warn!("{object} will not be as it is now after a crash: {full}");
+        }
+    }
+}
+
+fn number_of(record: &Record) -> u32 {
+    (record.key >> PART_BITS) as u32
+}
+
+fn checksum(difference: &Difference) -> u32 {
+    let text = serde_json::to_vec(difference);
+    crc32fast::hash(&text.unwrap_or_default())
+}
+
+/// What all parts together say.
+fn read(parts: &[Record]) -> Option<Kept> {
+    let text: Vec<u8> = parts.iter().flat_map(|part| part.bytes.clone()).collect();
+    serde_json::from_slice(&text).ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use vrdma_api::{Name, Origin};
+use vrdma_inventory::config::Config;
+use vrdma_keep::Area;
+
+use super::*;
+
+const CONFIGURED: &str = "[[portgroup]]\nname = \"blue\"\n\n[[adapter]]\nname = \"c1\"\nportgroup = \"blue\"\nkind = \"process\"\n";
+
+fn configured(text: &str) -> Inventory {
+    let config = Config::from_text(Path::new("x.toml"), text, Path::new("/run/v"));
+    config.unwrap().inventory
+}
+
+fn area() -> OwnedFd {
+    Area::create(CAPACITY).unwrap()
+}
+
+/// A worker that begins with what the area has.
+fn worker(area: &OwnedFd, text: &str) -> (Changes, Inventory) {
+    let mut inventory = configured(text);
+    let found = Found::open(area.as_fd()).unwrap();
+    (Changes::follow(Some(found), &mut inventory), inventory)
+}
+
+fn adapter(name: &str) -> Object {
+    Object::Adapter(name.parse().unwrap())
+}
+
+fn add(inventory: &mut Inventory, json: &str) {
+    let request = serde_json::from_str(json).unwrap();
+    inventory.add_adapter(&request, Origin::Runtime).unwrap();
+}
+
+fn names(inventory: &Inventory) -> Vec<String> {
+    inventory
+        .ports()
+        .map(|(name, _)| name.to_string())
+        .collect()
+}
+
+#[test]
+fn workers_follow_each_other_with_what_was_added_changed_and_removed() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    add(&mut now, r#"{ "name": "vm1", "portgroup": "blue" }"#);
+    changes.keep(&adapter("vm1"), &now);
+    now.remove_adapter(&"c1".parse().unwrap()).unwrap();
+    changes.keep(&adapter("c1"), &now);
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    assert_eq!(names(&now), ["vm1"]);
+    let name: Name = "vm1".parse().unwrap();
+    let change = serde_json::from_str(r#"{ "weight": 7 }"#).unwrap();
+    now.change_adapter(&name, &change).unwrap();
+    changes.keep(&adapter("vm1"), &now);
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    assert_eq!(now.adapter(&name).unwrap().weight.get().get(), 7);
+    now.remove_adapter(&name).unwrap();
+    changes.keep(&adapter("vm1"), &now);
+    let (changes, now) = worker(&area, CONFIGURED);
+    assert_eq!(names(&now), [""; 0]);
+    let kept = changes.store.unwrap().places;
+    assert_eq!(kept.into_keys().collect::<Vec<_>>(), [adapter("c1")]);
+}
+
+#[test]
+fn a_difference_may_be_long() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    let tunnel = r#"{ "name": "up0", "kind": "tunnel", "listen": "192.0.2.1" }"#;
+    let tunnel = serde_json::from_str(tunnel).unwrap();
+    now.add_uplink(&tunnel, Origin::Runtime).unwrap();
+    let stations = (0..1000).map(|n| format!("\"52:54:00:00:{:02x}:{:02x}\"", n >> 8, n & 255));
+    let peer = format!(
+        r#"{{ "uplink": "up0", "address": "192.0.2.2", "stations": [{}] }}"#,
+        stations.collect::<Vec<_>>().join(", ")
+    );
+    let peer: vrdma_api::PeerRequest = serde_json::from_str(&peer).unwrap();
+    now.add_peer(&peer, Origin::Runtime).unwrap();
+    changes.keep(&Object::Uplink(tunnel.name), &now);
+    changes.keep(&Object::Peer(peer.uplink, peer.address), &now);
+    let (_, follower) = worker(&area, CONFIGURED);
+    assert_eq!(follower.peers(), now.peers());
+    assert_eq!(follower.peers()[0].request.stations.len(), 1000);
+}
+
+#[test]
+fn who_edits_the_configuration_has_the_last_word() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    let name: Name = "c1".parse().unwrap();
+    let change = serde_json::from_str(r#"{ "weight": 7 }"#).unwrap();
+    now.change_adapter(&name, &change).unwrap();
+    changes.keep(&adapter("c1"), &now);
+    add(&mut now, r#"{ "name": "vm1", "portgroup": "blue" }"#);
+    changes.keep(&adapter("vm1"), &now);
+    let edited = format!(
+        "{CONFIGURED}weight = 2\n\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\nweight = 4\n"
+    );
+    for text in [edited.as_str(), CONFIGURED] {
+        let (_, follower) = worker(&area, text);
+        let weight = follower.adapter(&name).unwrap().weight.get().get();
+        assert_eq!(weight, if text == edited { 2 } else { 1 }, "{text}");
+    }
+}
+
+#[test]
+fn a_part_that_is_missing_costs_its_own_object_only() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    for name in ["vm1", "vm2"] {
+        add(
+            &mut now,
+            &format!(r#"{{ "name": "{name}", "portgroup": "blue" }}"#),
+        );
+        changes.keep(&adapter(name), &now);
+    }
+    let store = changes.store.unwrap();
+    let slot = store.places[&adapter("vm1")].slots[0];
+    store.records.put(slot, b"{").unwrap();
+    store.records.commit();
+    let (_, follower) = worker(&area, CONFIGURED);
+    assert_eq!(names(&follower), ["c1", "vm2"]);
+}
+
+/// One of each kind, as records have them.
+fn all_kinds() -> Vec<Kept> {
+    let mut now = configured(CONFIGURED);
+    add(
+        &mut now,
+        r#"{ "name": "vm1", "portgroup": "blue", "ip": "learn", "users": ["root"] }"#,
+    );
+    let red = serde_json::from_str(r#"{ "name": "red", "vlan": 10, "limit_in": "1gbit" }"#);
+    now.add_portgroup(&red.unwrap(), Origin::Runtime).unwrap();
+    let tunnel = r#"{ "name": "up0", "kind": "tunnel", "listen": "192.0.2.1" }"#;
+    let tunnel = serde_json::from_str(tunnel).unwrap();
+    now.add_uplink(&tunnel, Origin::Runtime).unwrap();
+    let peer = r#"{ "uplink": "up0", "address": "192.0.2.2", "vnis": [7] }"#;
+    let peer: vrdma_api::PeerRequest = serde_json::from_str(peer).unwrap();
+    now.add_peer(&peer, Origin::Runtime).unwrap();
+    let group = |name: &str| Object::PortGroup(name.parse().unwrap());
+    let (uplink, peer) = (tunnel.name, Object::Peer(peer.uplink, peer.address));
+    let objects = [
+        group("red"),
+        group("blue"),
+        Object::Uplink(uplink),
+        peer,
+        adapter("vm1"),
+        adapter("c2"),
+    ];
+    let kept = objects.into_iter().enumerate().map(|(place, object)| Kept {
+        difference: now.difference(&object),
+        configured: (place % 2 == 1).then_some(7),
+        held_by: (place == 4).then_some(12),
+    });
+    kept.collect()
+}
+
+fn corpus() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/changes3.txt")
+}
+
+#[test]
+fn what_workers_of_this_format_keep_is_read() {
+    let text = std::fs::read_to_string(corpus()).unwrap();
+    let kept: Vec<Kept> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(kept, all_kinds());
+}
+
+#[test]
+#[ignore = "writes the corpus"]
+fn write_the_corpus() {
+    let lines = all_kinds()
+        .iter()
+        .map(|kept| serde_json::to_string(kept).unwrap() + "\n")
+        .collect::<String>();
+    std::fs::write(corpus(), lines).unwrap();
+}
