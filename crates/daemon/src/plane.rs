@@ -6,6 +6,7 @@
 mod line;
 mod mailbox;
 mod migration;
+mod moves;
 mod shards;
 
 use std::net::IpAddr;
@@ -34,6 +35,7 @@ use crate::uplink::UplinkEnd;
 pub use line::{Asked, Line, NotDone, Vital, is_withdrawn};
 pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
 pub use migration::MigrationStep;
+pub use moves::{Moves, Relocated};
 pub use shards::{Shards, Told};
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.
@@ -159,6 +161,8 @@ pub struct Known {
     pub processes: Registry,
     /// Whose each address is.
     pub addresses: Arc<Shared>,
+    /// Of VMs, for the control plane.
+    pub moves: Arc<Moves>,
 }
 
 /// How the shards run.

@@ -259,6 +259,7 @@ async fn serve(
     }
     legacy.forget_rest();
     control.note_shards().await;
+    tokio::spawn(Arc::clone(control).follow_moves());
     let listener = api
         .listener()
         .try_clone()

@@ -249,7 +249,7 @@ impl Control {
         Ok(())
     }
 
-    fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
+    pub(super) fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
         // A write is one step, whatever panicked beside it.
         let locations = self.locations.lock();
         let mut locations = locations.unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use vrdma_switch::PortId;
 use super::Shard;
 use super::adapter::Adapter;
 use super::poller::Key;
-use crate::plane::{MigrationStep, Reply, is_withdrawn};
+use crate::plane::{MigrationStep, Relocated, Reply, is_withdrawn};
 use crate::vm::{Frozen, Restoring, Vm};
 
 /// One that is to be frozen.
@@ -58,6 +58,12 @@ impl Shard {
                 let _ = reply.send(self.with_vm(port, Vm::activate));
             }
         }
+    }
+
+    /// A VM's client took the adapter elsewhere, or brought it here: before others hear of its addresses.
+    pub(super) fn follow_client(&mut self, port: PortId, relocated: Relocated) {
+        self.host.set_away(port, relocated.away);
+        self.moves.tell(port, relocated);
     }
 
     fn thaw(&mut self, port: PortId) -> Result<(), String> {

@@ -27,6 +27,7 @@ mod stats;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ use vrdma_verbs::Time;
 
 use crate::disposal::Disposal;
 use crate::legacy::Legacy;
-use crate::plane::{Inbox, ShardCommand, Snooped};
+use crate::plane::{Inbox, Moves, ShardCommand, Snooped};
 use crate::polling::{Polling, Rest};
 use crate::process_socket::SocketFile;
 use crate::vm::fresh_seed;
@@ -101,6 +102,7 @@ struct Shard {
     lanes: Lanes,
     disposal: Disposal,
     legacy: Legacy,
+    moves: Arc<Moves>,
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
@@ -141,6 +143,7 @@ impl Shard {
             lanes: parts.lanes,
             disposal: parts.disposal,
             legacy: parts.legacy,
+            moves: parts.moves,
             load: Load::default(),
             leaving: Vec::new(),
             freezing: Vec::new(),
@@ -322,6 +325,10 @@ impl Shard {
                 .rewatch_connection(connection, Key::Connection(port));
         }
         vm.interrupt();
+        let relocated = vm.take_relocated();
+        if let Some(relocated) = relocated {
+            self.follow_client(port, relocated);
+        }
         self.host.release(port);
         self.host.follow_gids(port, now);
         self.polling.served(self.clock.now());

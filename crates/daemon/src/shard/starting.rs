@@ -15,7 +15,7 @@ use super::poller::Poller;
 use super::{Mailboxes, Shard};
 use crate::disposal::Disposal;
 use crate::legacy::Legacy;
-use crate::plane::{Inbox, Known, ShardCommand, ShardOptions, Snooped};
+use crate::plane::{Inbox, Known, Moves, ShardCommand, ShardOptions, Snooped};
 use crate::polling::pin;
 use crate::sandbox::Confinement;
 
@@ -33,6 +33,7 @@ pub(super) struct Parts {
     pub(super) poll: PollMode,
     pub(super) confinement: Confinement,
     pub(super) legacy: Legacy,
+    pub(super) moves: Arc<Moves>,
 }
 
 /// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
@@ -99,6 +100,7 @@ pub fn start_after(
             poll: options.poll,
             confinement: confinement.clone(),
             legacy: legacy.clone(),
+            moves: Arc::clone(&known.moves),
         })?);
     }
     Ok(threads)
