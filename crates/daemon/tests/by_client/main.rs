@@ -19,7 +19,7 @@ use vrdma_api_client::Error;
 use vrdma_driver::object::{Completion, Connection, Cq, qp_mask, qp_state};
 use vrdma_driver::work::SendWork;
 use vrdma_driver::{Clock, End, Fabric, Guest, PairOptions};
-use vrdma_pvrdma::abi::qp::QpAttributes;
+use vrdma_pvrdma::abi::qp::{AddressAttributes, QpAttributes};
 use vrdma_pvrdma::{Context, DeviceConfig};
 use vrdma_vfio_user::migration::State;
 
@@ -53,10 +53,17 @@ fn guests() -> [(Guest, End); 2] {
     let ends = numbers.map(|guest| fabric.end(guest, PairOptions::default()));
     for (own, peer) in [(0, 1), (1, 0)] {
         let connection = Connection::to(ends[peer].qp.qpn, fabric[peer].gid());
+        let attributes = connection.attributes();
+        // What the guest's kernel has asked the network for.
+        let ah_attr = AddressAttributes {
+            dmac: fabric[peer].mac().0,
+            ..attributes.ah_attr
+        };
         let attributes = |state: u32| QpAttributes {
             qp_state: state.into(),
             timeout: TIMEOUT,
-            ..connection.attributes()
+            ah_attr,
+            ..attributes
         };
         let (guest, qp) = (&mut fabric[own], &ends[own].qp);
         guest.init_qp(qp, connection.access, 0).unwrap();
