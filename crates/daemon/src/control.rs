@@ -7,6 +7,7 @@
 mod addresses;
 mod answer;
 mod digest;
+mod following;
 mod hold;
 mod migration;
 mod routes;

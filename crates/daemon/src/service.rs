@@ -269,6 +269,7 @@ async fn serve(
     legacy.forget_rest();
     control.note_shards().await;
     control.hold_on(start.holds);
+    tokio::spawn(Arc::clone(control).follow_moves());
     let listener = api
         .listener()
         .try_clone()

@@ -88,13 +88,21 @@ impl Fabric {
         let mut fabric = Self::new();
         fabric.clock = self.clock.clone();
         for number in 0..self.guests {
-            let member = self.host.remove(port(number));
-            let mut guest = member.expect("a guest of this fabric").guest;
+            let mut guest = self.take(number);
             revive(number, &mut guest);
             let added = fabric.attach(guest);
             added.expect("the same guests fit");
         }
         fabric
+    }
+
+    /// Takes a guest out, for whoever serves its device from now on.
+    ///
+    /// # Panics
+    /// If there is no such guest.
+    pub fn take(&mut self, guest: usize) -> Guest {
+        let member = self.host.remove(port(guest));
+        member.expect("a guest of this fabric").guest
     }
 
     /// The carrier, for whoever moves what it has for other shards.

@@ -1,5 +1,7 @@
 //! The stream of a VM's client: messages in any pieces, descriptors at any place.
 
+mod migrator;
+
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
@@ -10,11 +12,12 @@ use vrdma_vfio_user::message::{
 };
 use vrdma_vfio_user::session::OUTPUT_LIMIT;
 use vrdma_vfio_user::{
-    Backend, ClientFd, Closing, DmaMap, DmaUnmap, IrqData, MmapArea, Region, RegionMmap, Session,
-    SetIrqs,
+    Backend, ClientFd, Closing, DmaMap, DmaUnmap, IrqData, Migration, MmapArea, Region, RegionMmap,
+    Session, SetIrqs,
 };
 
 use crate::input::Input;
+use migrator::Migrator;
 
 /// Bytes of any region of the device.
 const REGION_BYTES: u64 = 0x1000;
@@ -160,6 +163,7 @@ fn sent() -> ClientFd {
 #[derive(Default)]
 struct Device {
     is_busy: bool,
+    migrator: Migrator,
 }
 
 impl Device {
@@ -176,6 +180,10 @@ impl Device {
 impl Backend for Device {
     fn is_busy(&self) -> bool {
         self.is_busy
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migration> {
+        Some(&mut self.migrator)
     }
 
     fn region(&self, index: u32) -> Option<Region> {
@@ -236,7 +244,9 @@ impl Backend for Device {
         Ok(())
     }
 
-    fn reset(&mut self) {}
+    fn reset(&mut self) {
+        self.migrator.reset();
+    }
 
     fn dma_done(&mut self, token: u64, result: Result<&[u8], Errno>) {
         assert!(

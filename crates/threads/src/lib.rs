@@ -14,6 +14,7 @@
 mod disposal;
 mod line;
 mod mailbox;
+mod moves;
 mod qemu_guard;
 pub mod socket;
 pub mod uplink;
@@ -33,6 +34,7 @@ use vrdma_wire::Gid;
 pub use disposal::Disposal;
 pub use line::{Asked, Line, NotDone, Vital, is_withdrawn};
 pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
+pub use moves::{Moves, Relocated};
 pub use qemu_guard::QemuGuard;
 use uplink::UplinkEnd;
 
@@ -46,6 +48,8 @@ pub struct Known {
     pub processes: Registry,
     /// Whose each address is.
     pub addresses: Arc<Shared>,
+    /// Of VMs, for the control plane.
+    pub moves: Arc<Moves>,
 }
 
 /// What a data path thread tells of its end of an uplink.

@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 
 use crate::client_fd::ClientFd;
+use crate::migration::Migration;
 use crate::state::SessionState;
 
 /// A region the client can reach, apart from what of it may be mapped.
@@ -133,6 +134,11 @@ pub trait Backend {
         let _ = state;
     }
 
+    /// The device as one that can migrate; without this, clients learn that it cannot.
+    fn migration(&mut self) -> Option<&mut dyn Migration> {
+        None
+    }
+
     /// The region with this index, if the device has it. Asked before every access.
     fn region(&self, index: u32) -> Option<Region>;
 
@@ -172,7 +178,8 @@ pub trait Backend {
     /// `EINVAL` for what the interrupt type cannot do.
     fn set_irqs(&mut self, irqs: SetIrqs<'_>) -> Result<(), Errno>;
 
-    /// The device goes back to its state after power-on. Mappings and eventfds stay.
+    /// The device goes back to its state after power-on, and works, whatever state of its migration it was in. Mappings and
+    /// eventfds stay.
     fn reset(&mut self);
 
     /// The end of a DMA request of ours, once for each that was accepted: the data of a read, an

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! [`message`] knows the layouts, [`session`] the rules of the conversation, [`socket`] the
-//! system calls, and [`irq`] keeps interrupts while the client rewires its vectors. None of them
-//! knows which device is behind [`Backend`].
+//! system calls, [`irq`] keeps interrupts while the client rewires its vectors, and [`migration`] has the states
+//! of a device that its client takes to another host. None of them knows which device is behind [`Backend`].
 //!
 //! The protocol is host-endian and client and server share a host, which for the guests we serve
 //! is little-endian; the layouts say so.
@@ -22,6 +22,7 @@ mod client_fd;
 pub mod eventfd;
 pub mod irq;
 pub mod message;
+pub mod migration;
 pub mod session;
 pub mod socket;
 pub mod state;
@@ -35,6 +36,7 @@ pub use backend::{
 pub use client_fd::{ClientFd, Closing};
 pub use eventfd::Eventfd;
 pub use irq::{IrqVectors, Signal};
+pub use migration::Migration;
 pub use rustix::io::Errno;
 pub use session::{DmaRefused, Session, SessionError};
 pub use socket::{Closed, Connection, KEPT_DESCRIPTORS, Listener, ListenerError, Progress};

@@ -27,7 +27,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub use layout::{DmaAccess, RegionAccess};
 pub use refusal::Refusal;
 pub use reply::{device_info, irq_info, region_info};
-pub use request::{Query, Request, Write, WriteMulti};
+pub(crate) use reply::{migration_data, migration_flags, migration_state, written_pages};
+pub use request::{Feature, FeatureRequest, Query, Report, Request, Write, WriteMulti};
 pub use version::{Capabilities, VersionRequest};
 
 /// Bytes of the header that starts every message.
@@ -38,9 +39,18 @@ pub const HEADER_SIZE: usize = 16;
 /// file descriptor, so this only has to hold a few pages.
 pub const MAX_DATA: u32 = 64 * 1024;
 
-/// Most bytes of one message in either direction: a data transfer with its two headers. Larger
-/// messages are read past, never stored.
-pub const MAX_MESSAGE: usize = HEADER_SIZE + size_of::<DmaAccess>() + MAX_DATA as usize;
+/// Most bytes of one message in either direction: a data transfer with its two headers, the longest of which is that of a
+/// report of written pages. Larger messages are read past, never stored.
+pub const MAX_MESSAGE: usize = HEADER_SIZE + REPORT_HEAD + MAX_DATA as usize;
+
+/// What comes before the bitmap of written pages.
+const REPORT_HEAD: usize = size_of::<layout::DeviceFeature>() + size_of::<layout::LoggingReport>();
+
+/// Most bytes of a device's state that migrates: more than an adapter with all the objects that it may have.
+pub const DATA_MAX: usize = 64 << 20;
+
+/// Most ranges for which a client may ask that writes are logged. It has no more mappings.
+pub const MAX_LOGGED_RANGES: u32 = MAX_DMA_MAPS as u32;
 
 /// Most file descriptors taken from one message; our `max_msg_fds`. QEMU refuses a server that
 /// says more than 16.

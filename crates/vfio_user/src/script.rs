@@ -1,6 +1,8 @@
 //! Fixtures for tests that read as scripts: a device that notes what it is told, and a client's
 //! messages.
 
+mod migrator;
+
 use std::fs::File;
 use std::os::fd::OwnedFd;
 
@@ -11,8 +13,10 @@ use crate::backend::{
 };
 use crate::client_fd::{ClientFd, Closing};
 use crate::message::{Command, HEADER_SIZE, Header, Kind, MAX_MESSAGE};
+use crate::migration::Migration;
 use crate::session::{Session, SessionError};
 use crate::state::SessionState;
+pub(crate) use migrator::{DATA, HELD_MAX, Migrator, Step, WRITTEN};
 
 /// What the device was told. Descriptors are counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,8 @@ pub(crate) struct Device {
     pub(crate) map_error: Option<Errno>,
     /// What it heard, and the state of the connection, at the last commit.
     pub(crate) committed: Option<(Vec<Call>, Vec<u8>)>,
+    /// If it can migrate.
+    pub(crate) migrator: Option<Migrator>,
 }
 
 impl Device {
@@ -87,6 +93,11 @@ impl Backend for Device {
 
     fn commit(&mut self, state: &SessionState) {
         self.committed = Some((self.calls.clone(), state.encode()));
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn Migration> {
+        let migrator = self.migrator.as_mut();
+        migrator.map(|migrator| migrator as &mut dyn Migration)
     }
 
     fn region(&self, index: u32) -> Option<Region> {

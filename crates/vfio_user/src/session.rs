@@ -13,15 +13,17 @@
 //! reply comes that nobody asked for, or when the client lets replies pile up.
 //!
 //! Memory is bounded by construction: [`MAX_MESSAGE`] bytes of input, [`OUTPUT_LIMIT`] bytes of
-//! output, [`MAX_PENDING_DMA`] requests of ours and [`MAX_MESSAGE_FDS`] descriptors of an
+//! output, [`DATA_MAX`] bytes of a device that migrates, [`MAX_PENDING_DMA`] requests of ours and [`MAX_MESSAGE_FDS`] descriptors of an
 //! unfinished message, whatever headers claim.
 //!
+//! [`DATA_MAX`]: crate::message::DATA_MAX
 //! [`MAX_MESSAGE`]: crate::message::MAX_MESSAGE
 //! [`MAX_MESSAGE_FDS`]: crate::message::MAX_MESSAGE_FDS
 
 mod dispatch;
 mod dma;
 mod input;
+mod migrating;
 mod output;
 
 #[cfg(test)]
@@ -32,10 +34,12 @@ use rustix::io::Errno;
 use crate::backend::Backend;
 use crate::client_fd::ClientFd;
 use crate::message::{BadHeader, HEADER_SIZE, Header, Kind};
+use crate::migration::State;
 use crate::state::{MAX_KEPT_DMA, SessionState};
 use dma::DmaTable;
 pub use dma::{DmaRefused, MAX_PENDING_DMA};
 use input::{Attached, Incoming, Input};
+use migrating::Migrating;
 use output::Output;
 pub use output::{OUTPUT_LIMIT, Outgoing};
 
@@ -70,6 +74,7 @@ struct Peer {
     dma: DmaTable,
     /// Most bytes of one DMA transfer; `None` until the client's version was accepted.
     max_transfer: Option<u32>,
+    migrating: Migrating,
 }
 
 impl Session {
@@ -175,6 +180,7 @@ impl Session {
         session.peer.max_transfer = state.max_transfer;
         session.peer.dma.next_id = state.next_id;
         session.peer.dma.pending.clone_from(&state.requests);
+        session.peer.migrating = Migrating::resume(state.migration);
         session
     }
 
@@ -183,6 +189,12 @@ impl Session {
         state.max_transfer = self.peer.max_transfer;
         state.next_id = self.peer.dma.next_id;
         state.requests.clone_from(&self.peer.dma.pending);
+        state.migration = self.peer.migrating.kept_state();
+    }
+
+    /// The device is to stand still: its client had it stop in its migration.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.peer.migrating.kept_state() != State::Running
     }
 
     /// Requests of the process before that never left fail with `ECONNRESET`.

@@ -3,7 +3,7 @@
 //! ```text
 //!    0  version (u8)       1  flags (u8)        2  requests (u8)      3  pipe (u8)
 //!    4  most bytes of a transfer (u32)          8  header of the message handled last (16 bytes)
-//!   24  next id (u16)     26  zero (6 bytes)
+//!   24  next id (u16)     26  migration (u8)    27  zero (5 bytes)
 //!   32  requests of ours: id (u16), command (u8), sent (u8), bytes (u32), address (u64), token (u64)
 //! ```
 //! All little-endian. What the fields mean for messages is told by `socket/kept.rs`. Whoever keeps the bytes may have
@@ -13,6 +13,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::message::{BadHeader, Command, HEADER_SIZE, Header, MAX_DATA, MAX_MESSAGE};
+use crate::migration::State;
 
 /// Most DMA requests of ours at a time that are kept. The device asks for one page of its guest's memory at a time.
 pub const MAX_KEPT_DMA: usize = 32;
@@ -43,6 +44,8 @@ pub struct SessionState {
     pub(crate) in_pieces: bool,
     pub(crate) next_id: u16,
     pub(crate) requests: Vec<Pending>,
+    /// RUNNING, STOP or ERROR: in the others the device's data is in memory only.
+    pub(crate) migration: State,
 }
 
 /// A message that was handled.
@@ -88,7 +91,8 @@ struct Fixed {
     max_transfer: U32,
     handled: [u8; HEADER_SIZE],
     next_id: U16,
-    zero: [u8; 6],
+    migration: u8,
+    zero: [u8; 5],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -116,7 +120,8 @@ impl SessionState {
                 .handled
                 .map_or([0; HEADER_SIZE], |last| last.head.bytes),
             next_id: self.next_id.into(),
-            zero: [0; 6],
+            migration: migration_code(self.migration),
+            zero: [0; 5],
         };
         bytes.extend_from_slice(fixed.as_bytes());
         for request in &self.requests {
@@ -135,7 +140,7 @@ impl SessionState {
         if fixed.version != VERSION {
             return Err(BadState("its version is another one"));
         }
-        if fixed.flags & !flag::ALL != 0 || fixed.pipe > 1 || fixed.zero != [0; 6] {
+        if fixed.flags & !flag::ALL != 0 || fixed.pipe > 1 || fixed.zero != [0; 5] {
             return Err(BadState("it has values that nobody writes"));
         }
         let max_transfer = fixed.max_transfer()?;
@@ -146,6 +151,7 @@ impl SessionState {
             in_pieces: fixed.has(flag::IN_PIECES),
             next_id: fixed.next_id.get(),
             requests: requests(rest, fixed.requests, max_transfer)?,
+            migration: fixed.migration()?,
         })
     }
 
@@ -156,6 +162,15 @@ impl SessionState {
             | flag(self.handled.is_some(), flag::HANDLED)
             | flag(has_answer, flag::HAS_ANSWER)
             | flag(self.in_pieces, flag::IN_PIECES)
+    }
+}
+
+/// Those that are kept. States of before there were any say 0.
+fn migration_code(state: State) -> u8 {
+    match state {
+        State::Running => 0,
+        State::Stop => 1,
+        State::StopCopy | State::Resuming | State::Error => 2,
     }
 }
 
@@ -171,6 +186,12 @@ impl Fixed {
             false if most == 0 => Ok(None),
             _ => Err(BadState("its transfers are larger than any")),
         }
+    }
+
+    fn migration(&self) -> Result<State, BadState> {
+        let kept = [State::Running, State::Stop, State::Error];
+        let kept = kept.get(usize::from(self.migration)).copied();
+        kept.ok_or(BadState("its migration is in no state"))
     }
 
     fn handled(&self) -> Result<Option<Handled>, BadState> {

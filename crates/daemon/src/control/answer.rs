@@ -36,6 +36,11 @@ impl Problem {
 }
 
 impl Problem {
+    /// For a log.
+    pub(super) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
     /// The data path did not do it: `refused` says what its no means.
     pub(super) fn of(not_done: NotDone, refused: fn(String) -> Self) -> Self {
         match not_done {

@@ -251,13 +251,13 @@ impl Control {
         Ok(())
     }
 
-    fn note_away(&self, name: &Name, is_away: bool) {
+    pub(super) fn note_away(&self, name: &Name, is_away: bool) {
         let mut inventory = self.inventory();
         inventory.set_away(name, is_away);
         self.keep(&Object::Adapter(name.clone()), &inventory);
     }
 
-    fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
+    pub(super) fn note_location(&self, name: &Name, away: bool) -> Result<(), Problem> {
         let noted = self.memory().locations.set(name, away);
         noted.map_err(Problem::conflict)
     }

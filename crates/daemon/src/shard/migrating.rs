@@ -6,6 +6,7 @@
 //! It does not know what the control plane does with what it gets.
 
 use vrdma_switch::PortId;
+use vrdma_threads::Relocated;
 use vrdma_threads::{Reply, is_withdrawn};
 
 use super::Shard;
@@ -59,6 +60,12 @@ impl Shard {
                 let _ = reply.send(self.with_vm(port, Vm::activate));
             }
         }
+    }
+
+    /// A VM's client took the adapter elsewhere, or brought it here: before others hear of its addresses.
+    pub(super) fn follow_client(&mut self, port: PortId, relocated: Relocated) {
+        self.host.set_away(port, relocated.away);
+        self.moves.tell(port, relocated);
     }
 
     fn thaw(&mut self, port: PortId) -> Result<(), String> {

@@ -27,6 +27,7 @@ mod stats;
 mod uplinks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_threads::Disposal;
+use vrdma_threads::Moves;
 use vrdma_threads::{Inbox, Snooped};
 use vrdma_verbs::Time;
 
@@ -102,6 +104,7 @@ struct Shard {
     lanes: Lanes,
     disposal: Disposal,
     legacy: Legacy,
+    moves: Arc<Moves>,
     load: Load,
     /// Adapters that wait for leaving.
     leaving: Vec<Leaving>,
@@ -142,6 +145,7 @@ impl Shard {
             lanes: parts.lanes,
             disposal: parts.disposal,
             legacy: parts.legacy,
+            moves: parts.moves,
             load: Load::default(),
             leaving: Vec::new(),
             freezing: Vec::new(),
@@ -323,6 +327,10 @@ impl Shard {
                 .rewatch_connection(connection, Key::Connection(port));
         }
         vm.interrupt();
+        let relocated = vm.take_relocated();
+        if let Some(relocated) = relocated {
+            self.follow_client(port, relocated);
+        }
         self.host.release(port);
         self.host.follow_gids(port, now);
         self.polling.served(self.clock.now());

@@ -11,6 +11,7 @@ use vrdma_inventory::ShardOptions;
 use vrdma_process::{Registry, Sessions};
 use vrdma_sandbox::Confinement;
 use vrdma_threads::Disposal;
+use vrdma_threads::Moves;
 use vrdma_threads::{Inbox, Known, Snooped};
 
 use super::clock::Clock;
@@ -35,6 +36,7 @@ pub(super) struct Parts {
     pub(super) poll: PollMode,
     pub(super) confinement: Confinement,
     pub(super) legacy: Legacy,
+    pub(super) moves: Arc<Moves>,
 }
 
 /// Starts the threads, one for each inbox. `processes` is the listening socket of [`vrdma_process`].
@@ -101,6 +103,7 @@ pub fn start_after(
             poll: options.poll,
             confinement: confinement.clone(),
             legacy: legacy.clone(),
+            moves: Arc::clone(&known.moves),
         })?);
     }
     Ok(threads)

@@ -124,7 +124,8 @@ impl Vm {
                     .to_owned(),
             );
         }
-        Ok(())
+        let refusal = self.backend.by_client.refusal();
+        refusal.map_or(Ok(()), |sentence| Err(sentence.to_owned()))
     }
 
     /// Another host's device has gone on. The error is a sentence.

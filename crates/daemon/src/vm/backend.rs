@@ -1,6 +1,9 @@
 //! The device behind the vfio-user session: regions, memory, interrupts.
 
+mod allowance;
+mod held;
 mod keeping;
+mod migrating;
 
 use std::fmt::Display;
 use std::os::fd::OwnedFd;
@@ -25,6 +28,7 @@ use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::shard::clock::Clock;
 use keeping::wiring;
+use migrating::ByClient;
 
 // QEMU is told of as many as there is room for.
 const _: () = assert!(vrdma_vfio_user::message::MAX_DMA_MAPS == MAX_MAPS as u64);
@@ -66,6 +70,8 @@ pub(super) struct Backend {
     pub(super) restored: bool,
     /// QEMU's answer.
     pub(super) table: Option<Result<(), Errno>>,
+    /// What the VM's client migrates by itself.
+    pub(super) by_client: ByClient,
 }
 
 /// The tokens of requests to QEMU: a sample of memory, and an MSI-X table.
@@ -100,6 +106,7 @@ impl Backend {
             restoring: None,
             restored: false,
             table: None,
+            by_client: ByClient::default(),
         };
         backend.keep_doorbells();
         Ok(backend)
@@ -117,6 +124,7 @@ impl Backend {
         self.disposal.free(self.memory.unmap_all());
         self.settles = None;
         self.end_tracking();
+        self.end_by_client();
         self.end_restoring();
         self.irqs = IrqVectors::new(VECTORS);
         self.sharing = Sharing::default();
@@ -188,6 +196,10 @@ impl vfio::Backend for Backend {
 
     fn is_busy(&self) -> bool {
         self.device.is_busy()
+    }
+
+    fn migration(&mut self) -> Option<&mut dyn vfio::Migration> {
+        Some(self)
     }
 
     fn region(&self, index: u32) -> Option<vfio::Region> {
@@ -281,6 +293,7 @@ impl vfio::Backend for Backend {
         };
         // What the log had of the maps that are gone is lost.
         self.end_tracking();
+        vfio::Migration::stop_logging(self);
         self.disposal.free(unmapped);
         self.keep(|kept, journal| {
             kept.unmapped(journal, unmap);
@@ -305,6 +318,7 @@ impl vfio::Backend for Backend {
     }
 
     fn reset(&mut self) {
+        self.forget_stopped();
         self.device.reset();
         self.irqs.reset();
     }

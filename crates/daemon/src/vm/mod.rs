@@ -17,6 +17,7 @@ use std::sync::Arc;
 use vrdma_memory::{Space, View};
 use vrdma_process::{Admission, Recorder};
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
+use vrdma_threads::Relocated;
 use vrdma_verbs::Time;
 use vrdma_verbs::outline::Outline;
 use vrdma_vfio_user::{Closed, Connection, Listener};
@@ -72,6 +73,9 @@ impl Vm {
         let mut backend = Backend::resume(&spec, clock, disposal, past.device)?;
         let connection = Connection::resume(past.connection, &past.state, closing)?;
         backend.connected(&connection);
+        if connection.is_stopped() {
+            backend.stop_again();
+        }
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
             spec,
@@ -136,6 +140,13 @@ impl Vm {
     /// Lets the device look at its memory again once QEMU is done rearranging it.
     pub(crate) fn renew_memory(&mut self, now: Time) {
         self.backend.renew_memory(now);
+    }
+
+    /// Tells once that the VM's client took the adapter elsewhere, or brought it here.
+    pub(crate) fn take_relocated(&mut self) -> Option<Relocated> {
+        let away = self.backend.by_client.take_away()?;
+        let name = self.spec.name.clone();
+        Some(Relocated { name, away })
     }
 
     /// What is wrong with the guest's set-up, if anything is.

@@ -123,10 +123,59 @@ pub struct DmaAccess {
     pub(crate) count: U64,
 }
 
-/// `VFIO_USER_DEVICE_FEATURE`, request; data may follow.
+/// `VFIO_USER_DEVICE_FEATURE`, request and reply; data may follow.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct DeviceFeature {
     pub(crate) argsz: U32,
     pub(crate) flags: U32,
+}
+
+/// Data of `VFIO_DEVICE_FEATURE_MIGRATION`.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct FeatureMigration {
+    pub(crate) flags: U64,
+}
+
+/// Data of `VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE`.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct FeatureState {
+    pub(crate) device_state: U32,
+    pub(crate) data_fd: U32,
+}
+
+/// Data of `VFIO_DEVICE_FEATURE_DMA_LOGGING_START`; ranges follow.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct LoggingStart {
+    pub(crate) page_size: U64,
+    pub(crate) num_ranges: U32,
+    pub(crate) reserved: U32,
+}
+
+/// One range of `VFIO_DEVICE_FEATURE_DMA_LOGGING_START`.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct LoggingRange {
+    pub(crate) iova: U64,
+    pub(crate) length: U64,
+}
+
+/// Data of `VFIO_DEVICE_FEATURE_DMA_LOGGING_REPORT`; a bitmap follows in the reply.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct LoggingReport {
+    pub(crate) iova: U64,
+    pub(crate) length: U64,
+    pub(crate) page_size: U64,
+}
+
+/// `VFIO_USER_MIG_DATA_READ`, request and reply, and `VFIO_USER_MIG_DATA_WRITE`, request; data may follow.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(crate) struct MigrationData {
+    pub(crate) argsz: U32,
+    pub(crate) size: U32,
 }

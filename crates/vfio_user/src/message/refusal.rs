@@ -21,6 +21,14 @@ impl Refusal {
         }
     }
 
+    /// `ENOTTY` is what the kernel's VFIO answers for a feature that it lacks, and what QEMU takes as a plain "no".
+    pub(crate) const fn no_feature() -> Self {
+        Refusal {
+            errno: Errno::NOTTY,
+            reason: "the device has no such feature",
+        }
+    }
+
     /// A request that is right but asks for what we do not offer.
     pub(crate) const fn unsupported(reason: &'static str) -> Self {
         Refusal {

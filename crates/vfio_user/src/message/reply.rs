@@ -1,10 +1,16 @@
 //! Payloads of the answers that describe the device.
 
-use zerocopy::IntoBytes;
+use std::ops::Range;
 
-use super::layout::{DeviceInfo, IrqInfo, RegionInfo, SparseArea, SparseMmap};
-use super::{INTX_IRQ, IRQ_TYPE_COUNT, Query, REGION_COUNT};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::layout::{
+    DeviceFeature, DeviceInfo, FeatureMigration, FeatureState, IrqInfo, LoggingReport,
+    MigrationData, RegionInfo, SparseArea, SparseMmap,
+};
+use super::{INTX_IRQ, IRQ_TYPE_COUNT, Query, REGION_COUNT, Report};
 use crate::backend::{MmapArea, Region, RegionMmap};
+use crate::migration::State;
 
 /// The answer to `DEVICE_GET_INFO`: a PCI device that can be reset.
 pub fn device_info() -> [u8; size_of::<DeviceInfo>()] {
@@ -103,4 +109,61 @@ fn sparse(payload: &mut Vec<u8>, areas: &[MmapArea]) {
         };
         payload.extend_from_slice(area.as_bytes());
     }
+}
+
+/// The answer to a question for a feature's data: what was asked, then the data.
+fn feature(asked: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut head = DeviceFeature::read_from_prefix(asked)
+        .map(|(head, _)| head)
+        .expect("the request was longer");
+    head.argsz = ((size_of::<DeviceFeature>() + data.len()) as u32).into();
+    [head.as_bytes(), data].concat()
+}
+
+/// The answer to `VFIO_DEVICE_FEATURE_MIGRATION`: STOP, STOP_COPY and RESUMING are offered.
+pub(crate) fn migration_flags(asked: &[u8]) -> Vec<u8> {
+    const STOP_COPY: u64 = 1 << 0;
+    let data = FeatureMigration {
+        flags: STOP_COPY.into(),
+    };
+    feature(asked, data.as_bytes())
+}
+
+/// The answer to `VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE`. Data goes by messages, and not by a file.
+pub(crate) fn migration_state(asked: &[u8], state: State) -> Vec<u8> {
+    let data = FeatureState {
+        device_state: (state as u32).into(),
+        data_fd: u32::MAX.into(),
+    };
+    feature(asked, data.as_bytes())
+}
+
+/// The answer to `VFIO_DEVICE_FEATURE_DMA_LOGGING_REPORT`: bit `n` of the bitmap is the page at
+/// `iova + n * page_size`.
+pub(crate) fn written_pages(asked: &[u8], report: &Report, written: &[Range<u64>]) -> Vec<u8> {
+    let head = LoggingReport {
+        iova: report.iova.into(),
+        length: report.length.into(),
+        page_size: report.page_size.into(),
+    };
+    let mut data = head.as_bytes().to_vec();
+    let start = data.len();
+    data.resize(start + report.bitmap_bytes() as usize, 0);
+    let bitmap = &mut data[start..];
+    for range in written {
+        let first = (range.start - report.iova) / report.page_size;
+        let end = (range.end - report.iova).div_ceil(report.page_size);
+        for bit in first..end {
+            bitmap[bit as usize / 8] |= 1 << (bit % 8);
+        }
+    }
+    feature(asked, &data)
+}
+
+/// What comes before the data of an answer to `MIG_DATA_READ`.
+pub(crate) fn migration_data(length: u32) -> [u8; size_of::<MigrationData>()] {
+    zerocopy::transmute!(MigrationData {
+        argsz: (size_of::<MigrationData>() as u32 + length).into(),
+        size: length.into(),
+    })
 }

@@ -1,10 +1,10 @@
 //! Commands of the client as values.
 
 mod dma;
+mod feature;
 mod irqs;
 mod region;
 
-use rustix::io::Errno;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use super::layout::{self, RegionAccess};
@@ -12,6 +12,7 @@ use super::version::VersionRequest;
 use super::{Command, Refusal};
 use crate::backend::{DmaMap, DmaUnmap, SetIrqs};
 use crate::client_fd::ClientFd;
+pub use feature::{Feature, FeatureRequest, Report};
 pub use region::{Write, WriteMulti};
 
 /// A question about the thing with this index.
@@ -38,6 +39,9 @@ pub enum Request<'a> {
     RegionWrite(Write<'a>),
     RegionWriteMulti(WriteMulti<'a>),
     DeviceReset,
+    DeviceFeature(Feature<'a>),
+    MigDataRead(u32),
+    MigDataWrite(&'a [u8]),
 }
 
 impl<'a> Request<'a> {
@@ -62,9 +66,11 @@ impl<'a> Request<'a> {
             C::RegionWrite => region::region_write(payload),
             C::RegionWriteMulti => region::write_multi(payload).map(Request::RegionWriteMulti),
             C::DeviceReset => Ok(Request::DeviceReset),
-            C::DeviceFeature => Err(device_feature(payload)),
+            C::DeviceFeature => feature::device_feature(payload),
+            C::MigDataRead => feature::read_data(payload),
+            C::MigDataWrite => feature::write_data(payload),
             C::DmaRead | C::DmaWrite => Err(Refusal::invalid("only the server asks for DMA")),
-            C::DeviceGetRegionIoFds | C::DirtyPages | C::MigDataRead | C::MigDataWrite => {
+            C::DeviceGetRegionIoFds | C::DirtyPages => {
                 Err(Refusal::unsupported("this command is not offered"))
             }
         }
@@ -121,16 +127,4 @@ fn irq_info<'a>(payload: &[u8]) -> Result<Request<'a>, Refusal> {
         argsz: raw.argsz.get(),
         index: raw.index.get(),
     }))
-}
-
-/// Every feature there is belongs to migration, which QEMU 11 does not do over vfio-user. `ENOTTY`
-/// is what the kernel's VFIO answers for a feature it lacks, and what QEMU takes as a plain "no".
-fn device_feature(payload: &[u8]) -> Refusal {
-    match front::<layout::DeviceFeature>(payload) {
-        Ok(_) => Refusal {
-            errno: Errno::NOTTY,
-            reason: "the device has no such feature",
-        },
-        Err(malformed) => malformed,
-    }
 }

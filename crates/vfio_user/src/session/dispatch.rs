@@ -5,6 +5,7 @@ use zerocopy::IntoBytes;
 
 use super::Peer;
 use super::input::Attached;
+use super::migrating::Migrating;
 use crate::backend::{Backend, SetIrqs};
 use crate::client_fd::ClientFd;
 use crate::message::{
@@ -61,8 +62,12 @@ impl Peer {
             Request::RegionWriteMulti(writes) => self.write_multi(to, writes, backend)?,
             Request::DeviceReset => {
                 backend.reset();
+                self.migrating = Migrating::default();
                 self.output.reply_with(to, &[]);
             }
+            Request::DeviceFeature(feature) => self.feature(to, feature, backend)?,
+            Request::MigDataRead(size) => self.read_data(to, size, backend)?,
+            Request::MigDataWrite(data) => self.write_data(to, data, backend)?,
         }
         Ok(())
     }

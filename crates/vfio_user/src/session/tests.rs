@@ -1,5 +1,6 @@
 mod commands;
 mod dma;
 mod fuzz;
+mod migrating;
 mod state;
 mod stream;

@@ -139,6 +139,11 @@ impl Connection {
         Some(self.kept.as_ref()?.state(&self.client))
     }
 
+    /// The device is to stand still: its client had it stop in its migration, perhaps in another process.
+    pub fn is_stopped(&self) -> bool {
+        self.client.session.is_stopped()
+    }
+
     /// Receives once, carries out every command that is complete and sends the answers: two
     /// system calls for a register access, and no allocation; four if it is [kept](Self::keep). While the device is
     /// [busy](Backend::is_busy) commands wait: call it again when it is not, readable or not.

@@ -45,6 +45,7 @@ use super::connection::{Client, Closed, Progress, READ_BYTES};
 use super::peeking::{self, Found};
 use super::pipes::Pipes;
 use crate::backend::Backend;
+use crate::migration::State;
 use crate::state::{Handled, Head, SessionState};
 
 /// Descriptors that outlive the process: the socket, and read end and write end of two pipes.
@@ -141,6 +142,7 @@ impl Kept {
             in_pieces: self.in_pieces,
             next_id: 0,
             requests: Vec::new(),
+            migration: State::default(),
         };
         client.session.save(&mut state);
         state

@@ -16,7 +16,7 @@ use vrdma_vfio_user::{ClientFd, Connection, Errno, Eventfd, IrqData, IrqVectors}
 
 use super::super::kept::{Kept, Mapped, NoRoom, ResumedDevice};
 use super::super::sharing::Sharing;
-use super::{Backend, VECTORS, config, map_into};
+use super::{Backend, ByClient, VECTORS, config, map_into};
 use crate::shard::clock::Clock;
 
 impl Backend {
@@ -58,6 +58,7 @@ impl Backend {
             restoring: None,
             restored: false,
             table: None,
+            by_client: ByClient::default(),
             kept: Some(Kept::resume(past.memory, past.interrupts)),
         };
         backend.keep_doorbells();

@@ -6,8 +6,11 @@ use proptest::prelude::*;
 use rustix::io::Errno;
 
 use crate::message::{Command, HEADER_SIZE, IRQ_TYPE_COUNT, Kind};
-use crate::script::{Talk, access, any_fd, command, message, sent, words};
+use crate::script::{Migrator, Talk, access, any_fd, command, message, sent, words};
 use crate::session::OUTPUT_LIMIT;
+
+/// `VFIO_DEVICE_FEATURE_SET` of `MIG_DEVICE_STATE`.
+const SET_STATE: u32 = 1 << 17 | 2;
 
 /// A message that is right or nearly so.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
@@ -25,6 +28,32 @@ fn plausible() -> impl Strategy<Value = Vec<u8>> {
     ];
     (any::<u16>(), 0u16..20, kind, fields)
         .prop_map(|(id, code, kind, fields)| message(id, code, kind, &words(&fields)))
+}
+
+/// What a client says to a device that migrates: states, data, its log.
+fn migrating() -> impl Strategy<Value = Vec<u8>> {
+    let state = (0u32..8).prop_map(|state| words(&[16, SET_STATE, state, 0]));
+    let feature = (0u32..40, 0u32..10, 0u32..8, vec(0u32..0x2000, 0..8)).prop_map(
+        |(argsz, index, methods, data)| words(&[&[argsz, index | methods << 16], &*data].concat()),
+    );
+    let size = (0u32..0x2000, 0u32..0x200).prop_map(|(argsz, size)| words(&[argsz, size]));
+    let data = vec(any::<u8>(), 0..100).prop_map(|data| {
+        let size = data.len() as u32;
+        [words(&[8 + size, size]), data].concat()
+    });
+    prop_oneof![
+        3 => state.prop_map(|payload| command(1, Command::DeviceFeature, &payload)),
+        2 => feature.prop_map(|payload| command(2, Command::DeviceFeature, &payload)),
+        1 => size.prop_map(|payload| command(3, Command::MigDataRead, &payload)),
+        1 => data.prop_map(|payload| command(4, Command::MigDataWrite, &payload)),
+    ]
+}
+
+/// A conversation after the greeting, with a device that can do everything.
+fn greeted() -> Talk {
+    let mut talk = Talk::greeted();
+    talk.device.migrator = Some(Migrator::default());
+    talk
 }
 
 fn read() -> impl Strategy<Value = Vec<u8>> {
@@ -87,30 +116,30 @@ fn a_type_of_interrupts_that_is_none_is_refused() {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(stream in vec(any::<u8>(), 0..2000), pieces in pieces()) {
-        for mut talk in [Talk::default(), Talk::greeted()] {
+        for mut talk in [Talk::default(), greeted()] {
             feed(&mut talk, &stream, &pieces);
         }
     }
 
     #[test]
     fn well_framed_nonsense_leaves_the_stream_in_step(
-        messages in vec(prop_oneof![plausible(), read()], 0..40),
+        messages in vec(prop_oneof![plausible(), read(), migrating()], 0..40),
         pieces in pieces(),
     ) {
-        let mut talk = Talk::greeted();
+        let mut talk = greeted();
         prop_assert!(feed(&mut talk, &messages.concat(), &pieces));
         still_answers(&mut talk);
     }
 
     #[test]
     fn every_command_that_wants_an_answer_gets_exactly_one(
-        messages in vec(prop_oneof![plausible(), read()], 0..40),
+        messages in vec(prop_oneof![plausible(), read(), migrating()], 0..40),
         pieces in pieces(),
     ) {
         let wanting = |message: &Vec<u8>| message[8] & 0x10 == 0;
         let expected: Vec<Vec<u8>> =
             messages.iter().filter(|m| wanting(m)).map(|m| m[..4].to_vec()).collect();
-        let mut talk = Talk::greeted();
+        let mut talk = greeted();
         let pieces: Vec<_> = pieces.iter().map(|(length, fds, _)| (*length, *fds, false)).collect();
         prop_assert!(feed(&mut talk, &messages.concat(), &pieces));
         let answered: Vec<Vec<u8>> = talk
@@ -126,12 +155,12 @@ proptest! {
 
     #[test]
     fn how_the_stream_is_cut_does_not_matter(
-        messages in vec(prop_oneof![plausible(), read()], 0..20),
+        messages in vec(prop_oneof![plausible(), read(), migrating()], 0..20),
         pieces in pieces(),
     ) {
         let stream = messages.concat();
         let pieces: Vec<_> = pieces.iter().map(|(length, ..)| (*length, 0, false)).collect();
-        let (mut whole, mut cut) = (Talk::greeted(), Talk::greeted());
+        let (mut whole, mut cut) = (greeted(), greeted());
         prop_assert!(feed(&mut whole, &stream, &[(stream.len().max(1), 0, false)]));
         prop_assert!(feed(&mut cut, &stream, &pieces));
         prop_assert_eq!(whole.replies(), cut.replies());
@@ -146,14 +175,14 @@ proptest! {
         for (at, byte, bit) in flips {
             at.get_mut(&mut messages)[HEADER_SIZE + byte] ^= 1 << bit;
         }
-        let mut talk = Talk::greeted();
+        let mut talk = greeted();
         talk.send(&messages.concat());
         still_answers(&mut talk);
     }
 
     #[test]
     fn flipped_bits_anywhere_never_panic(
-        messages in vec(prop_oneof![plausible(), read()], 1..20),
+        messages in vec(prop_oneof![plausible(), read(), migrating()], 1..20),
         flips in vec((any::<prop::sample::Index>(), 0u8..8), 1..20),
         pieces in pieces(),
     ) {
@@ -161,7 +190,7 @@ proptest! {
         for (at, bit) in flips {
             *at.get_mut(&mut stream) ^= 1 << bit;
         }
-        let mut talk = Talk::greeted();
+        let mut talk = greeted();
         talk.session.dma_read(1, 0, 64).unwrap();
         feed(&mut talk, &stream, &pieces);
     }

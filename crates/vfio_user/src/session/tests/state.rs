@@ -4,6 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::message::{Command, MAX_DATA};
+use crate::migration::State;
 use crate::script::command;
 use crate::session::Session;
 use crate::state::{Handled, Head, MAX_KEPT_DMA, MAX_STATE, Pending, SessionState, VERSION};
@@ -29,6 +30,7 @@ fn full() -> SessionState {
         in_pieces: true,
         next_id: 32,
         requests: (0..MAX_KEPT_DMA as u16).map(request).collect(),
+        migration: State::Running,
     }
 }
 
@@ -40,6 +42,7 @@ fn empty() -> SessionState {
         in_pieces: false,
         next_id: 0,
         requests: Vec::new(),
+        migration: State::Stop,
     }
 }
 
@@ -92,6 +95,8 @@ fn what_nobody_wrote_is_refused() {
     assert_eq!(changed(7, 1), larger);
     assert_eq!(changed(8 + 4, 3), format!("{told}its header is none"));
     assert_eq!(changed(8 + 7, 1), format!("{told}its header is none"));
+    let migration = format!("{told}its migration is in no state");
+    assert_eq!(changed(26, 3), migration);
     let requests = format!("{told}it has more or fewer requests than it says");
     assert_eq!(changed(2, 31), requests);
     assert_eq!(changed(32 + 2, 9), format!("{told}a request in it is none"));

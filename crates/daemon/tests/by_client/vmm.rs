@@ -1,0 +1,188 @@
+//! A client of vfio-user as far as a migration goes.
+
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use vrdma_driver::RAM_BASE;
+use vrdma_driver::object::Qp;
+use vrdma_memory::PAGE;
+use vrdma_pvrdma::abi::doorbell::{Doorbell, QpFlags};
+use vrdma_vfio_user::message::Command;
+use vrdma_vfio_user::migration::State;
+
+const GET: u32 = 1 << 16;
+const SET: u32 = 1 << 17;
+const STATE: u32 = 2;
+const LOGGING_START: u32 = 6;
+const LOGGING_REPORT: u32 = 8;
+
+/// Regions of the device.
+const DOORBELLS: u32 = 2;
+
+/// Bytes of a piece of data.
+const PIECE: usize = 1000;
+
+pub(super) struct Vmm {
+    socket: UnixStream,
+    id: u16,
+}
+
+pub(super) fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn longs(longs: &[u64]) -> Vec<u8> {
+    longs.iter().flat_map(|long| long.to_le_bytes()).collect()
+}
+
+impl Vmm {
+    /// One that has greeted.
+    pub(super) fn connect(socket: &Path) -> Self {
+        let socket = UnixStream::connect(socket).unwrap();
+        let mut vmm = Self { socket, id: 0 };
+        let text = b"\0\0\0\0{\"capabilities\": {\"max_msg_fds\": 8}}\0";
+        vmm.ask(Command::Version, text).unwrap();
+        vmm
+    }
+
+    pub(super) fn ask(&mut self, command: Command, payload: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.ask_with(command, payload, &[])
+    }
+
+    fn ask_with(
+        &mut self,
+        command: Command,
+        payload: &[u8],
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Vec<u8>, Errno> {
+        self.id += 1;
+        let code = (command as u16).to_le_bytes();
+        let size = words(&[16 + payload.len() as u32, 0, 0]);
+        let message = [&self.id.to_le_bytes(), &code, &*size, payload].concat();
+        if fds.is_empty() {
+            self.socket.write_all(&message).unwrap();
+        } else {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            assert!(control.push(SendAncillaryMessage::ScmRights(fds)));
+            let bytes = [IoSlice::new(&message)];
+            let sent = sendmsg(&self.socket, &bytes, &mut control, SendFlags::empty());
+            assert_eq!(sent, Ok(message.len()));
+        }
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<Vec<u8>, Errno> {
+        let mut head = [0; 16];
+        self.socket.read_exact(&mut head).unwrap();
+        let word = |at: usize| u32::from_le_bytes(*head[at..].first_chunk().unwrap());
+        assert_eq!(head[..2], self.id.to_le_bytes());
+        let mut payload = vec![0; word(4) as usize - head.len()];
+        self.socket.read_exact(&mut payload).unwrap();
+        match word(8) & 1 << 5 {
+            0 => Ok(payload),
+            _ => Err(Errno::from_raw_os_error(word(12) as i32)),
+        }
+    }
+
+    /// Gives the device the guest's memory.
+    pub(super) fn map(&mut self, memory: &impl AsFd, bytes: u64) {
+        let payload = [words(&[32, 0b11]), longs(&[0, RAM_BASE, bytes])].concat();
+        let mapped = self.ask_with(Command::DmaMap, &payload, &[memory.as_fd()]);
+        mapped.unwrap();
+    }
+
+    pub(super) fn unmap(&mut self, bytes: u64) {
+        let payload = [words(&[24, 0]), longs(&[RAM_BASE, bytes])].concat();
+        self.ask(Command::DmaUnmap, &payload).unwrap();
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.ask(Command::DeviceReset, &[]).unwrap();
+    }
+
+    /// Work was added to a send ring.
+    pub(super) fn ring_send(&mut self, qp: &Qp) {
+        self.ring(qp, QpFlags::SEND);
+    }
+
+    /// Work was added to a receive ring.
+    pub(super) fn ring_recv(&mut self, qp: &Qp) {
+        self.ring(qp, QpFlags::RECV);
+    }
+
+    fn ring(&mut self, qp: &Qp, flag: QpFlags) {
+        let offset = u64::from(qp.page) * PAGE + Doorbell::Qp.offset();
+        let value = qp.handle | flag.bits();
+        let payload = [longs(&[offset]), words(&[DOORBELLS, 4, value])].concat();
+        self.ask(Command::RegionWrite, &payload).unwrap();
+    }
+
+    fn feature(&mut self, flags: u32, argsz: u32, data: &[u8]) -> Result<Vec<u8>, Errno> {
+        let payload = [&*words(&[argsz, flags]), data].concat();
+        let answer = self.ask(Command::DeviceFeature, &payload)?;
+        Ok(answer[8..].to_vec())
+    }
+
+    pub(super) fn set(&mut self, state: State) -> Result<(), Errno> {
+        let data = words(&[state as u32, u32::MAX]);
+        self.feature(SET | STATE, 16, &data).map(drop)
+    }
+
+    pub(super) fn state(&mut self) -> State {
+        let data = self.feature(GET | STATE, 16, &[]).unwrap();
+        let code = u32::from_le_bytes(*data.first_chunk().unwrap());
+        State::from_code(code).unwrap()
+    }
+
+    pub(super) fn start_logging(&mut self) -> Result<(), Errno> {
+        let data = [longs(&[PAGE]), words(&[0, 0])].concat();
+        self.feature(SET | LOGGING_START, 24, &data).map(drop)
+    }
+
+    /// Pages that the device wrote, by their address.
+    pub(super) fn written(&mut self, bytes: u64) -> Result<Vec<u64>, Errno> {
+        let pages = bytes / PAGE;
+        let data = longs(&[RAM_BASE, bytes, PAGE]);
+        let argsz = 32 + pages as u32 / 8;
+        let answer = self.feature(GET | LOGGING_REPORT, argsz, &data)?;
+        let bitmap = &answer[24..];
+        let is_written = |page: &u64| bitmap[*page as usize / 8] >> (page % 8) & 1 == 1;
+        let written = (0..pages).filter(is_written);
+        Ok(written.map(|page| RAM_BASE + page * PAGE).collect())
+    }
+
+    /// All of the device's data.
+    pub(super) fn read_data(&mut self) -> Vec<u8> {
+        let mut data = Vec::new();
+        loop {
+            let size = words(&[8 + PIECE as u32, PIECE as u32]);
+            let answer = self.ask(Command::MigDataRead, &size).unwrap();
+            data.extend_from_slice(&answer[8..]);
+            if answer.len() < 8 + PIECE {
+                return data;
+            }
+        }
+    }
+
+    pub(super) fn write_data(&mut self, data: &[u8]) -> Result<(), Errno> {
+        for piece in data.chunks(PIECE) {
+            let size = piece.len() as u32;
+            let payload = [&*words(&[8 + size, size]), piece].concat();
+            self.ask(Command::MigDataWrite, &payload)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes a device whose data this is, and stands still.
+    pub(super) fn load(&mut self, data: &[u8]) -> Result<(), Errno> {
+        self.set(State::Resuming)?;
+        self.write_data(data)?;
+        self.set(State::Stop)
+    }
+}
