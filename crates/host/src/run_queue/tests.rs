@@ -154,6 +154,36 @@ fn no_member_has_two_turns_in_one_of_the_carrier_and_none_is_left_out() {
 }
 
 #[test]
+fn who_waits_in_debt_costs_no_steps_of_those_who_have_turns() {
+    let mut world = World::default();
+    world.add(1, &[1; 3000], 257 << 10);
+    world.add(100, &[1, 100], 257 << 10);
+    (0..500).for_each(|_| world.add(1, &[1], 257 << 10));
+    let steps = |queue: &RunQueue| -> u64 {
+        let of_members = queue.groups.iter().map(|group| group.members.steps);
+        queue.rounds.steps + of_members.sum::<u64>()
+    };
+    world.share(8 << 30);
+    let before = steps(&world.queue);
+    let turns: usize = (0..2000).map(|_| world.turn()[0].len()).sum();
+    let after = steps(&world.queue) - before;
+    // For a visit of a member and for one of its group: when its debt is paid, and when it begins.
+    assert!(after <= 4 * turns as u64, "{after} steps for {turns} turns");
+}
+
+#[test]
+fn a_weight_that_is_changed_counts_for_who_is_in_debt() {
+    let mut world = World::default();
+    world.add(1, &[1, 100, 100], 257 << 10);
+    world.share(1 << 30);
+    world.members[0]
+        .policy
+        .set_weight(NonZeroU32::new(100).unwrap());
+    let turns = (0..20).map(|_| world.turn()[0].clone());
+    assert!(turns.flatten().any(|port| port == PortId(0)));
+}
+
+#[test]
 fn a_group_that_comes_is_visited_next_and_has_no_claim_to_what_it_did_not_use() {
     let mut world = World::default();
     world.add(1, &[1; 8], 257 << 10);
