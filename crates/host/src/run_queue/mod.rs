@@ -62,7 +62,7 @@ pub(crate) struct RunQueue {
     waiting: usize,
     /// Members that had nothing to do and wait for the carrier's next turn.
     later: Vec<PortId>,
-    /// Members that wait in their groups, the one that was seen longest ago first; and some that wait no more.
+    /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
     unseen: VecDeque<PortId>,
     owed: Owed,
     turn: u64,
@@ -149,7 +149,7 @@ impl RunQueue {
             self.wake(port);
         }
         self.turns_left = self.waiting;
-        self.looks_left = LOOKS_A_TURN;
+        self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
     /// All that wait, those for the carrier's next turn included.
@@ -273,9 +273,8 @@ impl RunQueue {
             self.unseen.push_back(port);
             self.reweigh(port);
             if is_fresh {
-                // As a rule those behind it are so, too.
-                self.looks_left = 0;
-                return None;
+                // Those behind it may have waited since long before it had its turn.
+                continue;
             }
             return Some(port);
         }

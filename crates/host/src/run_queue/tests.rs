@@ -48,8 +48,12 @@ impl World {
     fn turn(&mut self) -> [Vec<PortId>; 2] {
         self.queue.begin_turn(Time(self.now));
         let mut seen = [Vec::new(), Vec::new()];
-        while let Some(port) = self.queue.next() {
-            let is_look = self.queue.looks_left < LOOKS_A_TURN;
+        loop {
+            let looks = self.queue.looks_left;
+            let Some(port) = self.queue.next() else {
+                break;
+            };
+            let is_look = self.queue.looks_left < looks;
             seen[usize::from(is_look)].push(port);
             let member = self.members.get_mut(port.0 as usize);
             let works = member.is_some();
@@ -169,6 +173,25 @@ fn who_waits_in_debt_costs_no_steps_of_those_who_have_turns() {
     let after = steps(&world.queue) - before;
     // For a visit of a member and for one of its group: when its debt is paid, and when it begins.
     assert!(after <= 4 * turns as u64, "{after} steps for {turns} turns");
+}
+
+#[test]
+fn who_waits_for_its_group_is_looked_at_however_many_have_turns_meanwhile() {
+    let mut world = World::default();
+    world.add(1, &[1], 257 << 10);
+    world.add(100, &[1; 30], 257 << 10);
+    let light = PortId(31);
+    world.queue.insert(light, GroupId(0), None);
+    world.share(1 << 30);
+    for message in 0..100 {
+        world.queue.wake(light);
+        let mut turns = 0..;
+        let waited = turns.find(|_| world.turn().concat().contains(&light));
+        assert!(
+            waited < Some(32 / LOOKS_A_TURN + 1),
+            "{message}: {waited:?}"
+        );
+    }
 }
 
 #[test]
