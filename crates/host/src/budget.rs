@@ -33,8 +33,18 @@ impl Budget {
 
     /// A new turn begins.
     pub(crate) fn renew(&mut self, quantum: u64) {
-        let quantum = quantum as i64;
-        self.left = self.left.saturating_add(quantum).min(quantum);
+        self.pay(quantum, quantum);
+    }
+
+    /// So much is paid for it, of which at most a quantum is left.
+    pub(crate) fn pay(&mut self, bytes: u64, quantum: u64) {
+        let left = self.left.saturating_add_unsigned(bytes);
+        self.left = left.min(quantum as i64);
+    }
+
+    /// What has to be paid for it until it has something left.
+    pub(crate) fn debt(self) -> Option<u64> {
+        self.is_spent().then(|| self.left.unsigned_abs() + 1)
     }
 
     pub(crate) fn is_spent(self) -> bool {
@@ -121,6 +131,24 @@ mod tests {
         assert!(budget.is_spent(), "half a quantum is still owed");
         budget.renew(QUANTUM);
         assert!(!budget.is_spent());
+    }
+
+    #[test]
+    fn a_debt_is_what_leaves_a_byte_when_it_is_paid() {
+        let mut budget = Budget::of(QUANTUM);
+        assert_eq!(budget.debt(), None);
+        for (cost, debt) in [
+            (QUANTUM - 1, None),
+            (1, Some(1)),
+            (QUANTUM, Some(QUANTUM + 1)),
+        ] {
+            budget.charge(cost);
+            assert_eq!(budget.debt(), debt);
+        }
+        budget.pay(QUANTUM, QUANTUM);
+        assert!(budget.is_spent());
+        budget.pay(1, QUANTUM);
+        assert_eq!(budget, Budget::of(1));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use vrdma_switch::{PortId, Way};
+use vrdma_switch::{PortId, Untaken, Way};
 use vrdma_verbs::memory::Memory;
 use vrdma_verbs::unit::{InlinePart, Payload, Request, RequestOp, Route};
 use vrdma_verbs::work::Inline;
@@ -23,7 +23,7 @@ use crate::turn::Turn;
 const HOP_LIMIT: u8 = 64;
 
 /// Datagrams that wait for the owner, who takes them once a turn: some 300 KiB. Further ones are
-/// lost as on a wire, and their senders repeat them.
+/// lost as on a wire, which is counted, and their senders repeat them.
 const WAITING_MAX: usize = 1024;
 
 /// One datagram.
@@ -50,10 +50,13 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(crate) fn push(&mut self, datagram: Datagram) {
-        if self.waiting.len() < WAITING_MAX {
+    /// `false` if there is no room for it.
+    pub(crate) fn push(&mut self, datagram: Datagram) -> bool {
+        let has_room = self.waiting.len() < WAITING_MAX;
+        if has_room {
             self.waiting.push_back(datagram);
         }
+        has_room
     }
 }
 
@@ -83,37 +86,34 @@ impl<M: Member, P: Port> Host<M, P> {
         memory: &M::View<'_>,
         request: &Request<M::Region>,
     ) {
-        let RequestOp::Datagram { qkey: Qkey::GSI } = request.op else {
-            return;
-        };
-        let mut bytes = [0; MAD_LEN];
-        if gather(&request.payload, memory, &mut bytes) {
-            self.hand_to_owner(Datagram {
-                port: to,
-                local: request.route.dgid,
-                remote: request.route.sgid,
-                qpn: request.source,
-                pkey: Pkey::DEFAULT,
-                bytes,
-            });
+        match requested(to, memory, request) {
+            Ok(datagram) => self.hand_to_owner(datagram),
+            Err(reason) => self.refuse_datagram(to, reason),
         }
     }
 
     /// The same with a packet from an uplink.
     pub(crate) fn hand_out_packet(&mut self, to: PortId, packet: &Packet<'_>) {
-        if let Extension::Datagram(deth) = packet.extension()
-            && deth.qkey == Qkey::GSI
-            && let Ok(bytes) = packet.payload().try_into()
-        {
-            self.hand_to_owner(Datagram {
-                port: to,
-                local: packet.dgid(),
-                remote: packet.sgid(),
-                qpn: deth.source,
-                pkey: packet.bth().pkey,
-                bytes,
-            });
+        match arrived(to, packet) {
+            Ok(datagram) => self.hand_to_owner(datagram),
+            Err(reason) => self.refuse_datagram(to, reason),
         }
+    }
+
+    /// What is for QP 1 of a member, in whichever shard, is dropped and counted.
+    pub(crate) fn refuse_datagram(&self, to: PortId, reason: Untaken) {
+        if let Some(traffic) = self.shared.read().traffic(to) {
+            traffic.count_untaken(reason);
+        }
+    }
+
+    /// Datagrams for QP 1 of a member that were dropped: why, and how many.
+    pub fn untaken(&self, port: PortId) -> impl Iterator<Item = (Untaken, u64)> {
+        let traffic = self.shared.read().traffic(port);
+        let counts = traffic.map(|traffic| traffic.counts());
+        let of_reason = move |reason| Some((reason, counts.as_ref()?.untaken(reason)));
+        let untaken = Untaken::ALL.into_iter().filter_map(of_reason);
+        untaken.filter(|(_, count)| *count > 0)
     }
 
     /// Whether somebody has an address, for a member that wants to send there. Neighbours on other
@@ -160,6 +160,55 @@ impl<M: Member, P: Port> Host<M, P> {
             Err(reason) => tracing::debug!("a datagram of management goes nowhere: {reason}"),
         }
     }
+}
+
+/// The datagram of management that a request is.
+fn requested<V: Memory>(
+    to: PortId,
+    memory: &V,
+    request: &Request<V::Region>,
+) -> Result<Datagram, Untaken> {
+    match request.op {
+        RequestOp::Datagram { qkey: Qkey::GSI } => {}
+        RequestOp::Datagram { .. } => return Err(Untaken::WrongQkey),
+        _ => return Err(Untaken::UnknownQp),
+    }
+    let mut bytes = [0; MAD_LEN];
+    if !gather(&request.payload, memory, &mut bytes) {
+        return Err(Untaken::Malformed);
+    }
+    Ok(Datagram {
+        port: to,
+        local: request.route.dgid,
+        remote: request.route.sgid,
+        qpn: request.source,
+        pkey: Pkey::DEFAULT,
+        bytes,
+    })
+}
+
+/// That which a packet is.
+fn arrived(to: PortId, packet: &Packet<'_>) -> Result<Datagram, Untaken> {
+    let Extension::Datagram(deth) = packet.extension() else {
+        return Err(Untaken::UnknownQp);
+    };
+    let pkey = packet.bth().pkey;
+    // The only partition is the default one (IBTA 9.6.1), of which QP 1 takes part as any other does.
+    if !Pkey::DEFAULT.matches(pkey) {
+        return Err(Untaken::WrongPkey);
+    }
+    if deth.qkey != Qkey::GSI {
+        return Err(Untaken::WrongQkey);
+    }
+    let bytes = packet.payload().try_into();
+    Ok(Datagram {
+        port: to,
+        local: packet.dgid(),
+        remote: packet.sgid(),
+        qpn: deth.source,
+        pkey,
+        bytes: bytes.map_err(|_| Untaken::Malformed)?,
+    })
 }
 
 /// Copies a payload that has exactly the size of a datagram of management.

@@ -118,7 +118,7 @@ pub mod message;
 mod model;
 pub mod operation;
 pub mod socket;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 pub mod version;
 

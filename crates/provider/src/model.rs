@@ -1,27 +1,63 @@
-//! Every order of two sides' steps, by loom: no ring of a doorbell is lost, and no copy begins after a grant was
-//! taken back.
+//! Every order of two sides' steps, by loom: what they share without a lock, as the shipped code of both sides does.
+//!
+//! Bytes that are copied are cells: loom fails a model in which one side writes them while the other one copies, or
+//! without having seen that the other one is done. Words are loom's atomics.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::ptr;
 
+use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::event::{EventfdFlags, eventfd};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// The words of a page that the models use: queues 0 to 63 of doorbells, the first grant of a page of grants.
+#[cfg(test)]
+mod completions;
+#[cfg(test)]
+mod doorbells;
+#[cfg(test)]
+mod queues;
+
+/// Bytes of a line of memory. Words are at its front, beside its bytes and not among them.
+const LINE: usize = 64;
+
+/// Lines that the models of pages use: queues 0 to 63 of doorbells, the first grant of a page of grants.
+const PAGE_LINES: usize = 3;
+
+/// Memory that both sides have: of so many lines, whatever its length is said to be.
 #[derive(Clone, Debug)]
-pub(crate) struct Area(Arc<Words>);
+pub struct Area {
+    lines: Arc<Vec<Line>>,
+    length: usize,
+}
 
-#[derive(Debug, Default)]
-struct Words {
+#[derive(Debug)]
+struct Line {
     short: [AtomicU32; 2],
-    long: [AtomicU64; 2],
+    long: AtomicU64,
+    bytes: UnsafeCell<[u8; LINE]>,
+}
+
+// SAFETY: bytes are only reached by way of loom's cells, which fail a model in which two threads do at once.
+unsafe impl Sync for Line {}
+
+impl Line {
+    fn new() -> Self {
+        Self {
+            short: [AtomicU32::new(0), AtomicU32::new(0)],
+            long: AtomicU64::new(0),
+            bytes: UnsafeCell::new([0; LINE]),
+        }
+    }
 }
 
 impl Area {
-    pub(crate) fn create(_name: &str, _length: usize) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn create(_name: &str, length: usize) -> io::Result<(Self, OwnedFd)> {
         let stands_for_memory = eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok((Self(Arc::new(Words::default())), stands_for_memory))
+        let page = Self::of(PAGE_LINES, length);
+        Ok((page, stands_for_memory))
     }
 
     /// Models share an area by cloning it.
@@ -29,94 +65,86 @@ impl Area {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    fn of(lines: usize, length: usize) -> Self {
+        Self {
+            lines: Arc::new((0..lines).map(|_| Line::new()).collect()),
+            length,
+        }
+    }
+
+    /// Of a queue's parts, each of which begins on a line.
+    #[cfg(test)]
+    fn of_lines(lines: usize) -> Self {
+        Self::of(lines, lines * LINE)
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     pub(crate) fn u32(&self, offset: usize) -> &AtomicU32 {
-        &self.0.short[offset / 4]
+        &self.lines[offset / LINE].short[offset % LINE / 4]
     }
 
     pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
-        &self.0.long[offset / 64 - 1]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use loom::cell::UnsafeCell;
-    use loom::thread;
-
-    use super::*;
-    use crate::doorbell::{Listener, Ringer};
-    use crate::fast::Page;
-
-    fn woken(listener: &Listener) -> bool {
-        rustix::io::read(listener.wake(), &mut [0; 8]).is_ok()
+        assert!(offset.is_multiple_of(LINE), "only the first word of a line");
+        &self.lines[offset / LINE].long
     }
 
-    fn taken(listener: &Listener) -> Vec<u32> {
-        let mut bits = Vec::new();
-        listener.take(|bit| bits.push(bit));
-        bits
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        // SAFETY: a slice is readable.
+        unsafe { self.write_from(offset, bytes.as_ptr(), bytes.len()) }
     }
 
-    #[test]
-    fn who_rings_a_sleeper_wakes_it() {
-        loom::model(|| {
-            let listener = Listener::new().unwrap();
-            let ringer = Ringer::beside(&listener);
-            let ringing = thread::spawn(move || ringer.ring(5));
-            let sleeps = listener.sleep();
-            let early = match sleeps {
-                true => Vec::new(),
-                false => {
-                    listener.awake();
-                    taken(&listener)
-                }
-            };
-            ringing.join().unwrap();
-            assert!(woken(&listener) || !sleeps, "it sleeps for ever");
-            assert_eq!([early, taken(&listener)].concat(), [5]);
-        });
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        // SAFETY: a slice that nobody else has is writable.
+        unsafe { self.read_to(offset, out.as_mut_ptr(), out.len()) }
     }
 
-    #[test]
-    fn of_two_who_ring_at_once_both_are_heard() {
-        loom::model(|| {
-            let listener = Listener::new().unwrap();
-            let [first, second] = [(); 2].map(|()| Ringer::beside(&listener));
-            let ringing = [
-                thread::spawn(move || first.ring(1)),
-                thread::spawn(move || second.ring(2)),
-            ];
-            let early = taken(&listener);
-            for ringing in ringing {
-                ringing.join().unwrap();
-            }
-            let mut all = [early, taken(&listener)].concat();
-            all.sort_unstable();
-            assert_eq!(all, [1, 2]);
-        });
-    }
-
-    /// Loom fails a model in which both touch the cell at once, or one without having seen the other.
-    #[test]
-    fn nobody_copies_after_the_daemon_found_that_nobody_does() {
-        loom::model(|| {
-            let (daemon, _) = Page::create().unwrap();
-            daemon.give(0, 7);
-            let client = daemon.clone();
-            let memory = Arc::new(UnsafeCell::new(()));
-            let copied = memory.clone();
-            let copying = thread::spawn(move || {
-                if client.enter(0, 7) {
-                    copied.with_mut(|_| ());
-                    client.exit(0);
-                }
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    pub(crate) unsafe fn write_from(&self, offset: usize, from: *const u8, length: usize) {
+        self.each_line(offset, length, |line, at, done, bytes| {
+            // SAFETY: readable as promised, and inside of the line.
+            line.bytes.with_mut(|to| unsafe {
+                ptr::copy(from.add(done), to.cast::<u8>().add(at), bytes)
             });
-            daemon.take_back(0);
-            while daemon.is_busy(0) {
-                thread::yield_now();
-            }
-            memory.with_mut(|_| ());
-            copying.join().unwrap();
         });
+    }
+
+    /// # Safety
+    /// `to` is writable for `length` bytes.
+    pub(crate) unsafe fn read_to(&self, offset: usize, to: *mut u8, length: usize) {
+        self.each_line(offset, length, |line, at, done, bytes| {
+            // SAFETY: writable as promised, and inside of the line.
+            line.bytes
+                .with(|from| unsafe { ptr::copy(from.cast::<u8>().add(at), to.add(done), bytes) });
+        });
+    }
+
+    /// The parts of some bytes: the line, where in it, how many bytes were before, and how many these are.
+    fn each_line(
+        &self,
+        offset: usize,
+        length: usize,
+        mut part: impl FnMut(&Line, usize, usize, usize),
+    ) {
+        let mut done = 0;
+        while done < length {
+            let at = (offset + done) % LINE;
+            let bytes = (LINE - at).min(length - done);
+            part(&self.lines[(offset + done) / LINE], at, done, bytes);
+            done += bytes;
+        }
+    }
+
+    pub(crate) fn put<T: IntoBytes + Immutable>(&self, offset: usize, value: &T) {
+        self.write(offset, value.as_bytes());
+    }
+
+    pub(crate) fn get<T: FromBytes + IntoBytes>(&self, offset: usize) -> T {
+        let mut value = T::new_zeroed();
+        self.read(offset, value.as_mut_bytes());
+        value
     }
 }

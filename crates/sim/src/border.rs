@@ -8,9 +8,10 @@ use vrdma_verbs::work::{Completion, Output, Status};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Packet, Service};
 
+use crate::Kind;
 use crate::memory::{Memory, Region};
 
-/// How an adapter is broken.
+/// How an adapter is broken, or what its carrier knows of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
     /// A SEND is acknowledged and not delivered.
@@ -35,11 +36,19 @@ pub enum Sabotage {
     WrongLength,
     /// An error is reported as success.
     HideError,
+    /// Units are as long as their messages.
+    LongUnits,
+    /// The carrier is told of no weights.
+    FlatWeights,
+    /// It is told of no limits.
+    NoLimits,
+    /// It is told of no guarantees.
+    NoGuarantees,
 }
 
 impl Sabotage {
     /// Every kind with the name that the command line takes.
-    pub const ALL: [(Self, &'static str); 11] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::AckEarly, "ack-early"),
         (Self::DropCompletion, "drop-completion"),
         (Self::DoubleCompletion, "double-completion"),
@@ -51,7 +60,21 @@ impl Sabotage {
         (Self::CompleteAfterFlush, "complete-after-flush"),
         (Self::WrongLength, "wrong-length"),
         (Self::HideError, "hide-error"),
+        (Self::LongUnits, "long-units"),
+        (Self::FlatWeights, "flat-weights"),
+        (Self::NoLimits, "no-limits"),
+        (Self::NoGuarantees, "no-guarantees"),
     ];
+
+    /// The runs that notice it.
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::LongUnits | Self::FlatWeights | Self::NoLimits | Self::NoGuarantees => {
+                Kind::Crowds
+            }
+            _ => Kind::Engines,
+        }
+    }
 
     /// By its name.
     pub fn named(name: &str) -> Option<Self> {

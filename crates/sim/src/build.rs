@@ -14,7 +14,7 @@ use vrdma_wire::{Gid, Mac, Mtu, Qkey};
 use crate::border::{Border, Sabotage};
 use crate::cluster::Place;
 use crate::end::{Buffer, End, Name, Pool, address_of};
-use crate::member::{Adapter, Parts};
+use crate::member::{Adapter, Parts, UNIT_BYTES};
 use crate::memory::{BUFFER_BYTES, Memory, Region};
 use crate::plan::ConnectionPlan;
 use crate::violation::Violation;
@@ -27,9 +27,9 @@ pub(crate) const OWNER: Owner = Owner(7);
 
 /// Objects of one adapter that all its queue pairs use.
 pub(crate) struct Common {
-    pd: PdId,
-    send_cq: CqId,
-    recv_cq: CqId,
+    pub(crate) pd: PdId,
+    pub(crate) send_cq: CqId,
+    pub(crate) recv_cq: CqId,
     srq: Option<(SrqId, usize)>,
 }
 
@@ -76,6 +76,8 @@ impl World {
             memory: memory.clone(),
             border,
             log: self.cluster.log.clone(),
+            unit_bytes: UNIT_BYTES,
+            policy: None,
         };
         let adapter = Adapter::new(parts, &place.gids)?;
         self.cluster.add(place, memory, adapter)
@@ -248,7 +250,7 @@ impl World {
     }
 }
 
-fn limits() -> Limits {
+pub(crate) fn limits() -> Limits {
     Limits {
         pds: 4,
         mrs: 256,
@@ -262,7 +264,7 @@ fn limits() -> Limits {
     }
 }
 
-fn common(hca: &mut Hca<Region>) -> Result<Common, vrdma_verbs::Error> {
+pub(crate) fn common(hca: &mut Hca<Region>) -> Result<Common, vrdma_verbs::Error> {
     Ok(Common {
         pd: hca.create_pd(OWNER)?,
         send_cq: hca.create_cq(OWNER)?,
@@ -272,7 +274,7 @@ fn common(hca: &mut Hca<Region>) -> Result<Common, vrdma_verbs::Error> {
 }
 
 /// The attributes that each transition needs (IBTA 11.2).
-fn mask(kind: QpType, to: QpState) -> u32 {
+pub(crate) fn mask(kind: QpType, to: QpState) -> u32 {
     match (kind, to) {
         (QpType::Rc, QpState::Rtr) => 0x12_9181,
         (QpType::Rc, QpState::Rts) => 0x1_2e01,

@@ -243,7 +243,7 @@ impl<M: Member> Cluster<M> {
     }
 
     /// One turn of one host; `true` if anything moved.
-    fn turn(&mut self, number: usize) -> Result<bool, Violation> {
+    pub(crate) fn turn(&mut self, number: usize) -> Result<bool, Violation> {
         let host = &mut self.hosts[number];
         let mut moved = host.carrier.turn(self.now);
         moved |= host.carrier.flush(self.now);
@@ -269,6 +269,12 @@ impl<M: Member> Cluster<M> {
         let waits = hosts.filter_map(|host| host.carrier.next_deadline());
         let room = self.uplinks.next_change(self.now);
         waits.chain(self.network.next()).chain(room).min()
+    }
+
+    /// Moves the clock alone.
+    pub(crate) fn reach(&mut self, now: Time) {
+        self.now = now;
+        self.log.reach(now);
     }
 
     /// Moves the clock, and what is due by then.

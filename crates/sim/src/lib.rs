@@ -10,12 +10,14 @@
 //! One seed is one run, to the byte: `vrdma-sim --seed N --trace` shows it line by line. Whether the
 //! checkers see anything at all is shown by breaking adapters on purpose ([`Sabotage`]).
 //!
-//! Runs of another kind have PVRDMA devices of guests as adapters, which go to other hosts while they work (`devices`).
+//! Runs of other kinds have PVRDMA devices of guests as adapters, which go to other hosts while they work (`devices`), or
+//! adapters that want more than they can get, of which each has a weight, a limit or a guarantee (`crowd`).
 #![forbid(unsafe_code)]
 
 mod border;
 mod build;
 mod cluster;
+mod crowd;
 mod devices;
 mod end;
 mod finish;
@@ -37,10 +39,23 @@ pub use border::Sabotage;
 pub use summary::Summary;
 pub use violation::Violation;
 
+use crowd::Crowd;
 use devices::Devices;
 use log::Log;
 use vrdma_verbs::Time;
 use world::World;
+
+/// What a run is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    /// Messages arrive whole and once, whatever befalls networks and hosts.
+    #[default]
+    Engines,
+    /// Adapters are PVRDMA devices of guests that go to other hosts.
+    Devices,
+    /// Adapters share a host by weights, limits and guarantees.
+    Crowds,
+}
 
 /// What a run is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,9 +64,9 @@ pub struct Options {
     pub seed: u64,
     /// Keep a line for everything that happens, and every frame.
     pub trace: bool,
-    /// Its adapters are PVRDMA devices of guests that move, and not engines.
-    pub devices: bool,
-    /// Break every adapter; devices are not broken.
+    /// Of which kind.
+    pub kind: Kind,
+    /// Break every adapter, in runs of the kind that notices it.
     pub sabotage: Option<Sabotage>,
 }
 
@@ -73,18 +88,28 @@ pub fn run(options: Options) -> Report {
     let Options {
         seed,
         trace,
-        devices,
+        kind,
         sabotage,
     } = options;
-    if devices {
-        let world = Devices::new(seed, trace);
-        return report(world, Devices::run, |world| {
-            (world.cluster.now, &world.cluster.log)
-        });
+    match kind {
+        Kind::Engines => {
+            let world = World::new(seed, trace, sabotage);
+            let run = |world: &mut World| world.run().map(|()| Summary::of(world));
+            report(world, run, |world| (world.cluster.now, &world.cluster.log))
+        }
+        Kind::Devices => {
+            let world = Devices::new(seed, trace);
+            report(world, Devices::run, |world| {
+                (world.cluster.now, &world.cluster.log)
+            })
+        }
+        Kind::Crowds => {
+            let world = Crowd::new(seed, trace, sabotage);
+            report(world, Crowd::run, |world| {
+                (world.cluster.now, &world.cluster.log)
+            })
+        }
     }
-    let world = World::new(seed, trace, sabotage);
-    let run = |world: &mut World| world.run().map(|()| Summary::of(world));
-    report(world, run, |world| (world.cluster.now, &world.cluster.log))
 }
 
 fn report<W>(

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use vrdma_sim::{Options, Sabotage, Summary, run};
+use vrdma_sim::{Kind, Options, Sabotage, Summary, run};
 use vrdma_uplink::Pcap;
 use vrdma_verbs::Time;
 
 /// How long a night is.
 const NIGHT: Duration = Duration::from_secs(8 * 3600);
 
-/// In a night, each seed of so many has devices.
-const DEVICES_EVERY: u64 = 4;
+/// In a night, each seed of so many has devices, and the one after it a crowd.
+const OTHERS_EVERY: u64 = 4;
 
 /// Clusters of adapters and switches on a fake clock, checked message by message.
 #[derive(Parser)]
@@ -43,9 +43,25 @@ struct Arguments {
     /// Adapters are PVRDMA devices of guests, which go to other hosts
     #[arg(long, conflicts_with = "sabotage")]
     devices: bool,
+    /// Adapters want more than they can get, and share by weights, limits and guarantees
+    #[arg(long, conflicts_with_all = ["sabotage", "devices"])]
+    crowds: bool,
     /// Break every adapter in this way; the run should be a failure
     #[arg(long)]
     sabotage: Option<String>,
+}
+
+impl Arguments {
+    /// What a seed is about.
+    fn kind(&self, seed: u64, sabotage: Option<Sabotage>) -> Kind {
+        match seed % OTHERS_EVERY {
+            _ if self.devices => Kind::Devices,
+            _ if self.crowds => Kind::Crowds,
+            0 if self.nights && sabotage.is_none() => Kind::Devices,
+            1 if self.nights && sabotage.is_none() => Kind::Crowds,
+            _ => sabotage.map(Sabotage::kind).unwrap_or_default(),
+        }
+    }
 }
 
 fn main() -> Result<()> {
@@ -56,7 +72,7 @@ fn main() -> Result<()> {
             let options = Options {
                 seed,
                 trace: true,
-                devices: arguments.devices,
+                kind: arguments.kind(seed, sabotage),
                 sabotage,
             };
             show(options, &arguments)
@@ -116,20 +132,22 @@ fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {
         if over {
             break;
         }
-        let devices = arguments.devices || arguments.nights && seed.is_multiple_of(DEVICES_EVERY);
+        let kind = arguments.kind(seed, sabotage);
         let report = run(Options {
             seed,
             trace: false,
-            devices,
+            kind,
             sabotage,
         });
         match report.outcome {
             Ok(summary) => total += summary,
             Err(violation) => {
-                let devices = if devices { " --devices" } else { "" };
-                bail!(
-                    "seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed}{devices} --trace"
-                )
+                let flag = match kind {
+                    Kind::Engines => "",
+                    Kind::Devices => " --devices",
+                    Kind::Crowds => " --crowds",
+                };
+                bail!("seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed}{flag} --trace")
             }
         }
     }

@@ -2,11 +2,14 @@
 //! posts and polls by calls.
 
 use std::collections::VecDeque;
+use std::ops::{AddAssign, Sub};
+use std::sync::Arc;
 
 use vrdma_adapter::GidChange;
 use vrdma_host::{Doorbells, Member};
+use vrdma_switch::Policy;
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, RequestOp, Response};
 use vrdma_verbs::{Hca, Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -16,8 +19,52 @@ use crate::memory::{Memory, Region};
 use crate::trace::describe_packet;
 use crate::violation::Violation;
 
-/// Bytes of a unit between two adapters of one host.
-const UNIT_BYTES: u32 = 64 * 1024;
+/// Bytes of a unit between two adapters of one host, if nothing else is said.
+pub(crate) const UNIT_BYTES: u32 = 64 * 1024;
+
+/// What was carried for an adapter that asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Carried {
+    pub(crate) units: u64,
+    /// Units with which a message begins.
+    pub(crate) messages: u64,
+    /// Payload, in either direction.
+    pub(crate) bytes: u64,
+}
+
+impl Carried {
+    fn by(request: &Request<Region>) -> Self {
+        let bytes = match request.op {
+            RequestOp::Read { length, .. } => length.into(),
+            _ => request.payload.length(),
+        };
+        Self {
+            units: 1,
+            messages: u64::from(request.first),
+            bytes,
+        }
+    }
+}
+
+impl AddAssign for Carried {
+    fn add_assign(&mut self, more: Self) {
+        self.units += more.units;
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+    }
+}
+
+impl Sub for Carried {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self {
+            units: self.units - before.units,
+            messages: self.messages - before.messages,
+            bytes: self.bytes - before.bytes,
+        }
+    }
+}
 
 /// See the module.
 pub(crate) struct Adapter {
@@ -30,6 +77,9 @@ pub(crate) struct Adapter {
     /// What the border answers instead of the engine.
     forged: VecDeque<Reply<Region>>,
     log: Log,
+    unit_bytes: u32,
+    policy: Option<Arc<Policy>>,
+    pub(crate) carried: Carried,
 }
 
 /// What an adapter is made of.
@@ -39,6 +89,10 @@ pub(crate) struct Parts {
     pub(crate) memory: Memory,
     pub(crate) border: Border,
     pub(crate) log: Log,
+    /// The longest unit between two adapters of one host.
+    pub(crate) unit_bytes: u32,
+    /// What limits it.
+    pub(crate) policy: Option<Arc<Policy>>,
 }
 
 impl Adapter {
@@ -50,6 +104,8 @@ impl Adapter {
             memory,
             border,
             log,
+            unit_bytes,
+            policy,
         } = parts;
         for (index, gid) in (0..).zip(gids) {
             hca.bind_gid(index, *gid).map_err(Violation::from_error)?;
@@ -63,6 +119,9 @@ impl Adapter {
             changes: VecDeque::new(),
             forged: VecDeque::new(),
             log,
+            unit_bytes,
+            policy,
+            carried: Carried::default(),
         };
         adapter.tell_gids();
         Ok(adapter)
@@ -127,9 +186,10 @@ impl Member for Adapter {
         paths: &mut impl Paths,
     ) -> Option<Request<Region>> {
         while let Some(qp) = self.hca.next_ready() {
-            let request = self.hca.poll_transmit(qp, now, UNIT_BYTES, paths);
-            if request.is_some() {
-                return request;
+            let request = self.hca.poll_transmit(qp, now, self.unit_bytes, paths);
+            if let Some(request) = request {
+                self.carried += Carried::by(&request);
+                return Some(request);
             }
         }
         None
@@ -202,6 +262,10 @@ impl Member for Adapter {
 
     fn is_runnable(&self) -> bool {
         self.hca.has_ready()
+    }
+
+    fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
     }
 
     fn doorbells(&self) -> Doorbells {

@@ -65,6 +65,14 @@ struct Full {
 }
 
 impl UplinkPlan {
+    /// A host that reaches no other one.
+    pub(crate) fn none() -> Self {
+        Self {
+            kinds: Vec::new(),
+            full: Vec::new(),
+        }
+    }
+
     /// Whether an uplink of a host takes nothing now.
     pub(crate) fn is_full(&self, host: usize, uplink: usize, now: Time) -> bool {
         let mut full = self.full.iter();

@@ -70,6 +70,16 @@ summary! {
     device_thaws,
     /// Processes that ended, and that others went on for.
     device_crashes,
+    /// Runs with adapters that want more than they can get.
+    crowds,
+    /// Turns of the carrier in them.
+    crowd_turns,
+    /// Short messages beside greedy neighbours.
+    light_messages,
+    /// Adapters and port groups with a limit.
+    limited,
+    /// Adapters and port groups with a guarantee.
+    guaranteed,
     /// Asynchronous events.
     events,
     /// Moments of the clock.

@@ -3,13 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vrdma_sim::{Options, Sabotage, Summary, run};
+use vrdma_sim::{Kind, Options, Sabotage, Summary, run};
 
 /// Every seed below this one is run.
 const SEEDS: u64 = 4000;
 
 /// And so many with devices, which cost more.
 const SEEDS_WITH_DEVICES: u64 = 150;
+
+/// And so many in which adapters want more than they can get.
+const SEEDS_WITH_CROWDS: u64 = 60;
+
+const SEEDS_AND_DEVICES: u64 = SEEDS + SEEDS_WITH_DEVICES;
+const ALL_SEEDS: u64 = SEEDS_AND_DEVICES + SEEDS_WITH_CROWDS;
 
 /// A broken adapter is noticed within so many seeds.
 const SEEDS_BROKEN: u64 = 100;
@@ -19,14 +25,15 @@ fn work(next: &AtomicU64) -> Result<Summary, String> {
     let mut total = Summary::default();
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        if seed >= SEEDS + SEEDS_WITH_DEVICES {
-            return Ok(total);
-        }
-        let devices = seed >= SEEDS;
-        let flag = if devices { " --devices" } else { "" };
+        let (kind, flag) = match seed {
+            0..SEEDS => (Kind::Engines, ""),
+            SEEDS..SEEDS_AND_DEVICES => (Kind::Devices, " --devices"),
+            SEEDS_AND_DEVICES..ALL_SEEDS => (Kind::Crowds, " --crowds"),
+            _ => return Ok(total),
+        };
         let options = Options {
             seed,
-            devices,
+            kind,
             ..Options::default()
         };
         match run(options).outcome {
@@ -67,7 +74,7 @@ fn a_seed_replays_its_run() {
         let options = Options {
             seed,
             trace: true,
-            devices: seed % 2 == 1,
+            kind: [Kind::Engines, Kind::Devices, Kind::Crowds][seed as usize % 3],
             sabotage: None,
         };
         let [first, second] = [run(options), run(options)];
@@ -79,11 +86,12 @@ fn a_seed_replays_its_run() {
 
 #[test]
 fn broken_adapters_are_caught() {
-    for (kind, name) in Sabotage::ALL {
+    for (sabotage, name) in Sabotage::ALL {
         let caught = (0..SEEDS_BROKEN).find_map(|seed| {
             let options = Options {
                 seed,
-                sabotage: Some(kind),
+                kind: sabotage.kind(),
+                sabotage: Some(sabotage),
                 ..Options::default()
             };
             Some((seed, run(options).outcome.err()?))

@@ -48,4 +48,4 @@ pub use policy::{Effects, Limit, Policy};
 pub use reports::{Listener, Reports};
 pub use shaping::{BURST_NS, Meter};
 pub use stations::{MAX_MACS_PER_PORT, MAX_MACS_PER_UPLINK, STATION_AGE_NS};
-pub use traffic::{MessageCounts, Traffic, TrafficCounts};
+pub use traffic::{MessageCounts, Traffic, TrafficCounts, Untaken};

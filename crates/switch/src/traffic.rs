@@ -14,6 +14,32 @@ pub struct MessageCounts {
     pub bytes: u64,
 }
 
+/// Why a message for queue pair 1 of a port was not taken: a datagram of management, where no engine counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Untaken {
+    /// It is no datagram.
+    UnknownQp,
+    /// Its Q_Key is not that of management.
+    WrongQkey,
+    /// It is of another partition.
+    WrongPkey,
+    /// It is longer or shorter than all of them, or its sender's memory was gone.
+    Malformed,
+    /// Too many wait already.
+    NoRoom,
+}
+
+impl Untaken {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::UnknownQp,
+        Self::WrongQkey,
+        Self::WrongPkey,
+        Self::Malformed,
+        Self::NoRoom,
+    ];
+}
+
 /// The counters of a port at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TrafficCounts {
@@ -22,9 +48,15 @@ pub struct TrafficCounts {
     /// To the port.
     pub received: MessageCounts,
     drops: [u64; NoRoute::ALL.len()],
+    untaken: [u64; Untaken::ALL.len()],
 }
 
 impl TrafficCounts {
+    /// Datagrams of management for the port that were not taken, for this reason.
+    pub fn untaken(&self, reason: Untaken) -> u64 {
+        self.untaken[reason as usize]
+    }
+
     /// Messages from the port that had no route, for this reason.
     pub fn dropped(&self, reason: NoRoute) -> u64 {
         self.drops[reason as usize]
@@ -38,6 +70,7 @@ pub struct Traffic {
     sent: Count,
     received: Count,
     drops: [AtomicU64; NoRoute::ALL.len()],
+    untaken: [AtomicU64; Untaken::ALL.len()],
 }
 
 #[derive(Default, Debug)]
@@ -75,12 +108,18 @@ impl Traffic {
         self.drops[reason as usize].fetch_add(1, Relaxed);
     }
 
+    /// A datagram of management for the port was not taken.
+    pub fn count_untaken(&self, reason: Untaken) {
+        self.untaken[reason as usize].fetch_add(1, Relaxed);
+    }
+
     /// The counters now.
     pub fn counts(&self) -> TrafficCounts {
         TrafficCounts {
             sent: self.sent.read(),
             received: self.received.read(),
             drops: core::array::from_fn(|reason| self.drops[reason].load(Relaxed)),
+            untaken: core::array::from_fn(|reason| self.untaken[reason].load(Relaxed)),
         }
     }
 }

@@ -29,6 +29,7 @@
 //! [`Segment`]. What the crate does not know: adapters, port groups, who may send what. No threads,
 //! nothing blocks. A [`Tap`] is a port of the host's own IP stack, for one thread.
 
+mod announcer;
 mod batch;
 mod counters;
 mod faults;

@@ -110,8 +110,8 @@ impl Port {
         }
     }
 
-    /// A port for another thread that sends as this one does and receives nothing. Peers of a tunnel are
-    /// those of this one; faults are not.
+    /// A port for another thread that sends as this one does and receives nothing, so that what comes does not
+    /// make its descriptor ready. Peers of a tunnel are those of this one; faults are not.
     ///
     /// # Errors
     /// The process is out of descriptors.
@@ -182,7 +182,7 @@ impl Port {
     }
 
     /// Hands what is queued to the kernel. `false` if it has no room now; then flush again when the
-    /// descriptor is writable (raw) or readable (tunnel) once more.
+    /// descriptor is writable (raw) or readable (a tunnel, or a [sender](Self::sender)) once more.
     pub fn flush(&mut self) -> bool {
         link!(&mut self.link, port => port.flush())
     }

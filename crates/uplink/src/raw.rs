@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use vrdma_wire::offset::{TAG_BYTES, TYPE_AT};
 use vrdma_wire::{EtherType, Mac};
 
+use crate::announcer::Announcer;
 use crate::batch::Batch;
 use crate::counters::{Counters, Loss};
 use crate::filter::{Select, frame_filter};
@@ -39,6 +40,8 @@ pub struct Raw {
     interface: Interface,
     select: Select,
     socket: Socket,
+    /// Of a port that receives nothing, for who waits for room.
+    room: Option<Announcer>,
     index: i32,
     mtu: u32,
     up: bool,
@@ -95,6 +98,7 @@ impl Raw {
             interface,
             select,
             socket,
+            room: None,
             index,
             mtu,
             up,
@@ -112,11 +116,13 @@ impl Raw {
     pub fn sender(&self) -> io::Result<Self> {
         let mut batch = Batch::new(offload::HEADER_BYTES, true);
         batch.set_frame_bytes(self.mtu as usize + HEADER_BYTES);
+        let socket = self.socket.again()?;
         Ok(Self {
             name: self.name.clone(),
             interface: self.interface.clone(),
             select: Select::Nothing,
-            socket: self.socket.again()?,
+            room: Some(Announcer::of_room(socket.as_fd())?),
+            socket,
             index: self.index,
             mtu: self.mtu,
             up: self.up,
@@ -252,6 +258,9 @@ impl Raw {
         if flushed.down {
             self.up = false;
         }
+        if let Some(room) = &mut self.room {
+            room.watch_room(self.socket.as_fd(), flushed.waits);
+        }
         !flushed.waits
     }
 
@@ -300,7 +309,10 @@ impl Raw {
 
 impl AsFd for Raw {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.room {
+            Some(room) => room.as_fd(),
+            None => self.socket.as_fd(),
+        }
     }
 }
 

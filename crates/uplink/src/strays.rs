@@ -15,17 +15,15 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use crate::announcer::Announcer;
 
 /// Family, address, port.
 const HEAD_BYTES: usize = 1 + 16 + 2;
 
 /// What a UDP datagram can hold and the head.
 const MESSAGE_BYTES_MAX: usize = HEAD_BYTES + 64 * 1024;
-
-/// The UDP socket's name in the set.
-const SOCKET: u64 = 0;
 
 /// In the first byte: what follows was sealed.
 const OPENED: u8 = 0x80;
@@ -44,10 +42,8 @@ pub(crate) struct Stray<'a> {
 pub(crate) struct Strays {
     /// None where nothing is received.
     pair: Option<OwnedFd>,
-    /// Announces the UDP socket and the pair.
-    epoll: OwnedFd,
-    /// It announces room in the UDP socket too.
-    room_watched: bool,
+    /// Of the UDP socket and the pair.
+    announcer: Announcer,
     message: Vec<u8>,
 }
 
@@ -63,41 +59,26 @@ impl Strays {
 
     /// Of a port that receives nothing: announces room in the UDP socket alone.
     pub(crate) fn none(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let nothing = EventFlags::empty();
-        epoll::add(&epoll, socket, EventData::new_u64(SOCKET), nothing)?;
         Ok(Self {
             pair: None,
-            epoll,
-            room_watched: false,
+            announcer: Announcer::of_room(socket)?,
             message: Vec::new(),
         })
     }
 
     fn new(pair: OwnedFd, socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, socket, EventData::new_u64(SOCKET), EventFlags::IN)?;
-        epoll::add(&epoll, &pair, EventData::new_u64(1), EventFlags::IN)?;
+        let announcer = Announcer::of_input(socket)?;
+        announcer.add(pair.as_fd())?;
         Ok(Self {
             pair: Some(pair),
-            epoll,
-            room_watched: false,
+            announcer,
             message: Vec::new(),
         })
     }
 
-    /// Announces room in the UDP socket as well, or no longer: for who watches the one descriptor,
-    /// which is never writable itself.
+    /// See [`Announcer::watch_room`].
     pub(crate) fn watch_room(&mut self, socket: BorrowedFd<'_>, watch: bool) {
-        let mut flags = EventFlags::empty();
-        flags.set(EventFlags::IN, self.pair.is_some());
-        flags.set(EventFlags::OUT, watch);
-        if watch == self.room_watched {
-            return;
-        }
-        if epoll::modify(&self.epoll, socket, EventData::new_u64(SOCKET), flags).is_ok() {
-            self.room_watched = watch;
-        }
+        self.announcer.watch_room(socket, watch);
     }
 
     /// Hands a datagram to the other port; `false` if that has too many unread or is gone.
@@ -127,7 +108,7 @@ impl Strays {
 
 impl AsFd for Strays {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+        self.announcer.as_fd()
     }
 }
 

@@ -67,10 +67,12 @@ impl Shard {
         let mut rdma = stats::stats(adapter);
         rdma.listeners = self.cm.listeners(port);
         let dropped = &mut rdma.counters.drops;
-        for (reason, count) in self.host.drops(port) {
-            *dropped
-                .entry(stats::no_route(reason).to_owned())
-                .or_default() += count;
+        let lost = self.host.drops(port);
+        let lost = lost.map(|(reason, count)| (stats::no_route(reason), count));
+        let untaken = self.host.untaken(port);
+        let untaken = untaken.map(|(reason, count)| (stats::untaken(reason), count));
+        for (reason, count) in lost.chain(untaken) {
+            *dropped.entry(reason.to_owned()).or_default() += count;
         }
         let learned = self.host.learned(port);
         rdma.learned = learned.iter().map(address).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, Throttled};
 use vrdma_pvrdma::DeviceState;
-use vrdma_switch::NoRoute;
+use vrdma_switch::{NoRoute, Untaken};
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
@@ -118,6 +118,17 @@ pub(super) fn no_route(reason: NoRoute) -> &'static str {
         NoRoute::SourceNotBound | NoRoute::Spoofed => "spoofed-gid",
         NoRoute::Unknown => "unknown-adapter",
         NoRoute::Isolated => "isolated",
+    }
+}
+
+/// Why a datagram of management was not taken, in the words of what engines drop.
+pub(super) fn untaken(reason: Untaken) -> &'static str {
+    match reason {
+        Untaken::UnknownQp => "unknown-qp",
+        Untaken::WrongQkey => "wrong-qkey",
+        Untaken::WrongPkey => "wrong-pkey",
+        Untaken::Malformed => "malformed",
+        Untaken::NoRoom => "management-overrun",
     }
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Entry {
     /// The same for as long as it is a member.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) place: Place,
+    /// The weight that it waits by.
+    pub(super) weighed: u32,
     /// What it may send in this turn.
     pub(super) budget: Budget,
     /// What was moved for it in this turn.
@@ -43,6 +45,7 @@ impl Entry {
             group,
             policy,
             place: Place::Nowhere,
+            weighed: 1,
             budget: Budget::default(),
             moved: Moved::default(),
             turn,

@@ -6,7 +6,8 @@
 //!   of A      ──► 1 ──► 4 ──► 7 ──►     each has its turn with a quantum of its own
 //! ```
 //! Both are rounds of deficit round robin. A member's turn is whole, however little its group has left: what it
-//! takes too much is its group's debt. Who is in debt, member or group, is passed over until rounds have paid for it.
+//! takes too much is its group's debt. Who is in debt, member or group, is not visited before rounds have paid for it,
+//! and costs none of them anything ([`rounds`]).
 //! So groups share a shard by their weights, whatever the number and the weights of their members are, and a member
 //! waits for the turns of its own group's members and for one visit of each other group.
 //!
@@ -61,7 +62,7 @@ pub(crate) struct RunQueue {
     waiting: usize,
     /// Members that had nothing to do and wait for the carrier's next turn.
     later: Vec<PortId>,
-    /// Members that wait in their groups, the one that was seen longest ago first; and some that wait no more.
+    /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
     unseen: VecDeque<PortId>,
     owed: Owed,
     turn: u64,
@@ -127,10 +128,12 @@ impl RunQueue {
                 self.owed.push(port);
             }
             self.waiting += 1;
+            entry.weighed = entry.weight();
             let group = &mut self.groups[number.0 as usize];
-            group.members.push(port);
+            group.members.push(port, entry.budget, entry.weighed);
             if !std::mem::replace(&mut group.queued, true) {
-                self.rounds.push(number);
+                group.weight = entry.group_weight();
+                self.rounds.push(number, group.budget, group.weight);
             }
         }
     }
@@ -146,7 +149,7 @@ impl RunQueue {
             self.wake(port);
         }
         self.turns_left = self.waiting;
-        self.looks_left = LOOKS_A_TURN;
+        self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
     /// All that wait, those for the carrier's next turn included.
@@ -180,18 +183,15 @@ impl RunQueue {
             };
             let entry = self.entries.get_mut(port.0 as usize)?.as_mut()?;
             let weight = entry.weight();
-            let mut budget = entry.budget;
-            budget.renew(group.members.quantum(weight));
-            if !budget.is_spent() && entry.turn == self.turn {
+            let Some(budget) = group.members.allows(entry.budget, weight) else {
+                group.members.defer(entry.budget, weight);
+                continue;
+            };
+            if entry.turn == self.turn {
                 return None;
             }
             entry.budget = budget;
             group.members.pop();
-            if budget.is_spent() {
-                group.members.wants_more(weight);
-                group.members.push(port);
-                continue;
-            }
             self.owed.may_be_next = true;
             entry.turn = self.turn;
             entry.place = Place::Nowhere;
@@ -203,14 +203,18 @@ impl RunQueue {
 
     /// The group whose visit goes on, or the next one with a new quantum.
     fn visit(&mut self) -> Option<GroupId> {
-        if self.visited.is_none() {
+        while self.visited.is_none() {
             let number = self.rounds.front()?;
-            self.rounds.pop();
             let group = &mut self.groups[number.0 as usize];
             let first = group.members.iter().next();
             let first = first.and_then(|port| self.entries.get(port.0 as usize)?.as_ref());
-            group.weight = first.map_or(group.weight.max(1), Entry::group_weight);
-            group.budget.renew(self.rounds.quantum(group.weight));
+            group.weight = first.map_or(group.weight, Entry::group_weight);
+            let Some(budget) = self.rounds.allows(group.budget, group.weight) else {
+                self.rounds.defer(group.budget, group.weight);
+                continue;
+            };
+            group.budget = budget;
+            self.rounds.pop();
             self.visited = Some(number);
         }
         self.visited
@@ -223,7 +227,7 @@ impl RunQueue {
         group.queued = group.budget.is_spent();
         if group.queued {
             self.rounds.wants_more(group.weight);
-            self.rounds.push(number);
+            self.rounds.push(number, group.budget, group.weight);
         }
     }
 
@@ -267,14 +271,30 @@ impl RunQueue {
             }
             let is_fresh = entry.turn.max(entry.since) == turn;
             self.unseen.push_back(port);
+            self.reweigh(port);
             if is_fresh {
-                // As a rule those behind it are so, too.
-                self.looks_left = 0;
-                return None;
+                // Those behind it may have waited since long before it had its turn.
+                continue;
             }
             return Some(port);
         }
         None
+    }
+
+    /// Debts of a member and its group are paid by weights that somebody may have changed meanwhile.
+    fn reweigh(&mut self, port: PortId) {
+        let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
+            return;
+        };
+        let group = &mut self.groups[entry.group.0 as usize];
+        let weight = entry.weight();
+        if std::mem::replace(&mut entry.weighed, weight) != weight {
+            group.members.reweigh(port, entry.budget, weight);
+        }
+        let weight = entry.group_weight();
+        if std::mem::replace(&mut group.weight, weight) != weight {
+            self.rounds.reweigh(entry.group, group.budget, weight);
+        }
     }
 
     /// Whether a member has used up what it may send in this turn.
@@ -323,8 +343,8 @@ impl RunQueue {
 
     /// Everybody was served: a debt would only be paid when others come again, by waiting for them.
     fn forgive(&mut self) {
-        while let Some(number) = self.visited.take().or_else(|| self.rounds.front()) {
-            self.rounds.remove(number);
+        let queued = self.rounds.take_all();
+        for number in self.visited.take().into_iter().chain(queued) {
             let group = &mut self.groups[number.0 as usize];
             group.budget = Budget::default();
             group.queued = false;

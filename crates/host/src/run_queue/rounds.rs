@@ -1,18 +1,58 @@
-//! Rounds of visits, and the largest weight among those who want more than they get.
+//! Rounds of visits, and debts that rounds pay for.
+//!
+//! ```text
+//!   queue    ──► 3 ──► 5 ──► 9 ──►          each is visited once in a round
+//!     ▲ a round begins: those whose debt is paid by now
+//!   debtors  7: after 12 more rounds, 2: after 400 more, ...
+//! ```
+//! A round pays each debtor its quantum. What rounds pay for a weight of one is summed up, so that it is known when a
+//! debt will be paid and nobody looks at a debtor before: a round costs by whom it visits.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use crate::budget::quantum;
+use crate::budget::{Budget, QUANTUM, quantum};
+
+/// Payments are counted in so many parts of a byte: what a round pays for a weight of one is no whole number of bytes.
+const PARTS: u64 = 1 << 16;
+
+/// Who waits for a visit, since rounds had paid so much.
+#[derive(Clone, Copy, Debug)]
+struct Waiting<T> {
+    one: T,
+    since: u128,
+}
+
+/// Who waits until a debt is paid. The order is that of payment, and of coming.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Debtor<T> {
+    /// What rounds will have paid when it has something to send again.
+    due: u128,
+    came: u64,
+    since: u128,
+    weight: u32,
+    one: T,
+}
 
 /// Each is in it once. Whoever comes during a round has its first visit in the next one.
 #[derive(Debug)]
 pub(super) struct Rounds<T> {
-    queue: VecDeque<T>,
+    queue: VecDeque<Waiting<T>>,
     /// How many at the front have their visit of this round before them.
     left: usize,
-    /// The largest weight of those who had more to send than their quantum in the last round, and so far in
-    /// this one.
+    debtors: BinaryHeap<Reverse<Debtor<T>>>,
+    /// How many debtors have each weight.
+    weights: BTreeMap<u32, usize>,
+    /// How many debtors have come.
+    came: u64,
+    /// What rounds have paid so far for a weight of one.
+    paid: u128,
+    /// The largest weight of those who wanted more than their quantum when this round began, and of those who did
+    /// since then.
     heaviest: [u32; 2],
+    /// How many were looked at.
+    #[cfg(test)]
+    pub(super) steps: u64,
 }
 
 impl<T> Default for Rounds<T> {
@@ -20,151 +60,175 @@ impl<T> Default for Rounds<T> {
         Self {
             queue: VecDeque::new(),
             left: 0,
+            debtors: BinaryHeap::new(),
+            weights: BTreeMap::new(),
+            came: 0,
+            paid: 0,
             heaviest: [1; 2],
+            #[cfg(test)]
+            steps: 0,
         }
     }
 }
 
-impl<T: Copy + PartialEq> Rounds<T> {
-    /// Those who wait, in their order.
+impl<T: Copy + Ord> Rounds<T> {
+    /// Those who wait, in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = T> {
-        self.queue.iter().copied()
+        let queued = self.queue.iter().map(|waiting| waiting.one);
+        queued.chain(self.debtors.iter().map(|Reverse(debtor)| debtor.one))
     }
 
-    /// One waits for its visit from now on.
-    pub(super) fn push(&mut self, one: T) {
-        self.queue.push_back(one);
+    /// One of such a weight, with what is left of its budget, waits for its visit from now on.
+    pub(super) fn push(&mut self, one: T, budget: Budget, weight: u32) {
+        let since = self.paid;
+        let waiting = Waiting { one, since };
+        match budget.debt() {
+            None => self.queue.push_back(waiting),
+            Some(debt) => self.owe(waiting, debt, weight),
+        }
+    }
+
+    fn owe(&mut self, Waiting { one, since }: Waiting<T>, debt: u64, weight: u32) {
+        let weight = weight.max(1);
+        let parts = debt.saturating_mul(PARTS).div_ceil(weight.into());
+        self.came += 1;
+        *self.weights.entry(weight).or_default() += 1;
+        self.debtors.push(Reverse(Debtor {
+            due: since + u128::from(parts),
+            came: self.came,
+            since,
+            weight,
+            one,
+        }));
     }
 
     /// Who is visited next. With it a round begins if the last one is over.
     pub(super) fn front(&mut self) -> Option<T> {
-        let front = self.queue.front().copied()?;
         if self.left == 0 {
-            self.left = self.queue.len();
-            self.heaviest = [self.heaviest[1], 1];
+            self.begin();
         }
-        Some(front)
+        Some(self.queue.front()?.one)
     }
 
-    /// The [front](Self::front) has its visit.
-    pub(super) fn pop(&mut self) {
-        if self.queue.pop_front().is_some() {
-            self.left = self.left.saturating_sub(1);
+    fn begin(&mut self) {
+        let debtors = self
+            .weights
+            .last_key_value()
+            .map_or(1, |(weight, _)| *weight);
+        self.heaviest = [self.heaviest[1].max(debtors), 1];
+        let step = u128::from(PARTS * QUANTUM / u64::from(self.heaviest[0]));
+        let mut paid = step;
+        if self.queue.is_empty()
+            && let Some(Reverse(first)) = self.debtors.peek()
+        {
+            // Rounds in which nobody is visited, all at once.
+            let owed = first.due.saturating_sub(self.paid);
+            paid = owed.next_multiple_of(step).max(step);
         }
+        self.paid += paid;
+        while let Some(Reverse(debtor)) = self.debtors.peek()
+            && debtor.due <= self.paid
+        {
+            let Debtor { one, since, .. } = *debtor;
+            let weight = debtor.weight;
+            self.debtors.pop();
+            self.forget(weight);
+            self.queue.push_back(Waiting { one, since });
+            self.step();
+        }
+        self.left = self.queue.len();
+    }
+
+    /// What the [front](Self::front), of such a weight and with such a budget when it was left alone, may send in its
+    /// visit; `None` if it is in debt, since it was charged while it waited.
+    pub(super) fn allows(&self, budget: Budget, weight: u32) -> Option<Budget> {
+        let since = self.queue.front()?.since;
+        let rounds = u64::try_from(self.paid - since).unwrap_or(u64::MAX);
+        let paid = rounds.saturating_mul(weight.into()) / PARTS;
+        // Never nothing: who has paid would not get on.
+        let most = quantum(weight, self.heaviest[0]).max(1);
+        let mut budget = budget;
+        budget.pay(paid, most);
+        (!budget.is_spent()).then_some(budget)
+    }
+
+    /// The front has its visit.
+    pub(super) fn pop(&mut self) {
+        self.take_front();
+    }
+
+    /// The front, which is in debt, waits until that is paid.
+    pub(super) fn defer(&mut self, budget: Budget, weight: u32) {
+        if let (Some(front), Some(debt)) = (self.take_front(), budget.debt()) {
+            self.owe(front, debt, weight);
+        }
+    }
+
+    fn take_front(&mut self) -> Option<Waiting<T>> {
+        self.left = self.left.saturating_sub(1);
+        self.step();
+        self.queue.pop_front()
     }
 
     /// One waits no more.
     pub(super) fn remove(&mut self, one: T) {
-        if let Some(at) = self.queue.iter().position(|queued| *queued == one) {
+        if let Some(at) = self.queue.iter().position(|waiting| waiting.one == one) {
             self.queue.remove(at);
             self.left -= usize::from(at < self.left);
+        } else {
+            self.take_debtor(one);
         }
     }
 
-    /// What a visit of this round adds to the budget of one of such a weight.
-    pub(super) fn quantum(&self, weight: u32) -> u64 {
-        quantum(weight, self.heaviest[0])
+    /// Nobody waits any more: who did.
+    pub(super) fn take_all(&mut self) -> Vec<T> {
+        let all = self.iter().collect();
+        self.queue.clear();
+        self.left = 0;
+        self.debtors.clear();
+        self.weights.clear();
+        all
     }
 
     /// One of such a weight wants more than it got.
     pub(super) fn wants_more(&mut self, weight: u32) {
         self.heaviest[1] = self.heaviest[1].max(weight);
     }
+
+    /// One has another weight, by which its debt is paid.
+    pub(super) fn reweigh(&mut self, one: T, budget: Budget, weight: u32) {
+        if let Some(Debtor { since, .. }) = self.take_debtor(one)
+            && let Some(debt) = budget.debt()
+        {
+            self.owe(Waiting { one, since }, debt, weight);
+        }
+    }
+
+    fn take_debtor(&mut self, one: T) -> Option<Debtor<T>> {
+        let found = self.debtors.iter().find(|debtor| debtor.0.one == one);
+        let found = found?.0;
+        self.debtors.retain(|debtor| debtor.0.one != one);
+        self.forget(found.weight);
+        Some(found)
+    }
+
+    /// A debtor of such a weight is none any more.
+    fn forget(&mut self, weight: u32) {
+        if let Some(count) = self.weights.get_mut(&weight) {
+            *count -= 1;
+            if *count == 0 {
+                self.weights.remove(&weight);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::budget::{Budget, QUANTUM};
-
-    /// Who always wants more, by weight, and what each got in visits that cost so much.
-    struct Greedy {
-        weights: Vec<u32>,
-        budgets: Vec<Budget>,
-        got: Vec<u64>,
-    }
-
-    impl Greedy {
-        fn new(rounds: &mut Rounds<usize>, weights: &[u32]) -> Self {
-            (0..weights.len()).for_each(|one| rounds.push(one));
-            Self {
-                weights: weights.to_vec(),
-                budgets: vec![Budget::default(); weights.len()],
-                got: vec![0; weights.len()],
-            }
-        }
-
-        /// One visit; what it takes is whole units.
-        fn visit(&mut self, rounds: &mut Rounds<usize>, unit: u64) -> usize {
-            let one = rounds.front().unwrap();
-            rounds.pop();
-            self.budgets[one].renew(rounds.quantum(self.weights[one]));
-            while !self.budgets[one].is_spent() {
-                self.budgets[one].charge(unit);
-                self.got[one] += unit;
-            }
-            rounds.wants_more(self.weights[one]);
-            rounds.push(one);
-            one
-        }
-    }
-
-    #[test]
-    fn shares_are_by_weight_whatever_the_units_are() {
-        for unit in [1032, 64 << 10, 257 << 10] {
-            let mut rounds = Rounds::default();
-            let mut greedy = Greedy::new(&mut rounds, &[1, 3, 100, 7]);
-            for _ in 0..400_000 {
-                greedy.visit(&mut rounds, unit);
-            }
-            let whole = greedy.got.iter().sum::<u64>() / 111;
-            for (got, weight) in greedy.got.iter().zip(&greedy.weights) {
-                let due = whole * u64::from(*weight);
-                assert!(got.abs_diff(due) <= due / 20, "{got} of {due} due");
-            }
-        }
-    }
-
-    #[test]
-    fn each_is_visited_once_in_a_round() {
-        let mut rounds = Rounds::default();
-        let mut greedy = Greedy::new(&mut rounds, &[1, 100, 1]);
-        for _ in 0..50 {
-            let round = [(); 3].map(|()| greedy.visit(&mut rounds, 257 << 10));
-            assert_eq!(round, [0, 1, 2]);
-        }
-    }
-
-    #[test]
-    fn who_comes_waits_for_the_next_round_and_who_goes_holds_up_nobody() {
-        let mut rounds = Rounds::default();
-        (0..3).for_each(|one| rounds.push(one));
-        assert_eq!(rounds.front(), Some(0));
-        rounds.pop();
-        rounds.push(7);
-        rounds.remove(1);
-        rounds.remove(1);
-        assert_eq!((rounds.front(), rounds.left), (Some(2), 1));
-        rounds.pop();
-        rounds.wants_more(5);
-        assert_eq!((rounds.front(), rounds.left), (Some(7), 1));
-        assert_eq!(rounds.heaviest, [5, 1], "a new round");
-        rounds.remove(7);
-        assert_eq!((rounds.front(), rounds.left), (None, 0));
-    }
-
-    #[test]
-    fn the_heaviest_counts_for_one_round_after_it_wanted_more() {
-        let mut rounds = Rounds::default();
-        rounds.push(0);
-        rounds.wants_more(4);
-        let quanta = [(); 3].map(|()| {
-            rounds.front();
-            let quantum = rounds.quantum(1);
-            rounds.pop();
-            rounds.push(0);
-            quantum
-        });
-        assert_eq!(quanta, [QUANTUM / 4, QUANTUM, QUANTUM]);
-    }
-}
+mod tests;

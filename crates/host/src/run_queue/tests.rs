@@ -48,8 +48,12 @@ impl World {
     fn turn(&mut self) -> [Vec<PortId>; 2] {
         self.queue.begin_turn(Time(self.now));
         let mut seen = [Vec::new(), Vec::new()];
-        while let Some(port) = self.queue.next() {
-            let is_look = self.queue.looks_left < LOOKS_A_TURN;
+        loop {
+            let looks = self.queue.looks_left;
+            let Some(port) = self.queue.next() else {
+                break;
+            };
+            let is_look = self.queue.looks_left < looks;
             seen[usize::from(is_look)].push(port);
             let member = self.members.get_mut(port.0 as usize);
             let works = member.is_some();
@@ -151,6 +155,55 @@ fn no_member_has_two_turns_in_one_of_the_carrier_and_none_is_left_out() {
         assert!(unseen.iter().all(|turns| *turns < 3), "{unseen:?}");
     }
     assert!(turns.iter().all(|turns| *turns > 1), "{turns:?}");
+}
+
+#[test]
+fn who_waits_in_debt_costs_no_steps_of_those_who_have_turns() {
+    let mut world = World::default();
+    world.add(1, &[1; 3000], 257 << 10);
+    world.add(100, &[1, 100], 257 << 10);
+    (0..500).for_each(|_| world.add(1, &[1], 257 << 10));
+    let steps = |queue: &RunQueue| -> u64 {
+        let of_members = queue.groups.iter().map(|group| group.members.steps);
+        queue.rounds.steps + of_members.sum::<u64>()
+    };
+    world.share(8 << 30);
+    let before = steps(&world.queue);
+    let turns: usize = (0..2000).map(|_| world.turn()[0].len()).sum();
+    let after = steps(&world.queue) - before;
+    // For a visit of a member and for one of its group: when its debt is paid, and when it begins.
+    assert!(after <= 4 * turns as u64, "{after} steps for {turns} turns");
+}
+
+#[test]
+fn who_waits_for_its_group_is_looked_at_however_many_have_turns_meanwhile() {
+    let mut world = World::default();
+    world.add(1, &[1], 257 << 10);
+    world.add(100, &[1; 30], 257 << 10);
+    let light = PortId(31);
+    world.queue.insert(light, GroupId(0), None);
+    world.share(1 << 30);
+    for message in 0..100 {
+        world.queue.wake(light);
+        let mut turns = 0..;
+        let waited = turns.find(|_| world.turn().concat().contains(&light));
+        assert!(
+            waited < Some(32 / LOOKS_A_TURN + 1),
+            "{message}: {waited:?}"
+        );
+    }
+}
+
+#[test]
+fn a_weight_that_is_changed_counts_for_who_is_in_debt() {
+    let mut world = World::default();
+    world.add(1, &[1, 100, 100], 257 << 10);
+    world.share(1 << 30);
+    world.members[0]
+        .policy
+        .set_weight(NonZeroU32::new(100).unwrap());
+    let turns = (0..20).map(|_| world.turn()[0].clone());
+    assert!(turns.flatten().any(|port| port == PortId(0)));
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl<M: Member, P: Port> Host<M, P> {
                 uplink,
                 frame,
             } => self.take_packet(port, uplink, &frame, now),
-            Transfer::Received(datagram) => self.datagrams.push(*datagram),
+            Transfer::Received(datagram) => self.hand_to_owner(*datagram),
             Transfer::Send(datagram) => self.send_datagram(&datagram, now),
             Transfer::Plugged(at) => {
                 self.uplinks.segments.plug(at.port, at.group, at.marks);

@@ -1,7 +1,7 @@
 //! Transfers that leave.
 
 use vrdma_adapter::ShardId;
-use vrdma_switch::{PortId, UplinkId};
+use vrdma_switch::{PortId, Untaken, UplinkId};
 use vrdma_verbs::Source;
 use vrdma_verbs::memory::{Gather, Memory};
 use vrdma_verbs::unit::{InlinePart, Payload, Request};
@@ -113,12 +113,19 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Hands a datagram of management to the owner of the host, who is with the first shard.
     pub(crate) fn hand_to_owner(&mut self, datagram: Datagram) {
-        if self.id == ShardId::FIRST {
-            return self.datagrams.push(datagram);
-        }
-        if self.lanes.has_room(ShardId::FIRST) {
-            let received = Transfer::Received(Box::new(datagram));
-            self.lanes.push_unit(ShardId::FIRST, received);
+        let port = datagram.port;
+        let has_room = match self.id {
+            ShardId::FIRST => self.datagrams.push(datagram),
+            _ => {
+                self.lanes.has_room(ShardId::FIRST) && {
+                    let received = Transfer::Received(Box::new(datagram));
+                    self.lanes.push_unit(ShardId::FIRST, received);
+                    true
+                }
+            }
+        };
+        if !has_room {
+            self.refuse_datagram(port, Untaken::NoRoom);
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use vrdma_host::Segment;
-use vrdma_switch::{PortId, UplinkId};
+use vrdma_switch::{PortId, Untaken, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_wire::{
-    Addresses, Bth, Extension, MAX_FRAME, Mac, Opcode, PacketBuilder, Path, Pkey, Psn, Qpn,
-    TrafficClass, Transport,
+    Addresses, Bth, Deth, Extension, MAD_LEN, MAX_FRAME, Mac, Opcode, PacketBuilder, Path, Pkey,
+    Psn, Qkey, Qpn, TrafficClass, Transport,
 };
 
 use crate::world::*;
@@ -70,6 +70,25 @@ const PLAIN: Forged = Forged {
 
 /// A SEND to a queue pair that nobody has.
 fn packet(forged: &Forged) -> Vec<u8> {
+    let number = Qpn::new(0x12_3456).unwrap();
+    let mut bth = Bth::new(Opcode::RC_SEND_ONLY, number, Psn::new(7));
+    bth.ack_request = true;
+    packet_of(forged, bth, Extension::Nothing, 64)
+}
+
+/// A datagram of management, or one that is almost.
+fn datagram(forged: &Forged, qkey: Qkey, length: usize) -> Vec<u8> {
+    let bth = Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, Psn::new(7));
+    let source = Qpn::GSI;
+    packet_of(
+        forged,
+        bth,
+        Extension::Datagram(Deth { qkey, source }),
+        length,
+    )
+}
+
+fn packet_of(forged: &Forged, mut bth: Bth, extension: Extension, length: usize) -> Vec<u8> {
     let path = Path {
         destination: forged.to,
         source: forged.from,
@@ -83,14 +102,11 @@ fn packet(forged: &Forged) -> Vec<u8> {
         hop_limit: 64,
         source_port: 49152,
     };
-    let number = Qpn::new(0x12_3456).unwrap();
-    let mut bth = Bth::new(Opcode::RC_SEND_ONLY, number, Psn::new(7));
     bth.pkey = forged.pkey;
-    bth.ack_request = true;
-    let transport = Transport::new(bth, Extension::Nothing).unwrap();
+    let transport = Transport::new(bth, extension).unwrap();
     let mut buffer = [0; MAX_FRAME];
-    let mut builder = PacketBuilder::new(&path, &transport, 64, &mut buffer).unwrap();
-    builder.push(&[0x5a; 64]);
+    let mut builder = PacketBuilder::new(&path, &transport, length, &mut buffer).unwrap();
+    builder.push(&vec![0x5a; length]);
     builder.finish().to_vec()
 }
 
@@ -164,6 +180,36 @@ fn what_no_queue_pair_takes_is_the_adapters_drop() {
     let hca = &station(&mut world.host, world.port).hca;
     let counted = &hca.counters().drops;
     assert_eq!((counted.unknown_qp, counted.wrong_pkey), (1, 2));
+    assert!(!world.has_answered());
+}
+
+#[test]
+fn what_management_does_not_take_is_the_adapters_drop_too() {
+    let mut world = World::new();
+    let forged = Forged {
+        pkey: Pkey(0x8001),
+        ..PLAIN
+    };
+    let frames = [
+        datagram(&forged, Qkey::GSI, MAD_LEN),
+        datagram(&PLAIN, Qkey(7), MAD_LEN),
+        datagram(&PLAIN, Qkey(8), MAD_LEN),
+        datagram(&PLAIN, Qkey::GSI, MAD_LEN - 4),
+    ];
+    for frame in &frames {
+        world.send(VNI, frame);
+    }
+    assert_eq!(world.host.next_datagram(), None);
+    world.send(VNI, &datagram(&PLAIN, Qkey::GSI, MAD_LEN));
+    assert!(world.host.next_datagram().is_some());
+    let untaken: Vec<_> = world.host.untaken(world.port).collect();
+    let expected = [
+        (Untaken::WrongQkey, 2),
+        (Untaken::WrongPkey, 1),
+        (Untaken::Malformed, 1),
+    ];
+    assert_eq!(untaken, expected);
+    assert_eq!(world.drops(), drops(&[]));
     assert!(!world.has_answered());
 }
 

@@ -1,7 +1,7 @@
 //! Stations of one host.
 
 use vrdma_host::Datagram;
-use vrdma_switch::NoRoute;
+use vrdma_switch::{NoRoute, Untaken};
 use vrdma_verbs::Time;
 use vrdma_verbs::work::{SendOp, Status};
 use vrdma_wire::{MAD_LEN, Pkey, Qpn};
@@ -136,4 +136,6 @@ fn datagrams_that_nobody_takes_are_bounded() {
     (0..2000).for_each(|_| host.send_datagram(&sent, NOW));
     let taken = std::iter::from_fn(|| host.next_datagram()).count();
     assert_eq!(taken, 1024);
+    let lost: Vec<_> = host.untaken(a).collect();
+    assert_eq!(lost, [(Untaken::NoRoom, 2000 - 1024)]);
 }

@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
 
 use super::Enclosed;
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32, fence};
 use crate::layout::{COMPLETION_BYTES, Completion, armed, cq_header};
 use crate::message::QueueGeometry;
 
@@ -89,7 +88,7 @@ impl CompletionQueue {
         self.word(cq_header::ARMED).load(Relaxed)
     }
 
-    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+    fn word(&self, offset: usize) -> &AtomicU32 {
         self.area.u32(self.ring.header as usize + offset)
     }
 }

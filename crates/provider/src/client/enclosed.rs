@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::AcqRel;
 
 use crate::BUFFERS_MAX;
-use crate::area::Area;
+use crate::atomics::Area;
 use crate::layout::{Buffer, Completion, EnclosedHeader, enclosed_bytes};
 use crate::message::QueueGeometry;
 

@@ -20,7 +20,7 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::CQ_ENTRIES_MAX;
-use crate::area::Area;
+use crate::atomics::Area;
 use crate::layout::queue_header;
 use crate::message::QueueGeometry;
 

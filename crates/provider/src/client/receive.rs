@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
 
 use super::Full;
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32, fence};
 use crate::layout::{Buffer, RecvHeader, queue_header, recv_stride};
 use crate::message::QueueGeometry;
 
@@ -81,7 +80,7 @@ impl ReceiveQueue {
         self.producer = 0;
     }
 
-    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+    fn word(&self, offset: usize) -> &AtomicU32 {
         self.area.u32(self.ring.header as usize + offset)
     }
 }

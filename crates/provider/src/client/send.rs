@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use super::data::DataRing;
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32};
 use crate::layout::{Buffer, EAGER_AREA, SendHeader, queue_header, send_flag, send_stride};
 use crate::message::QueueGeometry;
 
@@ -198,7 +198,7 @@ impl SendQueue {
         self.producer = self.producer.wrapping_add(1);
     }
 
-    fn word(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+    fn word(&self, offset: usize) -> &AtomicU32 {
         self.area.u32(self.ring.header as usize + offset)
     }
 }

@@ -1,13 +1,11 @@
 //! Completion rings: the daemon produces, the client consumes.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
 
 use super::RingError;
 use super::enclosing::{Enclosing, Message};
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32, fence};
 use crate::layout::{Buffer, Completion, EnclosedHeader, armed, cq_header, enclosed_bytes};
 use crate::message::QueueGeometry;
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::AcqRel;
 
-use crate::area::Area;
+use crate::atomics::Area;
 use crate::layout::{Buffer, Completion, ENCLOSED_MAX, ENCLOSING_AREA, EnclosedHeader};
 use crate::message::QueueGeometry;
 use crate::{BUFFERS_MAX, DATA_ALIGN};

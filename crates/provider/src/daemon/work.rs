@@ -5,14 +5,12 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
-use std::sync::atomic::fence;
 
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::RingError;
-use crate::area::Area;
+use crate::atomics::{Area, AtomicU32, fence};
 use crate::layout::{Buffer, queue_header};
 use crate::message::QueueGeometry;
 

@@ -1,6 +1,7 @@
 use core::net::Ipv4Addr;
 
 use super::*;
+use crate::Untaken;
 
 const BLUE: GroupId = GroupId(1);
 const GREEN: GroupId = GroupId(2);
@@ -175,6 +176,13 @@ fn traffic_is_counted_by_port_and_reason() {
     for (place, reason) in NoRoute::ALL.into_iter().enumerate() {
         assert_eq!(place, reason as usize);
     }
+    for (place, reason) in Untaken::ALL.into_iter().enumerate() {
+        assert_eq!(place, reason as usize);
+        (0..place).for_each(|_| traffic.count_untaken(reason));
+    }
+    let counts = traffic.counts();
+    let untaken = Untaken::ALL.map(|reason| counts.untaken(reason));
+    assert_eq!(untaken, [0, 1, 2, 3, 4]);
 }
 
 #[test]

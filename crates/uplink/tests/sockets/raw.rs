@@ -1,9 +1,9 @@
 //! Raw uplinks over veth pairs in namespaces of their own.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::namespace::veth;
-use crate::world::{PATIENCE, drain, overrun, plain, receive, roce};
+use crate::world::{PATIENCE, drain, is_ready, overrun, plain, receive, roce};
 use vrdma_lab::namespace::{enter, enter_without_network, shell, wait_for_carrier};
 use vrdma_uplink::{Hop, Loss, OpenError, Ports, Segment};
 use vrdma_wire::internet_checksum;
@@ -34,6 +34,29 @@ fn frames_are_sorted_and_tags_are_segments() {
     drain(&mut a.roce, &mut own);
     drain(&mut a.rest, &mut own);
     assert_eq!(own, []);
+}
+
+/// Shards that only send watch such a port: they have nothing to do with what comes.
+#[test]
+fn what_comes_wakes_the_port_that_reads_and_no_sender() {
+    if !enter("raw::what_comes_wakes_the_port_that_reads_and_no_sender") {
+        return;
+    }
+    veth("up0", "up1");
+    let (mut a, mut b) = (Ports::raw("up0").unwrap(), Ports::raw("up1").unwrap());
+    let mut sender = b.roce.sender().unwrap();
+    a.roce.send(Hop::to(Segment::Untagged), &roce(1, 2, 7, 300));
+    assert!(a.roce.flush());
+    assert!(is_ready(&b.roce, PATIENCE), "it came");
+    assert!(!is_ready(&sender, Duration::ZERO));
+    assert_eq!(receive(&mut b.roce, 1).len(), 1);
+    sender.send(Hop::to(Segment::Untagged), &roce(2, 1, 8, 300));
+    assert!(sender.flush());
+    assert_eq!(
+        receive(&mut a.roce, 1),
+        [(Segment::Untagged, roce(2, 1, 8, 300))]
+    );
+    assert!(!is_ready(&sender, Duration::ZERO), "nothing waits for room");
 }
 
 /// A packet of a flow whose identifications count up.

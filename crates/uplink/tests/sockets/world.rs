@@ -1,6 +1,5 @@
 //! Receiving with a deadline, and frames to send.
 
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,15 +20,17 @@ pub(crate) fn receive(port: &mut Port, wanted: usize) -> Vec<(Segment, Vec<u8>)>
             frames.len(),
             port.counters()
         );
-        let timeout = Timespec::try_from(left).unwrap();
-        poll(
-            &mut [PollFd::new(&port.as_fd(), PollFlags::IN)],
-            Some(&timeout),
-        )
-        .unwrap();
+        is_ready(port, left);
         drain(port, &mut frames);
     }
     frames
+}
+
+/// Whether a port has something for who watches it, by then.
+pub(crate) fn is_ready(port: &Port, patience: Duration) -> bool {
+    let timeout = Timespec::try_from(patience).unwrap();
+    let mut watched = [PollFd::new(port, PollFlags::IN)];
+    poll(&mut watched, Some(&timeout)).unwrap() > 0
 }
 
 /// What is there now; how many arrivals it were.

@@ -2,12 +2,15 @@
 
 use std::net::Ipv4Addr;
 
-use vrdma_verbs::Source;
 use vrdma_verbs::attr::{Access, QpState};
 use vrdma_verbs::object::QpType;
 use vrdma_verbs::unit::RequestOp;
 use vrdma_verbs::work::{Imm, SendOp, Sge, Status, Tail, WcOp};
-use vrdma_wire::{Gid, Lkey, Mtu, Qkey, Qpn};
+use vrdma_verbs::{Source, Time};
+use vrdma_wire::{
+    Addresses, Bth, Deth, Extension, Gid, Lkey, MAX_FRAME, Mac, Mtu, Opcode, PacketBuilder, Path,
+    Pkey, Psn, Qkey, Qpn, TrafficClass, Transport,
+};
 
 use crate::pair::node::{ALL, QKEY, datagram, send_wr};
 use crate::pair::{Pair, Setup};
@@ -80,6 +83,57 @@ fn a_wrong_key_is_dropped_silently() {
     assert_eq!(pair.a().sends(), [(1, Status::Success)]);
     assert_eq!(pair.b().receives(), []);
     assert_eq!(pair.b().hca.counters().drops.wrong_qkey, 1);
+}
+
+/// A datagram for node 1 in a packet with these keys.
+fn packet(pair: &mut Pair, pkey: Pkey, qkey: Qkey) -> Vec<u8> {
+    let (from, to) = (pair.a().name(), pair.b().name());
+    let path = Path {
+        destination: Mac([2, 0, 0, 0, 0, 2]),
+        source: Mac([2, 0, 0, 0, 0, 1]),
+        vlan: None,
+        addresses: Addresses::V4 {
+            source: Ipv4Addr::new(10, 0, 0, 1),
+            destination: Ipv4Addr::new(10, 0, 0, 2),
+            identification: 0,
+        },
+        traffic_class: TrafficClass(0),
+        hop_limit: 64,
+        source_port: 49152,
+    };
+    let mut bth = Bth::new(Opcode::UD_SEND_ONLY, to.qpn, Psn::new(7));
+    bth.pkey = pkey;
+    let source = from.qpn;
+    let extension = Extension::Datagram(Deth { qkey, source });
+    let transport = Transport::new(bth, extension).unwrap();
+    let mut buffer = [0; MAX_FRAME];
+    let mut builder = PacketBuilder::new(&path, &transport, 8, &mut buffer).unwrap();
+    builder.push(&[7; 8]);
+    builder.finish().to_vec()
+}
+
+#[test]
+fn packets_with_wrong_keys_are_counted_by_reason() {
+    let mut pair = Pair::ud();
+    let room = pair.b().register(64, ALL);
+    pair.b().receive(9, &[room.sge()]);
+    let other = Qkey(QKEY.0 + 1);
+    for (pkey, qkey) in [
+        (Pkey::DEFAULT, other),
+        (Pkey::DEFAULT, other),
+        (Pkey(0x8001), QKEY),
+        // Whose partition is wrong has no right key either.
+        (Pkey(0x8001), other),
+        (Pkey(0), QKEY),
+        (Pkey::DEFAULT, QKEY),
+    ] {
+        let frame = packet(&mut pair, pkey, qkey);
+        pair.b().receive_frame(&frame, Time(0));
+    }
+    assert_eq!(pair.b().messages(), [(9, WcOp::Recv, 48)]);
+    let drops = pair.b().hca.counters().drops;
+    assert_eq!((drops.wrong_qkey, drops.wrong_pkey), (2, 3));
+    assert_eq!(drops.key_violations(), [3, 2]);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! ```
 //! Sockets in the file system are the same for both hosts, so the test is a client of both daemons.
 
+mod asleep;
 mod cable;
 mod daemon;
 mod flap;
@@ -42,13 +43,19 @@ struct World {
 impl World {
     /// To be made inside of a test's own namespace.
     fn new(medium: Medium) -> Self {
+        Self::with_shards(medium, 1)
+    }
+
+    /// The same with so many shards on each host.
+    fn with_shards(medium: Medium, shards: u16) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let other = Namespace::create("other", folder.path(), Lifetime::Owned).unwrap();
         cable::join(other.entry());
         let daemons = [0, 1].map(|number: u8| {
             let place = folder.path().join(number.to_string());
             let host = (number == 1).then_some(other.entry());
-            Daemon::start(&place, &configuration(medium, number), host)
+            let uplink = configuration(medium, number);
+            Daemon::start(&place, &format!("shards = {shards}\n{uplink}"), host)
         });
         Self {
             daemons,
