@@ -242,6 +242,7 @@ pub(super) fn word(reason: DropReason) -> &'static str {
         DropReason::Elsewhere => "elsewhere",
         DropReason::OtherAddress => "spoofed-address",
         DropReason::Roce => "roce",
+        DropReason::Notice => "notice",
         DropReason::Congested => "congested",
     }
 }
