@@ -51,8 +51,22 @@ pub struct Options {
     pub trace: bool,
     /// Its adapters are PVRDMA devices of guests that move, and not engines.
     pub devices: bool,
+    /// How long those guests are away.
+    pub journeys: Journeys,
     /// Break every adapter; devices are not broken.
     pub sabotage: Option<Sabotage>,
+}
+
+/// How long guests are away, and who is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Journeys {
+    /// As long as any connection waits. Peers are told, too.
+    #[default]
+    Short,
+    /// Longer than connections wait that are not told. What is told gets lost, late and doubled more than the rest.
+    Long,
+    /// The same, and nobody is told.
+    LongUntold,
 }
 
 /// A run that is over.
@@ -74,10 +88,11 @@ pub fn run(options: Options) -> Report {
         seed,
         trace,
         devices,
+        journeys,
         sabotage,
     } = options;
     if devices {
-        let world = Devices::new(seed, trace);
+        let world = Devices::new(seed, trace, journeys);
         return report(world, Devices::run, |world| {
             (world.cluster.now, &world.cluster.log)
         });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use vrdma_sim::{Options, Sabotage, Summary, run};
+use vrdma_sim::{Journeys, Options, Sabotage, Summary, run};
 use vrdma_uplink::Pcap;
 use vrdma_verbs::Time;
 
@@ -43,9 +43,25 @@ struct Arguments {
     /// Adapters are PVRDMA devices of guests, which go to other hosts
     #[arg(long, conflicts_with = "sabotage")]
     devices: bool,
+    /// Those guests are away for longer than their peers' retries last
+    #[arg(long, requires = "devices")]
+    long: bool,
+    /// And nobody tells the peers; the run should be a failure
+    #[arg(long, requires = "long")]
+    untold: bool,
     /// Break every adapter in this way; the run should be a failure
     #[arg(long)]
     sabotage: Option<String>,
+}
+
+impl Arguments {
+    fn journeys(&self) -> Journeys {
+        match (self.long, self.untold) {
+            (false, _) => Journeys::Short,
+            (true, false) => Journeys::Long,
+            (true, true) => Journeys::LongUntold,
+        }
+    }
 }
 
 fn main() -> Result<()> {
@@ -57,6 +73,7 @@ fn main() -> Result<()> {
                 seed,
                 trace: true,
                 devices: arguments.devices,
+                journeys: arguments.journeys(),
                 sabotage,
             };
             show(options, &arguments)
@@ -121,12 +138,18 @@ fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {
             seed,
             trace: false,
             devices,
+            journeys: arguments.journeys(),
             sabotage,
         });
         match report.outcome {
             Ok(summary) => total += summary,
             Err(violation) => {
-                let devices = if devices { " --devices" } else { "" };
+                let devices = match (devices, arguments.journeys()) {
+                    (false, _) => "",
+                    (true, Journeys::Short) => " --devices",
+                    (true, Journeys::Long) => " --devices --long",
+                    (true, Journeys::LongUntold) => " --devices --long --untold",
+                };
                 bail!(
                     "seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed}{devices} --trace"
                 )

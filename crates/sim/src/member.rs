@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use vrdma_adapter::GidChange;
 use vrdma_host::{Doorbells, Member};
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::{Hca, Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -193,6 +193,22 @@ impl Member for Adapter {
 
     fn path_has_room(&mut self) {
         self.hca.path_has_room();
+    }
+
+    fn peers(&self) -> Vec<Route> {
+        self.hca.peers().collect()
+    }
+
+    fn has_peer(&self, peer: Gid) -> bool {
+        self.hca.has_peer(peer)
+    }
+
+    fn pause_peer(&mut self, peer: Gid) {
+        self.hca.pause_peer(peer);
+    }
+
+    fn resume_peer(&mut self, peer: Gid) {
+        self.hca.resume_peer(peer);
     }
 
     fn publish(&mut self, _: Time) {
