@@ -8,7 +8,7 @@ use vrdma_adapter::GidChange;
 use vrdma_host::{Batch, Doorbells, Member, Port, Received, Segment, Train};
 use vrdma_memory::{Region, Space, View};
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -134,6 +134,30 @@ impl Member for DeviceMember {
 
     fn path_has_room(&mut self) {
         self.guest.device.path_has_room();
+    }
+
+    fn peers(&self) -> Vec<Route> {
+        self.guest.device.peers()
+    }
+
+    fn has_peer(&self, peer: Gid) -> bool {
+        self.guest.device.has_peer(peer)
+    }
+
+    fn pause_peer(&mut self, peer: Gid) {
+        self.guest.device.pause_peer(peer);
+    }
+
+    fn resume_peer(&mut self, peer: Gid) {
+        self.guest.device.resume_peer(peer);
+    }
+
+    fn is_still(&self) -> bool {
+        self.guest.device.is_frozen()
+    }
+
+    fn epoch(&self) -> u64 {
+        self.guest.device.epoch()
     }
 
     /// The guest's handlers run when it is scheduled.

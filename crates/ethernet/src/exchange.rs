@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_api::EthernetStats;
-use vrdma_host::Segments;
-use vrdma_host::{Learner, Shared};
+use vrdma_host::{Learner, Segments, Shared};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, GroupId, Host, Kept, PortId, Sources, UplinkId, Verdict};
-use vrdma_threads::Disposal;
 use vrdma_threads::uplink::marks_of;
-use vrdma_threads::{Inbox, Known, Outbox, Snooped};
+use vrdma_threads::{Disposal, Inbox, Known, Outbox, Snooped};
 use vrdma_wire::Mac;
 use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 

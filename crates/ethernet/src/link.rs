@@ -9,9 +9,8 @@ use std::sync::Arc;
 use vrdma_api::{EthernetStats, Name};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
-use vrdma_threads::Disposal;
-use vrdma_threads::QemuGuard;
 use vrdma_threads::socket::BoundSocket;
+use vrdma_threads::{Disposal, QemuGuard};
 use vrdma_uplink::Tap;
 use vrdma_wire::qemu_stream::HEADER_BYTES;
 
@@ -242,6 +241,7 @@ pub(super) fn word(reason: DropReason) -> &'static str {
         DropReason::Elsewhere => "elsewhere",
         DropReason::OtherAddress => "spoofed-address",
         DropReason::Roce => "roce",
+        DropReason::Notice => "notice",
         DropReason::Congested => "congested",
     }
 }

@@ -14,6 +14,7 @@ use crate::budget::Moved;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
 use crate::limits::Sent;
+use crate::location::Locations;
 use crate::member::Member;
 use crate::members::Members;
 use crate::paths::Reachable;
@@ -59,6 +60,7 @@ pub struct Host<M: Member, P> {
     pub(crate) accounts: Accounts,
     pub(crate) uplinks: Uplinks<P>,
     pub(crate) datagrams: Datagrams,
+    pub(crate) locations: Locations,
     pub(crate) events: VecDeque<Event>,
     pub(crate) random: fastrand::Rng,
 }
@@ -85,6 +87,7 @@ impl<M: Member, P: Port> Host<M, P> {
             accounts: Accounts::default(),
             uplinks: Uplinks::new(),
             datagrams: Datagrams::default(),
+            locations: Locations::default(),
             events: VecDeque::new(),
             random: fastrand::Rng::with_seed(seed),
         }
@@ -134,6 +137,8 @@ impl<M: Member, P: Port> Host<M, P> {
     /// Unplugs a member; without such a one nothing happens.
     pub fn remove(&mut self, port: PortId) -> Option<M> {
         let member = self.members.remove(port)?;
+        self.forget_location(port);
+        self.shared.tombstones(|stones| stones.remove(port));
         self.shared.change(|fabric| fabric.detach(port));
         self.shared.set_home(port, None);
         self.shared.set_policy(port, None);
@@ -147,6 +152,7 @@ impl<M: Member, P: Port> Host<M, P> {
     /// [`hold`](Self::hold) it before, until it is quiet.
     pub fn send_away(&mut self, port: PortId, to: ShardId) -> Option<M> {
         debug_assert!(self.is_quiet(port), "another shard reads its memory");
+        self.forget_location(port);
         let member = self.members.remove(port)?;
         let home = Home {
             shard: to,
@@ -329,12 +335,14 @@ impl<M: Member, P: Port> Host<M, P> {
             self.members.next_deadline(),
             self.uplinks.next_deadline(),
             self.accounts.next_deadline(),
+            self.locations.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
 
     /// A member's VM goes to another host, or comes from there.
-    pub fn set_away(&mut self, port: PortId, is_away: bool) {
+    pub fn set_away(&mut self, port: PortId, is_away: bool, now: Time) {
+        self.move_tombstones(port, is_away, now);
         self.shared.change(|fabric| fabric.set_away(port, is_away));
     }
 

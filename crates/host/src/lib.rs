@@ -26,6 +26,7 @@ mod event;
 mod host;
 mod learner;
 mod limits;
+mod location;
 mod member;
 mod members;
 mod multicast;

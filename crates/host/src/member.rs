@@ -6,7 +6,7 @@ use vrdma_adapter::GidChange;
 use vrdma_switch::Policy;
 use vrdma_verbs::memory::Memory;
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -85,6 +85,28 @@ pub trait Member {
 
     /// A path that was full takes units again.
     fn path_has_room(&mut self);
+
+    /// The ways to those who are connected to it, one for each pair of addresses.
+    fn peers(&self) -> Vec<Route>;
+
+    /// Whether it has connections to a peer.
+    fn has_peer(&self, peer: Gid) -> bool;
+
+    /// A peer stands still: connections to it wait.
+    fn pause_peer(&mut self, peer: Gid);
+
+    /// It goes on.
+    fn resume_peer(&mut self, peer: Gid);
+
+    /// Whether it stands still itself, since another one may go on in its place.
+    fn is_still(&self) -> bool {
+        false
+    }
+
+    /// How new what it tells its peers of that is: it grows whenever that changes, wherever it is.
+    fn epoch(&self) -> u64 {
+        0
+    }
 
     /// Shows the owner what happened since the last call.
     fn publish(&mut self, now: Time);

@@ -6,11 +6,13 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, MAX_PORTS, Policy, PortId};
 use vrdma_wire::Gid;
+
+use crate::location::Tombstones;
 
 /// Where a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +48,8 @@ pub struct Shared {
     homes: Box<[AtomicU32]>,
     /// By port number: what limits each member.
     policies: RwLock<Vec<Option<Arc<Policy>>>>,
+    /// Looked at when somebody asks for an adapter that is not here, and changed when one goes or comes.
+    tombstones: Mutex<Tombstones>,
 }
 
 impl Default for Shared {
@@ -55,6 +59,7 @@ impl Default for Shared {
             epoch: AtomicU64::new(0),
             homes: (0..MAX_PORTS).map(|_| AtomicU32::new(0)).collect(),
             policies: RwLock::default(),
+            tombstones: Mutex::default(),
         }
     }
 }
@@ -118,6 +123,15 @@ impl Shared {
             }
         }
         self.change(|fabric| fabric.learn(port, gid))
+    }
+
+    pub(crate) fn tombstones<T>(&self, look: impl FnOnce(&mut Tombstones) -> T) -> T {
+        look(
+            &mut self
+                .tombstones
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Fabric) -> T) -> T {

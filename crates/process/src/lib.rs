@@ -176,6 +176,16 @@ impl Process {
         &self.core.hca
     }
 
+    /// A peer stands still: queue pairs that are connected to it wait.
+    pub fn pause_peer(&mut self, peer: Gid) {
+        self.core.hca.pause_peer(peer);
+    }
+
+    /// It goes on, and so do they.
+    pub fn resume_peer(&mut self, peer: Gid) {
+        self.core.hca.resume_peer(peer);
+    }
+
     /// The payload of one packet that the port offers from now on.
     pub fn set_mtu(&mut self, mtu: Mtu) {
         self.core.hca.set_port_mtu(mtu);

@@ -19,6 +19,7 @@ mod frozen;
 mod kept;
 mod life_cycle;
 mod pci;
+mod peers;
 mod registers;
 mod snapshot;
 
@@ -81,6 +82,8 @@ pub struct Device {
     gids_cleared: bool,
     /// Another device may go on in its place: it does nothing.
     frozen: bool,
+    /// Of what peers were told of that last.
+    epoch: u64,
 }
 
 impl Device {
@@ -125,6 +128,7 @@ impl Device {
             ended: None,
             gids_cleared: false,
             frozen: false,
+            epoch: 0,
         }
     }
 

@@ -191,7 +191,7 @@ impl<M: Member> Cluster<M> {
             let now = self.now;
             let carrier = self.carrier(host);
             if place.host != host {
-                carrier.set_away(place.port, true);
+                carrier.set_away(place.port, true, now);
             }
             carrier.touch(place.port, now);
         }

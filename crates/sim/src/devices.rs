@@ -6,7 +6,8 @@
 //!            ├─ guests stop, and go on there or where they were (journey)
 //!            └─ Cluster of driver::DeviceMember: the shipped device behind the shipped carrier
 //! ```
-//! No connection may notice a journey but by its time: the weather is never so bad that one gives up.
+//! No connection may notice a journey but by its time: the weather is never so bad that one gives up. Some are away for
+//! longer than connections wait, whose peers are told ([`Journeys`]).
 
 mod build;
 mod crashes;
@@ -19,6 +20,7 @@ use fastrand::Rng;
 use vrdma_driver::{Clock, DeviceMember, Guest};
 use vrdma_verbs::Time;
 
+use crate::Journeys;
 use crate::cluster::Cluster;
 use crate::summary::Summary;
 use crate::violation::{Violation, check};
@@ -39,6 +41,7 @@ pub(crate) struct Devices {
     turns: Vec<Option<Time>>,
     pause_ns: u64,
     journeys: VecDeque<(Time, Journey)>,
+    kind: Journeys,
     /// Of each guest, while it is stopped.
     stops: Vec<Option<Stop>>,
     moves: u64,
@@ -132,6 +135,7 @@ impl Devices {
             foreign: self.cluster.stranger.sent,
             device_moves: self.moves,
             device_thaws: self.thaws,
+            notices: fates.notices,
             device_crashes: self.crashes.count,
             moments: self.moments,
             ..Summary::default()

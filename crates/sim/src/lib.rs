@@ -66,8 +66,22 @@ pub struct Options {
     pub trace: bool,
     /// Of which kind.
     pub kind: Kind,
+    /// How long guests of devices are away.
+    pub journeys: Journeys,
     /// Break every adapter, in runs of the kind that notices it.
     pub sabotage: Option<Sabotage>,
+}
+
+/// How long guests are away, and who is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Journeys {
+    /// As long as any connection waits. Peers are told, too.
+    #[default]
+    Short,
+    /// Longer than connections wait that are not told. What is told gets lost, late and doubled more than the rest.
+    Long,
+    /// The same, and nobody is told.
+    LongUntold,
 }
 
 /// A run that is over.
@@ -89,6 +103,7 @@ pub fn run(options: Options) -> Report {
         seed,
         trace,
         kind,
+        journeys,
         sabotage,
     } = options;
     match kind {
@@ -98,7 +113,7 @@ pub fn run(options: Options) -> Report {
             report(world, run, |world| (world.cluster.now, &world.cluster.log))
         }
         Kind::Devices => {
-            let world = Devices::new(seed, trace);
+            let world = Devices::new(seed, trace, journeys);
             report(world, Devices::run, |world| {
                 (world.cluster.now, &world.cluster.log)
             })

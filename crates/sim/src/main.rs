@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use vrdma_sim::{Kind, Options, Sabotage, Summary, run};
+use vrdma_sim::{Journeys, Kind, Options, Sabotage, Summary, run};
 use vrdma_uplink::Pcap;
 use vrdma_verbs::Time;
 
@@ -46,6 +46,12 @@ struct Arguments {
     /// Adapters want more than they can get, and share by weights, limits and guarantees
     #[arg(long, conflicts_with_all = ["sabotage", "devices"])]
     crowds: bool,
+    /// Those guests are away for longer than their peers' retries last
+    #[arg(long, requires = "devices")]
+    long: bool,
+    /// And nobody tells the peers; the run should be a failure
+    #[arg(long, requires = "long")]
+    untold: bool,
     /// Break every adapter in this way; the run should be a failure
     #[arg(long)]
     sabotage: Option<String>,
@@ -62,6 +68,14 @@ impl Arguments {
             _ => sabotage.map(Sabotage::kind).unwrap_or_default(),
         }
     }
+
+    fn journeys(&self) -> Journeys {
+        match (self.long, self.untold) {
+            (false, _) => Journeys::Short,
+            (true, false) => Journeys::Long,
+            (true, true) => Journeys::LongUntold,
+        }
+    }
 }
 
 fn main() -> Result<()> {
@@ -73,6 +87,7 @@ fn main() -> Result<()> {
                 seed,
                 trace: true,
                 kind: arguments.kind(seed, sabotage),
+                journeys: arguments.journeys(),
                 sabotage,
             };
             show(options, &arguments)
@@ -137,15 +152,18 @@ fn run_many(arguments: &Arguments, sabotage: Option<Sabotage>) -> Result<()> {
             seed,
             trace: false,
             kind,
+            journeys: arguments.journeys(),
             sabotage,
         });
         match report.outcome {
             Ok(summary) => total += summary,
             Err(violation) => {
-                let flag = match kind {
-                    Kind::Engines => "",
-                    Kind::Devices => " --devices",
-                    Kind::Crowds => " --crowds",
+                let flag = match (kind, arguments.journeys()) {
+                    (Kind::Engines, _) => "",
+                    (Kind::Crowds, _) => " --crowds",
+                    (Kind::Devices, Journeys::Short) => " --devices",
+                    (Kind::Devices, Journeys::Long) => " --devices --long",
+                    (Kind::Devices, Journeys::LongUntold) => " --devices --long --untold",
                 };
                 bail!("seed {seed}: {violation}\nto see it: vrdma-sim --seed {seed}{flag} --trace")
             }

@@ -9,7 +9,7 @@ use vrdma_adapter::GidChange;
 use vrdma_host::{Doorbells, Member};
 use vrdma_switch::Policy;
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, RequestOp, Response};
+use vrdma_verbs::unit::{Request, RequestOp, Response, Route};
 use vrdma_verbs::{Hca, Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -253,6 +253,22 @@ impl Member for Adapter {
 
     fn path_has_room(&mut self) {
         self.hca.path_has_room();
+    }
+
+    fn peers(&self) -> Vec<Route> {
+        self.hca.peers().collect()
+    }
+
+    fn has_peer(&self, peer: Gid) -> bool {
+        self.hca.has_peer(peer)
+    }
+
+    fn pause_peer(&mut self, peer: Gid) {
+        self.hca.pause_peer(peer);
+    }
+
+    fn resume_peer(&mut self, peer: Gid) {
+        self.hca.resume_peer(peer);
     }
 
     fn publish(&mut self, _: Time) {

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 use vrdma_host::Segment;
 use vrdma_uplink::{FaultSpec, Faults, Hop};
 use vrdma_verbs::Time;
-use vrdma_wire::{Ecn, EtherType, EthernetView, TrafficClass, internet_checksum};
+use vrdma_wire::{Ecn, EtherType, EthernetView, TrafficClass, carries_notice, internet_checksum};
 
 /// How links behave.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct LinkPlan {
     pub(crate) queue_ns: u64,
     /// Times when nothing passes.
     pub(crate) down: Vec<(Time, Time)>,
+    /// What befalls notices, if not the same as all frames.
+    pub(crate) notices: Option<FaultSpec>,
 }
 
 /// From which host to which, and by which of their uplinks.
@@ -47,7 +49,18 @@ pub(crate) struct Flight {
 struct Link {
     ends: Ends,
     faults: Faults,
+    /// Of notices.
+    troubles: Option<Faults>,
     free_at: u64,
+}
+
+impl Link {
+    /// When frames that are held back are due.
+    fn deadlines(&self) -> impl Iterator<Item = u64> {
+        let all = [Some(&self.faults), self.troubles.as_ref()];
+        let all = all.into_iter().flatten();
+        all.filter_map(Faults::next_deadline)
+    }
 }
 
 /// What became of frames.
@@ -58,6 +71,8 @@ pub(crate) struct Fates {
     pub(crate) lost: u64,
     pub(crate) overflowed: u64,
     pub(crate) marked: u64,
+    /// Of those that were sent.
+    pub(crate) notices: u64,
     pub(crate) arrived: u64,
 }
 
@@ -80,13 +95,14 @@ impl Network {
         let links = directions.filter(|ends| ends.from != ends.to);
         let links = links.map(|ends| {
             let number = (ends.uplink * hosts + ends.from) * hosts + ends.to;
-            let seed = plan.faults.seed.wrapping_add(number as u64);
+            let faults = |spec: FaultSpec| {
+                let seed = spec.seed.wrapping_add(number as u64);
+                Faults::new(FaultSpec { seed, ..spec })
+            };
             Link {
                 ends,
-                faults: Faults::new(FaultSpec {
-                    seed,
-                    ..plan.faults
-                }),
+                faults: faults(plan.faults),
+                troubles: plan.notices.map(faults),
                 free_at: 0,
             }
         });
@@ -111,11 +127,20 @@ impl Network {
             return false;
         };
         let hop = Hop::to(held(segment));
-        let lost = self.links[at].faults.lost();
+        let is_notice = carries_notice(frame);
+        self.fates.notices += u64::from(is_notice);
+        let Link {
+            faults, troubles, ..
+        } = &mut self.links[at];
+        let faults = match troubles {
+            Some(troubles) if is_notice => troubles,
+            _ => faults,
+        };
+        let lost = faults.lost();
         let mut leaving = Vec::new();
         let out = &mut |_: Hop, frame: &[u8]| leaving.push(frame.to_vec());
-        self.links[at].faults.send(now.0, hop, frame, out);
-        let lost = self.links[at].faults.lost() - lost;
+        faults.send(now.0, hop, frame, out);
+        let lost = faults.lost() - lost;
         self.fates.lost += lost;
         for frame in leaving {
             self.queue(at, now.0, segment, frame);
@@ -125,10 +150,7 @@ impl Network {
 
     /// When something happens next.
     pub(crate) fn next(&self) -> Option<Time> {
-        let held = self
-            .links
-            .iter()
-            .filter_map(|link| link.faults.next_deadline());
+        let held = self.links.iter().flat_map(Link::deadlines);
         let flying = self.flights.peek().map(|Reverse(flight)| flight.at.0);
         held.chain(flying).min().map(Time)
     }
@@ -152,14 +174,19 @@ impl Network {
 
     fn release(&mut self, now: Time) {
         for at in 0..self.links.len() {
-            let faults = &mut self.links[at].faults;
-            if faults.next_deadline().is_none_or(|due| due > now.0) {
+            let link = &mut self.links[at];
+            if link.deadlines().all(|due| due > now.0) {
                 continue;
             }
             let mut leaving = Vec::new();
-            faults.release(now.0, &mut |hop: Hop, frame: &[u8]| {
-                leaving.push((released(hop.segment), frame.to_vec()));
-            });
+            for faults in [Some(&mut link.faults), link.troubles.as_mut()]
+                .into_iter()
+                .flatten()
+            {
+                faults.release(now.0, &mut |hop: Hop, frame: &[u8]| {
+                    leaving.push((released(hop.segment), frame.to_vec()));
+                });
+            }
             for (segment, frame) in leaving {
                 self.queue(at, now.0, segment, frame);
             }

@@ -206,6 +206,7 @@ pub(crate) fn link(random: &mut Rng, weather: Weather) -> LinkPlan {
             100 * MILLISECOND
         },
         down: if rough { flaps(random) } else { Vec::new() },
+        notices: None,
     }
 }
 

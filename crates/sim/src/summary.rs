@@ -68,6 +68,8 @@ summary! {
     device_moves,
     /// Devices that were frozen and went on where they were.
     device_thaws,
+    /// Notices by which peers are told of that, and ask.
+    notices,
     /// Processes that ended, and that others went on for.
     device_crashes,
     /// Runs with adapters that want more than they can get.

@@ -1,7 +1,7 @@
 //! What happened, line by line, if somebody wants to read it.
 
 use vrdma_verbs::Time;
-use vrdma_wire::{Extension, Packet};
+use vrdma_wire::{Extension, NoticePacket, Packet};
 
 /// Lines and frames of a run; none are made unless they are kept.
 #[derive(Default)]
@@ -39,6 +39,9 @@ impl Trace {
 
 /// A frame in a line.
 pub(crate) fn describe(frame: &[u8]) -> String {
+    if let Ok(packet) = NoticePacket::parse(frame) {
+        return format!("{:?}", packet.notice);
+    }
     match Packet::dissect(frame) {
         Ok(packet) => describe_packet(&packet),
         Err(_) => format!("{} bytes that are no RoCEv2 packet", frame.len()),

@@ -3,13 +3,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use vrdma_sim::{Kind, Options, Sabotage, Summary, run};
+use vrdma_sim::{Journeys, Kind, Options, Sabotage, Summary, run};
 
 /// Every seed below this one is run.
 const SEEDS: u64 = 4000;
 
 /// And so many with devices, which cost more.
 const SEEDS_WITH_DEVICES: u64 = 150;
+
+/// And with guests that are away for longer than connections wait.
+const SEEDS_WITH_LONG_JOURNEYS: u64 = 40;
 
 /// And so many in which adapters want more than they can get.
 const SEEDS_WITH_CROWDS: u64 = 60;
@@ -75,6 +78,10 @@ fn a_seed_replays_its_run() {
             seed,
             trace: true,
             kind: [Kind::Engines, Kind::Devices, Kind::Crowds][seed as usize % 3],
+            journeys: match seed % 4 {
+                3 => Journeys::Long,
+                _ => Journeys::Short,
+            },
             sabotage: None,
         };
         let [first, second] = [run(options), run(options)];
@@ -82,6 +89,43 @@ fn a_seed_replays_its_run() {
         assert_eq!(first.trace, second.trace);
         assert_eq!((first.outcome, first.ended), (second.outcome, second.ended));
     }
+}
+
+/// What becomes of guests that are away for long: moves, and runs in which a connection failed.
+fn long_journeys(journeys: Journeys) -> (u64, Vec<String>) {
+    let mut moves = 0;
+    let mut failed = Vec::new();
+    for seed in 0..SEEDS_WITH_LONG_JOURNEYS {
+        let options = Options {
+            seed,
+            kind: Kind::Devices,
+            journeys,
+            ..Options::default()
+        };
+        match run(options).outcome {
+            Ok(summary) => moves += summary.device_moves,
+            Err(violation) => failed.push(format!("seed {seed}: {violation}")),
+        }
+    }
+    (moves, failed)
+}
+
+#[test]
+fn no_connection_fails_however_long_guests_are_away() {
+    let (moves, failed) = long_journeys(Journeys::Long);
+    assert!(failed.is_empty(), "{failed:#?}");
+    assert!(moves > SEEDS_WITH_LONG_JOURNEYS, "{moves}");
+}
+
+/// It is the notices that do it.
+#[test]
+fn connections_fail_where_nobody_is_told() {
+    let (_, failed) = long_journeys(Journeys::LongUntold);
+    println!("{} of {SEEDS_WITH_LONG_JOURNEYS} runs fail", failed.len());
+    assert!(
+        failed.len() as u64 > SEEDS_WITH_LONG_JOURNEYS / 3,
+        "{failed:#?}"
+    );
 }
 
 #[test]

@@ -191,6 +191,10 @@ impl Bridge {
         if vrdma_wire::carries_roce(frame) && !self.roce.contains(&from) {
             return Err(DropReason::Roce);
         }
+        // Those of adapters are told by the daemon alone, whoever else may send RoCEv2.
+        if vrdma_wire::carries_notice(frame) {
+            return Err(DropReason::Notice);
+        }
         if let Some(pin) = self.pins.get_mut(&from)
             && !pin.admits(frame)
         {

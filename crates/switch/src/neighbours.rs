@@ -119,6 +119,12 @@ impl Neighbours {
         heard.is_fresh(now).then_some(heard.neighbour)
     }
 
+    /// A neighbour is not where it was heard. True if it was known.
+    pub fn lose(&mut self, group: GroupId, gid: Gid) -> bool {
+        let network = self.networks.get_mut(&group);
+        network.is_some_and(|it| it.neighbours.remove(&gid).is_some())
+    }
+
     /// Whoever was heard behind an uplink is not known any more.
     pub fn forget_behind(&mut self, uplink: UplinkId) {
         for network in self.networks.values_mut() {

@@ -1,6 +1,6 @@
-//! Which frames are the shard's: RoCEv2 over IPv4 and IPv6, also behind one 802.1Q tag.
+//! Which frames are the shard's: RoCEv2 and notices over IPv4 and IPv6, also behind one 802.1Q tag.
 //!
-//! The same question twice: [`is_roce`] for bytes in hand, and as a classic BPF program that the
+//! The same question twice: [`is_for_adapters`] for bytes in hand, and as a classic BPF program that the
 //! kernel runs before it queues (socket filters of linux/filter.h). A property test holds the two
 //! together.
 //!
@@ -8,12 +8,12 @@
 //! sockets then chooses socket 0, which is the one for the rest; a socket filter drops the frame, so
 //! an IP packet whose own headers are cut off reaches nobody.
 
-pub use vrdma_wire::is_roce;
+pub use vrdma_wire::is_for_adapters;
 use vrdma_wire::offset::{
     FRAGMENT_OFFSET, IP_AT, PORT_AT, TAG_BYTES, TYPE_AT, V4_FRAGMENT_AT, V4_PROTOCOL_AT,
     V6_NEXT_AT, V6_PAYLOAD_AT,
 };
-use vrdma_wire::{EtherType, PROTOCOL_UDP, ROCE_PORT};
+use vrdma_wire::{EtherType, NOTICE_PORT, PROTOCOL_UDP, ROCE_PORT};
 
 use crate::seal;
 
@@ -25,7 +25,7 @@ use assembler::{Assembler, Label};
 /// Which half of an uplink's traffic a port receives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Select {
-    /// RoCEv2: UDP to port 4791.
+    /// RoCEv2 and notices: UDP to ports 4791 and 4797.
     Roce,
     /// Everything else.
     Rest,
@@ -102,14 +102,19 @@ fn by_type(code: &mut Assembler, base: usize, yes: Label, no: Label) {
     code.jump_if_any(u32::from(FRAGMENT_OFFSET), no);
     code.load_index_of_header(base + IP_AT);
     code.load_half_indexed(base + IP_AT + PORT_AT);
-    code.jump_if_equal(u32::from(ROCE_PORT), yes);
-    code.jump(no);
+    by_port(code, yes, no);
 
     code.place(v6);
     code.load_byte(base + V6_NEXT_AT);
     code.jump_unless_equal(u32::from(PROTOCOL_UDP), no);
     code.load_half(base + V6_PAYLOAD_AT + PORT_AT);
+    by_port(code, yes, no);
+}
+
+/// Goes on by the UDP port in the accumulator.
+fn by_port(code: &mut Assembler, yes: Label, no: Label) {
     code.jump_if_equal(u32::from(ROCE_PORT), yes);
+    code.jump_if_equal(u32::from(NOTICE_PORT), yes);
     code.jump(no);
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! An uplink is a *pair* of [`Port`]s, one for each thread that uses it: the kernel sorts what
-//! arrives with a filter, RoCEv2 (UDP to port 4791) to one and everything else to the other, so the
+//! arrives with a filter, RoCEv2 and notices (UDP to ports 4791 and 4797) to one and everything else to the other, so the
 //! threads share nothing.
 //!
 //! ```no_run
@@ -52,7 +52,7 @@ mod vxlan;
 
 pub use counters::{Counters, Loss};
 pub use faults::{FaultSpec, Faults, Probability, SpecError};
-pub use filter::{Select, is_roce};
+pub use filter::{Select, is_for_adapters};
 pub use open_error::OpenError;
 pub use pcap::Pcap;
 pub use peers::{Complaint, Conflict, PeerError, PeerSpec};

@@ -19,7 +19,7 @@ use crate::tunnel::{Tunnel, TunnelConfig};
 /// Both ports of an uplink.
 #[derive(Debug)]
 pub struct Ports {
-    /// For the shard: UDP port 4791.
+    /// For the shard: UDP ports 4791 and 4797.
     pub roce: Port,
     /// For the Ethernet thread: all else.
     pub rest: Port,

@@ -26,7 +26,7 @@ use rustix::net::SendFlags;
 
 use crate::batch::Batch;
 use crate::counters::Counters;
-use crate::filter::{Instruction, Select, is_roce, tunnel_selector};
+use crate::filter::{Instruction, Select, is_for_adapters, tunnel_selector};
 use crate::open_error::OpenError;
 use crate::peers::{Complaint, PeerSpec, Peers};
 use crate::seal::{self, Channel};
@@ -214,7 +214,7 @@ impl Tunnel {
         };
         for at in 0..taken {
             let (arrival, bytes) = slots.take(at);
-            let own = |frame: &[u8]| is_roce(frame) == (*select == Select::Roce);
+            let own = |frame: &[u8]| is_for_adapters(frame) == (*select == Select::Roce);
             ingress.receive(arrival, bytes, &mut |stray, received| {
                 if let Some(received) = received.filter(|it| own(it.frame)) {
                     Taker::of_ours(sink(received))

@@ -8,6 +8,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::Error;
 use crate::object::{CqId, Identity, Limits, Owner, PdId, QpId, SrqId};
 use crate::outputs::Subject;
+use crate::peers::Peers;
 use crate::qps::{QP_SLOTS_MAX, Qps};
 use crate::shared::{Pd, Shared};
 use crate::table::Table;
@@ -43,6 +44,7 @@ pub struct Hca<R> {
     /// The owner whose objects go now.
     pub(crate) reaping: Owner,
     pub(crate) schedule: Schedule,
+    pub(crate) peers: Peers,
     /// Numbers of QPs are their slots.
     pub(crate) plain_numbers: bool,
 }
@@ -60,6 +62,7 @@ impl<R: Clone> Hca<R> {
             )),
             reaping: Owner::KERNEL,
             schedule: Schedule::default(),
+            peers: Peers::default(),
             plain_numbers: false,
         }
     }

@@ -34,6 +34,7 @@ mod outputs;
 mod owner;
 pub mod packet;
 mod path;
+mod peers;
 mod qp;
 mod qps;
 mod reap;

@@ -11,7 +11,7 @@ use crate::ipv6::Ipv6;
 use crate::packet::MAX_PAYLOAD;
 use crate::path::Path;
 use crate::transport::Transport;
-use crate::udp::Udp;
+use crate::udp::{ROCE_PORT, Udp};
 
 /// Why a packet cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -79,7 +79,7 @@ impl<'b> PacketBuilder<'b> {
         let bth_at = path.header_len();
         let extension_at = bth_at + Bth::LEN;
         let at = bth_at + transport.header_len();
-        path.emit(roce_len(transport, payload_len) as u16, frame);
+        path.emit(ROCE_PORT, roce_len(transport, payload_len) as u16, frame);
         Bth {
             pad: Bits::low(pad as u8),
             ..*transport.bth()

@@ -17,7 +17,7 @@ use crate::ip::Ecn;
 use crate::network::IpView;
 use crate::number::Mtu;
 use crate::opcode::OpcodeInfo;
-use crate::path::{Addresses, Path};
+use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::transport::Transport;
 use crate::udp::{ROCE_PORT, UdpView};
@@ -145,30 +145,7 @@ impl<'a> Packet<'a> {
 
     /// The way the packet came.
     pub fn path(&self) -> Path {
-        Path {
-            destination: self.ethernet.destination(),
-            source: self.ethernet.source(),
-            vlan: self.ethernet.vlan(),
-            addresses: self.addresses(),
-            traffic_class: self.ip.traffic_class(),
-            hop_limit: self.ip.hop_limit(),
-            source_port: self.udp.source(),
-        }
-    }
-
-    fn addresses(&self) -> Addresses {
-        match self.ip {
-            IpView::V4(ip) => Addresses::V4 {
-                source: ip.source(),
-                destination: ip.destination(),
-                identification: ip.identification(),
-            },
-            IpView::V6(ip) => Addresses::V6 {
-                source: ip.source(),
-                destination: ip.destination(),
-                flow_label: ip.flow_label(),
-            },
-        }
+        Path::of(self.ethernet, self.ip, self.udp.source())
     }
 
     /// IP header, UDP header and BTH, which lie behind one another.

@@ -3,12 +3,13 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::address::{Gid, Mac};
-use crate::ethernet::{EtherType, Ethernet, Vlan};
+use crate::ethernet::{EtherType, Ethernet, EthernetView, Vlan};
 use crate::format::Format;
 use crate::ip::{PROTOCOL_UDP, TrafficClass};
 use crate::ipv4::Ipv4;
 use crate::ipv6::{FlowLabel, Ipv6};
-use crate::udp::{ROCE_PORT, Udp};
+use crate::network::IpView;
+use crate::udp::Udp;
 
 /// The way of a packet. Lengths are not part of it: the builder knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +72,22 @@ impl Addresses {
         }
     }
 
+    /// From.
+    pub fn source(&self) -> Gid {
+        match *self {
+            Self::V4 { source, .. } => Gid::from_ipv4(source),
+            Self::V6 { source, .. } => Gid(source.octets()),
+        }
+    }
+
+    /// To.
+    pub fn destination(&self) -> Gid {
+        match *self {
+            Self::V4 { destination, .. } => Gid::from_ipv4(destination),
+            Self::V6 { destination, .. } => Gid(destination.octets()),
+        }
+    }
+
     const fn ether_type(&self) -> EtherType {
         match self {
             Self::V4 { .. } => EtherType::IPV4,
@@ -87,6 +104,31 @@ impl Addresses {
 }
 
 impl Path {
+    /// The way that a packet came, by its headers.
+    pub(crate) fn of(ethernet: EthernetView<'_>, ip: IpView<'_>, source_port: u16) -> Self {
+        let addresses = match ip {
+            IpView::V4(ip) => Addresses::V4 {
+                source: ip.source(),
+                destination: ip.destination(),
+                identification: ip.identification(),
+            },
+            IpView::V6(ip) => Addresses::V6 {
+                source: ip.source(),
+                destination: ip.destination(),
+                flow_label: ip.flow_label(),
+            },
+        };
+        Self {
+            destination: ethernet.destination(),
+            source: ethernet.source(),
+            vlan: ethernet.vlan(),
+            addresses,
+            traffic_class: ip.traffic_class(),
+            hop_limit: ip.hop_limit(),
+            source_port,
+        }
+    }
+
     /// Bytes from the front of the frame to the IP header.
     pub fn ethernet_len(&self) -> usize {
         self.ethernet().buffer_len()
@@ -107,13 +149,13 @@ impl Path {
         self
     }
 
-    /// Writes the three headers in front of `len` bytes of BTH, payload and ICRC.
-    pub(crate) fn emit(&self, len: u16, frame: &mut [u8]) {
+    /// Writes the three headers in front of `len` bytes for a UDP port.
+    pub(crate) fn emit(&self, port: u16, len: u16, frame: &mut [u8]) {
         let (ethernet, rest) = frame.split_at_mut(self.ethernet_len());
         let (ip, udp) = rest.split_at_mut(self.addresses.ip_len());
         self.ethernet().emit(ethernet);
         self.emit_ip(len + Udp::LEN as u16, ip);
-        self.udp(len).emit(udp);
+        self.udp(port, len).emit(udp);
     }
 
     fn ethernet(&self) -> Ethernet {
@@ -159,10 +201,10 @@ impl Path {
         }
     }
 
-    fn udp(&self, payload_len: u16) -> Udp {
+    fn udp(&self, destination: u16, payload_len: u16) -> Udp {
         Udp {
             source: self.source_port,
-            destination: ROCE_PORT,
+            destination,
             checksum: 0,
             payload_len,
         }

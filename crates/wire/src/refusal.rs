@@ -2,7 +2,7 @@
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $reason:ident $name:literal $text:literal;)*) => {
-        /// Why a frame is not a RoCEv2 packet that anyone may act on.
+        /// Why a frame is neither a RoCEv2 packet nor a notice that anyone may act on.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
         pub enum Refusal {
             $($(#[$doc])* #[error($text)] $reason,)*
@@ -37,6 +37,10 @@ refusals! {
     SpoofedSource "spoofed_source" "the source address is no host's";
     /// The UDP length is not what IP announced.
     UdpLength "udp_length" "the UDP length contradicts the IP header";
+    /// UDP checksum of a notice; RoCEv2 has none.
+    UdpChecksum "udp_checksum" "the UDP checksum is missing or wrong";
+    /// A notice of another version, or of a kind that is none.
+    Notice "notice" "the notice is of an unknown version or kind";
     /// Transport version other than 0 (IBTA 9.6.1).
     BthVersion "bth_version" "the transport version is unknown";
     /// Not in the table of opcodes (IBTA 9.6.1).

@@ -11,8 +11,8 @@ use crate::format::Format;
 use crate::mad::MAD_LEN;
 use crate::packet::Packet;
 use crate::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Ethernet, Ieth, ImmDt, Ipv4, Ipv6, Mad, Reth,
-    Udp,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Cnp, Deth, Ethernet, Ieth, ImmDt, Ipv4, Ipv6, Mad, Notice,
+    NoticePacket, Reth, Udp,
 };
 
 /// A format and the body that exercises it.
@@ -29,13 +29,14 @@ const ROOM: usize = Ipv6::LEN + u16::MAX as usize;
 
 macro_rules! registry {
     ($($format:ident),* $(,)?) => {
-        /// All formats, and the packet as a whole.
+        /// All formats, and both kinds of packets as a whole.
         pub const FORMATS: &[Entry] = &[
             $(Entry {
                 name: <$format as Format>::NAME,
                 exercise: |bytes| exercise_format::<$format>(bytes),
             },)*
             Entry { name: "packet", exercise: exercise_packet },
+            Entry { name: "notice packet", exercise: exercise_notice },
         ];
     };
 }
@@ -43,7 +44,7 @@ macro_rules! registry {
 registry! {
     Ethernet, Ipv4, Ipv6, Udp,
     Bth, Reth, AtomicEth, Aeth, AtomicAckEth, Deth, ImmDt, Ieth, Cnp,
-    Mad, CmMad, Req, ReqPath, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep, IpCm,
+    Mad, CmMad, Req, ReqPath, Mra, Rej, Rep, Rtu, Dreq, Drep, SidrReq, SidrRep, IpCm, Notice,
 }
 
 /// Fuzz input: the first byte chooses a format, the others are for it.
@@ -91,6 +92,17 @@ fn exercise_packet(frame: &[u8]) {
     assert_eq!(parsed.path(), packet.path());
     assert_eq!(parsed.transport(), packet.transport());
     assert_eq!(parsed.payload(), packet.payload());
+}
+
+/// A notice that parses is the same when it was written again.
+fn exercise_notice(frame: &[u8]) {
+    let Ok(packet) = NoticePacket::parse(frame) else {
+        return;
+    };
+    show(&packet);
+    let mut buffer = [0xa5; NoticePacket::FRAME_MAX];
+    let length = packet.emit(&mut buffer);
+    assert_eq!(NoticePacket::parse(&buffer[..length]), Ok(packet));
 }
 
 /// Builds the packet that `packet` is a view of.

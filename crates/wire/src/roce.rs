@@ -1,6 +1,6 @@
-//! Which frames are RoCEv2, before anything of them is believed.
+//! Which frames are RoCEv2, or notices beside it, before anything of them is believed.
 
-use crate::{EtherType, PROTOCOL_UDP, ROCE_PORT};
+use crate::{EtherType, NOTICE_PORT, PROTOCOL_UDP, ROCE_PORT};
 
 use offset::{
     FRAGMENT_OFFSET, IP_AT, PORT_AT, TAG_BYTES, TYPE_AT, V4_FRAGMENT_AT, V4_PROTOCOL_AT,
@@ -44,18 +44,36 @@ const TAGS: [EtherType; 4] = [
 /// Whether the frame is a RoCEv2 packet by its headers up to the UDP port. Fragments are not: no
 /// RoCEv2 sender makes them.
 pub fn is_roce(frame: &[u8]) -> bool {
-    let tagged = be16(frame, TYPE_AT) == Some(EtherType::VLAN.0);
-    is_roce_behind(frame, usize::from(tagged) * TAG_BYTES)
+    udp_port(frame) == Some(ROCE_PORT)
 }
 
-/// Whether it is one behind any tags, which a switch on its way may take off one by one. One with more than
-/// [`TAGS_MAX`] is taken for one.
+/// Whether the frame is one that adapters say to each other: RoCEv2, or a notice.
+pub fn is_for_adapters(frame: &[u8]) -> bool {
+    matches!(udp_port(frame), Some(ROCE_PORT | NOTICE_PORT))
+}
+
+/// Whether it is RoCEv2 behind any tags, which a switch on its way may take off one by one. One with more than
+/// [`TAGS_MAX`] is taken for it.
 pub fn carries_roce(frame: &[u8]) -> bool {
+    carries(frame, ROCE_PORT)
+}
+
+/// The same of a notice.
+pub fn carries_notice(frame: &[u8]) -> bool {
+    carries(frame, NOTICE_PORT)
+}
+
+fn udp_port(frame: &[u8]) -> Option<u16> {
+    let tagged = be16(frame, TYPE_AT) == Some(EtherType::VLAN.0);
+    udp_port_behind(frame, usize::from(tagged) * TAG_BYTES)
+}
+
+fn carries(frame: &[u8], port: u16) -> bool {
     let is_tag =
         |at: usize| be16(frame, TYPE_AT + at).is_some_and(|it| TAGS.contains(&EtherType(it)));
     let mut starts = (0..=TAGS_MAX).map(|tags| tags * TAG_BYTES);
     let start = starts.find(|at| !is_tag(*at));
-    start.is_none_or(|at| is_roce_behind(frame, at))
+    start.is_none_or(|at| udp_port_behind(frame, at) == Some(port))
 }
 
 fn be16(frame: &[u8], at: usize) -> Option<u16> {
@@ -63,26 +81,22 @@ fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes))
 }
 
-/// Behind so many bytes of tags.
-fn is_roce_behind(frame: &[u8], tag: usize) -> bool {
+/// The destination port of UDP, behind so many bytes of tags.
+fn udp_port_behind(frame: &[u8], tag: usize) -> Option<u16> {
     let be16 = |at: usize| be16(frame, at);
-    let roce = || {
-        let port = match EtherType(be16(TYPE_AT + tag)?) {
-            EtherType::IPV4 => {
-                if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP
-                    || be16(V4_FRAGMENT_AT + tag)? & FRAGMENT_OFFSET != 0
-                {
-                    return None;
-                }
-                let header = usize::from(frame.get(IP_AT + tag)? & 0xf) * 4;
-                be16(IP_AT + tag + header + PORT_AT)?
+    match EtherType(be16(TYPE_AT + tag)?) {
+        EtherType::IPV4 => {
+            if frame.get(V4_PROTOCOL_AT + tag)? != &PROTOCOL_UDP
+                || be16(V4_FRAGMENT_AT + tag)? & FRAGMENT_OFFSET != 0
+            {
+                return None;
             }
-            EtherType::IPV6 if frame.get(V6_NEXT_AT + tag)? == &PROTOCOL_UDP => {
-                be16(V6_PAYLOAD_AT + tag + PORT_AT)?
-            }
-            _ => return None,
-        };
-        Some(port == ROCE_PORT)
-    };
-    roce().unwrap_or(false)
+            let header = usize::from(frame.get(IP_AT + tag)? & 0xf) * 4;
+            be16(IP_AT + tag + header + PORT_AT)
+        }
+        EtherType::IPV6 if frame.get(V6_NEXT_AT + tag)? == &PROTOCOL_UDP => {
+            be16(V6_PAYLOAD_AT + tag + PORT_AT)
+        }
+        _ => None,
+    }
 }

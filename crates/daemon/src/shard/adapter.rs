@@ -9,7 +9,7 @@ use vrdma_memory::{Region, Space, View};
 use vrdma_process::{OnDemand, Process, Turn};
 use vrdma_switch::Policy;
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::{Paths, Source, Time};
 use vrdma_wire::{Gid, Mtu, Packet};
 
@@ -183,6 +183,61 @@ impl Member for Adapter {
                     process.path_has_room();
                 }
             }
+        }
+    }
+
+    fn peers(&self) -> Vec<Route> {
+        match self {
+            Self::Vm(vm) => vm.peers(),
+            Self::Process { process, .. } => process
+                .get()
+                .map_or_else(Vec::new, |it| it.hca().peers().collect()),
+        }
+    }
+
+    fn has_peer(&self, peer: Gid) -> bool {
+        match self {
+            Self::Vm(vm) => vm.has_peer(peer),
+            Self::Process { process, .. } => {
+                process.get().is_some_and(|it| it.hca().has_peer(peer))
+            }
+        }
+    }
+
+    fn pause_peer(&mut self, peer: Gid) {
+        match self {
+            Self::Vm(vm) => vm.device().pause_peer(peer),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.pause_peer(peer);
+                }
+            }
+        }
+    }
+
+    fn resume_peer(&mut self, peer: Gid) {
+        match self {
+            Self::Vm(vm) => vm.device().resume_peer(peer),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.resume_peer(peer);
+                }
+            }
+        }
+    }
+
+    /// Processes stay at their host.
+    fn is_still(&self) -> bool {
+        match self {
+            Self::Vm(vm) => vm.is_still(),
+            Self::Process { .. } => false,
+        }
+    }
+
+    fn epoch(&self) -> u64 {
+        match self {
+            Self::Vm(vm) => vm.epoch(),
+            Self::Process { .. } => 0,
         }
     }
 

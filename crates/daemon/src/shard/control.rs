@@ -134,7 +134,7 @@ impl Shard {
             self.host.keep(attachment.port, &kept);
         }
         if is_away {
-            self.host.set_away(attachment.port, true);
+            self.host.set_away(attachment.port, true, self.clock.now());
         }
         match self.host.member(attachment.port) {
             Some(Adapter::Vm(vm)) => {

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   Freeze ──► held ──no other shard reads its memory──► frozen: what comes for it is lost, as on a wire
+//!                                                           └ its peers are told, and when it goes on
 //! ```
 //! It does not know what the control plane does with what it gets.
 
+use vrdma_host::Member;
 use vrdma_switch::PortId;
-use vrdma_threads::Relocated;
-use vrdma_threads::{Reply, is_withdrawn};
+use vrdma_threads::{Relocated, Reply, is_withdrawn};
 
 use super::Shard;
 use super::adapter::Adapter;
@@ -36,7 +37,8 @@ impl Shard {
                 let _ = reply.send(self.with_vm(port, Vm::release));
             }
             MigrationStep::SetAway(is_away, reply) => {
-                self.host.set_away(port, is_away);
+                let now = self.clock.now();
+                self.host.set_away(port, is_away, now);
                 let _ = reply.send(());
             }
             MigrationStep::Memory(reply) => {
@@ -57,19 +59,32 @@ impl Shard {
                 let _ = reply.send(discarded);
             }
             MigrationStep::Activate(reply) => {
-                let _ = reply.send(self.with_vm(port, Vm::activate));
+                let activated = self.with_vm(port, Vm::activate);
+                if activated.is_ok() {
+                    self.host.tell_resumed(port, self.clock.now());
+                }
+                let _ = reply.send(activated);
             }
         }
     }
 
     /// A VM's client took the adapter elsewhere, or brought it here: before others hear of its addresses.
     pub(super) fn follow_client(&mut self, port: PortId, relocated: Relocated) {
-        self.host.set_away(port, relocated.away);
+        let now = self.clock.now();
+        self.host.set_away(port, relocated.away, now);
+        if !relocated.away {
+            self.host.tell_resumed(port, now);
+        }
         self.moves.tell(port, relocated);
     }
 
     fn thaw(&mut self, port: PortId) -> Result<(), String> {
-        self.with_vm(port, Vm::thaw)
+        let was_still = self.host.member(port).is_some_and(Member::is_still);
+        self.with_vm(port, Vm::thaw)?;
+        if was_still {
+            self.host.tell_resumed(port, self.clock.now());
+        }
+        Ok(())
     }
 
     /// Does something to a VM's adapter; its addresses may be others afterwards. The error is a sentence.
@@ -95,6 +110,9 @@ impl Shard {
                 self.host.release(port);
             } else if self.await_quiet(port) {
                 let frozen = self.with_vm(port, Vm::freeze).map(Box::new);
+                if frozen.is_ok() {
+                    self.host.tell_paused(port, self.clock.now());
+                }
                 self.host.release(port);
                 if let Err(Ok(_)) = freezing.reply.send(frozen) {
                     // Whoever asked gave up at this moment.

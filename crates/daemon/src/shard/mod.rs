@@ -35,9 +35,7 @@ use vrdma_host::{Event, Host, ShardId};
 use vrdma_process::cm::Service as ConnectionManager;
 use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
-use vrdma_threads::Disposal;
-use vrdma_threads::Moves;
-use vrdma_threads::{Inbox, Snooped};
+use vrdma_threads::{Disposal, Inbox, Moves, Snooped};
 use vrdma_verbs::Time;
 
 use crate::legacy::Legacy;

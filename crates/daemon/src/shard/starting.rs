@@ -10,9 +10,7 @@ use vrdma_host::{Among, ShardId};
 use vrdma_inventory::ShardOptions;
 use vrdma_process::{Registry, Sessions};
 use vrdma_sandbox::Confinement;
-use vrdma_threads::Disposal;
-use vrdma_threads::Moves;
-use vrdma_threads::{Inbox, Known, Snooped};
+use vrdma_threads::{Disposal, Inbox, Known, Moves, Snooped};
 
 use super::clock::Clock;
 use super::lanes::{self, Lanes};

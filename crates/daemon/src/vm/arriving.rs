@@ -17,6 +17,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use vrdma_api::MSIX_TABLE_WORDS;
 use vrdma_memory::Space;
@@ -96,6 +97,8 @@ impl Vm {
         if self.backend.device.is_frozen() {
             return Err(FROZEN.to_owned());
         }
+        self.backend.device.advance_epoch(time_of_day());
+        self.backend.commit_records();
         let records = self.backend.device.freeze();
         self.backend.interrupt();
         let memory = self.memory();
@@ -112,6 +115,9 @@ impl Vm {
         self.check_here()?;
         let now = self.backend.clock.now();
         self.backend.end_tracking();
+        if self.backend.device.is_frozen() {
+            self.backend.device.advance_epoch(time_of_day());
+        }
         self.backend.device.thaw(now);
         self.backend.commit_records();
         Ok(())
@@ -223,6 +229,12 @@ impl Vm {
     }
 }
 
+/// Nanoseconds since 1970: what epochs begin with.
+fn time_of_day() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |it| it.as_nanos() as u64)
+}
+
 fn refuse(restoring: Restoring, sentence: &str) {
     // Whoever asked may be gone, and nothing was done.
     let _ = restoring.reply.send(Err(sentence.to_owned()));
@@ -309,6 +321,7 @@ impl Backend {
 
     fn activate(&mut self) {
         self.restored = false;
+        self.device.advance_epoch(time_of_day());
         self.device.thaw(self.clock.now());
         if let Some(journal) = self.device.take_journal() {
             self.device.record_to(journal);

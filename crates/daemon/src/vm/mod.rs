@@ -14,21 +14,21 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use vrdma_inventory::AdapterSpec;
 use vrdma_memory::{Space, View};
 use vrdma_process::{Admission, Recorder};
 use vrdma_pvrdma::{Activity, Device, DeviceSnapshot};
-use vrdma_threads::Relocated;
+use vrdma_threads::{Disposal, QemuGuard, Relocated};
 use vrdma_verbs::Time;
 use vrdma_verbs::outline::Outline;
+use vrdma_verbs::unit::Route;
 use vrdma_vfio_user::{Closed, Connection, Listener};
+use vrdma_wire::Gid;
 
 use crate::shard::clock::Clock;
 pub(crate) use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
-use vrdma_inventory::AdapterSpec;
-use vrdma_threads::Disposal;
-use vrdma_threads::QemuGuard;
 
 /// An adapter of a VM.
 pub(crate) struct Vm {
@@ -105,6 +105,25 @@ impl Vm {
 
     pub(crate) fn device(&mut self) -> &mut Device {
         &mut self.backend.device
+    }
+
+    /// The ways to those who are connected to it.
+    pub(crate) fn peers(&self) -> Vec<Route> {
+        self.backend.device.peers()
+    }
+
+    pub(crate) fn has_peer(&self, peer: Gid) -> bool {
+        self.backend.device.has_peer(peer)
+    }
+
+    /// Whether its device is frozen.
+    pub(crate) fn is_still(&self) -> bool {
+        self.backend.device.is_frozen()
+    }
+
+    /// Of what its peers were told of that last.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.backend.device.epoch()
     }
 
     pub(crate) fn memory(&self) -> Arc<Space> {

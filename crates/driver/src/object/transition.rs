@@ -57,6 +57,10 @@ pub struct Connection {
     pub rq_psn: u32,
     /// First PSN that we send.
     pub sq_psn: u32,
+    /// How long an answer may take: 4.096 us times two to this power.
+    pub timeout: u8,
+    /// Retries of what is not answered.
+    pub retries: u8,
     /// Retries of an unready receiver; 7 is for ever.
     pub rnr_retry: u8,
     /// READs and atomics in flight, both ways.
@@ -75,6 +79,8 @@ impl Connection {
             mtu: 3,
             rq_psn: 0x11_1111,
             sq_psn: 0x11_1111,
+            timeout: TIMEOUT,
+            retries: RETRIES,
             rnr_retry: 7,
             rd_atomic: 4,
             access: rights::ALL,
@@ -93,8 +99,8 @@ impl Connection {
             max_dest_rd_atomic: self.rd_atomic,
             min_rnr_timer: RNR_TIMER,
             port_num: 1,
-            timeout: TIMEOUT,
-            retry_cnt: RETRIES,
+            timeout: self.timeout,
+            retry_cnt: self.retries,
             rnr_retry: self.rnr_retry,
             ah_attr: AddressAttributes {
                 dgid: self.gid.0,

@@ -32,6 +32,7 @@ use vrdma_wire::Psn;
 
 use crate::datagrams::Datagram;
 use crate::host::Attachment;
+use crate::location::Heard;
 use crate::member::Member;
 pub(crate) use lanes::Lanes;
 pub(crate) use send::FromUplink;
@@ -61,6 +62,8 @@ pub enum Transfer<M: Member> {
     Plugged(Attachment),
     /// It is gone.
     Unplugged(PortId),
+    /// A notice for a member of the other shard.
+    Notice(Box<Heard>),
     /// What its port offers has changed.
     PathMtu {
         /// The member.

@@ -136,6 +136,7 @@ impl<M: Member, P: Port> Host<M, P> {
             } => self.take_packet(port, uplink, &frame, now),
             Transfer::Received(datagram) => self.hand_to_owner(*datagram),
             Transfer::Send(datagram) => self.send_datagram(&datagram, now),
+            Transfer::Notice(heard) => self.hear_notice(&heard, now),
             Transfer::Plugged(at) => {
                 self.uplinks.segments.plug(at.port, at.group, at.marks);
                 self.rewire_group(at.group);
@@ -275,6 +276,7 @@ fn addressee<M: Member>(transfer: &Transfer<M>) -> Option<PortId> {
         Transfer::Answer(carried) => Some(carried.from),
         Transfer::Packet { port, .. } => Some(*port),
         Transfer::Send(datagram) => Some(datagram.port),
+        Transfer::Notice(heard) => Some(heard.port),
         _ => None,
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Hop<'a> {
     /// Station of the sender.
     pub(super) source: Mac,
     /// The station that they are for, if it is known.
-    station: Option<Mac>,
+    pub(super) station: Option<Mac>,
     /// Where the destination was heard; all that the group has otherwise.
     uplink: Option<UplinkId>,
     pub(super) now: Time,
@@ -179,7 +179,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Addresses and uplink for a destination.
-    fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
+    pub(super) fn hop<'a>(&self, from: PortId, route: &'a Route, now: Time) -> Option<Hop<'a>> {
         let fabric = self.shared.read();
         let (group, source) = (fabric.group(from)?, fabric.mac(from)?);
         let known = self.uplinks.neighbours.find(group, route.dgid, now.0);
@@ -197,7 +197,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Sends the front of the buffer.
-    fn send(&mut self, hop: Hop<'_>, length: usize) {
+    pub(super) fn send(&mut self, hop: Hop<'_>, length: usize) {
         if hop.station.is_none() {
             return self.wait(hop, length);
         }

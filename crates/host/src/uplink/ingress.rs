@@ -2,7 +2,7 @@
 
 use vrdma_switch::{GroupId, Neighbour, NoRoute, PortId, UplinkId};
 use vrdma_verbs::Time;
-use vrdma_wire::{Operation, Packet, Refusal};
+use vrdma_wire::{Gid, NoticePacket, Operation, Packet, Refusal};
 
 use super::Uplink;
 use crate::host::Host;
@@ -39,13 +39,13 @@ pub(super) enum Drop {
 
 /// Where and when a packet came.
 #[derive(Clone, Copy)]
-struct Arrived {
-    uplink: UplinkId,
-    now: Time,
+pub(super) struct Arrived {
+    pub(super) uplink: UplinkId,
+    pub(super) now: Time,
 }
 
 /// Of whom a packet says that it is.
-type Sender = (GroupId, vrdma_wire::Gid, Neighbour);
+type Sender = (GroupId, Gid, Neighbour);
 
 impl<M: Member, P: Port> Host<M, P> {
     /// Takes what came over all uplinks; `true` if anything did.
@@ -96,7 +96,10 @@ impl<M: Member, P: Port> Host<M, P> {
         let Arrived { uplink, now } = arrived;
         let group = self.uplinks.segments.group(received.segment);
         let group = group.ok_or(Drop::Segment)?;
-        let packet = Packet::parse(received.frame).map_err(Drop::Refused)?;
+        let packet = match Packet::parse(received.frame) {
+            Err(Refusal::OtherTraffic) => return self.take_notice(arrived, group, received.frame),
+            parsed => parsed.map_err(Drop::Refused)?,
+        };
         if packet.dgid().is_multicast() {
             return self.take_of_many(arrived, group, received.frame, &packet);
         }
@@ -122,7 +125,7 @@ impl<M: Member, P: Port> Host<M, P> {
         drop(fabric);
         if is_new {
             *last = Some(sender);
-            self.hear_sender(port, uplink, &packet, now);
+            self.hear_sender(port, packet.sgid(), Neighbour { mac, uplink }, now);
         }
         if !self.admits_packet(port, received.frame, &packet, now) {
             return Err(Drop::OverLimit);
@@ -138,14 +141,12 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Notes where the sender of a packet is.
-    fn hear_sender(&mut self, port: PortId, uplink: UplinkId, packet: &Packet<'_>, now: Time) {
+    pub(super) fn hear_sender(&mut self, port: PortId, gid: Gid, from: Neighbour, now: Time) {
         let Some(group) = self.shared.read().group(port) else {
             return;
         };
-        let mac = packet.ethernet().source();
-        let neighbour = Neighbour { mac, uplink };
         let neighbours = &mut self.uplinks.neighbours;
-        if neighbours.guess(group, packet.sgid(), neighbour, now.0) {
+        if neighbours.guess(group, gid, from, now.0) {
             self.uplinks.changes += 1;
         }
     }
@@ -213,9 +214,12 @@ impl<M: Member, P: Port> Host<M, P> {
     /// A packet for a member of this shard that the first shard has taken from an uplink and checked.
     pub(crate) fn take_packet(&mut self, port: PortId, uplink: UplinkId, frame: &[u8], now: Time) {
         if let Ok(packet) = Packet::parse(frame) {
-            self.hear_sender(port, uplink, &packet, now);
+            let mac = packet.ethernet().source();
+            self.hear_sender(port, packet.sgid(), Neighbour { mac, uplink }, now);
             self.uplinks.traces.add(port, frame, now);
             self.hand_over(port, &packet, now);
+        } else if let Ok(packet) = NoticePacket::parse(frame) {
+            self.hand_over_notice(port, uplink, &packet, now);
         }
     }
 

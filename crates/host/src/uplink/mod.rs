@@ -13,6 +13,7 @@ mod counts;
 mod egress;
 mod ingress;
 mod misfit;
+mod notices;
 mod reports;
 mod segments;
 mod trace;
@@ -307,9 +308,10 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
-    /// `true` if those who waited for room can go on.
+    /// `true` if those who waited for room can go on, or peers were told something.
     pub fn flush(&mut self, now: Time) -> bool {
         self.send_reports(now);
+        let tended = self.tend_locations(now);
         let mut resized = false;
         let mut waited = BTreeSet::new();
         for uplink in self.uplinks.all.iter_mut().flatten() {
@@ -320,7 +322,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if resized {
             self.measure();
         }
-        self.make_go_on(waited)
+        self.make_go_on(waited) | tended
     }
 
     /// Members that waited for room go on; `true` if there are any.

@@ -7,6 +7,7 @@ mod guarantees;
 mod hostile;
 mod limits;
 mod local;
+mod locations;
 mod moves;
 mod remote;
 mod shards;

@@ -91,6 +91,7 @@ impl Device {
         if let Stage::Active(adapter, _) = &mut self.stage
             && may_work
         {
+            adapter.core.hca.resume_all();
             let memory = self.space.view();
             let memory = &memory;
             adapter.wake_everything(Turn { memory, now });

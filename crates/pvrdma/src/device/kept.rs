@@ -107,6 +107,7 @@ impl Device {
             lives: self.lives,
             busy: self.is_busy(),
             config_space: self.config_space.bytes().into(),
+            epoch: self.epoch,
         }
     }
 
@@ -156,6 +157,7 @@ impl Device {
         self.error = registers.error;
         self.mac = (*registers.mac).try_into().map_err(|_| Lost::Registers)?;
         self.lives = registers.lives;
+        self.epoch = registers.epoch;
         self.interrupts = Interrupts::resume(registers.mask);
         Ok(())
     }

@@ -26,6 +26,9 @@ pub(crate) struct Registers {
     pub(crate) busy: bool,
     #[prost(bytes = "vec", tag = "9")]
     pub(crate) config_space: Vec<u8>,
+    /// Of what peers were told last: that it stands still, or goes on.
+    #[prost(uint64, tag = "10")]
+    pub(crate) epoch: u64,
 }
 
 /// Where a region's bytes are: the name that the engine's record of it has.

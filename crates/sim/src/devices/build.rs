@@ -7,12 +7,14 @@ use vrdma_driver::object::{Connection, QpShape, rights};
 use vrdma_driver::{Clock, DeviceMember, Fabric, Guest};
 use vrdma_pvrdma::DeviceConfig;
 use vrdma_switch::{GroupId, PortId};
+use vrdma_uplink::{FaultSpec, Probability};
 use vrdma_verbs::Time;
 
 use super::Devices;
 use super::crashes::Crashes;
 use super::journey::Journey;
 use super::program::{BUFFER_BYTES, Objects, Program, Role, source_seed};
+use crate::Journeys;
 use crate::cluster::{Cluster, Place};
 use crate::log::Log;
 use crate::network::Network;
@@ -28,14 +30,25 @@ const BUFFER_OFFSET: u64 = 0x128;
 
 const CQ_ENTRIES: u32 = 64;
 
+/// Time-out and retries of connections whose peers are away for long: three times 17 ms, up to four times as long where
+/// round trips are long.
+const IMPATIENT: (u8, u8) = (12, 2);
+
 impl Devices {
-    pub(crate) fn new(seed: u64, trace: bool) -> Result<Self, Violation> {
+    pub(crate) fn new(seed: u64, trace: bool, kind: Journeys) -> Result<Self, Violation> {
         let mut random = Rng::with_seed(seed);
         let weather = [Weather::Fine, Weather::Mild][random.usize(..2)];
-        let hosts = random.usize(1..=3);
+        let mut hosts = random.usize(1..=3);
+        if kind != Journeys::Short {
+            hosts = hosts.max(2);
+        }
         let guests = random.usize(2..=4);
         let uplinks = uplinks(&mut random, weather, hosts);
-        let network = Network::new(hosts, uplinks.kinds.len(), link(&mut random, weather));
+        let mut links = link(&mut random, weather);
+        if kind != Journeys::Short {
+            links.notices = Some(troubles(seed));
+        }
+        let network = Network::new(hosts, uplinks.kinds.len(), links);
         let hostility = random.u32(..100) * u32::from(random.bool());
         let stranger = Stranger::new(random.u64(..), hostility);
         let log = Log::new(Trace::new(trace));
@@ -46,7 +59,11 @@ impl Devices {
             programs: Vec::new(),
             turns: Vec::new(),
             pause_ns: random.u64(1000..300_000),
-            journeys: journeys(&mut random, hosts, guests).into(),
+            journeys: match kind {
+                Journeys::Short => journeys(&mut random, hosts, guests).into(),
+                Journeys::Long | Journeys::LongUntold => long_journeys(seed, hosts, guests).into(),
+            },
+            kind,
             stops: (0..guests).map(|_| None).collect(),
             moves: 0,
             thaws: 0,
@@ -55,6 +72,10 @@ impl Devices {
             crashes: Crashes::of(seed, hosts),
             random,
         };
+        if kind != Journeys::Short {
+            // A process that follows another knows nothing of who stands still.
+            devices.crashes.spare_all();
+        }
         for number in 0..guests {
             devices.add_guest(number)?;
         }
@@ -82,7 +103,10 @@ impl Devices {
             let guest = Guest::new(config, self.clock.clone()).map_err(Violation::from_error)?;
             self.cluster.attach(place, host, DeviceMember::new(guest))?;
             let is_away = host != home;
-            self.cluster.carrier(host).set_away(place.port, is_away);
+            let now = self.cluster.now;
+            self.cluster
+                .carrier(host)
+                .set_away(place.port, is_away, now);
         }
         let guest = self.guest(number);
         guest.probe().map_err(Violation::from_error)?;
@@ -113,10 +137,13 @@ impl Devices {
         for (end, peer) in [(number, number + 1), (number + 1, number)] {
             let peer = &self.programs[peer];
             let gid = self.cluster.places[peer.guest].gids[0];
-            let connection = Connection {
+            let mut connection = Connection {
                 mtu,
                 ..Connection::to(peer.qp.qpn, gid)
             };
+            if self.kind != Journeys::Short {
+                (connection.timeout, connection.retries) = IMPATIENT;
+            }
             let (guest, qp) = (self.programs[end].guest, self.programs[end].qp.clone());
             let connected = self.guest(guest).connect(&qp, &connection);
             connected.map_err(Violation::from_error)?;
@@ -149,6 +176,19 @@ impl Devices {
     }
 }
 
+/// What befalls notices: enough that many are lost, and few enough that not all of those are that say the same.
+fn troubles(seed: u64) -> FaultSpec {
+    FaultSpec {
+        loss: Probability::per_million(50_000),
+        corrupt: Probability::per_million(20_000),
+        duplicate: Probability::per_million(200_000),
+        reorder: Probability::per_million(200_000),
+        delay_ns: 0,
+        jitter_ns: 5 * MILLISECOND,
+        seed,
+    }
+}
+
 fn journeys(random: &mut Rng, hosts: usize, guests: usize) -> Vec<(Time, Journey)> {
     let mut all: Vec<_> = (0..random.usize(..6))
         .map(|_| {
@@ -162,6 +202,29 @@ fn journeys(random: &mut Rng, hosts: usize, guests: usize) -> Vec<(Time, Journey
             (at, journey)
         })
         .collect();
+    all.sort_by_key(|(at, _)| *at);
+    all
+}
+
+/// Of each guest some behind each other, with time to work between them: longer than connections wait, which are
+/// [`IMPATIENT`].
+fn long_journeys(seed: u64, hosts: usize, guests: usize) -> Vec<(Time, Journey)> {
+    let mut random = Rng::with_seed(seed ^ 0xa7a7);
+    let mut all = Vec::new();
+    for guest in 0..guests {
+        let mut at = 0;
+        for _ in 0..random.usize(..4) {
+            at += random.u64(..2 * MILLISECOND);
+            let journey = Journey {
+                guest,
+                to: random.usize(..hosts),
+                pause_ns: random.u64(300 * MILLISECOND..900 * MILLISECOND),
+                aborts: random.u8(..4) == 0,
+            };
+            all.push((Time(at), journey));
+            at += journey.pause_ns;
+        }
+    }
     all.sort_by_key(|(at, _)| *at);
     all
 }

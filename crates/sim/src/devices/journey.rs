@@ -1,11 +1,19 @@
 //! Journeys of guests: the steps of `vrdma migrate`, in its order, with time between them.
 
-use vrdma_driver::Guest;
+use vrdma_driver::{DeviceMember, Guest};
+use vrdma_host::Host;
 use vrdma_pvrdma::Context;
+use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 
 use super::Devices;
+use crate::Journeys;
+use crate::cluster::Place;
+use crate::port::SimPort;
 use crate::violation::Violation;
+
+/// The carrier of a host.
+type Carrier = Host<DeviceMember, SimPort>;
 
 /// What befalls a guest.
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +59,15 @@ impl Devices {
         if self.stops[guest].is_some() || here == to {
             return;
         }
+        let epoch = self.cluster.now.0;
         let frozen = self.guest(guest);
+        frozen.device.advance_epoch(epoch);
         let context = Context {
             mac: frozen.mac(),
             records: frozen.device.freeze(),
             pages: Vec::new(),
         };
+        self.tell(guest, Host::tell_paused);
         let until = self.cluster.now + std::time::Duration::from_nanos(journey.pause_ns);
         self.stops[guest] = Some(Stop {
             until,
@@ -67,11 +78,22 @@ impl Devices {
             .say(|| format!("a{guest} is frozen: {journey:?}"));
     }
 
+    /// The peers of a guest, where it is.
+    fn tell(&mut self, guest: usize, what: fn(&mut Carrier, PortId, Time)) {
+        let Place { host, port, .. } = self.cluster.places[guest];
+        let now = self.cluster.now;
+        if self.kind != Journeys::LongUntold {
+            what(self.cluster.carrier(host), port, now);
+        }
+    }
+
     fn go_on(&mut self, guest: usize, stop: &Stop) -> Result<(), Violation> {
         let now = self.cluster.now;
         if stop.journey.aborts {
             self.thaws += 1;
+            self.guest(guest).device.advance_epoch(now.0);
             self.guest(guest).device.thaw(now);
+            self.tell(guest, Host::tell_resumed);
             self.cluster.say(|| format!("a{guest} is thawed"));
             return Ok(());
         }
@@ -84,14 +106,16 @@ impl Devices {
         let fresh = Guest::new(config, self.clock.clone()).map_err(Violation::from_error)?;
         let mut gone = std::mem::replace(self.guest(guest), fresh);
         self.cluster.carrier(from).follow_gids(port, now);
-        self.cluster.carrier(from).set_away(port, true);
-        self.cluster.carrier(to).set_away(port, false);
+        self.cluster.carrier(from).set_away(port, true, now);
+        self.cluster.carrier(to).set_away(port, false, now);
         self.cluster.places[guest].host = to;
         let arrived = self.guest_at(to, guest).arrive(&mut gone, &context);
         arrived.map_err(Violation::from_error)?;
+        self.guest_at(to, guest).device.advance_epoch(now.0);
         self.record_anew(from, guest);
         self.record_anew(to, guest);
         self.cluster.carrier(to).follow_gids(port, now);
+        self.tell(guest, Host::tell_resumed);
         self.cluster
             .say(|| format!("a{guest} goes on at host {to}"));
         Ok(())

@@ -35,6 +35,9 @@ pub enum DropReason {
     /// RoCEv2 from a port that must not send any.
     #[error("the port must not send RoCEv2 as Ethernet frames")]
     Roce,
+    /// A notice, which only daemons send.
+    #[error("only daemons tell peers where adapters are")]
+    Notice,
     /// The receiver did not take it; see [`Bridge::not_taken`](super::Bridge::not_taken).
     #[error("the receiving port's queue is full")]
     Congested,
@@ -42,7 +45,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Detached,
         Self::Runt,
         Self::Oversize,
@@ -53,6 +56,7 @@ impl DropReason {
         Self::Elsewhere,
         Self::OtherAddress,
         Self::Roce,
+        Self::Notice,
         Self::Congested,
     ];
 }

@@ -98,6 +98,29 @@ fn roce_is_for_adapters_unless_it_is_allowed() {
     assert_eq!(again, Err(DropReason::Roce), "another adapter");
 }
 
+/// A guest could tell peers of others that they stand still, or are elsewhere.
+#[test]
+fn notices_are_for_daemons_whatever_is_allowed() {
+    let mut bridge = bridge();
+    let mut packet = frame(mac(BOB), mac(ANN));
+    packet[12..15].copy_from_slice(&[8, 0, 0x45]);
+    packet[23] = 17;
+    packet[36..38].copy_from_slice(&vrdma_wire::NOTICE_PORT.to_be_bytes());
+    let mut tagged = packet.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    for allowed in [false, true] {
+        if allowed {
+            bridge.allow_roce(ANN);
+        }
+        for frame in [&packet, &tagged] {
+            assert_eq!(send(&mut bridge, ANN, frame, 0), Err(DropReason::Notice));
+        }
+    }
+    assert_eq!(bridge.counts(ANN).unwrap().dropped(DropReason::Notice), 4);
+    packet[37] ^= 1;
+    assert_eq!(send(&mut bridge, ANN, &packet, 0), Ok(vec![BOB]));
+}
+
 /// A switch on the way takes tags off: what is behind any number of them could come out.
 #[test]
 fn roce_behind_tags_is_roce() {

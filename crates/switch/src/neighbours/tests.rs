@@ -48,6 +48,10 @@ fn what_was_heard_is_known_until_it_ages() {
     assert_eq!(table.find(BLUE, gid(1), 5 + NEIGHBOUR_AGE_NS), None);
     table.forget_behind(UplinkId(1));
     assert_eq!(table.find(BLUE, gid(1), 6), Some(at(ANN)));
+    assert!(!table.lose(GREEN, gid(1)) && !table.lose(BLUE, gid(3)));
+    assert!(table.lose(BLUE, gid(1)));
+    assert_eq!(table.find(BLUE, gid(1), 6), None, "it is elsewhere");
+    assert!(table.hear(BLUE, gid(1), at(ANN), 6));
     assert!(table.hear(BLUE, gid(1), at(BOB), 7), "it has moved");
     assert!(!table.guess(BLUE, gid(1), at(ANN), 8));
     assert_eq!(

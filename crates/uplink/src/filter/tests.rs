@@ -1,4 +1,4 @@
-//! The programs run in a small interpreter and must agree with `is_roce`.
+//! The programs run in a small interpreter and must agree with `is_for_adapters`.
 
 use super::assembler::*;
 use super::*;
@@ -84,7 +84,7 @@ fn v6(tag: bool, next: u8, port: u16) -> Vec<u8> {
 }
 
 fn frames() -> impl Strategy<Value = Vec<u8>> {
-    let port = prop_oneof![Just(4791), Just(4790), any::<u16>()];
+    let port = prop_oneof![Just(4791), Just(4797), Just(4790), any::<u16>()];
     let protocol = prop_oneof![3 => Just(17), 1 => Just(6), 1 => any::<u8>()];
     let fragment =
         prop_oneof![4 => Just(0), 1 => Just(0x2000), 1 => Just(0x4000), 1 => any::<u16>()];
@@ -107,7 +107,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![v4, v6, other]
 }
 
-/// A frame and whether it is RoCEv2.
+/// A frame and whether it is the shard's.
 fn examples() -> Vec<(Vec<u8>, bool)> {
     vec![
         (v4(false, 0, 0, 17, 4791), true),
@@ -115,6 +115,8 @@ fn examples() -> Vec<(Vec<u8>, bool)> {
         (v4(false, 10, 0, 17, 4791), true),
         (v6(false, 17, 4791), true),
         (v6(true, 17, 4791), true),
+        (v4(false, 0, 0, 17, 4797), true),
+        (v6(true, 17, 4797), true),
         (v4(false, 0, 0, 17, 4792), false),
         (v4(false, 0, 0, 6, 4791), false),
         (v4(false, 0, 185, 17, 4791), false),
@@ -128,18 +130,18 @@ fn examples() -> Vec<(Vec<u8>, bool)> {
 }
 
 #[test]
-fn roce_is_told_from_the_rest() {
+fn what_adapters_say_is_told_from_the_rest() {
     for (frame, roce) in examples() {
-        assert_eq!(is_roce(&frame), roce, "{frame:02x?}");
+        assert_eq!(is_for_adapters(&frame), roce, "{frame:02x?}");
     }
-    assert!(!is_roce(&[]));
-    assert!(!is_roce(&v4(false, 0, 0, 17, 4791)[..37]));
+    assert!(!is_for_adapters(&[]));
+    assert!(!is_for_adapters(&v4(false, 0, 0, 17, 4791)[..37]));
 }
 
 proptest! {
     #[test]
     fn the_programs_agree_on_whole_frames(frame in frames()) {
-        let roce = is_roce(&frame);
+        let roce = is_for_adapters(&frame);
         let taken = |select| run(&frame_filter(select), &frame) == u32::MAX;
         prop_assert_eq!(taken(Select::Roce), roce);
         prop_assert_eq!(taken(Select::Rest), !roce);
@@ -155,6 +157,6 @@ proptest! {
         let frame = &frame[..cut.index(frame.len() + 1)];
         let taken = |select| run(&frame_filter(select), frame) != 0;
         prop_assert!(!(taken(Select::Roce) && taken(Select::Rest)));
-        prop_assert_eq!(taken(Select::Roce), is_roce(frame));
+        prop_assert_eq!(taken(Select::Roce), is_for_adapters(frame));
     }
 }

@@ -41,7 +41,9 @@ fn numbers(port: &mut Tunnel, other: &mut Tunnel, wanted: usize) -> Vec<u8> {
         })
         .unwrap();
         other
-            .receive(&mut |received| !is_roce(received.frame) || panic!("it is RoCEv2"))
+            .receive(&mut |received| {
+                !is_for_adapters(received.frame) || panic!("it is the other port's")
+            })
             .unwrap();
     }
     numbers

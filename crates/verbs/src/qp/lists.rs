@@ -1,5 +1,5 @@
-//! Which lists a queue pair is in: those of its owner, its completion queues and its shared receive
-//! queue. So each of these finds its queue pairs without a look at others.
+//! Which lists a queue pair is in: those of its owner, its completion queues, its shared receive queue and
+//! its peer. So each of these finds its queue pairs without a look at others.
 
 use alloc::boxed::Box;
 
@@ -7,6 +7,7 @@ use crate::hca::Hca;
 use crate::list::{Link, List, Member};
 use crate::object::QpId;
 use crate::owner::OfOwner;
+use crate::peers::Ends;
 use crate::qp::Qp;
 
 /// Lists of those whose sends complete at one queue.
@@ -25,6 +26,9 @@ pub(crate) struct Links {
     of_send_cq: Link,
     of_recv_cq: Link,
     of_srq: Link,
+    pub(crate) of_peer: Link,
+    /// Whose list that is.
+    pub(crate) peer: Option<Ends>,
 }
 
 impl<R> Member<OfOwner> for Box<Qp<R>> {
@@ -85,10 +89,12 @@ impl<R: Clone> Hca<R> {
         if let Some(Ok(srq)) = spec.srq.map(|srq| shared.srq_mut(srq)) {
             srq.qps.push(qps, id.0);
         }
+        self.follow_peer(id);
     }
 
     /// Before a queue pair goes.
     pub(super) fn delist_qp(&mut self, id: QpId) {
+        self.leave_peer(id);
         let (qps, shared) = (&mut self.qps.table, &mut self.shared);
         let Some((owner, spec)) = qps.get(id.0).map(|qp| (qp.owner, qp.spec)) else {
             return;

@@ -147,19 +147,17 @@ impl<R: Clone> Hca<R> {
     /// Errors: `InvalidHandle`, `InvalidTransition` (no such transition, an attribute missing or not
     /// allowed, `current_state` wrong), `InvalidAttribute` (a value).
     pub fn modify_qp(&mut self, id: QpId, attr: &QpAttr, mask: AttrMask) -> Result<(), Error> {
-        let Self {
-            qps,
-            shared,
-            schedule,
-            ..
-        } = self;
+        let Self { qps, shared, .. } = self;
         let qp = qps.get_mut(id.0).ok_or(Error::InvalidHandle)?;
         let from = qp.state();
         let to = attrs::target_state(qp.spec.qp_type, from, attr, mask)?;
         attrs::check_values(shared, attr, mask)?;
         attrs::apply(&mut qp.attr, attr, mask);
         qp.enter(from, to, shared);
-        qp.reschedule(schedule);
+        self.follow_peer(id);
+        if let Some(qp) = self.qps.get_mut(id.0) {
+            qp.reschedule(&mut self.schedule);
+        }
         Ok(())
     }
 

@@ -98,6 +98,8 @@ pub(crate) struct Requester<R> {
     pub(crate) settled: Psn,
     /// READs and atomics without all of their data; bounded by `max_rd_atomic`.
     pub(crate) awaiting: Awaiting,
+    /// The peer stands still: nothing is sent, and no time is up.
+    pub(crate) paused: bool,
     /// Times gone back since the last progress.
     pub(crate) retries: u8,
     /// Went back because of an answer, and nothing has come of it yet.
@@ -130,6 +132,7 @@ impl<R> Default for Requester<R> {
             resumed: false,
             settled: Psn::default(),
             awaiting: Awaiting::default(),
+            paused: false,
             retries: 0,
             gone_back: false,
             rnr_retries: 0,
@@ -178,11 +181,7 @@ impl<R> Requester<R> {
         self.wire = None;
         debug_assert!(self.queue.is_empty(), "requests are given back first");
         (self.done_early, self.done_before) = (0, 0);
-        self.retries = 0;
-        self.gone_back = false;
-        self.rnr_retries = 0;
-        self.rnr_until = None;
-        self.deadline = None;
+        self.forget_troubles();
     }
 
     /// Every unit that was sent, since going back, has been answered.
@@ -194,6 +193,9 @@ impl<R> Requester<R> {
     /// When something is due without anything else happening.
     #[inline]
     fn wake_at(&self) -> Option<Time> {
+        if self.paused {
+            return None;
+        }
         let due = match self.rnr_until {
             None => self.deadline.into_iter().chain(self.probe_at()).min(),
             waits => waits,
@@ -206,8 +208,26 @@ impl<R> Requester<R> {
         self.is_answered() && !self.queue.iter().any(|p| p.phase == Phase::Started)
     }
 
+    /// For its peer to go on, or to be ready.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.paused || self.rnr_until.is_some()
+    }
+
     fn wants_to_send(&self) -> bool {
-        self.rnr_until.is_none() && (self.cursor < self.queue.len() || self.awaiting.has_lost())
+        !self.is_waiting() && (self.cursor < self.queue.len() || self.awaiting.has_lost())
+    }
+
+    /// Whatever went wrong so far does not count any more.
+    pub(crate) fn forget_troubles(&mut self) {
+        self.retries = 0;
+        self.gone_back = false;
+        self.rnr_retries = 0;
+        self.rnr_until = None;
+        self.deadline = None;
+        if let Some(wire) = &mut self.wire {
+            wire.forget_silence();
+        }
     }
 
     /// Gives back memory that a burst left behind.

@@ -73,7 +73,7 @@ impl<R> Qp<R> {
     /// Starts the time-out of the oldest unit, unless it runs already.
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
-        if self.requester.deadline.is_none() {
+        if self.requester.deadline.is_none() && !self.requester.paused {
             let wire = self.requester.wire.as_ref();
             let wait = ack_timeout(self.attr.timeout);
             let wait = wait.map(|asked| wire.map_or(asked, |wire| wire.ack_timeout(asked)));
@@ -101,8 +101,11 @@ impl<R> Qp<R> {
         }
     }
 
-    /// Sends again from the oldest unanswered unit, or gives up.
+    /// Sends again from the oldest unanswered unit, or gives up. What a peer said before it stood still is no retry.
     pub(crate) fn go_back(&mut self, shared: &mut Shared<R>) {
+        if self.requester.paused {
+            return self.requester.rewind();
+        }
         if self.requester.retries >= self.attr.retry_count {
             return self.fail_oldest(Status::RetryExc, shared);
         }
@@ -113,6 +116,9 @@ impl<R> Qp<R> {
 
     /// Comes back when the receiver may be ready, or gives up.
     pub(crate) fn wait_for_receiver(&mut self, code: u8, now: Time, shared: &mut Shared<R>) {
+        if self.requester.paused {
+            return self.requester.rewind();
+        }
         let allowed = self.attr.rnr_retry;
         if allowed != RNR_FOR_EVER && self.requester.rnr_retries >= allowed {
             return self.fail_oldest(Status::RnrRetryExc, shared);
@@ -124,6 +130,9 @@ impl<R> Qp<R> {
 
     fn expire(&mut self, now: Time, shared: &mut Shared<R>) {
         self.requester.wire_released();
+        if self.requester.paused {
+            return;
+        }
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.requester.rnr_until) {
             self.requester.rnr_until = None;

@@ -151,7 +151,7 @@ impl<R: Clone> Qp<R> {
         shared: &mut Shared<R>,
         turn: &mut Turn<'_, P>,
     ) -> Result<Step, Status> {
-        if !self.sends() || self.requester.rnr_until.is_some() {
+        if !self.sends() || self.requester.is_waiting() {
             return Ok(Step::Idle);
         }
         if self.requester.awaiting.has_lost()

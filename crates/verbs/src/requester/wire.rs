@@ -244,6 +244,13 @@ impl Wire {
         self.doubled += 1;
     }
 
+    /// Nobody was there to answer.
+    pub(super) fn forget_silence(&mut self) {
+        self.probe_at = None;
+        self.sample = None;
+        (self.probes, self.doubled) = (0, 0);
+    }
+
     pub(super) fn rewound(&mut self) {
         self.asked = None;
         self.unasked = 0;

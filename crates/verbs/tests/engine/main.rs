@@ -28,5 +28,6 @@ mod saved_corpus;
 mod shared_receives;
 mod slow_peer;
 mod states;
+mod still;
 mod unreliable;
 mod windows;

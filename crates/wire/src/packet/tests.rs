@@ -8,6 +8,7 @@ use crate::ip::{TrafficClass, internet_checksum};
 use crate::ipv6::FlowLabel;
 use crate::number::{Psn, Qpn};
 use crate::opcode::Opcode;
+use crate::path::Addresses;
 
 const PATH: Path = Path {
     destination: Mac([2, 0, 0, 0, 0, 1]),

@@ -9,6 +9,9 @@ use super::{Notebook, Notes, Traffic, Work, World};
 /// Turns of the carrier, after which both devices are frozen.
 const TURNS: u32 = 24;
 
+/// Of what peers are told when it is frozen.
+const EPOCH: u64 = 1_700_000_000_000_000_000;
+
 /// What becomes of a frozen device.
 #[derive(Clone, Copy)]
 enum Then {
@@ -21,7 +24,9 @@ enum Then {
 impl World {
     fn freeze_both(&mut self, then: Then) {
         let contexts = [0, 1].map(|guest| {
-            let records = self.pair.fabric[guest].device.freeze();
+            let device = &mut self.pair.fabric[guest].device;
+            device.advance_epoch(EPOCH);
+            let records = device.freeze();
             let mac = Mac([2, 0, 0, 0, 0, guest as u8]);
             let pages = Vec::new();
             Context {
@@ -52,6 +57,9 @@ impl World {
         for guest in 0..2 {
             let now = self.pair.fabric[guest].now();
             let device = &mut self.pair.fabric[guest].device;
+            assert_eq!(device.epoch(), EPOCH, "it goes with the device");
+            device.advance_epoch(EPOCH - 7);
+            assert_eq!(device.epoch(), EPOCH + 1, "whatever the clock says there");
             device.thaw(now);
             if let Some(journal) = device.take_journal() {
                 device.record_to(journal);
@@ -98,6 +106,20 @@ fn frozen_after(turns: u32, kind: Work, then: Then) -> bool {
         assert!(!world.book.lock().unwrap().records_of(0).is_empty());
     }
     under_way
+}
+
+/// Whoever goes on with a device that was frozen when its process ended answers peers by what they were told.
+#[test]
+fn the_epoch_is_written_down_before_anybody_is_told() {
+    let mut world = World::new(PairOptions::default());
+    let device = &mut world.pair.fabric[0].device;
+    device.advance_epoch(EPOCH);
+    world.commit();
+    let records = world.book.lock().unwrap().records_of(0);
+    let guest = &mut world.pair.fabric[0];
+    guest.device.freeze();
+    guest.revive(&records, None).unwrap();
+    assert_eq!(guest.device.epoch(), EPOCH);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType,
 };
 use vrdma_verbs::packet::Reply;
-use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::work::{Output, Remote, SendOp, SendWr, Sge, Status};
 use vrdma_verbs::{Hca, Paths, Source, Time};
 use vrdma_wire::{Gid, Mac, Mtu, Packet, Psn, Qpn};
@@ -55,6 +55,9 @@ pub(crate) struct Station {
     pub(crate) policy: Arc<Policy>,
     /// What its doorbells do.
     pub(crate) doorbells: Doorbells,
+    /// It stands still, and answers nothing.
+    pub(crate) is_still: bool,
+    pub(crate) epoch: u64,
     /// Somebody has rung.
     pub(crate) rung: bool,
     /// How often it was looked at.
@@ -98,6 +101,8 @@ impl Station {
             groups: None,
             policy: Arc::default(),
             doorbells: Doorbells::Wake,
+            is_still: false,
+            epoch: 0,
             rung: false,
             polls: 0,
             published: 0,
@@ -124,6 +129,11 @@ impl Station {
     }
 
     pub(crate) fn connect(&mut self, qp: QpId, peer: Name) {
+        self.connect_with(qp, peer, 7);
+    }
+
+    /// The same with so many retries.
+    pub(crate) fn connect_with(&mut self, qp: QpId, peer: Name, retry_count: u8) {
         let mut attr = QpAttr {
             access: Access::REMOTE_WRITE | Access::REMOTE_READ,
             port: 1,
@@ -136,7 +146,7 @@ impl Station {
             },
             path_mtu: Mtu::B1024,
             timeout: 14,
-            retry_count: 7,
+            retry_count,
             rnr_retry: 7,
             rq_psn: Psn::new(7),
             sq_psn: Psn::new(7),
@@ -248,6 +258,9 @@ impl Member for Station {
         source: Source<'_, Regions>,
         _: Time,
     ) -> Option<Response<Region>> {
+        if self.is_still {
+            return None;
+        }
         self.hca.deliver(request, source, memory)
     }
 
@@ -266,6 +279,9 @@ impl Member for Station {
     }
 
     fn receive(&mut self, memory: &Regions, packet: &Packet<'_>, now: Time) {
+        if self.is_still {
+            return;
+        }
         if let Some(arrival) = self.hca.decode(packet) {
             self.hca.receive(&arrival, memory, now);
         }
@@ -279,6 +295,30 @@ impl Member for Station {
 
     fn path_has_room(&mut self) {
         self.hca.path_has_room();
+    }
+
+    fn peers(&self) -> Vec<Route> {
+        self.hca.peers().collect()
+    }
+
+    fn has_peer(&self, peer: Gid) -> bool {
+        self.hca.has_peer(peer)
+    }
+
+    fn pause_peer(&mut self, peer: Gid) {
+        self.hca.pause_peer(peer);
+    }
+
+    fn resume_peer(&mut self, peer: Gid) {
+        self.hca.resume_peer(peer);
+    }
+
+    fn is_still(&self) -> bool {
+        self.is_still
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     fn publish(&mut self, _: Time) {
