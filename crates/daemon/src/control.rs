@@ -31,18 +31,18 @@ use vrdma_api::{
     PortGroupChange, PortGroupRequest, Protection,
 };
 use vrdma_ethernet::{Behind, EthernetHandle, EthernetPort};
+use vrdma_inventory::changes::Changes;
 use vrdma_inventory::{AdapterSpec, Coming, Inventory, Object, ShardOptions};
 use vrdma_sandbox::interfaces::Interfaces;
+use vrdma_shard::legacy::Legacy;
+use vrdma_shard::plane::Shards;
+use vrdma_shard::process_socket;
 use vrdma_switch::PortId;
 use vrdma_threads::NotDone;
 use vrdma_threads::socket::BoundSocket;
 use vrdma_uplink::Tap;
 
-use crate::changes::Changes;
-use crate::legacy::Legacy;
 use crate::locations::Locations;
-use crate::plane::Shards;
-use crate::process_socket;
 use answer::Problem;
 use hold::Connection;
 use migration::Contexts;

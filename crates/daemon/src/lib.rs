@@ -14,17 +14,10 @@
 
 #![forbid(unsafe_code)]
 
-mod changes;
 pub mod control;
-pub mod legacy;
 pub mod locations;
-pub mod plane;
-mod polling;
-pub mod process_socket;
 pub mod run_dir;
 pub mod service;
-pub mod shard;
 #[cfg(test)]
 mod vacant;
-mod vm;
 mod watchdog;

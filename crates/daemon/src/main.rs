@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use tracing_subscriber::EnvFilter;
 use vrdma_api::paths;
-use vrdma_daemon::legacy::{self, Legacy};
 use vrdma_daemon::service;
 use vrdma_inventory::config::{Config, ConfigError, Environment, default_file};
 use vrdma_keep::{Succession, Successor, complain};
 use vrdma_sandbox::interfaces;
+use vrdma_shard::legacy::{self, Legacy};
 
 /// The configuration or the environment are wrong: nothing was changed, and trying again as is
 /// will not help. Units can name it in `RestartPreventExitStatus`.

@@ -22,22 +22,22 @@ use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use vrdma_api::Name;
 use vrdma_ethernet::EthernetHandle;
+use vrdma_inventory::changes::{Changes, Found};
 use vrdma_inventory::config::Config;
 use vrdma_inventory::{AdapterSpec, ShardOptions, UplinkSpec};
 use vrdma_sandbox::Confinement;
+use vrdma_shard::legacy::Legacy;
+use vrdma_shard::plane::Shards;
+use vrdma_shard::process_socket::ProcessSocket;
+use vrdma_shard::shard;
 use vrdma_switch::UplinkId;
 use vrdma_threads::socket::BoundSocket;
 use vrdma_threads::{Vital, mailbox};
 use vrdma_uplink::PeerSpec;
 
-use crate::changes::{Changes, Found};
 use crate::control::{self, Control, Facts, Memory};
-use crate::legacy::Legacy;
 use crate::locations::Locations;
-use crate::plane::Shards;
-use crate::process_socket::ProcessSocket;
 use crate::run_dir::RunDir;
-use crate::shard;
 use crate::watchdog::{self, Watch};
 use ending::{Ending, StopSignals};
 

@@ -6,7 +6,7 @@ use vrdma_api::{ObjectStates, RdmaStats};
 use vrdma_switch::PortId;
 use vrdma_threads::Inbox;
 
-use crate::plane::{AdapterSnapshot, MigrationStep, ShardCommand, ShardLoad};
+use vrdma_shard::plane::{AdapterSnapshot, MigrationStep, ShardCommand, ShardLoad};
 
 const NO_DEVICES: &str = "this shard has no devices";
 

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod changes;
 pub mod config;
 mod cores;
 mod difference;

@@ -11,11 +11,11 @@ use std::ops::Range;
 
 use vrdma_api::{DIGEST_CHUNK_BYTES, DigestedRange, MemoryDigest, Name};
 use vrdma_memory::Space;
+use vrdma_shard::plane::MigrationStep;
 
 use super::Control;
 use super::answer::Problem;
 use super::migration::{PIECE, apart, conflict, mapped_anew};
-use crate::plane::MigrationStep;
 
 impl Control {
     /// What is in the memory of a frozen adapter's guest.

@@ -14,6 +14,8 @@ use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest};
 use vrdma_inventory::Object;
 use vrdma_memory::{DirtyRun, PAGE, Space};
 use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
+use vrdma_shard::plane::MigrationStep;
+use vrdma_shard::{Frozen, Restoring};
 use vrdma_switch::PortId;
 use vrdma_threads::NotDone;
 use vrdma_verbs::object::Identity;
@@ -21,8 +23,6 @@ use vrdma_wire::Mac;
 
 use super::Control;
 use super::answer::Problem;
-use crate::plane::MigrationStep;
-use crate::vm::{Frozen, Restoring};
 
 /// Bytes of all contexts that are kept.
 const KEPT_BYTES_MAX: usize = 1 << 30;

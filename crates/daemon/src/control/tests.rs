@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use vrdma_api::{AdapterStats, Status};
 use vrdma_api_client::{Client, Error};
+use vrdma_shard::plane::{ShardCommand, Shards};
 
 use super::*;
-use crate::plane::{ShardCommand, Shards};
 use crate::vacant;
 
 /// A daemon in a temporary folder; it ends with the value.

@@ -7,7 +7,6 @@ use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use vrdma_daemon::{plane::Shards, process_socket::ProcessSocket, shard};
 use vrdma_inventory::ShardOptions;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use vrdma_provider::doorbell::Ringer;
@@ -19,6 +18,7 @@ use vrdma_provider::message::{
 };
 use vrdma_provider::{VERSION, area::Area, socket};
 use vrdma_sandbox::Confinement;
+use vrdma_shard::{plane::Shards, process_socket::ProcessSocket, shard};
 use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};

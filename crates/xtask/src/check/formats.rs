@@ -29,19 +29,19 @@ const FORMATS: &[Format] = &[
         file: "crates/vfio_user/corpus/state{}.bin",
     },
     Format {
-        source: "crates/daemon/src/legacy.rs",
+        source: "crates/shard/src/legacy.rs",
         constant: "pub const FORMAT: u32",
         file: "crates/process/corpus/records{}.txt",
     },
     Format {
-        source: "crates/daemon/src/legacy.rs",
+        source: "crates/shard/src/legacy.rs",
         constant: "pub const FORMAT: u32",
         file: "crates/keep/corpus/succession{}.json",
     },
     Format {
-        source: "crates/daemon/src/legacy.rs",
+        source: "crates/shard/src/legacy.rs",
         constant: "pub const FORMAT: u32",
-        file: "crates/daemon/corpus/changes{}.txt",
+        file: "crates/inventory/corpus/changes{}.txt",
     },
 ];
 

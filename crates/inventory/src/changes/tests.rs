@@ -2,8 +2,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use vrdma_api::{Name, Origin};
-use vrdma_inventory::config::Config;
 use vrdma_keep::Area;
+
+use crate::config::Config;
 
 use super::*;
 

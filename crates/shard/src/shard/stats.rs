@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, Throttled};
+use vrdma_process::{OnDemand, Process};
 use vrdma_pvrdma::DeviceState;
 use vrdma_switch::{NoRoute, Untaken};
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
 
 use super::adapter::Adapter;
 use crate::vm::Vm;
-use vrdma_process::{OnDemand, Process};
 
 pub(super) fn stats(adapter: &Adapter) -> RdmaStats {
     match adapter {

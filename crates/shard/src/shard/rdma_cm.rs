@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use vrdma_cm::{Ends, Outgoing, Received};
 use vrdma_host::{Datagram, ShardId};
+use vrdma_process::cm::{AdapterSpec, ClientId};
+use vrdma_process::{CmGreeting, ProcessSpec};
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -13,8 +15,6 @@ use vrdma_wire::{Gid, Mtu, Pkey, Qpn};
 
 use super::Shard;
 use super::poller::Key;
-use vrdma_process::cm::{AdapterSpec, ClientId};
-use vrdma_process::{CmGreeting, ProcessSpec};
 
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;

@@ -32,7 +32,7 @@ pub(crate) fn bind_own(path: &Path, admitted: &Admitted) -> Result<(OwnedFd, Soc
 }
 
 /// Lets those connect to the socket of an adapter who may use it now.
-pub(crate) fn let_connect(path: &Path, admitted: &Admitted) {
+pub fn let_connect(path: &Path, admitted: &Admitted) {
     let mode = Permissions::from_mode(own_mode(admitted));
     if let Err(error) = fs::set_permissions(path, mode) {
         tracing::warn!("cannot change who may open {}: {error}", path.display());

@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use serde::{Deserialize, Serialize};
 use vrdma_api::Name;
-use vrdma_inventory::{Difference, Inventory, Object};
 use vrdma_keep::{Capacity, Full, Inherited, LARGE_BYTES, Record, Records, SlotId};
+
+use crate::{Difference, Inventory, Object};
+use serde::{Deserialize, Serialize};
 
 /// Of the area: some for each adapter that a daemon may have, and long lists of stations. Pages that nothing was
 /// written to take no memory.
-pub(crate) const CAPACITY: Capacity = Capacity {
+pub const CAPACITY: Capacity = Capacity {
     small: 1 << 16,
     large: 1 << 16,
 };

@@ -26,7 +26,7 @@ use vrdma_vfio_user::{Closed, Connection, Listener};
 use vrdma_wire::Gid;
 
 use crate::shard::clock::Clock;
-pub(crate) use arriving::{Frozen, Restoring};
+pub use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
 

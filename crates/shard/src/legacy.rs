@@ -3,7 +3,7 @@
 //! ```text
 //!   root area (the keeper's) ── where the area of each shard is, and that of changes
 //!   area of a shard ── records of its adapters ([`vrdma_process`])
-//!   area of changes ── what requests made of the configuration ([`crate::changes`])
+//!   area of changes ── what requests made of the configuration ([`vrdma_inventory::changes`])
 //! ```
 //! Adapters go on with their records when they are plugged in again. What belongs to none that is plugged in at
 //! the start is forgotten then.
@@ -18,7 +18,9 @@ use vrdma_api::{Keeper, Upgrade, UpgradeOutcome};
 use vrdma_keep::{Area, Capacity, Inherited, Life, Outcome, Record, Records, WorkerLine};
 use vrdma_process::{Lost, Means, ProcessSpec, Recorder, Registry, Remembered, Revived, Sessions};
 
-use crate::{changes, vm};
+use vrdma_inventory::changes;
+
+use crate::vm;
 
 /// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
 /// changes what one of them means raises it. A daemon goes on for one with the same format only.
@@ -124,26 +126,26 @@ impl Legacy {
     }
 
     /// Whether another worker would go on for this one.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         self.0.is_some()
     }
 
     /// What requests have made of the configuration, once.
-    pub(crate) fn changes(&self) -> Option<changes::Found> {
+    pub fn changes(&self) -> Option<changes::Found> {
         let mut past = self.0.as_ref()?.past.lock();
         let past = past.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
         past.changes.take()
     }
 
     /// This worker serves.
-    pub(crate) fn tell_ready(&self) {
+    pub fn tell_ready(&self) {
         if let Some(inner) = &self.0 {
             inner.line.tell_ready();
         }
     }
 
     /// What is known of the keeper, if there is one.
-    pub(crate) fn keeper(&self) -> Option<Keeper> {
+    pub fn keeper(&self) -> Option<Keeper> {
         let inner = self.0.as_ref()?;
         let last = inner.line.last_attempt();
         Some(Keeper {
@@ -226,7 +228,7 @@ impl Legacy {
     }
 
     /// All adapters are plugged in: what is left belongs to none.
-    pub(crate) fn forget_rest(&self) {
+    pub fn forget_rest(&self) {
         let Some(inner) = &self.0 else { return };
         let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
         for (records, remembered) in std::mem::take(&mut past.remembered) {
