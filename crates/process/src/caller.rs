@@ -40,6 +40,11 @@ impl Caller {
         })
     }
 
+    /// Its process, if the daemon's PID namespace has it.
+    pub fn pid(&self) -> Option<Pid> {
+        self.pid
+    }
+
     /// It came by the socket of an adapter.
     pub(crate) fn at_socket_of(self, adapter: Name) -> Self {
         Self {

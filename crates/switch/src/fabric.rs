@@ -247,7 +247,8 @@ impl Fabric {
             .or_else(|| self.members.configured(group, station_of(gid)?))
     }
 
-    fn is_away(&self, port: PortId) -> bool {
+    /// Whether it owns no address, since its VM is on another host.
+    pub fn is_away(&self, port: PortId) -> bool {
         self.members.get(port).is_some_and(|member| member.is_away)
     }
 

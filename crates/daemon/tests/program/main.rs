@@ -1,6 +1,7 @@
 //! `vrdmad` as a process: arguments, exit statuses, signals, files.
 
 mod following;
+mod incoming;
 mod sandbox;
 mod stuck;
 mod upgrade;

@@ -53,7 +53,7 @@ impl Daemon {
     }
 
     /// What the log says behind that.
-    fn hears(&mut self, words: &str) -> String {
+    pub(super) fn hears(&mut self, words: &str) -> String {
         loop {
             let mut line = String::new();
             assert!(self.log.read_line(&mut line).unwrap() > 0, "it has ended");

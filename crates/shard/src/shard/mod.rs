@@ -290,6 +290,7 @@ impl Shard {
 
     fn accept(&mut self, port: PortId) {
         let now = self.clock.now();
+        let is_away = self.host.is_away(port);
         let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
         };
@@ -298,6 +299,9 @@ impl Shard {
             Ok(true) => {
                 if let Some(connection) = vm.connection() {
                     self.poller.watch(connection, Key::Connection(port));
+                }
+                if !is_away {
+                    vm.warn_of_migration();
                 }
                 self.host.forget_learned(port);
             }

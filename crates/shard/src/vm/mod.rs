@@ -7,6 +7,7 @@
 
 mod arriving;
 mod backend;
+mod incoming;
 mod kept;
 mod sharing;
 
@@ -193,6 +194,22 @@ impl Vm {
             drop(connection);
         }
         Ok(is_new)
+    }
+
+    /// Says so if the one who has just connected waits for a VM that QEMU alone migrates, to an adapter that is here.
+    pub(crate) fn warn_of_migration(&self) {
+        let Some(connection) = &self.connection else {
+            return;
+        };
+        if incoming::is_expected(connection.as_fd()) {
+            let adapter = &self.spec.name;
+            self.guard.tell(|| {
+                tracing::warn!(
+                    "{adapter}: the QEMU that connected waits for a VM (-incoming), and QEMU alone leaves the adapter behind, dead \
+                     for its guest: use `vrdma migrate`, for which it is `away` here, or `vrdma adapter restore`"
+                );
+            });
+        }
     }
 
     /// Whether what QEMU sends waits for the end of a long command.
