@@ -1,5 +1,7 @@
 //! Several shards of one daemon: what goes from one to another, and members that move.
 
+mod notices;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
