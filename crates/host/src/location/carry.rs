@@ -3,7 +3,7 @@
 use vrdma_adapter::ShardId;
 use vrdma_switch::{GroupId, PortId, UplinkId, Way};
 use vrdma_verbs::Time;
-use vrdma_wire::{Notice, NoticeKind, NoticePacket};
+use vrdma_wire::{Notice, NoticeKind, NoticePacket, Packet};
 
 use super::remotes::{Due, Effect, Pair, Place};
 use super::tombstones::Gone;
@@ -99,6 +99,34 @@ impl<M: Member, P: Port> Host<M, P> {
                 }
             }
         }
+    }
+
+    /// Whether a packet is for a member that stands still. Its sender may not have heard that, or has forgotten it.
+    #[inline]
+    pub(crate) fn reminds(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
+        self.locations.own.has_still() && self.remind(port, packet, now)
+    }
+
+    #[cold]
+    fn remind(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
+        let member = self.members.get_mut(port);
+        if !member.is_some_and(|member| member.is_still()) {
+            return false;
+        }
+        if let Some(epoch) = self.locations.own.remind(port, now) {
+            let (local, remote) = (packet.dgid(), packet.sgid());
+            self.locations.send(Leaving {
+                port,
+                route: way(local, remote),
+                notice: Notice {
+                    kind: NoticeKind::Pause,
+                    gid: local,
+                    epoch,
+                    nonce: 0,
+                },
+            });
+        }
+        true
     }
 
     /// What has become of a member? One that stands still says that it does.

@@ -226,6 +226,22 @@ fn pauses_are_apart() {
     }
 }
 
+/// Each would make connections send again what is on its way.
+#[test]
+fn so_are_those_that_go_on_and_did_not_stand_still() {
+    let mut world = World::default();
+    for epoch in (1..9).step_by(2) {
+        assert_eq!(world.hear(NoticeKind::Resume, epoch, 0), RESUMES);
+        let soon = world.hear(NoticeKind::Resume, epoch + 1, 0);
+        let expected = Verdict {
+            effect: None,
+            ..RESUMES
+        };
+        assert_eq!(soon, expected);
+        world.pass(PAUSES_APART);
+    }
+}
+
 #[test]
 fn strangers_and_those_beyond_the_table_are_not_remembered() {
     let mut remotes = Remotes::default();
