@@ -90,7 +90,7 @@ const HOP_LIMIT: u8 = 64;
 
 /// One notice, as it came for an adapter of this shard.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct Told {
     /// The adapter.
     pub(crate) port: PortId,
     /// Its address.

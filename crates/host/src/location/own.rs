@@ -12,8 +12,8 @@ use vrdma_verbs::unit::Route;
 use vrdma_wire::{Gid, Notice, NoticeKind};
 
 use super::{
-    Heard, PAUSE_AGAIN, PAUSE_REPEATED, REMINDED_APART, REMINDED_AT_ONCE, RESUME_AGAIN,
-    RESUME_APART, RESUME_REPEATED, TOLD_A_TURN, TOLD_MAX,
+    PAUSE_AGAIN, PAUSE_REPEATED, REMINDED_APART, REMINDED_AT_ONCE, RESUME_AGAIN, RESUME_APART,
+    RESUME_REPEATED, TOLD_A_TURN, TOLD_MAX, Told,
 };
 
 /// Somebody who has not acknowledged.
@@ -109,7 +109,7 @@ impl Own {
     }
 
     /// A peer has acknowledged something.
-    pub(super) fn acknowledge(&mut self, heard: &Heard) {
+    pub(super) fn acknowledge(&mut self, heard: &Told) {
         let notice = &heard.notice;
         let Some(telling) = self.telling.get_mut(&heard.port) else {
             return;
@@ -174,7 +174,7 @@ impl Telling {
         }
     }
 
-    fn drop_listener(&mut self, heard: &Heard) {
+    fn drop_listener(&mut self, heard: &Told) {
         let ends = (heard.local, heard.remote, heard.notice.nonce);
         let is_it = |it: &Listener| (it.route.sgid, it.route.dgid, it.nonce) == ends;
         if let Some(at) = self.listeners.iter().position(is_it) {

@@ -15,8 +15,8 @@ use vrdma_verbs::Time;
 use vrdma_wire::{Gid, Notice, NoticeKind};
 
 use super::{
-    GUARD, Heard, MOVED_ASK_AGAIN, PAUSE_LONGEST, PAUSE_MAX, PAUSES_APART, REMEMBERED, REMOTES_MAX,
-    REMOTES_OF_PORT,
+    GUARD, MOVED_ASK_AGAIN, PAUSE_LONGEST, PAUSE_MAX, PAUSES_APART, REMEMBERED, REMOTES_MAX,
+    REMOTES_OF_PORT, Told,
 };
 
 /// An adapter of this shard, and a peer of it.
@@ -125,7 +125,7 @@ pub(super) struct Remotes {
 impl Remotes {
     /// A notice has come. `is_connected` says whether the adapter has connections to the sender: nobody else is
     /// remembered.
-    pub(super) fn hear(&mut self, heard: &Heard, is_connected: bool, now: Time) -> Verdict {
+    pub(super) fn hear(&mut self, heard: &Told, is_connected: bool, now: Time) -> Verdict {
         let pair = Pair {
             port: heard.port,
             remote: heard.remote,

@@ -32,8 +32,8 @@ fn told(own: &mut Own, now: Time) -> Vec<(Route, Notice)> {
     told
 }
 
-fn answer(kind: NoticeKind, route: &Route, notice: Notice) -> Heard {
-    Heard {
+fn answer(kind: NoticeKind, route: &Route, notice: Notice) -> Told {
+    Told {
         port: PORT,
         local: route.sgid,
         remote: route.dgid,

@@ -10,8 +10,8 @@ fn gid(number: u32) -> Gid {
     Gid::from_ipv4(number.into())
 }
 
-fn heard(kind: NoticeKind, epoch: u64, nonce: u64) -> Heard {
-    Heard {
+fn heard(kind: NoticeKind, epoch: u64, nonce: u64) -> Told {
+    Told {
         port: PORT,
         local: gid(1),
         remote: gid(2),
@@ -252,7 +252,7 @@ fn strangers_and_those_beyond_the_table_are_not_remembered() {
     assert_eq!(remotes.next_deadline(), None);
     let mut paused = 0;
     for number in 0..2 * REMOTES_OF_PORT as u32 {
-        let peer = Heard {
+        let peer = Told {
             remote: gid(100 + number),
             ..stranger
         };
