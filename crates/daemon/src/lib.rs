@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The only room that knows all others. Threads share nothing; they are sent plain values
-//! ([`plane`]) and answer by message. Nothing async runs on a data path thread.
+//! ([`plane`](vrdma_shard::plane)) and answer by message. Nothing async runs on a data path thread.
 
 #![forbid(unsafe_code)]
 

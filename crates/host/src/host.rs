@@ -340,11 +340,6 @@ impl<M: Member, P: Port> Host<M, P> {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Whether a member's VM is on another host.
-    pub fn is_away(&self, port: PortId) -> bool {
-        self.shared.read().is_away(port)
-    }
-
     /// A member's VM goes to another host, or comes from there.
     pub fn set_away(&mut self, port: PortId, is_away: bool, now: Time) {
         self.move_tombstones(port, is_away, now);

@@ -3,11 +3,11 @@
 use vrdma_adapter::ShardId;
 use vrdma_switch::{GroupId, PortId, UplinkId, Way};
 use vrdma_verbs::Time;
-use vrdma_wire::{Notice, NoticeKind, NoticePacket};
+use vrdma_wire::{Notice, NoticeKind, NoticePacket, Packet};
 
 use super::remotes::{Due, Effect, Pair, Place};
 use super::tombstones::Gone;
-use super::{Farewell, Heard, Leaving, OUTBOX_MAX, way};
+use super::{Farewell, Leaving, OUTBOX_MAX, Told, way};
 use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
@@ -31,6 +31,11 @@ impl<M: Member, P: Port> Host<M, P> {
             let nonce = || random.u64(..);
             own.resume(port, member.epoch(), member.peers(), nonce, now);
         }
+    }
+
+    /// Whether a member's VM is on another host.
+    pub fn is_away(&self, port: PortId) -> bool {
+        self.shared.read().is_away(port)
     }
 
     /// A member is on another host from now on, or is here: peers that look for it here are told so, or not any more.
@@ -67,8 +72,8 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// A notice has come for a member, from another one or by an uplink.
-    pub(crate) fn hear_notice(&mut self, heard: &Heard, now: Time) {
-        let Heard { port, notice, .. } = *heard;
+    pub(crate) fn hear_notice(&mut self, heard: &Told, now: Time) {
+        let Told { port, notice, .. } = *heard;
         let about = match notice.kind.is_of_itself() {
             true => heard.remote,
             false => heard.local,
@@ -101,8 +106,36 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
+    /// Whether a packet is for a member that stands still. Its sender may not have heard that, or has forgotten it.
+    #[inline]
+    pub(crate) fn reminds(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
+        self.locations.own.has_still() && self.remind(port, packet, now)
+    }
+
+    #[cold]
+    fn remind(&mut self, port: PortId, packet: &Packet<'_>, now: Time) -> bool {
+        let member = self.members.get_mut(port);
+        if !member.is_some_and(|member| member.is_still()) {
+            return false;
+        }
+        if let Some(epoch) = self.locations.own.remind(port, now) {
+            let (local, remote) = (packet.dgid(), packet.sgid());
+            self.locations.send(Leaving {
+                port,
+                route: way(local, remote),
+                notice: Notice {
+                    kind: NoticeKind::Pause,
+                    gid: local,
+                    epoch,
+                    nonce: 0,
+                },
+            });
+        }
+        true
+    }
+
     /// What has become of a member? One that stands still says that it does.
-    fn answer_probe(&mut self, heard: &Heard) {
+    fn answer_probe(&mut self, heard: &Told) {
         let Some(member) = self.members.get_mut(heard.port) else {
             return;
         };
@@ -116,7 +149,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Acknowledges what a peer says. A member that stands still itself does not hear that a peer goes on, which is
     /// repeated then, and says that it stands still: the peer may have come from where nobody knew it.
-    fn answer_notice(&mut self, heard: &Heard, kind: NoticeKind) {
+    fn answer_notice(&mut self, heard: &Told, kind: NoticeKind) {
         let member = self.members.get_mut(heard.port);
         let still = member.filter(|member| member.is_still());
         match still.map(|member| member.epoch()) {
@@ -127,7 +160,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    fn say_back(&mut self, heard: &Heard, kind: NoticeKind, epoch: u64) {
+    fn say_back(&mut self, heard: &Told, kind: NoticeKind, epoch: u64) {
         let gid = match kind.is_of_itself() {
             true => heard.local,
             false => heard.remote,
@@ -155,7 +188,7 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Where a peer is, as far as it is on another host.
-    fn note_place(&mut self, heard: &Heard, place: Place) {
+    fn note_place(&mut self, heard: &Told, place: Place) {
         let group = self.shared.read().group(heard.port);
         let (Some(group), Some(neighbour)) = (group, heard.from) else {
             return;
@@ -233,7 +266,7 @@ impl<M: Member, P: Port> Host<M, P> {
         match way {
             Ok(Way::Wire) => self.transmit_notice(*port, route, notice, now),
             Ok(Way::Port(to)) => {
-                let heard = Heard {
+                let heard = Told {
                     port: to,
                     local: route.dgid,
                     remote: route.sgid,
@@ -247,7 +280,7 @@ impl<M: Member, P: Port> Host<M, P> {
         }
     }
 
-    fn pass_notice(&mut self, heard: Heard, now: Time) {
+    fn pass_notice(&mut self, heard: Told, now: Time) {
         if self.member(heard.port).is_some() {
             return self.hear_notice(&heard, now);
         }

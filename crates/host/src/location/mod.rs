@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   source            PAUSE e ──► peer: waits, uses up no retry ──► PAUSE_ACK
+//!   (frozen)         ◄── data ──  peer that did not hear it; the answer is PAUSE e
 //!   (frozen)       ◄── PROBE ──── peer, after 250 ms; the answer is PAUSE e, and it waits on
 //!   source (away)     MOVED   ──► peer: forgets where it was, and asks again
 //!   destination       RESUME e+1 ──► peer: goes on at once ──► RESUME_ACK
@@ -67,6 +68,10 @@ const RESUME_REPEATED: Duration = PAUSE_MAX;
 const RESUME_AGAIN: Duration = Duration::from_millis(5);
 const RESUME_APART: Duration = Duration::from_millis(200);
 
+/// Peers that send to an adapter which stands still are told so: so many in this time, of all adapters together.
+const REMINDED_APART: Duration = Duration::from_millis(1);
+const REMINDED_AT_ONCE: usize = 64;
+
 /// Peers of one adapter that are told. Further ones are not, and their retries decide.
 const TOLD_MAX: usize = 4096;
 
@@ -85,7 +90,7 @@ const HOP_LIMIT: u8 = 64;
 
 /// One notice, as it came for an adapter of this shard.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+pub struct Told {
     /// The adapter.
     pub(crate) port: PortId,
     /// Its address.

@@ -12,8 +12,8 @@ use vrdma_verbs::unit::Route;
 use vrdma_wire::{Gid, Notice, NoticeKind};
 
 use super::{
-    Heard, PAUSE_AGAIN, PAUSE_REPEATED, RESUME_AGAIN, RESUME_APART, RESUME_REPEATED, TOLD_A_TURN,
-    TOLD_MAX,
+    PAUSE_AGAIN, PAUSE_REPEATED, REMINDED_APART, REMINDED_AT_ONCE, RESUME_AGAIN, RESUME_APART,
+    RESUME_REPEATED, TOLD_A_TURN, TOLD_MAX, Told,
 };
 
 /// Somebody who has not acknowledged.
@@ -46,6 +46,10 @@ pub(super) struct Own {
     telling: BTreeMap<PortId, Telling>,
     /// Those that somebody has not acknowledged.
     open: BTreeSet<PortId>,
+    /// Those that stand still.
+    still: BTreeSet<PortId>,
+    /// When peers were last reminded of that, and how many since then.
+    reminded: Option<(Time, usize)>,
 }
 
 impl Own {
@@ -80,12 +84,32 @@ impl Own {
     }
 
     fn begin(&mut self, port: PortId, telling: Telling) {
+        match telling.kind {
+            NoticeKind::Pause => self.still.insert(port),
+            _ => self.still.remove(&port),
+        };
         self.telling.insert(port, telling);
         self.open.insert(port);
     }
 
+    /// Whether any adapter stands still.
+    #[inline]
+    pub(super) fn has_still(&self) -> bool {
+        !self.still.is_empty()
+    }
+
+    /// The epoch of an adapter that stands still, for a peer that sends to it all the same: not for all, if many do.
+    pub(super) fn remind(&mut self, port: PortId, now: Time) -> Option<u64> {
+        let telling = self.telling.get(&port);
+        let telling = telling.filter(|_| self.still.contains(&port))?;
+        let before = self.reminded.filter(|(at, _)| now < *at + REMINDED_APART);
+        let (since, count) = before.unwrap_or((now, 0));
+        self.reminded = Some((since, count + 1));
+        (count < REMINDED_AT_ONCE).then_some(telling.epoch)
+    }
+
     /// A peer has acknowledged something.
-    pub(super) fn acknowledge(&mut self, heard: &Heard) {
+    pub(super) fn acknowledge(&mut self, heard: &Told) {
         let notice = &heard.notice;
         let Some(telling) = self.telling.get_mut(&heard.port) else {
             return;
@@ -103,6 +127,7 @@ impl Own {
     /// An adapter is gone; the epoch of what it told last, and the addresses that peers know.
     pub(super) fn forget(&mut self, port: PortId) -> Option<(u64, Vec<Gid>)> {
         self.open.remove(&port);
+        self.still.remove(&port);
         let telling = self.telling.remove(&port)?;
         Some((telling.epoch, telling.addresses))
     }
@@ -149,7 +174,7 @@ impl Telling {
         }
     }
 
-    fn drop_listener(&mut self, heard: &Heard) {
+    fn drop_listener(&mut self, heard: &Told) {
         let ends = (heard.local, heard.remote, heard.notice.nonce);
         let is_it = |it: &Listener| (it.route.sgid, it.route.dgid, it.nonce) == ends;
         if let Some(at) = self.listeners.iter().position(is_it) {

@@ -15,8 +15,8 @@ use vrdma_verbs::Time;
 use vrdma_wire::{Gid, Notice, NoticeKind};
 
 use super::{
-    GUARD, Heard, MOVED_ASK_AGAIN, PAUSE_LONGEST, PAUSE_MAX, PAUSES_APART, REMEMBERED, REMOTES_MAX,
-    REMOTES_OF_PORT,
+    GUARD, MOVED_ASK_AGAIN, PAUSE_LONGEST, PAUSE_MAX, PAUSES_APART, REMEMBERED, REMOTES_MAX,
+    REMOTES_OF_PORT, Told,
 };
 
 /// An adapter of this shard, and a peer of it.
@@ -109,7 +109,7 @@ struct Remote {
     /// The newest that it has said.
     epoch: u64,
     state: State,
-    /// When the last pause ended.
+    /// When connections to it went on last.
     ended: Option<Time>,
     /// When something is to be done: each has one entry among the timers.
     due: Time,
@@ -125,7 +125,7 @@ pub(super) struct Remotes {
 impl Remotes {
     /// A notice has come. `is_connected` says whether the adapter has connections to the sender: nobody else is
     /// remembered.
-    pub(super) fn hear(&mut self, heard: &Heard, is_connected: bool, now: Time) -> Verdict {
+    pub(super) fn hear(&mut self, heard: &Told, is_connected: bool, now: Time) -> Verdict {
         let pair = Pair {
             port: heard.port,
             remote: heard.remote,
@@ -304,10 +304,13 @@ impl Remote {
 
     fn hear_resume(&mut self, notice: &Notice, now: Time) -> Verdict {
         if notice.epoch > self.epoch {
+            // Of one that was not waited for what is on its way goes again: not as often as anybody says so.
+            let too_soon = self.ended.is_some_and(|at| now < at + PAUSES_APART);
+            let is_heard = self.state != State::Ok || !too_soon;
             self.epoch = notice.epoch;
             self.end(now);
             return Verdict {
-                effect: Some(Effect::Resume),
+                effect: is_heard.then_some(Effect::Resume),
                 answer: Some(NoticeKind::ResumeAck),
                 place: Place::There,
             };
@@ -349,9 +352,7 @@ impl Remote {
 
     /// Nobody waits for it any more.
     fn end(&mut self, now: Time) {
-        if self.state != State::Ok {
-            self.ended = Some(now);
-        }
+        self.ended = Some(now);
         self.state = State::Ok;
         self.due = now + REMEMBERED;
     }

@@ -32,7 +32,7 @@ use vrdma_wire::Psn;
 
 use crate::datagrams::Datagram;
 use crate::host::Attachment;
-use crate::location::Heard;
+use crate::location::Told;
 use crate::member::Member;
 pub(crate) use lanes::Lanes;
 pub(crate) use send::FromUplink;
@@ -63,7 +63,7 @@ pub enum Transfer<M: Member> {
     /// It is gone.
     Unplugged(PortId),
     /// A notice for a member of the other shard.
-    Notice(Box<Heard>),
+    Notice(Box<Told>),
     /// What its port offers has changed.
     PathMtu {
         /// The member.

@@ -227,6 +227,9 @@ impl<M: Member, P: Port> Host<M, P> {
         if self.is_for_owner(port, packet.bth().destination) {
             return self.hand_out_packet(port, packet);
         }
+        if self.reminds(port, packet, now) {
+            return;
+        }
         if let Some(member) = self.members.touch(port, now) {
             let memory = member.memory();
             member.receive(&M::view(&memory), packet, now);

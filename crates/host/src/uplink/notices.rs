@@ -8,7 +8,7 @@ use vrdma_wire::{Addresses, Gid, Mac, NOTICE_PORT, Notice, NoticeKind, NoticePac
 use super::Uplinks;
 use super::ingress::{Arrived, Drop};
 use crate::host::Host;
-use crate::location::{Farewell, Heard, NOBODY};
+use crate::location::{Farewell, NOBODY, Told};
 use crate::member::Member;
 use crate::port::Port;
 use crate::transfer::FromUplink;
@@ -100,7 +100,7 @@ impl<M: Member, P: Port> Host<M, P> {
         if !is_from_nobody(packet) {
             self.hear_sender(port, packet.sgid(), from, now);
         }
-        let heard = Heard {
+        let heard = Told {
             port,
             local: packet.dgid(),
             remote: packet.sgid(),

@@ -207,6 +207,20 @@ fn who_missed_that_it_goes_on_asks() {
     }
 }
 
+#[test]
+fn who_missed_that_it_stands_still_hears_so_when_it_sends() {
+    let mut world = World::new(1);
+    world.loses = Box::new(|frame| is(frame, NoticeKind::Pause));
+    world.stop(true);
+    world.pass(AWAY);
+    world.loses = Box::new(|_| false);
+    world.post();
+    world.pass(AWAY);
+    assert_eq!(world.station(0).completed(), []);
+    world.go_on(2, true);
+    assert_eq!(world.station(0).completed(), DONE);
+}
+
 /// Who asks at the former host, because no switch on the way has heard of the new one, is told so.
 #[test]
 fn the_former_host_says_that_it_is_gone() {

@@ -123,11 +123,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.renew {
         return renewal::run(&mut stage, arguments.times);
     }
-    let rows: &[Row] = match arguments.peer {
-        Peer::Vm | Peer::Rxe => &rows::GUESTS,
-        Peer::Process => &rows::PROCESSES,
+    let (rows, more): (&[Row], &[Row]) = match arguments.peer {
+        Peer::Vm if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
+        Peer::Vm | Peer::Rxe => (&rows::GUESTS, &[]),
+        Peer::Process => (&rows::PROCESSES, &[]),
     };
-    let rows = rows.iter().filter(|row| row.name.contains(&arguments.only));
+    let rows = rows.iter().chain(more);
+    let rows = rows.filter(|row| row.name.contains(&arguments.only));
     programs(&mut stage, rows, arguments.times)
 }
 

@@ -32,8 +32,8 @@ fn told(own: &mut Own, now: Time) -> Vec<(Route, Notice)> {
     told
 }
 
-fn answer(kind: NoticeKind, route: &Route, notice: Notice) -> Heard {
-    Heard {
+fn answer(kind: NoticeKind, route: &Route, notice: Notice) -> Told {
+    Told {
         port: PORT,
         local: route.sgid,
         remote: route.dgid,
@@ -113,6 +113,24 @@ fn many_peers_are_told_in_turns_and_too_many_are_not() {
     peers.sort_unstable();
     peers.dedup();
     assert_eq!((peers.len(), all.len()), (TOLD_MAX, TOLD_MAX));
+}
+
+#[test]
+fn who_sends_all_the_same_is_reminded_now_and_then() {
+    let mut own = Own::default();
+    let mut now = Time(0);
+    own.resume(PORT, 4, peers(1), nonces(), now);
+    assert!(!own.has_still() && own.remind(PORT, now).is_none());
+    own.pause(PORT, 5, peers(1), nonces(), now);
+    assert!(own.has_still());
+    assert_eq!(own.remind(PortId(4), now), None);
+    for _ in 0..2 {
+        let reminded = (0..1000).filter(|_| own.remind(PORT, now) == Some(5));
+        assert_eq!(reminded.count(), REMINDED_AT_ONCE);
+        now = now + REMINDED_APART;
+    }
+    own.resume(PORT, 6, peers(1), nonces(), now);
+    assert!(!own.has_still() && own.remind(PORT, now).is_none());
 }
 
 #[test]

@@ -10,8 +10,8 @@ fn gid(number: u32) -> Gid {
     Gid::from_ipv4(number.into())
 }
 
-fn heard(kind: NoticeKind, epoch: u64, nonce: u64) -> Heard {
-    Heard {
+fn heard(kind: NoticeKind, epoch: u64, nonce: u64) -> Told {
+    Told {
         port: PORT,
         local: gid(1),
         remote: gid(2),
@@ -226,6 +226,22 @@ fn pauses_are_apart() {
     }
 }
 
+/// Each would make connections send again what is on its way.
+#[test]
+fn so_are_those_that_go_on_and_did_not_stand_still() {
+    let mut world = World::default();
+    for epoch in (1..9).step_by(2) {
+        assert_eq!(world.hear(NoticeKind::Resume, epoch, 0), RESUMES);
+        let soon = world.hear(NoticeKind::Resume, epoch + 1, 0);
+        let expected = Verdict {
+            effect: None,
+            ..RESUMES
+        };
+        assert_eq!(soon, expected);
+        world.pass(PAUSES_APART);
+    }
+}
+
 #[test]
 fn strangers_and_those_beyond_the_table_are_not_remembered() {
     let mut remotes = Remotes::default();
@@ -236,7 +252,7 @@ fn strangers_and_those_beyond_the_table_are_not_remembered() {
     assert_eq!(remotes.next_deadline(), None);
     let mut paused = 0;
     for number in 0..2 * REMOTES_OF_PORT as u32 {
-        let peer = Heard {
+        let peer = Told {
             remote: gid(100 + number),
             ..stranger
         };

@@ -50,7 +50,7 @@ fn what_comes_by_an_uplink_reaches_members_of_every_shard() {
     station(&mut near[1], b).connect(qps[0], names[1]);
     station(&mut far, c).connect(qps[1], names[0]);
     let remote = station(&mut far, c).remote();
-    let deliver_all = |near: &mut [Carrier; 2], far: &mut Carrier| {
+    let run_both = |near: &mut [Carrier; 2], far: &mut Carrier| {
         for _ in 0..10 {
             run(far, NOW);
             wire.move_to(&wires[0]);
@@ -60,12 +60,12 @@ fn what_comes_by_an_uplink_reaches_members_of_every_shard() {
         }
     };
     stop(&mut far, c, 1);
-    deliver_all(&mut near, &mut far);
+    run_both(&mut near, &mut far);
     station(&mut near[1], b).post(qps[0], 1, SendOp::Write(remote), 64);
-    deliver_all(&mut near, &mut far);
+    run_both(&mut near, &mut far);
     assert_eq!(station(&mut near[1], b).hca.next_deadline(), None);
     go_on(&mut far, c, 2);
-    deliver_all(&mut near, &mut far);
+    run_both(&mut near, &mut far);
     let done = station(&mut near[1], b).completed();
     assert_eq!(done, [(1, Status::Success)]);
 }

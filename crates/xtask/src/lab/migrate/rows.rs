@@ -87,6 +87,13 @@ pub(super) const GUESTS: [Row; 7] = [
     },
 ];
 
+/// Between two guests that wait for an answer for 1 ms, eight times: a migration takes longer, and their adapters tell
+/// each other. Linux's rxe is not told, and a worker that follows another does not know what its adapters were told.
+pub(super) const IMPATIENT: [Row; 1] = [pings(
+    "ib_send_lat -u 8",
+    "ib_send_lat -d $DEV -x 1 -F -u 8 -s 64 -n $N",
+)];
+
 /// Between the guest and a process of the other host, which has no Ethernet to it: all by rdma_cm.
 pub(super) const PROCESSES: [Row; 4] = [
     Row {
