@@ -318,6 +318,7 @@ impl Shard {
         let Some(vm) = self.host.touch(port, now).and_then(Adapter::vm) else {
             return;
         };
+        let stood_still = vm.is_stopped_by_client();
         if let Some(gone) = vm.on_socket(ready.readable, ready.writable) {
             self.poller.unwatch(&gone);
         }
@@ -329,9 +330,12 @@ impl Shard {
                 .rewatch_connection(connection, Key::Connection(port));
         }
         vm.interrupt();
-        let relocated = vm.take_relocated();
-        if let Some(relocated) = relocated {
-            self.follow_client(port, relocated);
+        let stands_still = vm.is_stopped_by_client();
+        match vm.take_relocated() {
+            Some(relocated) => self.follow_client(port, relocated),
+            None if stands_still && !stood_still => self.host.tell_paused(port, now),
+            None if stood_still && !stands_still => self.host.tell_resumed(port, now),
+            None => {}
         }
         self.host.release(port);
         self.host.follow_gids(port, now);

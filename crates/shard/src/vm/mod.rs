@@ -122,6 +122,11 @@ impl Vm {
         self.backend.device.is_frozen()
     }
 
+    /// Whether its client has stopped its device, which may go on at another host.
+    pub(crate) fn is_stopped_by_client(&self) -> bool {
+        self.backend.by_client.has_stopped()
+    }
+
     /// Of what its peers were told of that last.
     pub(crate) fn epoch(&self) -> u64 {
         self.backend.device.epoch()

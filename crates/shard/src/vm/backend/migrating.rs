@@ -61,6 +61,12 @@ impl ByClient {
         is_busy.then_some("the VM's own client migrates the adapter: let it end that first")
     }
 
+    /// Whether it stopped a device that worked.
+    pub(in crate::vm) fn has_stopped(&self) -> bool {
+        let stopped = self.stopped.as_ref();
+        stopped.is_some_and(|it| !it.was_fresh && !it.is_loaded)
+    }
+
     /// Tells once that the VM has left, or come.
     pub(in crate::vm) fn take_away(&mut self) -> Option<bool> {
         self.away.take()
