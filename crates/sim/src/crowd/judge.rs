@@ -44,7 +44,7 @@ struct Account {
 }
 
 impl Account {
-    fn new(name: String, (limit, rate): (Limit, u64)) -> Self {
+    fn new(name: String, limit: Limit, rate: u64) -> Self {
         Self {
             name,
             limit,
@@ -181,9 +181,9 @@ impl Judge {
 
     fn account(&mut self, name: String, terms: Terms) -> Option<usize> {
         self.guaranteed += u64::from(terms.guarantee.is_some());
-        let limit = terms.limit?;
+        let (limit, rate) = terms.limit?;
         self.limited += 1;
-        self.accounts.push(Account::new(name, limit));
+        self.accounts.push(Account::new(name, limit, rate));
         Some(self.accounts.len() - 1)
     }
 
