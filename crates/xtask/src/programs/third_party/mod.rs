@@ -86,7 +86,7 @@ impl Told {
 /// Runs a row to its end.
 fn tell(row: &'static Row, stage: &Stage) -> Told {
     let start = Instant::now();
-    let version = row.origin.version(stage.root());
+    let version = row.version(stage.root());
     let outcome = match &version {
         Ok(_) => perform(row, stage),
         Err(error) => Err(anyhow::anyhow!("cannot be installed: {error:#}")),

@@ -14,6 +14,8 @@ pub(super) enum Origin {
     Debian(&'static str),
     /// A wheel on PyPI.
     Python(&'static str),
+    /// One that has libraries of its own beside its Python.
+    PythonWithLibraries(&'static str),
 }
 
 /// For the root's Python and no other.
@@ -38,7 +40,7 @@ impl Origin {
     /// For a person.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Debian(name) | Self::Python(name) => name,
+            Self::Debian(name) | Self::Python(name) | Self::PythonWithLibraries(name) => name,
         }
     }
 
@@ -46,7 +48,7 @@ impl Origin {
     pub(super) fn registry(self) -> &'static str {
         match self {
             Self::Debian(_) => "Debian",
-            Self::Python(_) => "PyPI",
+            Self::Python(_) | Self::PythonWithLibraries(_) => "PyPI",
         }
     }
 
@@ -54,24 +56,42 @@ impl Origin {
     pub(super) fn version(self, root: &Root) -> Result<String> {
         match self {
             Self::Debian(package) => root.version(package),
-            Self::Python(package) => wheel(package),
+            Self::Python(package) => wheel(package, |_| Ok(())),
+            Self::PythonWithLibraries(package) => {
+                wheel(package, |folder| libraries(folder, package))
+            }
         }
     }
 }
 
-fn wheel(package: &str) -> Result<String> {
+/// What pip leaves out.
+fn libraries(folder: &Path, package: &str) -> Result<()> {
+    let mut python = Command::new("python3");
+    python.args(["-c", include_str!("scripts/libraries.py")]);
+    python.arg(folder).args(PYTHON).arg(package);
+    finish(&mut python)
+}
+
+fn finish(python: &mut Command) -> Result<()> {
+    let output = python.output().context("cannot start python3")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "pip: {}", words.trim());
+    Ok(())
+}
+
+/// `first` prepares the folder; what is there as a whole has a version.
+fn wheel(package: &str, first: impl FnOnce(&Path) -> Result<()>) -> Result<String> {
     let folder = wheels()?.join(package);
     if let Some(version) = wheel_version(&folder, package) {
         return Ok(version);
     }
+    first(&folder)?;
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--target"])
         .arg(&folder)
         .args(PYTHON)
         .arg(package);
-    let output = pip.output().context("cannot start python3")?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "pip: {}", words.trim());
+    finish(&mut pip)?;
     wheel_version(&folder, package).with_context(|| format!("pip left no {package}"))
 }
 

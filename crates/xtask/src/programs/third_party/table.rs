@@ -1,5 +1,8 @@
 //! Programs that others wrote and that this project does not use itself.
 
+use anyhow::Result;
+use vrdma_lab::image::Root;
+
 use super::origin::Origin;
 
 /// A program, what is done with it, and how one knows that it got the right data.
@@ -7,6 +10,8 @@ use super::origin::Origin;
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) origin: Origin,
+    /// What else it takes.
+    pub(super) beside: Option<Origin>,
     /// Whether it is one of the few that CI has time for.
     pub(super) is_short: bool,
     /// For the reader of the page.
@@ -22,6 +27,7 @@ pub(super) struct Row {
 const TGT: Row = Row {
     name: "tgt iSER target, libiscsi",
     origin: Origin::Debian("tgt"),
+    beside: None,
     is_short: true,
     does: "tgtd serves a disk over iSER; iscsi-test-cu writes and reads, iscsi-perf reads for two seconds",
     checked: "by iscsi-test-cu, block by block",
@@ -88,6 +94,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "Mooncake's transfer engine",
         origin: Origin::Python("mooncake-transfer-engine-non-cuda"),
+        beside: None,
         is_short: false,
         does: "a transfer of 8 MiB into another process's memory, and back",
         checked: "what comes back is compared",
@@ -98,6 +105,7 @@ pub(super) const ROWS: &[Row] = &[
     Row {
         name: "ibverbs for Python",
         origin: Origin::Python("ibverbs"),
+        beside: None,
         is_short: false,
         does: "SEND, WRITE, READ of 1 MiB and an atomic, by a library that loads libibverbs at run time",
         checked: "both processes compare all of it",
@@ -105,7 +113,44 @@ pub(super) const ROWS: &[Row] = &[
         client: "PYTHONPATH=$WHEELS/ibverbs exec python3 $SCRIPTS/verbs.py client 2>&1",
         expect: &["SEND, WRITE, READ and an atomic are right"],
     },
+    mpi(
+        "MPICH over libfabric's verbs",
+        Origin::PythonWithLibraries("mpich"),
+        "export PATH=$WHEELS/mpich/bin:$PATH LD_LIBRARY_PATH=$WHEELS/mpich/lib:$LD_LIBRARY_PATH \
+         FI_PROVIDER='verbs;ofi_rxm' MPIR_CVAR_CH4_NETMOD=ofi MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_DEBUG_SUMMARY=1 \
+         PYTHONPATH=$WHEELS/mpi4py MPI4PY_MPIABI=mpich MPI4PY_LIBMPI=$WHEELS/mpich/lib/libmpi.so.12 && \
+         mpiexec -n 4 python3 $SCRIPTS/collectives.py 2>&1",
+        &["libfabric provider: verbs", "all collectives are right"],
+    ),
+    mpi(
+        "Open MPI over UCX's rc_verbs",
+        Origin::Debian("openmpi-bin"),
+        "export PYTHONPATH=$WHEELS/mpi4py && \
+         mpirun --allow-run-as-root --oversubscribe -np 4 --mca pml ucx -x PYTHONPATH -x UCX_NET_DEVICES=vrdma0:1 \
+         -x UCX_TLS=rc_verbs,ud_verbs:aux,self -x UCX_LOG_LEVEL=info python3 $SCRIPTS/collectives.py 2>&1",
+        &["rc_verbs/", "all collectives are right"],
+    ),
 ];
+
+/// All ranks on one adapter, as far from each other as on two hosts: none of them uses shared memory.
+const fn mpi(
+    name: &'static str,
+    origin: Origin,
+    client: &'static str,
+    expect: &'static [&'static str],
+) -> Row {
+    Row {
+        name,
+        origin,
+        beside: Some(Origin::Python("mpi4py")),
+        does: "allreduce, broadcast, allgather, alltoall and reduce-scatter of 8 B to 800 kB among 4 processes, by mpi4py",
+        checked: "each process knows the result beforehand",
+        is_short: false,
+        server: "",
+        client,
+        expect,
+    }
+}
 
 /// All of it has to go.
 const fn fio(
@@ -117,6 +162,7 @@ const fn fio(
     Row {
         name,
         origin: Origin::Debian("fio"),
+        beside: None,
         does: "messages of 64 KiB, 8 at once",
         checked: "not by fio; how much went",
         is_short: false,
@@ -130,12 +176,23 @@ const fn pingpong(name: &'static str, server: &'static str, client: &'static str
     Row {
         name,
         origin: Origin::Debian("libfabric-bin"),
+        beside: None,
         does: "fi_pingpong, 64 B to 1 MiB",
         checked: "by fi_pingpong -c",
         is_short: false,
         server,
         client,
         expect: PINGPONG,
+    }
+}
+
+impl Row {
+    /// Gets what it takes, unless it is there, and tells the program's version.
+    pub(super) fn version(&self, root: &Root) -> Result<String> {
+        if let Some(beside) = self.beside {
+            beside.version(root)?;
+        }
+        self.origin.version(root)
     }
 }
 
