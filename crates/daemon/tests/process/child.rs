@@ -11,6 +11,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
+use crate::hostile::villain;
 use crate::{fast, quotas, stalling, stopped};
 
 /// Which part a child plays.
@@ -141,6 +142,7 @@ fn plays_its_part() {
         "greedy" => quotas::takes_all(&socket),
         "memory" => lends_its_memory(),
         "traffic" => stopped::keeps_busy(&socket),
+        "villain" => villain::torments(&socket),
         other => panic!("no such part: {other}"),
     }
 }

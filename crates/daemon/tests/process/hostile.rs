@@ -1,0 +1,91 @@
+//! Whatever one client sends, its neighbours' messages complete meanwhile, and all that it had ends with it.
+//!
+//! ```text
+//!   c0 ◄── messages, one after the other ──► c1        c2, or c0: a process that keeps no rule, by a seed
+//! ```
+//! `VRDMA_TEST_VILLAINS=N` has it begin N times, each with a seed of its own. How long a message took at most is printed.
+
+pub(crate) mod villain;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::child::Child;
+use crate::client::{Client, Host, LONG, Memory, Queues, connected, send};
+
+/// Without another number.
+const VILLAINS: u64 = 2;
+const VARIABLE: &str = "VRDMA_TEST_VILLAINS";
+
+/// A pair that sends one message after the other.
+struct Neighbours<'a> {
+    clients: [&'a Client; 2],
+    queues: (Queues, Queues),
+    from: Memory,
+    to: Memory,
+}
+
+impl<'a> Neighbours<'a> {
+    fn new(clients: [&'a Client; 2]) -> Self {
+        let [a, b] = clients;
+        Self {
+            clients,
+            queues: connected(a, b, LONG),
+            from: Memory::new(a, 7, 3000),
+            to: Memory::new(b, 0, 3000),
+        }
+    }
+
+    /// How long a message took.
+    fn exchange(&mut self, number: u64) -> Duration {
+        let [a, b] = self.clients;
+        let begun = Instant::now();
+        b.post_recv(&mut self.queues.1, number, self.to.buffer());
+        a.post_send(&mut self.queues.0, send(number), self.from.buffer());
+        for queues in [&mut self.queues.1, &mut self.queues.0] {
+            let entry = queues.wait();
+            assert_eq!((entry.status, entry.wr_id), (0, number));
+        }
+        begun.elapsed()
+    }
+}
+
+#[test]
+fn neighbours_are_served_whatever_a_client_sends() {
+    let host = Host::with_adapters(3);
+    let (a, b) = (Client::open(&host, 0), Client::open(&host, 1));
+    let mut neighbours = Neighbours::new([&a, &b]);
+    let before = [0, 1, 2].map(|adapter| host.objects(adapter));
+    let villains = std::env::var(VARIABLE).ok();
+    let villains = villains.map_or(VILLAINS, |number| number.parse().unwrap());
+    for seed in 0..villains {
+        let mut villain = Child::start("villain", &host.path());
+        villain.tell(seed);
+        let (mut messages, mut longest) = (0, Duration::ZERO);
+        let done = thread::scope(|scope| {
+            let working = scope.spawn(|| villain.numbers());
+            while !working.is_finished() {
+                longest = longest.max(neighbours.exchange(messages));
+                messages += 1;
+            }
+            working.join().unwrap()
+        });
+        let [sent, granted] = done[..] else {
+            panic!("{done:?}")
+        };
+        assert!(
+            granted > 100 && sent > granted && messages > 100,
+            "{done:?}"
+        );
+        println!(
+            "seed {seed}: {sent} deeds, {granted} granted; of {messages} messages beside them the longest took {longest:?}"
+        );
+    }
+    // What ends with its owner is freed in slices.
+    let mut number = 0;
+    while [0, 1, 2].map(|adapter| host.objects(adapter)) != before {
+        neighbours.exchange(number);
+        number += 1;
+        assert!(number < 1_000_000, "objects of nobody");
+    }
+}
