@@ -9,6 +9,7 @@
 //! Time is an argument, and what is to be done a value.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
@@ -109,8 +110,10 @@ struct Remote {
     /// The newest that it has said.
     epoch: u64,
     state: State,
-    /// When connections to it went on last.
-    ended: Option<Time>,
+    /// It makes nobody wait before then.
+    no_pause_before: Time,
+    /// Nor, unless somebody waits, send again what is on its way.
+    no_resume_before: Time,
     /// When something is to be done: each has one entry among the timers.
     due: Time,
 }
@@ -163,7 +166,8 @@ impl Remotes {
                 continue;
             };
             if now >= span.until {
-                remote.end(now);
+                // Its connections' own retries decide now, whatever is said in its name.
+                remote.end(now, REMEMBERED);
                 let due = remote.due;
                 self.move_timer(pair, at, due);
                 return Some(Due::GiveUp(pair));
@@ -220,7 +224,8 @@ impl Remotes {
             local,
             epoch: 0,
             state: State::Ok,
-            ended: None,
+            no_pause_before: now,
+            no_resume_before: now,
             due,
         };
         let of_port = self.of_port.entry(pair.port).or_default();
@@ -280,7 +285,7 @@ impl Remote {
         let is_new = notice.epoch > self.epoch;
         let is_answer = notice.epoch == self.epoch && self.asked() == Some(notice.nonce);
         let is_repeated = notice.epoch == self.epoch && self.state != State::Ok;
-        let too_soon = self.ended.is_some_and(|at| now < at + PAUSES_APART);
+        let too_soon = now < self.no_pause_before;
         let span = match self.span() {
             Some(span) if is_new || is_answer => span.renewed(now),
             None if is_new && !too_soon => Span::begin(now),
@@ -305,10 +310,10 @@ impl Remote {
     fn hear_resume(&mut self, notice: &Notice, now: Time) -> Verdict {
         if notice.epoch > self.epoch {
             // Of one that was not waited for what is on its way goes again: not as often as anybody says so.
-            let too_soon = self.ended.is_some_and(|at| now < at + PAUSES_APART);
-            let is_heard = self.state != State::Ok || !too_soon;
+            let is_heard = self.state != State::Ok || now >= self.no_resume_before;
             self.epoch = notice.epoch;
-            self.end(now);
+            self.no_resume_before = now + PAUSES_APART;
+            self.end(now, PAUSES_APART);
             return Verdict {
                 effect: is_heard.then_some(Effect::Resume),
                 answer: Some(NoticeKind::ResumeAck),
@@ -327,7 +332,7 @@ impl Remote {
             return Verdict::default();
         }
         self.epoch = notice.epoch;
-        self.end(now);
+        self.end(now, PAUSES_APART);
         Verdict {
             effect: Some(Effect::Resume),
             answer: None,
@@ -351,8 +356,8 @@ impl Remote {
     }
 
     /// Nobody waits for it any more.
-    fn end(&mut self, now: Time) {
-        self.ended = Some(now);
+    fn end(&mut self, now: Time, rest: Duration) {
+        self.no_pause_before = self.no_pause_before.max(now + rest);
         self.state = State::Ok;
         self.due = now + REMEMBERED;
     }

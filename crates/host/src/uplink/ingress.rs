@@ -219,6 +219,7 @@ impl<M: Member, P: Port> Host<M, P> {
             self.uplinks.traces.add(port, frame, now);
             self.hand_over(port, &packet, now);
         } else if let Ok(packet) = NoticePacket::parse(frame) {
+            self.uplinks.traces.add(port, frame, now);
             self.hand_over_notice(port, uplink, &packet, now);
         }
     }

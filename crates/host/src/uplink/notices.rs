@@ -83,6 +83,7 @@ impl<M: Member, P: Port> Host<M, P> {
             let sent = self.transfer_packet(home.shard, port, FromUplink { uplink, frame });
             return sent.then_some(()).ok_or(Drop::ShardFull);
         }
+        self.uplinks.traces.add(port, frame, now);
         self.hand_over_notice(port, uplink, &packet, now);
         Ok(())
     }

@@ -155,6 +155,33 @@ fn one_epoch_pauses_once_and_not_for_ever() {
     assert_eq!(world.hear(NoticeKind::Pause, 5, 1000), Verdict::default());
 }
 
+/// Else who says it with newer and newer epochs would hold connections up for ever.
+#[test]
+fn who_was_given_up_makes_nobody_wait_for_a_while() {
+    let mut world = World::default();
+    world.hear(NoticeKind::Pause, 5, 1000);
+    let began = world.now;
+    while !matches!(world.pass(GUARD)[..], [Due::GiveUp(_)]) {}
+    let given_up = world.now;
+    assert_eq!(given_up.since(began), PAUSE_MAX);
+    let mut epoch = 5;
+    while world.now < given_up + REMEMBERED {
+        epoch += 1;
+        let verdict = world.hear(NoticeKind::Pause, epoch, 1000);
+        assert_eq!(verdict, Verdict::default());
+        world.pass(GUARD);
+    }
+    assert_eq!(world.hear(NoticeKind::Pause, epoch + 1, 1000), PAUSES);
+}
+
+#[test]
+fn who_was_given_up_is_heard_when_it_goes_on() {
+    let mut world = World::default();
+    world.hear(NoticeKind::Pause, 5, 1000);
+    while !matches!(world.pass(GUARD)[..], [Due::GiveUp(_)]) {}
+    assert_eq!(world.hear(NoticeKind::Resume, 6, 1), RESUMES);
+}
+
 #[test]
 fn who_is_asked_and_answers_is_waited_for() {
     let mut world = World::default();
