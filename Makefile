@@ -9,7 +9,7 @@ demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
 test: setup check ## every test, guests included
 	cargo test --workspace
 	VRDMA_TEST_SHARDS=2 cargo test --package vrdma-daemon --test process
-	RUSTFLAGS="--cfg loom" cargo test --package vrdma-provider --lib --target-dir target/loom model::
+	RUSTFLAGS="--cfg loom" cargo test --package vrdma-provider --package vrdma-memory --lib --target-dir target/loom model::
 	cargo xtask fuzz --seconds 75
 	cargo xtask guests
 	cargo xtask guests --doorbells trapped --only="-g 1 -c -e"
