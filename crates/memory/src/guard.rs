@@ -9,61 +9,35 @@
 //! The handler may interrupt anything, so it only reads atomics and makes one system call. Threads
 //! that touch guarded memory must not block SIGBUS: the kernel kills instead.
 
+#[cfg(all(test, loom))]
+mod model;
+mod slot;
+
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+use slot::Slot;
+
+/// What slots are made of: of this machine, or of loom's model of one.
+mod words {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, fence};
+}
 
 /// Mappings of the whole process that can be guarded at once: all that the kernel gives a process by
 /// default. A guest has a few dozen, a queue pair of a process has one. The table is 1.6 MiB of zero
 /// pages until used. When it is full further maps are refused.
 const MAX_GUARDS: usize = 1 << 16;
 
-static SLOTS: [Slot; MAX_GUARDS] = [const { Slot::vacant() }; MAX_GUARDS];
+static SLOTS: [Slot; MAX_GUARDS] = [const { vacant_slot() }; MAX_GUARDS];
 /// Slots ever used: the handler looks no further.
 static REACHED: AtomicUsize = AtomicUsize::new(0);
 static VACANT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 static INSTALLED: Once = Once::new();
-
-/// One guarded range. `end` is zero while the slot is vacant or changing.
-struct Slot {
-    start: AtomicUsize,
-    end: AtomicUsize,
-    lost: AtomicBool,
-}
-
-impl Slot {
-    const fn vacant() -> Self {
-        let (start, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self {
-            start,
-            end,
-            lost: AtomicBool::new(false),
-        }
-    }
-
-    fn publish(&self, start: usize, end: usize) {
-        self.lost.store(false, Relaxed);
-        self.start.store(start, Release);
-        self.end.store(end, Release);
-    }
-
-    fn withdraw(&self) {
-        self.end.store(0, Release);
-    }
-
-    /// The range, when it holds `address`. Reading `end` on both sides of `start` leaves out a slot
-    /// that another thread is changing: the range of a live access never changes.
-    fn range_around(&self, address: usize) -> Option<(usize, usize)> {
-        let end = self.end.load(Acquire);
-        let start = self.start.load(Acquire);
-        let steady = self.end.load(Acquire) == end;
-        (steady && start <= address && address < end).then_some((start, end))
-    }
-}
 
 /// Keeps one mapping in the handler's table.
 pub(crate) struct Guard {
@@ -87,8 +61,7 @@ impl Guard {
     /// puts zeros in place, so bytes that are not the file's are never taken for it.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        fence(Acquire);
-        self.slot.lost.load(Relaxed)
+        self.slot.is_lost()
     }
 }
 
@@ -100,6 +73,11 @@ impl Drop for Guard {
             .unwrap_or_else(PoisonError::into_inner)
             .push(self.index);
     }
+}
+
+const fn vacant_slot() -> Slot {
+    let (start, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    Slot::of(start, end, AtomicBool::new(false))
 }
 
 fn claim() -> Option<usize> {
@@ -143,7 +121,7 @@ fn fill_with_zeros(address: usize) -> bool {
     let Some((slot, (start, end))) = found else {
         return false;
     };
-    slot.lost.store(true, Release);
+    slot.lose();
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     let rights = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the range is a whole mapping owned by the guard's owner, who is in the middle of the
