@@ -58,12 +58,12 @@ impl Daemon {
     /// How often one of its threads has stopped and gone on.
     pub(super) fn switches_of(&self, thread: &str) -> u64 {
         let tasks = PathBuf::from(format!("/proc/{}/task", self.child.id()));
-        let tasks = fs::read_dir(tasks)
+        let mut tasks = fs::read_dir(tasks)
             .unwrap()
             .map(|task| task.unwrap().path());
         let named =
             |task: &PathBuf| fs::read_to_string(task.join("comm")).unwrap().trim() == thread;
-        let task = tasks.filter(named).next().unwrap();
+        let task = tasks.find(named).unwrap();
         let status = fs::read_to_string(task.join("status")).unwrap();
         let counts = status.lines().filter(|line| line.contains("ctxt_switches"));
         let counts = counts.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
