@@ -17,7 +17,7 @@ use crate::path::Path;
 use crate::refusal::Refusal;
 use crate::udp::{Udp, UdpView};
 
-/// UDP port of notices. IANA has given it to nobody; it is near RoCEv2's 4791, where firewalls of such networks look,
+/// UDP port of notices, which nothing else is known to use; it is near RoCEv2's 4791, where firewalls of such networks look,
 /// and below the ports that hosts draw for answers (Linux 32768 to 60999, RFC 6335 49152 up): switches drop what
 /// guests send there, which must not be an answer to one of theirs.
 pub const NOTICE_PORT: u16 = 4797;
