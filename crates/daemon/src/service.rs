@@ -22,7 +22,7 @@ use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use vrdma_api::Name;
 use vrdma_ethernet::EthernetHandle;
-use vrdma_inventory::changes::{Changes, Found};
+use vrdma_inventory::changes::Changes;
 use vrdma_inventory::config::Config;
 use vrdma_inventory::{AdapterSpec, ShardOptions, UplinkSpec};
 use vrdma_sandbox::Confinement;
@@ -84,9 +84,8 @@ pub fn run(
     };
     let (mut protections, interfaces) = vrdma_sandbox::enter(options);
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
-    let mut found = legacy.changes();
-    let holds = found.as_mut().map(Found::take_holds).unwrap_or_default();
-    let changes = Changes::follow(found, &mut config.inventory);
+    let mut changes = Changes::follow(legacy.changes(), &mut config.inventory);
+    let holds = changes.take_claimed();
     let locations = follow_migrations(&mut config).map_err(ServiceError::Refused)?;
     let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
         .map_err(|error| ServiceError::Refused(error.to_string()))?;

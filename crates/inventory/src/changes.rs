@@ -61,6 +61,8 @@ pub struct Changes {
     configured: BTreeMap<Object, u32>,
     /// Connections that adapters live as long as.
     holds: BTreeMap<Name, RawFd>,
+    /// Those of adapters that the worker before had, until somebody waits for their ends.
+    claimed: Vec<(Name, OwnedFd)>,
 }
 
 /// What was found of the worker before.
@@ -124,11 +126,6 @@ impl Found {
             is_held
         });
     }
-
-    /// Those that were claimed, once.
-    pub fn take_holds(&mut self) -> Vec<(Name, OwnedFd)> {
-        std::mem::take(&mut self.holds)
-    }
 }
 
 impl Place {
@@ -187,7 +184,9 @@ impl Changes {
             })
             .collect();
         let Some(Found {
-            mut store, kept, ..
+            mut store,
+            kept,
+            holds: mut claimed,
         }) = found
         else {
             return Self {
@@ -205,19 +204,30 @@ impl Changes {
             Object::Adapter(name) => Some((name, it.held_by?)),
             _ => None,
         };
-        let holds = kept.iter().filter_map(hold).collect();
+        let mut holds: BTreeMap<_, _> = kept.iter().filter_map(hold).collect();
         let differences: Vec<_> = kept.into_iter().map(|it| it.difference).collect();
         for (object, refusal) in inventory.follow(&differences) {
             tracing::warn!(
                 "{object} is not as it was, since the configuration was changed: {refusal}"
             );
             store.forget(&object);
+            if let Object::Adapter(name) = &object {
+                holds.remove(name);
+            }
         }
+        // What the configuration has by now in the place of one that was held is nobody's to end.
+        claimed.retain(|(name, _)| holds.contains_key(name));
         Self {
             store: Some(store),
             configured,
             holds,
+            claimed,
         }
+    }
+
+    /// Connections of the worker before that adapters live as long as, once.
+    pub fn take_claimed(&mut self) -> Vec<(Name, OwnedFd)> {
+        std::mem::take(&mut self.claimed)
     }
 
     /// An adapter lives as long as the connection with this descriptor.

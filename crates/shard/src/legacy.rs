@@ -105,11 +105,12 @@ impl Legacy {
         };
         table.commit();
         let mut found_changes = changes::Found::open(changes.as_fd())?;
-        found_changes.claim(&mut inherited);
         let named = remembered
             .iter()
             .flat_map(|(_, it)| it.descriptors(vm::descriptors));
         let descriptors = inherited.split(named);
+        // Afterwards: the number of a connection that ended as the worker did may be a client's by now.
+        found_changes.claim(&mut inherited);
         inherited.close_rest()?;
         let past = Mutex::new(Past {
             remembered,

@@ -1,4 +1,4 @@
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use vrdma_api::{Name, Origin};
@@ -104,6 +104,27 @@ fn who_edits_the_configuration_has_the_last_word() {
         let (_, follower) = worker(&area, text);
         let weight = follower.adapter(&name).unwrap().weight.get().get();
         assert_eq!(weight, if text == edited { 2 } else { 1 }, "{text}");
+    }
+}
+
+/// Its holder would end it otherwise.
+#[test]
+fn an_adapter_of_the_configuration_is_held_by_nobody_who_held_another_of_its_name() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    let connection = area.try_clone().unwrap();
+    let name: Name = "vm1".parse().unwrap();
+    add(&mut now, r#"{ "name": "vm1", "portgroup": "blue" }"#);
+    changes.hold(&name, connection.as_raw_fd(), &now);
+    let edited = format!("{CONFIGURED}\n[[adapter]]\nname = \"vm1\"\nportgroup = \"blue\"\n");
+    for (text, held) in [(CONFIGURED, 1), (&edited, 0)] {
+        let mut found = Found::open(area.as_fd()).unwrap();
+        let connection = connection.try_clone().unwrap();
+        found.holds.push((name.clone(), connection));
+        let mut inventory = configured(text);
+        let mut changes = Changes::follow(Some(found), &mut inventory);
+        assert_eq!(changes.take_claimed().len(), held, "{text}");
+        assert!(inventory.adapter(&name).is_ok());
     }
 }
 
