@@ -6,6 +6,7 @@ use std::sync::atomic::fence;
 
 use crate::cursor::Cursor;
 use crate::map::Window;
+use crate::partly::Part;
 use crate::word;
 use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
 
@@ -86,6 +87,10 @@ impl Memory for View<'_> {
         match region {
             Region::Client(client) => client.update(offset, update),
             Region::File(file) => word::update_at(file.window(offset, WORD, Right::Write)?, update),
+            Region::Partly(_) => {
+                let Part { region, offset, .. } = region.part(offset, WORD);
+                self.fetch_update(&region, offset, update)
+            }
             region => {
                 let (bus, _) = region.run(offset, 1).ok_or(Fault)?;
                 self.update_u64(bus, update)
@@ -108,6 +113,7 @@ impl View<'_> {
     ) -> Option<Window<'w>> {
         let window = match region {
             Region::File(file) => file.window(offset, length, right).ok()?,
+            Region::Partly(partly) => partly.window(offset, length, right).ok()?,
             region => {
                 let (bus, _) = region
                     .run(offset, length)
@@ -121,6 +127,9 @@ impl View<'_> {
     fn read_pieces(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         if let Region::Client(client) = region {
             return client.read_raw(offset, out.as_mut_ptr(), out.len());
+        }
+        if region.has_parts() {
+            return self.read_from_parts(region, offset, out);
         }
         let mut source = Cursor::new(self, (region, offset), out.len() as u64, Right::Read);
         let mut rest = out;
@@ -137,6 +146,9 @@ impl View<'_> {
     fn write_pieces(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
         if let Region::Client(client) = region {
             return client.write_raw(offset, data.as_ptr(), data.len());
+        }
+        if region.has_parts() {
+            return self.write_to_parts(region, offset, data);
         }
         let mut to = Cursor::new(self, (region, offset), data.len() as u64, Right::Write);
         let mut rest = data;
@@ -157,6 +169,9 @@ impl View<'_> {
         from: (&Region, u64),
         length: u64,
     ) -> Result<(), CopyFault> {
+        if to.0.has_parts() || from.0.has_parts() {
+            return self.copy_parts(to, source, from, length);
+        }
         match (to.0, from.0) {
             (Region::Client(client), Region::Client(other)) => {
                 return client.copy_from(to.1, other, from.1, length);

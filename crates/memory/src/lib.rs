@@ -3,6 +3,7 @@
 //! ```text
 //!   Region::Client ─► ClientMemory: /proc/PID/mem, process_vm_*
 //!   Region::File ─► FileRegion: our mmap of the client's file
+//!   Region::Partly ─► PartlyMapped: the middle is a FileRegion, the rest a ClientRegion
 //!   Region::Bus ──────────────────────────┐
 //!   Region::Pages ─► PageList ─► page i ──┤ bus address
 //!                                         ▼
@@ -31,6 +32,7 @@ mod guard;
 mod map;
 mod mapping;
 mod page_list;
+mod partly;
 mod populated;
 mod region;
 mod shared;
@@ -47,6 +49,7 @@ pub use file::FileRegion;
 pub use map::{Protection, Right};
 pub use mapping::MapError;
 pub use page_list::{Level, MAX_PAGES, PageError, PageFlaw, PageList, PageWalk};
+pub use partly::PartlyMapped;
 pub use region::Region;
 pub use shared::SharedPages;
 pub use space::{MAX_BYTES, MAX_MAPS, Space, UnmapError, Unmapped};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{ClientRegion, FileRegion, PageList};
+use crate::partly::Part;
+use crate::{ClientRegion, FileRegion, PageList, PartlyMapped};
 
 /// Backing of a memory region.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub enum Region {
     Client(ClientRegion),
     /// A file that a client has mapped.
     File(FileRegion),
+    /// Memory of a client process that is a file in its middle.
+    Partly(PartlyMapped),
 }
 
 impl Region {
@@ -25,7 +28,7 @@ impl Region {
         match self {
             Self::Bus => Some((offset, length)),
             Self::Pages(list) => list.run(offset, length),
-            Self::Client(_) | Self::File(_) => None,
+            Self::Client(_) | Self::File(_) | Self::Partly(_) => None,
         }
     }
 
@@ -37,7 +40,24 @@ impl Region {
             (Self::Pages(a), Self::Pages(b)) => Arc::ptr_eq(a, b),
             (Self::Client(a), Self::Client(b)) => a.is(b),
             (Self::File(a), Self::File(b)) => a.is(b),
+            (Self::Partly(a), Self::Partly(b)) => a.is(b),
             _ => false,
+        }
+    }
+
+    pub(crate) fn has_parts(&self) -> bool {
+        matches!(self, Self::Partly(_))
+    }
+
+    /// What has the byte at `offset`, and up to `length` bytes from there, in one way: mostly the region itself.
+    pub(crate) fn part(&self, offset: u64, length: u64) -> Part {
+        match self {
+            Self::Partly(partly) => partly.part(offset, length),
+            region => Part {
+                region: region.clone(),
+                offset,
+                length,
+            },
         }
     }
 }
