@@ -89,7 +89,9 @@ pub use shard::{MoveRequest, ShardStatus};
 pub use state::{
     AdapterState, CqState, MrState, OBJECTS_TOLD_MAX, ObjectStates, QpState, SrqState,
 };
-pub use stats::{AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, Throttled};
+pub use stats::{
+    AdapterStats, EthernetStats, ObjectCounts, RdmaCounters, RdmaStats, RegionCounts, Throttled,
+};
 pub use status::{Keeper, Status, Upgrade, UpgradeOutcome};
 pub use unix_name::{NotAUnixName, UnixName};
 pub use uplink::{

@@ -40,6 +40,9 @@ pub struct RdmaStats {
     pub learned: Vec<IpAddr>,
     /// Live objects.
     pub objects: ObjectCounts,
+    /// How registered memory of processes is reached; absent for an adapter that is not of processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regions: Option<RegionCounts>,
     /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
     #[serde(default)]
     pub listeners: u32,
@@ -80,6 +83,19 @@ pub struct ObjectCounts {
     pub qp: u32,
     /// Shared receive queues.
     pub srq: u32,
+}
+
+/// Live memory regions of processes, by how the daemon reaches them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RegionCounts {
+    /// Shared mappings of files in memory, which the daemon maps too.
+    pub mapped: u32,
+    /// Ordinary memory that the library has moved into a file, which the daemon maps.
+    pub adopted: u32,
+    /// The same, but for what is no whole page at the edges.
+    pub adopted_in_part: u32,
+    /// By their addresses, which takes system calls, by why they were not adopted; a reason that there is none of is absent.
+    pub by_address: BTreeMap<String, u32>,
 }
 
 /// RDMA traffic of one adapter.

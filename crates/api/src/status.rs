@@ -32,6 +32,9 @@ pub struct Status {
     /// Whether it, or its helper, has the right to open interfaces for raw uplinks.
     #[serde(default)]
     pub opens_interfaces: bool,
+    /// Whether programs get `/dev/userfaultfd` from it.
+    #[serde(default)]
+    pub hands_out_userfaultfd: bool,
     /// What the daemon has given up.
     #[serde(default)]
     pub protections: Vec<Protection>,

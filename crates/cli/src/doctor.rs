@@ -76,6 +76,10 @@ pub(crate) fn run(client: &Client, options: &DoctorOptions) -> Report {
     checks.push(host::kvm(&options.qemu));
     checks.push(host::memory_files());
     checks.push(host::memory_lock());
+    let lends = status
+        .as_ref()
+        .is_ok_and(|status| status.hands_out_userfaultfd);
+    checks.push(host::adopting(lends));
     checks.extend(uplink::checks(status.as_ref().ok()));
     report(&checks)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, paths};
+use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, RegionCounts, paths};
 use vrdma_api_client::Client;
 
 use crate::adapter;
@@ -92,7 +92,6 @@ pub(crate) fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     let learned: Vec<_> = stats.learned.iter().map(ToString::to_string).collect();
     let learned = (!learned.is_empty()).then(|| ("learned", learned.join(" ")));
     let more = [
-        ("objects", objects(&stats.objects)),
         (
             "RDMA sent",
             messages(counters.tx_messages, "messages", counters.tx_bytes),
@@ -114,6 +113,9 @@ pub(crate) fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     let mut rows = who;
     rows.push(("GIDs", or_dash(stats.gids.join(" "))));
     rows.extend(learned);
+    rows.push(("objects", objects(&stats.objects)));
+    let reached = stats.regions.as_ref().filter(|_| stats.objects.mr > 0);
+    rows.extend(reached.map(|counts| ("memory", regions(counts))));
     rows.extend(more);
     rows.extend(limits::waits(&stats.throttled, &stats.throttled_in));
     rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));
@@ -154,6 +156,24 @@ fn objects(counts: &ObjectCounts) -> String {
         srq,
     } = counts;
     format!("uc {uc}, pd {pd}, mr {mr}, cq {cq}, qp {qp}, srq {srq}")
+}
+
+/// How memory regions are reached.
+fn regions(counts: &RegionCounts) -> String {
+    let by_address = counts.by_address.iter();
+    let parts = [
+        (counts.mapped, "in files".to_owned()),
+        (counts.adopted, "adopted".to_owned()),
+        (counts.adopted_in_part, "adopted in part".to_owned()),
+    ];
+    let parts = parts
+        .into_iter()
+        .chain(by_address.map(|(why, count)| (*count, format!("by address ({why})"))));
+    let parts: Vec<_> = parts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    or_dash(parts.join(", "))
 }
 
 fn messages(count: u64, what: &str, payload: u64) -> String {

@@ -33,9 +33,10 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use parking_lot::{Mutex, MutexGuard};
-use vrdma_provider::message::{Adoption, FileRange};
+use vrdma_provider::message::{Adoption, FileRange, Userfaultfd};
 use vrdma_provider::socket::ADOPT_VARIABLE;
 
+use crate::open::OpenDevice;
 pub(crate) use addresses::ByAddress;
 use budget::Budget;
 use calls::Bounds;
@@ -84,7 +85,7 @@ extern "C" fn on_load() {
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
 
-fn tools() -> Result<&'static Tools, Adoption> {
+fn tools(lent: impl FnOnce() -> Option<OwnedFd>) -> Result<&'static Tools, Adoption> {
     let open = || {
         if !calls::are_in_front() {
             return Err(Adoption::NotPreloaded);
@@ -95,7 +96,7 @@ fn tools() -> Result<&'static Tools, Adoption> {
         if has_size_limit() {
             return Err(Adoption::FileLimit);
         }
-        Tools::open().map_err(|_| Adoption::Kernel)
+        Tools::open(lent).map_err(|_| Adoption::Kernel)
     };
     TOOLS.get_or_init(open).as_ref().map_err(|why| *why)
 }
@@ -233,7 +234,11 @@ fn make_private(tools: &'static Tools, range: Range) -> bool {
 }
 
 /// A registration under way, of a process that adopts.
-pub(crate) struct Registering(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+pub(crate) struct Registering<'d> {
+    _held: MutexGuard<'static, ()>,
+    /// Asked for a userfaultfd.
+    daemon: Option<&'d OpenDevice>,
+}
 
 /// The part of a region that the daemon may map.
 pub(crate) struct Adopted {
@@ -241,10 +246,19 @@ pub(crate) struct Adopted {
     pub(crate) range: FileRange,
 }
 
-impl Registering {
+impl<'d> Registering<'d> {
     /// `None` if this process does not adopt.
-    pub(crate) fn begin() -> Option<Self> {
-        is_wanted().then(|| Self(REGISTERING.lock()))
+    pub(crate) fn begin(daemon: &'d OpenDevice) -> Option<Self> {
+        is_wanted().then(|| Self {
+            _held: REGISTERING.lock(),
+            daemon: Some(daemon),
+        })
+    }
+
+    /// `/dev/userfaultfd` of the daemon.
+    fn lent(&self) -> Option<OwnedFd> {
+        let answer = self.daemon?.call_with(&Userfaultfd {}, &[]).ok()?;
+        answer.fds.into_iter().next()
     }
 
     /// Adopts whole pages of the memory, if that may be.
@@ -267,7 +281,7 @@ impl Registering {
         if range.is_empty() {
             return Err(Adoption::NoWholePage);
         }
-        let tools = tools()?;
+        let tools = tools(|| self.lent())?;
         if !rules::judge(tools, range)? {
             return Ok(());
         }
@@ -275,33 +289,50 @@ impl Registering {
         adopted.unwrap_or(Err(Adoption::Kernel))
     }
 
-    /// The file that all of the memory is, if it was adopted.
+    /// The file that the memory is, if it was adopted: all of its pages, or those that lie inside of it as a whole.
     pub(crate) fn file(&self, address: u64, length: u64) -> Option<Adopted> {
-        let tools = tools_if_open()?;
-        let start = address as usize & !(PAGE - 1);
-        let end = (address as usize).checked_add(length as usize)?;
-        let range = Range {
-            start,
+        let tools = tools_if_open().filter(|tools| tools.is_whole())?;
+        let (start, end) = (
+            address as usize,
+            (address as usize).checked_add(length as usize)?,
+        );
+        let all = Range {
+            start: start & !(PAGE - 1),
             end: end.checked_next_multiple_of(PAGE)?,
         };
-        let (run, is_ours) = tools.run(range).ok()?;
-        let is_all = is_ours && run == range && tools.is_whole();
+        let inner = Range {
+            start: start.checked_next_multiple_of(PAGE)?,
+            end: end & !(PAGE - 1),
+        };
+        let is_file = |range: &Range| {
+            !range.is_empty() && tools.run(*range).is_ok_and(|run| run == (*range, true))
+        };
+        let range = [all, inner].into_iter().find(is_file)?;
         Some(Adopted {
-            file: is_all.then(|| tools.as_fd().try_clone_to_owned().ok())??,
+            file: tools.as_fd().try_clone_to_owned().ok()?,
             range: FileRange {
                 offset: range.start as u64,
                 length: range.size() as u64,
+                address: range.start as u64,
             },
         })
     }
 
-    /// Notes that the daemon reaches a region by its addresses.
-    pub(crate) fn by_address(&self, address: u64, length: u64) -> ByAddress {
+    /// Notes what the daemon reaches by its addresses of a region, of which so much is a file.
+    pub(crate) fn by_address(
+        &self,
+        address: u64,
+        length: u64,
+        file: Option<FileRange>,
+    ) -> Vec<ByAddress> {
         let start = address as usize;
-        ByAddress::new(Range {
-            start,
-            end: start.saturating_add(length as usize),
-        })
+        let end = start.saturating_add(length as usize);
+        let (from, to) = file.map_or((end, end), |file| {
+            (file.address as usize, (file.address + file.length) as usize)
+        });
+        let edges = [Range { start, end: from }, Range { start: to, end }];
+        let edges = edges.into_iter().filter(|edge| edge.start < edge.end);
+        edges.map(ByAddress::new).collect()
     }
 }
 

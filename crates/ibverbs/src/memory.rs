@@ -6,7 +6,7 @@ mod tests;
 use core::ffi::{c_int, c_uint, c_void};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use vrdma_provider::message::{DeregMr, FileRange, RegMr, ReregMr, access};
+use vrdma_provider::message::{Adoption, DeregMr, FileRange, RegMr, ReregMr, access};
 
 use crate::abi;
 use crate::adopt::{ByAddress, Registering};
@@ -64,24 +64,25 @@ struct Request {
     body: RegMr,
     /// The file behind the region, if there is one.
     file: Option<OwnedFd>,
-    /// Without one, its addresses, if this process adopts memory.
-    by_address: Option<ByAddress>,
+    /// What is reached by its addresses, if this process adopts memory.
+    by_address: Vec<ByAddress>,
 }
 
 impl Request {
     /// On-demand memory is what its addresses are, whatever is there.
-    fn new(pd: u32, wanted: &Wanted, registering: Option<&Registering>) -> Result<Self> {
+    fn new(pd: u32, wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<Self> {
         let &Wanted {
             address, length, ..
         } = wanted;
         let is_there = !wanted.is_on_demand() && length > 0;
-        let found = if is_there {
+        let Found { file, adoption } = if is_there {
             find_file(wanted, registering)?
         } else {
-            None
+            Found::nothing(registering.map_or(Adoption::NotAsked, |_| Adoption::OnDemand))
         };
-        let (file, range) = found.unzip();
-        let by_address = registering.filter(|_| file.is_none());
+        let (file, range) = file.unzip();
+        let by_address =
+            registering.map(|registering| registering.by_address(address, length, range));
         let body = RegMr {
             address,
             length,
@@ -89,11 +90,13 @@ impl Request {
             pd,
             access: wanted.access,
             file: range.unwrap_or_default(),
+            adoption: adoption as u32,
+            reserved: 0,
         };
         Ok(Self {
             body,
             file,
-            by_address: by_address.map(|registering| registering.by_address(address, length)),
+            by_address: by_address.unwrap_or_default(),
         })
     }
 
@@ -102,27 +105,55 @@ impl Request {
     }
 }
 
-/// The file that the memory is, if it is one; all pages are there then, as with an adapter. `EFAULT`: they cannot be.
-fn find_file(
-    wanted: &Wanted,
-    registering: Option<&Registering>,
-) -> Result<Option<(OwnedFd, FileRange)>> {
+/// What the memory of a region is.
+struct Found {
+    /// The file behind it, or behind a part of it.
+    file: Option<(OwnedFd, FileRange)>,
+    /// Whether this library has moved it there, and why not.
+    adoption: Adoption,
+}
+
+impl Found {
+    fn nothing(adoption: Adoption) -> Self {
+        Self {
+            file: None,
+            adoption,
+        }
+    }
+}
+
+/// Finds out; all pages are there then, as with an adapter. `EFAULT`: they cannot be.
+fn find_file(wanted: &Wanted, registering: Option<&Registering<'_>>) -> Result<Found> {
     let (address, length, writes) = (wanted.address, wanted.length, wanted.access & WRITES != 0);
     // Before the pages are there: those that never were need not be copied.
-    let adopted = registering.and_then(|registering| {
-        registering.adopt(address, length);
-        registering.file(address, length)
+    let adoption = registering.map_or(Adoption::NotAsked, |registering| {
+        registering.adopt(address, length)
     });
+    let is_adopted = adoption == Adoption::Adopted;
+    let adopted = registering
+        .filter(|_| is_adopted)
+        .and_then(|registering| registering.file(address, length));
     if let Some(adopted) = adopted {
         populate(address, length, writes)?;
-        return Ok(Some((adopted.file, adopted.range)));
+        return Ok(Found {
+            file: Some((adopted.file, adopted.range)),
+            adoption,
+        });
     }
     // Whose page it is can only be seen when it is there.
     populate(address, length.min(1), writes)?;
     let shared = SharedFile::find(address, length, writes);
     // To read is enough for a file: its pages come into being, and the kernel maps many at a time.
     populate(address, length, writes && shared.is_none())?;
-    Ok(shared.map(SharedFile::into_parts))
+    Ok(Found {
+        file: shared.map(SharedFile::into_parts),
+        // Adopted, but not to be opened again.
+        adoption: if is_adopted {
+            Adoption::Kernel
+        } else {
+            adoption
+        },
+    })
 }
 
 /// Notes what the key names. On-demand memory may vanish while it is registered: only the daemon's
@@ -145,7 +176,7 @@ fn remember(device: &OpenDevice, lkey: u32, pd: u32, wanted: &Wanted) {
 fn register(device: &OpenDevice, pd: *mut abi::Pd, wanted: &Wanted) -> Result<MemoryRegion> {
     // SAFETY: a domain of this device.
     let handle = unsafe { (*pd).handle };
-    let registering = Registering::begin();
+    let registering = Registering::begin(device);
     let request = Request::new(handle, wanted, registering.as_ref())?;
     let reply = device.call_with(&request.body, &request.fds())?.body;
     remember(device, reply.lkey, handle, wanted);
@@ -256,7 +287,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut abi::Mr) -> c_int {
             device.regions.write().remove(&lkey);
         }
         gone?;
-        device.note_by_address(lkey, None);
+        device.note_by_address(lkey, Vec::new());
         Ok(())
     });
     if outcome.is_ok() {
@@ -294,7 +325,7 @@ impl MemoryRegion {
     fn replace(&mut self, pd: *mut abi::Pd, wanted: &Wanted) -> Result<()> {
         // SAFETY: the context of a region is open; a domain of the same device.
         let (device, domain) = unsafe { (OpenDevice::of(self.abi.context)?, (*pd).handle) };
-        let registering = Registering::begin();
+        let registering = Registering::begin(device);
         let request = Request::new(domain, wanted, registering.as_ref())?;
         let message = ReregMr {
             wanted: request.body,

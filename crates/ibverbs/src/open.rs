@@ -41,7 +41,7 @@ pub struct OpenDevice {
     /// Registered memory by lkey.
     pub(crate) regions: Arc<Regions>,
     /// What the daemon reaches by its addresses, by lkey, if this process adopts memory.
-    by_address: Mutex<BTreeMap<u32, ByAddress>>,
+    by_address: Mutex<BTreeMap<u32, Vec<ByAddress>>>,
     pub(crate) limits: DeviceReply,
     /// Leaves to reach peers, if that is wanted.
     pub(crate) leaves: Option<Page>,
@@ -94,12 +94,13 @@ impl OpenDevice {
     }
 
     /// Notes what the daemon reaches by address under a key from now on, if anything.
-    pub(crate) fn note_by_address(&self, lkey: u32, by_address: Option<ByAddress>) {
+    pub(crate) fn note_by_address(&self, lkey: u32, by_address: Vec<ByAddress>) {
         let mut all = self.by_address.lock();
-        match by_address {
-            Some(known) => all.insert(lkey, known),
-            None => all.remove(&lkey),
-        };
+        if by_address.is_empty() {
+            all.remove(&lkey);
+        } else {
+            all.insert(lkey, by_address);
+        }
     }
 
     pub(crate) fn port(&self) -> Result<PortReply> {

@@ -56,6 +56,7 @@ impl SharedFile {
         let range = FileRange {
             offset: extent.offset,
             length: end - start,
+            address: start,
         };
         Some(Self { fd, range })
     }

@@ -7,6 +7,7 @@
 //! cores = "2-5"                 # one shard of the data path on each, alone; or shards = 4
 //! poll = "always"               # or "adaptive", the default
 //! trust_own_user = false        # true: containers of the daemon's own user are as fast as its other programs
+//! userfaultfd = true            # programs get /dev/userfaultfd; not those of a daemon of root without this
 //!
 //! [[portgroup]]
 //! name = "blue"
@@ -200,6 +201,10 @@ fn absolute(source: &Source<'_>, given: &Spanned<PathBuf>) -> Result<PathBuf, Co
 fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, ConfigError> {
     let poll = table.poll.unwrap_or_default();
     let trusts_own_user = table.trust_own_user.unwrap_or_default();
+    // Root may open it whoever else may; another user only if the administrator has said so.
+    let hands_out_userfaultfd = table
+        .userfaultfd
+        .unwrap_or_else(|| !rustix::process::geteuid().is_root());
     let count = table.shards.as_ref();
     let cores = table.cores.as_ref().map(|given| {
         let cores = cores::parse(given.get_ref());
@@ -212,6 +217,7 @@ fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, Conf
             cores,
             poll,
             trusts_own_user,
+            hands_out_userfaultfd,
         });
     };
     if let Some(given) = count.filter(|given| *given.get_ref() != cores.len() as i64) {
@@ -226,6 +232,7 @@ fn shards(source: &Source<'_>, table: &DaemonTable) -> Result<ShardOptions, Conf
         cores,
         poll,
         trusts_own_user,
+        hands_out_userfaultfd,
     })
 }
 

@@ -133,6 +133,8 @@ pub struct ShardOptions {
     pub poll: PollMode,
     /// Whether processes of the daemon's own user are trusted in containers, too.
     pub trusts_own_user: bool,
+    /// Whether programs get `/dev/userfaultfd`, if the daemon may open it.
+    pub hands_out_userfaultfd: bool,
 }
 
 impl ShardOptions {
@@ -142,6 +144,7 @@ impl ShardOptions {
             cores: vec![None; usize::from(shards)],
             poll: PollMode::default(),
             trusts_own_user: false,
+            hands_out_userfaultfd: false,
         }
     }
 }

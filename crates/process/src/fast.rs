@@ -233,6 +233,7 @@ impl Process {
         let writable = rights.contains(Access::REMOTE_WRITE);
         let (fd, offset) = match region.region {
             Region::Client(client) => client.lend(writable).ok()?,
+            Region::Partly(partly) => partly.client().lend(writable).ok()?,
             _ => {
                 let (fd, offset) = mr.file.as_ref()?;
                 (lend(fd, writable).ok()?, *offset)

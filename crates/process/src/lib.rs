@@ -40,6 +40,7 @@ mod opening;
 mod queue_pairs;
 mod quota;
 mod receive;
+mod regions;
 mod registry;
 mod requests;
 mod session;
@@ -67,9 +68,11 @@ use fast::AdapterGrants;
 use holdings::Holdings;
 pub use kept::{Lost, Means, Recorder, Remembered, Revived, Taken};
 pub use lines::Lines;
-use objects::{Cq, Mr, Qp, Srq};
+use objects::{Cq, Qp, Srq};
 pub use on_demand::OnDemand;
 pub use quota::Kind;
+pub use regions::RegionCounts;
+use regions::Regions;
 pub use registry::Registry;
 pub use sessions::{
     Adapters, CmGreeting, OpenSession, OpeningSession, Served, SessionId, Sessions,
@@ -95,7 +98,7 @@ pub struct Process {
     contexts: Slots<Context>,
     /// What clients had that are gone, until all of it is freed.
     leaving: BTreeMap<Owner, Holdings>,
-    mrs: Slots<Mr>,
+    mrs: Regions,
     cqs: Slots<Cq>,
     qps: Slots<Qp>,
     srqs: Slots<Srq>,
@@ -131,7 +134,7 @@ impl Process {
             core: Core::new(hca, UNIT_BYTES),
             contexts: Slots::new(),
             leaving: BTreeMap::new(),
-            mrs: Slots::new(),
+            mrs: Regions::new(),
             cqs: Slots::new(),
             qps: Slots::new(),
             srqs: Slots::new(),
@@ -202,6 +205,11 @@ impl Process {
         let unseen = pids().filter(Option::is_none).count();
         let seen: BTreeSet<_> = pids().flatten().map(Pid::as_raw_nonzero).collect();
         (unseen + seen.len()) as u32
+    }
+
+    /// Regions by how they are reached.
+    pub fn regions(&self) -> RegionCounts {
+        self.mrs.counts()
     }
 
     /// Whether queue pairs wait for a turn.

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use vrdma_adapter::RunState;
 use vrdma_provider::daemon::{CompletionRing, RingError, WorkRing};
-use vrdma_provider::message::QpCapacity;
+use vrdma_provider::message::{Adoption, QpCapacity};
 use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
 use vrdma_wire::{Lkey, Qpn};
 
 use crate::queue_pairs::Entry;
+use crate::regions::Way;
 
 /// A memory region.
 pub(super) struct Mr {
@@ -22,6 +23,10 @@ pub(super) struct Mr {
     pub(super) file: Option<(OwnedFd, u64)>,
     /// Since when its end waits for others that reach it by themselves.
     pub(super) leaving: Option<Instant>,
+    /// How its memory is reached.
+    pub(super) way: Way,
+    /// Whether its client has adopted it, and why not.
+    pub(super) adoption: Adoption,
     /// Completion queues that messages for it went to; unknown of a region that was there before this process.
     pub(super) enclosed_in: Option<BTreeSet<CqId>>,
 }

@@ -1,5 +1,6 @@
 //! What all shards know together: adapters of processes, their users, and who may use what.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ pub struct Registry {
     /// Whether pages of all processes of the daemon's own user are taken to be at hand, also of those in
     /// containers.
     pub trusts_own_user: bool,
+    /// `/dev/userfaultfd`, if clients get it.
+    pub userfaultfd: Option<Arc<OwnedFd>>,
 }
 
 impl Registry {
@@ -32,6 +35,20 @@ impl Registry {
             trusts_own_user,
             ..self
         }
+    }
+
+    /// The same, with what clients get to watch their memory by.
+    pub fn handing_out(self, userfaultfd: Option<OwnedFd>) -> Self {
+        Self {
+            userfaultfd: userfaultfd.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// A descriptor for a client. Errors: `NODEV`, there is none; `MFILE`.
+    pub(super) fn userfaultfd(&self) -> Result<OwnedFd, Errno> {
+        let device = self.userfaultfd.as_ref().ok_or(Errno::NODEV)?;
+        device.try_clone().map_err(|_| Errno::MFILE)
     }
 
     /// The adapter with that name; the only one that the caller may use if the name is empty.

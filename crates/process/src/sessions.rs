@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use vrdma_adapter::{ShardId, Slots};
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{Answer, Request};
-use vrdma_provider::message::{Call, Code, FindAdapter, Hello, ListAdapter};
+use vrdma_provider::message::{Call, Code, Done, FindAdapter, Hello, ListAdapter, Userfaultfd};
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::object::Owner;
@@ -357,6 +357,10 @@ fn answer(
             let FindAdapter { name } = request.parse().ok_or(Errno::INVAL)?;
             let described = here.registry.described_as(name.as_str(), &session.caller)?;
             Ok(Answer::new::<FindAdapter>(&described, Vec::new()))
+        }
+        (Some(Code::Userfaultfd), Some(_)) => {
+            let device = here.registry.userfaultfd()?;
+            Ok(Answer::new::<Userfaultfd>(&Done {}, vec![device]))
         }
         (Some(Code::Reach), Some(open)) => {
             let request = request.parse().ok_or(Errno::INVAL)?;

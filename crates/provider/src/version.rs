@@ -8,13 +8,14 @@
 //! | 1 | |
 //! | 2 | completion queues have no data area: payload is in the program's memory before its entry |
 //! | 3 | a port tells of packets with wrong keys |
+//! | 4 | a file may be a part of a region, and a registration says whether memory was adopted |
 //!
 //! [`Hello`]: crate::message::Hello
 //! [`Greet`]: crate::cm::Greet
 
 /// Version of everything here; both ends must agree. A first request with another one is refused with
 /// `EPROTONOSUPPORT`.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The library at the other end is of another version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -43,7 +44,7 @@ mod tests {
     fn another_version_is_told_with_both_numbers_and_what_to_do() {
         assert_eq!(check(VERSION), Ok(()));
         let sentence = check(1).unwrap_err().to_string();
-        for part in ["version 1 ", "version 3;", "start it with the library"] {
+        for part in ["version 1 ", "version 4;", "start it with the library"] {
             assert!(sentence.contains(part), "{sentence}");
         }
     }

@@ -24,7 +24,7 @@ use crate::vm;
 
 /// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
 /// changes what one of them means raises it. A daemon goes on for one with the same format only.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// The root area has a record for each shard that there ever was, and one more.
 pub const ROOT: Capacity = Capacity {

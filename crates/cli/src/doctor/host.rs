@@ -113,6 +113,69 @@ pub(super) fn judge_memory_files(made: io::Result<()>) -> Check {
     }
 }
 
+/// Lets programs with several threads [adopt memory](crate::run).
+const USERFAULTFD: &str = "/dev/userfaultfd";
+/// Others may make a whole userfaultfd without it.
+const UNPRIVILEGED: &str = "/proc/sys/vm/unprivileged_userfaultfd";
+
+/// What of memory that is moved this machine can do.
+pub(super) struct Adopting {
+    /// Linux's version: mappings are asked for one by one since 6.11.
+    pub(super) kernel: (u32, u32),
+    /// Whether a program of ours may watch its memory by itself.
+    pub(super) is_ours: bool,
+    /// Whether the daemon lends it what it takes.
+    pub(super) is_lent: bool,
+}
+
+/// Whether registered memory of programs can be moved into a file.
+pub(super) fn adopting(is_lent: bool) -> Check {
+    let device = File::options().read(true).write(true).open(USERFAULTFD);
+    let allowed = std::fs::read_to_string(UNPRIVILEGED).is_ok_and(|value| value.trim() == "1");
+    judge_adopting(&Adopting {
+        kernel: version(&release()).unwrap_or_default(),
+        is_ours: device.is_ok() || allowed,
+        is_lent,
+    })
+}
+
+pub(super) fn judge_adopting(found: &Adopting) -> Check {
+    const NAME: &str = "adoption";
+    let Adopting {
+        kernel: (major, minor),
+        is_ours,
+        is_lent,
+    } = found;
+    if (*major, *minor) < (6, 11) {
+        let sentence = format!(
+            "this kernel is {major}.{minor}, and registered memory is moved into a file that vrdmad maps from 6.11 on; it is reached by system calls, which is slower"
+        );
+        return Check::warn(NAME, sentence);
+    }
+    match (is_ours, is_lent) {
+        (true, _) => Check::ok(NAME, "programs of yours move registered memory into a file"),
+        (_, true) => Check::ok(
+            NAME,
+            format!(
+                "vrdmad lends programs {USERFAULTFD}, by which they move registered memory into a file"
+            ),
+        ),
+        (false, false) => Check::warn(
+            NAME,
+            format!(
+                "only programs of one thread move registered memory into a file; give vrdmad's group {USERFAULTFD} (docs/processes-and-containers.md)"
+            ),
+        ),
+    }
+}
+
+/// Of `Linux 6.12.1-something`.
+pub(super) fn version(release: &str) -> Option<(u32, u32)> {
+    let numbers = release.split_whitespace().last()?;
+    let mut numbers = numbers.split(['.', '-']).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 fn release() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
     format!(

@@ -122,6 +122,40 @@ fn a_kernel_without_memory_files_is_broken() {
 }
 
 #[test]
+fn adoption_takes_a_new_kernel_and_a_userfaultfd() {
+    let found = |kernel, is_ours, is_lent| {
+        said(host::judge_adopting(&host::Adopting {
+            kernel,
+            is_ours,
+            is_lent,
+        }))
+    };
+    for (case, verdict, part) in [
+        (
+            found((6, 1), true, true),
+            Verdict::Warn,
+            "this kernel is 6.1",
+        ),
+        (
+            found((6, 11), true, false),
+            Verdict::Ok,
+            "programs of yours",
+        ),
+        (found((7, 0), false, true), Verdict::Ok, "vrdmad lends"),
+        (
+            found((6, 12), false, false),
+            Verdict::Warn,
+            "give vrdmad's group",
+        ),
+    ] {
+        assert_eq!(case.0, verdict);
+        assert!(case.1.contains(part), "{}", case.1);
+    }
+    assert_eq!(host::version("Linux 6.12.107+deb13-cloud"), Some((6, 12)));
+    assert_eq!(host::version("Linux"), None);
+}
+
+#[test]
 fn one_failure_makes_the_exit_status() {
     let good = [Check::ok("a", "fine"), Check::warn("b", "slow")];
     let bad = [Check::ok("a", "fine"), Check::fail("c", "broken; mend it")];

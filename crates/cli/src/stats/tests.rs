@@ -1,4 +1,4 @@
-use vrdma_api::{RdmaCounters, Throttled};
+use vrdma_api::{RdmaCounters, RegionCounts, Throttled};
 
 use super::*;
 
@@ -31,6 +31,7 @@ pub(crate) fn busy() -> AdapterStats {
                 qp: 5,
                 srq: 6,
             },
+            regions: None,
             listeners: 1,
             throttled: Throttled { times: 2, us: 7500 },
             throttled_in: Throttled { times: 3, us: 4500 },
@@ -66,6 +67,20 @@ fn all_adapters_in_one_table() {
     vm1      active      5    3  62.5 MiB      64 B        3     3      8          5   1.0 KiB        1000 B          2
     vm2      no guest    0    0       0 B       0 B        0     0      0          0       0 B           0 B          0
     "#);
+}
+
+#[test]
+fn memory_of_programs_is_told_by_how_it_is_reached() {
+    let mut stats = busy();
+    stats.rdma.regions = Some(RegionCounts {
+        mapped: 1,
+        adopted: 2,
+        adopted_in_part: 0,
+        by_address: [("pinned pages".to_owned(), 3)].into(),
+    });
+    let rows = rdma(&stats.rdma);
+    let (_, told) = rows.iter().find(|(name, _)| *name == "memory").unwrap();
+    assert_eq!(told, "1 in files, 2 adopted, 3 by address (pinned pages)");
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn status() -> Status {
         shards: Vec::new(),
         ethernet_silent_ms: None,
         opens_interfaces: false,
+        hands_out_userfaultfd: false,
         protections: vec![],
         poll: PollMode::Adaptive,
         portgroups: vec![

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use rustix::fs::Access;
 use vrdma_api::{
     AdapterState, AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink,
 };
@@ -125,6 +126,8 @@ impl Control {
             shards,
             ethernet_silent_ms: silent_ms(self.ethernet.vital()),
             opens_interfaces: self.facts.interfaces.can_open(),
+            hands_out_userfaultfd: self.facts.shards.hands_out_userfaultfd
+                && may_open_userfaultfd(),
             protections: self.facts.protections.clone(),
             poll: self.facts.shards.poll,
             portgroups: inventory.portgroups(),
@@ -133,6 +136,12 @@ impl Control {
             stats: counted.of(&inventory),
         }
     }
+}
+
+/// As it was when shards began, unless somebody has changed its mode since.
+fn may_open_userfaultfd() -> bool {
+    let rights = Access::READ_OK | Access::WRITE_OK;
+    rustix::fs::access("/dev/userfaultfd", rights).is_ok()
 }
 
 fn silent_ms(vital: &Vital) -> Option<u64> {

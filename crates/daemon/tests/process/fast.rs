@@ -88,7 +88,9 @@ fn a_grant_for_a_file_leads_to_the_file() {
         file: FileRange {
             offset: 4096,
             length: 4096,
+            address: 0x7777_0000,
         },
+        ..RegMr::default()
     };
     let region = b.connection.call(&request, &[file.as_fd()]).unwrap().body;
     let (reached, memory) = reach(&a, &queues.0, region.rkey).unwrap();
@@ -122,6 +124,7 @@ fn rule_p44_a_grant_to_read_does_not_let_write() {
         file: FileRange {
             offset: 0,
             length: 4096,
+            address: 0x7777_0000,
         },
         ..region
     };

@@ -8,8 +8,9 @@ use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::mm::{
     MapFlags, ProtFlags, UserfaultfdFlags, mmap, mmap_anonymous, munmap, userfaultfd,
 };
+use vrdma_inventory::ShardOptions;
 use vrdma_provider::layout::{Buffer, SendHeader};
-use vrdma_provider::message::{FileRange, Hello, MrReply, RegMr, ReregMr, access};
+use vrdma_provider::message::{FileRange, Hello, MrReply, RegMr, ReregMr, Userfaultfd, access};
 
 use crate::child::Child;
 use crate::client::{
@@ -237,7 +238,9 @@ fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
         file: FileRange {
             offset: 0,
             length: MAPPED as u64,
+            address: at,
         },
+        ..RegMr::default()
     };
     let region = b.connection.call(&request, &[file.as_fd()]).unwrap().body;
     let from = Memory::new(&a, 6, LENGTH as usize);
@@ -257,6 +260,75 @@ fn rule_p29_a_region_in_a_file_outlives_its_mapping_and_its_file_may_shrink() {
     assert_works(&a, &b, &mut queues.2);
 }
 
+/// Memory of which the whole pages were moved into a file.
+#[test]
+fn a_region_may_be_a_file_in_its_middle() {
+    const MIDDLE: u64 = 8192;
+    let (_host, a, b) = two();
+    let mut queues = pair(&a, &b);
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, MIDDLE).unwrap();
+    let to = Memory::new(&b, 0, LENGTH as usize);
+    let address = to.bytes.as_ptr() as u64;
+    let middle = (address + 1).next_multiple_of(4096);
+    let request = RegMr {
+        address,
+        length: LENGTH.into(),
+        iova: address,
+        pd: b.pd,
+        access: ALL_RIGHTS,
+        file: FileRange {
+            offset: 0,
+            length: MIDDLE,
+            address: middle,
+        },
+        ..RegMr::default()
+    };
+    let region = b.connection.call(&request, &[file.as_fd()]).unwrap().body;
+    let from = Memory::new(&a, 6, LENGTH as usize);
+    let header = SendHeader {
+        rkey: region.rkey,
+        ..write(1, &to)
+    };
+    a.post_send(&mut queues.0, header, from.buffer());
+    assert_eq!(queues.0.wait().status, 0);
+    let mut in_file = [0; MIDDLE as usize];
+    rustix::io::pread(&file, &mut in_file, 0).unwrap();
+    assert_eq!(in_file, [6; MIDDLE as usize]);
+    let lead = (middle - address) as usize;
+    let (edge, end) = (&to.bytes[..lead], &to.bytes[lead + MIDDLE as usize..]);
+    assert!(edge.iter().chain(end).all(|byte| *byte == 6));
+    let hidden = &to.bytes[lead..lead + MIDDLE as usize];
+    assert!(hidden.iter().all(|byte| *byte == 0), "went by its address");
+    let nonsense = RegMr {
+        adoption: 1000,
+        ..request
+    };
+    let refused = b.connection.call(&nonsense, &[file.as_fd()]).map(drop);
+    assert!(refused.is_err());
+    assert_works(&a, &b, &mut queues);
+}
+
+/// The tests run as root, who may open it.
+#[test]
+fn the_device_of_userfaultfds_is_lent_where_it_may_be() {
+    let options = |hands_out_userfaultfd| ShardOptions {
+        hands_out_userfaultfd,
+        ..ShardOptions::unpinned(1)
+    };
+    let (lends, keeps) = (
+        Host::with(1, &options(true)),
+        Host::with(1, &options(false)),
+    );
+    let client = Client::open(&lends, 0);
+    let answer = client.connection.call(&Userfaultfd {}, &[]).unwrap();
+    let lent = rustix::fs::fstat(&answer.fds[0]).unwrap();
+    let device = rustix::fs::stat("/dev/userfaultfd").unwrap();
+    assert_eq!(lent.st_rdev, device.st_rdev);
+    let refused = Client::open(&keeps, 0).call(&Userfaultfd {});
+    assert_eq!(errno(refused), Errno::NODEV.raw_os_error());
+}
+
 /// What is beyond the quota of mapped files is reached by its address.
 #[test]
 fn files_beyond_the_quota_are_memory_like_any_other() {
@@ -274,7 +346,9 @@ fn files_beyond_the_quota_are_memory_like_any_other() {
         file: FileRange {
             offset: 0,
             length: 8192,
+            address: to.bytes.as_ptr() as u64 & !4095,
         },
+        ..RegMr::default()
     };
     let register = || b.connection.call(&request, &[file.as_fd()]).unwrap().body;
     let regions: Vec<_> = (0..1025).map(|_| register()).collect();

@@ -173,6 +173,7 @@ fn rule_p19_sparse_files_leave_room_in_the_address_space() {
             let file_range = FileRange {
                 offset: 0,
                 length: 1 << shift,
+                address: region(&greedy).address & !4095,
             };
             let region = RegMr {
                 file: file_range,

@@ -161,7 +161,9 @@ fn is_a_region(path: &Path, file: File) {
         file: FileRange {
             offset: 0,
             length: server::LENGTH,
+            address: bytes.as_ptr() as u64 & !4095,
         },
+        ..RegMr::default()
     };
     for _ in 0..8 {
         assert_eq!(ask(&client.connection, &request, &file), 0);

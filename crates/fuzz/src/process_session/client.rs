@@ -263,7 +263,10 @@ impl Client {
             file: FileRange {
                 offset: input.number(),
                 length: input.number(),
+                address: input.number(),
             },
+            adoption: input.number() as u32,
+            reserved: 0,
         };
         let fds: Vec<OwnedFd> = (0..input.below(3))
             .filter_map(|_| descriptor(input))

@@ -10,13 +10,16 @@ use super::*;
 use field::Field;
 
 /// As a program that adopts registers memory.
-fn registering() -> Registering {
-    Registering(REGISTERING.lock())
+fn registering() -> Registering<'static> {
+    Registering {
+        _held: REGISTERING.lock(),
+        daemon: None,
+    }
 }
 
 /// Whether programs of several threads adopt here: it takes privilege or `/dev/userfaultfd`.
 fn is_full() -> bool {
-    tools().expect("Linux 6.11").userfault.is_full()
+    tools(|| None).expect("Linux 6.11").userfault.is_full()
 }
 
 /// What adopting plain memory comes to in a program of several threads, as a test is one.
@@ -43,10 +46,18 @@ fn whole_pages_go_into_the_file_with_their_contents() {
     field.fill(9);
     let expected = if is_full() { 9 } else { 0 };
     assert_eq!(field.in_file(inner.start), expected);
-    assert!(
-        registering().file(address, length).is_none(),
-        "ends are not adopted"
-    );
+    let part = registering().file(address, length);
+    assert_eq!(part.is_some(), is_full());
+    if let Some(part) = part {
+        assert_eq!(part.range.address, inner.start as u64);
+        assert_eq!(part.range.length, inner.size() as u64, "but for its edges");
+        let edges = registering().by_address(address, length, Some(part.range));
+        let of = |at| addresses::has(Range::of(at, 1));
+        assert!(of(inner.start - 1) && of(inner.end));
+        assert!(!of(inner.start) && !of(inner.end - 1));
+        drop(edges);
+        assert!(!of(inner.start - 1));
+    }
     let whole = registering().file(inner.start as u64 + 1, 4 * PAGE as u64 - 2);
     assert_eq!(whole.is_some(), is_full());
     if let Some(whole) = whole {

@@ -29,11 +29,12 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Errors: the kernel lacks something, or this process may not have it.
-    pub(super) fn open() -> io::Result<Self> {
+    /// With a userfaultfd of the device that `lent` gives, if this process may not have one by itself. Errors: the kernel
+    /// lacks something.
+    pub(super) fn open(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
         let file = memory_file()?;
         Ok(Self {
-            userfault: Userfault::open()?,
+            userfault: Userfault::open(lent)?,
             places: Places::open()?,
             pagemap: File::open("/proc/self/pagemap")?,
             identity: identity(&file)?,

@@ -97,10 +97,14 @@ pub(super) struct Userfault {
 }
 
 impl Userfault {
-    /// The best that this process may have. Errors: this kernel has none that moves pages, or a filter of
-    /// system calls forbids it.
-    pub(super) fn open() -> io::Result<Self> {
-        let full = from_device().or_else(|_| by_call(0));
+    /// The best that this process may have, if need be by the device that `lent` gives. Errors: this kernel has none that
+    /// moves pages, or a filter of system calls forbids it.
+    pub(super) fn open(lent: impl FnOnce() -> Option<OwnedFd>) -> io::Result<Self> {
+        let own = device().and_then(|device| from_device(&device));
+        let full = own.or_else(|_| by_call(0)).or_else(|error| match lent() {
+            Some(device) => from_device(&device),
+            None => Err(error),
+        });
         let (fd, is_full) = match full {
             Ok(fd) => (fd, true),
             Err(_) => (by_call(USER_MODE_ONLY)?, false),
@@ -210,11 +214,15 @@ fn succeeded(returned: c_int) -> io::Result<c_int> {
     Ok(returned)
 }
 
-fn from_device() -> io::Result<OwnedFd> {
+fn device() -> io::Result<OwnedFd> {
     // SAFETY: a C string.
     let device = succeeded(unsafe { libc::open(DEVICE.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) })?;
     // SAFETY: just opened, and nobody else's.
-    let device = unsafe { OwnedFd::from_raw_fd(device) };
+    Ok(unsafe { OwnedFd::from_raw_fd(device) })
+}
+
+/// One of this process's memory, whoever has opened the device.
+fn from_device(device: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes a number.
     let made = succeeded(unsafe { libc::ioctl(device.as_raw_fd(), NEW, flags) })?;

@@ -4,7 +4,7 @@ use rustix::io::Errno as Refusal;
 use vrdma_provider::message::access::{
     LOCAL_WRITE, MW_BIND, ON_DEMAND, REMOTE_READ, REMOTE_WRITE, ZERO_BASED,
 };
-use vrdma_provider::message::{DeregMr, FileRange, RegMr, ReregMr};
+use vrdma_provider::message::{Adoption, DeregMr, FileRange, RegMr, ReregMr};
 
 use super::*;
 use crate::fake_daemon::TestDevice;
@@ -72,6 +72,8 @@ fn the_daemon_is_asked_for_what_the_program_wants() {
             pd,
             access,
             file: FileRange::default(),
+            adoption: Adoption::NotAsked as u32,
+            reserved: 0,
         };
         assert_eq!(asked, wanted);
         assert_eq!((mr.addr as u64, mr.length, mr.pd), (own, 4096, scene.pd));

@@ -37,6 +37,7 @@ pub(super) struct DaemonTable {
     pub(super) sandbox: Option<bool>,
     pub(super) supervise: Option<bool>,
     pub(super) trust_own_user: Option<bool>,
+    pub(super) userfaultfd: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -14,7 +14,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[daemon]\nsocked = \"/run/x\"",
-        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `shards`, `cores`, `poll`, `sandbox`, `supervise`, `trust_own_user`; correct the spelling or remove the line",
+        "line 2, key socked: unknown field `socked`, expected one of `socket`, `run_dir`, `shards`, `cores`, `poll`, `sandbox`, `supervise`, `trust_own_user`, `userfaultfd`; correct the spelling or remove the line",
     ),
     (
         "daemon = 5",

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use prost::Message;
 use vrdma_adapter::{Core, RunState, Sending, Slots};
 use vrdma_keep::Inherited;
-use vrdma_memory::{ClientMemory, ClientRegion, FileRegion, Region, Space};
+use vrdma_memory::{ClientMemory, ClientRegion, FileRegion, PartlyMapped, Region, Space};
 use vrdma_provider::daemon::WorkRing;
+use vrdma_provider::message::Adoption;
 use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId};
 use vrdma_verbs::saved::{Pieces, QpPiece, is_receiving, read_receive};
 use vrdma_verbs::work::RecvWr;
@@ -23,6 +24,7 @@ use crate::context::Context;
 use crate::fast::AdapterGrants;
 use crate::objects::{Mr, Qp};
 use crate::queue_pairs::Entry;
+use crate::regions::Way;
 use crate::requests as cost;
 use crate::users::Users;
 use crate::{Process, ProcessSpec, UNIT_BYTES};
@@ -159,11 +161,14 @@ fn revive_region(
     inherited: &mut Inherited,
 ) -> Option<(Region, Option<Mr>)> {
     let owner = Owner(place.owner);
-    let mr = |mapped, file| Mr {
+    let adoption = Adoption::from_number(place.adoption)?;
+    let mr = |way, mapped, file| Mr {
         owner,
         mapped,
         file,
         leaving: None,
+        way,
+        adoption,
         enclosed_in: None,
     };
     match place.backing.as_ref()? {
@@ -171,7 +176,7 @@ fn revive_region(
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
             let region = ClientRegion::new(memory, client.address, client.length)
                 .filled_by_owner(client.is_filled_by_owner);
-            Some((Region::Client(region), Some(mr(0, None))))
+            Some((Region::Client(region), Some(mr(Way::Addresses, 0, None))))
         }
         Backing::File(file) => {
             contexts.get(owner.0)?;
@@ -179,8 +184,25 @@ fn revive_region(
             let range = (file.offset, file.length);
             let region = FileRegion::new(fd.as_fd(), range, file.lead, file.writable).ok()?;
             let start = file.offset.wrapping_add(file.lead);
-            let mr = mr(file.length, Some((fd, start)));
+            let mr = mr(Way::File, file.length, Some((fd, start)));
             Some((Region::File(region), Some(mr)))
+        }
+        Backing::Partly(record::Partly {
+            client,
+            file,
+            start,
+        }) => {
+            let memory = Arc::clone(&contexts.get(owner.0)?.memory);
+            let fd = inherited.claim(file.descriptor)?;
+            let range = (file.offset, file.length);
+            let mapped = FileRegion::new(fd.as_fd(), range, 0, file.writable).ok()?;
+            let part = *start..start.checked_add(file.length)?;
+            (part.end <= client.length).then_some(())?;
+            let client = ClientRegion::new(memory, client.address, client.length);
+            let region = Region::Partly(PartlyMapped::new(client, mapped, part));
+            let start = file.offset.wrapping_sub(*start);
+            let mr = mr(Way::PartlyFile, file.length, Some((fd, start)));
+            Some((region, Some(mr)))
         }
         Backing::Data(qp) => {
             let Rings { fd, plan, .. } = rings.get(qp)?;

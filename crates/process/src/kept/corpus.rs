@@ -1,4 +1,4 @@
-//! Records of clients as workers leave them: `corpus/records3.txt`, of what workers leave each other in format 3. Each line is
+//! Records of clients as workers leave them: `corpus/records4.txt`, of what workers leave each other in format 4. Each line is
 //! a kind and the record's bytes. Whatever changes what they mean gives that format another number.
 
 use std::fmt::Debug;
@@ -6,12 +6,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::record::{
-    Adapter, Answer, Backing, Channel, Client, Context, Cq, File, Place, Qp, Srq, SrqProgress,
+    Adapter, Answer, Backing, Channel, Client, Context, Cq, File, Partly, Place, Qp, Srq,
+    SrqProgress,
 };
 use super::*;
 
 fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/records3.txt")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/records4.txt")
 }
 
 fn adapter() -> Adapter {
@@ -60,10 +61,11 @@ fn place(backing: Backing) -> Place {
         owner: 1,
         id: 2,
         backing: Some(backing),
+        adoption: 3,
     }
 }
 
-fn places() -> [Place; 3] {
+fn places() -> [Place; 4] {
     let client = Client {
         address: 3 << 40,
         length: 4,
@@ -80,6 +82,11 @@ fn places() -> [Place; 3] {
         Backing::Client(client),
         Backing::File(file),
         Backing::Data(9),
+        Backing::Partly(Partly {
+            client,
+            file,
+            start: 10 << 12,
+        }),
     ]
     .map(place)
 }

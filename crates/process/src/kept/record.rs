@@ -89,8 +89,11 @@ pub(super) struct Place {
     /// The region's slot.
     #[prost(uint32, tag = "5")]
     pub(super) id: u32,
-    #[prost(oneof = "Backing", tags = "2, 3, 4")]
+    #[prost(oneof = "Backing", tags = "2, 3, 4, 6")]
     pub(super) backing: Option<Backing>,
+    /// Whether its client has adopted it, and why not.
+    #[prost(uint32, tag = "7")]
+    pub(super) adoption: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
@@ -102,6 +105,20 @@ pub(super) enum Backing {
     /// The data area of a queue pair.
     #[prost(uint32, tag = "4")]
     Data(u32),
+    #[prost(message, tag = "6")]
+    Partly(Partly),
+}
+
+/// By its addresses, but for a part that is a file.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Partly {
+    #[prost(message, required, tag = "1")]
+    pub(super) client: Client,
+    #[prost(message, required, tag = "2")]
+    pub(super) file: File,
+    /// Where in the region the file begins.
+    #[prost(uint64, tag = "3")]
+    pub(super) start: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

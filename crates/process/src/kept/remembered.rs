@@ -57,7 +57,9 @@ impl Noted {
     fn file(&self) -> Vec<RawFd> {
         let place = region_name(&self.bytes).and_then(|name| record::Place::decode(&*name).ok());
         match place.and_then(|place| place.backing) {
-            Some(Backing::File(file)) => vec![file.descriptor],
+            Some(Backing::File(file) | Backing::Partly(record::Partly { file, .. })) => {
+                vec![file.descriptor]
+            }
             _ => Vec::new(),
         }
     }

@@ -22,9 +22,10 @@ use crate::channel::Channel;
 use crate::context::{Context, Joining, Resuming};
 use crate::limits;
 use crate::namespaces::Namespaces;
-use crate::objects::{Cq, Mr, Srq};
+use crate::objects::{Cq, Srq};
 use crate::opening::is_trusted;
 use crate::receive::ForeignFile;
+use crate::regions::Regions;
 use crate::requests as cost;
 use crate::session::{Answered, Session};
 use crate::sessions::OpenSession;
@@ -40,7 +41,7 @@ pub(super) struct Reviving<'a, 'n> {
     pub(super) cqs: Slots<Cq>,
     pub(super) srqs: Slots<Srq>,
     pub(super) rings: BTreeMap<u32, Rings>,
-    pub(super) mrs: Slots<Mr>,
+    pub(super) mrs: Regions,
 }
 
 /// A queue pair's memory and what its record says.
@@ -68,7 +69,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
             cqs: Slots::new(),
             srqs: Slots::new(),
             rings: BTreeMap::new(),
-            mrs: Slots::new(),
+            mrs: Regions::new(),
         }
     }
 

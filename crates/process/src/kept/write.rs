@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use prost::Message;
 use rustix::io::Errno;
 use vrdma_adapter::Journal;
-use vrdma_memory::PAGE;
 use vrdma_provider::daemon::Answer;
 use vrdma_provider::message::{Header, QpCapacity, RegMr};
 use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId, SrqId};
@@ -14,7 +13,7 @@ use vrdma_verbs::saved::Piece;
 use super::record::{self, Backing};
 use super::{Kind, Recorder};
 use crate::Process;
-use crate::requests::memory::is_filled_by_owner;
+use crate::requests::backing::{Mapped, is_filled_by_owner};
 
 /// Where a region is: its name in the engine's record of it.
 pub(crate) struct PlaceName(record::Place);
@@ -24,31 +23,39 @@ impl PlaceName {
     pub(crate) fn of(
         owner: Owner,
         request: &RegMr,
-        file: Option<&OwnedFd>,
+        file: Option<(&OwnedFd, &Mapped)>,
         writable: bool,
     ) -> Self {
+        let client = |is_filled_by_owner| record::Client {
+            address: request.address,
+            length: request.length,
+            is_filled_by_owner,
+        };
+        let file_with = |fd: &OwnedFd, lead| record::File {
+            descriptor: fd.as_raw_fd(),
+            offset: request.file.offset,
+            length: request.file.length,
+            lead,
+            writable,
+        };
         let backing = match file {
-            Some(fd) => Backing::File(record::File {
-                descriptor: fd.as_raw_fd(),
-                offset: request.file.offset,
-                length: request.file.length,
-                lead: request.address % PAGE,
-                writable,
-            }),
-            None => Backing::Client(record::Client {
-                address: request.address,
-                length: request.length,
-                is_filled_by_owner: is_filled_by_owner(request),
+            None => Backing::Client(client(is_filled_by_owner(request))),
+            Some((fd, Mapped::All { lead })) => Backing::File(file_with(fd, *lead)),
+            Some((fd, Mapped::Part(part))) => Backing::Partly(record::Partly {
+                client: client(false),
+                file: file_with(fd, 0),
+                start: part.start,
             }),
         };
-        Self::new(owner, backing)
+        Self::new(owner, backing, request.adoption)
     }
 
-    fn new(owner: Owner, backing: Backing) -> Self {
+    fn new(owner: Owner, backing: Backing, adoption: u32) -> Self {
         Self(record::Place {
             owner: owner.0,
             id: 0,
             backing: Some(backing),
+            adoption,
         })
     }
 }
@@ -316,7 +323,7 @@ impl Process {
             id: id.0,
         };
         self.record(Kind::Qp, id.0, &record)?;
-        self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0)))?;
+        self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0), 0))?;
         self.put_qp_progress(id)
     }
 

@@ -1,11 +1,9 @@
 //! Protection domains, memory regions and windows.
 
-use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use vrdma_memory::{ClientRegion, FileRegion, PAGE, Region, is_in_memory};
+use vrdma_memory::Region;
 use vrdma_provider::message::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, Done, MrReply, MwReply, PdReply, RegMr,
     ReregMr, access as bit,
@@ -14,6 +12,7 @@ use vrdma_verbs::attr::Access;
 use vrdma_verbs::object::{MrId, MrKeys, MrKind, MrSpec, MwId, PdId, WindowKind};
 use vrdma_verbs::work::SgeList;
 
+use super::backing::{Backed, backed};
 use super::{Asker, Cost, Outcome, errno};
 use crate::Process;
 use crate::decode::sge;
@@ -31,8 +30,8 @@ pub(crate) const PD: [Cost; 1] = [(Kind::Pd, 1)];
 /// A region or a window.
 pub(crate) const MR: [Cost; 1] = [(Kind::Mr, 1)];
 
-/// What a region costs that is a file of so many bytes.
-fn file_cost(bytes: u64) -> [Cost; 3] {
+/// What a region costs of which so many bytes are a file.
+pub(super) fn file_cost(bytes: u64) -> [Cost; 3] {
     let one = u64::from(bytes > 0);
     [
         (Kind::File, one),
@@ -88,31 +87,7 @@ fn spec(
     // Implicit on-demand registration is 0 to the end.
     let last = request.length.saturating_sub(1);
     request.address.checked_add(last).ok_or(Errno::INVAL)?;
-    let fd = fds.into_iter().next();
-    let is_recorded = asker.process.is_recorded();
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    let has_room = context.holdings.has_room(Kind::Descriptor, 1);
-    let may_keep = has_room && (is_recorded || context.grants.is_some());
-    // A file that could not be kept would be lost to whoever goes on after this process.
-    let usable = may_keep || !is_recorded;
-    let fd = fd.filter(|_| usable && may_map(asker, request.file.length));
-    let file = fd.and_then(|fd| Some((file_region(request, access, &fd)?, fd)));
-    let (region, fd) = match file {
-        Some((region, fd)) => (region, Some(fd)),
-        None => (client_region(asker, request)?, None),
-    };
-    let writable = access.contains(Access::LOCAL_WRITE);
-    let place = PlaceName::of(asker.owner, request, fd.as_ref(), writable);
-    let offset = request.file.offset.wrapping_add(request.address % PAGE);
-    let mapped = fd.as_ref().map_or(0, |_| request.file.length);
-    let file = fd.filter(|_| may_keep);
-    let mr = Mr {
-        owner: asker.owner,
-        mapped,
-        file: file.map(|fd| (fd, offset)),
-        leaving: None,
-        enclosed_in: Some(BTreeSet::new()),
-    };
+    let Backed { region, mr, place } = backed(asker, request, access, fds.into_iter().next())?;
     let spec = MrSpec {
         kind: MrKind::User,
         start: request.iova,
@@ -168,48 +143,11 @@ pub(super) fn reregister(
         .reregister(id, pd, spec)
         .map_err(errno)?;
     asker.take(&cost(&new))?;
-    let mr = asker.process.mrs.get_mut(request.mr).ok_or(Errno::NOENT)?;
-    let old = std::mem::replace(mr, new);
+    let old = asker.process.mrs.put(request.mr, new).ok_or(Errno::NOENT)?;
     asker.give(&cost(&old))?;
     asker.process.write_mr(keys.id, &place);
     asker.process.discard(old);
     Ok(reply(keys))
-}
-
-/// Whether there is room for a file of so many bytes. Without, the region is reached by its addresses, which is
-/// slower, so the log is not told.
-fn may_map(asker: &mut Asker<'_>, bytes: u64) -> bool {
-    let costs = file_cost(bytes);
-    let mut costs = costs.iter();
-    let holdings = asker.holdings();
-    holdings.is_ok_and(|holdings| costs.all(|(kind, count)| holdings.has_room(*kind, *count)))
-}
-
-/// The file behind the region, if it is one that can be mapped without harm.
-fn file_region(request: &RegMr, access: Access, fd: &OwnedFd) -> Option<Region> {
-    let in_memory = is_in_memory(fd);
-    let lead = request.address % PAGE;
-    let covers = lead.checked_add(request.length)? <= request.file.length;
-    let range = (request.file.offset, request.file.length);
-    let writable = access.contains(Access::LOCAL_WRITE);
-    let region = || FileRegion::new(fd.as_fd(), range, lead, writable).ok();
-    (in_memory && covers).then(region)?.map(Region::File)
-}
-
-/// Whether received messages may be left to the client, who puts them in place when it polls: peers cannot look at
-/// the region, nor write it meanwhile. On-demand memory may not be there, which only our own accesses survive.
-pub(crate) fn is_filled_by_owner(request: &RegMr) -> bool {
-    const OF_OTHERS: u32 =
-        bit::REMOTE_WRITE | bit::REMOTE_READ | bit::REMOTE_ATOMIC | bit::MW_BIND | bit::ON_DEMAND;
-    request.access & OF_OTHERS == 0
-}
-
-fn client_region(asker: &mut Asker<'_>, request: &RegMr) -> Result<Region, Errno> {
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    let memory = Arc::clone(&context.memory);
-    let region = ClientRegion::new(memory, request.address, request.length)
-        .filled_by_owner(is_filled_by_owner(request));
-    Ok(Region::Client(region))
 }
 
 /// Messages for a region that its client has not put in place: it will not find the region any more.

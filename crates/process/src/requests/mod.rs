@@ -1,5 +1,6 @@
 //! Requests of an open client: tables of codes, and what creates and destroys objects.
 
+pub(crate) mod backing;
 pub(crate) mod cq;
 mod device;
 mod life;
@@ -48,7 +49,9 @@ pub(super) fn serve(
     };
     let asker = &mut asker;
     match code {
-        Code::ListAdapter | Code::FindAdapter | Code::Hello | Code::Reach => Err(Errno::OPNOTSUPP),
+        Code::ListAdapter | Code::FindAdapter | Code::Hello | Code::Reach | Code::Userfaultfd => {
+            Err(Errno::OPNOTSUPP)
+        }
         Code::QueryDevice => plain(asker, request, device::query),
         Code::QueryPort => plain(asker, request, device::query_port),
         Code::QueryGid => plain(asker, request, device::query_gid),

@@ -83,4 +83,6 @@ codes! {
     Reach = 28,
     /// [`FindAdapter`](super::FindAdapter)
     FindAdapter = 29,
+    /// [`Userfaultfd`](super::Userfaultfd)
+    Userfaultfd = 30,
 }

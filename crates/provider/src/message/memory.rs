@@ -54,16 +54,28 @@ pub struct DeallocPd {
 }
 call!(DeallocPd = DeallocPd -> Done);
 
+/// Asks for `/dev/userfaultfd`, open for reading and writing, which comes as a descriptor with the reply: what is made
+/// from it is of the client's memory and stops the kernel's accesses, too. Errors: `ENODEV`, the daemon hands out
+/// none; `EMFILE`.
+#[derive(
+    Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Userfaultfd {}
+call!(Userfaultfd = Userfaultfd -> Done);
+
 /// The file behind a shared mapping, whose descriptor comes with the request.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 #[repr(C)]
 pub struct FileRange {
-    /// Where the region's first page is in the file, a multiple of 4096.
+    /// Where the first byte to map is in the file, a multiple of 4096.
     pub offset: u64,
-    /// Bytes to map, a multiple of 4096 that covers the region; 0: no file.
+    /// Bytes to map, a multiple of 4096: they cover all of the region, or lie inside of it; 0: no file.
     pub length: u64,
+    /// Where the client has mapped the first of them, a multiple of 4096.
+    pub address: u64,
 }
 
 /// Registers memory. The client has made sure that the range is mapped, and writable if the access
@@ -86,6 +98,10 @@ pub struct RegMr {
     pub access: u32,
     /// Optional.
     pub file: FileRange,
+    /// [`Adoption`](super::Adoption): whether its memory was moved into that file, and why not.
+    pub adoption: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 call!(RegMr = RegMr -> MrReply);
 

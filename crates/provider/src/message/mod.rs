@@ -21,7 +21,7 @@ pub use device::{DeviceReply, GidReply, PortReply, QueryDevice, QueryGid, QueryP
 pub use fast::{Reach, Reached, hello_flag};
 pub use memory::{
     AllocMw, AllocPd, DeallocMw, DeallocPd, DeregMr, FileRange, MrReply, MwReply, PdReply, RegMr,
-    ReregMr, access,
+    ReregMr, Userfaultfd, access,
 };
 pub use qp::{
     AttachMcast, CreateQp, DestroyQp, DetachMcast, ModifyQp, QpAttributes, QpCapacity, QpReply,

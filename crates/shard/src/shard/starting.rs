@@ -1,5 +1,6 @@
 //! The threads of the shards, and what each is made of.
 
+use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use super::{Mailboxes, Shard};
 use crate::legacy::Legacy;
 use crate::plane::ShardCommand;
 use crate::polling::pin;
+
+/// Makes userfaultfds that stop the kernel's accesses, too (Linux 6.1).
+const USERFAULTFD: &str = "/dev/userfaultfd";
 
 /// What a shard is made of, before its thread runs.
 pub(super) struct Parts {
@@ -81,7 +85,10 @@ pub fn start_after(
     let mut listener = Some(processes);
     let mailboxes = inboxes.into_iter().zip(snooped);
     let mut threads = Vec::new();
-    let registry = known.processes.trusting_own_user(options.trusts_own_user);
+    let registry = known
+        .processes
+        .trusting_own_user(options.trusts_own_user)
+        .handing_out(options.hands_out_userfaultfd.then(userfaultfd).flatten());
     for (at, (lanes, (inbox, snooped))) in lanes.into_iter().zip(mailboxes).enumerate() {
         let id = ShardId(at as u16);
         threads.push(spawn(Parts {
@@ -126,4 +133,10 @@ fn precise_naps() {
     if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
         tracing::warn!("naps of the shard will be long: {error}");
     }
+}
+
+/// What programs watch their memory by while it moves into a file.
+fn userfaultfd() -> Option<OwnedFd> {
+    let options = File::options().read(true).write(true).open(USERFAULTFD);
+    options.ok().map(OwnedFd::from)
 }

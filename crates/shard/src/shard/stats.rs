@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, Throttled};
+use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, RegionCounts, Throttled};
 use vrdma_process::{OnDemand, Process};
+use vrdma_provider::message::Adoption;
 use vrdma_pvrdma::DeviceState;
 use vrdma_switch::{NoRoute, Untaken};
 use vrdma_verbs::counters::{Counters, Counts, Drops, Traffic};
@@ -23,6 +24,7 @@ fn process_stats(adapter: &OnDemand) -> RdmaStats {
     let made = adapter.get().map(made_stats);
     made.unwrap_or_else(|| RdmaStats {
         processes: Some(0),
+        regions: Some(RegionCounts::default()),
         state: "active".to_owned(),
         gids: adapter
             .spec()
@@ -44,6 +46,7 @@ fn made_stats(process: &Process) -> RdmaStats {
         driver_version: None,
         gids: gids.map(|gid| gid.to_string()).collect(),
         objects: object_counts(&hca.counts(), process.clients()),
+        regions: Some(region_counts(&process.regions())),
         learned: Vec::new(),
         listeners: 0,
         throttled: Throttled::default(),
@@ -62,6 +65,7 @@ fn device_stats(vm: &Vm) -> RdmaStats {
         driver_version: device.driver_version,
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
         objects: object_counts(&device.counts, device.contexts),
+        regions: None,
         learned: Vec::new(),
         listeners: 0,
         throttled: Throttled::default(),
@@ -89,6 +93,22 @@ fn object_counts(counts: &Counts, contexts: u32) -> ObjectCounts {
         cq: counts.cqs,
         qp: counts.qps,
         srq: counts.srqs,
+    }
+}
+
+fn region_counts(counts: &vrdma_process::RegionCounts) -> RegionCounts {
+    let name = |why: Adoption| match why {
+        Adoption::Adopted => "beyond a quota",
+        why => why.name(),
+    };
+    let by_address = counts.by_address();
+    RegionCounts {
+        mapped: counts.mapped,
+        adopted: counts.adopted,
+        adopted_in_part: counts.adopted_in_part,
+        by_address: by_address
+            .map(|(why, count)| (name(why).to_owned(), count))
+            .collect(),
     }
 }
 

@@ -50,13 +50,13 @@ impl Field {
     }
 
     pub(super) fn is_adopted(&self, range: Range) -> bool {
-        let run = tools().ok().and_then(|tools| tools.run(range).ok());
+        let run = tools(|| None).ok().and_then(|tools| tools.run(range).ok());
         run == Some((range, true))
     }
 
     /// What the file has for an address.
     pub(super) fn in_file(&self, address: usize) -> u8 {
-        let (file, mut byte) = (tools().expect("tools").descriptor(), 0u8);
+        let (file, mut byte) = (tools(|| None).expect("tools").descriptor(), 0u8);
         // SAFETY: room for one byte.
         let read = unsafe { libc::pread(file, (&raw mut byte).cast(), 1, address as i64) };
         assert_eq!(read, 1);

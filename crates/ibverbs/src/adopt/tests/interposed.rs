@@ -73,7 +73,7 @@ fn unmapped_memory_is_given_back() {
     assert_eq!(unsafe { vrdma_memory_munmap(pointer(at), PAGE) }, 0);
     assert_eq!(field.in_file(at), 0);
     let mut state = STATE.lock();
-    state.forget_all_gone(tools().unwrap());
+    state.forget_all_gone(tools(|| None).unwrap());
     let gone = Range::of(at, PAGE);
     assert!(!state.ranges.all().iter().any(|range| range.overlaps(gone)));
 }
@@ -86,7 +86,7 @@ fn memory_that_was_unmapped_unseen_is_forgotten_and_given_back() {
     let failed = unsafe { libc::syscall(libc::SYS_munmap, at, PAGE) };
     assert_eq!(failed, 0);
     let mut state = STATE.lock();
-    state.forget_all_gone(tools().unwrap());
+    state.forget_all_gone(tools(|| None).unwrap());
     drop(state);
     assert_eq!(field.in_file(at), 0);
 }
@@ -121,7 +121,7 @@ fn memory_that_was_moved_unseen_keeps_its_contents() {
     // SAFETY: memory of the test.
     let moved = unsafe { libc::syscall(libc::SYS_mremap, at, length, length, flags, to) };
     assert_eq!(moved as usize, to);
-    STATE.lock().forget_all_gone(tools().unwrap());
+    STATE.lock().forget_all_gone(tools(|| None).unwrap());
     assert!(elsewhere.is_filled(6));
     // New memory at the old address must not become the same pages.
     // SAFETY: a hole by now.

@@ -69,7 +69,7 @@ fn stacks_are_left_alone() {
 fn pages_that_another_region_reaches_by_address_are_left_alone() {
     let field = Field::new(8);
     let at = field.start() as u64 + 3 * PAGE as u64 + 100;
-    let known = registering().by_address(at, 8);
+    let known = registering().by_address(at, 8, None);
     assert_eq!(adopt(field.range()), Adoption::ReachedByAddress);
     let before = Range::of(field.start(), 3 * PAGE);
     assert_eq!(adopt(before), usual());
@@ -100,7 +100,7 @@ fn locked_pages_are_left_alone() {
 fn memory_that_the_program_watches_itself_is_left_alone() {
     let field = Field::new(4);
     field.fill(5);
-    let own = userfault::Userfault::open().unwrap();
+    let own = userfault::Userfault::open(|| None).unwrap();
     own.watch(field.range(), userfault::Watch::Writes).unwrap();
     let expected = if is_full() {
         Adoption::Pinned

@@ -268,7 +268,7 @@ fn apart<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
 
 #[test]
 fn nothing_is_lost_while_pages_go_to_and_fro() {
-    let tools = tools().unwrap();
+    let tools = tools(|| None).unwrap();
     if !is_full() {
         // Then nothing of the kind is tried.
         let field = Field::new(4);
@@ -297,7 +297,7 @@ fn nothing_is_lost_while_pages_go_to_and_fro() {
 /// The same without userfaultfd: the check above would see it.
 #[test]
 fn a_careless_exchange_loses_something() {
-    let tools = tools().unwrap();
+    let tools = tools(|| None).unwrap();
     let begun = Instant::now();
     let (lost, _) = run(|stress, moving| {
         while stress.lost.load(Ordering::Relaxed) == 0 && begun.elapsed() < PATIENCE {
