@@ -120,7 +120,7 @@ pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
 /// The variable that lets libibverbs, when it is `1`, reach others of its user by itself.
 pub const FAST_LOCAL_VARIABLE: &str = "VRDMA_FAST_LOCAL";
 
-/// The variable that lets libibverbs, when it is `1`, move registered memory into a file that the daemon maps.
+/// The variable that keeps libibverbs, when it is `0`, from moving registered memory into a file that the daemon maps.
 pub const ADOPT_VARIABLE: &str = "VRDMA_ADOPT";
 
 /// Where a program's libibverbs looks for the daemon: `named` by the variable, or the first that is

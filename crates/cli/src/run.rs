@@ -138,8 +138,8 @@ fn launch(options: &RunOptions, library: &Path, adapter: &Adapter) -> Result<Exi
     if options.fast_local {
         command.env(paths::FAST_LOCAL_VARIABLE, "1");
     }
-    if options.adopt {
-        command.env(paths::ADOPT_VARIABLE, "1");
+    if options.no_adopt {
+        command.env(paths::ADOPT_VARIABLE, "0");
     }
     let status = runtime.block_on(async {
         // Handlers first: a signal between the two must not leave the adapter behind.

@@ -12,7 +12,7 @@
 //!
 //! No store is lost and no system call fails meanwhile: who touches a page that is on its way waits
 //! ([`userfault`]). Pages stay adopted when the region ends: programs register the same memory again.
-//! Which memory is left alone, and why, is in [`rules`]. It is done only if the program's environment asks for it.
+//! Which memory is left alone, and why, is in [`rules`]. The program's environment can forbid all of it.
 
 mod addresses;
 mod budget;
@@ -28,6 +28,7 @@ mod thread;
 mod tools;
 mod userfault;
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -96,7 +97,10 @@ fn tools(lent: impl FnOnce() -> Option<OwnedFd>) -> Result<&'static Tools, Adopt
         if has_size_limit() {
             return Err(Adoption::FileLimit);
         }
-        Tools::open(lent).map_err(|_| Adoption::Kernel)
+        Tools::open(lent).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => Adoption::Filter,
+            _ => Adoption::Kernel,
+        })
     };
     TOOLS.get_or_init(open).as_ref().map_err(|why| *why)
 }
@@ -118,8 +122,9 @@ fn has_size_limit() -> bool {
 
 fn is_wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
-    let asked = || std::env::var_os(ADOPT_VARIABLE).is_some_and(|value| value == "1");
-    !forking::is_child() && *WANTED.get_or_init(asked)
+    let asked = || std::env::var_os(ADOPT_VARIABLE).is_none_or(|value| value != "0");
+    // A test that adopts asks for it.
+    !cfg!(test) && !forking::is_child() && *WANTED.get_or_init(asked)
 }
 
 impl State {
@@ -154,6 +159,7 @@ impl State {
 
     /// Adopts what is not yet, as far as it goes.
     fn adopt(&mut self, tools: &Tools, range: Range) -> Result<(), Adoption> {
+        self.budget.allows(range.size(), Instant::now())?;
         self.forget_gone(tools);
         let mut rest = range;
         while !rest.is_empty() {
@@ -176,9 +182,6 @@ impl State {
             return Err(Adoption::TooManyRanges);
         }
         let begun = Instant::now();
-        if !self.budget.has_some(begun) {
-            return Err(Adoption::Budget);
-        }
         let exchanged = exchange::exchange(tools, part);
         self.budget.spend(begun.elapsed());
         exchanged.map_err(|errno| match errno.0 {

@@ -20,7 +20,7 @@ pub const ADAPTER_VARIABLE: &str = "VRDMA_ADAPTER";
 /// The variable that, when it is `1`, lets this process and peers of its user that say so too reach
 /// each other by themselves ([`crate::fast`]).
 pub const FAST_LOCAL_VARIABLE: &str = "VRDMA_FAST_LOCAL";
-/// The variable that, when it is `1`, lets the library move registered memory of this process into a file that
+/// The variable that, when it is `0`, keeps the library from moving registered memory of this process into a file that
 /// the daemon maps.
 pub const ADOPT_VARIABLE: &str = "VRDMA_ADOPT";
 /// File name of the socket in the daemon's run folder.

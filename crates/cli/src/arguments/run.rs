@@ -31,15 +31,13 @@ pub(crate) struct RunOptions {
     /// other. Such traffic is in no statistics and no trace.
     #[arg(long)]
     pub(crate) fast_local: bool,
-    /// Moves registered memory into a file that vrdmad maps: several times faster, for programs that use their memory
-    /// again and again
+    /// Leaves registered memory where it is: several times slower
     ///
-    /// When memory is registered, its whole pages become shared pages of a file that belongs to the program, at the
-    /// same addresses and while other threads use them. vrdmad then copies without asking the kernel. It needs Linux
-    /// 6.11 and, for programs of several threads, /dev/userfaultfd. Memory that must not be moved stays where it
-    /// is and is reached as without this option.
+    /// Without this option the whole pages of registered memory become shared pages of a file that belongs to the
+    /// program, at the same addresses and while other threads use them. vrdmad then copies without asking the kernel.
+    /// `vrdma stats NAME` tells which regions were moved, and why others were not.
     #[arg(long)]
-    pub(crate) adopt: bool,
+    pub(crate) no_adopt: bool,
     /// The library, unless it is beside this program
     #[arg(long, value_name = "PATH")]
     pub(crate) library: Option<PathBuf>,

@@ -113,7 +113,7 @@ pub(super) fn judge_memory_files(made: io::Result<()>) -> Check {
     }
 }
 
-/// Lets programs with several threads [adopt memory](crate::run).
+/// Lets programs with several threads move registered memory into a file.
 const USERFAULTFD: &str = "/dev/userfaultfd";
 /// Others may make a whole userfaultfd without it.
 const UNPRIVILEGED: &str = "/proc/sys/vm/unprivileged_userfaultfd";

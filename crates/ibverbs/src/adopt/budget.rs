@@ -1,15 +1,24 @@
 //! How long a process may adopt: what it costs comes back only where memory is used often.
+//!
+//! A region that was begun is adopted to its end, which may take more than is left: the process is in debt then, and adopts
+//! nothing until it is paid. So a program that registers once loses the time of that once, and one that registers fresh
+//! memory again and again a share of its time.
 
 use std::time::{Duration, Instant};
+
+use vrdma_provider::message::Adoption;
 
 /// What a process may spend at once.
 const AT_ONCE: Duration = Duration::from_millis(200);
 /// One part in so many of the time that passes comes back.
 const SHARE: u32 = 20;
+/// Bytes of the longest region: about a second, as long as an adapter's driver takes to pin it.
+const LONGEST: usize = 4 << 30;
 
-/// Time that is left.
+/// Time that is left, and time that is owed; one of them is zero.
 pub(super) struct Budget {
     left: Duration,
+    owed: Duration,
     filled: Option<Instant>,
 }
 
@@ -17,22 +26,34 @@ impl Budget {
     pub(super) const fn new() -> Self {
         Self {
             left: AT_ONCE,
+            owed: Duration::ZERO,
             filled: None,
         }
     }
 
-    /// Whether anything is left.
-    pub(super) fn has_some(&mut self, now: Instant) -> bool {
-        if let Some(filled) = self.filled {
-            let passed = now.saturating_duration_since(filled);
-            self.left = AT_ONCE.min(self.left + passed / SHARE);
+    /// Whether a region of so many bytes may be begun.
+    pub(super) fn allows(&mut self, bytes: usize, now: Instant) -> Result<(), Adoption> {
+        self.fill(now);
+        if bytes > LONGEST {
+            Err(Adoption::TooLong)
+        } else if self.left.is_zero() {
+            Err(Adoption::Budget)
+        } else {
+            Ok(())
         }
-        self.filled = Some(now);
-        !self.left.is_zero()
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let filled = self.filled.replace(now).unwrap_or(now);
+        let back = now.saturating_duration_since(filled) / SHARE;
+        let rest = back.saturating_sub(self.owed);
+        self.owed = self.owed.saturating_sub(back);
+        self.left = AT_ONCE.min(self.left + rest);
     }
 
     /// Takes away what something took.
     pub(super) fn spend(&mut self, time: Duration) {
+        self.owed += time.saturating_sub(self.left);
         self.left = self.left.saturating_sub(time);
     }
 }
@@ -44,15 +65,29 @@ mod tests {
     #[test]
     fn a_part_of_the_time_comes_back() {
         let (mut budget, start) = (Budget::new(), Instant::now());
-        assert!(budget.has_some(start));
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(budget.allows(1, start), Ok(()));
         budget.spend(AT_ONCE * 3);
-        assert!(!budget.has_some(start));
-        assert!(budget.has_some(start + Duration::from_millis(20)));
+        assert_eq!(budget.allows(1, start), Err(Adoption::Budget));
+        let paid = 400 * u64::from(SHARE);
+        assert_eq!(budget.allows(1, after(paid)), Err(Adoption::Budget));
+        assert_eq!(budget.allows(1, after(paid + 20)), Ok(()));
         budget.spend(Duration::from_millis(1));
-        assert!(!budget.has_some(start + Duration::from_millis(20)));
-        let later = start + Duration::from_secs(3600);
-        assert!(budget.has_some(later));
+        assert_eq!(budget.allows(1, after(paid + 20)), Err(Adoption::Budget));
+        let later = after(3_600_000);
+        assert_eq!(budget.allows(1, later), Ok(()));
         budget.spend(AT_ONCE);
-        assert!(!budget.has_some(later), "it does not pile up");
+        assert_eq!(
+            budget.allows(1, later),
+            Err(Adoption::Budget),
+            "it does not pile up"
+        );
+    }
+
+    #[test]
+    fn what_takes_seconds_is_left_alone() {
+        let (mut budget, now) = (Budget::new(), Instant::now());
+        assert_eq!(budget.allows(LONGEST, now), Ok(()));
+        assert_eq!(budget.allows(LONGEST + 1, now), Err(Adoption::TooLong));
     }
 }

@@ -230,7 +230,16 @@ fn from_device(device: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
+/// Whether the process may be ended for a system call that it was not expected to make (seccomp(2), proc(5)).
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line == "Seccomp:\t2")
+}
+
 fn by_call(flags: c_int) -> io::Result<OwnedFd> {
+    if is_filtered() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes a number.
     let made = succeeded(unsafe { libc::syscall(libc::SYS_userfaultfd, flags) } as c_int)?;

@@ -64,6 +64,10 @@ adoptions! {
     FileClosed = 14 "descriptor closed by the program",
     /// No page is needed before it is touched.
     OnDemand = 15 "on demand",
+    /// A filter of system calls might end the program for asking for a userfaultfd, or forbids it.
+    Filter = 16 "filter of system calls",
+    /// Moving so much would take too long.
+    TooLong = 17 "too long to move",
 }
 
 #[cfg(test)]

@@ -87,6 +87,25 @@ fn host_mpi(ranks: u32) -> Program {
     program(name, "", &client, &["rc_verbs/", "x65536"])
 }
 
+/// Registers its memory all the time while everything else uses it.
+const MEMORY_STRESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/memory_stress.c");
+
+/// The allocators that it is run with: a name, and a library of Debian's.
+const ALLOCATORS: &[(&str, &str)] = &[
+    ("glibc", ""),
+    ("jemalloc", "libjemalloc.so.2"),
+    ("tcmalloc", "libtcmalloc_minimal.so.4"),
+];
+
+fn memory_stress(&(allocator, library): &(&str, &str)) -> Program {
+    let client = format!(
+        "dir=$(mktemp -d) && trap 'rm -r $dir' EXIT && cc -O2 -pthread -o $dir/stress {MEMORY_STRESS} -libverbs && \
+         if [ -n '{library}' ]; then LD_PRELOAD=\"$LD_PRELOAD $(echo /usr/lib/*/{library})\"; fi && $dir/stress 3 2>&1"
+    );
+    let name = format!("registered memory under stress, {allocator}");
+    program(name, "", &client, &["all is well"])
+}
+
 /// The folder of our own programs, which containers see beside the socket too.
 const OWN: &str = "P=$(dirname $VRDMA_SOCKET)/own";
 
@@ -203,6 +222,7 @@ pub(super) fn programs(short: bool, inside: Inside) -> Vec<Program> {
             let ranks: &[u32] = if short { &[2] } else { &[2, 4, 8] };
             programs.extend(ranks.iter().map(|ranks| host_mpi(*ranks)));
             programs.push(mckey());
+            programs.extend(ALLOCATORS.iter().map(memory_stress));
             for program in &mut programs {
                 for command in [&mut program.server, &mut program.client] {
                     *command = command.replace(NEWER_UCX, "");
