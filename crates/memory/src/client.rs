@@ -26,7 +26,7 @@ use rustix::process::Pid;
 use crate::Fault;
 use crate::copy::TAIL;
 use crate::stalled::Stalled;
-use crate::tenant::{Moved, Tenant};
+use crate::tenant::{Moved, Place, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;
 use places::Places;
@@ -115,8 +115,17 @@ impl ClientMemory {
         });
         match found {
             Ok((places, bulk)) => (self.places, self.bulk) = (places, bulk),
-            Err(Fault) => self.stalled.set(),
+            Err(_) => self.stalled.set(),
         }
+    }
+
+    /// Whether a copy is [late](Fault::Late), so that bytes may still be written.
+    pub fn is_late(&self) -> bool {
+        self.tenant.is_late(self.place(0).0)
+    }
+
+    fn place(&self, address: u64) -> Place {
+        (Arc::as_ptr(&self.memory) as usize, address)
     }
 
     /// Whether long copies go through process_vm_*.
@@ -150,11 +159,11 @@ impl ClientMemory {
         ours: *mut u8,
         length: usize,
     ) -> Result<usize, Fault> {
-        let offset = i64::try_from(address).map_err(|_| Fault)?;
+        let offset = i64::try_from(address).map_err(|_| Fault::Gone)?;
         // SAFETY: `ours` is good for `length` bytes in the direction that is asked for: the callers of
         // `transfer` hold a buffer, or a window of foreign memory, for as long as the call lasts.
         let moved = unsafe { by_descriptor(&self.memory, (way, offset), ours, length) };
-        moved.ok_or(Fault)
+        moved.ok_or(Fault::Gone)
     }
 
     /// The same through a buffer that the tenant's thread may keep if it hangs.
@@ -165,7 +174,7 @@ impl ClientMemory {
         ours: *mut u8,
         length: usize,
     ) -> Result<usize, Fault> {
-        let offset = i64::try_from(address).map_err(|_| Fault)?;
+        let offset = i64::try_from(address).map_err(|_| Fault::Gone)?;
         let mut buffer = self.tenant.buffer();
         buffer.resize(length, 0);
         if way != Direction::Read {
@@ -173,20 +182,20 @@ impl ClientMemory {
             unsafe { std::ptr::copy(ours, buffer.as_mut_ptr(), length) };
         }
         let memory = Arc::clone(&self.memory);
-        let moved = self.tenant.run(move || {
+        let moved = self.tenant.copy(self.place(address), move || {
             let start = buffer.as_mut_ptr();
             // SAFETY: the buffer has `length` bytes, and is this closure's own.
             let count = unsafe { by_descriptor(&memory, (way, offset), start, length) };
             Moved { buffer, count }
         });
-        let moved = moved.inspect_err(|Fault| self.stalled.set())?;
+        let moved = moved.inspect_err(|_| self.stalled.set())?;
         let count = moved.count.filter(|count| *count <= length);
         if let (Direction::Read, Some(count)) = (way, count) {
             // SAFETY: `ours` is good for writes of `length` bytes, see `by_caller`; the buffer has as many.
             unsafe { std::ptr::copy(moved.buffer.as_ptr(), ours, count) };
         }
         self.tenant.put_back(moved.buffer);
-        count.ok_or(Fault)
+        count.ok_or(Fault::Gone)
     }
 }
 
@@ -217,7 +226,7 @@ impl Reach<'_> {
         let mut at = address;
         for part in parts {
             self.read(at, part.as_mut_ptr(), part.len())?;
-            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
+            at = at.checked_add(part.len() as u64).ok_or(Fault::Gone)?;
         }
         Ok(())
     }
@@ -242,7 +251,7 @@ impl Reach<'_> {
         let mut done = 0;
         while done < length {
             let (at, left) = (
-                address.checked_add(done as u64).ok_or(Fault)?,
+                address.checked_add(done as u64).ok_or(Fault::Gone)?,
                 length - done,
             );
             let ours = ours.wrapping_add(done);

@@ -41,7 +41,7 @@ impl Memory for View<'_> {
         let mut at = offset;
         for part in parts {
             Memory::read(self, region, at, part)?;
-            at = at.checked_add(part.len() as u64).ok_or(Fault)?;
+            at = at.checked_add(part.len() as u64).ok_or(Fault::Gone)?;
         }
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Memory for View<'_> {
                 self.fetch_update(&region, offset, update)
             }
             region => {
-                let (bus, _) = region.run(offset, 1).ok_or(Fault)?;
+                let (bus, _) = region.run(offset, 1).ok_or(Fault::Gone)?;
                 self.update_u64(bus, update)
             }
         }
@@ -183,8 +183,8 @@ impl View<'_> {
         let mut from = Cursor::new(source, from, length, Right::Read);
         let mut to = Cursor::new(self, to, length, Right::Write);
         while to.left() > 0 {
-            let readable = from.window().map_err(|Fault| CopyFault::Source)?;
-            let writable = to.window().map_err(|Fault| CopyFault::Destination)?;
+            let readable = from.window().map_err(CopyFault::source)?;
+            let writable = to.window().map_err(CopyFault::destination)?;
             let count = step(readable.length().min(writable.length()), to.left());
             copy_piece(&writable, &readable, count)?;
             from.advance(count);
@@ -204,15 +204,15 @@ impl View<'_> {
     ) -> Result<(), CopyFault> {
         let mut to = Cursor::new(self, to, length, Right::Write);
         while to.left() > 0 {
-            let window = to.window().map_err(|Fault| CopyFault::Destination)?;
+            let window = to.window().map_err(CopyFault::destination)?;
             let count = step(window.length(), to.left());
             fence(Release);
             let read = window.write_raw(count, |to| {
                 let read = client.read_raw(offset, to, count);
-                read.inspect_err(|Fault| touch(to, count))
+                read.inspect_err(|_| touch(to, count))
             });
-            read.map_err(|Fault| CopyFault::Destination)?
-                .map_err(|Fault| CopyFault::Source)?;
+            read.map_err(CopyFault::destination)?
+                .map_err(CopyFault::source)?;
             to.advance(count);
             offset = offset.saturating_add(count as u64);
         }
@@ -228,15 +228,15 @@ fn to_client(
 ) -> Result<(), CopyFault> {
     let mut from = Cursor::new(source, from, length, Right::Read);
     while from.left() > 0 {
-        let window = from.window().map_err(|Fault| CopyFault::Source)?;
+        let window = from.window().map_err(CopyFault::source)?;
         let count = window.length();
         let written = window.read_raw(count, |from| {
             let written = client.write_raw(offset, from, count);
-            written.inspect_err(|Fault| touch(from, count))
+            written.inspect_err(|_| touch(from, count))
         });
         written
-            .map_err(|Fault| CopyFault::Source)?
-            .map_err(|Fault| CopyFault::Destination)?;
+            .map_err(CopyFault::source)?
+            .map_err(CopyFault::destination)?;
         from.advance(count);
         offset = offset.saturating_add(count as u64);
     }
@@ -277,8 +277,8 @@ fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), C
         // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
         from.read_raw(length, |from| unsafe { move_tail_last(from, to, length) })
     });
-    read.map_err(|Fault| CopyFault::Destination)?
-        .map_err(|Fault| CopyFault::Source)
+    read.map_err(CopyFault::destination)?
+        .map_err(CopyFault::source)
 }
 
 impl View<'_> {
@@ -317,8 +317,8 @@ impl View<'_> {
                 done
             };
             let bytes = &mut page[..count as usize];
-            Memory::read(self, region, from + at, bytes).map_err(|Fault| CopyFault::Source)?;
-            Memory::write(self, region, to + at, bytes).map_err(|Fault| CopyFault::Destination)?;
+            Memory::read(self, region, from + at, bytes).map_err(CopyFault::source)?;
+            Memory::write(self, region, to + at, bytes).map_err(CopyFault::destination)?;
             done += count;
         }
         Ok(())

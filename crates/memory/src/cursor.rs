@@ -47,7 +47,7 @@ impl<'v> Cursor<'v> {
         let window = match self.region {
             Region::File(file) => file.window(self.offset, self.left, self.right)?,
             region => {
-                let (bus, length) = region.run(self.offset, self.left).ok_or(Fault)?;
+                let (bus, length) = region.run(self.offset, self.left).ok_or(Fault::Gone)?;
                 self.view.window(bus, length, self.right)?
             }
         };

@@ -70,8 +70,8 @@ impl FileRegion {
         right: Right,
     ) -> Result<Window<'_>, Fault> {
         let Placed { map, start } = &*self.0;
-        let at = start.checked_add(offset).ok_or(Fault)?;
+        let at = start.checked_add(offset).ok_or(Fault::Gone)?;
         let usable = map.contains(at) && map.protection.allows(right) && !map.mapping.is_lost();
-        usable.then(|| map.window(at, length)).ok_or(Fault)
+        usable.then(|| map.window(at, length)).ok_or(Fault::Gone)
     }
 }

@@ -83,7 +83,7 @@ impl Map {
     #[inline]
     fn intact(&self) -> Result<(), Fault> {
         if self.mapping.is_lost() {
-            Err(Fault)
+            Err(Fault::Gone)
         } else {
             Ok(())
         }

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use crate::{Fault, PAGE, Right, View};
+use crate::{PAGE, Right, View};
 
 #[cfg(test)]
 mod tests;
@@ -277,7 +277,7 @@ fn read_entries(
     check_page(view, level, index, address, Right::Read)?;
     let mut bytes = [0; PAGE as usize];
     view.read(address, &mut bytes)
-        .map_err(|Fault| PageError::Entry {
+        .map_err(|_| PageError::Entry {
             level,
             index: index as u32,
             address,

@@ -63,10 +63,10 @@ impl PartlyMapped {
         right: Right,
     ) -> Result<Window<'_>, Fault> {
         let Parts { file, mapped, .. } = &*self.0;
-        let at = offset.checked_sub(mapped.start).ok_or(Fault)?;
-        let left = mapped.end.checked_sub(offset).ok_or(Fault)?;
+        let at = offset.checked_sub(mapped.start).ok_or(Fault::Gone)?;
+        let left = mapped.end.checked_sub(offset).ok_or(Fault::Gone)?;
         if left == 0 {
-            return Err(Fault);
+            return Err(Fault::Gone);
         }
         file.window(at, length.min(left), right)
     }
@@ -111,7 +111,7 @@ impl View<'_> {
             let part = region.part(at, rest.len() as u64);
             let (piece, behind) = rest.split_at_mut(part.length as usize);
             Memory::read(self, &part.region, part.offset, piece)?;
-            at = at.checked_add(part.length).ok_or(Fault)?;
+            at = at.checked_add(part.length).ok_or(Fault::Gone)?;
             rest = behind;
         }
         Ok(())
@@ -128,7 +128,7 @@ impl View<'_> {
             let part = region.part(at, rest.len() as u64);
             let (piece, behind) = rest.split_at(part.length as usize);
             Memory::write(self, &part.region, part.offset, piece)?;
-            at = at.checked_add(part.length).ok_or(Fault)?;
+            at = at.checked_add(part.length).ok_or(Fault::Gone)?;
             rest = behind;
         }
         Ok(())

@@ -100,7 +100,7 @@ impl SharedPages {
     fn word(&self, offset: usize) -> Result<&AtomicU32, Fault> {
         let size = size_of::<u32>();
         if !offset.is_multiple_of(size) || offset >= self.length {
-            return Err(Fault);
+            return Err(Fault::Gone);
         }
         // SAFETY: aligned, and inside the mapping, which lives as long as `self` and cannot shrink
         // because its size is sealed; nobody on our side reaches the bytes but by atomics.

@@ -1,18 +1,19 @@
 //! Copies for clients that are not trusted to have their pages at hand.
 //!
 //! ```text
-//!   data path ── job, buffer ──► the tenant's own thread ── pread, pwrite ──► client's memory
-//!        └── waits PATIENCE ◄── buffer ──┘
+//!   data path ── copy, buffer ──► the tenant's own thread ── pread, pwrite ──► client's memory
+//!        └── waits a little ◄── buffer ──┘
 //!              ├─ longer than the bytes need: the tenant owes the rest, see `waited`
-//!              └─ too long: the thread is given up, and the tenant refused
+//!              ├─ longer than it may wait: late; whoever wanted the copy asks again, and is told so until it is done
+//!              └─ longer than GIVEN_UP: gone, and so is the thread
 //! ```
 //!
 //! A page may be backed by a file system in the client's hands (FUSE), and a read of it then takes as
 //! long as the client likes; no call of the kernel gives up by itself. So such a read happens in a
 //! thread of the tenant, and what it can cost the others is a hundredth of the time. Descriptors of
-//! files on such a file system are as bad: even `close` waits for an answer.
+//! files on such a file system are as bad: even `close` waits for an answer. But a page may as well come from a slow disk, or the
+//! thread may get no core: then the copy is made when it can be, and nothing has failed.
 
-use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
@@ -31,7 +32,11 @@ use crate::stalled::{Marks, Stalled};
 use crate::waited::{AllTenants, Debt, PATIENCE, excess};
 
 /// How long a thread may take to get a core: that is the machine's fault, and nothing is owed for it.
-const BEGINS_WITHIN: Duration = Duration::from_secs(1);
+const BEGINS_WITHIN: Duration = Duration::from_millis(50);
+
+/// How long a copy may be late. A page comes from a busy disk within that time, and programs that poll for completions wait for
+/// seconds anyway when a peer has died.
+const GIVEN_UP: Duration = Duration::from_secs(3);
 
 /// Threads of one tenant that may hang at the same time; with more it is refused.
 const ABANDONED_MAX: u32 = 4;
@@ -40,6 +45,15 @@ const ABANDONED_MAX: u32 = 4;
 pub(crate) struct Moved {
     pub(crate) buffer: Vec<u8>,
     pub(crate) count: Option<usize>,
+}
+
+impl Moved {
+    fn nothing() -> Self {
+        Self {
+            buffer: Vec::new(),
+            count: None,
+        }
+    }
 }
 
 type Job = Box<dyn FnOnce() -> Moved + Send>;
@@ -76,11 +90,28 @@ impl Worker {
             }
         }
     }
+
+    fn has_begun(&self) -> bool {
+        self.begun.lock().is_some()
+    }
+}
+
+/// Which copy it is: of whose memory, and where.
+pub(crate) type Place = (usize, u64);
+
+/// A job that is done when it can be.
+struct Late {
+    worker: Worker,
+    of: Option<Place>,
+    since: Instant,
 }
 
 #[derive(Default)]
 struct State {
     worker: Option<Worker>,
+    late: Option<Late>,
+    /// The last copy that was late for too long, and nobody was told so.
+    gone: Option<Place>,
     debt: Debt,
     buffer: Vec<u8>,
 }
@@ -91,21 +122,29 @@ pub struct Tenant {
     state: Mutex<State>,
     abandoned: Arc<AtomicU32>,
     marks: Mutex<Marks>,
-    closing: Closing,
+    closing: Arc<Closing>,
     all: Arc<AllTenants>,
 }
 
-/// What only the tenant's thread may drop. Where no thread can be had it is never dropped.
-pub(crate) struct Kept<T>(ManuallyDrop<T>);
+/// A descriptor that only threads of the tenant may close. One that a job did not take is closed where descriptors are.
+pub(crate) struct Kept {
+    fd: Option<OwnedFd>,
+    closing: Arc<Closing>,
+}
 
-impl<T> Kept<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(ManuallyDrop::new(value))
-    }
-
+impl Kept {
     /// For the tenant's thread.
-    pub(crate) fn take(self) -> T {
-        ManuallyDrop::into_inner(self.0)
+    pub(crate) fn take(mut self) -> Option<OwnedFd> {
+        self.fd.take()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let fd = self.fd.take();
+        if fd.is_some() {
+            self.closing.close(fd.into_iter().collect());
+        }
     }
 }
 
@@ -136,6 +175,14 @@ impl Tenant {
         }
     }
 
+    /// A descriptor for a job.
+    pub(crate) fn keep(&self, fd: OwnedFd) -> Kept {
+        Kept {
+            fd: Some(fd),
+            closing: Arc::clone(&self.closing),
+        }
+    }
+
     /// A buffer for a job: take it, and give it back in [`Moved`].
     pub(crate) fn buffer(&self) -> Vec<u8> {
         std::mem::take(&mut self.state.lock().buffer)
@@ -146,54 +193,102 @@ impl Tenant {
         self.marks.lock().of(pid)
     }
 
-    /// Has something found out. A fault: it took too long, now or lately.
+    /// Has something found out. A fault: it took too long, now or lately, and is not asked again.
     pub(crate) fn ask<T: Send + Sync + 'static>(
         &self,
         question: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
         let found = Arc::new(OnceLock::new());
         let told = Arc::clone(&found);
-        self.run(move || {
+        let mut state = self.state.lock();
+        if self.is_serving(&mut state) {
+            return Err(Fault::Gone);
+        }
+        let question = move || {
             // Nobody else writes it.
             let _new = told.set(question());
             drop(told);
-            Moved {
-                buffer: Vec::new(),
-                count: None,
-            }
-        })?;
+            Moved::nothing()
+        };
+        self.run(&mut state, (None, PATIENCE), question)?;
         // The thread let go of its half before it told that the job was done.
         let answer = Arc::into_inner(found).and_then(OnceLock::into_inner);
-        answer.ok_or(Fault)
+        answer.ok_or(Fault::Gone)
     }
 
-    /// Has the job done. A fault: it took too long, now or lately.
-    pub(crate) fn run(&self, job: impl FnOnce() -> Moved + Send + 'static) -> Result<Moved, Fault> {
+    /// Has bytes copied, which may be done twice: what is late is done all the same.
+    pub(crate) fn copy(
+        &self,
+        place: Place,
+        copy: impl FnOnce() -> Moved + Send + 'static,
+    ) -> Result<Moved, Fault> {
         let mut state = self.state.lock();
-        if self.is_serving(&mut state) {
-            return Err(Fault);
+        if self.abandoned.load(Acquire) >= ABANDONED_MAX {
+            return Err(Fault::Gone);
+        }
+        let patience = state.debt.patience(Instant::now()).ok_or(Fault::Late)?;
+        self.run(&mut state, (Some(place), patience), copy)
+    }
+
+    /// Whether a copy of that memory is late, and may be made at any moment.
+    pub(crate) fn is_late(&self, memory: usize) -> bool {
+        let mut state = self.state.lock();
+        let is_late = self.end_late(&mut state).is_err();
+        let of = state.late.as_ref().and_then(|late| late.of);
+        is_late && of.is_some_and(|(of, _)| of == memory)
+    }
+
+    /// Has the job done.
+    fn run(
+        &self,
+        state: &mut State,
+        (of, patience): (Option<Place>, Duration),
+        job: impl FnOnce() -> Moved + Send + 'static,
+    ) -> Result<Moved, Fault> {
+        self.end_late(state)?;
+        if of.is_some() && state.gone.take_if(|gone| Some(*gone) == of).is_some() {
+            return Err(Fault::Gone);
         }
         let worker = match state.worker.take() {
             Some(worker) => worker,
-            None => self.hire().map_err(|_| Fault)?,
+            None => self.hire().map_err(|_| Fault::Gone)?,
         };
         *worker.begun.lock() = None;
-        worker.jobs.send(Box::new(job)).map_err(|_| Fault)?;
-        match worker.wait(self.all.patience(Instant::now())) {
-            Some(Done { moved, took }) => {
-                state.worker = Some(worker);
-                let late = excess(took, moved.buffer.len());
-                if !late.is_zero() {
-                    self.owe(&mut state, late);
-                }
-                Ok(moved)
+        let since = Instant::now();
+        worker.jobs.send(Box::new(job)).map_err(|_| Fault::Gone)?;
+        let patience = patience.min(self.all.patience(since));
+        let Some(Done { moved, took }) = worker.wait(patience) else {
+            if worker.has_begun() {
+                self.owe(state, patience);
             }
-            None => {
-                self.abandoned.fetch_add(1, AcqRel);
-                self.owe(&mut state, PATIENCE);
-                Err(Fault)
-            }
+            state.late = Some(Late { worker, of, since });
+            return Err(Fault::Late);
+        };
+        state.worker = Some(worker);
+        let late = excess(took, moved.buffer.len());
+        if !late.is_zero() {
+            self.owe(state, late);
         }
+        Ok(moved)
+    }
+
+    /// Looks whether what was late is done, without waiting for it.
+    fn end_late(&self, state: &mut State) -> Result<(), Fault> {
+        let Some(late) = state.late.take() else {
+            return Ok(());
+        };
+        if let Ok(done) = late.worker.done.try_recv() {
+            // Whoever wanted it asks again, and its pages are at hand now.
+            state.buffer = done.moved.buffer;
+            state.worker = Some(late.worker);
+        } else if late.since.elapsed() < GIVEN_UP {
+            state.late = Some(late);
+            return Err(Fault::Late);
+        } else {
+            self.abandoned.fetch_add(1, AcqRel);
+            state.gone = late.of;
+        }
+        Ok(())
     }
 
     fn owe(&self, state: &mut State, waited: Duration) {
@@ -237,59 +332,4 @@ impl Tenant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn moved(count: usize) -> Moved {
-        Moved {
-            buffer: Vec::new(),
-            count: Some(count),
-        }
-    }
-
-    #[test]
-    fn jobs_are_done_one_after_the_other() {
-        let tenant = Tenant::default();
-        for count in 0..100 {
-            assert_eq!(tenant.run(move || moved(count)).unwrap().count, Some(count));
-        }
-    }
-
-    /// Late by a little less than PATIENCE, again and again.
-    #[test]
-    fn who_is_late_each_time_is_refused() {
-        let tenant = Tenant::default();
-        let begun = Instant::now();
-        let late = || {
-            thread::sleep(PATIENCE * 9 / 10);
-            moved(0)
-        };
-        let refused = (0..100).filter(|_| tenant.run(late).is_err()).count();
-        assert!(refused >= 97, "{refused}");
-        assert!(begun.elapsed() < PATIENCE * 20);
-    }
-
-    #[test]
-    fn one_that_hangs_costs_its_patience_once() {
-        let tenant = Tenant::default();
-        let (release, held) = sync_channel::<()>(0);
-        let hangs = move || {
-            let _ = held.recv();
-            moved(0)
-        };
-        assert!(tenant.run(hangs).is_err());
-        let again = Instant::now();
-        for _ in 0..1000 {
-            assert!(
-                tenant.run(|| moved(0)).is_err(),
-                "refused, and the job not even begun"
-            );
-        }
-        assert!(again.elapsed() < PATIENCE * 100);
-        assert_eq!(tenant.abandoned.load(Acquire), 1);
-        drop(release);
-        while tenant.abandoned.load(Acquire) > 0 {
-            thread::yield_now();
-        }
-    }
-}
+mod tests;

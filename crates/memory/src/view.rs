@@ -69,9 +69,9 @@ impl<'s> View<'s> {
         let map = self
             .find(bus)
             .filter(|map| map.protection.allows(right))
-            .ok_or(Fault)?;
+            .ok_or(Fault::Gone)?;
         if !self.maps.bus_master || map.mapping.is_lost() {
-            return Err(Fault);
+            return Err(Fault::Gone);
         }
         Ok(map.window(bus, length))
     }

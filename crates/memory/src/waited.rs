@@ -5,15 +5,21 @@
 //!                                               └── MOST or more: refused, until nothing is owed
 //! ```
 //! So what one tenant costs the others stays at 1 % of the time, whether it hangs once or is a little late each
-//! time. All tenants together have a debt, too: with as many users as somebody likes, none of which has a debt yet,
+//! time. Refused are greetings and files; copies are waited for no longer than the tenant may owe. All tenants together have a debt, too: with as many users as somebody likes, none of which has a debt yet,
 //! they would be waited for without end. When that debt is high, nobody is waited for long.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How long the data path waits for one job: a page from a slow disk is there by then.
+/// How long the data path waits for the answer to a question, which is asked once.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long it waits for one copy, which may be late: a page from a fast disk is there by then.
+pub(crate) const COPY_PATIENCE: Duration = Duration::from_millis(10);
+
+/// The shortest time that is worth trying: a thread's turn and some pages.
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
 
 /// The same while all tenants together have kept it waiting.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(1);
@@ -61,6 +67,13 @@ impl Debt {
         self.forgive(now);
         self.refused &= !self.owed.is_zero();
         self.refused
+    }
+
+    /// How long a copy may be waited for now. `None`: not at all.
+    pub(crate) fn patience(&mut self, now: Instant) -> Option<Duration> {
+        self.forgive(now);
+        let left = MOST.saturating_sub(self.owed);
+        (left >= LEAST_PATIENCE).then_some(left.min(COPY_PATIENCE))
     }
 
     fn forgive(&mut self, now: Instant) {
@@ -120,6 +133,21 @@ mod tests {
         debt.add(PATIENCE, start);
         assert!(debt.is_refused(start + MS) && debt.is_refused(start + 4900 * MS));
         assert!(!debt.is_refused(start + 5000 * MS));
+    }
+
+    #[test]
+    fn copies_are_waited_for_as_long_as_may_be_owed() {
+        let mut debt = Debt::default();
+        let start = Instant::now();
+        assert_eq!(debt.patience(start), Some(COPY_PATIENCE));
+        debt.add(MOST - 3 * MS, start);
+        assert_eq!(debt.patience(start), Some(3 * MS));
+        debt.add(3 * MS, start);
+        assert_eq!(debt.patience(start), None);
+        assert_eq!(debt.patience(start + 99 * MS), None);
+        assert_eq!(debt.patience(start + 100 * MS), Some(MS));
+        assert!(debt.is_refused(start + 4900 * MS));
+        assert_eq!(debt.patience(start + 4900 * MS), Some(COPY_PATIENCE));
     }
 
     #[test]

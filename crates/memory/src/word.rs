@@ -66,7 +66,7 @@ impl View<'_> {
     #[inline]
     fn word(&self, bus: u64, size: usize, right: Right) -> Result<Window<'_>, Fault> {
         if !bus.is_multiple_of(size as u64) {
-            return Err(Fault);
+            return Err(Fault::Gone);
         }
         self.window(bus, size as u64, right)
     }
@@ -75,7 +75,7 @@ impl View<'_> {
 /// Replaces the word that a window for writing begins with; see `update_u64`.
 pub(crate) fn update_at(window: Window<'_>, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
     if !window.allows(Right::Read) || !window.is_word() {
-        return Err(Fault);
+        return Err(Fault::Gone);
     }
     window.write_raw(size_of::<u64>(), |at| {
         // SAFETY: eight aligned bytes (`is_word`), writable and mapped (`write_raw`); the map is
@@ -93,7 +93,7 @@ fn update_word(word: &AtomicU64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fau
             Err(now) => old = now,
         }
     }
-    Err(Fault)
+    Err(Fault::Gone)
 }
 
 #[cfg(test)]
@@ -107,6 +107,6 @@ mod tests {
             word.fetch_add(1, Relaxed);
             old
         });
-        assert_eq!(answer, Err(Fault));
+        assert_eq!(answer, Err(Fault::Gone));
     }
 }

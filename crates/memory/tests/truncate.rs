@@ -39,13 +39,13 @@ fn reads_and_writes_of_the_hole_fault_and_the_map_is_lost() {
             true => view.store_u32_release(2 * PAGE, 1),
             false => view.read(PAGE - 8, &mut [0; 16]),
         };
-        assert_eq!(touched, Err(Fault));
+        assert_eq!(touched, Err(Fault::Gone));
         assert_eq!(
             view.load_u32_acquire(0),
-            Err(Fault),
+            Err(Fault::Gone),
             "the rest of the map is lost too"
         );
-        assert_eq!(view.check(0, 8, Right::Read), Err(Fault));
+        assert_eq!(view.check(0, 8, Right::Read), Err(Fault::Gone));
     }
 }
 
@@ -78,7 +78,7 @@ fn atomics_on_the_hole_fault() {
         space
             .view()
             .fetch_update(&Region::Bus, PAGE, &|old| old + 1),
-        Err(Fault)
+        Err(Fault::Gone)
     );
 }
 
@@ -86,7 +86,7 @@ fn atomics_on_the_hole_fault() {
 fn a_lost_map_can_be_replaced() {
     let (space, file) = guest();
     ftruncate(&file, 0).unwrap();
-    assert_eq!(space.view().load_u32_acquire(0), Err(Fault));
+    assert_eq!(space.view().load_u32_acquire(0), Err(Fault::Gone));
     assert_eq!(space.unmap(0, PAGES * PAGE).unwrap().bytes(), PAGES * PAGE);
     ftruncate(&file, PAGES * PAGE).unwrap();
     space
@@ -103,7 +103,10 @@ fn many_threads_hit_the_same_hole() {
         for page in 0..8 {
             let space = &space;
             scope.spawn(move || {
-                assert_eq!(space.view().read(page * PAGE, &mut [0; 4096]), Err(Fault));
+                assert_eq!(
+                    space.view().read(page * PAGE, &mut [0; 4096]),
+                    Err(Fault::Gone)
+                );
             });
         }
     });

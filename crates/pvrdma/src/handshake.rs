@@ -71,7 +71,7 @@ impl Handshake {
         config: &DeviceConfig,
     ) -> Result<Self, Fault> {
         if !address.is_multiple_of(ALIGNMENT) {
-            return Err(Fault);
+            return Err(Fault::Gone);
         }
         memory.check(address, size_of::<SharedRegion>() as u64, Right::Write)?;
         let mut region = SharedRegion::new_zeroed();

@@ -32,7 +32,7 @@ pub(crate) enum RingError {
 }
 
 impl From<Fault> for RingError {
-    fn from(Fault: Fault) -> Self {
+    fn from(_: Fault) -> Self {
         Self::Unmapped
     }
 }

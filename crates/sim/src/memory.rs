@@ -115,14 +115,16 @@ impl vrdma_verbs::memory::Memory for Memory {
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let buffers = self.buffers.borrow();
         let bytes = &buffers[*region].bytes;
-        out.copy_from_slice(bytes.get(range(offset, out.len())).ok_or(Fault)?);
+        out.copy_from_slice(bytes.get(range(offset, out.len())).ok_or(Fault::Gone)?);
         Ok(())
     }
 
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
         let mut buffers = self.buffers.borrow_mut();
         let bytes = &mut buffers[*region].bytes;
-        let to = bytes.get_mut(range(offset, data.len())).ok_or(Fault)?;
+        let to = bytes
+            .get_mut(range(offset, data.len()))
+            .ok_or(Fault::Gone)?;
         to.copy_from_slice(data);
         Ok(())
     }

@@ -33,7 +33,7 @@ fn part(bytes: &[u8], offset: u64, length: usize) -> Result<&[u8], Fault> {
     bytes
         .get(offset as usize..)
         .and_then(|rest| rest.get(..length))
-        .ok_or(Fault)
+        .ok_or(Fault::Gone)
 }
 
 impl Memory for Bytes {
@@ -46,8 +46,10 @@ impl Memory for Bytes {
 
     fn write(&self, _: &(), offset: u64, data: &[u8]) -> Result<(), Fault> {
         let mut bytes = self.0.borrow_mut();
-        let to = bytes.get_mut(offset as usize..).ok_or(Fault)?;
-        to.get_mut(..data.len()).ok_or(Fault)?.copy_from_slice(data);
+        let to = bytes.get_mut(offset as usize..).ok_or(Fault::Gone)?;
+        to.get_mut(..data.len())
+            .ok_or(Fault::Gone)?
+            .copy_from_slice(data);
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub(crate) enum MoveError {
     Local,
     /// The other side's memory is gone.
     Source,
+    /// Memory of either side may come yet.
+    Late,
 }
 
 impl From<CopyFault> for MoveError {
@@ -32,6 +34,7 @@ impl From<CopyFault> for MoveError {
         match fault {
             CopyFault::Source => Self::Source,
             CopyFault::Destination => Self::Local,
+            CopyFault::Late => Self::Late,
         }
     }
 }
@@ -107,7 +110,7 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
         match self {
             Self::Bytes(bytes) => memory
                 .write(region, offset, bytes)
-                .map_err(|_| CopyFault::Destination),
+                .map_err(CopyFault::destination),
             Self::Stretches(stretches, source) => {
                 let mut at = offset;
                 for part in stretches {
@@ -224,7 +227,7 @@ impl<R> Shared<R> {
             let (now, later) = rest.split_at(piece.length as usize);
             memory
                 .write(to.region, to.offset, now)
-                .map_err(|_| MoveError::Local)?;
+                .map_err(CopyFault::destination)?;
             rest = later;
         }
         Ok(())

@@ -15,7 +15,7 @@ use vrdma_wire::Lkey;
 use crate::attr::Access;
 use crate::buffers::{Carried, MoveError, pieces};
 use crate::hca::Hca;
-use crate::memory::Memory;
+use crate::memory::{CopyFault, Memory};
 use crate::object::{CqId, MrId, PdId};
 use crate::shared::Shared;
 use crate::work::{Completion, Sge};
@@ -175,9 +175,9 @@ impl<R> Shared<R> {
         };
         let bytes = &mut self.enclosures.bytes;
         bytes.extend_from_slice(head);
-        if payload.append_to(bytes).is_err() {
+        if let Err(fault) = payload.append_to(bytes) {
             self.enclosures.cut(before.0, before.1);
-            return Err(MoveError::Source);
+            return Err(CopyFault::source(fault).into());
         }
         *room -= needed;
         let Enclosures {

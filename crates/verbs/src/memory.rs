@@ -5,10 +5,17 @@
 
 use smallvec::SmallVec;
 
-/// The bytes are not there any more, or may not be touched that way.
+/// Why bytes were not moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("registered memory is not mapped any more, or not with that right")]
-pub struct Fault;
+pub enum Fault {
+    /// They are not there any more, or may not be touched that way.
+    #[error("registered memory is not mapped any more, or not with that right")]
+    Gone,
+    /// They take longer than others can wait for them. The same access may be made later, and finds them gone if they do not
+    /// come at all.
+    #[error("registered memory is late")]
+    Late,
+}
 
 /// Which side of a copy failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +24,26 @@ pub enum CopyFault {
     Source,
     /// The bytes could not be written.
     Destination,
+    /// One of both is [late](Fault::Late).
+    Late,
+}
+
+impl CopyFault {
+    /// Of reading.
+    pub fn source(fault: Fault) -> Self {
+        match fault {
+            Fault::Gone => Self::Source,
+            Fault::Late => Self::Late,
+        }
+    }
+
+    /// Of writing.
+    pub fn destination(fault: Fault) -> Self {
+        match fault {
+            Fault::Gone => Self::Destination,
+            Fault::Late => Self::Late,
+        }
+    }
 }
 
 /// Backing of registered memory: a consistent view of one guest's or client's memory.

@@ -185,6 +185,15 @@ pub enum Nak {
     ReceiverNotReady(u8),
 }
 
+impl Nak {
+    /// Of memory that is [late](crate::memory::Fault::Late): 41 ms, in which a slow disk gives a page, and seven of which are within
+    /// the retries of nearly every program.
+    pub const LATE: Self = Self::ReceiverNotReady(LATE_CODE);
+}
+
+/// Code of 40.96 ms (IBTA table 45).
+pub(crate) const LATE_CODE: u8 = 24;
+
 /// Body of a response.
 #[derive(Clone, Debug)]
 pub enum ResponseBody<R> {

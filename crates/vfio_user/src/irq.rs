@@ -24,9 +24,16 @@ use crate::eventfd::Eventfd;
 
 /// Something that can be told "now".
 pub trait Signal {
-    /// Tells it; never waits.
-    fn signal(&self);
+    /// Tells it.
+    ///
+    /// # Errors
+    /// It made the caller wait, for some milliseconds.
+    fn signal(&self) -> Result<(), Blocks>;
 }
+
+/// Who is signalled makes that wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Blocks;
 
 #[derive(Debug)]
 struct Vector<S> {
@@ -35,25 +42,32 @@ struct Vector<S> {
 }
 
 impl<S: Signal> Vector<S> {
-    fn raise(&mut self) {
+    fn raise(&mut self) -> Result<(), Blocks> {
         match &self.sink {
             Some(sink) => sink.signal(),
-            None => self.pending = true,
+            None => {
+                self.pending = true;
+                Ok(())
+            }
         }
     }
 
-    fn set(&mut self, sink: Option<S>) {
+    fn set(&mut self, sink: Option<S>) -> Result<(), Blocks> {
         self.sink = sink;
         if self.sink.is_some() && std::mem::take(&mut self.pending) {
-            self.raise();
+            self.raise()?;
         }
+        Ok(())
     }
 }
 
 /// The vectors of one interrupt type. Vectors beyond the number are ignored by every method.
+///
+/// A client that makes one signal wait gets none any more, by whatever vector: it could make each of them wait.
 #[derive(Debug)]
 pub struct IrqVectors<S> {
     vectors: Box<[Vector<S>]>,
+    blocks: bool,
 }
 
 impl<S: Signal> IrqVectors<S> {
@@ -65,7 +79,10 @@ impl<S: Signal> IrqVectors<S> {
                 pending: false,
             })
             .collect();
-        IrqVectors { vectors }
+        IrqVectors {
+            vectors,
+            blocks: false,
+        }
     }
 
     /// Number of vectors.
@@ -75,22 +92,38 @@ impl<S: Signal> IrqVectors<S> {
 
     /// Wires a vector, which fires at once if it was raised while unwired, or unwires it.
     pub fn set(&mut self, vector: u32, sink: Option<S>) {
-        if let Some(vector) = self.vectors.get_mut(vector as usize) {
-            vector.set(sink);
-        }
+        self.unless_blocked(vector, |vector| vector.set(sink));
     }
 
     /// Unwires every vector. What is pending stays so.
     pub fn clear(&mut self) {
         for vector in &mut self.vectors {
-            vector.set(None);
+            vector.sink = None;
         }
     }
 
     /// Signals the vector, now or when it is next wired.
     pub fn raise(&mut self, vector: u32) {
-        if let Some(vector) = self.vectors.get_mut(vector as usize) {
-            vector.raise();
+        self.unless_blocked(vector, Vector::raise);
+    }
+
+    /// Whether its client has made a signal wait: the connection with it should end.
+    pub fn blocks(&self) -> bool {
+        self.blocks
+    }
+
+    fn unless_blocked(
+        &mut self,
+        vector: u32,
+        work: impl FnOnce(&mut Vector<S>) -> Result<(), Blocks>,
+    ) {
+        if self.blocks {
+            return;
+        }
+        let vector = self.vectors.get_mut(vector as usize);
+        if vector.is_some_and(|vector| work(vector).is_err()) {
+            self.blocks = true;
+            self.clear();
         }
     }
 

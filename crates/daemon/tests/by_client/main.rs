@@ -7,6 +7,7 @@
 //! ```
 //! Devices and their connections are made in this process. They come to the first daemon as they go to the second one.
 
+mod blocking;
 mod daemon;
 mod vmm;
 

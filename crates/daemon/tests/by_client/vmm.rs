@@ -1,13 +1,13 @@
 //! A client of vfio-user as far as a migration goes.
 
-use std::io::{IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use vrdma_driver::RAM_BASE;
 use vrdma_driver::object::Qp;
 use vrdma_memory::PAGE;
@@ -15,11 +15,19 @@ use vrdma_pvrdma::abi::doorbell::{Doorbell, QpFlags};
 use vrdma_vfio_user::message::Command;
 use vrdma_vfio_user::migration::State;
 
+use crate::daemon::PATIENCE;
+
 const GET: u32 = 1 << 16;
 const SET: u32 = 1 << 17;
 const STATE: u32 = 2;
 const LOGGING_START: u32 = 6;
 const LOGGING_REPORT: u32 = 8;
+
+/// `VFIO_IRQ_SET_DATA_NONE` and others, and VFIO's number of MSI-X.
+const NO_DATA: u32 = 1;
+const EVENTFD: u32 = 1 << 2;
+const TRIGGER: u32 = 1 << 5;
+const MSIX: u32 = 2;
 
 /// Regions of the device.
 const DOORBELLS: u32 = 2;
@@ -43,11 +51,21 @@ fn longs(longs: &[u64]) -> Vec<u8> {
 impl Vmm {
     /// One that has greeted.
     pub(super) fn connect(socket: &Path) -> Self {
+        Self::try_connect(socket).expect("the daemon hung up")
+    }
+
+    /// The same; `None` if the daemon hangs up at once.
+    pub(super) fn try_connect(socket: &Path) -> Option<Self> {
         let socket = UnixStream::connect(socket).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut vmm = Self { socket, id: 0 };
         let text = b"\0\0\0\0{\"capabilities\": {\"max_msg_fds\": 8}}\0";
-        vmm.ask(Command::Version, text).unwrap();
-        vmm
+        let message = vmm.message(Command::Version, text);
+        let is_refused = vmm.socket.write_all(&message).is_err() || vmm.is_hung_up();
+        (!is_refused).then(|| {
+            vmm.answer().unwrap();
+            vmm
+        })
     }
 
     pub(super) fn ask(&mut self, command: Command, payload: &[u8]) -> Result<Vec<u8>, Errno> {
@@ -60,10 +78,7 @@ impl Vmm {
         payload: &[u8],
         fds: &[BorrowedFd<'_>],
     ) -> Result<Vec<u8>, Errno> {
-        self.id += 1;
-        let code = (command as u16).to_le_bytes();
-        let size = words(&[16 + payload.len() as u32, 0, 0]);
-        let message = [&self.id.to_le_bytes(), &code, &*size, payload].concat();
+        let message = self.message(command, payload);
         if fds.is_empty() {
             self.socket.write_all(&message).unwrap();
         } else {
@@ -75,6 +90,36 @@ impl Vmm {
             assert_eq!(sent, Ok(message.len()));
         }
         self.answer()
+    }
+
+    fn message(&mut self, command: Command, payload: &[u8]) -> Vec<u8> {
+        self.id += 1;
+        let code = (command as u16).to_le_bytes();
+        let size = words(&[16 + payload.len() as u32, 0, 0]);
+        [&self.id.to_le_bytes(), &code, &*size, payload].concat()
+    }
+
+    /// Waits for an answer or the end of the connection; whether it is the end.
+    fn is_hung_up(&self) -> bool {
+        let mut byte = [0];
+        let peeked = rustix::net::recv(&self.socket, &mut byte, RecvFlags::PEEK);
+        match peeked {
+            Ok((_, length)) => length == 0,
+            Err(errno) => {
+                assert_eq!(errno, Errno::CONNRESET);
+                true
+            }
+        }
+    }
+
+    /// Reads what there is until the connection ends.
+    pub(super) fn await_end(mut self) {
+        let end = self.socket.read_to_end(&mut Vec::new());
+        let is_end = end.map_err(|error| error.kind());
+        assert!(
+            matches!(is_end, Ok(_) | Err(ErrorKind::ConnectionReset)),
+            "{is_end:?}"
+        );
     }
 
     fn answer(&mut self) -> Result<Vec<u8>, Errno> {
@@ -100,6 +145,20 @@ impl Vmm {
     pub(super) fn unmap(&mut self, bytes: u64) {
         let payload = [words(&[24, 0]), longs(&[RAM_BASE, bytes])].concat();
         self.ask(Command::DmaUnmap, &payload).unwrap();
+    }
+
+    /// Gives the device an eventfd for its first interrupt.
+    pub(super) fn wire(&mut self, interrupt: &OwnedFd) {
+        let payload = words(&[20, EVENTFD | TRIGGER, MSIX, 0, 1]);
+        let wired = self.ask_with(Command::DeviceSetIrqs, &payload, &[interrupt.as_fd()]);
+        wired.unwrap();
+    }
+
+    /// Has the device raise its first interrupt, and waits for no answer.
+    pub(super) fn say_trigger(&mut self) {
+        let payload = words(&[20, NO_DATA | TRIGGER, MSIX, 0, 1]);
+        let message = self.message(Command::DeviceSetIrqs, &payload);
+        self.socket.write_all(&message).unwrap();
     }
 
     pub(super) fn reset(&mut self) {

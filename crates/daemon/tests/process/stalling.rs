@@ -22,9 +22,10 @@ use vrdma_provider::client::Connection;
 use vrdma_provider::message::{Call, FileRange, Header, PACKET_MAX, RegMr, encode, split};
 use vrdma_provider::socket;
 
+use crate::LOC_PROT_ERR;
 use crate::adapters::shards;
 use crate::child::{self, Child};
-use crate::client::{ALL_RIGHTS, Client, Host, assert_works, hello, pair};
+use crate::client::{ALL_RIGHTS, Client, Host, Memory, assert_works, hello, pair, send};
 use crate::memory::assert_cannot_be_sent;
 use server::Server;
 
@@ -72,17 +73,25 @@ pub(crate) fn serves_a_file(socket: &Path) {
 fn is_memory(socket: &Path, file: File, server: &Server) {
     let (one, other) = (Client::open_at(socket, 0), Client::open_at(socket, 1));
     let (mut queues, mut others) = (pair(&one, &other), pair(&other, &one));
+    assert_cannot_be_sent(&one, &other, &mut queues, mapped(&file));
+    drop(file);
+    // The kernel may hold a lock of this address space while the read waits, and whoever reaches into it by
+    // another connection waits too.
+    let (from, to) = (Memory::new(&other, 7, 64), Memory::new(&one, 0, 64));
+    one.post_recv(&mut others.1, 1, to.buffer());
+    other.post_send(&mut others.0, send(1), from.buffer());
+    let status = others.0.wait().status;
+    assert!(matches!(status, 0 | LOC_PROT_ERR), "{status}");
+    server.let_go();
+}
+
+/// A fresh mapping of the file, which this process does not touch before its bytes have come.
+fn mapped(file: &File) -> u64 {
     let (rights, place) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
     let length = server::LENGTH as usize;
-    let plain = vec![7u8; length];
-    // SAFETY: a fresh mapping, which this process never touches.
-    let at = unsafe { mmap(place, length, rights, MapFlags::PRIVATE, &file, 0) };
-    drop(file);
-    assert_cannot_be_sent(&one, &other, &mut queues, at.unwrap() as u64);
-    // The kernel may hold a lock of this address space while the read waits. Whoever reaches into it by
-    // another connection would wait too, so that one is not served any more either.
-    assert_cannot_be_sent(&other, &one, &mut others, plain.as_ptr() as u64);
-    server.let_go();
+    // SAFETY: it replaces none.
+    let at = unsafe { mmap(place, length, rights, MapFlags::PRIVATE, file, 0) };
+    at.unwrap() as u64
 }
 
 fn hides_the_nonce(file: File, server: &Server) {

@@ -1,6 +1,8 @@
 //! What the daemon gives up, as the kernel and the daemon tell.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use vrdma_api::{Protection, Status, paths};
 use vrdma_api_client::{Client, Error};
@@ -43,6 +45,38 @@ fn a_daemon_has_given_up_what_it_does_not_need() {
     for protection in protections(&place) {
         assert!(protection.in_force, "{protection:?}");
     }
+}
+
+/// How much of the host a service reaches, in tenths, as systemd judges it.
+fn assert_exposed_less_than(tenths: u8, drop_ins: &[&str]) {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("systemd");
+    let root = tempfile::tempdir().unwrap();
+    let units = root.path().join("etc/systemd/system");
+    fs::create_dir_all(units.join("vrdmad.service.d")).unwrap();
+    let unit = "vrdmad.service";
+    fs::copy(sources.join(unit), units.join(unit)).unwrap();
+    for name in drop_ins {
+        fs::copy(
+            sources.join(name),
+            units.join("vrdmad.service.d").join(name),
+        )
+        .unwrap();
+    }
+    let judged = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--no-pager", unit])
+        .arg(format!("--threshold={tenths}"))
+        .arg(format!("--root={}", root.path().display()))
+        .output()
+        .expect("systemd-analyze judges the unit: apt-get install systemd");
+    let text = String::from_utf8_lossy(&judged.stdout);
+    assert!(text.contains("Overall exposure level"), "{judged:?}");
+    assert!(judged.status.success(), "{drop_ins:?}: {text}");
+}
+
+#[test]
+fn the_unit_reaches_little_of_the_host() {
+    assert_exposed_less_than(20, &[]);
+    assert_exposed_less_than(25, &["interfaces.conf"]);
 }
 
 #[test]

@@ -25,8 +25,8 @@ impl Memory {
 }
 
 fn range(offset: u64, length: usize) -> Result<Range<usize>, Fault> {
-    let start = usize::try_from(offset).map_err(|_| Fault)?;
-    Ok(start..start.checked_add(length).ok_or(Fault)?)
+    let start = usize::try_from(offset).map_err(|_| Fault::Gone)?;
+    Ok(start..start.checked_add(length).ok_or(Fault::Gone)?)
 }
 
 impl vrdma_verbs::memory::Memory for Memory {
@@ -35,14 +35,14 @@ impl vrdma_verbs::memory::Memory for Memory {
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let buffers = self.0.borrow();
         let bytes = buffers[*region].get(range(offset, out.len())?);
-        out.copy_from_slice(bytes.ok_or(Fault)?);
+        out.copy_from_slice(bytes.ok_or(Fault::Gone)?);
         Ok(())
     }
 
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
         let mut buffers = self.0.borrow_mut();
         let bytes = buffers[*region].get_mut(range(offset, data.len())?);
-        bytes.ok_or(Fault)?.copy_from_slice(data);
+        bytes.ok_or(Fault::Gone)?.copy_from_slice(data);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use vrdma_adapter::ShardId;
 use vrdma_switch::{Fabric, PortId, Way};
-use vrdma_verbs::memory::Gather;
+use vrdma_verbs::memory::{Fault, Gather};
 use vrdma_verbs::unit::{Nak, Request, Response, ResponseBody};
 use vrdma_verbs::{Source, Time};
 use vrdma_wire::{Qpn, Service};
@@ -239,7 +239,8 @@ impl<M: Member> Carried<M> {
                     self.data = data;
                     AnswerBody::Read
                 }
-                Err(()) => AnswerBody::Nak(Nak::RemoteOperational),
+                Err(Fault::Gone) => AnswerBody::Nak(Nak::RemoteOperational),
+                Err(Fault::Late) => AnswerBody::Nak(Nak::LATE),
             },
         };
         self.answer = Some(Answer { psn, msn, body });

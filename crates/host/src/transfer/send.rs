@@ -3,7 +3,7 @@
 use vrdma_adapter::ShardId;
 use vrdma_switch::{PortId, Untaken, UplinkId};
 use vrdma_verbs::Source;
-use vrdma_verbs::memory::{Gather, Memory};
+use vrdma_verbs::memory::{Fault, Gather, Memory};
 use vrdma_verbs::unit::{InlinePart, Payload, Request};
 use vrdma_verbs::work::Inline;
 use vrdma_wire::Service;
@@ -68,9 +68,9 @@ impl<M: Member, P: Port> Host<M, P> {
             ..*request
         };
         let is_read = request.service == Service::Rc && is_in_memory(&request.payload);
-        if !is_read && copy_payload(&mut request, turn.memory).is_err() {
+        if !is_read && let Err(fault) = copy_payload(&mut request, turn.memory) {
             if let Some(member) = self.members.touch(turn.from, turn.now) {
-                let lost = request.payload_lost();
+                let lost = request.payload_lost(fault);
                 member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
             }
             return;
@@ -153,7 +153,7 @@ fn is_in_memory<R>(payload: &Payload<R>) -> bool {
 }
 
 /// Puts the payload into the request itself, if it has any.
-fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Result<(), ()> {
+fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Result<(), Fault> {
     let Payload::Memory(stretches) = &request.payload else {
         return Ok(());
     };
@@ -170,15 +170,13 @@ fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Resu
 pub(super) fn read_all<V: Memory>(
     stretches: &Gather<V::Region>,
     memory: &V,
-) -> Result<Box<[u8]>, ()> {
+) -> Result<Box<[u8]>, Fault> {
     let length = stretches.iter().map(|part| part.length as usize).sum();
     let mut bytes = vec![0; length].into_boxed_slice();
     let mut rest = &mut bytes[..];
     for part in stretches {
         let (now, later) = rest.split_at_mut(part.length as usize);
-        memory
-            .read(&part.region, part.offset, now)
-            .map_err(|_| ())?;
+        memory.read(&part.region, part.offset, now)?;
         rest = later;
     }
     Ok(bytes)

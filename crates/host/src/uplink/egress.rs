@@ -100,18 +100,18 @@ impl<M: Member, P: Port> Host<M, P> {
         Ok(())
     }
 
-    /// The requester's memory is gone, which it hears as if its own adapter had noticed.
+    /// The requester's memory is gone or late, which it hears as if its own adapter had noticed.
     fn fail_request(
         &mut self,
         turn: Turn<'_, M::View<'_>>,
         request: &Request<M::Region>,
         error: FrameError,
     ) {
-        if error != FrameError::Payload {
+        let FrameError::Payload(fault) = error else {
             return tracing::debug!("a request is no packet: {error}");
-        }
+        };
         if let Some(member) = self.members.touch(turn.from, turn.now) {
-            let lost = request.payload_lost();
+            let lost = request.payload_lost(fault);
             member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
         }
     }
@@ -139,7 +139,7 @@ impl<M: Member, P: Port> Host<M, P> {
             let Some(reply) = self.next_reply(turn) else {
                 return sent > 0;
             };
-            // The peer asks again and is told then that the memory is gone.
+            // The peer asks again, and is told then if the memory is gone.
             if let Err(error) = self.send_reply(turn, &reply) {
                 tracing::debug!("an answer is no packet: {error}");
             }

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{FileType, fcntl_get_seals, fstat, fstatfs, readlinkat};
 
 use super::{Direction, NotMemory, by_descriptor};
-use crate::tenant::{Kept, Tenant};
+use crate::tenant::Tenant;
 
 /// `f_type` of procfs (linux/magic.h).
 const PROC_SUPER_MAGIC: u64 = 0x9fa0;
@@ -27,9 +27,9 @@ pub(super) fn memory(
     tenant: &Tenant,
 ) -> Result<OwnedFd, NotMemory> {
     let offset = i64::try_from(address);
-    let fd = Kept::new(fd);
+    let fd = tenant.keep(fd);
     let judged = tenant.ask(move || {
-        let fd = fd.take();
+        let fd = fd.take().ok_or(NotMemory::TooSlow)?;
         let shown = is_memory(&fd)
             .then(|| offset.ok().and_then(|offset| word(&fd, offset)))
             .ok_or(NotMemory::WrongFile);

@@ -83,7 +83,7 @@ impl ClientRegion {
     }
 
     fn at(&self, offset: u64) -> Result<u64, Fault> {
-        self.0.start.checked_add(offset).ok_or(Fault)
+        self.0.start.checked_add(offset).ok_or(Fault::Gone)
     }
 
     /// Reads into `to`, which is good for writes of `length` bytes.
@@ -109,17 +109,19 @@ impl ClientRegion {
     }
 
     /// Replaces a naturally aligned word. One thread does all of that for an adapter, so it is atomic
-    /// against other requests, and not against the client itself.
+    /// against other requests, and not against the client itself. A write that is late may have been done or not, so nobody may
+    /// ask for it again: it counts as gone.
     pub(crate) fn update(&self, offset: u64, update: &dyn Fn(u64) -> u64) -> Result<u64, Fault> {
         let at = self.at(offset)?;
         at.is_multiple_of(size_of::<u64>() as u64)
             .then_some(())
-            .ok_or(Fault)?;
+            .ok_or(Fault::Gone)?;
         let mut old = [0; 8];
         self.read_raw(offset, old.as_mut_ptr(), old.len())?;
         let old = u64::from_le_bytes(old);
         let new = update(old).to_le_bytes();
-        self.reach(new.len()).write(at, new.as_ptr(), new.len())?;
+        let written = self.reach(new.len()).write(at, new.as_ptr(), new.len());
+        written.map_err(|_| Fault::Gone)?;
         Ok(old)
     }
 
@@ -139,11 +141,11 @@ impl ClientRegion {
                 let count = (BOUNCE as u64).min(length - done) as usize;
                 let read = source.at(from.saturating_add(done));
                 read.and_then(|at| readable.read(at, piece.as_mut_ptr(), count))
-                    .map_err(|Fault| CopyFault::Source)?;
+                    .map_err(CopyFault::source)?;
                 let at = self.at(to.saturating_add(done));
                 done += count as u64;
                 at.and_then(|at| writable.write_tail_last(at, piece.as_ptr(), count))
-                    .map_err(|Fault| CopyFault::Destination)?;
+                    .map_err(CopyFault::destination)?;
             }
             Ok(())
         })

@@ -111,7 +111,10 @@ fn bytes_go_between_two_regions_and_atomics_return_the_old_word() {
     let start = words.as_mut_ptr() as u64;
     let words_region = region_at(&client, start);
     assert_eq!(view.fetch_update(&words_region, 8, &|old| old + 10), Ok(6));
-    assert_eq!(view.fetch_update(&words_region, 4, &|old| old), Err(Fault));
+    assert_eq!(
+        view.fetch_update(&words_region, 4, &|old| old),
+        Err(Fault::Gone)
+    );
     let mut now = [0; 16];
     Memory::read(&view, &words_region, 0, &mut now).unwrap();
     assert_eq!(now[8..], 16u64.to_le_bytes());
@@ -134,7 +137,10 @@ fn what_is_not_mapped_faults_on_its_side() {
         view.copy((&bad, 0), &view, (&good, 0), 8),
         Err(CopyFault::Destination)
     );
-    assert_eq!(Memory::read(&view, &wraps, 8, &mut [0; 8]), Err(Fault));
+    assert_eq!(
+        Memory::read(&view, &wraps, 8, &mut [0; 8]),
+        Err(Fault::Gone)
+    );
 }
 
 #[test]
@@ -181,7 +187,7 @@ fn a_file_and_a_client_exchange_bytes() {
         view.fetch_update(&mapped, 8, &|_| 7),
         Ok(u64::from_le_bytes(*b"89abcdef"))
     );
-    assert_eq!(view.fetch_update(&mapped, 4, &|_| 7), Err(Fault));
+    assert_eq!(view.fetch_update(&mapped, 4, &|_| 7), Err(Fault::Gone));
     let beyond = view.copy((&mapped, 4080), &view, (&own, 0), 16);
     assert_eq!(beyond, Err(CopyFault::Destination));
 }
@@ -220,7 +226,7 @@ fn a_file_that_may_only_be_read_is_not_written() {
     let mapped = Region::File(FileRegion::new(&file, (0, 4096), 0, false).unwrap());
     let space = Space::new();
     let view = space.view();
-    assert_eq!(Memory::write(&view, &mapped, 0, &[1]), Err(Fault));
+    assert_eq!(Memory::write(&view, &mapped, 0, &[1]), Err(Fault::Gone));
     assert_eq!(Memory::read(&view, &mapped, 0, &mut [1]), Ok(()));
     assert!(FileRegion::new(&file, (0, 100), 0, false).is_err());
     assert!(FileRegion::new(&file, (0, 8192), 0, false).is_err());

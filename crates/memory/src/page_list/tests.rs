@@ -118,7 +118,7 @@ fn read_only_pages_can_be_listed_for_reading() {
     let pages = Region::Pages(Arc::new(resolve(&space, 1, Right::Read).unwrap()));
     let view = space.view();
     assert_eq!(Memory::read(&view, &pages, 0, &mut [0; 8]), Ok(()));
-    assert_eq!(Memory::write(&view, &pages, 0, &[0; 8]), Err(Fault));
+    assert_eq!(Memory::write(&view, &pages, 0, &[0; 8]), Err(Fault::Gone));
 }
 
 #[test]
@@ -127,7 +127,10 @@ fn a_list_does_not_outlive_its_maps() {
     list(&space, &[DATA]);
     let pages = Region::Pages(Arc::new(resolve(&space, 1, Right::Write).unwrap()));
     space.unmap(DATA, 1100 * PAGE).unwrap();
-    assert_eq!(Memory::write(&space.view(), &pages, 0, &[1]), Err(Fault));
+    assert_eq!(
+        Memory::write(&space.view(), &pages, 0, &[1]),
+        Err(Fault::Gone)
+    );
 }
 
 #[test]

@@ -134,7 +134,7 @@ fn what_is_beyond_the_end_or_not_there_faults() {
     let space = Space::new();
     let view = space.view();
     let far = Memory::read(&view, &fixture.region, u64::MAX - 3, &mut [0; 8]);
-    assert_eq!(far, Err(Fault));
+    assert_eq!(far, Err(Fault::Gone));
     let lost = ClientRegion::new(client(), 4096, ALL as u64);
     let mapped = FileRegion::new(&fixture.file, (0, MIDDLE as u64), 0, true).unwrap();
     let middle = EDGE as u64..(EDGE + MIDDLE) as u64;

@@ -111,7 +111,7 @@ fn unmap_removes_whole_maps_only() {
     assert_eq!(space.generation(), 0, "nothing was there");
     assert_eq!(unmap(&space, 0, 7), Ok(5 * PAGE));
     assert_eq!(space.generation(), 1);
-    assert_eq!(space.view().load_u32_acquire(2 * PAGE), Err(Fault));
+    assert_eq!(space.view().load_u32_acquire(2 * PAGE), Err(Fault::Gone));
     assert_eq!(space.view().load_u32_acquire(8 * PAGE), Ok(0));
     assert_eq!(space.unmap(0, u64::MAX).unwrap().bytes(), 2 * PAGE);
     assert_eq!(space.unmap(5, 0).unwrap().bytes(), 0);
@@ -122,8 +122,8 @@ fn without_bus_mastering_everything_faults() {
     let space = Space::new();
     map(&space, 1, 1).unwrap();
     space.set_bus_master(false);
-    assert_eq!(space.view().store_u32_release(PAGE, 1), Err(Fault));
-    assert_eq!(space.view().read(PAGE, &mut [0]), Err(Fault));
+    assert_eq!(space.view().store_u32_release(PAGE, 1), Err(Fault::Gone));
+    assert_eq!(space.view().read(PAGE, &mut [0]), Err(Fault::Gone));
     space.set_bus_master(true);
     assert_eq!(space.view().load_u32_acquire(PAGE), Ok(0));
 }

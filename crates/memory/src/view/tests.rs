@@ -24,11 +24,17 @@ fn accesses_cross_the_borders_of_maps_but_no_gap() {
     view.read(PAGE + 100, &mut out).unwrap();
     assert_eq!(out, data);
     assert_eq!(view.check(PAGE, 3 * PAGE, Right::Write), Ok(()));
-    assert_eq!(view.check(PAGE, 3 * PAGE + 1, Right::Write), Err(Fault));
-    assert_eq!(view.check(PAGE - 1, 2, Right::Read), Err(Fault));
+    assert_eq!(
+        view.check(PAGE, 3 * PAGE + 1, Right::Write),
+        Err(Fault::Gone)
+    );
+    assert_eq!(view.check(PAGE - 1, 2, Right::Read), Err(Fault::Gone));
     assert_eq!(view.check(77, 0, Right::Read), Ok(()), "nothing is touched");
-    assert_eq!(view.check(u64::MAX, u64::MAX, Right::Read), Err(Fault));
-    assert_eq!(view.write(3 * PAGE, &data), Err(Fault));
+    assert_eq!(
+        view.check(u64::MAX, u64::MAX, Right::Read),
+        Err(Fault::Gone)
+    );
+    assert_eq!(view.write(3 * PAGE, &data), Err(Fault::Gone));
     assert_eq!(
         view.load_u32_acquire(3 * PAGE),
         Ok(0x0302_0100),
@@ -40,11 +46,14 @@ fn accesses_cross_the_borders_of_maps_but_no_gap() {
 fn read_only_maps_are_never_written() {
     let space = space(&[(1, 1, Protection::READ), (2, 1, Protection::BOTH)]);
     let view = space.view();
-    assert_eq!(view.write(PAGE, &[1]), Err(Fault));
-    assert_eq!(view.store_u32_release(PAGE, 1), Err(Fault));
-    assert_eq!(view.store_u64_release(PAGE, 1), Err(Fault));
-    assert_eq!(view.fetch_update(&BUS, PAGE, &|old| old + 1), Err(Fault));
-    assert_eq!(view.check(PAGE, 1, Right::Write), Err(Fault));
+    assert_eq!(view.write(PAGE, &[1]), Err(Fault::Gone));
+    assert_eq!(view.store_u32_release(PAGE, 1), Err(Fault::Gone));
+    assert_eq!(view.store_u64_release(PAGE, 1), Err(Fault::Gone));
+    assert_eq!(
+        view.fetch_update(&BUS, PAGE, &|old| old + 1),
+        Err(Fault::Gone)
+    );
+    assert_eq!(view.check(PAGE, 1, Right::Write), Err(Fault::Gone));
     let copied = Memory::copy(&view, (&BUS, PAGE), &view, (&BUS, 2 * PAGE), 8);
     assert_eq!(copied, Err(CopyFault::Destination));
     assert_eq!(view.load_u64_acquire(PAGE), Ok(0));
@@ -62,9 +71,9 @@ fn write_only_maps_are_never_read() {
     )]);
     let view = space.view();
     view.write(PAGE, &[1; 8]).unwrap();
-    assert_eq!(view.read(PAGE, &mut [0]), Err(Fault));
-    assert_eq!(view.load_u32_acquire(PAGE), Err(Fault));
-    assert_eq!(view.fetch_update(&BUS, PAGE, &|old| old), Err(Fault));
+    assert_eq!(view.read(PAGE, &mut [0]), Err(Fault::Gone));
+    assert_eq!(view.load_u32_acquire(PAGE), Err(Fault::Gone));
+    assert_eq!(view.fetch_update(&BUS, PAGE, &|old| old), Err(Fault::Gone));
 }
 
 #[test]
@@ -77,11 +86,11 @@ fn words_are_little_endian_and_aligned() {
     assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(view.load_u32_acquire(PAGE + 4), Ok(0x0807_0605));
     for askew in [PAGE + 1, PAGE + 2] {
-        assert_eq!(view.load_u32_acquire(askew), Err(Fault));
-        assert_eq!(view.store_u32_release(askew, 0), Err(Fault));
+        assert_eq!(view.load_u32_acquire(askew), Err(Fault::Gone));
+        assert_eq!(view.store_u32_release(askew, 0), Err(Fault::Gone));
     }
-    assert_eq!(view.load_u64_acquire(PAGE + 4), Err(Fault));
-    assert_eq!(view.store_u64_release(PAGE + 4, 0), Err(Fault));
+    assert_eq!(view.load_u64_acquire(PAGE + 4), Err(Fault::Gone));
+    assert_eq!(view.store_u64_release(PAGE + 4, 0), Err(Fault::Gone));
 }
 
 #[test]
@@ -103,7 +112,7 @@ fn updates_are_atomic_between_threads() {
     );
     assert_eq!(
         space.view().fetch_update(&BUS, PAGE + 4, &|old| old),
-        Err(Fault)
+        Err(Fault::Gone)
     );
 }
 

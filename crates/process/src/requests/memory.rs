@@ -116,7 +116,7 @@ pub(super) fn register(asker: &mut Asker<'_>, request: RegMr, fds: Vec<OwnedFd>)
     asker.process.mrs.put(keys.id.0, mr);
     asker.take(&MR)?;
     if let Err(errno) = asker.process.record_mr(keys.id, &place) {
-        deregister(asker, DeregMr { mr: keys.id.0 })?;
+        remove(asker, DeregMr { mr: keys.id.0 })?;
         return Err(errno);
     }
     Ok(reply(keys))
@@ -131,11 +131,9 @@ pub(super) fn reregister(
     let mr = asker.process.mrs.get(request.mr);
     asker.own(mr.map(|mr| mr.owner))?;
     asker.own(asker.process.core.hca.owner_of_pd(pd))?;
-    if asker.process.is_in_use(id) {
-        return Err(Errno::AGAIN);
-    }
+    may_leave(asker, id)?;
     let (spec, new, place) = spec(asker, &request.wanted, fds)?;
-    put_in_place(asker, id);
+    vacate(asker, id)?;
     let keys = asker
         .process
         .core
@@ -173,14 +171,37 @@ fn put_in_place(asker: &mut Asker<'_>, id: MrId) {
     }
 }
 
-/// Copies are never under way while requests are served, so none goes on afterwards.
+/// Nothing may be written to a region that goes. The client is to ask again while a peer uses it, or a copy of its memory is
+/// late: others are never under way while requests are served.
+fn may_leave(asker: &mut Asker<'_>, id: MrId) -> Result<(), Errno> {
+    match asker.process.is_in_use(id) || is_late(asker) {
+        true => Err(Errno::AGAIN),
+        false => Ok(()),
+    }
+}
+
+fn vacate(asker: &mut Asker<'_>, id: MrId) -> Result<(), Errno> {
+    put_in_place(asker, id);
+    match is_late(asker) {
+        true => Err(Errno::AGAIN),
+        false => Ok(()),
+    }
+}
+
+fn is_late(asker: &mut Asker<'_>) -> bool {
+    let context = asker.process.context(asker.owner);
+    context.is_some_and(|context| context.memory.is_late())
+}
+
 pub(super) fn deregister(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<DeregMr> {
     let mr = asker.process.mrs.get(request.mr);
     asker.own(mr.map(|mr| mr.owner))?;
-    if asker.process.is_in_use(MrId(request.mr)) {
-        return Err(Errno::AGAIN);
-    }
-    put_in_place(asker, MrId(request.mr));
+    may_leave(asker, MrId(request.mr))?;
+    vacate(asker, MrId(request.mr))?;
+    remove(asker, request)
+}
+
+fn remove(asker: &mut Asker<'_>, request: DeregMr) -> Outcome<DeregMr> {
     asker
         .process
         .core

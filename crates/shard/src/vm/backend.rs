@@ -2,6 +2,7 @@
 
 mod allowance;
 mod held;
+mod interrupts;
 mod keeping;
 mod migrating;
 
@@ -27,6 +28,7 @@ use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
 use crate::shard::clock::Clock;
+use interrupts::Refusal;
 use keeping::wiring;
 use migrating::ByClient;
 
@@ -56,6 +58,9 @@ pub(super) struct Backend {
     name: Name,
     lines: Lines,
     irqs: IrqVectors<Eventfd>,
+    /// It was told that they make the shard wait.
+    is_blocked: bool,
+    refusal: Refusal,
     pub(super) clock: Clock,
     disposal: Disposal,
     /// When the device shall look at its memory again.
@@ -98,6 +103,8 @@ impl Backend {
             name: spec.name.clone(),
             lines: Lines::default(),
             irqs: IrqVectors::new(VECTORS),
+            is_blocked: false,
+            refusal: Refusal::default(),
             clock,
             disposal,
             settles: None,
@@ -127,17 +134,8 @@ impl Backend {
         self.end_by_client();
         self.end_restoring();
         self.irqs = IrqVectors::new(VECTORS);
+        self.is_blocked = false;
         self.sharing = Sharing::default();
-    }
-
-    pub(super) fn interrupt(&mut self) {
-        let raised = self.device.take_interrupts();
-        if let Some(ended) = self.device.take_ended() {
-            self.disposal.free(ended);
-        }
-        (0..u32::from(VECTORS))
-            .filter(|vector| raised >> vector & 1 == 1)
-            .for_each(|vector| self.irqs.raise(vector));
     }
 
     pub(super) fn fault(&self) -> Option<&'static str> {

@@ -184,7 +184,8 @@ impl Vm {
         let Some(connection) = self.listener.accept()? else {
             return Ok(false);
         };
-        let is_new = (self.guard).lets_in(connection.as_fd(), self.connection.is_some());
+        let is_new = (self.guard).lets_in(connection.as_fd(), self.connection.is_some())
+            && !self.backend.refuses();
         if is_new {
             let adapter = &self.spec.name;
             self.guard
@@ -261,6 +262,12 @@ impl Vm {
     /// Raises the interrupts that the device asked for since the last call.
     pub(crate) fn interrupt(&mut self) {
         self.backend.interrupt();
+        if self.backend.take_blocked()
+            && let Some(connection) = &self.connection
+        {
+            // Its end is heard of as that of any other, wherever this was called from.
+            connection.hang_up();
+        }
     }
 }
 

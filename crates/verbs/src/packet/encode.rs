@@ -169,7 +169,7 @@ fn build<'b, M: Memory>(
             .push_with(part.length as usize, |room| {
                 memory.read(&part.region, part.offset, room)
             })
-            .map_err(|_| FrameError::Payload)?;
+            .map_err(FrameError::Payload)?;
     }
     Ok(builder.finish())
 }

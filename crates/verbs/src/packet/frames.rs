@@ -188,7 +188,7 @@ fn gather<M: Memory>(
 ) -> Result<(), FrameError> {
     if let [one] = stretches {
         let read = memory.read_parts(&one.region, one.offset, &mut places);
-        return read.map_err(|_| FrameError::Payload);
+        return read.map_err(FrameError::Payload);
     }
     let mut places = places.into_iter();
     let mut room: &mut [u8] = &mut [];
@@ -202,7 +202,7 @@ fn gather<M: Memory>(
             let now = left.min(room.len());
             let (piece, behind) = core::mem::take(&mut room).split_at_mut(now);
             let read = memory.read(&part.region, at, piece);
-            read.map_err(|_| FrameError::Payload)?;
+            read.map_err(FrameError::Payload)?;
             at += now as u64;
             left -= now;
             room = behind;

@@ -38,10 +38,10 @@ pub use frames::Frames;
 pub use train::Train;
 
 use crate::hca::Hca;
-use crate::memory::{Memory, Source};
+use crate::memory::{Fault, Memory, Source};
 use crate::path::Paths;
 use crate::time::Time;
-use crate::unit::{Request, Response, ResponseBody, Route};
+use crate::unit::{Nak, Request, Response, ResponseBody, Route};
 
 /// Ethernet addresses and tag of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,9 +57,9 @@ pub struct Link {
 /// Why a unit is not a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FrameError {
-    /// The payload's memory is gone.
-    #[error("the payload is not in memory any more")]
-    Payload,
+    /// The payload could not be read.
+    #[error("the payload is not in memory: {0}")]
+    Payload(Fault),
     /// One address is IPv4 and the other is not.
     #[error("the two GIDs are of different IP versions")]
     Addresses,
@@ -134,9 +134,13 @@ impl<R> Reply<R> {
 
 impl<R> Request<R> {
     /// For [`Hca::respond`], when the payload could not be fetched: the requester completes the work
-    /// request as if its own adapter had noticed.
-    pub fn payload_lost(&self) -> Response<R> {
-        self.answered(self.psn, 0, ResponseBody::SourceFault)
+    /// request as if its own adapter had noticed, or sends it later.
+    pub fn payload_lost(&self, fault: Fault) -> Response<R> {
+        let body = match fault {
+            Fault::Gone => ResponseBody::SourceFault,
+            Fault::Late => ResponseBody::Nak(Nak::LATE),
+        };
+        self.answered(self.psn, 0, body)
     }
 
     /// An answer whose way is that of the request, turned round.

@@ -204,10 +204,10 @@ impl<R: Clone> Answer<'_, R> {
             self.shared.counters.drops.stale_response += 1;
             return;
         }
-        let stored = placed.and_then(|(offset, end)| {
+        let stored = placed.map_err(Unstored::Failed).and_then(|(offset, end)| {
             let to = (&reader.wr.sges[..], offset);
             let moved = self.shared.scatter(self.qp.spec.pd, to, data, memory);
-            moved.map(|()| end).map_err(read_status)
+            moved.map(|()| end).map_err(unstored)
         });
         self.stored(stored, index);
     }
@@ -230,7 +230,7 @@ impl<R: Clone> Answer<'_, R> {
     }
 
     /// Data has reached its place up to a PSN, or could not.
-    fn stored(&mut self, stored: Result<Psn, Status>, index: usize) {
+    fn stored(&mut self, stored: Result<Psn, Unstored>, index: usize) {
         match stored {
             Ok(end) => {
                 let requester = &mut self.qp.requester;
@@ -247,7 +247,8 @@ impl<R: Clone> Answer<'_, R> {
                 }
                 self.qp.complete_finished(self.shared);
             }
-            Err(status) => self.fail_request(index, status),
+            Err(Unstored::Failed(status)) => self.fail_request(index, status),
+            Err(Unstored::Late) => self.qp.wait_for_memory(self.now),
         }
     }
 
@@ -276,15 +277,24 @@ impl<R: Clone> Answer<'_, R> {
         let to = (&reader.wr.sges[..], 0);
         let stored = self.shared.scatter_bytes(pd, to, &bytes, memory);
         let end = self.psn.plus(1);
-        self.stored(stored.map(|()| end).map_err(read_status), index);
+        self.stored(stored.map(|()| end).map_err(unstored), index);
     }
 }
 
-/// How a request ends whose data could not be stored, or was gone when it was fetched.
-fn read_status(fault: MoveError) -> Status {
+/// Why data did not reach its place.
+enum Unstored {
+    /// The request ends like this.
+    Failed(Status),
+    /// It is asked for again later.
+    Late,
+}
+
+/// What becomes of a request whose data could not be stored, or was gone when it was fetched.
+fn unstored(fault: MoveError) -> Unstored {
     match fault {
-        MoveError::Local => Status::LocProt,
-        MoveError::Source => Status::RemOp,
+        MoveError::Local => Unstored::Failed(Status::LocProt),
+        MoveError::Source => Unstored::Failed(Status::RemOp),
+        MoveError::Late => Unstored::Late,
     }
 }
 

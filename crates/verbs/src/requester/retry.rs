@@ -7,6 +7,7 @@ use crate::qp::Qp;
 use crate::requester::Requester;
 use crate::shared::Shared;
 use crate::time::Time;
+use crate::unit::LATE_CODE;
 use crate::work::Status;
 
 /// Unit of the local ACK time-out in nanoseconds (IBTA 9.7.6.1.3).
@@ -126,6 +127,15 @@ impl<R> Qp<R> {
         self.requester.rnr_retries = self.requester.rnr_retries.saturating_add(1);
         self.requester.rewind();
         self.requester.rnr_until = Some(now + rnr_wait(code));
+    }
+
+    /// Asks later for data again that has no place yet. Memory that is late for too long is gone, so nothing is counted.
+    pub(crate) fn wait_for_memory(&mut self, now: Time) {
+        self.requester.awaiting.lose_all();
+        self.requester.rewind();
+        if !self.requester.paused && self.requester.rnr_until.is_none() {
+            self.requester.rnr_until = Some(now + rnr_wait(LATE_CODE));
+        }
     }
 
     fn expire(&mut self, now: Time, shared: &mut Shared<R>) {

@@ -3,7 +3,7 @@
 use vrdma_wire::Psn;
 
 use crate::attr::Access;
-use crate::memory::Memory;
+use crate::memory::{Fault, Memory};
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Replay};
 use crate::unit::ResponseBody;
@@ -26,7 +26,10 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         let spot = self.shared.remote(self.qp, remote, WORD_BYTES, right);
         let spot = spot.ok_or(Refusal::Access)?;
         let old = self.memory.fetch_update(spot.region, spot.offset, update);
-        let old = old.map_err(|_| Refusal::OwnMemory)?;
+        let old = old.map_err(|fault| match fault {
+            Fault::Gone => Refusal::OwnMemory,
+            Fault::Late => Refusal::Late,
+        })?;
         self.remember(old);
         Ok(ResponseBody::Atomic(old))
     }

@@ -16,8 +16,8 @@ enum Outcome {
     Short,
     /// Bad in itself, which is its owner's fault: the QP goes to ERR.
     Bad(Status),
-    /// The sender's memory is gone: as if nothing had come.
-    NoSource,
+    /// The sender's memory is gone, or memory is late: as if nothing had come.
+    NotMoved,
 }
 
 impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
@@ -37,7 +37,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 self.qp.receive_failed(self.shared, &receive, status);
                 self.qp.enter_error(self.shared);
             }
-            Outcome::NoSource => {
+            Outcome::NotMoved => {
                 self.return_receive(receive);
                 self.drop_unit(Drop::SourceFault);
             }
@@ -57,7 +57,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         match self.store_datagram(sges, bytes) {
             Ok(enclosed) => Outcome::Filled(needed, enclosed),
             Err(MoveError::Local) => Outcome::Bad(Status::LocProt),
-            Err(MoveError::Source) => Outcome::NoSource,
+            Err(MoveError::Source | MoveError::Late) => Outcome::NotMoved,
         }
     }
 

@@ -9,8 +9,10 @@
 //! | too long      | invalid request      | LocLen   | -                 | ERR  |
 //! | bad receive   | remote operational   | status   | -                 | ERR  |
 //! | source fault  | (not a wire answer)  | kept     | -                 | waits|
+//! | late          | receiver not ready   | kept     | -                 | waits|
 //!
-//! After IBTA 9.9.3 and 11.6.2.
+//! After IBTA 9.9.3 and 11.6.2. What is late is asked for again by "receiver not ready" whatever the operation, as adapters
+//! with on-demand paging do.
 
 use crate::memory::Memory;
 use crate::responder::{Delivery, Message};
@@ -34,6 +36,8 @@ pub(super) enum Refusal {
     Receive(Status),
     /// The sender's memory is gone.
     SourceFault,
+    /// Memory of either side may come yet.
+    Late,
 }
 
 impl Refusal {
@@ -44,6 +48,7 @@ impl Refusal {
             Self::Access => Some(Nak::RemoteAccess),
             Self::OwnMemory | Self::Receive(_) => Some(Nak::RemoteOperational),
             Self::SourceFault => None,
+            Self::Late => Some(Nak::LATE),
         }
     }
 
@@ -64,6 +69,11 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 self.shared.counters.rnr_naks_sent += 1;
                 self.qp.responder.told = true;
             }
+            Refusal::Late => {
+                self.shared.counters.rnr_naks_sent += 1;
+                self.qp.responder.told = true;
+                self.forget_first_unit();
+            }
             Refusal::SourceFault => self.shared.counters.drops.source_fault += 1,
             _ => self.end_connection(refusal),
         }
@@ -72,6 +82,15 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .nak(code)
             .map_or(ResponseBody::SourceFault, ResponseBody::Nak);
         Some(self.answer(self.request.psn, body))
+    }
+
+    /// The first unit of a SEND has taken a receive, and will come again.
+    fn forget_first_unit(&mut self) {
+        if self.request.first
+            && let Message::Send { receive, .. } = core::mem::take(&mut self.qp.responder.message)
+        {
+            self.return_receive(receive);
+        }
     }
 
     fn end_connection(&mut self, refusal: Refusal) {

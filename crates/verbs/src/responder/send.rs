@@ -81,5 +81,6 @@ fn refusal(fault: MoveError) -> Refusal {
     match fault {
         MoveError::Local => Refusal::Receive(Status::LocProt),
         MoveError::Source => Refusal::SourceFault,
+        MoveError::Late => Refusal::Late,
     }
 }

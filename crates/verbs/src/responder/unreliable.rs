@@ -74,7 +74,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 return self.qp.enter_error(self.shared);
             }
             Refusal::Access => Drop::NoAccess,
-            Refusal::SourceFault => Drop::SourceFault,
+            Refusal::SourceFault | Refusal::Late => Drop::SourceFault,
             Refusal::Invalid => Drop::Malformed,
             Refusal::TooLong => return self.end_unanswered(Status::LocLen),
             Refusal::Receive(status) => return self.end_unanswered(status),

@@ -91,6 +91,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             .map_err(|fault| match fault {
                 CopyFault::Source => Refusal::SourceFault,
                 CopyFault::Destination => Refusal::OwnMemory,
+                CopyFault::Late => Refusal::Late,
             })?;
         self.shared.counters.received.bytes += u64::from(bytes);
         Ok(())

@@ -10,6 +10,7 @@ mod golden;
 mod goodput;
 mod hostile;
 mod inline;
+mod late;
 mod leaving;
 mod loss;
 mod multicast;

@@ -3,6 +3,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use rustix::event::{EventfdFlags, epoll, eventfd};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::read;
 
 use super::*;
@@ -13,8 +14,19 @@ use crate::script::{any_fd, sent};
 struct Bell(Rc<Cell<u32>>);
 
 impl Signal for Bell {
-    fn signal(&self) {
+    fn signal(&self) -> Result<(), Blocks> {
         self.0.set(self.0.get() + 1);
+        Ok(())
+    }
+}
+
+/// Makes whoever rings it wait.
+#[derive(Clone, Default)]
+struct Stuck(Bell);
+
+impl Signal for Stuck {
+    fn signal(&self) -> Result<(), Blocks> {
+        self.0.signal().and(Err(Blocks))
     }
 }
 
@@ -147,8 +159,36 @@ fn a_full_counter_does_not_block() {
     let fd = eventfd(0, EventfdFlags::empty()).unwrap();
     let bell = Eventfd::adopt(sent(fd.try_clone().unwrap())).unwrap();
     rustix::io::write(&fd, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-    bell.signal();
+    assert_eq!(bell.signal(), Ok(()));
     assert_eq!(rung(&[fd]), [u64::MAX - 1]);
+}
+
+#[test]
+fn a_full_counter_that_blocks_is_given_up() {
+    let fd = eventfd(0, EventfdFlags::empty()).unwrap();
+    let bell = Eventfd::adopt(sent(fd.try_clone().unwrap())).unwrap();
+    fcntl_setfl(&fd, OFlags::empty()).unwrap();
+    assert_eq!(bell.signal(), Ok(()), "it has room");
+    rustix::io::write(&fd, &(u64::MAX - 2).to_ne_bytes()).unwrap();
+    assert_eq!(bell.signal(), Err(Blocks));
+    fcntl_setfl(&fd, OFlags::NONBLOCK).unwrap();
+    assert_eq!(rung(&[fd]), [u64::MAX - 1]);
+}
+
+#[test]
+fn who_makes_one_signal_wait_gets_no_other() {
+    let (mut vectors, stuck) = (IrqVectors::new(2), Stuck::default());
+    vectors.raise(1);
+    vectors.set(0, Some(stuck.clone()));
+    vectors.set(1, Some(stuck.clone()));
+    assert!(vectors.blocks());
+    vectors.set(0, Some(stuck.clone()));
+    vectors.raise(0);
+    vectors.raise(1);
+    vectors.reset();
+    vectors.raise(1);
+    assert!(vectors.blocks());
+    assert_eq!(stuck.0.0.get(), 1);
 }
 
 #[test]

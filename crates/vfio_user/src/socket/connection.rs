@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
 
 use super::calls::{self, Received};
 use super::kept::{KEPT_DESCRIPTORS, Kept, TURN_MESSAGES};
@@ -168,6 +169,12 @@ impl Connection {
             Some(kept) => kept.work(&mut self.client, backend, 0).map(drop),
         };
         result.inspect_err(|_| self.client.session.abandon(backend))
+    }
+
+    /// Ends the conversation: the client hears so, and the next call here says that it hung up.
+    pub fn hang_up(&self) {
+        // Fails if the client did the same before.
+        let _ = shutdown(self.as_fd(), Shutdown::Both);
     }
 
     /// Answers wait for the socket to take them: poll for writability.

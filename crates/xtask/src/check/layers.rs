@@ -55,7 +55,7 @@ const ROOMS: &[Room] = &[
         ],
         Safe,
     ),
-    room("vfio-user", &[], Safe),
+    room("vfio-user", &[], Any),
     room("uplink", &["wire"], Any),
     room("api", &[], Safe),
     room("api-client", &["api"], Safe),

@@ -33,15 +33,19 @@ impl Memory for Regions {
 
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
         let regions = self.0.borrow();
-        let from = regions[*region].get(offset as usize..).ok_or(Fault)?;
-        out.copy_from_slice(from.get(..out.len()).ok_or(Fault)?);
+        let from = regions[*region].get(offset as usize..).ok_or(Fault::Gone)?;
+        out.copy_from_slice(from.get(..out.len()).ok_or(Fault::Gone)?);
         Ok(())
     }
 
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
         let mut regions = self.0.borrow_mut();
-        let to = regions[*region].get_mut(offset as usize..).ok_or(Fault)?;
-        to.get_mut(..data.len()).ok_or(Fault)?.copy_from_slice(data);
+        let to = regions[*region]
+            .get_mut(offset as usize..)
+            .ok_or(Fault::Gone)?;
+        to.get_mut(..data.len())
+            .ok_or(Fault::Gone)?
+            .copy_from_slice(data);
         Ok(())
     }
 

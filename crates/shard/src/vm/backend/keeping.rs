@@ -16,6 +16,7 @@ use vrdma_vfio_user::{ClientFd, Connection, Errno, Eventfd, IrqData, IrqVectors}
 
 use super::super::kept::{Kept, Mapped, NoRoom, ResumedDevice};
 use super::super::sharing::Sharing;
+use super::interrupts::Refusal;
 use super::{Backend, ByClient, VECTORS, config, map_into};
 use crate::shard::clock::Clock;
 
@@ -51,6 +52,8 @@ impl Backend {
             name: spec.name.clone(),
             lines: Lines::default(),
             irqs,
+            is_blocked: false,
+            refusal: Refusal::default(),
             clock,
             disposal,
             settles: None,

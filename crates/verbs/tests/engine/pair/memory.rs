@@ -1,6 +1,6 @@
 //! Memory of a node: byte vectors that can be taken away.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use vrdma_verbs::memory::{CopyFault, Fault};
 
@@ -12,6 +12,7 @@ pub(crate) struct Memory {
     buffers: RefCell<Vec<Option<Vec<u8>>>>,
     /// Those that their owner fills.
     left: RefCell<Vec<Region>>,
+    late: Cell<Option<Region>>,
 }
 
 impl Memory {
@@ -24,6 +25,18 @@ impl Memory {
     /// Unmaps a buffer: later touches fault.
     pub(crate) fn remove(&self, region: Region) {
         self.buffers.borrow_mut()[region] = None;
+    }
+
+    /// Touches of one buffer come too early from now on; `None`: of none.
+    pub(crate) fn set_late(&self, region: Option<Region>) {
+        self.late.set(region);
+    }
+
+    fn in_time(&self, region: Region) -> Result<(), Fault> {
+        match self.late.get() {
+            Some(late) if late == region => Err(Fault::Late),
+            _ => Ok(()),
+        }
     }
 
     /// Its owner puts in place what it receives.
@@ -49,16 +62,20 @@ impl vrdma_verbs::memory::Memory for Memory {
     type Region = Region;
 
     fn read(&self, region: &Region, offset: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.in_time(*region)?;
         let buffers = self.buffers.borrow();
-        let bytes = buffers[*region].as_ref().ok_or(Fault)?;
-        out.copy_from_slice(bytes.get(range(offset, out.len())).ok_or(Fault)?);
+        let bytes = buffers[*region].as_ref().ok_or(Fault::Gone)?;
+        out.copy_from_slice(bytes.get(range(offset, out.len())).ok_or(Fault::Gone)?);
         Ok(())
     }
 
     fn write(&self, region: &Region, offset: u64, data: &[u8]) -> Result<(), Fault> {
+        self.in_time(*region)?;
         let mut buffers = self.buffers.borrow_mut();
-        let bytes = buffers[*region].as_mut().ok_or(Fault)?;
-        let to = bytes.get_mut(range(offset, data.len())).ok_or(Fault)?;
+        let bytes = buffers[*region].as_mut().ok_or(Fault::Gone)?;
+        let to = bytes
+            .get_mut(range(offset, data.len()))
+            .ok_or(Fault::Gone)?;
         to.copy_from_slice(data);
         Ok(())
     }
@@ -73,9 +90,9 @@ impl vrdma_verbs::memory::Memory for Memory {
         let mut bytes = vec![0; length as usize];
         source
             .read(from.0, from.1, &mut bytes)
-            .map_err(|_| CopyFault::Source)?;
+            .map_err(CopyFault::source)?;
         self.write(to.0, to.1, &bytes)
-            .map_err(|_| CopyFault::Destination)
+            .map_err(CopyFault::destination)
     }
 
     fn is_filled_by_owner(&self, region: &Region) -> bool {
