@@ -91,9 +91,9 @@ pub trait FrontEnd {
         id: SrqId,
     ) -> Result<Option<u32>, Self::Error>;
 
-    /// The slot of a queue pair's oldest send request is free. Shown by
+    /// The slots of so many of a queue pair's oldest send requests are free. Shown by
     /// [`publish_released`](Self::publish_released).
-    fn release_send(&mut self, id: QpId);
+    fn release_sends(&mut self, id: QpId, count: u32);
 
     /// The slot of its oldest receive is free; false if there is nothing to be shown: slots of a shared ring may
     /// have been free as soon as they were copied.

@@ -79,8 +79,13 @@ fn write_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>)
 
 fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, output: Output) {
     match output {
-        Output::SendDone { qp, cq, completion } => {
-            release_send(front, qp);
+        Output::SendDone {
+            qp,
+            count,
+            cq,
+            completion,
+        } => {
+            release_sends(front, qp, count);
             if let Some(completion) = completion {
                 complete(front, turn, cq, &completion);
             }
@@ -97,9 +102,9 @@ fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
     }
 }
 
-/// The slot of the oldest send request is free, and the engine has room for another.
-fn release_send<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) {
-    front.release_send(id);
+/// The slots of the oldest send requests are free, and the engine has room for others.
+fn release_sends<F: FrontEnd + ?Sized>(front: &mut F, id: QpId, count: u32) {
+    front.release_sends(id, count);
     let Some(state) = front.run_state(id) else {
         return;
     };

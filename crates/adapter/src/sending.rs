@@ -243,18 +243,22 @@ fn fetch_sends<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
 }
 
 /// Moves one request from the queue pair's ring into the engine, if there is one.
+#[inline]
 fn fetch_send<F: FrontEnd + ?Sized>(
     front: &mut F,
     turn: Turn<'_, F::Memory<'_>>,
     id: QpId,
 ) -> Result<bool, F::Error> {
-    let Some(request) = front.fetch_send(turn, id)? else {
-        return Ok(false);
-    };
-    // Room was asked for and the state takes work, so the engine cannot refuse.
-    let posted = front.core_mut().hca.post_send(id, request);
-    debug_assert_eq!(posted, Ok(()), "the engine had room");
-    Ok(true)
+    match front.fetch_send(turn, id) {
+        Ok(Some(request)) => {
+            // Room was asked for and the state takes work, so the engine cannot refuse.
+            let posted = front.core_mut().hca.post_send(id, request);
+            debug_assert_eq!(posted, Ok(()), "the engine had room");
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn flush_receives<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, id: QpId) {

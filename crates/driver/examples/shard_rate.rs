@@ -74,10 +74,10 @@ impl Bench {
         let source = &mut fabric[guest];
         {
             let cpu = source.ram.view();
-            for _ in 1..BATCH {
-                a.send.push(&cpu, quiet).expect("the last batch is done");
-            }
-            a.send.push(&cpu, last).expect("the last batch is done");
+            let entries = (1..BATCH as usize).map(|_| &quiet[..]);
+            let entries: Vec<_> = entries.chain([&last[..]]).collect();
+            let posted = a.send.push_all(&cpu, entries.into_iter());
+            posted.expect("the last batch is done");
         }
         source.ring_send(a);
         loop {

@@ -84,9 +84,11 @@ impl Member for DeviceMember {
         if self.requests_left == Some(0) {
             return None;
         }
-        let request = self.guest.device.next_request(memory, now, paths)?;
-        self.requests_left = self.requests_left.map(|left| left - 1);
-        Some(request)
+        let request = self.guest.device.next_request(memory, now, paths);
+        if let Some(left) = &mut self.requests_left {
+            *left -= u32::from(request.is_some());
+        }
+        request
     }
 
     fn deliver(

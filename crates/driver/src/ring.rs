@@ -97,6 +97,29 @@ impl ProducerRing {
         Ok(())
     }
 
+    /// Appends entries and shows them all at once, as a driver does with a list of requests. There is room for all or
+    /// none is appended.
+    pub fn push_all<'e>(
+        &self,
+        view: &View<'_>,
+        entries: impl ExactSizeIterator<Item = &'e [u8]>,
+    ) -> Result<(), Full> {
+        let area = &self.0;
+        let (mut producer, consumer) = (area.producer(view), area.consumer(view));
+        let held = producer.wrapping_sub(consumer) & (area.math.0 * 2 - 1);
+        if held as usize + entries.len() > area.math.0 as usize {
+            return Err(Full);
+        }
+        for entry in entries {
+            let slot = area.math.slot(producer).ok_or(Full)?;
+            view.write(area.entry(slot), entry).expect(IMPOSSIBLE);
+            producer = area.math.next(producer);
+        }
+        view.store_u32_release(area.state, producer)
+            .expect(IMPOSSIBLE);
+        Ok(())
+    }
+
     /// Entries that the device has not released.
     pub fn outstanding(&self, view: &View<'_>) -> u32 {
         let mask = self.0.math.0 * 2 - 1;

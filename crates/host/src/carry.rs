@@ -7,6 +7,7 @@ use vrdma_wire::Qpn;
 
 use crate::host::Host;
 use crate::member::Member;
+use crate::members::Ends;
 use crate::paths::NOWHERE;
 use crate::port::Port;
 use crate::turn::Turn;
@@ -61,8 +62,8 @@ impl<M: Member, P: Port> Host<M, P> {
             if let Some(member) = self.members.touch(to, turn.now) {
                 loop_back(member, turn.memory, request, turn.now);
             }
-        } else if let Some([member, peer]) = self.members.touch_both(turn.from, to, turn.now) {
-            exchange(member, peer, turn, request);
+        } else if let Some(ends) = self.members.touch_both(turn.from, to, turn.now) {
+            exchange(ends, turn, request);
         } else {
             self.transfer(turn, to, request);
         }
@@ -83,11 +84,11 @@ fn loop_back<M: Member>(
 
 /// Carries a request of a member to another one, and the answer back.
 fn exchange<M: Member>(
-    member: &mut M,
-    peer: &mut M,
+    ends: Ends<'_, M>,
     turn: Turn<'_, M::View<'_>>,
     request: &Request<M::Region>,
 ) {
+    let Ends { member, peer, .. } = ends;
     let theirs = peer.memory();
     let theirs = M::view(&theirs);
     let answer = peer.deliver(&theirs, request, Source::Memory(turn.memory), turn.now);

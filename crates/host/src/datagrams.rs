@@ -218,6 +218,7 @@ fn gather<V: Memory>(payload: &Payload<V::Region>, memory: &V, to: &mut [u8; MAD
     }
     match payload {
         Payload::Inline(inline) => to.copy_from_slice(inline.bytes()),
+        Payload::Short(short) => to.copy_from_slice(short.bytes()),
         Payload::Memory(stretches) => {
             let mut at = 0;
             for part in stretches {

@@ -6,22 +6,17 @@ use std::sync::Arc;
 use vrdma_adapter::{GidChange, ShardId};
 use vrdma_switch::{AttachError, BindError, GroupId, Kept, NoRoute, PortId};
 use vrdma_verbs::Time;
-use vrdma_verbs::unit::Request;
 use vrdma_wire::{Gid, Mac};
 
 use crate::accounts::Accounts;
-use crate::budget::Moved;
 use crate::datagrams::Datagrams;
 use crate::event::Event;
-use crate::limits::Sent;
 use crate::location::Locations;
 use crate::member::Member;
 use crate::members::Members;
-use crate::paths::Reachable;
 use crate::port::{Marks, Port};
 use crate::shared::{Home, Shared};
 use crate::transfer::{Lanes, Transfer};
-use crate::turn::Turn;
 use crate::uplink::Uplinks;
 
 /// Bytes of frames of answers that one member may queue in a turn, but for the last unit's.
@@ -259,74 +254,6 @@ impl<M: Member, P: Port> Host<M, P> {
         }
         self.members.publish(now);
         worked
-    }
-
-    /// Gives one member its turn, as far as its budget of this turn of the carrier goes; `true` if it
-    /// had something to do.
-    pub fn serve(&mut self, port: PortId, now: Time) -> bool {
-        let Some(member) = self.members.get_mut(port) else {
-            return false;
-        };
-        member.renew_memory(now);
-        let memory = member.memory();
-        let view = M::view(&memory);
-        let polled = member.poll(&view, now);
-        let turn = Turn {
-            from: port,
-            memory: &view,
-            now,
-        };
-        let mut moved = self.reply(turn);
-        let mut limited = false;
-        while !self.members.is_spent(port) && !self.lanes.is_held(port) {
-            limited = self.waits_for_limit(port, now);
-            if limited {
-                break;
-            }
-            let Some(mut request) = self.next_request(turn) else {
-                break;
-            };
-            self.members.charge(port, Moved::by(&request));
-            let frames = self.uplinks.queued_bytes;
-            let mut sent = Sent::of(&request);
-            self.carry(turn, &mut request);
-            sent.bytes = sent.bytes.max(self.uplinks.queued_bytes - frames);
-            self.pay(port, sent, now);
-            moved = true;
-        }
-        if moved {
-            // What waited for one of these requests goes with it.
-            self.reply(turn);
-        }
-        if limited {
-            // What it sends gets its next turn when the limit lets it.
-            self.members.had_turn(port, moved, now);
-            self.members.publish(now);
-            return moved;
-        }
-        // Who owes for a long unit may have more to send when that is paid, and what was found need not have
-        // been anything to send.
-        let more = self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
-        let worked = polled || moved || more;
-        self.members.had_turn(port, worked, now);
-        if worked {
-            self.members.publish(now);
-        }
-        worked
-    }
-
-    fn next_request(&mut self, turn: Turn<'_, M::View<'_>>) -> Option<Request<M::Region>> {
-        let mut paths = Reachable {
-            shared: &self.shared,
-            uplinks: &mut self.uplinks,
-            lanes: &mut self.lanes,
-            accounts: &mut self.accounts,
-            from: turn.from,
-            now: turn.now,
-        };
-        self.members
-            .get_mut(turn.from)?
-            .next_request(turn.memory, turn.now, &mut paths)
     }
 
     /// When a member or an uplink wants a turn.

@@ -35,6 +35,7 @@ mod paths;
 mod port;
 mod queue;
 mod run_queue;
+mod serve;
 mod shared;
 mod transfer;
 mod turn;

@@ -69,7 +69,7 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Whether limits of a member have to be looked at.
     #[inline]
-    fn is_charged(&mut self, port: PortId) -> bool {
+    pub(crate) fn is_charged(&mut self, port: PortId) -> bool {
         self.accounts.is_any_closed() || self.accounts.is_limited(&self.shared, port)
     }
 

@@ -36,6 +36,14 @@ pub(crate) struct Slot<M> {
     log_limit: LogLimit,
 }
 
+/// A member that sends units, and the one that they are for.
+pub(crate) struct Ends<'a, M> {
+    pub(crate) member: &'a mut M,
+    pub(crate) peer: &'a mut M,
+    /// What they cost is charged here.
+    pub(crate) run: &'a mut RunQueue,
+}
+
 /// All of them.
 pub(crate) struct Members<M> {
     /// By port number; a removed member leaves a gap.
@@ -117,13 +125,13 @@ impl<M: Member> Members<M> {
         }
     }
 
-    /// Both ends of a unit.
+    /// Both ends of units.
     pub(crate) fn touch_both(
         &mut self,
         from: PortId,
         to: PortId,
         now: Time,
-    ) -> Option<[&mut M; 2]> {
+    ) -> Option<Ends<'_, M>> {
         // Only both together: one that is not here changes nothing.
         let numbers = [from, to].map(|port| port.0 as usize);
         let Ok([Some(a), Some(b)]) = self.slots.get_disjoint_mut(numbers) else {
@@ -136,7 +144,11 @@ impl<M: Member> Members<M> {
                 self.touched.push(port);
             }
         }
-        Some([&mut a.member, &mut b.member])
+        Some(Ends {
+            member: &mut a.member,
+            peer: &mut b.member,
+            run: &mut self.run,
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (PortId, &M)> {

@@ -97,9 +97,9 @@ impl FrontEnd for Process {
         }
     }
 
-    fn release_send(&mut self, id: QpId) {
+    fn release_sends(&mut self, id: QpId, count: u32) {
         if let Some(qp) = self.qps.get_mut(id.0) {
-            qp.send.release();
+            (0..count).for_each(|_| qp.send.release());
         }
     }
 

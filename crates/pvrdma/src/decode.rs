@@ -65,6 +65,7 @@ impl<'a, 'v> Entry<'a, 'v> {
     }
 
     /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
+    #[inline]
     fn sges(&self, start: usize, count: u32) -> Result<SgeList, RingError> {
         let end = start + count.min(SGES_MAX) as usize * SGE_BYTES;
         let mut list = SgeList::new();

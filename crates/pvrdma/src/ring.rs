@@ -53,6 +53,11 @@ impl RingShape {
         (index + 1) & self.mask()
     }
 
+    /// The counter so many entries after `index`.
+    pub const fn after(self, index: u32, count: u32) -> u32 {
+        index.wrapping_add(count) & self.mask()
+    }
+
     /// The slot that a counter names.
     pub const fn slot(self, index: u32) -> u32 {
         index & (self.usable - 1)

@@ -131,6 +131,7 @@ impl Crowd {
         })?;
         while let Some((adapter, output)) = self.cluster.log.next_output() {
             let Output::SendDone {
+                count: 1,
                 completion: Some(completion),
                 ..
             } = output

@@ -24,8 +24,16 @@ impl World {
             self.cluster
                 .say(|| format!("a{adapter} hands out {output:?}"));
             match output {
-                Output::SendDone { qp, completion, .. } => {
-                    self.judge_send(adapter, qp, completion)?
+                Output::SendDone {
+                    qp,
+                    count,
+                    completion,
+                    ..
+                } => {
+                    for _ in 1..count {
+                        self.judge_send(adapter, qp, None)?;
+                    }
+                    self.judge_send(adapter, qp, completion)?;
                 }
                 Output::RecvDone { completion, .. } => self.judge_receive(adapter, &completion)?,
                 Output::Event(event) => self.judge_event(adapter, event)?,

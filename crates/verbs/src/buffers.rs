@@ -42,7 +42,11 @@ impl From<CopyFault> for MoveError {
 /// Bytes that a list holds.
 #[inline]
 pub(crate) fn total(sges: &[Sge]) -> u64 {
-    sges.iter().map(|sge| u64::from(sge.length)).sum()
+    match sges {
+        // As nearly all have.
+        [only] => only.length.into(),
+        all => all.iter().map(|sge| u64::from(sge.length)).sum(),
+    }
 }
 
 /// The bytes that a unit carries, wherever they are.
@@ -67,6 +71,7 @@ impl<'a, R, M> Carried<'a, R, M> {
         match payload {
             Payload::Memory(stretches) => Self::new(stretches, source),
             Payload::Inline(inline) => Self::Bytes(inline.bytes()),
+            Payload::Short(short) => Self::Bytes(short.bytes()),
         }
     }
 

@@ -13,7 +13,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::object::{CqId, QpId, SrqId};
-use crate::work::{Event, Output};
+use crate::work::{Completion, Event, Output};
 
 /// What an output is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -63,6 +63,31 @@ impl Outputs {
     #[inline]
     pub(crate) fn push(&mut self, output: Output) {
         self.queue.push_back(output);
+    }
+
+    /// The oldest send request of a queue pair is done. Successes without completions that follow each other are one
+    /// entry with what comes behind them, unless some entries have to be skipped, which are told apart by their places.
+    #[inline]
+    pub(crate) fn push_send(&mut self, qp: QpId, cq: CqId, completion: Option<Completion>) {
+        if let Some(Output::SendDone {
+            qp: last,
+            count,
+            completion: none @ None,
+            ..
+        }) = self.queue.back_mut()
+            && *last == qp
+            && !self.selective
+        {
+            *count += 1;
+            *none = completion;
+            return;
+        }
+        self.push(Output::SendDone {
+            qp,
+            count: 1,
+            cq,
+            completion,
+        });
     }
 
     /// Whether there are entries, to be skipped or not.

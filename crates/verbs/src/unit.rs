@@ -83,8 +83,10 @@ pub enum RequestTail {
 pub enum Payload<R> {
     /// By reference into the sender's memory; empty when a packet brought the bytes.
     Memory(Gather<R>),
-    /// The unit has them itself.
+    /// The work request brought them.
     Inline(InlinePart),
+    /// The unit has them itself.
+    Short(Short),
 }
 
 impl<R> Default for Payload<R> {
@@ -100,14 +102,52 @@ impl<R> Payload<R> {
         match self {
             Self::Memory(stretches) => bytes_of(stretches),
             Self::Inline(inline) => inline.bytes().len() as u64,
+            Self::Short(short) => short.bytes().len() as u64,
         }
+    }
+}
+
+/// Bytes that a unit can have itself: no more than references to them would take.
+pub const SHORT_MAX: usize = 64;
+
+/// So few bytes that they lie in the unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Short {
+    bytes: [u8; SHORT_MAX],
+    length: u8,
+}
+
+impl Short {
+    /// So many zeros; `None` if they are more than [`SHORT_MAX`].
+    #[inline]
+    pub fn zeros(length: u64) -> Option<Self> {
+        (length <= SHORT_MAX as u64).then_some(Self {
+            bytes: [0; SHORT_MAX],
+            length: length as u8,
+        })
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+
+    /// The same, to fill them.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..usize::from(self.length)]
     }
 }
 
 /// Bytes that stretches hold together.
 #[inline]
 pub(crate) fn bytes_of<R>(stretches: &[Stretch<R>]) -> u64 {
-    stretches.iter().map(|part| u64::from(part.length)).sum()
+    match stretches {
+        // As nearly all have.
+        [only] => only.length.into(),
+        all => all.iter().map(|part| u64::from(part.length)).sum(),
+    }
 }
 
 /// What a unit carries of an inline payload.
@@ -225,4 +265,26 @@ pub struct Response<R> {
     pub msn: u32,
     /// Content.
     pub body: ResponseBody<R>,
+}
+
+impl<R> Response<R> {
+    /// Whether it says that everything up to its PSN arrived, and nothing else.
+    #[inline]
+    pub fn is_ack(&self) -> bool {
+        matches!(self.body, ResponseBody::Ack)
+    }
+
+    /// Becomes the acknowledgement that comes behind it, which stands for both (IBTA 9.7.5); `false`, and nothing changes, if
+    /// one of them is none, or they are not of one connection in the order of their PSNs.
+    #[inline]
+    pub fn follow(&mut self, next: &Self) -> bool {
+        let follows = self.is_ack()
+            && next.is_ack()
+            && (self.source, self.destination) == (next.source, next.destination)
+            && !next.psn.is_before(self.psn);
+        if follows {
+            (self.psn, self.msn) = (next.psn, next.msn);
+        }
+        follows
+    }
 }

@@ -309,11 +309,13 @@ pub enum Event {
 /// What the engine hands out, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// The oldest send work request of `qp` is done: its slot is free, then the completion, if it
-    /// has one, goes to `cq`.
+    /// The oldest send work requests of `qp` are done: their slots are free, then the completion, if the last one
+    /// has one, goes to `cq`. Those before it are unsignalled successes.
     SendDone {
         /// Whose.
         qp: QpId,
+        /// How many.
+        count: u32,
         /// Where the completion goes.
         cq: CqId,
         /// `None` for an unsignalled success.

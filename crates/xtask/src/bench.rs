@@ -9,6 +9,7 @@ mod example;
 mod finding;
 mod idle;
 mod instructions;
+mod opened;
 mod process;
 mod processor;
 mod vm_pair;
@@ -39,7 +40,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process and adapters is measured
+    /// How often each cell of vm-pair, wire, process, adapters and opened is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -122,6 +123,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "time and memory of ten thousand adapters that nobody uses",
         rows: Vec::new,
         run: adapters::run,
+    },
+    Benchmark {
+        name: "opened",
+        about: "latency of two programs beside a thousand adapters, opened and unopened, beside that without any",
+        rows: Vec::new,
+        run: opened::run,
     },
     Benchmark {
         name: "queue-pair",

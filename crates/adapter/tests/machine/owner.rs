@@ -288,7 +288,7 @@ impl FrontEnd for Rings {
         Ok(None)
     }
 
-    fn release_send(&mut self, _: QpId) {}
+    fn release_sends(&mut self, _: QpId, _: u32) {}
 
     fn release_recv(&mut self, _: QpId) -> bool {
         true

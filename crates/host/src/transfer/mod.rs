@@ -10,13 +10,13 @@
 //! holds up the queue pairs that send there, and no others; answers are always taken, so that two shards
 //! which send to each other cannot wait for each other.
 //!
-//! The payload of a request stays in the sender's memory, which the responder's shard reads; what is
-//! not answered (UC and UD) is copied, since its sender may use the buffer again at once. A responder's
-//! memory is touched by its own shard only: READ data is copied into the answer.
+//! The payload of a request stays in the sender's memory, which the responder's shard reads. What is short goes along in
+//! the request, and what is not answered (UC and UD) is copied, since its sender may use the buffer again at once. A
+//! responder's memory is touched by its own shard only: READ data is copied into the answer.
 //!
 //! From core to core each cache line takes some 100 ns. So requests that follow each other between the same two members
-//! are delivered with one look at each memory's lock, counts of references stay with the sender's shard, and the owner
-//! of the hosts moves many transfers at a time.
+//! are delivered with one look at each memory's lock, one acknowledgement goes back for many of them, counts of references
+//! stay with the sender's shard, and the owner of the hosts moves many transfers at a time.
 //!
 //! Who wants to end the use of an adapter's memory asks [`hold`](crate::Host::hold) first, and waits until
 //! [`is_quiet`](crate::Host::is_quiet) says that no other shard reads it.

@@ -95,13 +95,14 @@ impl<M: Member, P: Port> Host<M, P> {
         let theirs = theirs.as_ref().map(M::view);
         let (from, to) = (first.from, first.to);
         let mut carried = first;
+        let mut unheard = None;
         loop {
             if let Some(peer) = self.members.touch(to, now) {
                 let source = Source::Memory(theirs.as_ref().unwrap_or(&own));
                 let response = peer.deliver(&own, &carried.request, source, now);
                 carried.put_answer(response, &own);
             }
-            self.answer(carried);
+            self.answer_in_turn(&mut unheard, carried);
             match self.next_of(incoming) {
                 Some(Transfer::Request(next))
                     if (next.from, next.to) == (from, to)
@@ -110,8 +111,22 @@ impl<M: Member, P: Port> Host<M, P> {
                 {
                     carried = next;
                 }
-                behind => return behind,
+                behind => {
+                    unheard.into_iter().for_each(|last| self.answer(last));
+                    return behind;
+                }
             }
+        }
+    }
+
+    /// Sends a request back, or keeps it if the next one's answer may stand for its.
+    fn answer_in_turn(&mut self, unheard: &mut Option<Carried<M>>, carried: Carried<M>) {
+        if let Some(before) = unheard.take_if(|before| !carried.stands_for(before)) {
+            self.answer(before);
+        }
+        match carried.is_acknowledged() {
+            true => *unheard = Some(carried),
+            false => self.answer(carried),
         }
     }
 
@@ -224,6 +239,22 @@ impl<M: Member, P: Port> Host<M, P> {
 }
 
 impl<M: Member> Carried<M> {
+    /// Whether nothing comes back but an acknowledgement.
+    fn is_acknowledged(&self) -> bool {
+        let is_ack = |answer: &Answer| matches!(answer.body, AnswerBody::Ack);
+        self.memory.is_none() && self.answer.as_ref().is_some_and(is_ack)
+    }
+
+    /// Whether its acknowledgement stands for that of one before it, which was [`acknowledged`](Self::is_acknowledged), too
+    /// (IBTA 9.7.5).
+    fn stands_for(&self, before: &Self) -> bool {
+        let (later, earlier) = (&self.request, &before.request);
+        let psns = self.answer.zip(before.answer);
+        self.is_acknowledged()
+            && (later.source, later.destination) == (earlier.source, earlier.destination)
+            && psns.is_some_and(|(answer, before)| !answer.psn.is_before(before.psn))
+    }
+
     /// Notes what the responder said. READ data is copied: only its own shard touches the member's memory.
     fn put_answer(&mut self, response: Option<Response<M::Region>>, own: &M::View<'_>) {
         let Some(Response { psn, msn, body, .. }) = response else {

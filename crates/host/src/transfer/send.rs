@@ -4,7 +4,7 @@ use vrdma_adapter::ShardId;
 use vrdma_switch::{PortId, Untaken, UplinkId};
 use vrdma_verbs::Source;
 use vrdma_verbs::memory::{Fault, Gather, Memory};
-use vrdma_verbs::unit::{InlinePart, Payload, Request};
+use vrdma_verbs::unit::{InlinePart, Payload, Request, SHORT_MAX, Short};
 use vrdma_verbs::work::Inline;
 use vrdma_wire::Service;
 
@@ -67,7 +67,7 @@ impl<M: Member, P: Port> Host<M, P> {
             payload: std::mem::take(&mut request.payload),
             ..*request
         };
-        let is_read = request.service == Service::Rc && is_in_memory(&request.payload);
+        let is_read = request.service == Service::Rc && is_long(&request.payload);
         if !is_read && let Err(fault) = copy_payload(&mut request, turn.memory) {
             if let Some(member) = self.members.touch(turn.from, turn.now) {
                 let lost = request.payload_lost(fault);
@@ -148,8 +148,9 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 }
 
-fn is_in_memory<R>(payload: &Payload<R>) -> bool {
-    matches!(payload, Payload::Memory(stretches) if !stretches.is_empty())
+/// Whether a payload is more than a request can take along.
+fn is_long<R>(payload: &Payload<R>) -> bool {
+    matches!(payload, Payload::Memory(_)) && payload.length() > SHORT_MAX as u64
 }
 
 /// Puts the payload into the request itself, if it has any.
@@ -158,6 +159,11 @@ fn copy_payload<V: Memory>(request: &mut Request<V::Region>, memory: &V) -> Resu
         return Ok(());
     };
     if stretches.is_empty() {
+        return Ok(());
+    }
+    if let Some(mut short) = Short::zeros(request.payload.length()) {
+        read_into(short.bytes_mut(), stretches, memory)?;
+        request.payload = Payload::Short(short);
         return Ok(());
     }
     let bytes = read_all(stretches, memory)?;
@@ -173,11 +179,20 @@ pub(super) fn read_all<V: Memory>(
 ) -> Result<Box<[u8]>, Fault> {
     let length = stretches.iter().map(|part| part.length as usize).sum();
     let mut bytes = vec![0; length].into_boxed_slice();
-    let mut rest = &mut bytes[..];
+    read_into(&mut bytes, stretches, memory)?;
+    Ok(bytes)
+}
+
+fn read_into<V: Memory>(
+    bytes: &mut [u8],
+    stretches: &Gather<V::Region>,
+    memory: &V,
+) -> Result<(), Fault> {
+    let mut rest = bytes;
     for part in stretches {
         let (now, later) = rest.split_at_mut(part.length as usize);
         memory.read(&part.region, part.offset, now)?;
         rest = later;
     }
-    Ok(bytes)
+    Ok(())
 }

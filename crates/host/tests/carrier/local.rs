@@ -3,7 +3,7 @@
 use vrdma_host::Datagram;
 use vrdma_switch::{NoRoute, Untaken};
 use vrdma_verbs::Time;
-use vrdma_verbs::work::{SendOp, Status};
+use vrdma_verbs::work::{Remote, SendOp, Status};
 use vrdma_wire::{MAD_LEN, Pkey, Qpn};
 
 use crate::world::*;
@@ -52,6 +52,70 @@ fn long_messages_leave_room_for_short_ones_in_each_turn() {
     let bytes = MESSAGES * REGION_BYTES as u64;
     let least = bytes / (64 << 10) - 8;
     assert!(turns >= least, "{turns} turns, 64 KiB each");
+}
+
+#[test]
+fn of_acknowledgements_in_a_row_the_last_one_is_heard() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 0));
+    let qps = connect(&mut host, a, b);
+    let remote = station(&mut host, b).remote();
+    for id in 0..20 {
+        station(&mut host, a).post(qps[0], id, SendOp::Write(remote), 64);
+    }
+    host.turn(NOW);
+    let done: Vec<_> = (0..20).map(|id| (id, Status::Success)).collect();
+    assert_eq!(station(&mut host, a).completed(), done);
+    assert_eq!(station(&mut host, a).answers, 1);
+}
+
+#[test]
+fn data_and_refusals_are_heard_in_their_turn() {
+    let mut host = Carrier::new(1);
+    let (a, b) = (add(&mut host, 1, 0), add(&mut host, 2, 0));
+    let qps = connect(&mut host, a, b);
+    let right = station(&mut host, b).remote();
+    let wrong = Remote { addr: 0, ..right };
+    station(&mut host, b).memory.fill(0, 0x5a);
+    let requests = [
+        SendOp::Write(right),
+        SendOp::Write(right),
+        SendOp::Read(right),
+        SendOp::Write(right),
+        SendOp::Write(wrong),
+        SendOp::Write(right),
+    ];
+    for (id, op) in (0..).zip(requests) {
+        station(&mut host, a).post(qps[0], id, op, 64);
+    }
+    run(&mut host, NOW);
+    let mut expected: Vec<_> = (0..4).map(|id| (id, Status::Success)).collect();
+    expected.extend([(4, Status::RemAccess), (5, Status::WrFlush)]);
+    assert_eq!(station(&mut host, a).completed(), expected);
+    // Two writes, data, a write, a refusal.
+    assert_eq!(station(&mut host, a).answers, 4);
+}
+
+#[test]
+fn requests_to_two_peers_in_turns_all_arrive() {
+    let mut host = Carrier::new(1);
+    let [a, b, c] = [1, 2, 3].map(|number| add(&mut host, number, 0));
+    let to_b = connect(&mut host, a, b)[0];
+    let to_c = connect(&mut host, a, c)[0];
+    let remotes = [b, c].map(|port| station(&mut host, port).remote());
+    for id in 0..30 {
+        station(&mut host, a).post(to_b, id, SendOp::Write(remotes[0]), 64);
+        station(&mut host, a).post(to_c, 100 + id, SendOp::Write(remotes[1]), 64);
+    }
+    run(&mut host, NOW);
+    let done = station(&mut host, a).completed();
+    for first in [0, 100] {
+        let of_peer = done.iter().filter(|(id, _)| id / 100 == first / 100);
+        let expected: Vec<_> = (first..first + 30)
+            .map(|id| (id, Status::Success))
+            .collect();
+        assert_eq!(of_peer.copied().collect::<Vec<_>>(), expected);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Several shards of one daemon: what goes from one to another, and members that move.
 
 mod notices;
+mod short;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +17,10 @@ use vrdma_wire::{MAD_LEN, Pkey, Qpn};
 use crate::world::*;
 
 const NOW: Time = Time(0);
+
+/// More than a request takes along to another shard.
+const LONG: u32 = 65;
+
 const SHARDS: u16 = 2;
 
 /// Two shards that share the fabric.
@@ -137,13 +142,13 @@ fn a_read_crosses() {
 fn memory_is_read_elsewhere_until_the_answer_is_back() {
     let mut crossing = Crossing::new();
     let remote = crossing.station(1).remote();
-    crossing.post(1, SendOp::Write(remote), 64);
+    crossing.post(1, SendOp::Write(remote), LONG);
     let port = crossing.ports[0];
     assert!(crossing.hosts[0].is_quiet(port));
     crossing.hosts[0].turn(NOW);
     assert!(!crossing.hosts[0].is_quiet(port), "it is on its way");
     crossing.hosts[0].hold(port);
-    crossing.post(2, SendOp::Write(remote), 64);
+    crossing.post(2, SendOp::Write(remote), LONG);
     crossing.hosts[0].turn(NOW);
     let mut units = 0;
     let [near, far] = &mut crossing.hosts;
@@ -236,7 +241,7 @@ fn who_waits_for_a_limit_goes_on_where_it_has_moved() {
 fn a_request_for_who_is_gone_is_given_back() {
     let mut crossing = Crossing::new();
     let remote = crossing.station(1).remote();
-    crossing.post(1, SendOp::Write(remote), 64);
+    crossing.post(1, SendOp::Write(remote), LONG);
     crossing.hosts[0].turn(NOW);
     let port = crossing.ports[1];
     crossing.hosts[1].remove(port);
@@ -250,7 +255,7 @@ fn a_number_that_is_somebody_elses_by_now_gets_nothing() {
     let mut crossing = Crossing::new();
     let remote = crossing.station(1).remote();
     crossing.station(0).memory.fill(0, 0x5a);
-    crossing.post(1, SendOp::Write(remote), 64);
+    crossing.post(1, SendOp::Write(remote), LONG);
     crossing.hosts[0].turn(NOW);
     let port = crossing.ports[1];
     let member = crossing.hosts[1].remove(port).unwrap();
@@ -369,7 +374,7 @@ fn long_units_of_another_shard_are_taken_a_quantum_a_turn() {
 fn a_number_whose_member_went_is_quiet_once_nobody_reads_its_memory() {
     let mut crossing = Crossing::new();
     let remote = crossing.station(1).remote();
-    crossing.post(1, SendOp::Write(remote), 64);
+    crossing.post(1, SendOp::Write(remote), LONG);
     crossing.hosts[0].turn(NOW);
     let port = crossing.ports[0];
     assert!(crossing.hosts[0].remove(port).is_some());

@@ -109,9 +109,9 @@ impl FrontEnd for Adapter {
         }
     }
 
-    fn release_send(&mut self, id: QpId) {
+    fn release_sends(&mut self, id: QpId, count: u32) {
         if let Some(qp) = self.qps.get_mut(id.0) {
-            qp.send.release();
+            qp.send.release(count);
         }
     }
 
@@ -121,7 +121,7 @@ impl FrontEnd for Adapter {
         };
         match &mut qp.recv {
             Some(recv) => {
-                recv.release();
+                recv.release(1);
                 true
             }
             None => self.journal.is_some(),

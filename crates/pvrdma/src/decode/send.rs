@@ -51,12 +51,14 @@ pub(crate) fn decode(
         Err(status) => (SgeList::new(), SendOp::Refused(status), None),
     };
     Ok(SendWr {
+        id: header.wr_id.get(),
+        op,
         fence: flags & send_flag::FENCE != 0,
         signaled: flags & send_flag::SIGNALED != 0,
         solicited: flags & send_flag::SOLICITED != 0,
         sges,
+        inline: None,
         datagram,
-        ..SendWr::new(header.wr_id.get(), op)
     })
 }
 
@@ -87,6 +89,7 @@ fn permits(rules: &SendRules, opcode: u32) -> bool {
 }
 
 /// What is to be done, and where to for a datagram.
+#[inline]
 fn work(
     memory: &View<'_>,
     header: &SendHeader,

@@ -57,8 +57,7 @@ impl Qp {
             return Ok(None);
         }
         let at = self.send.fetch(&self.pages)?;
-        let request = send::decode(memory, at, self.send.stride(), &self.rules)?;
-        Ok(Some(request))
+        send::decode(memory, at, self.send.stride(), &self.rules).map(Some)
     }
 
     /// Whether the guest's index of the receive ring is sound.

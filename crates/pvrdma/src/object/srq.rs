@@ -37,7 +37,7 @@ impl Srq {
         }
         let at = self.ring.fetch(&self.pages)?;
         let request = receive::decode(memory, at, self.ring.stride(), self.max_sge)?;
-        self.ring.release();
+        self.ring.release(1);
         Ok(Some(request))
     }
 

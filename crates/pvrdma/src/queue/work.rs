@@ -129,9 +129,9 @@ impl WorkRing {
         entry_address(pages, self.area.first_page, slot, self.area.stride)
     }
 
-    /// The oldest entry in use is done.
-    pub(crate) fn release(&mut self) {
-        self.released = self.shape.next(self.released);
+    /// So many of the oldest entries in use are done.
+    pub(crate) fn release(&mut self, count: u32) {
+        self.released = self.shape.after(self.released, count);
     }
 
     /// Lets the guest reuse the entries that are done, if there are more of them than it knows.

@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::work::{Status, WcOp};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -59,4 +60,68 @@ proptest! {
         prop_assert_eq!(pop(&mut outputs), None);
         prop_assert!(outputs.recalled.is_empty(), "nothing is kept for ever");
     }
+}
+
+/// What a queue pair's requests became, as many at a time as entries say.
+fn sends(outputs: &mut Outputs) -> Vec<(u32, u32, Option<u64>)> {
+    let all = core::iter::from_fn(|| pop(outputs)).map(|output| match output {
+        Output::SendDone {
+            qp,
+            count,
+            completion,
+            ..
+        } => (qp.0, count, completion.map(|completion| completion.wr_id)),
+        other => panic!("{other:?}"),
+    });
+    all.collect()
+}
+
+fn completion(qp: u32, wr_id: u64) -> Completion {
+    Completion {
+        wr_id,
+        qp: QpId(qp),
+        op: WcOp::Write,
+        status: Status::Success,
+        byte_len: 0,
+        tail: None,
+        src_qp: Default::default(),
+        grh: None,
+        solicited: false,
+        enclosed: None,
+    }
+}
+
+#[test]
+fn requests_without_completions_go_with_what_follows() {
+    let mut outputs = Outputs::default();
+    let mut push =
+        |qp, id: Option<u64>| outputs.push_send(QpId(qp), CqId(0), id.map(|id| completion(qp, id)));
+    for (qp, id) in [
+        (1, None),
+        (1, None),
+        (1, Some(3)),
+        (1, None),
+        (2, None),
+        (1, Some(5)),
+        (1, Some(6)),
+    ] {
+        push(qp, id);
+    }
+    let expected = [
+        (1, 3, Some(3)),
+        (1, 1, None),
+        (2, 1, None),
+        (1, 1, Some(5)),
+        (1, 1, Some(6)),
+    ];
+    assert_eq!(sends(&mut outputs), expected);
+}
+
+#[test]
+fn what_is_said_after_a_recall_does_not_go_with_what_was_said_before() {
+    let mut outputs = Outputs::default();
+    outputs.push_send(QpId(1), CqId(0), None);
+    outputs.recall(Subject::Qp(QpId(1)));
+    outputs.push_send(QpId(1), CqId(0), None);
+    assert_eq!(sends(&mut outputs), [(1, 1, None)]);
 }

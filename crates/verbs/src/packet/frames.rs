@@ -50,6 +50,7 @@ impl<'a, R> Frames<'a, R> {
     pub fn of_request(request: &'a Request<R>, link: &Link) -> Result<Self, FrameError> {
         let payload = match &request.payload {
             Payload::Inline(inline) => Carries::Bytes(inline.bytes()),
+            Payload::Short(short) => Carries::Bytes(short.bytes()),
             Payload::Memory(stretches) => Carries::Stretches(stretches),
         };
         let length = request.payload.length();

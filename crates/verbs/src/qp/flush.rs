@@ -40,11 +40,7 @@ impl<R> Qp<R> {
     pub(crate) fn send_failed(&self, shared: &mut Shared<R>, wr: &SendWr<R>, status: Status) {
         debug_assert_ne!(status, Status::Success);
         let completion = self.completion(wr.id, wr.op.completes_as(), status);
-        shared.emit(Output::SendDone {
-            qp: self.id,
-            cq: self.spec.send_cq,
-            completion: Some(completion),
-        });
+        (shared.outputs).push_send(self.id, self.spec.send_cq, Some(completion));
     }
 
     /// Completes a receive with an error.

@@ -7,7 +7,7 @@ use crate::qp::Qp;
 use crate::requester::{Pending, Phase, Requester};
 use crate::shared::Shared;
 use crate::time::Time;
-use crate::work::{Output, SendWr, Status};
+use crate::work::{SendWr, Status};
 
 impl<R> Requester<R> {
     /// The peer has executed everything before `limit`, as any later answer implies (IBTA 9.7.3).
@@ -147,11 +147,7 @@ impl<R> Qp<R> {
             completion
         });
         self.requester.cursor = self.requester.cursor.saturating_sub(1);
-        shared.emit(Output::SendDone {
-            qp: self.id,
-            cq: self.spec.send_cq,
-            completion,
-        });
+        (shared.outputs).push_send(self.id, self.spec.send_cq, completion);
     }
 
     /// The oldest request fails and everything behind it is flushed: a reliable connection ends, a
@@ -169,6 +165,7 @@ impl<R> Qp<R> {
     }
 
     /// The request at the cursor fails in its turn: older ones may still succeed.
+    #[cold]
     pub(crate) fn fail_at_cursor(&mut self, status: Status, shared: &mut Shared<R>) {
         let cursor = self.requester.cursor;
         self.requester.queue[cursor].phase = Phase::Failed(status);

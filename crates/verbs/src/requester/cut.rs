@@ -2,7 +2,7 @@
 
 use vrdma_wire::{Mtu, Psn};
 
-use crate::path::Pace;
+use crate::path::{Pace, Path};
 use crate::qp::Qp;
 use crate::requester::awaited::Hole;
 use crate::shared::Shared;
@@ -13,7 +13,7 @@ use crate::time::Time;
 pub(super) const PSN_WINDOW: u32 = 1 << 22;
 
 /// Where a unit lies in its message.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Cut {
     /// Index of the request.
     pub(super) index: usize,
@@ -24,6 +24,8 @@ pub(super) struct Cut {
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) ack: bool,
+    /// Where it goes, for connections.
+    pub(super) path: Option<Path>,
 }
 
 impl<R> Qp<R> {
@@ -31,7 +33,7 @@ impl<R> Qp<R> {
     #[inline]
     pub(super) fn cut(
         &mut self,
-        pace: Pace,
+        path: Path,
         shared: &Shared<R>,
         ((unit_bytes, train_bytes), now): ((u32, u32), Time),
     ) -> Option<Cut> {
@@ -46,7 +48,7 @@ impl<R> Qp<R> {
         debug_assert!(at < pending.packets, "the cursor is at another request");
         let offset = at * mtu.bytes();
         let left = pending.length - offset;
-        let longest = match pace {
+        let longest = match path.pace() {
             Pace::Local => whole_packets(mtu, unit_bytes),
             Pace::Wire if answered => mtu.bytes() * self.read_slice(at),
             Pace::Wire => {
@@ -64,11 +66,12 @@ impl<R> Qp<R> {
             first: offset == 0,
             last: length == left,
             ack: true,
+            path: Some(path),
         };
         if requester.next.since(requester.settled) + cut.packets > PSN_WINDOW {
             return None;
         }
-        if pace == Pace::Wire {
+        if path.pace() == Pace::Wire {
             let ack = self.fit_window(cut.packets, cut.last, shared, now)?;
             cut.ack = ack || answered;
         }
@@ -76,7 +79,7 @@ impl<R> Qp<R> {
     }
 
     /// What was lost of a READ or atomic.
-    pub(super) fn cut_hole(&self, hole: Hole) -> Option<Cut> {
+    pub(super) fn cut_hole(&self, hole: Hole, path: Option<Path>) -> Option<Cut> {
         let index = self.requester.holding(hole.begin)?;
         let pending = &self.requester.queue[index];
         let mtu = self.attr.path_mtu.bytes();
@@ -96,6 +99,7 @@ impl<R> Qp<R> {
             first: at == 0,
             last: at + packets >= pending.packets,
             ack: true,
+            path,
         })
     }
 }
@@ -111,6 +115,7 @@ impl Cut {
             first: true,
             last: true,
             ack: false,
+            path: None,
         }
     }
 }

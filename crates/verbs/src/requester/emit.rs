@@ -2,7 +2,7 @@
 
 use vrdma_wire::Qkey;
 
-use crate::path::{Known, Paths};
+use crate::path::Paths;
 use crate::qp::Qp;
 use crate::requester::Pending;
 use crate::requester::cut::Cut;
@@ -37,15 +37,20 @@ impl<R: Clone> Qp<R> {
         let tail = if cut.last { tail(&wr.op) } else { None };
         let solicited = wr.solicited && cut.last && !answered;
         let ack_request = cut.ack && self.is_reliable();
+        let deadline = self.requester.deadline;
         self.note_sent(cut, answered, shared, turn.now);
         if self.responder.replies.go_along(turn.now) {
             turn.schedule.make_answering(self.id, &mut self.scheduled);
         }
-        self.reschedule(turn.schedule);
-        let path = Known::in_epoch(self.requester.known, turn.paths.epoch());
+        self.requester.assert_order();
+        self.make_ready(turn.schedule);
+        // Nothing else changes a moment that it waits for.
+        if answered || self.requester.deadline != deadline || self.requester.wire.is_some() {
+            self.reschedule_timer(turn.schedule);
+        }
         Some(Request {
             route,
-            path,
+            path: cut.path,
             service: self.spec.qp_type.service(),
             source: self.qpn,
             destination,
@@ -123,15 +128,20 @@ impl<R: Clone> Qp<R> {
         if requester.sent.is_before(end) {
             requester.sent = end;
         }
-        if reliable {
-            self.start_timer(now);
-        } else {
-            requester.unacked = end;
-            if !self.is_connected() {
-                self.count_datagram(shared, cut.index);
-            }
-            self.complete_finished(shared);
+        match reliable {
+            true => self.start_timer(now),
+            false => self.note_unanswered(cut, shared),
         }
+    }
+
+    // Calls of their own keep what few units need out of the way of all others.
+    #[inline(never)]
+    fn note_unanswered(&mut self, cut: Cut, shared: &mut Shared<R>) {
+        self.requester.unacked = self.requester.next;
+        if !self.is_connected() {
+            self.count_datagram(shared, cut.index);
+        }
+        self.complete_finished(shared);
     }
 }
 

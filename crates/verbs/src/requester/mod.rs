@@ -263,13 +263,19 @@ impl<R> Qp<R> {
     #[inline]
     pub(crate) fn reschedule(&mut self, schedule: &mut Schedule) {
         self.requester.assert_order();
-        if self.sends() && self.requester.wants_to_send() {
-            schedule.make_ready(self.id, &mut self.scheduled);
-        }
+        self.make_ready(schedule);
         self.reschedule_timer(schedule);
     }
 
+    /// The first half of [`reschedule`](Self::reschedule), where no moment has changed that it waits for.
     #[inline]
+    pub(crate) fn make_ready(&mut self, schedule: &mut Schedule) {
+        if !self.scheduled.ready && self.sends() && self.requester.wants_to_send() {
+            schedule.make_ready(self.id, &mut self.scheduled);
+        }
+    }
+
+    #[inline(never)]
     pub(crate) fn reschedule_timer(&mut self, schedule: &mut Schedule) {
         let answer = self.responder.replies.wait_until();
         let deadline = self.requester.wake_at().into_iter().chain(answer).min();

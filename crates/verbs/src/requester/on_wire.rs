@@ -108,6 +108,7 @@ impl<R> Qp<R> {
 
     /// Packets that may go as one unit, of a connection where nothing is lost, short or slowed down: no
     /// more than the window has room for, and few enough that answers keep coming.
+    #[inline(never)]
     pub(super) fn train(&self, most: u32, shared: &Shared<R>, now: Time) -> u32 {
         let requester = &self.requester;
         let Some(wire) = requester.wire.as_ref().filter(|_| most > 1) else {
@@ -123,6 +124,7 @@ impl<R> Qp<R> {
     }
 
     /// Whether the next unit may go, and whether it asks for an acknowledgement.
+    #[inline(never)]
     pub(super) fn fit_window(
         &mut self,
         packets: u32,

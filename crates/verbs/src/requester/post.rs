@@ -62,7 +62,7 @@ impl<R: Clone> Hca<R> {
         debug_assert!(qp.sends(), "other states have answered");
         let phase = qp.requester.take_done_before();
         qp.requester.queue.push_back(Pending::new(wr, phase));
-        qp.reschedule(&mut self.schedule);
+        qp.make_ready(&mut self.schedule);
         Ok(())
     }
 }

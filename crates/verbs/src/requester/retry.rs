@@ -75,11 +75,16 @@ impl<R> Qp<R> {
     #[inline]
     pub(crate) fn start_timer(&mut self, now: Time) {
         if self.requester.deadline.is_none() && !self.requester.paused {
-            let wire = self.requester.wire.as_ref();
-            let wait = ack_timeout(self.attr.timeout);
-            let wait = wait.map(|asked| wire.map_or(asked, |wire| wire.ack_timeout(asked)));
-            self.requester.deadline = wait.map(|wait| now + wait);
+            self.start_stopped_timer(now);
         }
+    }
+
+    #[inline(never)]
+    fn start_stopped_timer(&mut self, now: Time) {
+        let wire = self.requester.wire.as_ref();
+        let wait = ack_timeout(self.attr.timeout);
+        let wait = wait.map(|asked| wire.map_or(asked, |wire| wire.ack_timeout(asked)));
+        self.requester.deadline = wait.map(|wait| now + wait);
     }
 
     /// After an answer: units that are still outstanding have a fresh time-out.

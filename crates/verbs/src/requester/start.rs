@@ -144,7 +144,9 @@ impl<R: Clone> Qp<R> {
     fn start_message(&mut self, shared: &mut Shared<R>) -> Result<Start, Status> {
         let wr = &self.requester.queue[self.requester.cursor].wr;
         let length = self.checked_length(shared, wr)?;
-        self.check_results(shared, wr, length)?;
+        if wr.op.is_read_or_atomic() {
+            self.check_results(shared, wr, length)?;
+        }
         if self.is_connected() {
             count(&mut shared.counters.sent, self.spec.qp_type, wr, length);
         } else {
@@ -188,10 +190,8 @@ impl<R: Clone> Qp<R> {
 
     /// READs and atomics write into the local buffers: better to know now than when the peer has
     /// done its part. One that the connection never allows would wait for ever.
+    #[inline(never)]
     fn check_results(&self, shared: &Shared<R>, wr: &SendWr<R>, length: u32) -> Result<(), Status> {
-        if !wr.op.is_read_or_atomic() {
-            return Ok(());
-        }
         if self.attr.max_rd_atomic == 0 {
             return Err(Status::LocQpOp);
         }
@@ -204,6 +204,7 @@ impl<R: Clone> Qp<R> {
 
 /// An address vector comes straight from an application (IBTA 11.2). A group has one number for
 /// all of its queue pairs.
+#[inline(never)]
 fn check_datagram<R>(shared: &Shared<R>, datagram: Option<&Datagram>) -> Result<(), Status> {
     let Some(Datagram { qpn, address, .. }) = datagram else {
         return Err(Status::LocQpOp);

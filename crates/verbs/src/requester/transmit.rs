@@ -16,8 +16,8 @@ use crate::work::{Datagram, SendOp, SendWr, Status};
 
 /// What the request at the cursor leads to.
 enum Step {
-    /// A unit goes out.
-    Unit(Cut),
+    /// A unit goes out, as it was cut.
+    Unit,
     /// Look at the cursor again.
     Again,
     /// Nothing can go out now.
@@ -32,6 +32,8 @@ pub(super) struct Turn<'a, P> {
     unit_bytes: u32,
     pub(super) paths: &'a mut P,
     pub(super) schedule: &'a mut Schedule,
+    /// The unit that goes out next. Here and not in what each step returns, since a unit takes many steps.
+    cut: Cut,
 }
 
 impl<R: Clone> Hca<R> {
@@ -109,6 +111,7 @@ impl<R: Clone> Hca<R> {
             unit_bytes,
             paths,
             schedule: &mut self.schedule,
+            cut: Cut::default(),
         };
         qp.transmit(&mut self.shared, turn)
     }
@@ -124,7 +127,8 @@ impl<R: Clone> Qp<R> {
     ) -> Option<Request<R>> {
         loop {
             match self.step(shared, &mut turn) {
-                Ok(Step::Unit(cut)) => {
+                Ok(Step::Unit) => {
+                    let cut = turn.cut;
                     let mut payload = Payload::default();
                     match self.fill(&mut payload, shared, cut) {
                         Ok(()) => return self.unit(cut, shared, turn, payload),
@@ -206,7 +210,8 @@ impl<R: Clone> Qp<R> {
                 return Ok(Step::Idle);
             }
             let length = self.requester.queue[index].length;
-            return Ok(Step::Unit(Cut::whole(length, index, self.requester.next)));
+            turn.cut = Cut::whole(length, index, self.requester.next);
+            return Ok(Step::Unit);
         }
         let Some(path) = self.path(shared, turn.paths) else {
             return Ok(Step::NoRoute);
@@ -216,8 +221,11 @@ impl<R: Clone> Qp<R> {
             return Ok(Step::Idle);
         }
         let unit_bytes = (turn.unit_bytes, turn.paths.train_bytes());
-        let cut = self.cut(path.pace(), shared, (unit_bytes, turn.now));
-        Ok(cut.map_or(Step::Idle, Step::Unit))
+        match self.cut(path, shared, (unit_bytes, turn.now)) {
+            Some(cut) => turn.cut = cut,
+            None => return Ok(Step::Idle),
+        }
+        Ok(Step::Unit)
     }
 
     /// Where the peer of a connection is.
@@ -254,14 +262,15 @@ impl<R: Clone> Qp<R> {
 
     /// A request for what was lost of a READ or atomic.
     #[cold]
-    fn ask_again<P>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
+    fn ask_again<P: Paths>(&mut self, shared: &Shared<R>, turn: &mut Turn<'_, P>) -> Option<Step> {
         let hole = self.requester.awaiting.first_lost()?;
         if !shared.has_gid(self.attr.address.sgid_index) {
             return Some(Step::NoRoute);
         }
-        let cut = self.cut_hole(hole)?;
+        let path = Known::in_epoch(self.requester.known, turn.paths.epoch());
+        turn.cut = self.cut_hole(hole, path)?;
         self.start_timer(turn.now);
-        Some(Step::Unit(cut))
+        Some(Step::Unit)
     }
 
     /// Where a request goes.

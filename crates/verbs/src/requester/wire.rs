@@ -141,6 +141,7 @@ impl Wire {
         (base * (1 << self.doubled.min(10))).min(PATIENCE_MAX)
     }
 
+    #[inline(never)]
     pub(super) fn sent(&mut self, end: Psn, (packets, asked): (u32, bool), fresh: bool, now: Time) {
         if asked {
             self.asked = Some(end);

@@ -8,7 +8,7 @@
 //! Repetitions are the outer loop, so that a machine that gets slower does so for all of them.
 
 mod pinned;
-mod table;
+pub(super) mod table;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -94,14 +94,14 @@ const FLOORS: &str = "floors";
 
 /// What one run told.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Told {
-    cell: String,
-    name: String,
-    unit: String,
-    typical: f64,
+pub(super) struct Told {
+    pub(super) cell: String,
+    pub(super) name: String,
+    pub(super) unit: String,
+    pub(super) typical: f64,
     /// Of latencies.
-    p99: Option<f64>,
-    p999: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) p999: Option<f64>,
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,9 @@
 //! Rooms: each uses only the rooms that the house plan allows, and those that forbid `unsafe` say so.
 //!
-//! The table is the plan of ARCHITECTURE.md; a room that is missing from it is a finding.
+//! The table is the plan of ARCHITECTURE.md; a room that is missing from it is a finding. So is what is allowed and
+//! not used: a row, or a line of Cargo.toml, that nothing needs.
+
+mod unused;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -129,11 +132,7 @@ const ROOMS: &[Room] = &[
             "process",
             "memory",
             "switch",
-            "cm",
-            "host",
             "pvrdma",
-            "vfio-user",
-            "provider",
             "uplink",
             "keep",
             "api",
@@ -158,7 +157,7 @@ const ROOMS: &[Room] = &[
     room(
         "sim",
         &[
-            "wire", "verbs", "memory", "adapter", "switch", "host", "pvrdma", "uplink", "driver",
+            "wire", "verbs", "adapter", "switch", "host", "pvrdma", "uplink", "driver",
         ],
         Safe,
     ),
@@ -198,7 +197,11 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     for (name, package) in packages(&metadata)? {
         let manifest = Manifest::of(tree, package)?;
         match ROOMS.iter().find(|room| room.name == name) {
-            Some(room) => findings.extend(check_room(room, package, &manifest)),
+            Some(room) => {
+                findings.extend(check_room(room, package, &manifest));
+                let sources = unused::sources(package)?;
+                findings.extend(unused::check(room, package, &manifest, &sources));
+            }
             None => findings.push(Finding::new(
                 Place::file(&manifest.file),
                 format!(

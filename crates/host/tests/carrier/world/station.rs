@@ -64,6 +64,8 @@ pub(crate) struct Station {
     pub(crate) polls: u32,
     /// How often its owner was told.
     pub(crate) published: u32,
+    /// Answers that it has heard.
+    pub(crate) answers: u32,
 }
 
 impl Station {
@@ -106,6 +108,7 @@ impl Station {
             rung: false,
             polls: 0,
             published: 0,
+            answers: 0,
         }
     }
 
@@ -271,6 +274,7 @@ impl Member for Station {
         source: Source<'_, Regions>,
         now: Time,
     ) {
+        self.answers += 1;
         self.hca.respond(response, source, memory, now);
     }
 

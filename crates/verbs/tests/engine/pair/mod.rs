@@ -3,6 +3,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod node;
+mod outputs;
 pub(crate) mod path;
 mod told;
 

@@ -8,7 +8,7 @@ use vrdma_verbs::object::{
 };
 use vrdma_verbs::packet::{Frames, Link, Reply, Train, reply_frame, request_frame};
 use vrdma_verbs::unit::{Request, RequestOp};
-use vrdma_verbs::work::{Completion, Datagram, Event, Output, RecvWr, Remote, SendOp, SendWr, Sge};
+use vrdma_verbs::work::{Completion, Datagram, Event, RecvWr, Remote, SendOp, SendWr, Sge};
 use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, MAX_FRAME, Mac, Mtu, Packet, Psn, Qkey, Qpn};
 
@@ -359,27 +359,6 @@ impl Node {
         if let Some(arrival) = train.take() {
             self.hca.receive(&arrival, &self.memory, now);
         }
-    }
-
-    pub(crate) fn drain_outputs(&mut self) {
-        while let Some(output) = self.hca.poll_output() {
-            match output {
-                Output::SendDone { qp, cq, completion } => {
-                    assert!(qp == self.qp || self.more.contains(&qp));
-                    assert_eq!(cq, self.send_cq);
-                    self.sent.push(completion);
-                }
-                Output::RecvDone { cq, completion } => {
-                    assert_eq!(cq, self.recv_cq);
-                    let enclosed = self.hca.enclosed(&completion);
-                    let enclosed = enclosed.map(|(sges, bytes)| (sges.to_vec(), bytes.to_vec()));
-                    self.enclosed.extend(enclosed);
-                    self.received.push(completion);
-                }
-                Output::Event(event) => self.events.push(event),
-            }
-        }
-        self.hca.forget_enclosed();
     }
 }
 

@@ -9,17 +9,17 @@ use crate::demo::Samples;
 
 /// One way in one cell.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Line {
-    pub(super) cell: String,
-    pub(super) name: String,
-    pub(super) unit: String,
-    pub(super) typical: Samples,
-    pub(super) p99: Option<Samples>,
-    pub(super) p999: Option<Samples>,
+pub(in crate::bench) struct Line {
+    pub(in crate::bench) cell: String,
+    pub(in crate::bench) name: String,
+    pub(in crate::bench) unit: String,
+    pub(in crate::bench) typical: Samples,
+    pub(in crate::bench) p99: Option<Samples>,
+    pub(in crate::bench) p999: Option<Samples>,
 }
 
 /// In the order of first mention, cells together.
-pub(super) fn lines(told: &[Told]) -> Vec<Line> {
+pub(in crate::bench) fn lines(told: &[Told]) -> Vec<Line> {
     let mut cells: Vec<&str> = Vec::new();
     let mut names: Vec<(&str, &str)> = Vec::new();
     for one in told {
@@ -52,7 +52,7 @@ fn line(told: &[Told], (cell, name): (&str, &str)) -> Option<Line> {
     })
 }
 
-pub(super) fn render(lines: &[Line]) -> Table {
+pub(in crate::bench) fn render(lines: &[Line]) -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_header([
         "what",

@@ -1,0 +1,238 @@
+//! A member's turn: what it sends, until its budget is spent.
+//!
+//! ```text
+//!   next request ──► to another member of this shard ──► deliver ──► next one, as long as it goes the same way
+//!                │                                          └── acknowledgements: the last one of a row
+//!                └─► anywhere else, or limited ──► carry, one by one
+//! ```
+
+use vrdma_switch::PortId;
+use vrdma_verbs::unit::{Request, Response};
+use vrdma_verbs::{Path, Source, Time};
+use vrdma_wire::Qpn;
+
+use crate::budget::Moved;
+use crate::host::Host;
+use crate::limits::Sent;
+use crate::member::Member;
+use crate::members::Ends;
+use crate::paths::{NOWHERE, Reachable};
+use crate::port::Port;
+use crate::turn::Turn;
+
+impl<M: Member, P: Port> Host<M, P> {
+    /// Gives one member its turn, as far as its budget of this turn of the carrier goes; `true` if it
+    /// had something to do.
+    pub fn serve(&mut self, port: PortId, now: Time) -> bool {
+        let Some(member) = self.members.get_mut(port) else {
+            return false;
+        };
+        member.renew_memory(now);
+        let memory = member.memory();
+        let view = M::view(&memory);
+        let polled = member.poll(&view, now);
+        let turn = Turn {
+            from: port,
+            memory: &view,
+            now,
+        };
+        let replied = self.reply(turn);
+        let sent = self.send_all(turn);
+        if sent.any {
+            // What waited for one of these requests goes with it.
+            self.reply(turn);
+        }
+        let moved = replied || sent.any;
+        if sent.limited {
+            // What it sends gets its next turn when the limit lets it.
+            self.members.had_turn(port, moved, now);
+            self.members.publish(now);
+            return moved;
+        }
+        // Who owes for a long unit may have more to send when that is paid, and what was found need not have
+        // been anything to send.
+        let more = self.members.is_spent(port) || self.member(port).is_some_and(M::is_runnable);
+        let worked = polled || moved || more;
+        self.members.had_turn(port, worked, now);
+        if worked {
+            self.members.publish(now);
+        }
+        worked
+    }
+
+    /// Carries what a member has to send.
+    fn send_all(&mut self, turn: Turn<'_, M::View<'_>>) -> Sending {
+        let mut sending = Sending::default();
+        let mut behind = None;
+        loop {
+            let mut request = match behind.take() {
+                Some(request) => request,
+                None => match self.next_to_send(turn, &mut sending) {
+                    Some(request) => request,
+                    None => return sending,
+                },
+            };
+            sending.any = true;
+            match self.neighbour(turn, &request) {
+                Some(to) => behind = self.exchange(turn, to, &request),
+                None => self.carry_one(turn, &mut request),
+            }
+        }
+    }
+
+    fn next_to_send(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        sending: &mut Sending,
+    ) -> Option<Request<M::Region>> {
+        let Turn { from, now, .. } = turn;
+        if self.members.is_spent(from) || self.lanes.is_held(from) {
+            return None;
+        }
+        sending.limited = self.waits_for_limit(from, now);
+        if sending.limited {
+            return None;
+        }
+        let mut paths = Reachable {
+            shared: &self.shared,
+            uplinks: &mut self.uplinks,
+            lanes: &mut self.lanes,
+            accounts: &mut self.accounts,
+            from,
+            now,
+        };
+        let member = self.members.get_mut(from)?;
+        member.next_request(turn.memory, now, &mut paths)
+    }
+
+    /// Carries a request wherever it goes, and charges it.
+    fn carry_one(&mut self, turn: Turn<'_, M::View<'_>>, request: &mut Request<M::Region>) {
+        self.members.charge(turn.from, Moved::by(request));
+        let frames = self.uplinks.queued_bytes;
+        let mut sent = Sent::of(request);
+        self.carry(turn, request);
+        sent.bytes = sent.bytes.max(self.uplinks.queued_bytes - frames);
+        self.pay(turn.from, sent, turn.now);
+    }
+
+    /// The other member of this shard that a request of a connection is for, if nobody limits the two.
+    #[inline]
+    fn neighbour(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        request: &Request<M::Region>,
+    ) -> Option<PortId> {
+        let to = neighbour(turn.from, request)?;
+        let is_plain =
+            self.members.get(to).is_some() && !self.is_charged(to) && !self.is_charged(turn.from);
+        is_plain.then_some(to)
+    }
+
+    /// Delivers a request to another member of this shard, and those behind it that go the same way, as far as the
+    /// budget goes, with one view of each memory. What comes behind them is handed back.
+    fn exchange(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        to: PortId,
+        first: &Request<M::Region>,
+    ) -> Option<Request<M::Region>> {
+        let Turn { from, now, .. } = turn;
+        let mut paths = Reachable {
+            shared: &self.shared,
+            uplinks: &mut self.uplinks,
+            lanes: &mut self.lanes,
+            accounts: &mut self.accounts,
+            from,
+            now,
+        };
+        let Ends { member, peer, run } = self.members.touch_both(from, to, now)?;
+        let theirs = peer.memory();
+        let mut exchange = Exchange {
+            theirs: M::view(&theirs),
+            member,
+            peer,
+            turn,
+            unheard: None,
+        };
+        run.charge(from, Moved::by(first));
+        exchange.deliver(first);
+        while !run.is_spent(from) {
+            // A request is large, and is moved no more than it has to.
+            let next = exchange.member.next_request(turn.memory, now, &mut paths);
+            let Some(request) = &next else { break };
+            if neighbour(from, request) != Some(to) {
+                exchange.hear();
+                return next;
+            }
+            run.charge(from, Moved::by(request));
+            exchange.deliver(request);
+        }
+        exchange.hear();
+        None
+    }
+}
+
+/// What came of sending.
+#[derive(Default)]
+struct Sending {
+    any: bool,
+    /// A limit ended it.
+    limited: bool,
+}
+
+/// The other member of this host that a request of a connection is for. What is for QP 1 may be for the owner of the
+/// host.
+#[inline]
+fn neighbour<R>(from: PortId, request: &Request<R>) -> Option<PortId> {
+    let Some(Path::Local(port)) = request.path else {
+        return None;
+    };
+    let is_plain = port != NOWHERE
+        && port != from.0
+        && request.destination != Qpn::GSI
+        && request.destination != Qpn::MULTICAST;
+    is_plain.then_some(PortId(port))
+}
+
+/// Two members, while requests go from one to the other.
+struct Exchange<'a, 'm, 'p, M: Member> {
+    member: &'a mut M,
+    peer: &'a mut M,
+    /// The peer's memory.
+    theirs: M::View<'p>,
+    turn: Turn<'a, M::View<'m>>,
+    /// The last acknowledgement: it stands for those before it, so the member hears no others of a row.
+    unheard: Option<Response<M::Region>>,
+}
+
+impl<M: Member> Exchange<'_, '_, '_, M> {
+    fn deliver(&mut self, request: &Request<M::Region>) {
+        let Turn { memory, now, .. } = self.turn;
+        let source = Source::Memory(memory);
+        let answer = self.peer.deliver(&self.theirs, request, source, now);
+        let Some(said) = &answer else { return };
+        let unheard = self.unheard.as_mut();
+        if unheard.is_some_and(|unheard| unheard.follow(said)) {
+            return;
+        }
+        self.hear();
+        if said.is_ack() {
+            self.unheard = answer;
+        } else {
+            self.respond(said);
+        }
+    }
+
+    /// Tells the member what it has not heard yet.
+    fn hear(&mut self) {
+        if let Some(answer) = self.unheard.take() {
+            self.respond(&answer);
+        }
+    }
+
+    fn respond(&mut self, answer: &Response<M::Region>) {
+        let Turn { memory, now, .. } = self.turn;
+        let source = Source::Memory(&self.theirs);
+        self.member.respond(memory, answer, source, now);
+    }
+}

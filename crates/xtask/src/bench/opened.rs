@@ -1,0 +1,228 @@
+//! Latency of two programs beside a thousand adapters: that nobody has opened, and that a program holds, with a
+//! completion queue and a queue pair each, and never uses.
+//!
+//! ```text
+//!   each repetition: a daemon with two adapters ── ib_write_lat
+//!                    the same and a thousand more ── ib_write_lat
+//!                    the same, and somebody holds them (opened/hold.c) ── ib_write_lat
+//! ```
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use vrdma_lab::daemon::{Adapter, Daemon, User};
+use vrdma_lab::pair::Side;
+use vrdma_lab::place::{self, Local};
+use vrdma_lab::process::Lifetime;
+use vrdma_lab::steps::Steps;
+use vrdma_lab::wire::{Wire, WireConfig};
+
+use super::finding::{Finding, Target};
+use super::process::{Told, table};
+use super::{Arguments, Measured};
+use crate::demo::perftest;
+use crate::programs::{adapter, library, preload};
+
+const IDLE: u32 = 1000;
+
+/// What their names begin with.
+const PREFIX: &str = "idle";
+
+const PROGRAM: &str = "ib_write_lat -n 50000 -x 1 -F";
+
+/// Twenty times what the slowest takes.
+const RUN_LIMIT: Duration = Duration::from_secs(60);
+
+const TARGET: Target = Target::Below(1.1);
+
+/// What there is beside the two programs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Unopened,
+    Held,
+}
+
+impl Beside {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Unopened, Self::Held];
+
+    fn name(self) -> String {
+        match self {
+            Self::Nothing => "beside no other adapter".to_owned(),
+            Self::Unopened => format!("beside {IDLE} unopened adapters"),
+            Self::Held => format!("beside {IDLE} opened and idle adapters"),
+        }
+    }
+}
+
+/// What every measurement needs.
+struct Tools {
+    daemon: PathBuf,
+    library: PathBuf,
+    hold: PathBuf,
+    wire: Wire,
+    folder: tempfile::TempDir,
+}
+
+impl Tools {
+    fn make() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
+        Ok(Self {
+            daemon: crate::lab::daemon(true)?,
+            library: library()?,
+            hold: compiled(folder.path())?,
+            wire: Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
+            folder,
+        })
+    }
+}
+
+/// The program that holds adapters.
+fn compiled(folder: &Path) -> Result<PathBuf> {
+    let (source, program) = (folder.join("hold.c"), folder.join("hold"));
+    fs::write(&source, include_str!("opened/hold.c"))?;
+    let mut compiler = Command::new("cc");
+    compiler.args([
+        "-std=c99",
+        "-D_GNU_SOURCE",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+    ]);
+    let status = compiler
+        .arg(&program)
+        .arg(&source)
+        .arg("-libverbs")
+        .status();
+    let packages = "install the packages gcc libibverbs-dev";
+    let status = status.with_context(|| format!("cc is missing: {packages}"))?;
+    ensure!(status.success(), "hold.c does not compile: {packages}");
+    Ok(program)
+}
+
+/// Holds adapters until it is dropped.
+struct Holder(Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It has nothing to save, and a failure means that it is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
+    let tools = Tools::make()?;
+    let steps = Steps::default();
+    let mut told = Vec::new();
+    for repetition in 1..=arguments.repetitions {
+        let step = steps.start(&format!("repetition {repetition}"));
+        for beside in Beside::ALL {
+            let name = beside.name();
+            told.push(measure(&tools, beside).with_context(|| name)?);
+        }
+        step.done();
+    }
+    let lines = table::lines(&told);
+    let typical = |beside: Beside| {
+        let line = lines.iter().find(|line| line.name == beside.name());
+        line.map(|line| line.typical.median)
+            .context("every one was measured")
+    };
+    let alone = typical(Beside::Nothing)?;
+    let findings = [Beside::Unopened, Beside::Held].map(|beside| {
+        let what = format!("ib_write_lat {} / beside none", beside.name());
+        Ok(Finding::new(
+            what,
+            typical(beside)? / alone,
+            "times",
+            Some(TARGET),
+        ))
+    });
+    Ok(Measured {
+        findings: findings.into_iter().collect::<Result<_>>()?,
+        details: json!({ "adapters": IDLE, "program": PROGRAM, "lines": lines, "runs": told }),
+        table: Some(format!(
+            "{}\nMedians of {} repetitions, of two processes on one host.",
+            table::render(&lines),
+            arguments.repetitions
+        )),
+    })
+}
+
+fn measure(tools: &Tools, beside: Beside) -> Result<Told> {
+    let folder = tempfile::tempdir_in(tools.folder.path())?;
+    let run_dir = folder.path().join("run");
+    fs::create_dir(&run_dir)?;
+    let mut adapters = vec![adapter(Side::A), adapter(Side::B)];
+    if beside != Beside::Nothing {
+        adapters.extend((0..IDLE).map(idle));
+    }
+    let _daemon = Daemon::start(&tools.daemon, &run_dir, &adapters, None, Lifetime::Owned)?;
+    let _holder = match beside {
+        Beside::Held => Some(hold(tools, &run_dir)?),
+        _ => None,
+    };
+    let place = |side: Side| {
+        let output = folder.path().join(side.name());
+        fs::create_dir(&output)?;
+        let preload = preload(tools.wire.host(side), side, &run_dir, &tools.library);
+        anyhow::Ok(Local::new(&output, preload.process()))
+    };
+    let (server, client) = (place(Side::A)?, place(Side::B)?);
+    let outcome = place::run(
+        (&server, PROGRAM),
+        (&client, &format!("{PROGRAM} $A")),
+        RUN_LIMIT,
+    )?;
+    let text = outcome.client.stdout_text();
+    ensure!(
+        outcome.client.status == 0,
+        "status {}:\n{text}",
+        outcome.client.status
+    );
+    let [typical, p99, p999] = perftest::percentiles(&text)?;
+    Ok(Told {
+        cell: "latency, 2 B".to_owned(),
+        name: beside.name(),
+        unit: "us".to_owned(),
+        typical,
+        p99: Some(p99),
+        p999: Some(p999),
+    })
+}
+
+fn idle(number: u32) -> Adapter {
+    let [_, _, high, low] = (number + 1).to_be_bytes();
+    Adapter {
+        name: format!("{PREFIX}{number}"),
+        mac: format!("02:00:00:01:{high:02x}:{low:02x}"),
+        user: User::Processes(Ipv4Addr::new(10, 77, high, low)),
+        is_away: false,
+    }
+}
+
+/// A program that has opened them all.
+fn hold(tools: &Tools, run_dir: &Path) -> Result<Holder> {
+    let preload = preload(tools.wire.host(Side::A), Side::A, run_dir, &tools.library);
+    // Without an adapter of its own it sees all that there are.
+    let mut program = Command::new("env");
+    program.args(["-u", vrdma_api::paths::ADAPTER_VARIABLE]);
+    program.arg(&tools.hold).args([PREFIX, &IDLE.to_string()]);
+    let mut command = preload.command(&program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = Holder(command.spawn().context("cannot start hold")?);
+    let output = holder.0.stdout.take().context("its output is a pipe")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    ensure!(line == "held\n", "hold could not open {IDLE} adapters");
+    Ok(holder)
+}
