@@ -139,7 +139,7 @@ impl OpenDevice {
 
     fn open(listed: &'static Listed) -> Result<Box<Self>> {
         fork::watch();
-        Self::over(Connection::open(&socket())?, listed)
+        begin(|connection| Self::over(connection, listed))
     }
 
     /// Opens over a connection on which nothing was said yet.
