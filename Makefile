@@ -17,6 +17,8 @@ test: setup check ## every test, guests included
 	cargo xtask guests --hosts 2 --uplink tunnel --short
 	cargo xtask guests --hosts 2 --loss 5% --short
 	cargo xtask guests --hosts 2 --b rxe --short
+	cargo xtask lab survive --short --seconds 4
+	cargo xtask lab survive --short --seconds 4 --upgrade
 	cargo xtask lab migrate --times 2 --only srq --crash
 	cargo xtask lab migrate --times 2 --only rping --peer process --memory rdma
 	cargo xtask lab migrate --times 2 --only rc_ping --peer rxe

@@ -28,6 +28,7 @@ extern crate alloc;
 extern crate std;
 
 mod active;
+mod changed;
 mod connection;
 mod ending;
 mod event;
@@ -35,6 +36,7 @@ mod ip;
 mod listeners;
 mod machine;
 mod passive;
+mod saved;
 mod sidr;
 mod store;
 mod terms;
@@ -43,6 +45,7 @@ pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
 pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
 pub use listeners::{Addresses, Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
 pub use machine::{Cm, Identity, Outgoing, Received};
+pub use saved::Unusable;
 pub use store::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_OF_ONE};
 pub use terms::{Acceptance, Call, Ends, Link, Refused, Resolve, Side, SidrAnswer};
 pub use vrdma_wire::cm::{

@@ -111,6 +111,11 @@ impl Listeners {
         nearest.find_map(|at| self.by_place.get(&Listen { service, at }).copied())
     }
 
+    /// What a listener listens for.
+    pub(crate) fn service(&self, id: ListenerId) -> Option<ServiceId> {
+        Some(self.listeners.get(&id)?.at.service)
+    }
+
     /// One more call waits; `false` if there is no room for it.
     pub(crate) fn wait(&mut self, id: ListenerId) -> bool {
         match self.listeners.get_mut(&id) {

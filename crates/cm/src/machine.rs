@@ -64,6 +64,8 @@ pub struct Cm {
     pub(crate) listeners: Listeners,
     pub(crate) sidr: Sidr,
     pub(crate) outgoing: VecDeque<Outgoing>,
+    /// How many datagrams were given to be sent.
+    pub(crate) sent: u64,
     pub(crate) events: VecDeque<Event>,
     names: ChaCha8Rng,
 }
@@ -77,6 +79,7 @@ impl Cm {
             listeners: Listeners::default(),
             sidr: Sidr::default(),
             outgoing: VecDeque::new(),
+            sent: 0,
             events: VecDeque::new(),
             names: ChaCha8Rng::seed_from_u64(identity.seed),
         }
@@ -101,7 +104,9 @@ impl Cm {
 
     /// A datagram to be sent.
     pub fn next_outgoing(&mut self) -> Option<Outgoing> {
-        self.outgoing.pop_front()
+        let outgoing = self.outgoing.pop_front();
+        self.sent += u64::from(outgoing.is_some());
+        outgoing
     }
 
     /// An event for the owner.

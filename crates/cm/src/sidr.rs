@@ -6,6 +6,7 @@ use core::time::Duration;
 use vrdma_wire::cm::{CommId, Message, PrivateData, SidrRep, SidrReq, SidrStatus};
 use vrdma_wire::{Gid, Pkey, Qkey, Qpn};
 
+use crate::changed::Changed;
 use crate::connection::{MAX_RETRIES, RESPONSE_TIMEOUT};
 use crate::event::{Event, Resolution, ResolveRequest};
 use crate::ip;
@@ -15,10 +16,10 @@ use crate::store::MAX_CONNECTIONS;
 use crate::terms::{Ends, Refused, Resolve, SidrAnswer};
 
 /// How long an answer is kept for those who did not get it.
-const LINGER: Duration = Duration::from_secs(4);
+pub(crate) const LINGER: Duration = Duration::from_secs(4);
 
 /// Where a question stands.
-enum Stage {
+pub(crate) enum Stage {
     /// Asked by this side; so often may it be repeated.
     Asked { repeats: u8 },
     /// Asked by the peer: the owner is to answer.
@@ -27,15 +28,16 @@ enum Stage {
     Answered,
 }
 
-struct Question {
-    ends: Ends,
-    transaction: u64,
+/// One question.
+pub(crate) struct Question {
+    pub(crate) ends: Ends,
+    pub(crate) transaction: u64,
     /// Its name in messages: ours if we asked.
-    request: u32,
+    pub(crate) request: u32,
     /// What was sent, or is being asked.
-    message: Message,
-    stage: Stage,
-    deadline: Option<Duration>,
+    pub(crate) message: Message,
+    pub(crate) stage: Stage,
+    pub(crate) deadline: Option<Duration>,
 }
 
 /// All questions of an adapter.
@@ -45,6 +47,7 @@ pub(crate) struct Sidr {
     /// Those that peers asked.
     by_remote: BTreeMap<(Gid, u32), CommId>,
     timers: BTreeSet<(Duration, CommId)>,
+    pub(crate) changed: Changed,
 }
 
 impl Sidr {
@@ -60,7 +63,16 @@ impl Sidr {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    fn insert(&mut self, id: CommId, question: Question) {
+    pub(crate) fn names(&self) -> impl Iterator<Item = CommId> {
+        self.questions.keys().copied()
+    }
+
+    pub(crate) fn get(&self, id: CommId) -> Option<&Question> {
+        self.questions.get(&id)
+    }
+
+    pub(crate) fn insert(&mut self, id: CommId, question: Question) {
+        self.changed.note(id);
         if !matches!(question.stage, Stage::Asked { .. }) {
             let name = (question.ends.remote, question.request);
             self.by_remote.insert(name, id);
@@ -68,10 +80,11 @@ impl Sidr {
         self.questions.insert(id, question);
     }
 
-    fn set_deadline(&mut self, id: CommId, deadline: Option<Duration>) {
+    pub(crate) fn set_deadline(&mut self, id: CommId, deadline: Option<Duration>) {
         let Some(question) = self.questions.get_mut(&id) else {
             return;
         };
+        self.changed.note(id);
         if let Some(old) = core::mem::replace(&mut question.deadline, deadline) {
             self.timers.remove(&(old, id));
         }
@@ -280,7 +293,7 @@ impl Cm {
     }
 }
 
-fn patience() -> Duration {
+pub(crate) fn patience() -> Duration {
     vrdma_wire::cm::timeout(RESPONSE_TIMEOUT)
 }
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 use vrdma_wire::cm::CommId;
 use vrdma_wire::{Gid, Qpn};
 
+use crate::changed::Changed;
 use crate::connection::{Connection, State};
 
 /// Connections of one adapter in whatever state, and as many questions for datagram services; further
@@ -31,6 +32,7 @@ pub(crate) struct Store {
     /// Calls that are no connections yet, by who calls.
     half_open: BTreeMap<Gid, usize>,
     half_open_in_all: usize,
+    pub(crate) changed: Changed,
 }
 
 impl Store {
@@ -46,8 +48,15 @@ impl Store {
         self.connections.get(&id)
     }
 
+    /// One that may change.
     pub(crate) fn get_mut(&mut self, id: CommId) -> Option<&mut Connection> {
-        self.connections.get_mut(&id)
+        let connection = self.connections.get_mut(&id)?;
+        self.changed.note(id);
+        Some(connection)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = CommId> {
+        self.connections.keys().copied()
     }
 
     /// Whether one more call of a remote address may wait.
@@ -58,7 +67,7 @@ impl Store {
 
     /// A call has become a connection.
     pub(crate) fn opened(&mut self, id: CommId) {
-        let Some(connection) = self.connections.get_mut(&id) else {
+        let Some(connection) = self.get_mut(id) else {
             return;
         };
         if connection.half_open.take().is_some() {
@@ -82,6 +91,7 @@ impl Store {
             *self.half_open.entry(connection.ends.remote).or_default() += 1;
             self.half_open_in_all += 1;
         }
+        self.changed.note(connection.local);
         self.connections.insert(connection.local, connection);
         self.name_peer(connection.local);
     }

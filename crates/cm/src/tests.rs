@@ -18,6 +18,7 @@ use crate::{
 mod connecting;
 mod ending;
 mod lossy;
+mod saved;
 mod sidr;
 
 /// Two machines, A (0) and B (1), a queue of datagrams, and a clock.
@@ -98,6 +99,23 @@ impl World {
         }
         self.collect();
         true
+    }
+
+    /// What one machine has saved, another one goes on with.
+    pub(crate) fn replace(&mut self, side: usize) {
+        let old = &self.machines[side];
+        let saved: Vec<_> = old.names().map(|id| old.save(id).unwrap()).collect();
+        let (guid, seed) = (side as u64 + 1, self.now.as_nanos() as u64 + 77);
+        self.machines[side] = Cm::new(Identity { guid, seed });
+        if side == 1 {
+            self.listen(1, 4);
+        }
+        for bytes in saved {
+            let own = [self.gids[side]];
+            let resumed = self.machines[side].resume(&bytes, &own, self.now);
+            let id = resumed.unwrap();
+            assert_eq!(self.machines[side].save(id).as_ref(), Some(&bytes));
+        }
     }
 
     pub(crate) fn take(&mut self, side: usize) -> Vec<Event> {

@@ -18,6 +18,7 @@ mod usage;
 use std::fs::{self, Permissions};
 use std::future::Future;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,14 +33,15 @@ use vrdma_api::{
 };
 use vrdma_ethernet::{Behind, EthernetHandle, EthernetPort};
 use vrdma_inventory::changes::Changes;
+use vrdma_inventory::counts::Counts;
 use vrdma_inventory::{AdapterSpec, Coming, Inventory, Object, ShardOptions};
 use vrdma_sandbox::interfaces::Interfaces;
 use vrdma_shard::legacy::Legacy;
 use vrdma_shard::plane::Shards;
 use vrdma_shard::process_socket;
 use vrdma_switch::PortId;
-use vrdma_threads::NotDone;
 use vrdma_threads::socket::BoundSocket;
+use vrdma_threads::{NotDone, PortPast};
 use vrdma_uplink::Tap;
 
 use crate::locations::Locations;
@@ -76,6 +78,8 @@ pub struct Memory {
     pub changes: Changes,
     /// Adapters that moved, for the next daemon.
     pub locations: Locations,
+    /// What workers before have counted.
+    pub counts: Counts,
 }
 
 /// Everything the API acts on.
@@ -136,9 +140,7 @@ impl Control {
     /// Tells the data path of an adapter. The error is a sentence and leaves nothing behind.
     pub async fn plug(&self, spec: AdapterSpec) -> Result<(), NotDone> {
         let behind = match spec.kind {
-            AdapterKind::Vm => BoundSocket::bind(&spec.sockets.ethernet(), ADAPTER_MODE)
-                .map(Behind::Guest)
-                .map_err(|error| error.to_string())?,
+            AdapterKind::Vm => self.bind_ethernet(&spec.sockets.ethernet())?,
             AdapterKind::Process => Behind::Nobody(spec.addresses()),
             AdapterKind::Tap => Behind::Host(self.open_tap(&spec)?),
         };
@@ -152,6 +154,10 @@ impl Control {
             kept: spec.kept(),
             away: spec.away,
             behind,
+            past: match spec.kind {
+                AdapterKind::Vm => self.facts.legacy.port(&spec.name),
+                AdapterKind::Process | AdapterKind::Tap => PortPast::default(),
+            },
         };
         let (number, kind) = (spec.port, spec.kind);
         let sockets = spec.sockets.clone();
@@ -169,9 +175,32 @@ impl Control {
         added
     }
 
+    /// All adapters of the worker before are plugged.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub async fn go_on(&self) -> Result<(), NotDone> {
+        self.shards.go_on().await?;
+        self.ethernet.go_on().await
+    }
+
+    /// Where a guest's QEMU connects. The error is a sentence.
+    fn bind_ethernet(&self, path: &Path) -> Result<Behind, String> {
+        let left = self.facts.legacy.listener(path);
+        let bound = BoundSocket::follow(path, ADAPTER_MODE, left);
+        bound.map(Behind::Guest).map_err(|error| error.to_string())
+    }
+
     /// The interface of an adapter of the host's own IP stack. The error is a sentence.
     fn open_tap(&self, spec: &AdapterSpec) -> Result<Tap, String> {
-        let interfaces = &self.facts.interfaces;
+        let Facts {
+            interfaces, legacy, ..
+        } = &self.facts;
+        let addresses = format!("{:?} {:?}", spec.mac, spec.only_ip());
+        if let Some(left) = legacy.interface(&spec.name, &addresses) {
+            legacy.note_interface(&spec.name, left.as_fd(), &addresses);
+            return Ok(Tap::from_parts(left, true));
+        }
         let tap = interfaces.tap(spec.name.as_str(), spec.mac, spec.only_ip())?;
         if !tap.is_ours() {
             tracing::warn!(
@@ -179,11 +208,13 @@ impl Control {
                 spec.name
             );
         }
+        legacy.note_interface(&spec.name, tap.as_fd(), &addresses);
         Ok(tap)
     }
 
-    async fn unplug(&self, port: PortId) -> Result<(), NotDone> {
+    async fn unplug(&self, name: &Name, port: PortId) -> Result<(), NotDone> {
         self.contexts.take(port);
+        self.facts.legacy.forget_port(name);
         let shard = self.shards.remove_adapter(port).await;
         self.ethernet.remove_port(port).await?;
         shard
@@ -272,10 +303,11 @@ impl Control {
     async fn remove_adapter(&self, name: &Name) -> Result<(), Problem> {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
-        self.unplug(port).await?;
+        self.unplug(name, port).await?;
         let mut inventory = self.inventory();
         inventory.remove_adapter(name)?;
         self.memory().changes.release(name);
+        self.memory().counts.forget(name);
         self.keep(&Object::Adapter(name.clone()), &inventory);
         tracing::info!("adapter {name} removed");
         Ok(())

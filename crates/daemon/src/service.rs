@@ -86,10 +86,10 @@ pub fn run(
     let _claim = RunDir::claim(&config.run_dir).map_err(ServiceError::Refused)?;
     let mut changes = Changes::follow(legacy.changes(), &mut config.inventory);
     let holds = changes.take_claimed();
+    let counts = legacy.counts(&config.inventory);
     let locations = follow_migrations(&mut config).map_err(ServiceError::Refused)?;
-    let api = BoundSocket::bind(&config.socket, CONTROL_MODE)
-        .map_err(|error| ServiceError::Refused(error.to_string()))?;
-    let processes = ProcessSocket::bind(&config.run_dir).map_err(ServiceError::Refused)?;
+    let api = bind_api(&config.socket, legacy)?;
+    let processes = ProcessSocket::bind(&config.run_dir, legacy).map_err(ServiceError::Refused)?;
     let confinement = options.confinement(socket_folders(&config));
     let path = DataPath::start(&processes, &config.shards, &confinement, legacy)?;
     protections.push(options.close_files(&confinement));
@@ -108,12 +108,17 @@ pub fn run(
         legacy: legacy.clone(),
         started: Instant::now(),
     };
+    let memory = Memory {
+        changes,
+        locations,
+        counts,
+    };
     let control = Arc::new(Control::new(
         config.inventory,
         path.shards.clone(),
         path.ethernet.clone(),
         facts,
-        Memory { changes, locations },
+        memory,
     ));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -123,6 +128,12 @@ pub fn run(
     // Its helpers may wait for a thread that does not end.
     runtime.shutdown_background();
     outcome
+}
+
+/// The socket of the control API, or that of the worker before.
+fn bind_api(path: &Path, legacy: &Legacy) -> Result<BoundSocket, ServiceError> {
+    let bound = BoundSocket::follow(path, CONTROL_MODE, legacy.listener(path));
+    bound.map_err(|error| ServiceError::Refused(error.to_string()))
 }
 
 /// Adapters are where migrations left them, as the daemon before has noted. The error is a sentence.
@@ -219,7 +230,10 @@ fn live(
         let vitals = path.vitals();
         let outcome = tokio::select! {
             outcome = serve(api, control, start, signals.first(), legacy) => outcome,
-            () = ending::hang_up(legacy.is_kept()) => vrdma_keep::give_way(),
+            () = ending::hang_up(legacy.is_kept()) => {
+                control.tell_counts().await;
+                vrdma_keep::give_way()
+            }
             name = ending::first_end(&vitals) => Err(ServiceError::Broken(format!(
                 "{name} has ended, see the log above; start the daemon again"
             ))),
@@ -265,6 +279,7 @@ async fn serve(
     for spec in start.adapters {
         control.plug(spec).await.map_err(refused)?;
     }
+    control.go_on().await.map_err(refused)?;
     legacy.forget_rest();
     control.note_shards().await;
     control.hold_on(start.holds);

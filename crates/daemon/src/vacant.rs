@@ -73,6 +73,7 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
             let _ = reply.send(Ok(()));
         }
         ShardCommand::Adopt(_, reply)
+        | ShardCommand::GoOn(reply)
         | ShardCommand::Retire(_, reply)
         | ShardCommand::Keep(_, _, reply) => {
             let _ = reply.send(());

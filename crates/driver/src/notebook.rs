@@ -90,6 +90,10 @@ impl Journal for Notes {
         ids.into_iter().for_each(|id| self.note(kind, id, None));
     }
 
+    fn beside(&self) -> Option<Box<dyn Journal>> {
+        Some(Box::new(self.clone()))
+    }
+
     fn commit(&mut self) {
         if open(&self.book).batch.is_empty() {
             return;

@@ -11,7 +11,7 @@ use vrdma_host::{Learner, Segments, Shared};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, GroupId, Host, Kept, PortId, Sources, UplinkId, Verdict};
 use vrdma_threads::uplink::marks_of;
-use vrdma_threads::{Disposal, Inbox, Known, Outbox, Snooped};
+use vrdma_threads::{Disposal, Inbox, Known, Outbox, PortPast, Snooped};
 use vrdma_wire::Mac;
 use vrdma_wire::qemu_stream::{FRAME_BYTES_MAX, HEADER_BYTES, Piece, piece};
 
@@ -157,6 +157,11 @@ impl Exchange {
                     self.keep(port, kept);
                     let _ = reply.send(());
                 }
+                Command::GoOn(reply) => {
+                    let links = self.links.values_mut();
+                    links.for_each(|link| link.go_on(&self.poller));
+                    let _ = reply.send(());
+                }
                 Command::Snapshot(reply) => {
                     let _ = reply.send(self.snapshot());
                 }
@@ -189,7 +194,13 @@ impl Exchange {
         let EthernetPort { port: number, .. } = port;
         match port.behind {
             Behind::Guest(socket) => {
-                let link = Link::of_guest(number, port.name, socket, Arc::clone(&self.admission));
+                let PortPast { records, left } = port.past;
+                let admission = Arc::clone(&self.admission);
+                let mut link = Link::of_guest(number, port.name, socket, admission, records);
+                if let Some(left) = left {
+                    let followed = link.follow(left, &self.poller, &self.disposal);
+                    followed.map_err(|error| format!("cannot go on with a connection: {error}"))?;
+                }
                 self.add_link(link, port.group, port.mac)?;
             }
             Behind::Host(tap) => {
@@ -231,7 +242,11 @@ impl Exchange {
         link.register(&self.poller)
             .map_err(|error| format!("cannot watch the Ethernet port: {error}"))?;
         self.attach(link.port, group, mac)?;
-        self.links.insert(link.port, link);
+        let port = link.port;
+        self.links.insert(port, link);
+        if let Some(link) = self.links.get_mut(&port) {
+            link.watch(&self.poller);
+        }
         Ok(())
     }
 
@@ -304,7 +319,7 @@ impl Exchange {
 
     fn carry(&mut self, port: PortId, rest: Range<usize>) {
         if let Some(link) = self.links.get_mut(&port) {
-            link.carry(&self.buffer[rest]);
+            link.carry(&mut self.buffer, rest, &self.poller);
         }
     }
 

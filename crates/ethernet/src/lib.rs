@@ -18,6 +18,7 @@
 mod client;
 mod exchange;
 mod hosts;
+mod kept;
 mod link;
 mod paused;
 mod poller;
@@ -39,7 +40,8 @@ use vrdma_inventory::Segment;
 use vrdma_sandbox::Confinement;
 use vrdma_threads::socket::BoundSocket;
 use vrdma_threads::{
-    Known, Line, NotDone, Outbox, Reply, Snooped, UplinkChange, UplinkSnapshot, Vital, is_withdrawn,
+    Known, Line, NotDone, Outbox, PortPast, Reply, Snooped, UplinkChange, UplinkSnapshot, Vital,
+    is_withdrawn,
 };
 
 /// A port to serve.
@@ -63,6 +65,8 @@ pub struct EthernetPort {
     pub away: bool,
     /// What is there.
     pub behind: Behind,
+    /// Of a guest's QEMU.
+    pub past: PortPast,
 }
 
 /// What is behind a port.
@@ -83,6 +87,7 @@ enum Command {
     RemovePort(PortId, Reply<()>),
     SetAway(PortId, bool, Reply<()>),
     Keep(PortId, Kept, Reply<()>),
+    GoOn(Reply<()>),
     Snapshot(Reply<Vec<(PortId, EthernetStats)>>),
     Uplink(UplinkChange, Reply<Result<(), String>>),
     Uplinks(Reply<Vec<UplinkSnapshot>>),
@@ -98,6 +103,7 @@ impl Command {
             Self::RemovePort(..)
             | Self::SetAway(..)
             | Self::Keep(..)
+            | Self::GoOn(_)
             | Self::Snapshot(_)
             | Self::Uplinks(_)
             | Self::Stop => false,
@@ -157,6 +163,11 @@ impl EthernetHandle {
     pub async fn keep(&self, port: PortId, kept: Kept) -> Result<(), NotDone> {
         let keep = |reply| Command::Keep(port, kept, reply);
         self.line.begin_last(keep)?.answer().await
+    }
+
+    /// All ports of the worker before are there: what waits for them is passed on.
+    pub async fn go_on(&self) -> Result<(), NotDone> {
+        self.line.begin_last(Command::GoOn)?.answer().await
     }
 
     /// State and counters of all ports.

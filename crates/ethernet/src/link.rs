@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use vrdma_api::{EthernetStats, Name};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, DropReason, PortCounts, PortId};
 use vrdma_threads::socket::BoundSocket;
-use vrdma_threads::{Disposal, QemuGuard};
+use vrdma_threads::{Disposal, QemuGuard, StreamRecords};
 use vrdma_uplink::Tap;
 use vrdma_wire::qemu_stream::HEADER_BYTES;
 
 use super::client::Client;
-use super::poller::{Poller, Token};
+use super::kept::Kept;
+use super::poller::{Poller, Token, Watched};
 use super::station::Station;
 use super::stream::Stream;
 
@@ -27,8 +29,12 @@ pub(super) struct Link {
     /// Where a guest's QEMU connects, and which may.
     socket: Option<(BoundSocket, QemuGuard)>,
     client: Option<Station>,
-    /// The poller reports room for this client.
-    room_watched: bool,
+    /// What the poller reports of this client.
+    watched: Watched,
+    /// What comes from it is left in its socket.
+    waits: bool,
+    /// Where connections are written down, if another worker goes on for this one.
+    records: Option<Arc<dyn StreamRecords>>,
     /// Frames of the read in progress that go to this port.
     pub(super) pending: Vec<Range<usize>>,
     /// Frames for a guest that was not there.
@@ -42,9 +48,37 @@ impl Link {
         name: Name,
         socket: BoundSocket,
         admission: Arc<Admission>,
+        records: Option<Arc<dyn StreamRecords>>,
     ) -> Self {
         let guard = QemuGuard::new(admission, port, name.clone());
-        Self::new(port, name, Some((socket, guard)), None)
+        let link = Self::new(port, name, Some((socket, guard)), None);
+        Self { records, ..link }
+    }
+
+    /// Goes on with the connection that the worker before has left. What comes from it waits until
+    /// [`go_on`](Self::go_on): the ports that it is for may be still to come.
+    pub(super) fn follow(
+        &mut self,
+        left: OwnedFd,
+        poller: &Poller,
+        disposal: &Disposal,
+    ) -> io::Result<()> {
+        self.client = Some(self.connected(UnixStream::from(left), poller, disposal)?);
+        self.waits = true;
+        tracing::info!("{}: Ethernet goes on", self.name);
+        Ok(())
+    }
+
+    fn connected(
+        &self,
+        stream: UnixStream,
+        poller: &Poller,
+        disposal: &Disposal,
+    ) -> io::Result<Station> {
+        let stream = Stream::new(stream, poller, disposal)?;
+        let records = self.records.clone();
+        let kept = records.map(|records| Kept::connected(records, self.name.clone(), &stream));
+        Ok(Station::Guest(Client::new(stream, kept)))
     }
 
     /// For the host, which is there.
@@ -63,7 +97,9 @@ impl Link {
             name,
             socket,
             client,
-            room_watched: false,
+            watched: Watched::default(),
+            waits: false,
+            records: None,
             pending: Vec::new(),
             unconnected: 0,
         }
@@ -78,6 +114,12 @@ impl Link {
             Some(station) => poller.add(station, Token::Client(self.port)),
             None => Ok(()),
         }
+    }
+
+    /// All ports are there.
+    pub(super) fn go_on(&mut self, poller: &Poller) {
+        self.waits = false;
+        self.watch(poller);
     }
 
     /// Leaves its listener alone, or watches it again.
@@ -106,12 +148,11 @@ impl Link {
             disposal.close(stream);
             return Ok(());
         }
-        let stream = Stream::new(stream, poller, disposal)?;
-        let client = Station::Guest(Client::new(stream));
+        let client = self.connected(stream, poller, disposal)?;
         poller.add(&client, Token::Client(self.port))?;
         guard.tell(|| tracing::info!("{}: Ethernet connected", self.name));
         self.client = Some(client);
-        self.room_watched = false;
+        self.watched = Watched::default();
         Ok(())
     }
 
@@ -130,10 +171,14 @@ impl Link {
         }
     }
 
-    /// Keeps the beginning of a frame until its end comes.
-    pub(super) fn carry(&mut self, rest: &[u8]) {
-        if let Some(client) = &mut self.client {
-            client.carry(rest);
+    /// Keeps the beginning of a frame, in the buffer of the last [`receive`](Self::receive), until its end comes.
+    pub(super) fn carry(&mut self, buffer: &mut [u8], rest: Range<usize>, poller: &Poller) {
+        let Some(client) = &mut self.client else {
+            return;
+        };
+        match client.carry(buffer, rest) {
+            Ok(()) => self.watch(poller),
+            Err(error) => self.detach(&error.to_string()),
         }
     }
 
@@ -172,7 +217,7 @@ impl Link {
         let outcome = client.send(bytes, &self.pending, give_up);
         self.pending.clear();
         match outcome {
-            Ok(()) => self.watch_room(poller),
+            Ok(()) => self.watch(poller),
             Err(error) => self.detach(&error.to_string()),
         }
     }
@@ -210,19 +255,24 @@ impl Link {
             return;
         };
         match client.flush() {
-            Ok(()) => self.watch_room(poller),
+            Ok(()) => self.watch(poller),
             Err(error) => self.detach(&error.to_string()),
         }
     }
 
-    fn watch_room(&mut self, poller: &Poller) {
+    pub(super) fn watch(&mut self, poller: &Poller) {
         let Some(client) = &self.client else { return };
-        let wanted = client.is_waiting();
-        if wanted == self.room_watched {
+        let wanted = Watched {
+            waits: self.waits,
+            room: client.is_waiting(),
+            stalled: client.is_stalled(),
+        };
+        if wanted == self.watched {
             return;
         }
-        match poller.watch_room(client, Token::Client(self.port), wanted) {
-            Ok(()) => self.room_watched = wanted,
+        let token = Token::Client(self.port);
+        match poller.watch_as(client, token, wanted) {
+            Ok(()) => self.watched = wanted,
             Err(error) => self.detach(&error.to_string()),
         }
     }

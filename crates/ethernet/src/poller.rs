@@ -48,7 +48,18 @@ fn decode(data: EventData) -> Token {
     }
 }
 
-/// An epoll instance, level-triggered: what is not taken in one turn is there in the next.
+/// How a client or an uplink is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Watched {
+    /// Not for input: other ports are still to come.
+    pub(super) waits: bool,
+    /// For room.
+    pub(super) room: bool,
+    /// For more input than there is.
+    pub(super) stalled: bool,
+}
+
+/// An epoll instance, level-triggered unless it is said: what is not taken in one turn is there in the next.
 #[derive(Clone, Debug)]
 pub(super) struct Poller {
     epoll: Arc<OwnedFd>,
@@ -76,13 +87,12 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, encode(token), EventFlags::IN)?)
     }
 
-    /// Watches a client for room as well, or no longer.
-    pub(super) fn watch_room(&self, fd: impl AsFd, token: Token, room: bool) -> io::Result<()> {
-        let flags = if room {
-            EventFlags::IN | EventFlags::OUT
-        } else {
-            EventFlags::IN
-        };
+    /// Watches a client or an uplink otherwise than before.
+    pub(super) fn watch_as(&self, fd: impl AsFd, token: Token, watched: Watched) -> io::Result<()> {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::IN, !watched.waits);
+        flags.set(EventFlags::OUT, watched.room);
+        flags.set(EventFlags::ET, watched.stalled);
         Ok(epoll::modify(&self.epoll, fd, encode(token), flags)?)
     }
 

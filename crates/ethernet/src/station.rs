@@ -31,10 +31,16 @@ impl Station {
     }
 
     /// Keeps the beginning of a frame for the next [`receive`](Self::receive). A TAP gives whole ones.
-    pub(super) fn carry(&mut self, rest: &[u8]) {
-        if let Self::Guest(client) = self {
-            client.carry(rest);
+    pub(super) fn carry(&mut self, buffer: &mut [u8], rest: Range<usize>) -> io::Result<()> {
+        match self {
+            Self::Guest(client) => client.carry(buffer, rest),
+            Self::Host(_) => Ok(()),
         }
+    }
+
+    /// Whether it is of use to look again only when more has come.
+    pub(super) fn is_stalled(&self) -> bool {
+        matches!(self, Self::Guest(client) if client.is_stalled())
     }
 
     /// Sends frames of `bytes`, each a range with its header; `give_up` gets the length, without

@@ -44,9 +44,18 @@ impl Stream {
 
     /// One `recvmsg`.
     pub(super) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer, RecvFlags::empty())
+    }
+
+    /// One `recvmsg`, which leaves what it gives in the socket.
+    pub(super) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer, RecvFlags::PEEK)
+    }
+
+    fn read(&self, buffer: &mut [u8], how: RecvFlags) -> io::Result<usize> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_FDS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC | how;
         let mut buffers = [IoSliceMut::new(buffer)];
         let received = recvmsg(self, &mut buffers, &mut control, flags)?;
         let mut sent: Vec<OwnedFd> = Vec::new();

@@ -11,6 +11,8 @@ use vrdma_threads::mailbox;
 
 use super::*;
 
+mod kept;
+
 const A: [u8; 6] = [0x52, 0x54, 0, 0, 0, 1];
 const B: [u8; 6] = [0x52, 0x54, 0, 0, 0, 2];
 const C: [u8; 6] = [0x52, 0x54, 0, 0, 0, 3];
@@ -48,6 +50,11 @@ impl Switch {
 
     /// A port with its number as name, in a group.
     fn plug(&self, port: u32, group: u32) {
+        self.plug_after(port, group, PortPast::default());
+    }
+
+    /// The same after another worker.
+    fn plug_after(&self, port: u32, group: u32, past: PortPast) {
         let socket = BoundSocket::bind(&self.folder.path().join(port.to_string()), 0o600).unwrap();
         let port = EthernetPort {
             name: port.to_string().parse().unwrap(),
@@ -58,6 +65,7 @@ impl Switch {
             may_send_roce: false,
             kept: Default::default(),
             away: false,
+            past,
             behind: Behind::Guest(socket),
         };
         self.runtime.block_on(self.handle.add_port(port)).unwrap();

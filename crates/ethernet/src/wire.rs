@@ -15,7 +15,7 @@ use vrdma_wire::qemu_stream::HEADER_BYTES;
 
 use super::client::FRAMES_MAX;
 use super::exchange::Exchange;
-use super::poller::Token;
+use super::poller::{Token, Watched};
 pub(super) use leave::send;
 use vrdma_threads::UplinkChange;
 use vrdma_threads::uplink::{UplinkEnd, segment_of};
@@ -189,9 +189,13 @@ impl Exchange {
             if full == wire.room_watched {
                 continue;
             }
+            let watched = Watched {
+                room: full,
+                ..Watched::default()
+            };
             match self
                 .poller
-                .watch_room(&wire.end.port, Token::Wire(*id), full)
+                .watch_as(&wire.end.port, Token::Wire(*id), watched)
             {
                 Ok(()) => wire.room_watched = full,
                 Err(error) => tracing::warn!("{}: cannot watch it: {error}", wire.end.name),

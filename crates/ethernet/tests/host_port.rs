@@ -88,6 +88,7 @@ fn the_host_pings_an_adapter_of_processes() {
         may_send_roce: false,
         kept: Default::default(),
         away: false,
+        past: Default::default(),
         behind,
     };
     let tap = Tap::open("vr0", HOST.0, Some("10.9.0.1".parse().unwrap())).unwrap();

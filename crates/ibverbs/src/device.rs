@@ -102,20 +102,39 @@ pub(crate) fn socket() -> PathBuf {
     )
 }
 
+/// Workers of the daemon that may end, one after the other, before a connection is begun.
+const BEGINNINGS: u32 = 8;
+
+/// Begins on a fresh connection. A worker that ends before it has answered takes those along that were not begun, and the
+/// next one has the same socket: so it is tried again, and fails at once if there is none.
+pub(crate) fn begin<R>(begin: impl Fn(Connection) -> Result<R>) -> Result<R> {
+    let mut last = Errno(libc::EIO);
+    for _ in 0..BEGINNINGS {
+        match begin(Connection::open(&socket())?) {
+            Err(lost @ Errno(libc::EIO)) => last = lost,
+            begun => return begun,
+        }
+    }
+    Err(last)
+}
+
 /// The adapters that this process may use, in the daemon's order; one if it is named.
 pub(crate) fn devices() -> Result<Vec<&'static Listed>> {
-    let connection = Connection::open(&socket())?;
+    begin(|connection| devices_at(&connection))
+}
+
+fn devices_at(connection: &Connection) -> Result<Vec<&'static Listed>> {
     let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
     if !wanted.is_empty() {
         let Some(name) = Name::new(&wanted) else {
             return Ok(Vec::new());
         };
-        let named = told(&connection, &FindAdapter { name })?;
+        let named = told(connection, &FindAdapter { name })?;
         return Ok(named.map(|adapter| known(0, adapter)).into_iter().collect());
     }
     let mut found = Vec::new();
     for index in 0..DEVICES_MAX {
-        match told(&connection, &ListAdapter { index })? {
+        match told(connection, &ListAdapter { index })? {
             Some(adapter) => found.push(known(index, adapter)),
             None => break,
         }

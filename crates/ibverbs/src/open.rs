@@ -20,7 +20,7 @@ use vrdma_provider::message::{
 use vrdma_provider::socket::FAST_LOCAL_VARIABLE;
 
 use crate::adopt::ByAddress;
-use crate::device::{Listed, socket};
+use crate::device::{Listed, begin};
 use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
 use crate::lost::{self, Lost};
@@ -140,7 +140,7 @@ impl OpenDevice {
 
     fn open(listed: &'static Listed) -> Result<Box<Self>> {
         fork::watch();
-        Self::over(Connection::open(&socket())?, listed)
+        begin(|connection| Self::over(connection, listed))
     }
 
     /// Opens over a connection on which nothing was said yet.

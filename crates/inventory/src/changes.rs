@@ -36,8 +36,19 @@ struct Kept {
     difference: Difference,
     /// A checksum of what the configuration said of the object, if it had it.
     configured: Option<u32>,
-    /// The descriptor of the connection that an adapter lives as long as.
+    /// The descriptor of the connection that an adapter lives as long as: it goes with the first of these and the others
+    /// that ends.
     held_by: Option<RawFd>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also_held_by: Vec<RawFd>,
+}
+
+impl Kept {
+    fn holders(&self) -> impl Iterator<Item = RawFd> {
+        self.held_by
+            .into_iter()
+            .chain(self.also_held_by.iter().copied())
+    }
 }
 
 /// The records of one difference.
@@ -60,7 +71,7 @@ pub struct Changes {
     /// What the configuration has, and a checksum of what it says of each.
     configured: BTreeMap<Object, u32>,
     /// Connections that adapters live as long as.
-    holds: BTreeMap<Name, RawFd>,
+    holds: BTreeMap<Name, Vec<RawFd>>,
     /// Those of adapters that the worker before had, until somebody waits for their ends.
     claimed: Vec<(Name, OwnedFd)>,
 }
@@ -113,13 +124,18 @@ impl Found {
     pub fn claim(&mut self, inherited: &mut Inherited) {
         let (store, holds) = (&mut self.store, &mut self.holds);
         self.kept.retain(|kept| {
-            let (Some(number), Object::Adapter(name)) = (kept.held_by, kept.difference.object())
-            else {
+            let Object::Adapter(name) = kept.difference.object() else {
                 return true;
             };
-            let connection = inherited.claim(number);
-            let is_held = connection.is_some();
-            holds.extend(connection.map(|connection| (name.clone(), connection)));
+            let connections: Vec<_> = kept
+                .holders()
+                .map(|number| inherited.claim(number))
+                .collect();
+            let is_held = connections.iter().all(Option::is_some);
+            if is_held {
+                let connections = connections.into_iter().flatten();
+                holds.extend(connections.map(|connection| (name.clone(), connection)));
+            }
             if !is_held {
                 store.forget(&Object::Adapter(name));
             }
@@ -201,10 +217,11 @@ impl Changes {
             store.forget(&object);
         }
         let hold = |it: &Kept| match it.difference.object() {
-            Object::Adapter(name) => Some((name, it.held_by?)),
+            Object::Adapter(name) => Some((name, it.holders().collect::<Vec<_>>())),
             _ => None,
         };
         let mut holds: BTreeMap<_, _> = kept.iter().filter_map(hold).collect();
+        holds.retain(|_, connections| !connections.is_empty());
         let differences: Vec<_> = kept.into_iter().map(|it| it.difference).collect();
         for (object, refusal) in inventory.follow(&differences) {
             tracing::warn!(
@@ -230,9 +247,12 @@ impl Changes {
         std::mem::take(&mut self.claimed)
     }
 
-    /// An adapter lives as long as the connection with this descriptor.
+    /// An adapter lives as long as the connection with this descriptor, too.
     pub fn hold(&mut self, adapter: &Name, connection: RawFd, inventory: &Inventory) {
-        self.holds.insert(adapter.clone(), connection);
+        let holders = self.holds.entry(adapter.clone()).or_default();
+        if !holders.contains(&connection) {
+            holders.push(connection);
+        }
         self.keep(&Object::Adapter(adapter.clone()), inventory);
     }
 
@@ -247,14 +267,15 @@ impl Changes {
         let difference = inventory.difference(object);
         let configured = self.configured.get(object).copied();
         let is_gone = matches!(difference, Difference::Removed(_));
-        let held_by = match object {
-            Object::Adapter(name) => self.holds.get(name).copied(),
-            _ => None,
+        let holders = match object {
+            Object::Adapter(name) => self.holds.get(name).cloned().unwrap_or_default(),
+            _ => Vec::new(),
         };
         let kept = Kept {
             difference,
             configured,
-            held_by,
+            held_by: holders.first().copied(),
+            also_held_by: holders.into_iter().skip(1).collect(),
         };
         let is_kept = !is_gone || configured.is_some();
         if let Err(full) = store.put(object, is_kept.then_some(&kept)) {

@@ -13,6 +13,7 @@
 pub mod changes;
 pub mod config;
 mod cores;
+pub mod counts;
 mod difference;
 mod inventory;
 pub mod socket_path;

@@ -3,16 +3,19 @@
 //! None of them is asked anything that a file system would answer, since one that a client serves may do so when it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat};
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname};
 
 /// How long a start waits for descriptors to close.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -73,6 +76,35 @@ impl Inherited {
         is_there.then(|| unsafe { OwnedFd::from_raw_fd(number) })
     }
 
+    /// Those that listen at a path, by that. Who connected since the worker before ended waits there. Of two sockets at one
+    /// path, neither is given: which of them is reached cannot be told.
+    pub fn take_listeners(&mut self) -> BTreeMap<PathBuf, OwnedFd> {
+        let mut sockets = BTreeMap::<PathBuf, Vec<(u64, RawFd)>>::new();
+        let mut note = |number: RawFd, fd: BorrowedFd<'_>| {
+            if let (Some(path), Ok(socket)) = (listens_at(fd), fstat(fd)) {
+                let of_path = sockets.entry(path).or_default();
+                of_path.push((socket.st_ino, number));
+            }
+        };
+        for number in &self.numbers {
+            // SAFETY: it was open when stock was taken and has no owner, so nobody closes it meanwhile.
+            note(*number, unsafe { BorrowedFd::borrow_raw(*number) });
+        }
+        for (number, fd) in &self.given {
+            note(*number, fd.as_fd());
+        }
+        let mut listeners = BTreeMap::new();
+        for (path, descriptors) in sockets {
+            let (socket, number) = descriptors[0];
+            if descriptors.iter().all(|(other, _)| *other == socket)
+                && let Some(fd) = self.claim(number)
+            {
+                listeners.insert(path, fd);
+            }
+        }
+        listeners
+    }
+
     /// None.
     pub fn none() -> Self {
         Self::of_numbers(BTreeSet::new())
@@ -114,6 +146,16 @@ impl Inherited {
     }
 }
 
+/// The path that a Unix socket listens at.
+fn listens_at(fd: BorrowedFd<'_>) -> Option<PathBuf> {
+    if socket_acceptconn(fd) != Ok(true) {
+        return None;
+    }
+    let address = SocketAddrUnix::try_from(getsockname(fd).ok()?).ok()?;
+    let path = address.path()?;
+    Some(OsStr::from_bytes(path.to_bytes()).into())
+}
+
 /// Whether it is a listener, or a socket for datagrams of the network: to close one never takes long.
 fn has_address(fd: &OwnedFd) -> bool {
     let is_listener = socket_acceptconn(fd) == Ok(true);
@@ -142,10 +184,35 @@ pub(crate) fn open_numbers() -> io::Result<BTreeSet<RawFd>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 
     use super::*;
+
+    #[test]
+    fn listeners_are_found_by_their_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        let others: [OwnedFd; 3] = [
+            TcpListener::bind("127.0.0.1:0").unwrap().into(),
+            client.try_clone().unwrap().into(),
+            std::fs::File::open("/dev/null").unwrap().into(),
+        ];
+        // A worker may have two descriptors of it.
+        let twice = listener.try_clone().unwrap();
+        let all = others.into_iter().chain([listener.into(), twice.into()]);
+        let given = all.map(|fd: OwnedFd| (fd.as_raw_fd(), fd)).collect();
+        let mut inherited = Inherited::given(given);
+        let mut listeners = inherited.take_listeners();
+        assert_eq!(listeners.len(), 1);
+        let again = UnixListener::from(listeners.remove(&path).unwrap());
+        // Who has connected before is served.
+        again.accept().unwrap().0.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+    }
 
     #[test]
     fn only_who_waits_at_an_address_has_one() {

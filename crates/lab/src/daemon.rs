@@ -1,6 +1,7 @@
 //! A vrdmad of the lab's own, with one adapter for each of its guests.
 
 mod configuration;
+mod descriptors;
 
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;

@@ -55,6 +55,12 @@ impl Entrances {
         self.own.remove(&port).map(|own| own.listener)
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Entrance> {
+        let own = self.own.keys().map(|port| Entrance::Of(*port));
+        [Entrance::All].into_iter().chain(own)
+    }
+
     pub(crate) fn listener(&self, entrance: Entrance) -> Option<BorrowedFd<'_>> {
         match entrance {
             Entrance::All => self.all.as_ref().map(AsFd::as_fd),

@@ -150,6 +150,7 @@ impl Process {
     /// Writes down from now on what another process needs to go on for this one.
     fn record_in(&mut self, records: Records) {
         self.recorder = Some(Recorder::new(records));
+        self.log_intents();
         self.record_adapter();
     }
 

@@ -28,6 +28,11 @@ impl ForeignFile {
         }
     }
 
+    /// Whose thread closes it.
+    pub(super) fn tenant(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
+
     /// For the tenant's thread.
     pub(super) fn take(mut self) -> Option<OwnedFd> {
         self.fd.take()

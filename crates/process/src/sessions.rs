@@ -24,7 +24,7 @@ use vrdma_verbs::object::Owner;
 use super::caller::Caller;
 use super::entrances::{Entrance, Entrances};
 use super::opening::{self, Greeting};
-use super::receive::{ForeignFile, Taking, consume, receive};
+use super::receive::{ForeignFile, Taking, receive};
 use super::registry::Registry;
 use super::session::Session;
 use super::spec::ProcessSpec;
@@ -105,6 +105,11 @@ impl Sessions {
             taking,
             sessions: Slots::new(),
         }
+    }
+
+    /// All listening sockets.
+    pub fn entrances(&self) -> impl Iterator<Item = Entrance> {
+        self.entrances.all()
     }
 
     /// A listening socket, to be watched.
@@ -289,10 +294,8 @@ fn serve_one(
     let code = request.code();
     let answer = match (Code::from_number(code), session.open) {
         _ if code == Greet::CODE && session.open.is_none() => {
+            // Whoever answers it takes it from the socket.
             session.user().tenant.close(request.take_fds());
-            if here.taking == Taking::WhenAnswered {
-                consume(session.as_fd(), &session.user().tenant)?;
-            }
             return Ok(Received::Greeting(Box::new(request)));
         }
         (Some(Code::Hello), Some(_)) => Err(Errno::ISCONN),

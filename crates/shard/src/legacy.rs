@@ -4,44 +4,50 @@
 //!   root area (the keeper's) ── where the area of each shard is, and that of changes
 //!   area of a shard ── records of its adapters ([`vrdma_process`])
 //!   area of changes ── what requests made of the configuration ([`vrdma_inventory::changes`])
+//!   area of rdma_cm ── clients and connections of programs ([`vrdma_process::cm`])
+//!   area of Ethernet ── which QEMU is connected at which port
+//!   area of counts ── what was told of counters ([`vrdma_inventory::counts`])
 //! ```
 //! Adapters go on with their records when they are plugged in again. What belongs to none that is plugged in at
 //! the start is forgotten then.
 
+mod areas;
+mod ethernet;
+
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use vrdma_adapter::ShardId;
-use vrdma_api::{Keeper, Upgrade, UpgradeOutcome};
-use vrdma_keep::{Area, Capacity, Inherited, Life, Outcome, Record, Records, WorkerLine};
+use vrdma_api::{Keeper, Name, Upgrade, UpgradeOutcome};
+use vrdma_keep::{Capacity, Inherited, Life, Outcome, Records, WorkerLine};
+use vrdma_process::cm;
 use vrdma_process::{Lost, Means, ProcessSpec, Recorder, Registry, Remembered, Revived, Sessions};
 
-use vrdma_inventory::changes;
+use vrdma_inventory::counts::{self, Counts};
+use vrdma_inventory::{Inventory, changes};
+use vrdma_threads::{PortPast, StreamRecords};
 
 use crate::vm;
+use areas::{
+    CHANGES, CM, CM_CAPACITY, COUNTS, ETHERNET, ETHERNET_CAPACITY, ShardArea, ShardAreas, create,
+    number, open_cm, open_shards,
+};
 
 /// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
 /// changes what one of them means raises it. A daemon goes on for one with the same format only.
 pub const FORMAT: u32 = 4;
 
-/// The root area has a record for each shard that there ever was, and one more.
+/// The root area has a record for each shard that there ever was, and four more.
 pub const ROOT: Capacity = Capacity {
     small: 1024,
     large: 1,
 };
-
-/// Of one shard: as many queue pairs, regions and the like as its adapters may have together. Pages that
-/// nothing was written to take no memory.
-const SHARD: Capacity = Capacity {
-    small: 1 << 20,
-    large: 1 << 18,
-};
-
-/// The kinds of the root area's records: where a shard's area is, and where that of changes.
-const AREA: u16 = 1;
-const CHANGES: u16 = 2;
 
 /// See the module. Nothing is recorded without a keeper.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +59,11 @@ struct Inner {
     number: u32,
     line: WorkerLine,
     /// One for each shard, and the descriptors of their areas.
-    areas: Vec<(Records, OwnedFd)>,
+    areas: Vec<ShardArea>,
+    cm: Records,
+    ethernet: Arc<ethernet::Ports>,
     /// Open for the next worker.
-    _changes: OwnedFd,
+    _open: [OwnedFd; 4],
     past: Mutex<Past>,
 }
 
@@ -65,6 +73,10 @@ struct Past {
     remembered: Vec<(Records, Remembered)>,
     descriptors: Inherited,
     changes: Option<changes::Found>,
+    cm: Option<cm::Past>,
+    counts: Option<Counts>,
+    /// By the paths of their sockets.
+    listeners: BTreeMap<PathBuf, OwnedFd>,
 }
 
 impl Legacy {
@@ -75,35 +87,22 @@ impl Legacy {
     pub fn open(life: Life<'_>, shards: usize) -> io::Result<Self> {
         let mut inherited = life.inherited;
         let (table, found, _) = Records::open(life.area, |_| 0)?;
-        let mut places = found.iter().filter_map(place).collect::<Vec<_>>();
-        places.sort_unstable();
-        let (mut areas, mut remembered) = (Vec::new(), Vec::new());
-        for (shard, number) in places {
-            let Some(fd) = inherited
-                .claim(number)
-                .filter(|_| shard == areas.len() as u64)
-            else {
-                continue;
-            };
-            let (records, found, damaged) = Records::open(fd.as_fd(), adapter_of)?;
-            if damaged > 0 {
-                tracing::warn!(shard, "{damaged} records of the worker before were damaged");
-            }
-            remembered.push((records.clone(), Remembered::new(found, &records)));
-            areas.push((records, fd));
-        }
-        for shard in areas.len()..shards {
-            let fd = create(&table, AREA, shard as u64, SHARD)?;
-            let (records, ..) = Records::open(fd.as_fd(), adapter_of)?;
-            areas.push((records, fd));
-        }
-        let before = found.iter().find(|record| record.kind == CHANGES);
-        let before = before.and_then(|record| inherited.claim(number(record)?));
-        let changes = match before {
-            Some(fd) => fd,
-            None => create(&table, CHANGES, 0, changes::CAPACITY)?,
+        let ShardAreas { areas, remembered } = open_shards(&table, &found, &mut inherited, shards)?;
+        let mut area = |kind, capacity| {
+            let before = found.iter().find(|record| record.kind == kind);
+            let before = before.and_then(|record| inherited.claim(number(record)?));
+            before.map_or_else(|| create(&table, kind, 0, capacity), Ok)
         };
+        let changes = area(CHANGES, changes::CAPACITY)?;
+        let cm_area = area(CM, CM_CAPACITY)?;
+        let ethernet_area = area(ETHERNET, ETHERNET_CAPACITY)?;
+        let counts_area = area(COUNTS, counts::CAPACITY)?;
         table.commit();
+        let (records, ports, _) = Records::open(ethernet_area.as_fd(), |_| 0)?;
+        let ethernet = Arc::new(ethernet::Ports::new(records, &ports, &mut inherited));
+        let (cm, mut cm_past) = open_cm(&cm_area)?;
+        cm_past.claim(&mut inherited);
+        let counts = Counts::open(counts_area.as_fd())?;
         let mut found_changes = changes::Found::open(changes.as_fd())?;
         let named = remembered
             .iter()
@@ -111,17 +110,23 @@ impl Legacy {
         let descriptors = inherited.split(named);
         // Afterwards: the number of a connection that ended as the worker did may be a client's by now.
         found_changes.claim(&mut inherited);
+        let listeners = inherited.take_listeners();
         inherited.close_rest()?;
         let past = Mutex::new(Past {
             remembered,
             descriptors,
             changes: Some(found_changes),
+            cm: Some(cm_past),
+            counts: Some(counts),
+            listeners,
         });
         Ok(Self(Some(Arc::new(Inner {
             number: life.number,
             line: life.line,
             areas,
-            _changes: changes,
+            cm,
+            ethernet,
+            _open: [changes, cm_area, ethernet_area, counts_area],
             past,
         }))))
     }
@@ -136,6 +141,68 @@ impl Legacy {
         let mut past = self.0.as_ref()?.past.lock();
         let past = past.as_mut().unwrap_or_else(|poisoned| poisoned.get_mut());
         past.changes.take()
+    }
+
+    /// What workers before have counted of adapters that there are; once.
+    pub fn counts(&self, inventory: &Inventory) -> Counts {
+        let Some(inner) = self.0.as_ref() else {
+            return Counts::default();
+        };
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = past.counts.take().unwrap_or_default();
+        counts.follow(inventory);
+        counts
+    }
+
+    /// Where rdma_cm is written down, and what the worker before has left of it; once.
+    pub(crate) fn cm(&self) -> Option<(Records, cm::Past)> {
+        let inner = self.0.as_ref()?;
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((inner.cm.clone(), past.cm.take()?))
+    }
+
+    /// The listener that the worker before has left at a path, once: who connects meanwhile waits in it. `None` if its file
+    /// is gone, so that nobody would find it.
+    pub fn listener(&self, path: &Path) -> Option<OwnedFd> {
+        let inner = self.0.as_ref()?;
+        let mut past = inner.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = past.listeners.remove(path)?;
+        let is_there = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+        is_there.then_some(listener)
+    }
+
+    /// What the Ethernet port of a VM begins with.
+    pub fn port(&self, name: &Name) -> PortPast {
+        let ports = self.0.as_ref().map(|inner| Arc::clone(&inner.ethernet));
+        PortPast {
+            left: ports.as_ref().and_then(|it| it.take_stream(name.as_str())),
+            records: ports.map(|ports| ports as Arc<dyn StreamRecords>),
+        }
+    }
+
+    /// The descriptor of the interface that the worker before made with these addresses.
+    pub fn interface(&self, name: &Name, addresses: &str) -> Option<OwnedFd> {
+        let inner = self.0.as_ref()?;
+        inner.ethernet.take_interface(name.as_str(), addresses)
+    }
+
+    /// An interface was made with these addresses.
+    pub fn note_interface(&self, name: &Name, device: BorrowedFd<'_>, addresses: &str) {
+        if let Some(inner) = &self.0 {
+            inner.ethernet.note_interface(name, device, addresses);
+        }
+    }
+
+    /// What is connected at a port is closed next.
+    pub fn forget_port(&self, name: &Name) {
+        if let Some(inner) = &self.0 {
+            inner.ethernet.forget(name);
+        }
+    }
+
+    /// Whether there was a worker before.
+    pub(crate) fn follows(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.number > 0)
     }
 
     /// This worker serves.
@@ -236,35 +303,15 @@ impl Legacy {
             remembered.forget(&records);
         }
         let descriptors = std::mem::replace(&mut past.descriptors, Inherited::none());
+        let listeners = std::mem::take(&mut past.listeners);
+        let ports = inner.ethernet.take_rest();
         // To close what a client sent takes as long as it likes.
         let closing = thread::Builder::new().name("closing".to_owned());
-        if let Err(error) = closing.spawn(|| descriptors.close_rest().is_ok()) {
+        if let Err(error) = closing.spawn(|| {
+            drop((listeners, ports));
+            descriptors.close_rest().is_ok()
+        }) {
             tracing::warn!("descriptors of the worker before stay open: {error}");
         }
     }
-}
-
-/// Which adapter a record is about.
-fn adapter_of(record: &Record) -> u32 {
-    (record.key >> 32) as u32
-}
-
-/// A shard and the number of its area's descriptor.
-fn place(record: &Record) -> Option<(u64, RawFd)> {
-    let number = number(record)?;
-    (record.kind == AREA).then_some((record.key, number))
-}
-
-/// The number of an area's descriptor.
-fn number(record: &Record) -> Option<RawFd> {
-    let number = record.bytes.as_slice().try_into().ok()?;
-    Some(RawFd::from_le_bytes(number))
-}
-
-/// A new area, which the next worker finds in the table.
-fn create(table: &Records, kind: u16, key: u64, capacity: Capacity) -> io::Result<OwnedFd> {
-    let fd = Area::create(capacity)?;
-    let bytes = fd.as_raw_fd().to_le_bytes();
-    table.insert(kind, key, &bytes).map_err(io::Error::other)?;
-    Ok(fd)
 }

@@ -59,6 +59,8 @@ pub enum ShardCommand {
     Load(Reply<ShardLoad>),
     /// To the first shard: how many listeners of rdma_cm these adapters have.
     Listeners(Vec<PortId>, Reply<Vec<u32>>),
+    /// To the first shard: all adapters of the worker before are there.
+    GoOn(Reply<()>),
     /// All adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),
     /// What one adapter is made of; nothing of one that is gone.
@@ -91,6 +93,7 @@ impl ShardCommand {
             | Self::Keep(..)
             | Self::Load(_)
             | Self::Listeners(..)
+            | Self::GoOn(_)
             | Self::Uplinks(_)
             | Self::Stop => false,
         }

@@ -11,6 +11,8 @@ use vrdma_process::Admitted;
 use vrdma_provider::daemon;
 use vrdma_provider::socket::SOCKET_FILE;
 
+use crate::legacy::Legacy;
+
 /// Users of the daemon's group may come by the socket for all adapters; which ones they may use is
 /// another question.
 const MODE: u32 = 0o660;
@@ -27,8 +29,12 @@ pub struct ProcessSocket {
 pub(crate) struct SocketFile(PathBuf);
 
 /// The socket of one adapter. The error is a sentence.
-pub(crate) fn bind_own(path: &Path, admitted: &Admitted) -> Result<(OwnedFd, SocketFile), String> {
-    bind(path, own_mode(admitted))
+pub(crate) fn bind_own(
+    path: &Path,
+    admitted: &Admitted,
+    left: Option<OwnedFd>,
+) -> Result<(OwnedFd, SocketFile), String> {
+    bind(path, own_mode(admitted), left)
 }
 
 /// Lets those connect to the socket of an adapter who may use it now.
@@ -47,17 +53,22 @@ fn own_mode(admitted: &Admitted) -> u32 {
     }
 }
 
-/// Listens at a path that is free, or has what a dead daemon left.
-fn bind(path: &Path, mode: u32) -> Result<(OwnedFd, SocketFile), String> {
+/// Listens at a path that is free, or has what a dead daemon left; with the listener that a worker before has left there, if
+/// it has.
+fn bind(path: &Path, mode: u32, left: Option<OwnedFd>) -> Result<(OwnedFd, SocketFile), String> {
     let shown = path.display();
     vrdma_inventory::socket_path::check_length(path)?;
-    if let Err(error) = fs::remove_file(path)
+    if left.is_none()
+        && let Err(error) = fs::remove_file(path)
         && error.kind() != ErrorKind::NotFound
     {
         return Err(format!("cannot remove the stale socket {shown}: {error}"));
     }
-    let listen = || -> std::io::Result<_> {
-        let listener = daemon::listen(path, Mode::from_raw_mode(mode))?;
+    let listen = move || -> std::io::Result<_> {
+        let listener = match left {
+            Some(left) => left,
+            None => daemon::listen(path, Mode::from_raw_mode(mode))?,
+        };
         let file = SocketFile(path.to_owned());
         // The mode above went through the umask.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -68,9 +79,10 @@ fn bind(path: &Path, mode: u32) -> Result<(OwnedFd, SocketFile), String> {
 
 impl ProcessSocket {
     /// Listens in `run_dir`, which the caller has claimed: a file that is there already is a dead
-    /// daemon's. The error is a sentence.
-    pub fn bind(run_dir: &Path) -> Result<Self, String> {
-        let (listener, file) = bind(&run_dir.join(SOCKET_FILE), MODE)?;
+    /// daemon's, or that of the worker before. The error is a sentence.
+    pub fn bind(run_dir: &Path, legacy: &Legacy) -> Result<Self, String> {
+        let path = run_dir.join(SOCKET_FILE);
+        let (listener, file) = bind(&path, MODE, legacy.listener(&path))?;
         Ok(Self {
             listener,
             _file: file,

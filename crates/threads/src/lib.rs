@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Besides mailboxes, these are the ends of uplinks that each of them has ([`uplink`]), the sockets that QEMU connects to
-//! ([`socket`], [`QemuGuard`]), and where they put what takes long to free ([`Disposal`]). Nothing here knows what a
+//! ([`socket`], [`QemuGuard`], [`StreamRecords`]), and where they put what takes long to free ([`Disposal`]). Nothing here knows what a
 //! shard or the Ethernet does.
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod mailbox;
 mod moves;
 mod qemu_guard;
 pub mod socket;
+mod streams;
 pub mod uplink;
 
 use std::net::SocketAddr;
@@ -36,6 +37,7 @@ pub use line::{Asked, Line, NotDone, Vital, is_withdrawn};
 pub use mailbox::{Inbox, Outbox, Undelivered, Waker, mailbox};
 pub use moves::{Moves, Relocated};
 pub use qemu_guard::QemuGuard;
+pub use streams::{PortPast, StreamRecords};
 use uplink::UplinkEnd;
 
 /// Where an answer goes. The asker may be gone; a failed send is no error.

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -50,15 +51,25 @@ struct BoundFile {
 impl BoundSocket {
     /// Listens at `path`; the file gets the permission bits `mode`. Does not block on accept.
     pub fn bind(path: &Path, mode: u32) -> Result<Self, BindError> {
+        Self::follow(path, mode, None)
+    }
+
+    /// The same with the listener that a worker before has left there, if it has.
+    pub fn follow(path: &Path, mode: u32, left: Option<OwnedFd>) -> Result<Self, BindError> {
         socket_path::check_length(path).map_err(BindError)?;
-        clear_stale(path)?;
         let failed = |error: io::Error| {
             let path = path.display();
             BindError(format!(
                 "cannot create the socket {path}: {error}; check that its folder exists and is writable"
             ))
         };
-        let listener = listen(path, mode).map_err(failed)?;
+        let listener = match left {
+            Some(left) => UnixListener::from(left),
+            None => {
+                clear_stale(path)?;
+                listen(path, mode).map_err(failed)?
+            }
+        };
         let bound = fs::set_permissions(path, fs::Permissions::from_mode(mode))
             .and_then(|()| listener.set_nonblocking(true))
             .and_then(|()| fs::symlink_metadata(path));

@@ -11,6 +11,7 @@ use crate::counters::Counters;
 use crate::cq::Cq;
 use crate::enclosed::Enclosures;
 use crate::error::Error;
+use crate::intent::Log;
 use crate::list::{Link, List, Member};
 use crate::mr::{MR_SLOTS_MAX, Mr, OfDomain};
 use crate::multicast::Groups;
@@ -81,6 +82,8 @@ pub(crate) struct Shared<R> {
     pub(crate) counters: Counters,
     /// A peer behind a wire that answers slowly, or the last one.
     pub(crate) peer: Option<Peer>,
+    /// Where atomics are written down before they are done.
+    pub(crate) intents: Log,
 }
 
 impl<R> Shared<R> {
@@ -100,6 +103,7 @@ impl<R> Shared<R> {
             enclosures: Enclosures::default(),
             counters: Counters::default(),
             peer: None,
+            intents: None,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whatever is lost, doubled or overtaken, both sides agree in the end.
+//! Whatever is lost, doubled or overtaken, and whoever goes on for whom, both sides agree in the end.
 
 use proptest::prelude::*;
 
@@ -11,6 +11,8 @@ enum Fate {
     Lost,
     Twice,
     Late,
+    /// It arrives, and another machine goes on for the one of that side.
+    Replaced(usize),
 }
 
 fn fate() -> impl Strategy<Value = Fate> {
@@ -19,6 +21,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         2 => Just(Fate::Lost),
         1 => Just(Fate::Twice),
         1 => Just(Fate::Late),
+        2 => (0usize..2).prop_map(Fate::Replaced),
     ]
 }
 
@@ -46,6 +49,11 @@ impl Run {
                 self.world.deliver(&datagram);
             }
             Fate::Late => self.world.queue.push_back(datagram),
+            Fate::Replaced(side) => {
+                self.world.deliver(&datagram);
+                self.react();
+                self.world.replace(side);
+            }
         }
         true
     }

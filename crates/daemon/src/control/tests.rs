@@ -131,6 +131,7 @@ fn live(
         Memory {
             changes: Default::default(),
             locations: Locations::open(run_dir, BTreeMap::new()).unwrap(),
+            counts: Default::default(),
         },
     );
     let runtime = tokio::runtime::Builder::new_current_thread()

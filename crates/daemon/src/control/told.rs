@@ -31,7 +31,16 @@ impl Control {
     pub(super) async fn stats(&self) -> Result<Vec<AdapterStats>, Problem> {
         let (counted, missing) = self.counted().await;
         missing.map_or(Ok(()), Err)?;
-        Ok(counted.of(&self.inventory()))
+        let mut stats = counted.of(&self.inventory());
+        self.memory().counts.add_before(&mut stats);
+        Ok(stats)
+    }
+
+    /// This worker is about to give way to another one, which goes on from what it has counted.
+    pub async fn tell_counts(&self) {
+        if let Err(problem) = self.stats().await {
+            tracing::warn!("counters will go on from what was told last: {problem:?}");
+        }
     }
 
     pub(super) async fn adapter_stats(&self, name: &Name) -> Result<AdapterStats, Problem> {
@@ -116,6 +125,8 @@ impl Control {
         let (shards, (counted, _), (seen, _)) =
             tokio::join!(self.shard_status(), self.counted(), self.seen());
         let inventory = self.inventory();
+        let mut stats = counted.of(&inventory);
+        self.memory().counts.add_before(&mut stats);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -133,7 +144,7 @@ impl Control {
             portgroups: inventory.portgroups(),
             uplinks: seen.all_uplinks(&inventory),
             adapters: inventory.adapters(),
-            stats: counted.of(&inventory),
+            stats,
         }
     }
 }

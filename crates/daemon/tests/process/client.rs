@@ -18,7 +18,7 @@ use vrdma_provider::message::{
 };
 use vrdma_provider::{VERSION, area::Area, socket};
 use vrdma_sandbox::Confinement;
-use vrdma_shard::{plane::Shards, process_socket::ProcessSocket, shard};
+use vrdma_shard::{legacy::Legacy, plane::Shards, process_socket::ProcessSocket, shard};
 use vrdma_switch::Policy;
 
 use crate::adapters::{block_on, shards, specs};
@@ -54,7 +54,7 @@ impl Host {
 
     pub(crate) fn with(count: u8, options: &ShardOptions) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let socket = ProcessSocket::bind(folder.path()).unwrap();
+        let socket = ProcessSocket::bind(folder.path(), &Legacy::default()).unwrap();
         let count_of_shards = options.cores.len();
         let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
         let snooped = (0..count_of_shards)

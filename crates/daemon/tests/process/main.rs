@@ -20,6 +20,9 @@ mod snapshot;
 mod stalling;
 mod stopped;
 mod survive;
+mod survive_connecting;
+mod survive_pause;
+mod survive_rdma_cm;
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;

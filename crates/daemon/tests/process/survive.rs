@@ -38,7 +38,7 @@ ip = "10.0.0.2"
 "#;
 
 /// A busy machine starts a program sooner.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long systemd is to wait for a sign of life. Nobody ends a daemon here that gives none in time.
 const WATCHDOG: Duration = Duration::from_secs(2);
@@ -47,20 +47,25 @@ const WATCHDOG: Duration = Duration::from_secs(2);
 const KILLS: u32 = 12;
 
 /// A daemon whose worker is killed.
-struct Kept {
+pub(crate) struct Kept {
     keeper: Child,
     folder: tempfile::TempDir,
     notified: UnixDatagram,
 }
 
 impl Kept {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With more in its configuration.
+    pub(crate) fn start_with(more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let run_dir = folder.path().join("run");
         let file = folder.path().join("vrdmad.toml");
         fs::write(
             &file,
-            format!("[daemon]\nrun_dir = {run_dir:?}{CONFIGURATION}"),
+            format!("[daemon]\nrun_dir = {run_dir:?}{CONFIGURATION}{more}"),
         )
         .unwrap();
         let notify = folder.path().join("notify");
@@ -88,7 +93,7 @@ impl Kept {
     }
 
     /// Waits until a worker says that it is ready.
-    fn await_ready(&self) {
+    pub(crate) fn await_ready(&self) {
         self.await_notice(b"READY=1");
     }
 
@@ -103,8 +108,30 @@ impl Kept {
         }
     }
 
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("run").join(SOCKET_FILE)
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.run_dir().join(SOCKET_FILE)
+    }
+
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    /// Ends the worker: kills it, or has the daemon go on with its program as it is installed.
+    pub(crate) fn end_worker(&self, is_upgrade: bool) {
+        match is_upgrade {
+            true => kill_process(Pid::from_child(&self.keeper), Signal::HUP).unwrap(),
+            false => kill_process(self.worker(), Signal::KILL).unwrap(),
+        }
+    }
+
+    pub(crate) fn worker_number(&self) -> u32 {
+        self.worker().as_raw_nonzero().get() as u32
+    }
+
+    /// Kills the worker, and waits for the next one.
+    pub(crate) fn kill_worker(&self) {
+        kill_process(self.worker(), Signal::KILL).unwrap();
+        self.await_ready();
     }
 
     fn worker(&self) -> Pid {
@@ -122,7 +149,7 @@ impl Kept {
     }
 
     /// Kills one worker after the other, each when it has let `progress` go on, and sets `ended`.
-    fn kill_workers(&self, progress: &AtomicU32, ended: &AtomicBool) {
+    pub(crate) fn kill_workers(&self, progress: &AtomicU32, ended: &AtomicBool) {
         for round in 0..KILLS {
             let seen = progress.load(SeqCst);
             let deadline = Instant::now() + PATIENCE;
@@ -131,8 +158,7 @@ impl Kept {
                 assert!(Instant::now() < deadline, "nothing goes on: round {round}");
                 thread::yield_now();
             }
-            kill_process(self.worker(), Signal::KILL).unwrap();
-            self.await_ready();
+            self.kill_worker();
         }
         ended.store(true, SeqCst);
     }
@@ -239,8 +265,7 @@ fn part(memory: &Memory, number: u64) -> vrdma_provider::layout::Buffer {
 fn each_worker_gives_signs_of_life_for_the_keeper() {
     let kept = Kept::start();
     kept.await_notice(b"WATCHDOG=1");
-    kill_process(kept.worker(), Signal::KILL).unwrap();
-    kept.await_ready();
+    kept.kill_worker();
     kept.await_notice(b"WATCHDOG=1");
 }
 
@@ -334,8 +359,7 @@ fn regions_and_connections_are_there_when_nothing_was_under_way() {
     let mut queues = pair(&a, &b);
     let (from, to) = (Memory::new(&a, 7, 1 << 16), Memory::new(&b, 0, 1 << 16));
     for round in 0..3 {
-        kill_process(kept.worker(), Signal::KILL).unwrap();
-        kept.await_ready();
+        kept.kill_worker();
         a.post_send(&mut queues.0, write(round, &to), from.buffer());
         let done = queues.0.wait();
         assert_eq!((done.status, done.wr_id, to.first()), (0, round, 7));

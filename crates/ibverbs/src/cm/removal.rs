@@ -66,7 +66,7 @@ mod tests {
         let pair = socketpair(AddressFamily::UNIX, seqpacket, SocketFlags::CLOEXEC, None);
         let (ours, theirs) = pair.expect("a pair of sockets");
         let (pipe, writer) = rustix::pipe::pipe().expect("a pipe");
-        session::begin(Connection::new(ours));
+        session::take_over(Connection::new(ours));
         let channel = Channel::over(pipe, 1);
         let mut held = session::hold();
         let session = held.get().expect("it is there");

@@ -15,7 +15,7 @@ use vrdma_provider::message::{Call, Name};
 use vrdma_provider::socket::ADAPTER_VARIABLE;
 
 use super::identifier::Identifier;
-use crate::device::socket;
+use crate::device::begin;
 use crate::errno::{Errno, Result};
 use crate::fork;
 use crate::lost;
@@ -40,7 +40,11 @@ static SESSION: Mutex<Option<Session>> = Mutex::new(None);
 impl Session {
     fn open() -> Result<Self> {
         fork::watch();
-        let connection = Connection::open(&socket())?;
+        begin(Self::over)
+    }
+
+    /// Over a connection on which nothing was said yet.
+    fn over(connection: Connection) -> Result<Self> {
         let wanted = std::env::var(ADAPTER_VARIABLE).unwrap_or_default();
         let greet = Greet {
             version: VERSION,
@@ -80,7 +84,7 @@ impl Held {
 
 /// Takes a connection of a test for the session.
 #[cfg(test)]
-pub(super) fn begin(connection: Connection) {
+pub(super) fn take_over(connection: Connection) {
     *SESSION.lock() = Some(Session {
         generation: fork::generation(),
         connection,

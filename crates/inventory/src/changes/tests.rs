@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -107,6 +108,38 @@ fn who_edits_the_configuration_has_the_last_word() {
     }
 }
 
+/// The adapter goes with the first of them that ends, whichever that is.
+#[test]
+fn the_next_worker_knows_all_who_hold_an_adapter() {
+    let area = area();
+    let (mut changes, mut now) = worker(&area, CONFIGURED);
+    add(
+        &mut now,
+        r#"{ "name": "run", "portgroup": "blue", "kind": "process" }"#,
+    );
+    changes.keep(&adapter("run"), &now);
+    let holders: [OwnedFd; 3] = std::array::from_fn(|_| File::open("/dev/null").unwrap().into());
+    let numbers = holders.each_ref().map(AsRawFd::as_raw_fd);
+    for number in numbers {
+        changes.hold(&"run".parse().unwrap(), number, &now);
+    }
+    let open = |which: &[usize]| {
+        let given = which
+            .iter()
+            .map(|at| (numbers[*at], holders[*at].try_clone().unwrap()));
+        Inherited::given(given.collect())
+    };
+    for (which, held) in [(&[0, 1, 2][..], 3), (&[0, 1, 2], 3), (&[0, 2], 0)] {
+        let mut inventory = configured(CONFIGURED);
+        let mut found = Found::open(area.as_fd()).unwrap();
+        found.claim(&mut open(which));
+        let mut changes = Changes::follow(Some(found), &mut inventory);
+        assert_eq!(changes.take_claimed().len(), held, "{which:?}");
+        let there = names(&inventory).contains(&"run".to_owned());
+        assert_eq!(there, held > 0, "{which:?}");
+    }
+}
+
 /// Its holder would end it otherwise.
 #[test]
 fn an_adapter_of_the_configuration_is_held_by_nobody_who_held_another_of_its_name() {
@@ -176,6 +209,7 @@ fn all_kinds() -> Vec<Kept> {
         difference: now.difference(&object),
         configured: (place % 2 == 1).then_some(7),
         held_by: (place == 4).then_some(12),
+        also_held_by: Vec::new(),
     });
     kept.collect()
 }

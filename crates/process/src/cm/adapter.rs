@@ -33,6 +33,10 @@ pub(super) struct Adapter {
     pub(super) touched: bool,
     /// It may have datagrams.
     pub(super) sending: bool,
+    /// It may have changed since it was written down.
+    pub(super) unrecorded: bool,
+    /// Datagrams may have been sent since the last that were delivered.
+    pub(super) sent: bool,
     /// Its entry among the deadlines.
     pub(super) due: Option<Duration>,
 }
@@ -53,6 +57,8 @@ impl Adapter {
             ports: Ports::starting_at(seed >> 32),
             touched: false,
             sending: false,
+            unrecorded: false,
+            sent: false,
             due: None,
             spec,
         }

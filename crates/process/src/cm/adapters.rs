@@ -34,11 +34,24 @@ pub(super) struct Adapters {
     /// Those that may have datagrams, each at most once.
     sending: VecDeque<PortId>,
     deadlines: BTreeSet<(Duration, PortId)>,
+    /// They are written down. Then there are those that may have changed, and those that datagrams were sent of, each at
+    /// most once.
+    is_tracked: bool,
+    unrecorded: Vec<PortId>,
+    sent: Vec<PortId>,
 }
 
 impl Adapters {
-    pub(super) fn insert(&mut self, adapter: Adapter) {
+    /// From now on it is remembered what is to be written down.
+    pub(super) fn track(&mut self) {
+        self.is_tracked = true;
+    }
+
+    pub(super) fn insert(&mut self, mut adapter: Adapter) {
         let port = adapter.spec.port;
+        if self.is_tracked {
+            adapter.cm.track();
+        }
         self.remove(port);
         self.by_name.insert(adapter.spec.name.0, port);
         self.by_gid.extend(adapter.gids().map(|gid| (gid, port)));
@@ -65,6 +78,23 @@ impl Adapters {
         if let Some(due) = adapter.due {
             self.deadlines.remove(&(due, port));
         }
+        self.unrecorded.retain(|other| *other != port);
+        self.sent.retain(|other| *other != port);
+    }
+
+    /// All of them.
+    pub(super) fn ports(&self) -> impl Iterator<Item = PortId> {
+        self.by_port.keys().copied()
+    }
+
+    pub(super) fn named(&self, name: Name) -> Option<PortId> {
+        self.by_name.get(&name.0).copied()
+    }
+
+    /// The name of an adapter; empty if it is gone.
+    pub(super) fn name_of(&self, port: PortId) -> String {
+        let name = self.get(port).map(|adapter| adapter.spec.name);
+        name.map_or(String::new(), |name| name.as_str().to_owned())
     }
 
     pub(super) fn get(&self, port: PortId) -> Option<&Adapter> {
@@ -77,7 +107,26 @@ impl Adapters {
         if !std::mem::replace(&mut adapter.touched, true) {
             self.touched.push_back(port);
         }
+        if self.is_tracked && !std::mem::replace(&mut adapter.unrecorded, true) {
+            self.unrecorded.push(port);
+        }
         Some(adapter)
+    }
+
+    /// One that may have changed since it was written down.
+    pub(super) fn next_unrecorded(&mut self) -> Option<&mut Adapter> {
+        let port = self.unrecorded.pop()?;
+        let adapter = self.by_port.get_mut(&port)?;
+        adapter.unrecorded = false;
+        Some(adapter)
+    }
+
+    /// One that datagrams were sent of, and how many in all.
+    pub(super) fn next_sent(&mut self) -> Option<(PortId, u64)> {
+        let port = self.sent.pop()?;
+        let adapter = self.by_port.get_mut(&port)?;
+        adapter.sent = false;
+        Some((port, adapter.cm.sent()))
     }
 
     /// Those in a scope.
@@ -143,6 +192,9 @@ impl Adapters {
         while let Some(port) = self.sending.front().copied() {
             if let Some(adapter) = self.by_port.get_mut(&port) {
                 if let Some(outgoing) = adapter.cm.next_outgoing() {
+                    if self.is_tracked && !std::mem::replace(&mut adapter.sent, true) {
+                        self.sent.push(port);
+                    }
                     return Some((port, outgoing));
                 }
                 adapter.sending = false;

@@ -2,15 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io::{PipeWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use vrdma_provider::cm::{Event, TOKEN};
 
 /// An event channel.
 pub(super) struct Channel {
-    events: VecDeque<Event>,
+    /// With their numbers, which rise.
+    events: VecDeque<(u64, Event)>,
     pipe: PipeWriter,
     /// Bytes that the pipe had no room for.
     owed: usize,
@@ -25,50 +26,84 @@ impl Channel {
             std::io::pipe().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // Only this end: what the client does to its own end does not reach here.
         fcntl_setfl(pipe.as_fd(), OFlags::NONBLOCK)?;
-        let channel = Self {
+        Ok((Self::over(pipe), reader.into()))
+    }
+
+    fn over(pipe: PipeWriter) -> Self {
+        Self {
             events: VecDeque::new(),
             pipe,
             owed: 0,
             identifiers: 0,
-        };
-        Ok((channel, reader.into()))
+        }
     }
 
-    pub(super) fn push(&mut self, event: Event) {
-        self.events.push_back(event);
+    /// The channel of a service before this one, without its events. `None` if that is no pipe.
+    pub(super) fn resume(pipe: OwnedFd) -> Option<Self> {
+        ioctl_fionread(&pipe).ok()?;
+        Some(Self::over(pipe.into()))
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Queues an event; [`pay`](Self::pay) announces it.
+    pub(super) fn push(&mut self, number: u64, event: Event) {
+        self.events.push_back((number, event));
         self.owed += 1;
-        self.pay();
     }
 
-    pub(super) fn pop(&mut self) -> Option<Event> {
-        let event = self.events.pop_front();
-        self.pay();
-        event
+    /// Queues an event that was queued before, and may have been announced.
+    pub(super) fn resume_event(&mut self, number: u64, event: Event) {
+        self.events.push_back((number, event));
     }
 
-    /// Events that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.events.len()
+    /// Announces those that are not: `read` announcements the program has read without having fetched an event.
+    pub(super) fn announce_again(&mut self, read: usize) {
+        let unread = ioctl_fionread(&self.pipe).unwrap_or_default() as usize;
+        self.owed = self.events.len().saturating_sub(unread + read);
     }
 
-    /// Takes out the event that tells of a group, which is likely one of the last. Whether there was one.
-    pub(super) fn forget_group(&mut self, group: u64) -> bool {
-        let at = self.events.iter().rposition(|event| event.group == group);
-        at.and_then(|at| self.events.remove(at)).is_some()
+    pub(super) fn pop(&mut self) -> Option<(u64, Event)> {
+        self.events.pop_front()
+    }
+
+    /// One that waits.
+    pub(super) fn event(&self, number: u64) -> Option<&Event> {
+        let found = self.events.binary_search_by_key(&number, |(it, _)| *it);
+        self.events.get(found.ok()?).map(|(_, event)| event)
+    }
+
+    /// The numbers of those that wait.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.events.iter().map(|(number, _)| *number)
+    }
+
+    /// Takes out the event that tells of a group, which is likely one of the last. Its number, if there was one.
+    pub(super) fn forget_group(&mut self, group: u64) -> Option<u64> {
+        let mut events = self.events.iter();
+        let at = events.rposition(|(_, event)| event.group == group)?;
+        self.events.remove(at).map(|(number, _)| number)
     }
 
     /// Takes out all events of an identifier, also those that tell its listener of calls.
-    pub(super) fn take_of(&mut self, id: u64) -> Vec<Event> {
+    pub(super) fn take_of(&mut self, id: u64) -> Vec<(u64, Event)> {
         let (taken, left) = std::mem::take(&mut self.events)
             .into_iter()
-            .partition(|event| event.id == id || event.listener == id);
+            .partition(|(_, event)| event.id == id || event.listener == id);
         self.events = left;
         taken.into()
     }
 
+    /// Whether events are not announced yet.
+    pub(super) fn is_in_debt(&self) -> bool {
+        self.owed > 0
+    }
+
     /// Writes what is owed, as far as there is room. A client that has closed its end is told
     /// nothing.
-    fn pay(&mut self) {
+    pub(super) fn pay(&mut self) {
         while self.owed > 0 {
             let tokens = [TOKEN; 64];
             let count = self.owed.min(tokens.len());

@@ -1,6 +1,6 @@
 //! A process that uses connection management.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
@@ -8,6 +8,7 @@ use vrdma_provider::cm::Event;
 use vrdma_provider::message::Name;
 
 use super::adapter::Adapter;
+use super::changes::{Changes, Item};
 use super::channel::Channel;
 use super::identifier::Identifier;
 use super::multicast::Group;
@@ -17,10 +18,11 @@ use crate::caller::Caller;
 use crate::holdings::Holdings;
 use crate::quota::Kind;
 use crate::receive::ForeignFile;
+use crate::session::Answered;
 
 /// Channels of one client: each is two descriptors here. Synchronous identifiers and rsockets have
 /// one each.
-const CHANNELS_MAX: usize = 1024;
+pub(super) const CHANNELS_MAX: usize = 1024;
 
 /// Which client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,7 +38,14 @@ pub(super) struct Client {
     pub(super) identifiers: BTreeMap<u64, Identifier>,
     pub(super) groups: BTreeMap<u64, Group>,
     pub(super) holdings: Holdings,
-    next: u64,
+    /// The answer that was given last, while a record says so.
+    pub(super) answered: Option<Answered>,
+    /// What is to be written down.
+    pub(super) changes: Changes,
+    /// Channels with events that are not announced yet.
+    pub(super) owing: BTreeSet<u64>,
+    /// The number that was given last.
+    pub(super) last: u64,
 }
 
 impl Client {
@@ -56,14 +65,23 @@ impl Client {
             identifiers: BTreeMap::new(),
             groups: BTreeMap::new(),
             holdings,
-            next: 0,
+            answered: None,
+            changes: Changes::default(),
+            owing: BTreeSet::new(),
+            last: 0,
         }
     }
 
     /// A number that was never given before.
     pub(super) fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        self.last += 1;
+        self.changes.note(Item::Itself);
+        self.last
+    }
+
+    /// The number that was given last.
+    pub(super) fn last_number(&self) -> u64 {
+        self.last
     }
 
     /// The adapters that it may use now.
@@ -88,6 +106,7 @@ impl Client {
         self.holdings.take(Kind::Descriptor, 1);
         let number = self.number();
         self.channels.insert(number, channel);
+        self.changes.note(Item::Channel(number));
         Ok((number, reader))
     }
 
@@ -96,10 +115,16 @@ impl Client {
         if channel.identifiers > 0 {
             return Err(Errno::BUSY);
         }
-        let unread = channel.waiting() as u64;
-        self.channels.remove(&number);
-        self.holdings.give(Kind::Event, unread);
+        let unread: Vec<u64> = channel.numbers().collect();
+        self.holdings.give(Kind::Event, unread.len() as u64);
         self.holdings.give(Kind::Descriptor, 1);
+        for event in unread {
+            self.note_event(number, event);
+        }
+        self.changes.note(Item::Channel(number));
+        if let Some(channel) = self.channels.remove(&number) {
+            self.changes.discard(channel);
+        }
         Ok(())
     }
 
@@ -109,6 +134,7 @@ impl Client {
         channel.ok_or(Errno::INVAL)?.identifiers += 1;
         let number = self.number();
         self.identifiers.insert(number, identifier);
+        self.changes.note(Item::Identifier(number));
         self.holdings.take(Kind::Identifier, 1);
         Ok(number)
     }
@@ -116,6 +142,7 @@ impl Client {
     /// One identifier less.
     pub(super) fn remove(&mut self, id: u64) -> Option<Identifier> {
         let removed = self.identifiers.remove(&id)?;
+        self.changes.note(Item::Identifier(id));
         self.holdings.give(Kind::Identifier, 1);
         Some(removed)
     }
@@ -129,7 +156,9 @@ impl Client {
         fits.then_some(()).ok_or(Errno::NOMEM)
     }
 
+    /// One that may change.
     pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
+        self.changes.note(Item::Identifier(id));
         self.identifiers.get_mut(&id).ok_or(Errno::INVAL)
     }
 
@@ -142,28 +171,91 @@ impl Client {
     }
 
     /// The next event of a channel.
-    pub(super) fn next_event(&mut self, channel: u64) -> Result<Event, Errno> {
-        let channel = self.channels.get_mut(&channel).ok_or(Errno::INVAL)?;
-        let event = channel.pop().ok_or(Errno::AGAIN)?;
+    pub(super) fn next_event(&mut self, from: u64) -> Result<Event, Errno> {
+        let channel = self.channels.get_mut(&from).ok_or(Errno::INVAL)?;
+        let popped = channel.pop();
+        // There may be room in its pipe now.
+        if channel.is_in_debt() {
+            self.owing.insert(from);
+        }
+        let (number, event) = popped.ok_or(Errno::AGAIN)?;
+        self.note_event(from, number);
         self.holdings.give(Kind::Event, 1);
         Ok(event)
     }
 
     /// Takes out all events of an identifier that is leaving its channel for good.
     pub(super) fn take_events(&mut self, id: u64, channel: u64) -> Vec<Event> {
-        let channel = self.channels.get_mut(&channel);
-        let taken = channel.map_or(Vec::new(), |channel| {
-            channel.identifiers -= 1;
-            channel.take_of(id)
-        });
+        let taken = self.take_of(id, channel);
         self.holdings.give(Kind::Event, taken.len() as u64);
         taken
     }
 
+    /// One identifier less in a channel, and its events.
+    fn take_of(&mut self, id: u64, from: u64) -> Vec<Event> {
+        let Some(channel) = self.channels.get_mut(&from) else {
+            return Vec::new();
+        };
+        channel.identifiers -= 1;
+        let taken = channel.take_of(id);
+        for (number, _) in &taken {
+            self.note_event(from, *number);
+        }
+        taken.into_iter().map(|(_, event)| event).collect()
+    }
+
+    fn note_event(&mut self, channel: u64, number: u64) {
+        self.changes.note(Item::Event { channel, number });
+    }
+
+    /// Queues an event in a channel.
+    fn queue(&mut self, to: u64, event: Event) -> bool {
+        let number = self.number();
+        let Some(channel) = self.channels.get_mut(&to) else {
+            return false;
+        };
+        channel.push(number, event);
+        self.owing.insert(to);
+        self.note_event(to, number);
+        true
+    }
+
+    /// Announces what was queued.
+    pub(super) fn pay(&mut self) {
+        for number in std::mem::take(&mut self.owing) {
+            if let Some(channel) = self.channels.get_mut(&number) {
+                channel.pay();
+            }
+        }
+    }
+
+    pub(super) fn join(&mut self, group: u64, joined: Group) {
+        self.groups.insert(group, joined);
+        self.changes.note(Item::Group(group));
+        self.holdings.take(Kind::Group, 1);
+    }
+
+    pub(super) fn leave(&mut self, group: u64) -> Option<Group> {
+        let left = self.groups.remove(&group)?;
+        self.changes.note(Item::Group(group));
+        self.holdings.give(Kind::Group, 1);
+        Some(left)
+    }
+
+    /// Leaves all groups of an identifier.
+    pub(super) fn leave_all(&mut self, id: u64) {
+        let own = self.groups.iter().filter(|(_, group)| group.id == id);
+        for group in own.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.leave(group);
+        }
+    }
+
     /// Takes out the event that tells of a group, if nobody has read it.
     pub(super) fn forget_group_event(&mut self, group: u64, channel: u64) {
-        let channel = self.channels.get_mut(&channel);
-        if channel.is_some_and(|channel| channel.forget_group(group)) {
+        let forgotten = self.channels.get_mut(&channel);
+        let forgotten = forgotten.and_then(|channel| channel.forget_group(group));
+        if let Some(number) = forgotten {
+            self.note_event(channel, number);
             self.holdings.give(Kind::Event, 1);
         }
     }
@@ -177,8 +269,7 @@ impl Client {
         // A call is told where its listener's events go.
         let listener = self.identifiers.get(&event.listener);
         let channel = listener.map_or(identifier.channel, |listener| listener.channel);
-        if let Some(channel) = self.channels.get_mut(&channel) {
-            channel.push(event);
+        if self.queue(channel, event) {
             self.holdings.take(Kind::Event, 1);
         }
     }
@@ -188,15 +279,12 @@ impl Client {
         if !self.channels.contains_key(&to) {
             return Err(Errno::INVAL);
         }
-        let moved = self.channels.get_mut(&from).map(|channel| {
-            channel.identifiers -= 1;
-            channel.take_of(id)
-        });
+        let moved = self.take_of(id, from);
         if let Some(channel) = self.channels.get_mut(&to) {
             channel.identifiers += 1;
-            for event in moved.unwrap_or_default() {
-                channel.push(event);
-            }
+        }
+        for event in moved {
+            self.queue(to, event);
         }
         self.get(id)?.channel = to;
         Ok(())

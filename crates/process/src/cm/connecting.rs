@@ -13,7 +13,6 @@ use super::adapter::Connection;
 use super::handler::{Handler, errno};
 use super::identifier::{Identifier, Stage};
 use super::multicast::UDP_QKEY;
-use crate::quota::Kind;
 
 impl Handler<'_> {
     pub(super) fn connect(&mut self, connect: &Connect) -> Result<Bound, Errno> {
@@ -172,10 +171,7 @@ impl Handler<'_> {
         for event in waiting {
             self.refuse_unseen(id, &event);
         }
-        let joined = self.client.groups.len();
-        self.client.groups.retain(|_, group| group.id != id);
-        let left = joined - self.client.groups.len();
-        self.client.holdings.give(Kind::Group, left as u64);
+        self.client.leave_all(id);
         self.part(id);
         if let Some(identifier) = self.client.remove(id) {
             let port = identifier.route.local.port;

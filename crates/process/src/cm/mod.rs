@@ -15,12 +15,15 @@
 mod adapter;
 mod adapters;
 mod address;
+mod changes;
 mod channel;
 mod client;
 mod cm_event;
 mod connecting;
+mod greeting;
 mod handler;
 mod identifier;
+mod kept;
 mod multicast;
 mod offering;
 mod ports;
@@ -35,5 +38,6 @@ mod tests;
 
 pub use adapter::AdapterSpec;
 pub use client::ClientId;
+pub use kept::Past;
 pub use search::Search;
 pub use service::Service;

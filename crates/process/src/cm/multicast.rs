@@ -34,8 +34,7 @@ impl Handler<'_> {
         }
         let peer = handle(identifier, mgid.0);
         let group = self.client.number();
-        self.client.groups.insert(group, Group { id: join.id });
-        self.client.holdings.take(Kind::Group, 1);
+        self.client.join(group, Group { id: join.id });
         let mut event = Event {
             id: join.id,
             group,
@@ -50,9 +49,8 @@ impl Handler<'_> {
     }
 
     pub(super) fn leave(&mut self, leave: &Leave) -> Result<(), Errno> {
-        let left = self.client.groups.remove(&leave.group);
+        let left = self.client.leave(leave.group);
         let Group { id } = left.ok_or(Errno::INVAL)?;
-        self.client.holdings.give(Kind::Group, 1);
         if let Some(channel) = self.client.identifiers.get(&id).map(|it| it.channel) {
             self.client.forget_group_event(leave.group, channel);
         }

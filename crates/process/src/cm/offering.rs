@@ -19,8 +19,8 @@ use super::multicast::UDP_QKEY;
 /// What is told of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
-    qpn: Qpn,
-    qkey: Qkey,
+    pub(super) qpn: Qpn,
+    pub(super) qkey: Qkey,
 }
 
 impl Handler<'_> {

@@ -59,7 +59,7 @@ impl Handler<'_> {
     }
 
     /// Adapters that the client may use.
-    fn usable(&self) -> Vec<PortId> {
+    pub(super) fn usable(&self) -> Vec<PortId> {
         self.adapters.usable(&self.scope()).collect()
     }
 
@@ -73,7 +73,7 @@ impl Handler<'_> {
     }
 
     /// Takes a port at all of the adapters, or at none.
-    fn take_port(
+    pub(super) fn take_port(
         &mut self,
         id: u64,
         wanted: u16,
@@ -211,7 +211,7 @@ impl Handler<'_> {
         self.bound(id)
     }
 
-    fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+    pub(super) fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
         let (at, backlog) = self.client.get(id)?.listens.ok_or(Errno::INVAL)?;
         let listener = self.adapter(port)?.cm.listen(at, backlog).map_err(errno)?;
         let owner = self.owner(id);

@@ -40,9 +40,20 @@ pub struct Search {
     pub dgid: Gid,
     pub(super) owner: Owner,
     pub(super) remote: Endpoint,
+    /// For how long in all.
+    pub(super) patience: Duration,
     pause: Duration,
     /// When it is given up.
     until: Duration,
+}
+
+/// From where to where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    pub(super) sgid: Gid,
+    pub(super) dgid: Gid,
+    /// As the program has said it.
+    pub(super) remote: Endpoint,
 }
 
 /// All of them: one for each identifier at most.
@@ -56,6 +67,12 @@ impl Searches {
     fn add(&mut self, at: Duration, search: Search) {
         self.due.insert((at, search.owner), search);
         self.when.insert(search.owner, at);
+    }
+
+    /// That of an identifier.
+    pub(super) fn get(&self, owner: Owner) -> Option<&Search> {
+        let at = *self.when.get(&owner)?;
+        self.due.get(&(at, owner))
     }
 
     fn of(&self, client: ClientId) -> impl Iterator<Item = Owner> + '_ {
@@ -128,11 +145,35 @@ impl Handler<'_> {
             dgid,
             owner: self.owner(id),
             remote,
+            patience,
             pause: FIRST_PAUSE,
             until: self.now + patience,
         };
         self.searches.add(self.now, search);
         Ok(search)
+    }
+
+    /// Looks again for what a service before this one was looking for.
+    pub(super) fn search_again(
+        &mut self,
+        id: u64,
+        port: Option<PortId>,
+        patience_ms: u64,
+        places: Option<Places>,
+    ) {
+        let waits = self.client.get(id);
+        if !waits.is_ok_and(|it| it.stage == Stage::Resolving) {
+            return;
+        }
+        // As long as a request may say.
+        let patience = Duration::from_millis(patience_ms.min(u32::MAX.into()));
+        let begun = port.zip(places).and_then(|(port, places)| {
+            let way = (port, places.sgid, places.dgid);
+            self.search(id, places.remote, way, patience).ok()
+        });
+        if begun.is_none() {
+            self.give_up_search(id);
+        }
     }
 
     /// The way to a peer is known.
@@ -164,7 +205,10 @@ impl Handler<'_> {
 
     /// Nobody has said where the peer is. Another address may be tried.
     pub(super) fn not_found(&mut self, search: &Search) {
-        let id = search.owner.id;
+        self.give_up_search(search.owner.id);
+    }
+
+    fn give_up_search(&mut self, id: u64) {
         let Ok(identifier) = self.client.get(id) else {
             return;
         };

@@ -1,36 +1,30 @@
 //! The service as a whole: clients, adapters, and what goes between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use vrdma_cm::{Outgoing, Received};
-use vrdma_provider::VERSION;
-use vrdma_provider::cm::{Greet, Greeting};
-use vrdma_provider::daemon::{Answer, Request, send_answer, take};
-use vrdma_provider::message::Name;
+use vrdma_provider::daemon::{Request, peek, send_answer, take};
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
 
 use super::adapter::{Adapter, AdapterSpec};
 use super::adapters::Adapters;
+use super::changes::Item;
 use super::client::{Client, ClientId};
 use super::cm_event::subject;
 use super::handler::{Handler, Owner, Owners, Random};
-use super::scope::Scope;
+use super::kept::Recorder;
 use super::search::{Search, Searches};
-use crate::admission::Usable;
-use crate::holdings::Holdings;
-use crate::opening::same_version;
 use crate::quota::Kind;
-use crate::receive::ForeignFile;
+use crate::receive::{ForeignFile, consume};
 use crate::registry::Registry;
-use crate::sessions::CmGreeting;
+use crate::session::Answered;
 
 /// What a client costs: it and its socket.
-const COST: [(Kind, u64); 2] = [(Kind::CmClient, 1), (Kind::Descriptor, 1)];
+pub(super) const COST: [(Kind, u64); 2] = [(Kind::CmClient, 1), (Kind::Descriptor, 1)];
 
 /// Requests of one client that are served before others have their turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -50,13 +44,17 @@ impl AsFd for HungUp {
 
 /// Connection management of all process adapters.
 pub struct Service {
-    adapters: Adapters,
-    clients: BTreeMap<ClientId, Client>,
-    owners: Owners,
-    searches: Searches,
+    pub(super) adapters: Adapters,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    /// Clients that something happened to.
+    pub(super) touched: BTreeSet<ClientId>,
+    pub(super) owners: Owners,
+    pub(super) searches: Searches,
     random: Random,
-    registry: Registry,
-    next: u32,
+    pub(super) registry: Registry,
+    pub(super) next: u32,
+    /// What another service needs to go on for this one, if one would.
+    pub(super) recorder: Option<Recorder>,
 }
 
 impl Service {
@@ -66,11 +64,13 @@ impl Service {
         Self {
             adapters: Adapters::default(),
             clients: BTreeMap::new(),
+            touched: BTreeSet::new(),
             owners: Owners::default(),
             searches: Searches::default(),
             random: Random::from_seed(seed),
             registry,
             next: 0,
+            recorder: None,
         }
     }
 
@@ -84,7 +84,7 @@ impl Service {
         for client in clients {
             self.with(client, Duration::ZERO, |handler| handler.spread(spec.port));
         }
-        self.distribute(Duration::ZERO);
+        self.finish(Duration::ZERO);
     }
 
     /// What the adapter's connections propose from now on.
@@ -97,6 +97,7 @@ impl Service {
     /// Forgets an adapter; its identifiers are told that it is gone.
     pub fn detach(&mut self, port: PortId) {
         self.adapters.remove(port);
+        self.forget_records_of(port);
         self.owners.forget_adapter(port);
         for search in self.searches.take_of(port) {
             self.with(search.owner.client, Duration::ZERO, |handler| {
@@ -109,82 +110,44 @@ impl Service {
                 handler.forget_adapter(port)
             });
         }
-        self.distribute(Duration::ZERO);
+        self.finish(Duration::ZERO);
     }
 
-    /// Takes over a client whose first request was a greeting, and answers it. `None`: it was refused.
-    pub fn greet(&mut self, greeting: CmGreeting) -> Option<ClientId> {
-        let CmGreeting {
-            socket,
-            caller,
-            request,
-        } = greeting;
-        let wanted = request.parse::<Greet>().map(|greet| greet.adapter);
-        let wanted = wanted.unwrap_or_default();
-        let user = self.registry.users.of(caller.uid);
-        let socket = ForeignFile::new(socket, Arc::clone(&user.tenant));
-        let holdings = Holdings::new(Arc::clone(&user.counts));
-        let mut client = Client::new(socket, caller, wanted, holdings);
-        let answer = self.judge(&client, wanted, &request);
-        let welcome = answer.is_ok();
-        let told = answer.as_ref().map_err(|errno| *errno);
-        let told = send_answer(client.socket.as_fd(), request.header(), told);
-        if !welcome || told.is_err() {
-            return None;
-        }
-        for (kind, count) in COST {
-            client.holdings.take(kind, count);
-        }
-        let id = self.free_number();
-        self.clients.insert(id, client);
-        Some(id)
-    }
-
-    fn judge(&self, client: &Client, wanted: Name, greeting: &Request) -> Result<Answer, Errno> {
-        same_version(greeting, client.holdings.user())?;
-        let _: Greet = greeting.parse().ok_or(Errno::INVAL)?;
-        if wanted != Name::default() && wanted != client.wants {
-            return Err(Errno::NODEV);
-        }
-        let mut cost = COST.iter();
-        if !cost.all(|(kind, count)| client.holdings.asks(*kind, *count)) {
-            return Err(Errno::BUSY);
-        }
-        let scope = client.scope(&self.registry.admission);
-        let adapters = self.adapters.usable(&scope).count();
-        if adapters == 0 {
-            return Err(self.refuse(client));
-        }
-        let greeting = Greeting {
-            version: VERSION,
-            adapters: adapters as u32,
+    /// Gives an answer, which is written down before.
+    pub(super) fn give(
+        &mut self,
+        id: ClientId,
+        answered: Answered,
+        now: Duration,
+    ) -> Result<(), Errno> {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Ok(());
         };
-        Ok(Answer::new::<Greet>(&greeting, Vec::new()))
+        self.touched.insert(id);
+        client.changes.note(Item::Answer);
+        // The descriptors of the one before are closed when no record names them any more.
+        let before = client.answered.replace(answered);
+        self.finish(now);
+        drop(before);
+        self.give_again(id)
     }
 
-    /// Why a client may use none of the adapters that it asks for.
-    fn refuse(&self, client: &Client) -> Errno {
-        let all = Scope {
-            wants: client.wants,
-            usable: Usable::All,
+    /// Gives the answer that was given last, and takes the request that it answers.
+    fn give_again(&mut self, id: ClientId) -> Result<(), Errno> {
+        let is_recorded = self.is_recorded();
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Ok(());
         };
-        if self.adapters.usable(&all).next().is_none() {
-            return Errno::NODEV;
+        let Some(Answered { header, answer }) = &client.answered else {
+            return Ok(());
+        };
+        let answer = answer.as_ref().map_err(|errno| *errno);
+        send_answer(client.socket.as_fd(), *header, answer)?;
+        if is_recorded {
+            return consume(client.socket.as_fd(), client.socket.tenant());
         }
-        let name = Some(client.wants.as_str()).filter(|name| !name.is_empty());
-        let users = &self.registry.users;
-        users.tell_refused(&client.caller, name);
-        name.map_or(Errno::NODEV, |_| Errno::ACCESS)
-    }
-
-    fn free_number(&mut self) -> ClientId {
-        loop {
-            self.next = self.next.wrapping_add(1);
-            let id = ClientId(self.next);
-            if !self.clients.contains_key(&id) {
-                return id;
-            }
-        }
+        client.answered = None;
+        Ok(())
     }
 
     /// How many services are offered at an adapter.
@@ -204,30 +167,46 @@ impl Service {
     pub fn serve(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
         for _ in 0..REQUESTS_A_TURN {
             let known = self.clients.get(&client)?;
-            let user = self.registry.users.of(known.caller.uid);
-            let close = |fds| user.tenant.close(fds);
-            let served = match take(known.socket.as_fd(), close) {
+            let close = |fds| known.socket.tenant().close(fds);
+            let next = match self.is_recorded() {
+                true => peek(known.socket.as_fd(), close),
+                false => take(known.socket.as_fd(), close),
+            };
+            let served = match next {
                 Ok(None) => return None,
                 Ok(Some(mut request)) => {
                     close(request.take_fds());
-                    let served = self.with(client, now, |handler| handler.serve(&request));
-                    served.unwrap_or(Ok(()))
+                    self.answer(client, &request, now)
                 }
                 Err(errno) => Err(errno),
             };
             if served.is_err() {
                 return self.hang_up(client, now);
             }
-            self.distribute(now);
         }
         None
     }
 
-    fn hang_up(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
+    /// Carries out a request, unless that was done, and answers it.
+    fn answer(&mut self, id: ClientId, request: &Request, now: Duration) -> Result<(), Errno> {
+        let header = request.header();
+        let answered = self.clients.get(&id).and_then(|it| it.answered.as_ref());
+        if answered.is_some_and(|answered| answered.header == header) {
+            return self.give_again(id);
+        }
+        let answer = self.with(id, now, |handler| handler.decide(request));
+        match answer {
+            Some(answer) => self.give(id, Answered { header, answer }, now),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn hang_up(&mut self, client: ClientId, now: Duration) -> Option<HungUp> {
         self.with(client, now, |handler| handler.clear());
         self.searches.forget_client(client);
         let gone = self.clients.remove(&client);
-        self.distribute(now);
+        // Its descriptors stay open until no record names them.
+        self.finish(now);
         gone.map(|client| HungUp(client.socket))
     }
 
@@ -235,7 +214,7 @@ impl Service {
     pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
         if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.cm.receive(received, now);
-            self.distribute(now);
+            self.finish(now);
         }
     }
 
@@ -263,7 +242,7 @@ impl Service {
             };
             adapter.cm.expire(now);
         }
-        self.distribute(now);
+        self.finish(now);
     }
 
     /// An address that somebody looks for: answer with [`Service::found`] or [`Service::missed`].
@@ -274,7 +253,7 @@ impl Service {
     /// It is known where the address is.
     pub fn found(&mut self, search: &Search, now: Duration) {
         self.with(search.owner.client, now, |handler| handler.found(search));
-        self.distribute(now);
+        self.finish(now);
     }
 
     /// It is not, or not yet.
@@ -284,7 +263,19 @@ impl Service {
                 handler.not_found(&search)
             });
         }
+        self.finish(now);
+    }
+
+    /// What happened is taken to whom it concerns and written down; then it is told.
+    pub(super) fn finish(&mut self, now: Duration) {
         self.distribute(now);
+        self.record();
+        for id in std::mem::take(&mut self.touched) {
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.changes.committed();
+                client.pay();
+            }
+        }
     }
 
     /// Takes what on_event to whom it concerns.
@@ -319,12 +310,13 @@ impl Service {
         }
     }
 
-    fn with<R>(
+    pub(super) fn with<R>(
         &mut self,
         key: ClientId,
         now: Duration,
         work: impl FnOnce(&mut Handler<'_>) -> R,
     ) -> Option<R> {
+        self.touched.insert(key);
         let mut handler = Handler {
             key,
             client: self.clients.get_mut(&key)?,

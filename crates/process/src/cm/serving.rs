@@ -1,31 +1,21 @@
 //! Requests of one client: which call each is, and what the client's end and an adapter's mean to it.
 
-use std::os::fd::AsFd;
-
 use rustix::io::Errno;
 use vrdma_provider::cm::{
     Accept, Bind, Connect, CreateChannel, CreateId, DestroyChannel, DestroyId, Disconnect,
     Established, EventKind, GetEvent, IdReply, InitQp, Join, Leave, Listen, Migrate, Offer, Reject,
     ResolveAddress, ResolveRoute, SetOption,
 };
-use vrdma_provider::daemon::{Answer, Request, send_answer};
+use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::message::{Call, Done};
 use vrdma_switch::PortId;
 
+use super::changes::Item;
 use super::handler::Handler;
 
 impl Handler<'_> {
-    /// Serves a request and answers it.
-    ///
-    /// # Errors
-    /// The client does not take its answers.
-    pub(super) fn serve(&mut self, request: &Request) -> Result<(), Errno> {
-        let answer = self.decide(request);
-        let answer = answer.as_ref().map_err(|errno| *errno);
-        send_answer(self.client.socket.as_fd(), request.header(), answer)
-    }
-
-    fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {
+    /// Carries out a request; its answer.
+    pub(super) fn decide(&mut self, request: &Request) -> Result<Answer, Errno> {
         let done = |()| Done {};
         match request.code() {
             CreateChannel::CODE => self.create_channel(),
@@ -81,6 +71,7 @@ impl Handler<'_> {
     pub(super) fn forget_adapter(&mut self, port: PortId) {
         let mut hit = Vec::new();
         for (id, identifier) in &mut self.client.identifiers {
+            self.client.changes.note(Item::Identifier(*id));
             identifier.holds.retain(|held| *held != port);
             identifier.listeners.retain(|(at, _)| *at != port);
             identifier.offers.remove(&port);

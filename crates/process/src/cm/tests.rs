@@ -2,8 +2,9 @@
 //! hand.
 
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::io::{Errno, ioctl_fionread};
@@ -28,10 +29,13 @@ mod admission;
 mod clients;
 mod connecting;
 mod events;
+mod kept;
 mod quotas;
 
 struct World {
     service: Service,
+    /// Where it is recorded, if another one goes on for it after each request.
+    area: Option<OwnedFd>,
     registry: Registry,
     now: Duration,
     /// Last byte of the last address that somebody has.
@@ -68,9 +72,13 @@ fn pair() -> (OwnedFd, OwnedFd) {
     .unwrap()
 }
 
+/// Numbers of requests: none is like the one before it.
+static NUMBER: AtomicU16 = AtomicU16::new(0);
+
 fn put<T: Call>(socket: &OwnedFd, request: &T) {
     let mut buffer = [0; PACKET_MAX];
-    let packet = encode(Header::of::<T>(0), request, &mut buffer);
+    let number = NUMBER.fetch_add(1, Relaxed);
+    let packet = encode(Header::of::<T>(number), request, &mut buffer);
     send(socket.as_fd(), packet, &[], SendFlags::empty()).unwrap();
 }
 
@@ -112,10 +120,12 @@ impl World {
         let queue_pairs = all.map(|(port, qpn)| Entry::new(Arc::clone(&own.counts), port, qpn));
         let queue_pairs = queue_pairs.collect();
         let mut service = Service::new(registry.clone(), 1);
+        let area = kept::begin(&mut service);
         service.attach(spec(1, "a"));
         service.attach(spec(2, "b"));
         Self {
             service,
+            area,
             registry,
             now: Duration::ZERO,
             known: 2,
@@ -171,8 +181,11 @@ impl World {
 
     fn ask<T: Call>(&mut self, process: &Process, request: &T) -> Result<T::Reply, Errno> {
         put(&process.socket, request);
+        self.replace();
         self.service.serve(process.id, self.now);
+        self.replace();
         self.carry();
+        self.replace();
         answer::<T>(&process.socket).map(|(body, _)| body)
     }
 
@@ -199,6 +212,7 @@ impl World {
             let port = PortId(u32::from(to.octets()[3]) - 1);
             self.service.receive(port, &received, self.now);
         }
+        self.service.delivered();
     }
 
     fn id(&mut self, process: &Process, space: u32, qp_type: u32) -> u64 {

@@ -204,9 +204,10 @@ fn kinds_keep_their_numbers() {
         Kind::SrqProgress,
         Kind::Receive,
         Kind::Answer,
+        Kind::Intent,
     ];
     let numbers: Vec<u16> = kinds.iter().map(|kind| *kind as u16).collect();
-    assert_eq!(numbers, (1..14).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..15).collect::<Vec<_>>());
 }
 
 #[test]

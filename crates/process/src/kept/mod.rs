@@ -53,10 +53,12 @@ pub(crate) enum Kind {
     Answer = 13,
     /// The receive of a message under way on a queue pair with a shared receive queue.
     Receive = 12,
+    /// The atomic that is about to be done.
+    Intent = 14,
 }
 
 /// Kinds of processes' adapters, from 1 on.
-const OWN_KINDS: usize = 14;
+const OWN_KINDS: usize = 15;
 
 /// Those of other front ends follow.
 const KINDS: usize = 48;
@@ -77,6 +79,7 @@ impl Kind {
             Kind::SrqProgress,
             Kind::Receive,
             Kind::Answer,
+            Kind::Intent,
         ];
         ALL.into_iter().find(|kind| *kind as u16 == number)
     }
@@ -160,6 +163,10 @@ impl Journal for Recorder {
 
     fn commit(&mut self) {
         self.records.commit();
+    }
+
+    fn beside(&self) -> Option<Box<dyn Journal>> {
+        Some(Box::new(Self::of(self.records.clone(), self.adapter)))
     }
 }
 

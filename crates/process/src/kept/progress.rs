@@ -21,7 +21,7 @@ impl Process {
                 adapter = %self.spec.name,
                 "there is no room to record an adapter of processes: it will not survive the end of the worker"
             );
-            self.recorder = None;
+            self.end_records();
         }
     }
 

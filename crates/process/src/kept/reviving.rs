@@ -12,6 +12,7 @@ use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{Answer, CompletionRing, CqPlan, QpPlan, SrqPlan, WorkRing};
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::message::{Header, Name, QpCapacity};
+use vrdma_verbs::Intent;
 use vrdma_verbs::object::Owner;
 
 use super::remembered::{Lost, Means, Noted, Revived};
@@ -93,7 +94,14 @@ impl<'a, 'n> Reviving<'a, 'n> {
         self.revive_srqs();
         self.revive_rings();
         let hca = self.assemble(frame.frame)?;
+        let intent = self
+            .bytes(Kind::Intent, 0)
+            .and_then(|bytes| bytes.try_into().ok());
         let mut process = self.into_process(hca, recorder);
+        if let Some(intent) = intent {
+            process.process.conclude(&Intent::from_bytes(intent));
+        }
+        process.process.log_intents();
         process.process.wake_everything();
         Ok(process)
     }

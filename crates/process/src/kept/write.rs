@@ -4,14 +4,15 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use prost::Message;
 use rustix::io::Errno;
-use vrdma_adapter::Journal;
+use vrdma_adapter::{Intents, Journal};
 use vrdma_provider::daemon::Answer;
 use vrdma_provider::message::{Header, QpCapacity, RegMr};
+use vrdma_verbs::Intent;
 use vrdma_verbs::object::{CqId, MrId, Owner, PdId, QpId, SrqId};
 use vrdma_verbs::saved::Piece;
 
+use super::Kind;
 use super::record::{self, Backing};
-use super::{Kind, Recorder};
 use crate::Process;
 use crate::requests::backing::{Mapped, is_filled_by_owner};
 
@@ -183,7 +184,29 @@ impl Process {
 
     /// Nobody goes on for this adapter any more: it is being removed.
     pub fn end_records(&mut self) {
+        self.core.hca.stop_intents();
         self.recorder = None;
+    }
+
+    /// Atomics are written down before they are done.
+    pub(crate) fn log_intents(&mut self) {
+        let beside = self.recorder.as_ref().and_then(Journal::beside);
+        if let Some(beside) = beside {
+            let intents = Intents::new(beside, Kind::Intent as u16);
+            self.core.hca.log_intents(Box::new(intents));
+        }
+    }
+
+    /// The atomic that the process before was about to do is not done again if it was.
+    pub(super) fn conclude(&mut self, intent: &Intent) {
+        let space = self.memory();
+        if self.core.hca.conclude(intent, &space.view()) {
+            self.write_qp_progress(intent.qp);
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.forget_all(Kind::Intent as u16);
+            recorder.commit();
+        }
     }
 
     /// A client is gone, and its channels with it.
@@ -340,7 +363,10 @@ impl Process {
     }
 
     pub(crate) fn commit_records(&mut self) {
-        self.recorder.iter_mut().for_each(Recorder::commit);
+        if let Some(recorder) = &mut self.recorder {
+            self.core.hca.clear_intents();
+            recorder.commit();
+        }
         if !self.discarded.is_empty() {
             self.discarded.clear();
         }

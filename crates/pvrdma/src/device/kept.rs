@@ -31,7 +31,7 @@ impl Device {
     pub fn record_to(&mut self, journal: Box<dyn Journal>) {
         match &mut self.stage {
             Stage::Active(adapter, _) => {
-                adapter.journal = Some(journal);
+                adapter.set_journal(Some(journal));
                 adapter.record_everything();
             }
             _ => self.journal = Some(journal),
@@ -50,7 +50,7 @@ impl Device {
     /// Takes away where it is written down: another device goes on writing there.
     pub fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
         match &mut self.stage {
-            Stage::Active(adapter, _) => adapter.journal.take().or_else(|| self.journal.take()),
+            Stage::Active(adapter, _) => adapter.take_journal().or_else(|| self.journal.take()),
             _ => self.journal.take(),
         }
     }
@@ -58,7 +58,7 @@ impl Device {
     /// It is written down there already.
     pub(super) fn put_journal(&mut self, journal: Box<dyn Journal>) {
         match &mut self.stage {
-            Stage::Active(adapter, _) => adapter.journal = Some(journal),
+            Stage::Active(adapter, _) => adapter.set_journal(Some(journal)),
             _ => self.journal = Some(journal),
         }
     }
@@ -85,7 +85,7 @@ impl Device {
     pub fn stop_recording(&mut self) {
         self.journal = None;
         if let Stage::Active(adapter, _) = &mut self.stage {
-            adapter.journal = None;
+            adapter.set_journal(None);
         }
     }
 
@@ -199,7 +199,8 @@ impl Device {
         };
         match revived.adapter(past, &memory) {
             Ok(mut adapter) => {
-                adapter.journal = self.journal.take();
+                adapter.set_journal(self.journal.take());
+                adapter.conclude_intent(past, &memory);
                 adapter.wake_everything(turn);
                 for event in adapter.lost(past) {
                     adapter.write_event(turn, event);
@@ -237,7 +238,7 @@ impl Device {
             pages,
             self.log_limit,
         );
-        adapter.journal = self.journal.take();
+        adapter.set_journal(self.journal.take());
         adapter.record_frame();
         adapter
     }

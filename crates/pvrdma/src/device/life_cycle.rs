@@ -99,7 +99,7 @@ impl Device {
         self.handshake = None;
         if let Stage::Active(mut adapter, _) = std::mem::replace(&mut self.stage, next) {
             self.gids_cleared = true;
-            self.journal = adapter.journal.take().or_else(|| self.journal.take());
+            self.journal = adapter.take_journal().or_else(|| self.journal.take());
             if let Some(journal) = &mut self.journal {
                 let kinds = Kind::OF_A_LIFE.into_iter();
                 kinds.for_each(|kind| journal.forget_all(kind as u16));

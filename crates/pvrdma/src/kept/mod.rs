@@ -46,11 +46,13 @@ pub(crate) enum Kind {
     QpProgress = 28,
     /// The receive of a message under way on a queue pair with a shared receive queue.
     Receive = 29,
+    /// The atomic that is about to be done.
+    Intent = 30,
 }
 
 impl Kind {
     /// All that end with a life of the device.
-    pub(crate) const OF_A_LIFE: [Self; 13] = [
+    pub(crate) const OF_A_LIFE: [Self; 14] = [
         Self::Frame,
         Self::Context,
         Self::Pd,
@@ -64,6 +66,7 @@ impl Kind {
         Self::Qp,
         Self::QpProgress,
         Self::Receive,
+        Self::Intent,
     ];
 }
 

@@ -1,12 +1,14 @@
 //! Writing records, as objects come, change and go.
 
 use prost::Message;
-use vrdma_memory::Region;
+use vrdma_adapter::{FrontEnd, Intents, Journal};
+use vrdma_memory::{Region, View};
+use vrdma_verbs::Intent;
 use vrdma_verbs::object::{CqId, Owner, QpId, SrqId};
 use vrdma_verbs::saved::Piece;
 use zerocopy::IntoBytes;
 
-use super::{Kind, record};
+use super::{Kind, Past, record};
 use crate::adapter::Adapter;
 
 impl Adapter {
@@ -20,7 +22,43 @@ impl Adapter {
             tracing::warn!(
                 "there is no room to record a guest's adapter: it will not survive the end of the worker"
             );
-            self.journal = None;
+            self.set_journal(None);
+        }
+    }
+
+    /// Where it is written down from now on, atomics before they are done.
+    pub(crate) fn set_journal(&mut self, journal: Option<Box<dyn Journal>>) {
+        let beside = journal.as_ref().and_then(|journal| journal.beside());
+        self.journal = journal;
+        match beside {
+            Some(beside) => {
+                let intents = Intents::new(beside, Kind::Intent as u16);
+                self.core.hca.log_intents(Box::new(intents));
+            }
+            None => self.core.hca.stop_intents(),
+        }
+    }
+
+    /// Takes that away.
+    pub(crate) fn take_journal(&mut self) -> Option<Box<dyn Journal>> {
+        self.core.hca.stop_intents();
+        self.journal.take()
+    }
+
+    /// The atomic that the process before was about to do is not done again if it was.
+    pub(crate) fn conclude_intent(&mut self, past: &Past<'_>, memory: &View<'_>) {
+        let noted = past
+            .get(Kind::Intent, 0)
+            .and_then(|bytes| bytes.try_into().ok());
+        let Some(intent) = noted.map(Intent::from_bytes) else {
+            return;
+        };
+        if self.core.hca.conclude(&intent, memory) {
+            self.note_progress(intent.qp);
+        }
+        if let Some(journal) = &mut self.journal {
+            journal.forget_all(Kind::Intent as u16);
+            journal.commit();
         }
     }
 
@@ -174,6 +212,7 @@ impl Adapter {
     /// Makes what was recorded count.
     pub(crate) fn commit_records(&mut self) {
         if let Some(journal) = &mut self.journal {
+            self.core.hca.clear_intents();
             journal.commit();
         }
     }

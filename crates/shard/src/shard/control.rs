@@ -11,6 +11,7 @@ use vrdma_switch::{Kept, PortId};
 use vrdma_threads::uplink::marks_of;
 use vrdma_threads::{Reply, UplinkChange};
 use vrdma_verbs::Time;
+use vrdma_vfio_user::Listener;
 
 use super::Shard;
 use super::adapter::Adapter;
@@ -73,6 +74,7 @@ impl Shard {
                     let count = |port| self.cm.listeners(port);
                     let _ = reply.send(ports.into_iter().map(count).collect());
                 }
+                ShardCommand::GoOn(reply) => self.go_on(reply),
                 ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),
                 ShardCommand::Uplink(change, reply) => self.change_uplink_for(change, reply),
                 ShardCommand::Trace(port, reply) => self.tell_trace(port, reply),
@@ -160,9 +162,15 @@ impl Shard {
     fn announce(&mut self, spec: &AdapterSpec) -> Result<(), String> {
         let port = spec.port;
         let process = process_spec(spec);
-        let (listener, file) = process_socket::bind_own(&spec.sockets.process(), &spec.admitted)?;
-        let key = Key::ProcessListener(Entrance::Of(port));
-        self.poller.watch(&listener, key);
+        let (listener, file) = {
+            let path = spec.sockets.process();
+            let left = self.legacy.listener(&path);
+            process_socket::bind_own(&path, &spec.admitted, left)?
+        };
+        if !self.waits_for_adapters {
+            let key = Key::ProcessListener(Entrance::Of(port));
+            self.poller.watch(&listener, key);
+        }
         self.sessions.open_entrance(&process, listener);
         self.process_sockets.insert(port, file);
         self.cm.attach(rdma_cm::spec(&process));
@@ -195,21 +203,40 @@ impl Shard {
     fn make_vm(&self, spec: AdapterSpec) -> anyhow::Result<Vm> {
         let admission = Arc::clone(&self.registry.admission);
         let disposal = self.disposal.clone();
+        let path = spec.sockets.vfio_user();
+        let listen = |left| Listener::follow(path.clone(), left, disposal.closing());
+        let left = self.legacy.listener(&path);
+        let mut listener = listen(left)?;
         if let Some(past) = self.legacy.revive_vm(&spec.name.shared()) {
             let name = spec.name.clone();
             let (admission, disposal) = (Arc::clone(&admission), disposal.clone());
-            match Vm::resume(spec.clone(), self.clock, disposal, admission, past) {
+            match Vm::resume(
+                spec.clone(),
+                listener,
+                self.clock,
+                disposal,
+                admission,
+                past,
+            ) {
                 Ok(vm) => {
                     tracing::info!(adapter = %name, "the VM goes on");
                     return Ok(vm);
                 }
                 Err(error) => {
                     tracing::warn!(adapter = %name, "the VM loses its adapter: {error:#}");
+                    listener = listen(None)?;
                 }
             }
         }
         let recorder = self.legacy.recorder(self.id, &spec.name.shared());
-        Vm::new(spec, self.clock, disposal, admission, recorder)
+        Vm::new(
+            spec,
+            listener,
+            self.clock,
+            disposal.clone(),
+            admission,
+            recorder,
+        )
     }
 
     fn make_process(&self, spec: ProcessSpec) -> anyhow::Result<(OnDemand, Vec<OpenSession>)> {

@@ -32,7 +32,7 @@ use std::thread;
 use std::time::Duration;
 
 use vrdma_host::{Event, Host, ShardId};
-use vrdma_process::cm::Service as ConnectionManager;
+use vrdma_process::cm::{Past as CmPast, Service as ConnectionManager};
 use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_threads::{Disposal, Inbox, Moves, Snooped};
@@ -90,6 +90,10 @@ struct Shard {
     process_sockets: BTreeMap<PortId, SocketFile>,
     registry: Registry,
     cm: ConnectionManager,
+    /// What the worker before has left of rdma_cm, until all adapters are there.
+    cm_past: Option<CmPast>,
+    /// Adapters of the worker before are still to come: who asks for them at the process sockets waits.
+    waits_for_adapters: bool,
     snapshots: Snapshots,
     /// What was ready and has not had its turn.
     ready: VecDeque<Ready>,
@@ -121,9 +125,17 @@ impl Shard {
         let poller = Poller::new(parts.epoll);
         poller.watch(&parts.from.inbox, Key::Wake);
         poller.watch(&parts.from.snooped, Key::Snooped);
-        if let Some(listener) = parts.sessions.listener(Entrance::All) {
+        let waits_for_adapters = parts.legacy.follows();
+        if let Some(listener) = parts.sessions.listener(Entrance::All)
+            && !waits_for_adapters
+        {
             poller.watch(listener, Key::ProcessListener(Entrance::All));
         }
+        let mut cm = ConnectionManager::new(parts.registry.clone(), fresh_seed());
+        let cm_past = match parts.among.id {
+            ShardId::FIRST => rdma_cm::follow(&mut cm, &parts.legacy),
+            _ => None,
+        };
         Self {
             id: parts.among.id,
             clock: parts.clock,
@@ -132,7 +144,9 @@ impl Shard {
             host: Host::among(parts.among, fresh_seed()),
             sessions: parts.sessions,
             process_sockets: BTreeMap::new(),
-            cm: ConnectionManager::new(parts.registry.clone(), fresh_seed()),
+            cm,
+            cm_past,
+            waits_for_adapters,
             registry: parts.registry,
             snapshots: Snapshots::default(),
             ready: VecDeque::new(),

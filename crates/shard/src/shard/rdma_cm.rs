@@ -10,11 +10,13 @@ use vrdma_process::cm::{AdapterSpec, ClientId};
 use vrdma_process::{CmGreeting, ProcessSpec};
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
+use vrdma_threads::Reply;
 use vrdma_verbs::Time;
 use vrdma_wire::{Gid, Mtu, Pkey, Qpn};
 
-use super::Shard;
 use super::poller::Key;
+use super::{CmPast, ConnectionManager, Shard};
+use crate::legacy::Legacy;
 
 /// Path MTU that connections of processes propose until the adapter's uplinks were measured.
 const PATH_MTU: Mtu = Mtu::B1024;
@@ -23,7 +25,34 @@ const PATH_MTU: Mtu = Mtu::B1024;
 /// in a turn, some microseconds each. The others wait for the next turn, behind messages.
 const CM_A_TURN: usize = 16;
 
+/// Writes down what rdma_cm does, if another worker goes on for this one; what the worker before has left.
+pub(super) fn follow(cm: &mut ConnectionManager, legacy: &Legacy) -> Option<CmPast> {
+    let (records, past) = legacy.cm()?;
+    cm.record_in(records);
+    Some(past)
+}
+
 impl Shard {
+    /// All adapters of the worker before are there: rdma_cm goes on, and clients are accepted.
+    pub(super) fn go_on(&mut self, reply: Reply<()>) {
+        if std::mem::take(&mut self.waits_for_adapters) {
+            self.watch_entrances();
+        }
+        if let Some(past) = self.cm_past.take() {
+            self.resume_cm(past);
+        }
+        // Whoever asked may be gone.
+        let _ = reply.send(());
+    }
+
+    fn resume_cm(&mut self, past: CmPast) {
+        for client in self.cm.resume(past, since_start(self.clock.now())) {
+            if let Some(socket) = self.cm.socket(client) {
+                self.poller.watch(socket, Key::CmSession(client));
+            }
+        }
+    }
+
     /// A process that greeted connection management.
     pub(super) fn open_cm_session(&mut self, greeting: CmGreeting) {
         self.poller.unwatch(&greeting.socket);
@@ -46,7 +75,8 @@ impl Shard {
     /// Takes the datagrams that have come, repeats what was not answered and sends what waits; `true`
     /// if there was any.
     pub(super) fn tend_cm(&mut self, now: Time) -> bool {
-        if self.id != ShardId::FIRST {
+        if self.id != ShardId::FIRST || self.cm_past.is_some() {
+            // What comes for connections that are not there yet waits in the carrier.
             return false;
         }
         let moment = since_start(now);
@@ -79,6 +109,8 @@ impl Shard {
         let mut taken = false;
         for _ in 0..CM_A_TURN {
             let Some(datagram) = self.host.next_datagram() else {
+                // What was sent to adapters of this host has arrived, too.
+                self.cm.delivered();
                 break;
             };
             let received = Received {

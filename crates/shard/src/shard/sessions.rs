@@ -34,6 +34,16 @@ impl Adapters for OfProcesses<'_> {
 }
 
 impl Shard {
+    /// Watches the listening sockets.
+    pub(super) fn watch_entrances(&self) {
+        for entrance in self.sessions.entrances() {
+            if let Some(listener) = self.sessions.listener(entrance) {
+                let key = Key::ProcessListener(entrance);
+                self.poller.watch(listener, key);
+            }
+        }
+    }
+
     /// Takes the clients that wait.
     pub(super) fn accept_sessions(&mut self, entrance: Entrance) {
         for _ in 0..ACCEPTED_A_TURN {

@@ -41,15 +41,15 @@ pub(crate) struct Vm {
 }
 
 impl Vm {
-    /// Listens for QEMU at the adapter's socket.
+    /// Waits for QEMU at the adapter's socket.
     pub(crate) fn new(
         spec: AdapterSpec,
+        listener: Listener,
         clock: Clock,
         disposal: Disposal,
         admission: Arc<Admission>,
         recorder: Option<Recorder>,
     ) -> anyhow::Result<Self> {
-        let listener = Listener::bind(spec.sockets.vfio_user(), disposal.closing())?;
         let backend = Backend::new(&spec, clock, disposal, recorder)?;
         let guard = QemuGuard::new(admission, spec.port, spec.name.clone());
         Ok(Self {
@@ -64,13 +64,13 @@ impl Vm {
     /// The VM of the worker before, with its connection to QEMU.
     pub(crate) fn resume(
         spec: AdapterSpec,
+        listener: Listener,
         clock: Clock,
         disposal: Disposal,
         admission: Arc<Admission>,
         past: Past,
     ) -> anyhow::Result<Self> {
         let closing = disposal.closing();
-        let listener = Listener::bind(spec.sockets.vfio_user(), closing.clone())?;
         let mut backend = Backend::resume(&spec, clock, disposal, past.device)?;
         let connection = Connection::resume(past.connection, &past.state, closing)?;
         backend.connected(&connection);

@@ -15,7 +15,6 @@ use vrdma_driver::notebook::{Book, Crash, Notes, open};
 use vrdma_verbs::Time;
 
 use super::Devices;
-use super::program::SLOTS;
 use crate::violation::Violation;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -95,14 +94,6 @@ impl Devices {
         open(&book).forget(guest);
         device.record_to(Notes::of(guest, &book));
         open(&book).commit();
-    }
-
-    /// Whether a word is what so many additions make. Those whose completions the program had not seen when a process ended
-    /// may have been carried out twice, which the guide tells.
-    pub(super) fn is_sum(&self, word: &[u8], adds: u64) -> bool {
-        let twice = self.crashes.count * SLOTS as u64;
-        let sum = word.try_into().map(u64::from_le_bytes);
-        sum.is_ok_and(|sum| (adds..=adds + twice).contains(&sum))
     }
 
     /// Processes whose time has come end at the next call that was named.

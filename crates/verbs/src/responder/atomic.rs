@@ -1,8 +1,11 @@
 //! Atomics: done once, answered as often as asked.
 
+use core::cell::RefCell;
+
 use vrdma_wire::Psn;
 
 use crate::attr::Access;
+use crate::intent::{Intent, Log, noted};
 use crate::memory::{Fault, Memory};
 use crate::responder::refuse::Refusal;
 use crate::responder::{Delivery, Replay};
@@ -23,15 +26,37 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if !remote.addr.is_multiple_of(u64::from(WORD_BYTES)) {
             return Err(Refusal::Invalid);
         }
-        let spot = self.shared.remote(self.qp, remote, WORD_BYTES, right);
-        let spot = spot.ok_or(Refusal::Access)?;
-        let old = self.memory.fetch_update(spot.region, spot.offset, update);
-        let old = old.map_err(|fault| match fault {
-            Fault::Gone => Refusal::OwnMemory,
-            Fault::Late => Refusal::Late,
-        })?;
+        let mut log = self.shared.intents.take();
+        let old = self.fetch_noted(remote, update, &mut log);
+        self.shared.intents = log;
+        let old = old?;
         self.remember(old);
         Ok(ResponseBody::Atomic(old))
+    }
+
+    fn fetch_noted(
+        &self,
+        remote: Remote,
+        update: &dyn Fn(u64) -> u64,
+        log: &mut Log,
+    ) -> Result<u64, Refusal> {
+        let right = Access::REMOTE_ATOMIC;
+        let spot = self.shared.remote(self.qp, remote, WORD_BYTES, right);
+        let spot = spot.ok_or(Refusal::Access)?;
+        let intent = Intent {
+            qp: self.qp.id,
+            psn: self.request.psn,
+            word: remote,
+            old: 0,
+            new: 0,
+        };
+        let log = RefCell::new(log);
+        let update = noted(&log, intent, update);
+        let old = self.memory.fetch_update(spot.region, spot.offset, &update);
+        old.map_err(|fault| match fault {
+            Fault::Gone => Refusal::OwnMemory,
+            Fault::Late => Refusal::Late,
+        })
     }
 
     fn remember(&mut self, old: u64) {

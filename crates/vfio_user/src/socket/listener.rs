@@ -72,12 +72,28 @@ impl Listener {
     /// # Errors
     /// See [`ListenerError`].
     pub fn bind(path: impl Into<PathBuf>, closing: Closing) -> Result<Self, ListenerError> {
+        Self::follow(path, None, closing)
+    }
+
+    /// The same with the socket that a process before has left listening there, if it has.
+    ///
+    /// # Errors
+    /// See [`ListenerError`].
+    pub fn follow(
+        path: impl Into<PathBuf>,
+        left: Option<OwnedFd>,
+        closing: Closing,
+    ) -> Result<Self, ListenerError> {
         let path = path.into();
         let length = path.as_os_str().len();
         if length > MAX_PATH {
             return Err(ListenerError::PathTooLong { path, length });
         }
-        match bind_new(&path) {
+        let bound = match left {
+            Some(socket) => lstat(&path).map(|file| (socket, identity(&file))),
+            None => bind_new(&path),
+        };
+        match bound {
             Err(Errno::ADDRINUSE) => {
                 remove_stale(&path)?;
                 bind_new(&path)

@@ -1,7 +1,9 @@
 //! `cargo xtask lab survive`: programs whose daemon is killed under them, again and again.
 
 mod guests;
+mod pauses;
 mod replacing;
+mod rows;
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,14 +12,17 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
+use tempfile::TempDir;
 use vrdma_lab::daemon::{Adapter, Daemon, User};
 use vrdma_lab::process::Lifetime;
 
+use pauses::Pauses;
 use replacing::Installed;
 pub(super) use replacing::Replacing;
+use rows::{Meets, Row};
 
 /// Options of `cargo xtask lab survive`.
 #[derive(Args)]
@@ -33,63 +38,30 @@ pub(crate) struct Arguments {
     /// Between two stock guests, too
     #[arg(long)]
     guests: bool,
-}
 
-/// A program as server and client, for so many seconds.
-struct Row {
-    name: &'static str,
-    command: fn(u32) -> String,
-}
+    /// Run all programs again until so many workers were ended
+    #[arg(long, value_name = "N", default_value = "1")]
+    times: u32,
 
-/// The first two compare every byte, or complain.
-const ROWS: [Row; 7] = [
-    Row {
-        name: "ibv_rc_pingpong -c",
-        command: |seconds| format!("ibv_rc_pingpong -g 1 -c -s 16384 -n {}", seconds * 3000),
-    },
-    Row {
-        name: "ibv_srq_pingpong -c",
-        command: |seconds| {
-            format!(
-                "ibv_srq_pingpong -g 1 -c -q 4 -s 4096 -n {}",
-                seconds * 8000
-            )
-        },
-    },
-    Row {
-        name: "ib_send_lat",
-        command: |seconds| format!("ib_send_lat -F -s 64 -n {}", seconds * 8000),
-    },
-    Row {
-        name: "ib_write_bw",
-        command: |seconds| format!("ib_write_bw -F -D {seconds}"),
-    },
-    Row {
-        name: "ib_send_bw",
-        command: |seconds| format!("ib_send_bw -F -D {seconds}"),
-    },
-    Row {
-        name: "ib_read_bw",
-        command: |seconds| format!("ib_read_bw -F -D {seconds}"),
-    },
-    Row {
-        name: "ib_atomic_bw",
-        command: |seconds| format!("ib_atomic_bw -F -D {seconds}"),
-    },
-];
+    /// Three programs, which check what they receive, and no release build
+    #[arg(long)]
+    short: bool,
+}
 
 /// Beyond what a program was asked to run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What became of a row.
 struct Outcome {
-    kills: u32,
+    pauses: Pauses,
     statuses: [Option<i32>; 2],
-    longest: Duration,
+    /// The longest round trip that a program has measured.
+    longest: Option<Duration>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let daemon = super::daemon(true)?;
+    let release = !arguments.short;
+    let daemon = super::daemon(release)?;
     let replacing = match arguments.upgrade {
         false => Replacing::Kill,
         true => Replacing::Upgrade(Installed::new(&daemon)?),
@@ -99,45 +71,102 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Replacing::Kill => daemon,
             Replacing::Upgrade(installed) => installed.program(),
         },
-        cli: super::built("vrdma-cli", "vrdma", true)?,
+        cli: super::built("vrdma-cli", "vrdma", release)?,
         library: crate::programs::library()?,
     };
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_BORDERS_ONLY);
-    table.set_header(["program", "workers ended", "longest restart", "outcome"]);
+    let mut report = Report::new();
+    let stage = Stage::start(&programs)?;
     let guests = arguments
         .guests
         .then(|| guests::Guests::boot(programs.daemon.clone(), programs.cli.clone()))
         .transpose()?;
-    let mut failed = 0;
-    let of_guests = guests.iter().flat_map(|_| &guests::ROWS);
-    for row in ROWS.iter().chain(of_guests) {
-        eprintln!("{} ...", row.name);
-        let command = (row.command)(arguments.seconds);
-        let outcome = match &guests {
-            Some(guests) if row.name.starts_with("guests") => {
-                guests.survive(&command, arguments.seconds, &replacing)?
-            }
-            _ => survive(&programs, &command, arguments.seconds, &replacing)?,
-        };
-        let good = outcome.statuses == [Some(0); 2] && outcome.kills > 0;
-        failed += u32::from(!good);
-        let said = match (good, outcome.kills) {
+    while report.is_good() && report.pauses.count() < arguments.times {
+        for row in rows::rows(arguments.short) {
+            eprintln!("{} ...", row.name);
+            let outcome = stage.survive(&row, arguments.seconds, &replacing)?;
+            report.add(row.name, outcome);
+        }
+        for row in guests.iter().flat_map(|_| &guests::ROWS) {
+            eprintln!("{} ...", row.name);
+            let Some(guests) = &guests else { continue };
+            let command = (row.command)(arguments.seconds);
+            let outcome = guests.survive(&command, arguments.seconds, &replacing)?;
+            report.add(row.name, outcome);
+        }
+    }
+    let descriptors = stage.daemon.open_descriptors();
+    stage.daemon.stop();
+    Ok(report.print(descriptors))
+}
+
+/// What all rows have come to.
+struct Report {
+    table: Table,
+    pauses: Pauses,
+    failed: u32,
+}
+
+impl Report {
+    fn new() -> Self {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_BORDERS_ONLY);
+        table.set_header([
+            "program",
+            "workers ended",
+            "restart, median",
+            "worst",
+            "longest round trip",
+            "outcome",
+        ]);
+        Self {
+            table,
+            pauses: Pauses::default(),
+            failed: 0,
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        self.failed == 0
+    }
+
+    fn add(&mut self, name: &str, outcome: Outcome) {
+        let count = outcome.pauses.count();
+        let good = outcome.statuses == [Some(0); 2] && count > 0;
+        self.failed += u32::from(!good);
+        let said = match (good, count) {
             (true, _) => "ok".to_owned(),
             (false, 0) => "FAILED: it was over before a worker was ended".to_owned(),
             (false, _) => format!("FAILED: {:?}", outcome.statuses),
         };
-        let longest = format!("{:.0} ms", outcome.longest.as_secs_f64() * 1e3);
-        table.add_row([
-            row.name.to_owned(),
-            outcome.kills.to_string(),
-            longest,
+        self.table.add_row([
+            name.to_owned(),
+            count.to_string(),
+            outcome.pauses.median(),
+            outcome.pauses.worst(),
+            outcome.longest.map_or(String::new(), pauses::milliseconds),
             said,
         ]);
+        self.pauses.add_all(outcome.pauses);
     }
-    println!("{table}");
-    println!("{} rows, {failed} failed", table.row_iter().count());
-    Ok(ExitCode::from(u8::from(failed > 0)))
+
+    fn print(&self, descriptors: Option<usize>) -> ExitCode {
+        println!("{}", self.table);
+        println!(
+            "{} workers ended; until the next one served: median {}, worst {}",
+            self.pauses.count(),
+            self.pauses.median(),
+            self.pauses.worst()
+        );
+        if let Some(open) = descriptors {
+            println!("{open} descriptors are open in the daemon, whose programs have all ended");
+        }
+        println!(
+            "{} rows, {} failed",
+            self.table.row_iter().count(),
+            self.failed
+        );
+        ExitCode::from(u8::from(!self.is_good()))
+    }
 }
 
 struct Programs {
@@ -146,44 +175,88 @@ struct Programs {
     library: PathBuf,
 }
 
-fn survive(
-    programs: &Programs,
-    command: &str,
-    seconds: u32,
-    replacing: &Replacing,
-) -> Result<Outcome> {
-    let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-    let adapters = [adapter("a", 1), adapter("b", 2)];
-    let run_dir = folder.path();
-    let daemon = Daemon::start_kept(&programs.daemon, run_dir, &adapters, None, Lifetime::Owned)?;
-    let mut server = programs.start(&daemon, "a", command)?;
-    await_server()?;
-    let mut client = programs.start(&daemon, "b", &format!("{command} 127.0.0.1"))?;
-    let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
-    let (mut kills, mut longest) = (0, Duration::ZERO);
-    while client.try_wait()?.is_none() && Instant::now() < deadline {
-        thread::sleep(between(kills));
-        if let Some(restart) = replacing.replace(&daemon)? {
-            longest = longest.max(restart);
-            kills += 1;
-        }
+/// The daemon of all rows, whose workers end.
+struct Stage<'a> {
+    programs: &'a Programs,
+    daemon: Daemon,
+    _folder: TempDir,
+}
+
+impl<'a> Stage<'a> {
+    fn start(programs: &'a Programs) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
+        let adapters = [adapter("a", 1), adapter("b", 2)];
+        let (program, lifetime) = (&programs.daemon, Lifetime::Owned);
+        let daemon = Daemon::start_kept(program, folder.path(), &adapters, None, lifetime)?;
+        Ok(Self {
+            programs,
+            daemon,
+            _folder: folder,
+        })
     }
-    let statuses = [ended(&mut client)?, ended(&mut server)?];
-    if statuses != [Some(0); 2] {
-        eprintln!("{}", daemon.log_tail());
-        for name in ["a", "b"] {
-            eprintln!(
-                "{}",
-                fs::read_to_string(run_dir.join(format!("{name}.out")))?
-            );
+
+    fn survive(&self, row: &Row, seconds: u32, replacing: &Replacing) -> Result<Outcome> {
+        let (programs, daemon) = (self.programs, &self.daemon);
+        let mut server = programs.start(daemon, "a", &(row.server)(seconds))?;
+        self.await_server(row.meets)?;
+        let mut client = programs.start(daemon, "b", &(row.client)(seconds))?;
+        let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
+        let mut pauses = Pauses::default();
+        while client.try_wait()?.is_none() && Instant::now() < deadline {
+            thread::sleep(between(pauses.count()));
+            if let Some(restart) = replacing.replace(daemon)? {
+                pauses.add(restart);
+            }
         }
+        let of_client = ended(&mut client)?;
+        let of_server = match row.meets {
+            Meets::RdmaCm => still_served(&mut server)?,
+            Meets::Tcp(..) | Meets::Nobody => ended(&mut server)?,
+        };
+        let statuses = [of_client, of_server];
+        if statuses != [Some(0); 2] {
+            eprintln!("{}", daemon.log_tail());
+            for name in ["a", "b"] {
+                eprintln!("{}", printed(daemon, name)?);
+            }
+        }
+        let longest = match row.name {
+            "ib_send_lat" => pauses::longest_round_trip(&printed(daemon, "b")?),
+            _ => None,
+        };
+        Ok(Outcome {
+            pauses,
+            statuses,
+            longest,
+        })
     }
-    daemon.stop();
-    Ok(Outcome {
-        kills,
-        statuses,
-        longest,
-    })
+
+    fn await_server(&self, meets: Meets) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let is_there = || match meets {
+            Meets::Nobody => Ok(true),
+            Meets::Tcp(first, count) => Ok((first..first + count).all(listens)),
+            Meets::RdmaCm => {
+                let adapters = self.daemon.stats()?;
+                let mut of_server = adapters.iter().filter(|it| it.name.as_str() == "a");
+                anyhow::Ok(of_server.any(|it| it.rdma.listeners > 0))
+            }
+        };
+        while !is_there()? {
+            ensure!(Instant::now() < deadline, "the server does not listen");
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+/// What a side has printed.
+fn printed(daemon: &Daemon, name: &str) -> Result<String> {
+    Ok(fs::read_to_string(output(daemon, name))?)
+}
+
+fn output(daemon: &Daemon, name: &str) -> PathBuf {
+    daemon.run_dir().join(format!("{name}.out"))
 }
 
 fn adapter(name: &str, last: u8) -> Adapter {
@@ -196,42 +269,45 @@ fn adapter(name: &str, last: u8) -> Adapter {
 }
 
 impl Programs {
-    fn start(&self, daemon: &Daemon, adapter: &str, command: &str) -> Result<Child> {
-        let output = fs::File::create(daemon.run_dir().join(format!("{adapter}.out")))?;
+    fn start(&self, daemon: &Daemon, adapter: &str, script: &str) -> Result<Child> {
+        let output = fs::File::create(output(daemon, adapter))?;
         let mut run = Command::new(&self.cli);
         run.arg("--socket").arg(daemon.control_socket());
         run.args(["run", "--adapter", adapter, "--library"]);
-        run.arg(&self.library).arg("--");
-        run.args(command.split(' '));
+        run.arg(&self.library).args(["--", "sh", "-c", script]);
         run.stdin(Stdio::null());
         run.stdout(output.try_clone()?).stderr(output);
         run.spawn()
-            .with_context(|| format!("cannot start {command}"))
+            .with_context(|| format!("cannot start {script}"))
     }
 }
 
-/// Perftest and the examples of libibverbs listen there.
-fn await_server() -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let listens = |table: &str| {
+/// Whether somebody listens at a TCP port of this host.
+fn listens(port: u16) -> bool {
+    let wanted = format!("{port:04X}");
+    let listens = |table: String| {
         table.lines().any(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let port = words.get(1).and_then(|local| local.rsplit(':').next());
-            // 18515, and 0A is LISTEN (net/tcp_states.h).
-            port == Some("4853") && words.get(3) == Some(&"0A")
+            // 0A is LISTEN (net/tcp_states.h).
+            port == Some(&*wanted) && words.get(3) == Some(&"0A")
         })
     };
-    while Instant::now() < deadline {
-        let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
-        if tables
-            .iter()
-            .any(|table| fs::read_to_string(table).is_ok_and(|text| listens(&text)))
-        {
-            return Ok(());
-        }
-        thread::sleep(Duration::from_millis(10));
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let mut tables = tables
+        .into_iter()
+        .filter_map(|it| fs::read_to_string(it).ok());
+    tables.any(listens)
+}
+
+/// A server without an end is well if it is there when its clients are done.
+fn still_served(server: &mut Child) -> Result<Option<i32>> {
+    if let Some(status) = server.try_wait()? {
+        return Ok(status.code().filter(|code| *code != 0));
     }
-    anyhow::bail!("the server does not listen")
+    server.kill()?;
+    server.wait()?;
+    Ok(Some(0))
 }
 
 /// 100 to 900 ms, which follow from how many there were before.

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn ports_belong_to_one() {
+pub(super) fn ports_belong_to_one() {
     let mut world = World::new();
     let (a, b) = (world.process(""), world.process(""));
     world.listen(&a, at(Ipv4Addr::UNSPECIFIED, 7), TCP.0, TCP.1);
@@ -25,7 +25,7 @@ fn ports_belong_to_one() {
 }
 
 #[test]
-fn the_loopback_address_is_bound_to_no_adapter_and_heard_at_all() {
+pub(super) fn the_loopback_address_is_bound_to_no_adapter_and_heard_at_all() {
     let mut world = World::new();
     let (a, all) = (world.process("a"), world.process(""));
     let (listener, port) = world.listen(&all, at(Ipv4Addr::LOCALHOST, 0), TCP.0, TCP.1);
@@ -43,7 +43,7 @@ fn the_loopback_address_is_bound_to_no_adapter_and_heard_at_all() {
 }
 
 #[test]
-fn an_address_that_nobody_has_is_given_up_in_time() {
+pub(super) fn an_address_that_nobody_has_is_given_up_in_time() {
     let mut world = World::new();
     let a = world.process("a");
     let id = world.id(&a, TCP.0, TCP.1);
@@ -71,7 +71,7 @@ fn an_address_that_nobody_has_is_given_up_in_time() {
 }
 
 #[test]
-fn an_address_is_looked_for_until_somebody_has_it() {
+pub(super) fn an_address_is_looked_for_until_somebody_has_it() {
     let mut world = World::new();
     let a = world.process("a");
     let id = world.id(&a, TCP.0, TCP.1);
@@ -99,7 +99,7 @@ fn an_address_is_looked_for_until_somebody_has_it() {
 }
 
 #[test]
-fn searches_are_counted_and_end_with_their_identifier() {
+pub(super) fn searches_are_counted_and_end_with_their_identifier() {
     let mut world = World::new();
     let a = world.process("a");
     let search = |id| ResolveAddress {
@@ -122,7 +122,7 @@ fn searches_are_counted_and_end_with_their_identifier() {
 }
 
 #[test]
-fn who_listens_everywhere_listens_at_adapters_that_come() {
+pub(super) fn who_listens_everywhere_listens_at_adapters_that_come() {
     let mut world = World::new();
     let (a, all, own) = (world.process("a"), world.process(""), world.process("b"));
     let (listener, port) = world.listen(&all, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
@@ -144,7 +144,7 @@ fn who_listens_everywhere_listens_at_adapters_that_come() {
 
 /// As iSCSI's target does: IPv4 first, then IPv6, each for its own family.
 #[test]
-fn listeners_of_both_families_share_a_port() {
+pub(super) fn listeners_of_both_families_share_a_port() {
     let mut world = World::new();
     let (a, all) = (world.process("a"), world.process(""));
     let listen = |world: &mut World, family| {
@@ -178,7 +178,7 @@ fn listeners_of_both_families_share_a_port() {
 }
 
 #[test]
-fn two_addresses_of_an_adapter_have_ports_of_their_own() {
+pub(super) fn two_addresses_of_an_adapter_have_ports_of_their_own() {
     let mut world = World::new();
     let b = world.process("b");
     world.listen(&b, at(ip(2), 7), TCP.0, TCP.1);

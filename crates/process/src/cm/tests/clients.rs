@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn events_move_with_their_identifier() {
+pub(super) fn events_move_with_their_identifier() {
     let mut world = World::new();
     let a = world.process("a");
     put(&a.socket, &CreateChannel {});
@@ -27,7 +27,7 @@ fn events_move_with_their_identifier() {
 }
 
 #[test]
-fn groups_are_joined_at_once() {
+pub(super) fn groups_are_joined_at_once() {
     let mut world = World::new();
     let a = world.process("a");
     let group = at(Ipv4Addr::new(239, 1, 2, 3), 0);
@@ -54,7 +54,7 @@ fn groups_are_joined_at_once() {
 }
 
 #[test]
-fn a_greeting_is_checked() {
+pub(super) fn a_greeting_is_checked() {
     let mut world = World::new();
     assert_eq!(world.greet("c").err(), Some(Errno::NODEV));
     let process = world.process("a");
@@ -70,7 +70,7 @@ fn a_greeting_is_checked() {
 }
 
 #[test]
-fn an_adapter_that_goes_is_told() {
+pub(super) fn an_adapter_that_goes_is_told() {
     let mut world = World::new();
     let (a, caller, ..) = connected(&mut world);
     world.service.detach(PortId(0));

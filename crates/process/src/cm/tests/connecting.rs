@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn two_processes_connect_and_part() {
+pub(super) fn two_processes_connect_and_part() {
     let mut world = World::new();
     let (a, caller, b, child) = connected(&mut world);
     let rtr = |id| InitQp {
@@ -40,7 +40,7 @@ fn two_processes_connect_and_part() {
 }
 
 #[test]
-fn both_ends_may_be_on_one_adapter_and_called_by_the_loopback_address() {
+pub(super) fn both_ends_may_be_on_one_adapter_and_called_by_the_loopback_address() {
     let mut world = World::new();
     let process = world.process("a");
     let (listener, port) = world.listen(&process, at(Ipv4Addr::UNSPECIFIED, 7000), TCP.0, TCP.1);
@@ -60,7 +60,7 @@ fn both_ends_may_be_on_one_adapter_and_called_by_the_loopback_address() {
 }
 
 #[test]
-fn datagram_services_are_resolved() {
+pub(super) fn datagram_services_are_resolved() {
     let mut world = World::new();
     let (a, b) = (world.process("a"), world.process("b"));
     let udp = (space::UDP, qp_type::UD);
@@ -87,7 +87,7 @@ fn datagram_services_are_resolved() {
 }
 
 #[test]
-fn an_offered_queue_pair_is_told_without_its_process() {
+pub(super) fn an_offered_queue_pair_is_told_without_its_process() {
     let mut world = World::new();
     let (a, b) = (world.process("a"), world.process(""));
     let (space, qp_type) = (space::UDP, qp_type::UD);
@@ -135,7 +135,7 @@ fn an_offered_queue_pair_is_told_without_its_process() {
 }
 
 #[test]
-fn nobody_listens_and_nobody_answers() {
+pub(super) fn nobody_listens_and_nobody_answers() {
     let mut world = World::new();
     let a = world.process("a");
     let caller = world.resolved(&a, at(ip(2), 9), TCP.0, TCP.1);
@@ -162,7 +162,7 @@ fn nobody_listens_and_nobody_answers() {
 }
 
 #[test]
-fn a_process_that_dies_ends_its_connections_and_calls() {
+pub(super) fn a_process_that_dies_ends_its_connections_and_calls() {
     let mut world = World::new();
     let (a, _, b, child) = connected(&mut world);
     drop(a.socket);
@@ -173,7 +173,7 @@ fn a_process_that_dies_ends_its_connections_and_calls() {
 }
 
 #[test]
-fn a_listener_that_goes_takes_unseen_calls_along() {
+pub(super) fn a_listener_that_goes_takes_unseen_calls_along() {
     let mut world = World::new();
     let (a, b) = (world.process("a"), world.process("b"));
     let (listener, port) = world.listen(&b, at(ip(2), 0), TCP.0, TCP.1);

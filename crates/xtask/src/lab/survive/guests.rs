@@ -9,8 +9,14 @@ use vrdma_lab::daemon::Daemon;
 use vrdma_lab::guest::{Output, Running};
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 
-use super::{Outcome, PATIENCE, Replacing, Row, between};
+use super::{Outcome, PATIENCE, Pauses, Replacing, between};
 use crate::guests::{objects, with_device};
+
+/// A program as server and client, for so many seconds.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) command: fn(u32) -> String,
+}
 
 /// The first three compare every byte, or complain.
 pub(super) const ROWS: [Row; 7] = [
@@ -93,12 +99,11 @@ impl Guests {
         // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
         objects::wait_for_traffic(&self.pair, &self.cli)?;
         let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
-        let (mut kills, mut longest) = (0, Duration::ZERO);
+        let mut pauses = Pauses::default();
         while client.status().is_none() && Instant::now() < deadline {
-            thread::sleep(between(kills));
+            thread::sleep(between(pauses.count()));
             if let Some(restart) = replacing.replace(self.daemon()?)? {
-                longest = longest.max(restart);
-                kills += 1;
+                pauses.add(restart);
             }
         }
         let statuses = [client, server].map(|program| ended(&program));
@@ -106,9 +111,9 @@ impl Guests {
             eprintln!("{}", self.pair.logs());
         }
         Ok(Outcome {
-            kills,
+            pauses,
             statuses,
-            longest,
+            longest: None,
         })
     }
 }

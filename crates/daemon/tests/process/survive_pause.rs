@@ -1,0 +1,109 @@
+//! How long the pause is when a worker ends that has much to go on with. It measures, so it runs when it is asked to:
+//!
+//! ```text
+//! cargo test -p vrdma-daemon --release --test process pause -- --ignored --nocapture
+//! VRDMA_TEST_ADAPTERS=200 VRDMA_TEST_QUEUE_PAIRS=10000 ...   as many of all adapters together, with a region each
+//! ```
+//! As root, for the descriptors of as many queue pairs.
+
+use std::fmt::Write;
+use std::fs;
+use std::time::Instant;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::client::{Client, LONG, Memory, Queues, connected, write};
+use crate::survive::Kept;
+
+/// Workers that end each way.
+const ENDS: u64 = 5;
+
+/// Descriptors of the daemon: three for a queue pair with a completion queue, and some for each adapter.
+const DESCRIPTORS: u64 = 1 << 17;
+
+fn wanted(variable: &str, otherwise: u64) -> u64 {
+    let value = std::env::var(variable).ok();
+    value.map_or(otherwise, |value| value.parse().unwrap())
+}
+
+fn adapters(count: u8) -> String {
+    // Two are there.
+    (2..count).fold(String::new(), |mut text, number| {
+        let last = number + 1;
+        let name = format!("name = \"c{number}\"\nportgroup = \"blue\"");
+        let kind = format!("kind = \"process\"\nip = \"10.0.0.{last}\"");
+        writeln!(text, "\n[[adapter]]\n{name}\n{kind}").unwrap();
+        text
+    })
+}
+
+/// What a process has in memory, in kilobytes.
+fn resident(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+    let words: Vec<&str> = line.unwrap().split_whitespace().collect();
+    words[1].parse().unwrap()
+}
+
+/// The memory of a region each, which are a page long.
+fn regions(client: &Client, count: u64) -> Vec<Memory> {
+    (0..count).map(|_| Memory::new(client, 0, 4096)).collect()
+}
+
+#[test]
+#[ignore = "it measures"]
+fn pause() {
+    let limit = getrlimit(Resource::Nofile);
+    let more = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(limit.maximum.map_or(DESCRIPTORS, |it| it.max(DESCRIPTORS))),
+    };
+    setrlimit(Resource::Nofile, more).expect("root may have more descriptors");
+    let adapter_count = wanted("VRDMA_TEST_ADAPTERS", 2) as u8;
+    let pairs = wanted("VRDMA_TEST_QUEUE_PAIRS", 2) / 2;
+    let kept = Kept::start_with(&adapters(adapter_count));
+    let clients: Vec<_> = (0..adapter_count)
+        .map(|number| Client::open_at(&kept.socket(), number))
+        .collect();
+    let before = resident(kept.worker_number());
+    let mut queues: Vec<(usize, Queues, Queues)> = Vec::new();
+    for number in 0..pairs {
+        let from = (number * 2 % u64::from(adapter_count)) as usize;
+        let (a, b) = connected(&clients[from], &clients[from + 1], LONG);
+        queues.push((from, a, b));
+    }
+    let added = resident(kept.worker_number()).saturating_sub(before);
+    let of_each = pairs * 2 / u64::from(adapter_count);
+    let all: Vec<Vec<Memory>> = clients
+        .iter()
+        .map(|client| regions(client, of_each))
+        .collect();
+    println!(
+        "{adapter_count} adapters, {} queue pairs, as many regions",
+        pairs * 2
+    );
+    println!("{} bytes resident a queue pair", added * 1024 / (pairs * 2));
+    let last = queues.len() - 1;
+    for (what, is_upgrade) in [("kill -9", false), ("upgrade", true)] {
+        let mut pauses: Vec<f64> = (0..ENDS)
+            .map(|id| {
+                let (from, a, _) = &mut queues[last];
+                let (from, to) = (*from, &all[*from + 1][0]);
+                let began = Instant::now();
+                kept.end_worker(is_upgrade);
+                clients[from].post_send(a, write(id, to), all[from][0].buffer());
+                let done = a.wait();
+                assert_eq!((done.status, done.wr_id), (0, id));
+                let pause = began.elapsed().as_secs_f64() * 1e3;
+                kept.await_ready();
+                pause
+            })
+            .collect();
+        pauses.sort_by(f64::total_cmp);
+        println!(
+            "{what}: median {:.0} ms, worst {:.0} ms",
+            pauses[pauses.len() / 2],
+            pauses[pauses.len() - 1]
+        );
+    }
+}

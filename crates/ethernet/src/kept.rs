@@ -1,0 +1,71 @@
+//! A connection that another worker goes on with.
+//!
+//! It finds what is in the socket, and nothing of what this one has in its memory. So what is read from the socket ends
+//! where a frame ends ([`Client`](super::client::Client)), and so does what is written:
+//!
+//! ```text
+//!   frames ──► parts of at most WHOLE_BYTES ── sendmsg: all of it or nothing ──► socket
+//! ```
+//! Should a kernel take a part of it all the same, that is noted until the rest is written, and nobody goes on amid it. A frame that was handled and not yet taken from the socket is handled twice: a switch may double frames.
+
+use std::fmt;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use vrdma_api::Name;
+use vrdma_switch::MAX_FRAME;
+use vrdma_threads::StreamRecords;
+use vrdma_wire::qemu_stream::HEADER_BYTES;
+
+/// What a Unix socket of Linux takes at once or not at all (`unix_stream_sendmsg`: one buffer, with 32 KiB in pages).
+pub(super) const WHOLE_BYTES: usize = 32 << 10;
+
+/// The switch passes no longer frames on.
+const _: () = assert!(HEADER_BYTES + MAX_FRAME <= WHOLE_BYTES);
+
+/// The record of a port's connection.
+pub(super) struct Kept {
+    records: Arc<dyn StreamRecords>,
+    port: Name,
+    is_cut: bool,
+}
+
+impl Kept {
+    /// The connection is written down.
+    pub(super) fn connected(
+        records: Arc<dyn StreamRecords>,
+        port: Name,
+        stream: impl AsFd,
+    ) -> Self {
+        records.connected(&port, stream.as_fd());
+        Self {
+            records,
+            port,
+            is_cut: false,
+        }
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The connection may be amid a frame.
+    pub(super) fn cut(&mut self, is_cut: bool) {
+        if std::mem::replace(&mut self.is_cut, is_cut) != is_cut {
+            self.records.cut(&self.port, is_cut);
+        }
+    }
+}
+
+impl Drop for Kept {
+    /// The connection is closed next.
+    fn drop(&mut self) {
+        self.records.disconnected(&self.port);
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("port", &self.port).finish()
+    }
+}
