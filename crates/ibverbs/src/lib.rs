@@ -20,6 +20,7 @@ pub mod errno;
 
 pub mod address;
 pub mod adopt;
+mod advise;
 pub mod builder;
 pub mod channel;
 pub mod cm;

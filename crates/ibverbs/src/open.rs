@@ -25,7 +25,7 @@ use crate::errno::{self, Errno, Result};
 use crate::lookup::Lookup;
 use crate::lost::{self, Lost};
 use crate::region::Regions;
-use crate::{abi, channel, cq, cq_ex, domain, fork, memory, port, qp_ex, query, send, srq, window};
+use crate::{abi, advise, channel, cq, cq_ex, domain, fork, port, qp_ex, query, send, srq, window};
 
 /// What `ibv_open_device` returns a pointer into.
 #[repr(C)]
@@ -218,7 +218,7 @@ fn table(device: *mut abi::Device, cmd_fd: c_int, async_fd: c_int) -> abi::Verbs
     verbs.create_qp_ex = Some(qp_ex::create_qp_ex);
     verbs.create_srq_ex = Some(srq::create_srq_ex);
     verbs.get_srq_num = Some(srq::get_srq_num);
-    verbs.advise_mr = Some(memory::advise_mr);
+    verbs.advise_mr = Some(advise::advise_mr);
     verbs.alloc_td = Some(domain::alloc_td);
     verbs.dealloc_td = Some(domain::dealloc_td);
     verbs.alloc_parent_domain = Some(domain::alloc_parent_domain);

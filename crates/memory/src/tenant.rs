@@ -154,6 +154,12 @@ impl std::fmt::Debug for Tenant {
     }
 }
 
+/// How long a job is waited for, and whose memory it reaches.
+struct Wait {
+    of: Option<Place>,
+    patience: Duration,
+}
+
 impl Tenant {
     /// With no thread until the first copy; one of `all`.
     pub fn new(all: Arc<AllTenants>) -> Self {
@@ -210,7 +216,11 @@ impl Tenant {
             drop(told);
             Moved::nothing()
         };
-        self.run(&mut state, (None, PATIENCE), question)?;
+        let wait = Wait {
+            of: None,
+            patience: PATIENCE,
+        };
+        self.run(&mut state, wait, question)?;
         // The thread let go of its half before it told that the job was done.
         let answer = Arc::into_inner(found).and_then(OnceLock::into_inner);
         answer.ok_or(Fault::Gone)
@@ -227,7 +237,11 @@ impl Tenant {
             return Err(Fault::Gone);
         }
         let patience = state.debt.patience(Instant::now()).ok_or(Fault::Late)?;
-        self.run(&mut state, (Some(place), patience), copy)
+        let wait = Wait {
+            of: Some(place),
+            patience,
+        };
+        self.run(&mut state, wait, copy)
     }
 
     /// Whether a copy of that memory is late, and may be made at any moment.
@@ -242,7 +256,7 @@ impl Tenant {
     fn run(
         &self,
         state: &mut State,
-        (of, patience): (Option<Place>, Duration),
+        Wait { of, patience }: Wait,
         job: impl FnOnce() -> Moved + Send + 'static,
     ) -> Result<Moved, Fault> {
         self.end_late(state)?;

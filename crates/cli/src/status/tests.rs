@@ -23,9 +23,8 @@ fn group(name: &str, origin: Origin) -> PortGroup {
     }
 }
 
-fn status() -> Status {
-    let names = ["vm1", "vm2"].map(|name| name.parse().unwrap());
-    let adapter = |name: &vrdma_api::Name| Adapter {
+fn adapter(name: &vrdma_api::Name) -> Adapter {
+    Adapter {
         name: name.clone(),
         portgroup: "blue".parse().unwrap(),
         mac: "52:54:00:00:00:01".parse().unwrap(),
@@ -42,7 +41,11 @@ fn status() -> Status {
         weight: Default::default(),
         users: vec!["alice".parse().unwrap()],
         groups: vec!["rdma".parse().unwrap()],
-    };
+    }
+}
+
+fn status() -> Status {
+    let names = ["vm1", "vm2"].map(|name| name.parse().unwrap());
     let stats = |name: &vrdma_api::Name, guest_connected| AdapterStats {
         name: name.clone(),
         rdma: RdmaStats {

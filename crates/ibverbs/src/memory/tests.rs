@@ -7,6 +7,7 @@ use vrdma_provider::message::access::{
 use vrdma_provider::message::{Adoption, DeregMr, FileRange, RegMr, ReregMr};
 
 use super::*;
+use crate::advise::advise_mr;
 use crate::fake_daemon::TestDevice;
 use crate::fake_daemon::answers::{LKEY, RKEY};
 

@@ -90,19 +90,35 @@ fn host_mpi(ranks: u32) -> Program {
 /// Registers its memory all the time while everything else uses it.
 const MEMORY_STRESS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/memory_stress.c");
 
-/// The allocators that it is run with: a name, and a library of Debian's.
-const ALLOCATORS: &[(&str, &str)] = &[
-    ("glibc", ""),
-    ("jemalloc", "libjemalloc.so.2"),
-    ("tcmalloc", "libtcmalloc_minimal.so.4"),
+/// What it allocates by.
+struct Allocator {
+    name: &'static str,
+    /// Of Debian's; the program's own if empty.
+    library: &'static str,
+}
+
+const ALLOCATORS: &[Allocator] = &[
+    Allocator {
+        name: "glibc",
+        library: "",
+    },
+    Allocator {
+        name: "jemalloc",
+        library: "libjemalloc.so.2",
+    },
+    Allocator {
+        name: "tcmalloc",
+        library: "libtcmalloc_minimal.so.4",
+    },
 ];
 
-fn memory_stress(&(allocator, library): &(&str, &str)) -> Program {
+fn memory_stress(allocator: &Allocator) -> Program {
+    let Allocator { name, library } = allocator;
     let client = format!(
         "dir=$(mktemp -d) && trap 'rm -r $dir' EXIT && cc -O2 -pthread -o $dir/stress {MEMORY_STRESS} -libverbs && \
          if [ -n '{library}' ]; then LD_PRELOAD=\"$LD_PRELOAD $(echo /usr/lib/*/{library})\"; fi && $dir/stress 3 2>&1"
     );
-    let name = format!("registered memory under stress, {allocator}");
+    let name = format!("registered memory under stress, {name}");
     program(name, "", &client, &["all is well"])
 }
 
