@@ -7,6 +7,7 @@
 //! answers to READs draw on the same account. A message that is longer than what is left goes on in
 //! the next turn: engines cut units.
 
+use vrdma_verbs::REPLAYS_MIN;
 use vrdma_verbs::unit::{Request, RequestOp};
 
 /// Cost of a turn, in bytes: some ten microseconds of copying.
@@ -15,6 +16,10 @@ pub(crate) const QUANTUM: u64 = 64 << 10;
 /// What a unit costs besides its bytes: so many take about as long to copy. A turn has at most 64
 /// units because of it.
 const UNIT_COST: u64 = 1 << 10;
+
+/// The same of an atomic: a turn has at most as many as a responder answers again. What a requester knows to be done is
+/// written down at the end of its turn, and each atomic when it is done; after a crash it asks again for all between.
+const ATOMIC_COST: u64 = QUANTUM / REPLAYS_MIN as u64;
 
 /// Of one member, or of a port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,8 +76,12 @@ impl Moved {
     #[inline]
     pub(crate) fn by<R>(request: &Request<R>) -> Self {
         let bytes = moved(request);
+        let own = match request.op {
+            RequestOp::CompareSwap { .. } | RequestOp::FetchAdd { .. } => ATOMIC_COST,
+            _ => UNIT_COST,
+        };
         Self {
-            cost: bytes.saturating_add(UNIT_COST),
+            cost: bytes.saturating_add(own),
             guaranteed: bytes.max(UNIT_COST),
         }
     }

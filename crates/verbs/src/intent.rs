@@ -20,7 +20,7 @@ use crate::attr::{Access, QpState};
 use crate::hca::Hca;
 use crate::memory::Memory;
 use crate::object::QpId;
-use crate::responder::Replay;
+use crate::responder::{REPLAYS_MIN, Replay};
 use crate::work::Remote;
 
 /// Bytes of one as it is written down.
@@ -147,7 +147,7 @@ impl<R: Clone> Hca<R> {
         if !receives || !qp.is_reliable() || qp.responder.expected != intent.psn {
             return false;
         }
-        let room = usize::from(qp.attr.max_dest_rd_atomic).max(1);
+        let room = usize::from(qp.attr.max_dest_rd_atomic).max(REPLAYS_MIN);
         let responder = &mut qp.responder;
         while responder.replays.len() >= room {
             responder.replays.pop_front();

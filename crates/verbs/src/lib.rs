@@ -63,7 +63,7 @@ pub use path::{Flow, Pace, Path, Paths};
 pub use reap::Reaped;
 pub use register::Registered;
 pub use requester::SEND_WINDOW;
-pub use responder::ReceiveQueue;
+pub use responder::{REPLAYS_MIN, ReceiveQueue};
 pub use srq::RECEIVE_WINDOW;
 pub use time::Time;
 pub use window::QP_WINDOWS_MAX;

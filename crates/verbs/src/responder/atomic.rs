@@ -8,7 +8,7 @@ use crate::attr::Access;
 use crate::intent::{Intent, Log, noted};
 use crate::memory::{Fault, Memory};
 use crate::responder::refuse::Refusal;
-use crate::responder::{Delivery, Replay};
+use crate::responder::{Delivery, REPLAYS_MIN, Replay};
 use crate::unit::ResponseBody;
 use crate::work::Remote;
 
@@ -63,7 +63,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         let room = usize::from(self.qp.attr.max_dest_rd_atomic);
         let psn = self.request.psn;
         let replays = &mut self.qp.responder.replays;
-        while replays.len() >= room.max(1) {
+        while replays.len() >= room.max(REPLAYS_MIN) {
             replays.pop_front();
         }
         debug_assert!(
@@ -73,11 +73,10 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             "newest last"
         );
         replays.push_back(Replay { psn, old });
-        debug_assert!(replays.len() <= room.max(1), "as many as were agreed");
     }
 
     /// What the atomic with that PSN answered; forgotten when the peer has had more outstanding
-    /// than agreed.
+    /// than agreed, and than are kept anyway.
     pub(super) fn replayed(&self, psn: Psn) -> Option<u64> {
         let replays = &self.qp.responder.replays;
         let found = replays.iter().rev().find(|replay| replay.psn == psn);

@@ -60,6 +60,10 @@ pub(crate) enum Message {
     },
 }
 
+/// Atomics that are answered again at least, however few were agreed: a peer that goes on after a crash may ask again for
+/// those of its last turn.
+pub const REPLAYS_MIN: usize = 16;
+
 /// An atomic that was done, for the case that its response is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Replay {

@@ -20,7 +20,7 @@ use crate::hca::Hca;
 use crate::object::QpId;
 use crate::qp::Qp;
 use crate::requester::{Drain, Phase};
-use crate::responder::Message;
+use crate::responder::{Message, REPLAYS_MIN};
 use crate::saved::{RestoreError, check, record};
 
 /// Bytes in front of the replays.
@@ -30,7 +30,7 @@ const FIXED: usize = 47;
 const REPLAY: usize = 11;
 
 /// Replays that are kept: what most adapters offer, and the newest ones of more.
-const REPLAYS: usize = 16;
+const REPLAYS: usize = REPLAYS_MIN;
 
 /// The most that one takes.
 pub const PROGRESS_BYTES: usize = FIXED + REPLAYS * REPLAY;
