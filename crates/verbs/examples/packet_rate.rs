@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::memory::{CopyFault, Fault, Memory};
 use vrdma_verbs::object::{Identity, Limits, MrKeys, MrKind, MrSpec, Owner, QpId, QpSpec, QpType};
-use vrdma_verbs::packet::{Link, reply_frame, request_frame};
+use vrdma_verbs::packet::{Frames, Link};
 use vrdma_verbs::work::{Remote, SendOp, SendWr, Sge};
 use vrdma_verbs::{Hca, Pace, Time};
 use vrdma_wire::{Gid, MAX_FRAME, Mac, Mtu, Packet};
@@ -172,14 +172,14 @@ impl End {
         let mut frames = 0;
         while let Some(id) = self.hca.next_ready() {
             while let Some(unit) = self.hca.poll_transmit(id, now, 0, &mut Pace::Wire) {
-                let frame = request_frame(&unit, &self.memory, &link, &mut buffer);
-                peer.receive(frame.expect("a packet"), now);
+                let made = Frames::of_request(&unit, &link).expect("a packet");
+                peer.receive(only(&made, &self.memory, &mut buffer), now);
                 frames += 1;
             }
         }
         while let Some(reply) = self.hca.poll_reply(now, &mut Pace::Wire) {
-            let frame = reply_frame(&reply, &self.memory, &link, &mut buffer);
-            peer.receive(frame.expect("a packet"), now);
+            let made = Frames::of_reply(&reply, &link).expect("a packet");
+            peer.receive(only(&made, &self.memory, &mut buffer), now);
             frames += 1;
         }
         frames
@@ -194,6 +194,14 @@ impl End {
             self.completed += 1;
         }
     }
+}
+
+/// The only frame of a unit, in the buffer.
+fn only<'b>(made: &Frames<'_, ()>, memory: &Bytes, buffer: &'b mut [u8]) -> &'b [u8] {
+    let length = made.lengths().next().expect("one frame");
+    let written = made.write(memory, &mut [&mut *buffer]);
+    written.expect("memory is there");
+    &buffer[..length]
 }
 
 fn pair(mtu: Mtu) -> [End; 2] {

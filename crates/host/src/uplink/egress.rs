@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 use vrdma_switch::{GroupId, PortId, UplinkId};
-use vrdma_verbs::packet::{FrameError, Frames, Link, Reply, reply_frame, request_frame};
-use vrdma_verbs::unit::{Request, RequestOp, Route};
+use vrdma_verbs::packet::{FrameError, Frames, Link, Reply};
+use vrdma_verbs::unit::{Request, Route};
 use vrdma_verbs::{Source, Time};
 use vrdma_wire::Mac;
 
@@ -58,29 +58,22 @@ impl<M: Member, P: Port> Host<M, P> {
         let Some(hop) = self.hop(turn.from, &request.route, turn.now) else {
             return;
         };
-        let sent = if goes_as_train(request) {
-            Frames::of_request(request, &hop.link())
-                .and_then(|frames| self.send_train(hop, &frames, turn.memory))
-        } else {
-            let buffer = &mut self.uplinks.buffer[..];
-            let frame = request_frame(request, turn.memory, &hop.link(), buffer);
-            let length = frame.map(<[u8]>::len);
-            length.map(|length| self.send(hop, length))
-        };
+        let sent = Frames::of_request(request, &hop.link())
+            .and_then(|frames| self.send_frames(hop, &frames, turn.memory));
         if let Err(error) = sent {
             self.fail_request(turn, request, error);
         }
     }
 
-    /// Sends frames of one message: written where the uplink sends them from, or one by one.
-    fn send_train(
+    /// Sends the frames of one unit: written where the uplink sends them from, or one by one.
+    fn send_frames(
         &mut self,
         hop: Hop<'_>,
         frames: &Frames<'_, M::Region>,
         memory: &M::View<'_>,
     ) -> Result<(), FrameError> {
+        let lengths: SmallVec<[usize; TRAIN]> = frames.lengths().collect();
         if let Some(to) = hop.station.filter(|_| !self.uplinks.traces.has(hop.from)) {
-            let lengths: SmallVec<[usize; TRAIN]> = frames.lengths().collect();
             let mut written = Ok(());
             let sent = self
                 .uplinks
@@ -92,6 +85,11 @@ impl<M: Member, P: Port> Host<M, P> {
             if sent {
                 return Ok(());
             }
+        }
+        if let [length] = lengths[..] {
+            frames.write(memory, &mut [&mut self.uplinks.buffer[..]])?;
+            self.send(hop, length);
+            return Ok(());
         }
         for frame in frames.to_vecs(memory)? {
             self.uplinks.buffer[..frame.len()].copy_from_slice(&frame);
@@ -169,13 +167,8 @@ impl<M: Member, P: Port> Host<M, P> {
         let Some(hop) = self.hop(turn.from, reply.route(), turn.now) else {
             return Ok(());
         };
-        if let Some(frames) = Frames::of_reply(reply, &hop.link())? {
-            return self.send_train(hop, &frames, turn.memory);
-        }
-        let buffer = &mut self.uplinks.buffer[..];
-        let length = reply_frame(reply, turn.memory, &hop.link(), buffer)?.len();
-        self.send(hop, length);
-        Ok(())
+        let frames = Frames::of_reply(reply, &hop.link())?;
+        self.send_frames(hop, &frames, turn.memory)
     }
 
     /// Addresses and uplink for a destination.
@@ -209,11 +202,6 @@ impl<M: Member, P: Port> Host<M, P> {
             self.note(hop.from, misfit);
         }
     }
-}
-
-/// Whether the packets of a request are several with payload.
-fn goes_as_train<R>(request: &Request<R>) -> bool {
-    request.packets > 1 && matches!(request.op, RequestOp::Send | RequestOp::Write { .. })
 }
 
 impl<P: Port> Uplinks<P> {

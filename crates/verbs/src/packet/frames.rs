@@ -1,4 +1,4 @@
-//! Units of several packets on their way out: headers of all packets, the payload fetched at once and
+//! Units on their way out, as one packet or several: headers of all packets, the payload fetched at once and
 //! straight to where the packets want it.
 //!
 //! ```text
@@ -10,16 +10,19 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use vrdma_wire::{BuildError, Mtu, PacketBuilder, Path, Transport, frame_len};
 
 use crate::memory::{Memory, Stretch};
-use crate::packet::encode::{Place, reply_headers, request_headers_at};
+use crate::packet::encode::{Place, congestion_headers, request_headers, response_headers};
 use crate::packet::{FrameError, Link, Reply};
-use crate::unit::{Payload, Request, Response, ResponseBody};
+use crate::unit::{Payload, Request, RequestOp, ResponseBody, bytes_of};
 
-/// Packets that need no memory of their own: those of 64 KiB at the largest path MTU.
+/// Rooms that need no memory of their own: those of 64 KiB at the largest path MTU.
 const USUAL: usize = 16;
+
+/// The packets of a unit. Most units have one; more go to memory of their own, since all of it moves with [`Frames`].
+type Sheets = SmallVec<[Sheet; 1]>;
 
 /// One packet without its payload.
 #[derive(Debug)]
@@ -29,11 +32,11 @@ struct Sheet {
     payload: usize,
 }
 
-/// The frames of a SEND, of a WRITE or of READ data.
+/// The frames of a request or of an answer.
 #[derive(Debug)]
 pub struct Frames<'a, R> {
     payload: Carries<'a, R>,
-    sheets: SmallVec<[Sheet; USUAL]>,
+    sheets: Sheets,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,7 @@ enum Carries<'a, R> {
 }
 
 impl<'a, R> Frames<'a, R> {
-    /// The packets of a SEND or WRITE.
+    /// The packets of a request.
     ///
     /// # Errors
     /// See [`FrameError`].
@@ -53,40 +56,63 @@ impl<'a, R> Frames<'a, R> {
             Payload::Short(short) => Carries::Bytes(short.bytes()),
             Payload::Memory(stretches) => Carries::Stretches(stretches),
         };
-        let length = request.payload.length();
-        let whole = (request.packets, request.first, request.last);
-        let sheets = sheets(length, whole, |place| {
-            request_headers_at(request, place, link)
-        })?;
+        let whole = Whole {
+            length: request.payload.length(),
+            packets: match request.op {
+                // It stands for the packets of its answer.
+                RequestOp::Read { .. } => 1,
+                _ => request.packets,
+            },
+            first: request.first,
+            last: request.last,
+        };
+        let sheets = whole.sheets(|place| request_headers(request, place, link))?;
         Ok(Self { payload, sheets })
     }
 
-    /// The packets of an answer that is READ data; `None` for any other answer.
+    /// The packets of an answer.
     ///
     /// # Errors
     /// See [`FrameError`].
-    pub fn of_reply(reply: &'a Reply<R>, link: &Link) -> Result<Option<Self>, FrameError> {
-        let Reply::Response {
-            response,
-            packets,
-            first,
-            last,
-        } = reply
-        else {
-            return Ok(None);
-        };
-        let Response {
-            body: ResponseBody::Read(data),
-            ..
-        } = response
-        else {
-            return Ok(None);
-        };
-        let length = data.iter().map(|part| u64::from(part.length)).sum();
-        let whole = (*packets, *first, *last);
-        let sheets = sheets(length, whole, |place| reply_headers(response, place, link))?;
-        let payload = Carries::Stretches(data);
-        Ok(Some(Self { payload, sheets }))
+    pub fn of_reply(reply: &'a Reply<R>, link: &Link) -> Result<Self, FrameError> {
+        match reply {
+            Reply::Response {
+                response,
+                packets,
+                first,
+                last,
+            } => {
+                let data: &[Stretch<R>] = match &response.body {
+                    ResponseBody::Read(data) => data,
+                    _ => &[],
+                };
+                let whole = Whole {
+                    length: bytes_of(data),
+                    packets: *packets,
+                    first: *first,
+                    last: *last,
+                };
+                let sheets = whole.sheets(|place| response_headers(response, place, link))?;
+                let payload = Carries::Stretches(data);
+                Ok(Self { payload, sheets })
+            }
+            Reply::Congestion {
+                route,
+                source,
+                destination,
+            } => {
+                let (path, transport) = congestion_headers(route, *source, *destination, link)?;
+                let sheet = Sheet {
+                    path,
+                    transport,
+                    payload: 0,
+                };
+                Ok(Self {
+                    payload: Carries::Bytes(&[]),
+                    sheets: smallvec![sheet],
+                })
+            }
+        }
     }
 
     /// Bytes of every frame, in order.
@@ -126,7 +152,7 @@ impl<'a, R> Frames<'a, R> {
         Ok(())
     }
 
-    /// The frames in memory of their own, for wires that take them one by one.
+    /// The frames in memory of their own, for those who take them one by one.
     ///
     /// # Errors
     /// As [`Frames::write`].
@@ -138,30 +164,39 @@ impl<'a, R> Frames<'a, R> {
     }
 }
 
-/// Headers of every packet of a unit of `length` bytes.
-fn sheets(
+/// A unit, which is a part of its message or all of it.
+struct Whole {
     length: u64,
-    (packets, first, last): (u32, bool, bool),
-    headers: impl Fn(Place) -> Result<(Path, Transport), FrameError>,
-) -> Result<SmallVec<[Sheet; USUAL]>, FrameError> {
-    let length = u32::try_from(length).map_err(|_| FrameError::NotAPacket)?;
-    let mtu = packet_bytes(length, packets)?;
-    let sheet = |number: u32| {
-        let start = number * mtu;
-        let ends = number + 1 == packets;
-        let (path, transport) = headers(Place {
-            number,
-            first: first && number == 0,
-            last: last && ends,
-            ends,
-        })?;
-        Ok(Sheet {
-            path,
-            transport,
-            payload: (length - start).min(mtu) as usize,
-        })
-    };
-    (0..packets).map(sheet).collect()
+    packets: u32,
+    first: bool,
+    last: bool,
+}
+
+impl Whole {
+    /// Headers of every packet.
+    fn sheets(
+        &self,
+        headers: impl Fn(Place) -> Result<(Path, Transport), FrameError>,
+    ) -> Result<Sheets, FrameError> {
+        let length = u32::try_from(self.length).map_err(|_| FrameError::NotAPacket)?;
+        let mtu = packet_bytes(length, self.packets)?;
+        let mut sheets = Sheets::new();
+        for number in 0..self.packets {
+            let ends = number + 1 == self.packets;
+            let (path, transport) = headers(Place {
+                number,
+                first: self.first && number == 0,
+                last: self.last && ends,
+                ends,
+            })?;
+            sheets.push(Sheet {
+                path,
+                transport,
+                payload: (length - number * mtu).min(mtu) as usize,
+            });
+        }
+        Ok(sheets)
+    }
 }
 
 /// The path MTU of a unit: the only one by which so many bytes are so many packets, for each is half

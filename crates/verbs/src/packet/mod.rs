@@ -1,8 +1,8 @@
 //! RoCEv2 packets: how units become frames, and frames units.
 //!
 //! ```text
-//!   out   poll_transmit ─► Request ─► request_frame ─┐
-//!         poll_reply    ─► Reply   ─► reply_frame   ─┴─► one Ethernet frame, ICRC included
+//!   out   poll_transmit ─► Request ─┐
+//!         poll_reply    ─► Reply   ─┴─► Frames ─► Ethernet frames, ICRC included
 //!
 //!   in    frame ─► wire::Packet::parse ─► Hca::decode ─► Arrival ─► (stage a receive if
 //!                                                     wants_receive) ─► Hca::receive
@@ -11,10 +11,9 @@
 //! * [`Hca::poll_transmit`] is told by its `paths` which peers are behind a wire: a request to one of
 //!   those is exactly one packet ([`Pace::Wire`](crate::Pace)). Datagrams are always one packet.
 //! * A caller that says so ([`Paths::train_bytes`](crate::Paths)) gets several packets of a message as
-//!   one unit and makes its [`Frames`]; one that gathers what arrives in a [`Train`] hands in several
-//!   packets as one unit.
-//! * [`request_frame`] gathers the payload from memory straight into the frame. When that memory is
-//!   gone, [`Request::payload_lost`] makes the answer that tells the requester.
+//!   one unit; one that gathers what arrives in a [`Train`] hands in several packets as one unit.
+//! * [`Frames`] gather the payload from memory straight into the packets, be it one or several. When
+//!   that memory is gone, [`Request::payload_lost`] makes the answer that tells the requester.
 //! * [`Hca::receive`] answers nothing itself: it queues what is owed inside the queue pair, and
 //!   [`Hca::poll_reply`] hands it out packet by packet, the queue pairs in turn. READ data is fetched
 //!   when its packet is made, so an answer of 1 GiB takes no memory and holds up nobody. Poll after
@@ -33,7 +32,6 @@ mod train;
 
 use vrdma_wire::{BuildError, Credits, Mac, Psn, Qpn, Vlan};
 
-pub use encode::{reply_frame, request_frame};
 pub use frames::Frames;
 pub use train::Train;
 

@@ -6,11 +6,11 @@ use vrdma_verbs::attr::{Access, Address, AttrMask, QpAttr, QpState};
 use vrdma_verbs::object::{
     CqId, Identity, Limits, MrKeys, MrKind, MrSpec, Owner, PdId, QpId, QpSpec, QpType, SrqId,
 };
-use vrdma_verbs::packet::{Frames, Link, Reply, Train, reply_frame, request_frame};
-use vrdma_verbs::unit::{Request, RequestOp};
+use vrdma_verbs::packet::{Frames, Link, Reply, Train};
+use vrdma_verbs::unit::Request;
 use vrdma_verbs::work::{Completion, Datagram, Event, RecvWr, Remote, SendOp, SendWr, Sge};
 use vrdma_verbs::{Hca, Time};
-use vrdma_wire::{Gid, MAX_FRAME, Mac, Mtu, Packet, Psn, Qkey, Qpn};
+use vrdma_wire::{Gid, Mac, Mtu, Packet, Psn, Qkey, Qpn};
 
 use super::{Memory, Region};
 
@@ -288,34 +288,26 @@ impl Node {
         }
     }
 
+    /// The only frame of a unit.
     pub(crate) fn request_frame(&self, request: &Request<Region>) -> Vec<u8> {
-        let mut buffer = [0xee; MAX_FRAME];
-        let frame = request_frame(request, &self.memory, &self.link(), &mut buffer);
-        frame.unwrap().to_vec()
+        only(self.frames(request))
     }
 
-    /// The frames of a unit of one or several packets.
+    /// The frames of a unit.
     pub(crate) fn frames(&self, request: &Request<Region>) -> Vec<Vec<u8>> {
-        let carries = matches!(request.op, RequestOp::Send | RequestOp::Write { .. });
-        if !carries || request.packets == 1 {
-            return vec![self.request_frame(request)];
-        }
         let frames = Frames::of_request(request, &self.link()).unwrap();
         frames.to_vecs(&self.memory).unwrap()
     }
 
-    /// The frames of an answer of one or several packets.
+    /// The frames of an answer.
     pub(crate) fn reply_frames(&self, reply: &Reply<Region>) -> Vec<Vec<u8>> {
-        match Frames::of_reply(reply, &self.link()).unwrap() {
-            Some(frames) => frames.to_vecs(&self.memory).unwrap(),
-            None => vec![self.reply_frame(reply)],
-        }
+        let frames = Frames::of_reply(reply, &self.link()).unwrap();
+        frames.to_vecs(&self.memory).unwrap()
     }
 
+    /// The only frame of an answer.
     pub(crate) fn reply_frame(&self, reply: &Reply<Region>) -> Vec<u8> {
-        let mut buffer = [0xee; MAX_FRAME];
-        let frame = reply_frame(reply, &self.memory, &self.link(), &mut buffer);
-        frame.unwrap().to_vec()
+        only(self.reply_frames(reply))
     }
 
     /// Takes in a frame as the owner of a wire does: broken ones are dropped.
@@ -421,4 +413,9 @@ pub(crate) fn mask(qp_type: QpType, to: QpState) -> AttrMask {
         _ => 1,
     };
     AttrMask::from_bits_retain(bits)
+}
+
+fn only(mut frames: Vec<Vec<u8>>) -> Vec<u8> {
+    assert_eq!(frames.len(), 1, "it is one packet");
+    frames.remove(0)
 }
