@@ -8,7 +8,7 @@ demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
 
 test: setup check ## every test, guests included
 	cargo test --workspace
-	VRDMA_TEST_SHARDS=2 cargo test --package vrdma-daemon --test process
+	VRDMA_TEST_SHARDS=2 cargo test --workspace --test process
 	RUSTFLAGS="--cfg loom" cargo test --package vrdma-provider --package vrdma-memory --lib --target-dir target/loom model::
 	cargo xtask fuzz --seconds 75
 	cargo xtask guests

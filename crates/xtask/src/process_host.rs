@@ -22,7 +22,7 @@ pub(crate) struct ProcessHost {
 impl ProcessHost {
     /// Builds and starts a daemon whose files are in `folder`.
     pub(crate) fn start(release: bool, folder: &Path) -> Result<Self> {
-        let program = build(release)?;
+        let program = crate::lab::built("vrdmad", release)?;
         let config = folder.join("vrdmad.toml");
         std::fs::write(&config, configuration(folder))?;
         let log = std::fs::File::create(folder.join("vrdmad.log"))?;
@@ -78,27 +78,6 @@ impl Drop for ProcessHost {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn build(release: bool) -> Result<PathBuf> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--quiet",
-        "--package",
-        "vrdma-daemon",
-        "--bin",
-        "vrdmad",
-    ]);
-    if release {
-        cargo.arg("--release");
-    }
-    let status = cargo.status().context("running cargo build")?;
-    ensure!(status.success(), "cargo build -p vrdma-daemon failed");
-    let profile = if release { "release" } else { "debug" };
-    Ok(crate::library::target_folder()?
-        .join(profile)
-        .join("vrdmad"))
 }
 
 fn configuration(folder: &Path) -> String {

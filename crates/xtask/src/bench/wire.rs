@@ -72,7 +72,7 @@ fn lossy(loss: &str) -> String {
 pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
     let bench = Bench {
         program: daemon(true)?,
-        vrdma: built("vrdma-cli", "vrdma", true)?,
+        vrdma: built("vrdma", true)?,
         repetitions: arguments.repetitions,
         only: &arguments.only,
         steps: Steps::default(),

@@ -118,7 +118,7 @@ fn bench(arguments: &Arguments, wire: Option<WireConfig>) -> Result<Bench> {
         doorbells: arguments.doorbells,
         ..PairConfig::new(network)
     })?;
-    let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
+    let vrdma = crate::lab::built("vrdma", true)?;
     let idle = Objects::of(&pair, &vrdma)?;
     rxe::watch(guests(&pair))?;
     Ok(Bench {

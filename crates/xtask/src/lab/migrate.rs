@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return faults::orchestrate(&arguments.orchestrator);
     }
     let mut pair = start(arguments)?;
-    let vrdma = super::built("vrdma-cli", "vrdma", false)?;
+    let vrdma = super::built("vrdma", false)?;
     if arguments.faults {
         return faults::run(&mut pair, &vrdma, &arguments.only);
     }

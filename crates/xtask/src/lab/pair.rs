@@ -148,14 +148,15 @@ pub(crate) fn daemon(release: bool) -> Result<PathBuf> {
     if env::var_os(DAEMON_VARIABLE).is_some() {
         return built_daemon();
     }
-    built("vrdma-daemon", "vrdmad", release)
+    built("vrdmad", release)
 }
 
-/// A program of this workspace, built from the checkout as it is now.
-pub(crate) fn built(package: &str, program: &str, release: bool) -> Result<PathBuf> {
+/// A program of this workspace, built from the checkout as it is now. With the features that all rooms together ask
+/// of what they depend on: for one package alone, cargo would build much of it again.
+pub(crate) fn built(program: &str, release: bool) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", package, "--bin", program]);
+    build.args(["build", "--quiet", "--workspace", "--bin", program]);
     if release {
         build.arg("--release");
     }

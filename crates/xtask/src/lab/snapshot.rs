@@ -36,7 +36,7 @@ struct Stage {
 
 pub(super) fn run() -> Result<ExitCode> {
     let program = super::daemon(false)?;
-    let vrdma = super::built("vrdma-cli", "vrdma", false)?;
+    let vrdma = super::built("vrdma", false)?;
     let wire = WireConfig::default();
     let pair = Pair::start(&PairConfig {
         travels: true,

@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             Replacing::Kill => daemon,
             Replacing::Upgrade(installed) => installed.program(),
         },
-        cli: super::built("vrdma-cli", "vrdma", release)?,
+        cli: super::built("vrdma", release)?,
         library: crate::programs::library()?,
     };
     let mut report = Report::new();

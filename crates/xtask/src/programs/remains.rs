@@ -24,7 +24,7 @@ pub(super) struct Remains {
 impl Remains {
     /// Of a daemon that nobody uses.
     pub(super) fn of_idle(daemon: &Daemon) -> Result<Self> {
-        let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
+        let vrdma = crate::lab::built("vrdma", true)?;
         let idle = counters::objects(&counters::asked(daemon, &vrdma)?);
         Ok(Self { vrdma, idle })
     }

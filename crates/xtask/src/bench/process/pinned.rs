@@ -30,7 +30,7 @@ impl Pinned {
             return Ok(None);
         };
         let program = crate::lab::daemon(true)?;
-        let vrdma = crate::lab::built("vrdma-cli", "vrdma", true)?;
+        let vrdma = crate::lab::built("vrdma", true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
         let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
