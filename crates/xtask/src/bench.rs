@@ -5,6 +5,7 @@
 //! told and is no failure: figures depend on the machine, and no test waits for them.
 
 mod adapters;
+mod compiled;
 mod example;
 mod finding;
 mod idle;
@@ -12,6 +13,7 @@ mod instructions;
 mod opened;
 mod process;
 mod processor;
+mod tenants;
 mod vm_pair;
 mod wire;
 
@@ -40,7 +42,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process, adapters and opened is measured
+    /// How often each cell of vm-pair, wire, process, tenants, adapters and opened is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -107,6 +109,12 @@ const BENCHMARKS: &[Benchmark] = &[
         run: |_| example::run(&example::NEIGHBOUR),
     },
     Benchmark {
+        name: "tenants",
+        about: "two tenants by perftest: their shares, and one's latency beside a greedy one, beside that beside CPU hogs",
+        rows: tenants::rows,
+        run: tenants::run,
+    },
+    Benchmark {
         name: "silent",
         about: "processor time of a shard beside a hundred guests that are silent",
         rows: Vec::new,
@@ -150,7 +158,7 @@ struct Record<'a> {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.list {
         for benchmark in BENCHMARKS {
-            println!("{:<12}{}", benchmark.name, benchmark.about);
+            println!("{:<14}{}", benchmark.name, benchmark.about);
         }
         return Ok(ExitCode::SUCCESS);
     }

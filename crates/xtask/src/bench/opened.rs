@@ -23,6 +23,7 @@ use vrdma_lab::process::Lifetime;
 use vrdma_lab::steps::Steps;
 use vrdma_lab::wire::{Wire, WireConfig};
 
+use super::compiled::compiled;
 use super::finding::{Finding, Target};
 use super::process::{Told, table};
 use super::{Arguments, Measured};
@@ -76,36 +77,11 @@ impl Tools {
         Ok(Self {
             daemon: crate::lab::daemon(true)?,
             library: library()?,
-            hold: compiled(folder.path())?,
+            hold: compiled(folder.path(), "hold", include_str!("opened/hold.c"))?,
             wire: Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
             folder,
         })
     }
-}
-
-/// The program that holds adapters.
-fn compiled(folder: &Path) -> Result<PathBuf> {
-    let (source, program) = (folder.join("hold.c"), folder.join("hold"));
-    fs::write(&source, include_str!("opened/hold.c"))?;
-    let mut compiler = Command::new("cc");
-    compiler.args([
-        "-std=c99",
-        "-D_GNU_SOURCE",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-o",
-    ]);
-    let status = compiler
-        .arg(&program)
-        .arg(&source)
-        .arg("-libverbs")
-        .status();
-    let packages = "install the packages gcc libibverbs-dev";
-    let status = status.with_context(|| format!("cc is missing: {packages}"))?;
-    ensure!(status.success(), "hold.c does not compile: {packages}");
-    Ok(program)
 }
 
 /// Holds adapters until it is dropped.

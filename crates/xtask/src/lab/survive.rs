@@ -86,11 +86,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             let outcome = stage.survive(&row, arguments.seconds, &replacing)?;
             report.add(row.name, outcome);
         }
-        for row in guests.iter().flat_map(|_| &guests::ROWS) {
+        let Some(guests) = &guests else { continue };
+        for row in guests::rows() {
             eprintln!("{} ...", row.name);
-            let Some(guests) = &guests else { continue };
-            let command = (row.command)(arguments.seconds);
-            let outcome = guests.survive(&command, arguments.seconds, &replacing)?;
+            let outcome = guests.survive(&row, arguments.seconds, &replacing)?;
             report.add(row.name, outcome);
         }
     }

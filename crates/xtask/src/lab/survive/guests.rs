@@ -12,58 +12,50 @@ use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use super::{Outcome, PATIENCE, Pauses, Replacing, between};
 use crate::guests::{objects, with_device};
 
-/// A program as server and client, for so many seconds.
+/// A program as server and client, for so many seconds. Scripts of `sh`.
 pub(super) struct Row {
     pub(super) name: &'static str,
-    pub(super) command: fn(u32) -> String,
+    server: fn(u32) -> String,
+    client: fn(u32) -> String,
+}
+
+macro_rules! programs {
+    ($($name:literal, $command:expr;)*) => {
+        [$(Row {
+            name: concat!("guests: ", $name),
+            server: |seconds| { let command: fn(u32) -> String = $command; command(seconds) },
+            client: |seconds| { let command: fn(u32) -> String = $command; format!("{} $A", command(seconds)) },
+        }),*]
+    };
 }
 
 /// The first three compare every byte, or complain.
-pub(super) const ROWS: [Row; 7] = [
-    Row {
-        name: "guests: ibv_rc_pingpong -c",
-        command: |seconds| {
-            format!(
-                "ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}",
-                seconds * 1200
-            )
-        },
-    },
-    Row {
-        name: "guests: ibv_rc_pingpong -c -e",
-        command: |seconds| {
-            format!(
-                "ibv_rc_pingpong -d $DEV -g 1 -c -e -s 4096 -n {}",
-                seconds * 800
-            )
-        },
-    },
-    Row {
-        name: "guests: ibv_srq_pingpong -c",
-        command: |seconds| {
-            format!(
-                "ibv_srq_pingpong -d $DEV -g 1 -c -q 4 -s 4096 -n {}",
-                seconds * 1200
-            )
-        },
-    },
-    Row {
-        name: "guests: ib_send_lat",
-        command: |seconds| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", seconds * 2000),
-    },
-    Row {
-        name: "guests: ib_write_bw",
-        command: |seconds| format!("ib_write_bw -d $DEV -x 1 -F -D {seconds}"),
-    },
-    Row {
-        name: "guests: ib_send_bw",
-        command: |seconds| format!("ib_send_bw -d $DEV -x 1 -F -D {seconds}"),
-    },
-    Row {
-        name: "guests: ib_read_bw",
-        command: |seconds| format!("ib_read_bw -d $DEV -x 1 -F -D {seconds}"),
-    },
-];
+const PROGRAMS: [Row; 7] = programs! {
+    "ibv_rc_pingpong -c", |seconds| {
+        format!("ibv_rc_pingpong -d $DEV -g 1 -c -s 16384 -n {}", seconds * 1200)
+    };
+    "ibv_rc_pingpong -c -e", |seconds| {
+        format!("ibv_rc_pingpong -d $DEV -g 1 -c -e -s 4096 -n {}", seconds * 800)
+    };
+    "ibv_srq_pingpong -c", |seconds| {
+        format!("ibv_srq_pingpong -d $DEV -g 1 -c -q 4 -s 4096 -n {}", seconds * 1200)
+    };
+    "ib_send_lat", |seconds| format!("ib_send_lat -d $DEV -x 1 -F -s 64 -n {}", seconds * 2000);
+    "ib_write_bw", |seconds| format!("ib_write_bw -d $DEV -x 1 -F -D {seconds}");
+    "ib_send_bw", |seconds| format!("ib_send_bw -d $DEV -x 1 -F -D {seconds}");
+    "ib_read_bw", |seconds| format!("ib_read_bw -d $DEV -x 1 -F -D {seconds}");
+};
+
+/// The kernels' own: blocks are written and read past all caches, and compared.
+const NVME: Row = Row {
+    name: "guests: NVMe over RDMA",
+    server: |_| include_str!("nvme_target.sh").to_owned(),
+    client: |seconds| format!("seconds={seconds}\n{}", include_str!("nvme_host.sh")),
+};
+
+pub(super) fn rows() -> impl Iterator<Item = Row> {
+    PROGRAMS.into_iter().chain([NVME])
+}
 
 /// Two guests and a daemon with a keeper.
 pub(super) struct Guests {
@@ -88,14 +80,14 @@ impl Guests {
 
     pub(super) fn survive(
         &self,
-        command: &str,
+        row: &Row,
         seconds: u32,
         replacing: &Replacing,
     ) -> Result<Outcome> {
         let (a, b) = (self.pair.guest(Side::A), self.pair.guest(Side::B));
-        let server = a.spawn(&with_device(command))?;
+        let server = a.spawn(&with_device(&(row.server)(seconds)))?;
         a.wait_settled(&server)?;
-        let client = b.spawn(&with_device(&format!("{command} $A")))?;
+        let client = b.spawn(&with_device(&(row.client)(seconds)))?;
         // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
         objects::wait_for_traffic(&self.pair, &self.cli)?;
         let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;

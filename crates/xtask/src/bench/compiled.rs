@@ -1,0 +1,35 @@
+//! Small C programs of benchmarks, compiled against the installed libibverbs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+const FLAGS: [&str; 6] = [
+    "-std=c99",
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+];
+
+const PACKAGES: &str = "install the packages gcc libibverbs-dev";
+
+/// The program of this name and source, in the folder.
+pub(super) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
+    let program = folder.join(name);
+    let file = program.with_extension("c");
+    fs::write(&file, source)?;
+    let status = Command::new("cc")
+        .args(FLAGS)
+        .arg("-o")
+        .arg(&program)
+        .arg(&file)
+        .arg("-libverbs")
+        .status()
+        .with_context(|| format!("cc is missing: {PACKAGES}"))?;
+    ensure!(status.success(), "{name}.c does not compile: {PACKAGES}");
+    Ok(program)
+}
