@@ -10,12 +10,16 @@ const LIBRARY: &str = "libibverbs.so.1";
 /// Where the library is, seen from the folder of the programs.
 const LIBRARY_FOLDERS: &[&str] = &["lib", ".", "../lib/vrdma", "../lib"];
 
-/// Our libibverbs: the one named, or the one beside the running program.
+/// Our libibverbs: the one named, by its file or its folder, or the one beside the running program.
 ///
 /// # Errors
 /// A sentence that says what to do.
 pub fn library(named: Option<&Path>) -> Result<PathBuf, String> {
-    if let Some(path) = named {
+    if let Some(named) = named {
+        let path = match named.is_dir() {
+            true => named.join(LIBRARY),
+            false => named.to_owned(),
+        };
         return path
             .canonicalize()
             .map_err(|error| format!("cannot use the library {}: {error}", path.display()));
@@ -84,6 +88,18 @@ mod tests {
         fs::write(root.path().join("lib").join(LIBRARY), "").unwrap();
         let found = library_beside(root.path()).unwrap();
         assert!(folder(&found).ends_with("lib"));
+    }
+
+    #[test]
+    fn a_library_is_named_by_its_file_or_its_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join(LIBRARY);
+        let sentence = library(Some(root.path())).unwrap_err();
+        assert!(sentence.contains(LIBRARY), "{sentence}");
+        fs::write(&file, "").unwrap();
+        let found = library(Some(root.path())).unwrap();
+        assert_eq!(found, file.canonicalize().unwrap());
+        assert_eq!(library(Some(&file)).unwrap(), found);
     }
 
     #[test]

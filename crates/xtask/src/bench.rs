@@ -10,10 +10,12 @@ mod example;
 mod finding;
 mod idle;
 mod instructions;
+mod kept;
 mod opened;
 mod process;
 mod processor;
 mod tenants;
+mod two_programs;
 mod vm_pair;
 mod wire;
 
@@ -42,7 +44,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process, tenants, adapters and opened is measured
+    /// How often each cell of vm-pair, wire, process, tenants, adapters, opened and kept is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -137,6 +139,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "latency of two programs beside a thousand adapters, opened and unopened, beside that without any",
         rows: Vec::new,
         run: opened::run,
+    },
+    Benchmark {
+        name: "kept",
+        about: "rate and latency of two programs beside a daemon with a keeper, and beside one without",
+        rows: Vec::new,
+        run: kept::run,
     },
     Benchmark {
         name: "queue-pair",

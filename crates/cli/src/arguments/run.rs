@@ -38,7 +38,7 @@ pub(crate) struct RunOptions {
     /// `vrdma stats NAME` tells which regions were moved, and why others were not.
     #[arg(long)]
     pub(crate) no_adopt: bool,
-    /// The library, unless it is beside this program
+    /// The library or its folder, unless it is beside this program
     #[arg(long, value_name = "PATH")]
     pub(crate) library: Option<PathBuf>,
     /// The program and its arguments

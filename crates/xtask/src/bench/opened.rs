@@ -12,23 +12,21 @@ use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use vrdma_lab::daemon::{Adapter, Daemon, User};
 use vrdma_lab::pair::Side;
-use vrdma_lab::place::{self, Local};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::steps::Steps;
-use vrdma_lab::wire::{Wire, WireConfig};
 
 use super::compiled::compiled;
 use super::finding::{Finding, Target};
 use super::process::{Told, table};
+use super::two_programs::Ground;
 use super::{Arguments, Measured};
 use crate::demo::perftest;
-use crate::programs::{adapter, library, preload};
+use crate::programs::preload;
 
 const IDLE: u32 = 1000;
 
@@ -36,9 +34,6 @@ const IDLE: u32 = 1000;
 const PREFIX: &str = "idle";
 
 const PROGRAM: &str = "ib_write_lat -n 50000 -x 1 -F";
-
-/// Twenty times what the slowest takes.
-const RUN_LIMIT: Duration = Duration::from_secs(60);
 
 const TARGET: Target = Target::Below(1.1);
 
@@ -64,23 +59,15 @@ impl Beside {
 
 /// What every measurement needs.
 struct Tools {
-    daemon: PathBuf,
-    library: PathBuf,
+    ground: Ground,
     hold: PathBuf,
-    wire: Wire,
-    folder: tempfile::TempDir,
 }
 
 impl Tools {
     fn make() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        Ok(Self {
-            daemon: crate::lab::daemon(true)?,
-            library: library()?,
-            hold: compiled(folder.path(), "hold", include_str!("opened/hold.c"))?,
-            wire: Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
-            folder,
-        })
+        let ground = Ground::make()?;
+        let hold = compiled(ground.folder.path(), "hold", include_str!("opened/hold.c"))?;
+        Ok(Self { ground, hold })
     }
 }
 
@@ -135,36 +122,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<Measured> {
 }
 
 fn measure(tools: &Tools, beside: Beside) -> Result<Told> {
-    let folder = tempfile::tempdir_in(tools.folder.path())?;
+    let ground = &tools.ground;
+    let folder = tempfile::tempdir_in(ground.folder.path())?;
     let run_dir = folder.path().join("run");
     fs::create_dir(&run_dir)?;
-    let mut adapters = vec![adapter(Side::A), adapter(Side::B)];
+    let mut adapters = Ground::adapters();
     if beside != Beside::Nothing {
         adapters.extend((0..IDLE).map(idle));
     }
-    let _daemon = Daemon::start(&tools.daemon, &run_dir, &adapters, None, Lifetime::Owned)?;
+    let _daemon = Daemon::start(&ground.daemon, &run_dir, &adapters, None, Lifetime::Owned)?;
     let _holder = match beside {
         Beside::Held => Some(hold(tools, &run_dir)?),
         _ => None,
     };
-    let place = |side: Side| {
-        let output = folder.path().join(side.name());
-        fs::create_dir(&output)?;
-        let preload = preload(tools.wire.host(side), side, &run_dir, &tools.library);
-        anyhow::Ok(Local::new(&output, preload.process()))
-    };
-    let (server, client) = (place(Side::A)?, place(Side::B)?);
-    let outcome = place::run(
-        (&server, PROGRAM),
-        (&client, &format!("{PROGRAM} $A")),
-        RUN_LIMIT,
-    )?;
-    let text = outcome.client.stdout_text();
-    ensure!(
-        outcome.client.status == 0,
-        "status {}:\n{text}",
-        outcome.client.status
-    );
+    let text = ground.run(&run_dir, PROGRAM)?;
     let [typical, p99, p999] = perftest::percentiles(&text)?;
     Ok(Told {
         cell: "latency, 2 B".to_owned(),
@@ -188,7 +159,8 @@ fn idle(number: u32) -> Adapter {
 
 /// A program that has opened them all.
 fn hold(tools: &Tools, run_dir: &Path) -> Result<Holder> {
-    let preload = preload(tools.wire.host(Side::A), Side::A, run_dir, &tools.library);
+    let ground = &tools.ground;
+    let preload = preload(ground.wire.host(Side::A), Side::A, run_dir, &ground.library);
     // Without an adapter of its own it sees all that there are.
     let mut program = Command::new("env");
     program.args(["-u", vrdma_api::paths::ADAPTER_VARIABLE]);
