@@ -25,8 +25,23 @@ const MESSAGES: u64 = 10;
 /// Bytes of a message, more than a page.
 const LENGTH: u32 = 5000;
 
-/// Receives that are posted ahead.
+/// Requests and receives that are posted ahead, as many as there are slots: a completion that can be seen before its
+/// slot is free has nowhere to post the next one.
 const AHEAD: u64 = 4;
+
+/// Work queues of so many slots.
+fn full_rings(kernel: bool) -> PairOptions {
+    let slots = AHEAD as u32;
+    PairOptions {
+        kernel,
+        shape: QpShape {
+            send_wr: slots,
+            recv_wr: slots,
+            ..QpShape::RC
+        },
+        ..PairOptions::default()
+    }
+}
 
 /// A pair whose devices are recorded.
 struct World {
@@ -240,11 +255,7 @@ fn at_every_step(options: PairOptions, kind: Work) {
 fn messages_survive_a_crash_at_every_step() {
     for kind in [Work::Send, Work::Write, Work::Read, Work::WriteImm] {
         for kernel in [false, true] {
-            let options = PairOptions {
-                kernel,
-                ..PairOptions::default()
-            };
-            at_every_step(options, kind);
+            at_every_step(full_rings(kernel), kind);
         }
     }
 }
@@ -252,7 +263,7 @@ fn messages_survive_a_crash_at_every_step() {
 #[test]
 fn shared_receives_survive_a_crash_at_every_step() {
     for call in 0.. {
-        let mut world = World::new(PairOptions::default());
+        let mut world = World::new(full_rings(false));
         let srq = with_shared_queue(&mut world);
         let traffic = Traffic::new(Work::Send, Some(srq));
         if !traffic.crashes_at(&mut world, call) {
@@ -267,7 +278,7 @@ fn with_shared_queue(world: &mut World) -> Srq {
     let (a, mut b) = (pair.a.clone(), pair.b.clone());
     let gids = [pair.fabric[0].gid(), pair.fabric[1].gid()];
     let vm = &mut pair.fabric[1];
-    let srq = vm.create_srq(b.pd, 8, 1).unwrap();
+    let srq = vm.create_srq(b.pd, AHEAD as u32, 1).unwrap();
     let cqs = (&b.send_cq, &b.recv_cq);
     b.qp = vm.create_qp(b.pd, cqs, Some(&srq), QpShape::RC).unwrap();
     vm.connect(&b.qp, &Connection::to(a.qp.qpn, gids[0]))

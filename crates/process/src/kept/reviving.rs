@@ -90,9 +90,11 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let frame = record::Adapter::decode(described).map_err(|_| Lost::Adapter)?;
         self.revive_contexts();
         self.revive_channels();
-        self.revive_cqs();
+        // Work queues show which slots are free. Completions are shown behind that: a program with a full queue posts
+        // again right after it polled.
         self.revive_srqs();
         self.revive_rings();
+        self.revive_cqs();
         let hca = self.assemble(frame.frame)?;
         let intent = self
             .bytes(Kind::Intent, 0)

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use prost::Message;
-use vrdma_adapter::{LogLimit, Sending, Slots};
+use vrdma_adapter::{Failing, FrontEnd, LogLimit, Sending, Slots};
 use vrdma_memory::{PageList, Region, Right, SharedPages, View};
 use vrdma_verbs::Hca;
 use vrdma_verbs::object::{CqId, MrId, Owner, QpId, SrqId};
@@ -365,6 +365,7 @@ impl Adapter {
     /// wait for a completion is told if it does not take it by itself.
     pub(crate) fn wake_everything(&mut self, turn: Turn<'_, '_>) {
         self.resume_rings(turn);
+        self.show_progress(turn);
         for id in self.qps.numbers(|_| true) {
             self.wake(QpId(id));
         }
@@ -373,6 +374,24 @@ impl Adapter {
             self.show(turn, CqId(id), |arming, state| {
                 arming.page_touched(state, turn.now)
             });
+        }
+    }
+    /// The guest may have been shown less than was recorded. First the slots that are free, then the completions: a
+    /// program with a full queue posts again right after it polled.
+    fn show_progress(&mut self, turn: Turn<'_, '_>) {
+        for id in self.qps.numbers(|_| true).into_iter().map(QpId) {
+            if let Err(error) = self.publish_released(turn, id) {
+                self.fail_qp(turn, id, error);
+            }
+        }
+        for id in self.cqs.numbers(|cq| !cq.dead).into_iter().map(CqId) {
+            let shown = self
+                .cqs
+                .get_mut(id.0)
+                .map(|cq| cq.ring.publish(turn.memory));
+            if let Some(Err(error)) = shown {
+                self.fail_cq(turn, id, error);
+            }
         }
     }
 }

@@ -41,7 +41,8 @@ impl CompletionRing {
         }
     }
 
-    /// A ring in which entries before `written` are, all of which may be shown. False if that cannot be.
+    /// A ring in which entries before `written` are, which the guest may not have been shown: [`publish`](Self::publish)
+    /// them when the slots that they free are shown. False if that cannot be.
     pub(crate) fn resume(&mut self, view: &View<'_>, written: u32) -> bool {
         let Ok(consumer) = self.state().map(|state| state + CONSUMER) else {
             return false;
@@ -51,7 +52,7 @@ impl CompletionRing {
             return false;
         }
         (self.producer, self.published, self.consumer) = (written, written, consumer);
-        self.publish(view).is_ok()
+        true
     }
 
     /// The index behind the last entry that was written.

@@ -56,7 +56,7 @@ struct Row {
 }
 
 pub(super) fn run(example: &Example) -> Result<Measured> {
-    let details: Value = serde_json::from_slice(&output("vrdma-driver", example.name)?)
+    let details: Value = serde_json::from_slice(&output(example.name)?)
         .with_context(|| format!("{} printed something else than its report", example.name))?;
     let report = Report::deserialize(&details)?;
     let finding = |row: Row| {
@@ -70,37 +70,27 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
     })
 }
 
-/// Builds an example of a room: its program.
-pub(super) fn built(room: &str, example: &str) -> Result<PathBuf> {
+/// Builds an example: its program. With the features of the whole workspace, for which most is built already.
+pub(super) fn built(example: &str) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["--package", room, "--example", example];
     let mut build = Command::new(cargo);
-    build
-        .args(["build", "--quiet", "--release"])
-        .args(arguments);
-    let status = build.status().context("cannot start cargo")?;
-    ensure!(status.success(), "{example} does not build");
+    build.args(["build", "--quiet", "--release", "--workspace"]);
+    let status = build.args(["--example", example]).status();
+    ensure!(
+        status.context("cannot start cargo")?.success(),
+        "{example} does not build"
+    );
     Ok(crate::library::target_folder()?
         .join("release/examples")
         .join(example))
 }
 
-/// What an example of a room prints.
-pub(super) fn output(room: &str, example: &str) -> Result<Vec<u8>> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = [
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        room,
-        "--example",
-        example,
-    ];
-    let output = Command::new(cargo)
-        .args(arguments)
+/// What an example prints.
+pub(super) fn output(example: &str) -> Result<Vec<u8>> {
+    let program = built(example)?;
+    let output = Command::new(&program)
         .output()
-        .context("cannot start cargo")?;
+        .with_context(|| format!("cannot start {}", program.display()))?;
     ensure!(
         output.status.success(),
         "{example} failed:\n{}",

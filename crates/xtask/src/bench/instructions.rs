@@ -19,7 +19,7 @@ const RUNS: [u64; 2] = [100, 1100];
 const GOAL: f64 = 2400.0;
 
 pub(super) fn run() -> Result<Measured> {
-    let program = built("vrdma-driver", "shard_rate")?;
+    let program = built("shard_rate")?;
     let count = |batches: u64| -> Result<u64> {
         let mut valgrind = Command::new("valgrind");
         let output = valgrind

@@ -13,7 +13,6 @@ pub(super) mod table;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -21,6 +20,7 @@ use serde_json::json;
 use vrdma_lab::place::{self, Place};
 use vrdma_lab::steps::Steps;
 
+use super::example::built;
 use super::finding::{Finding, Target};
 use super::{Arguments, Measured};
 use crate::demo::{Measure, perftest};
@@ -147,7 +147,7 @@ impl<'a> Bench<'a> {
             only,
             hosts: Hosts::start()?,
             pinned,
-            floors: only.means(FLOORS).then(floors_program).transpose()?,
+            floors: only.means(FLOORS).then(|| built("floors")).transpose()?,
         })
     }
 
@@ -266,28 +266,6 @@ fn floors_told(program: &PathBuf) -> Result<Vec<Told>> {
     ensure!(output.status.success(), "floors: {words}");
     let floors: Floors = serde_json::from_slice(&output.stdout)?;
     Ok(floors.results)
-}
-
-/// Built beside this program's folder.
-fn floors_program() -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = [
-        "build",
-        "--quiet",
-        "--release",
-        "--package",
-        "vrdma-memory",
-        "--example",
-        "floors",
-    ];
-    let status = Command::new(cargo).args(arguments).status();
-    ensure!(
-        status.context("cannot start cargo")?.success(),
-        "floors does not build"
-    );
-    let path = crate::library::target_folder()?.join("release/examples/floors");
-    fs::metadata(&path).with_context(|| format!("{} is not there", path.display()))?;
-    Ok(path)
 }
 
 /// What the house plan asks of processes.

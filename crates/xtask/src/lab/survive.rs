@@ -209,7 +209,12 @@ impl<'a> Stage<'a> {
         }
         let of_client = ended(&mut client)?;
         let of_server = match row.meets {
-            Meets::RdmaCm => still_served(&mut server)?,
+            Meets::RdmaCm => {
+                let status = still_served(&mut server)?;
+                // The daemon hears of its end by the socket, and the next row listens at the same place.
+                self.await_listeners(false)?;
+                status
+            }
             Meets::Tcp(..) | Meets::Nobody => ended(&mut server)?,
         };
         let statuses = [of_client, of_server];
@@ -231,22 +236,34 @@ impl<'a> Stage<'a> {
     }
 
     fn await_server(&self, meets: Meets) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        let is_there = || match meets {
-            Meets::Nobody => Ok(true),
-            Meets::Tcp(first, count) => Ok((first..first + count).all(listens)),
-            Meets::RdmaCm => {
-                let adapters = self.daemon.stats()?;
-                let mut of_server = adapters.iter().filter(|it| it.name.as_str() == "a");
-                anyhow::Ok(of_server.any(|it| it.rdma.listeners > 0))
-            }
-        };
-        while !is_there()? {
-            ensure!(Instant::now() < deadline, "the server does not listen");
-            thread::sleep(Duration::from_millis(10));
+        match meets {
+            Meets::Nobody => Ok(()),
+            Meets::Tcp(first, count) => patiently(
+                || Ok((first..first + count).all(listens)),
+                "the server does not listen",
+            ),
+            Meets::RdmaCm => self.await_listeners(true),
         }
-        Ok(())
     }
+
+    /// Waits until somebody listens by rdma_cm at the server's adapter, or nobody.
+    fn await_listeners(&self, wanted: bool) -> Result<()> {
+        let is_so = || {
+            let adapters = self.daemon.stats()?;
+            let mut of_server = adapters.iter().filter(|it| it.name.as_str() == "a");
+            Ok(of_server.any(|it| it.rdma.listeners > 0) == wanted)
+        };
+        patiently(is_so, "listeners by rdma_cm are not as they should be")
+    }
+}
+
+fn patiently(is_so: impl Fn() -> Result<bool>, complaint: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so()? {
+        ensure!(Instant::now() < deadline, "{complaint}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
 }
 
 /// What a side has printed.

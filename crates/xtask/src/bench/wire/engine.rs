@@ -12,7 +12,7 @@ pub(super) const NAME: &str = "engine alone";
 /// Packets a second of one core, requester and responder on it together.
 pub(super) fn findings(steps: &Steps) -> Result<Vec<Finding>> {
     let step = steps.start(NAME);
-    let text = String::from_utf8(example::output("vrdma-verbs", "packet_rate")?)?;
+    let text = String::from_utf8(example::output("packet_rate")?)?;
     step.done();
     text.lines().map(finding).collect()
 }

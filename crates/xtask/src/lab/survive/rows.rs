@@ -58,7 +58,7 @@ const PROGRAMS: [Row; 8] = programs! {
     "ibv_srq_pingpong -c", |seconds| {
         format!("ibv_srq_pingpong -g 1 -c -q 4 -s 4096 -n {}", seconds * 8000)
     };
-    "ib_send_lat", |seconds| format!("ib_send_lat -F -s 64 -n {}", seconds * 8000);
+    "ib_send_lat", |seconds| format!("ib_send_lat -F -s 64 -n {}", seconds * 4000);
     "ib_write_bw", |seconds| format!("ib_write_bw -F -D {seconds}");
     "ib_send_bw", |seconds| format!("ib_send_bw -F -D {seconds}");
     "ib_read_bw", |seconds| format!("ib_read_bw -F -D {seconds}");
