@@ -1,9 +1,16 @@
 # What users and CI type. Everything else is `cargo` and `cargo xtask`.
 
-.PHONY: demo test check bench study setup
+.PHONY: build demo test check bench study setup
+
+# Of all programs, those that users run. All of the workspace's features, as xtask builds them.
+PROGRAMS = --workspace --bin vrdmad --bin vrdma --bin vrdma-study
+
+build: setup ## vrdmad, vrdma, vrdma-study and the libraries, in target/release
+	cargo build --release $(PROGRAMS)
+	cargo xtask library --release
 
 demo: setup ## two stock-Linux VMs talk RDMA; one table against TCP and rxe
-	cargo build --release --quiet --bins
+	cargo build --release --quiet $(PROGRAMS)
 	cargo xtask demo
 
 test: setup check ## every test, guests included
@@ -38,15 +45,15 @@ check: ## formatting, lints and the house rules
 	cargo xtask check
 
 bench: setup ## the figures of the targets, as JSON
-	cargo build --release --quiet --bins
+	cargo build --release --quiet $(PROGRAMS)
 	cargo xtask bench
 
 study: ## a short run of the published studies, beside theirs; target/study/report.html
 	@scripts/setup study
-	cargo build --release --quiet --bins
+	cargo build --release --quiet $(PROGRAMS)
 	cargo xtask library --release
-	cargo run --release --quiet --package vrdma-study -- run --short --minutes 20 --out target/study
-	cargo run --release --quiet --package vrdma-study -- report --out target/study
+	cargo run --release --quiet --bin vrdma-study -- run --short --minutes 20 --out target/study
+	cargo run --release --quiet --bin vrdma-study -- report --out target/study
 	VRDMA_STUDY_RESULTS=$(CURDIR)/target/study/results.json cargo test --quiet --package vrdma-study --test screenshot -- --ignored
 
 setup: ## packages of the host; asks for sudo only to install what is missing
