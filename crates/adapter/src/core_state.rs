@@ -26,6 +26,8 @@ pub struct Core<R> {
     pub(crate) released_qps: Vec<QpId>,
     /// Completion queues with entries that their owner was not shown yet.
     pub(crate) written_cqs: Vec<CqId>,
+    /// What has come further and is still to be noted.
+    pub(crate) to_note: ToNote,
     /// What was freed in one step; empty between two, kept for its room.
     pub(crate) reaped: Vec<Reaped>,
 }
@@ -42,6 +44,7 @@ impl<R: Clone> Core<R> {
             unpublished_units: 0,
             released_qps: Vec::new(),
             written_cqs: Vec::new(),
+            to_note: ToNote::default(),
             reaped: Vec::new(),
         }
     }
@@ -66,6 +69,33 @@ impl<R: Clone> Core<R> {
     /// to show.
     pub fn has_unpublished(&self) -> bool {
         self.unpublished_units > 0
+    }
+}
+
+/// Queues that came further with what was taken from the engine at once. Each is noted once, however many completions
+/// it had; empty between two calls, and kept for its room.
+#[derive(Default)]
+pub(crate) struct ToNote {
+    pub(crate) qps: Vec<QpId>,
+    pub(crate) cqs: Vec<CqId>,
+}
+
+impl ToNote {
+    /// Several in a row are of one queue pair, mostly.
+    pub(crate) fn qp(&mut self, id: QpId) {
+        if self.qps.last() != Some(&id) {
+            self.qps.push(id);
+        }
+    }
+
+    pub(crate) fn cq(&mut self, id: CqId) {
+        if self.cqs.last() != Some(&id) {
+            self.cqs.push(id);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.qps.is_empty() && self.cqs.is_empty()
     }
 }
 

@@ -54,11 +54,12 @@ pub trait Publishing: FrontEnd {
     }
 
     /// Takes everything that the engine has to say, and writes it where the owners do not see it yet. What was
-    /// written is noted together with how far its queue pair has come: another adapter may commit at any time.
+    /// written is noted together with how far its queue pair has come, before this ends: another adapter may commit
+    /// at any time after it.
     #[inline]
     fn write_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         // Most units that are taken in complete nothing here.
-        if self.core().hca.has_output() {
+        if self.core().hca.has_output() || !self.core().to_note.is_empty() {
             write_all(self, turn);
         }
     }
@@ -71,10 +72,18 @@ fn write_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>)
     while let Some(output) = front.core_mut().hca.poll_output() {
         take_output(front, turn, output);
     }
+    note_all(front);
     while let Some(slot) = front.core_mut().hca.take_changed_key() {
         front.note_key(slot);
     }
     front.core_mut().hca.forget_enclosed();
+}
+
+fn note_all<F: FrontEnd + ?Sized>(front: &mut F) {
+    let mut to_note = core::mem::take(&mut front.core_mut().to_note);
+    to_note.qps.drain(..).for_each(|id| front.note_progress(id));
+    to_note.cqs.drain(..).for_each(|id| front.note_written(id));
+    front.core_mut().to_note = to_note;
 }
 
 fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, output: Output) {
@@ -89,14 +98,14 @@ fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>
             if let Some(completion) = completion {
                 complete(front, turn, cq, &completion);
             }
-            front.note_progress(qp);
+            front.core_mut().to_note.qp(qp);
         }
         Output::RecvDone { cq, completion } => {
             if front.release_recv(completion.qp) {
                 publish_later(front, completion.qp);
             }
             complete(front, turn, cq, &completion);
-            front.note_progress(completion.qp);
+            front.core_mut().to_note.qp(completion.qp);
         }
         Output::Event(event) => announce(front, turn, event),
     }
@@ -136,7 +145,7 @@ fn complete<F: FrontEnd + ?Sized>(
             if first {
                 front.core_mut().written_cqs.push(id);
             }
-            front.note_written(id);
+            front.core_mut().to_note.cq(id);
         }
         Err(error) => front.fail_cq(turn, id, error),
     }

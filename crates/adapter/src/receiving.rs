@@ -44,12 +44,7 @@ pub trait Receiving: FrontEnd {
     /// A unit was executed: what it completed is written before the requester can hear of it.
     #[inline]
     fn took_in(&mut self, turn: Turn<'_, Self::Memory<'_>>, destination: Qpn) {
-        self.write_outputs(turn);
-        if self.keeps_records()
-            && let Some(id) = self.core().hca.qp_named(destination)
-        {
-            self.note_progress(id);
-        }
+        write_and_note(self, turn, destination);
         self.publish_soon(turn);
     }
 
@@ -149,13 +144,23 @@ fn execute<F: FrontEnd + ?Sized>(
     let hca = &mut front.core_mut().hca;
     hca.receive(arrival, turn.memory, turn.now);
     if let Content::Request(request) = &arrival.content {
-        front.write_outputs(turn);
-        if front.keeps_records()
-            && let Some(id) = front.core().hca.qp_named(request.destination)
-        {
-            front.note_progress(id);
-        }
+        write_and_note(front, turn, request.destination);
     }
+}
+
+/// What a unit completed, and that its queue pair has come further, which may be all.
+#[inline]
+fn write_and_note<F: FrontEnd + ?Sized>(
+    front: &mut F,
+    turn: Turn<'_, F::Memory<'_>>,
+    destination: Qpn,
+) {
+    if front.keeps_records()
+        && let Some(id) = front.core().hca.qp_named(destination)
+    {
+        front.core_mut().to_note.qp(id);
+    }
+    front.write_outputs(turn);
 }
 
 /// Stages a receive if the request needs one.

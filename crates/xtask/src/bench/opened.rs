@@ -30,9 +30,6 @@ use crate::programs::preload;
 
 const IDLE: u32 = 1000;
 
-/// What their names begin with.
-const PREFIX: &str = "idle";
-
 const PROGRAM: &str = "ib_write_lat -n 50000 -x 1 -F";
 
 const TARGET: Target = Target::Below(1.1);
@@ -150,7 +147,7 @@ fn measure(tools: &Tools, beside: Beside) -> Result<Told> {
 fn idle(number: u32) -> Adapter {
     let [_, _, high, low] = (number + 1).to_be_bytes();
     Adapter {
-        name: format!("{PREFIX}{number}"),
+        name: format!("idle{number}"),
         mac: format!("02:00:00:01:{high:02x}:{low:02x}"),
         user: User::Processes(Ipv4Addr::new(10, 77, high, low)),
         is_away: false,
@@ -161,10 +158,10 @@ fn idle(number: u32) -> Adapter {
 fn hold(tools: &Tools, run_dir: &Path) -> Result<Holder> {
     let ground = &tools.ground;
     let preload = preload(ground.wire.host(Side::A), Side::A, run_dir, &ground.library);
-    // Without an adapter of its own it sees all that there are.
+    // Without an adapter of its own it sees all that there are, in the order of the configuration.
     let mut program = Command::new("env");
     program.args(["-u", vrdma_api::paths::ADAPTER_VARIABLE]);
-    program.arg(&tools.hold).args([PREFIX, &IDLE.to_string()]);
+    program.arg(&tools.hold).arg(IDLE.to_string());
     let mut command = preload.command(&program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut holder = Holder(command.spawn().context("cannot start hold")?);

@@ -316,12 +316,13 @@ fn listens(port: u16) -> bool {
     tables.any(listens)
 }
 
-/// A server without an end is well if it is there when its clients are done.
+/// A server without an end is well if it is there when its clients are done. `vrdma run` passes the signal on; killed, it
+/// would leave its program behind.
 fn still_served(server: &mut Child) -> Result<Option<i32>> {
     if let Some(status) = server.try_wait()? {
         return Ok(status.code().filter(|code| *code != 0));
     }
-    server.kill()?;
+    replacing::signal("-TERM", server.id())?;
     server.wait()?;
     Ok(Some(0))
 }

@@ -1,8 +1,7 @@
-/* hold PREFIX COUNT: opens as many adapters whose names begin like that, makes a completion queue and a queue
- * pair of each, says so, and holds them until its input ends. */
+/* hold COUNT: opens so many adapters, the last ones of the list, makes a completion queue and a queue pair of each,
+ * says so, and holds them until its input ends. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include <infiniband/verbs.h>
@@ -44,22 +43,18 @@ static void allow_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 2)
         return 2;
-    long wanted = strtol(argv[2], NULL, 10), held = 0;
+    int wanted = atoi(argv[1]), there = 0;
     allow_descriptors();
-    struct ibv_device **devices = ibv_get_device_list(NULL);
-    for (long i = 0; devices != NULL && devices[i] != NULL && held < wanted; i++) {
-        if (strncmp(ibv_get_device_name(devices[i]), argv[1], strlen(argv[1])) != 0)
-            continue;
-        if (hold(devices[i]) != 0)
-            return 1;
-        held++;
-    }
-    if (held < wanted) {
-        fprintf(stderr, "hold: there are %ld such adapters\n", held);
+    struct ibv_device **devices = ibv_get_device_list(&there);
+    if (devices == NULL || there < wanted) {
+        fprintf(stderr, "hold: there are %d adapters\n", there);
         return 1;
     }
+    for (int i = there - wanted; i < there; i++)
+        if (hold(devices[i]) != 0)
+            return 1;
     puts("held");
     fflush(stdout);
     while (getchar() != EOF)

@@ -29,12 +29,12 @@ pub(super) struct Shares {
 pub(super) const ALL: [Shares; 2] = [
     Shares {
         name: "shares of bytes",
-        program: "ib_write_bw -F -x 1 -s 65536",
+        program: "ib_write_bw -F -x 1 -s 1048576 -t 128",
         measure: Measure::Bandwidth,
     },
     Shares {
         name: "shares of small messages",
-        program: "ib_write_bw -F -x 1 -s 64",
+        program: "ib_write_bw -F -x 1 -s 64 -q 16 -t 1024",
         measure: Measure::Messages,
     },
 ];

@@ -85,7 +85,7 @@ impl Replacing {
     }
 }
 
-fn signal(signal: &str, process: u32) -> Result<()> {
+pub(super) fn signal(signal: &str, process: u32) -> Result<()> {
     let sent = Command::new("kill")
         .args([signal, &process.to_string()])
         .status()?;
