@@ -26,6 +26,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use folders::Folders;
+pub(crate) use program::triple;
 use totals::Tally;
 
 /// Options of `cargo xtask fuzz`.
