@@ -12,6 +12,7 @@ mod instructions;
 mod opened;
 mod process;
 mod processor;
+mod protection;
 mod vm_pair;
 mod wire;
 
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
     /// Print what is written to the file instead of tables
     #[arg(long)]
     json: bool,
-    /// How often each cell of vm-pair, wire, process, adapters and opened is measured
+    /// How often each cell of vm-pair, wire, process, adapters, opened and protection is measured
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     repetitions: u32,
     #[command(flatten)]
@@ -129,6 +130,12 @@ const BENCHMARKS: &[Benchmark] = &[
         about: "latency of two programs beside a thousand adapters, opened and unopened, beside that without any",
         rows: Vec::new,
         run: opened::run,
+    },
+    Benchmark {
+        name: "protection",
+        about: "what sandbox, a tunnel's key, overflow checks and a guard on interrupts cost",
+        rows: protection::rows,
+        run: protection::run,
     },
     Benchmark {
         name: "queue-pair",

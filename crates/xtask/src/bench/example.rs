@@ -4,7 +4,7 @@
 //! some of them.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -72,17 +72,28 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
 
 /// Builds an example of a room: its program.
 pub(super) fn built(room: &str, example: &str) -> Result<PathBuf> {
+    built_with(&[], &crate::library::target_folder()?, room, example)
+}
+
+/// The same with other settings of cargo's, in a folder of its own.
+pub(super) fn built_with(
+    settings: &[&str],
+    folder: &Path,
+    room: &str,
+    example: &str,
+) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let arguments = ["--package", room, "--example", example];
     let mut build = Command::new(cargo);
     build
         .args(["build", "--quiet", "--release"])
-        .args(arguments);
+        .args(["--package", room, "--example", example, "--target-dir"])
+        .arg(folder);
+    for setting in settings {
+        build.args(["--config", setting]);
+    }
     let status = build.status().context("cannot start cargo")?;
     ensure!(status.success(), "{example} does not build");
-    Ok(crate::library::target_folder()?
-        .join("release/examples")
-        .join(example))
+    Ok(folder.join("release/examples").join(example))
 }
 
 /// What an example of a room prints.
