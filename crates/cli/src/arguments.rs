@@ -113,7 +113,8 @@ pub(crate) enum Command {
     /// Counters of all adapters, or everything that is counted for one
     ///
     /// Counters begin with the adapter and never go back. Objects are those that the guest has now:
-    /// all zero when its programs have ended.
+    /// all zero when its programs have ended. Below all adapters is what users have of their quotas, as
+    /// `vrdma user list` shows it.
     Stats {
         /// Only this adapter, in full
         adapter: Option<Name>,

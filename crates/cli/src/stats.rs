@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, RegionCounts, paths};
+use vrdma_api::{
+    AdapterStats, EthernetStats, Name, ObjectCounts, RdmaStats, RegionCounts, Usage, paths,
+};
 use vrdma_api_client::Client;
 
 use crate::adapter;
@@ -11,6 +13,7 @@ use crate::limits;
 use crate::report::Report;
 use crate::status::rdma_state;
 use crate::table::{Column, bytes, facts, table, yes_no};
+use crate::user;
 
 pub(crate) fn run(client: &Client, name: Option<&Name>) -> Result<Report, Failure> {
     match name {
@@ -20,8 +23,17 @@ pub(crate) fn run(client: &Client, name: Option<&Name>) -> Result<Report, Failur
         }
         None => {
             let stats: Vec<AdapterStats> = client.get(paths::STATS)?;
-            Ok(Report::new(&stats, all_text(&stats)))
+            let usage: Usage = client.get(paths::USERS)?;
+            Ok(Report::new(&stats, with_users(all_text(&stats), &usage)))
         }
+    }
+}
+
+/// What users have of their quotas, below the adapters; as JSON, `vrdma user list` has it.
+fn with_users(adapters: String, usage: &Usage) -> String {
+    match usage.users.is_empty() {
+        true => adapters,
+        false => format!("{adapters}\n\n{}", user::list_text(usage)),
     }
 }
 

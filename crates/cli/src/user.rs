@@ -42,7 +42,7 @@ fn find<'a>(usage: &'a Usage, user: &UnixName) -> Option<&'a UserUsage> {
     usage.users.iter().find(is_it)
 }
 
-fn list_text(usage: &Usage) -> String {
+pub(crate) fn list_text(usage: &Usage) -> String {
     let columns: Vec<Column> = [Column::Text("USER")]
         .into_iter()
         .chain(SHOWN.map(|(heading, ..)| Column::Number(heading)))
@@ -87,10 +87,10 @@ fn name(user: &UserUsage) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn usage() -> Usage {
+    pub(crate) fn usage() -> Usage {
         let resource = |kind: &str, used, limit| ResourceUsage {
             kind: kind.to_owned(),
             used,

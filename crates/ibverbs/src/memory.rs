@@ -260,9 +260,9 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     unsafe { register_in(pd, wanted) }
 }
 
-/// Repeats what the daemon puts off as long as a peer is in the middle of a copy of its own: that is
-/// a second at most.
-fn patiently<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+/// Repeats what the daemon puts off as long as a peer is in the middle of a copy of its own, or a page of this process
+/// is late: that is a second at most, or three.
+pub(crate) fn patiently<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         match ask() {
             Err(Errno(libc::EAGAIN)) => std::thread::yield_now(),

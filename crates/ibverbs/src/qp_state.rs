@@ -10,6 +10,7 @@ use vrdma_provider::message::{DestroyQp, ModifyQp, QueryQp};
 
 use crate::abi;
 use crate::errno::{self, Errno};
+use crate::memory::patiently;
 use crate::qp::{QueuePair, RESET};
 use crate::qp_attributes;
 
@@ -33,11 +34,12 @@ pub unsafe extern "C" fn ibv_modify_qp(
         if device.leaves.is_some() {
             queue_pair.send.lock().peer.forget();
         }
-        device.call(&ModifyQp {
+        let request = ModifyQp {
             qp: queue_pair.handle,
             mask: mask as u32,
             attributes,
-        })?;
+        };
+        patiently(|| device.call(&request))?;
         if mask & STATE != 0 {
             if attr.qp_state == RESET {
                 reset(queue_pair, qp);
@@ -99,7 +101,7 @@ pub unsafe extern "C" fn ibv_query_qp(
     errno::number(outcome)
 }
 
-/// `ibv_destroy_qp`: waits until all its events are acknowledged.
+/// `ibv_destroy_qp`: waits until all its events are acknowledged, and nothing is written to its buffers any more.
 ///
 /// # Safety
 /// `qp` came from this library and is given up on success.
@@ -107,9 +109,10 @@ pub unsafe extern "C" fn ibv_query_qp(
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut abi::Qp) -> c_int {
     // SAFETY: as the caller promises.
     let outcome = unsafe { QueuePair::of(qp) }.and_then(|(queue_pair, device)| {
-        device.call(&DestroyQp {
+        let request = DestroyQp {
             qp: queue_pair.handle,
-        })?;
+        };
+        patiently(|| device.call(&request))?;
         device.lookup.remove(queue_pair.cookie);
         // SAFETY: the structure is there until the end of this function.
         unsafe {

@@ -156,19 +156,20 @@ impl Daemon {
         Self::launch(program, run_dir, &configuration, None, lifetime)
     }
 
-    /// The same on this host, where containers of its own user are as fast as other programs.
+    /// The same on this host, with a line more in the table `daemon` of its configuration.
     ///
     /// # Errors
     /// As [`Daemon::start`].
-    pub fn start_trusting(
+    pub fn start_with(
+        line: &str,
         program: &Path,
         run_dir: &Path,
         adapters: &[Adapter],
         lifetime: Lifetime,
     ) -> Result<Self> {
         let configuration = wired_configuration(run_dir, adapters, None)?;
-        let trusting = configuration.replacen("[daemon]\n", "[daemon]\ntrust_own_user = true\n", 1);
-        Self::launch(program, run_dir, &trusting, None, lifetime)
+        let with = configuration.replacen("[daemon]\n", &format!("[daemon]\n{line}\n"), 1);
+        Self::launch(program, run_dir, &with, None, lifetime)
     }
 
     /// The same as [`Daemon::start`] with a keeper, and workers that may crash as often as they like.

@@ -29,6 +29,7 @@ mod file;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod guard;
+mod kernel;
 mod map;
 mod mapping;
 mod page_list;

@@ -3,18 +3,12 @@
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::ptr;
 
-use rustix::fs::{FileType, fstat, fstatfs};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::guard::Guard;
 use crate::populated::{GRANULE, Populated};
-use crate::{PAGE, Protection};
-
-/// `f_type` of hugetlbfs (linux/magic.h), whose mappings must keep to huge pages.
-const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+use crate::{Protection, kernel};
 
 /// Why memory was not mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -68,8 +62,7 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: `start` and `length` are a whole mapping made by `Mapping::new`, and the owner of
         // the last pointer into it is the `Mapping` that is being dropped.
-        let result = unsafe { munmap(self.start, self.length) };
-        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+        unsafe { kernel::unmap(self.start, self.length) };
     }
 }
 
@@ -152,18 +145,14 @@ impl Area {
         length: usize,
         may: Protection,
     ) -> Result<Self, MapError> {
-        let mut rights = ProtFlags::empty();
-        rights.set(ProtFlags::READ, may.read);
-        rights.set(ProtFlags::WRITE, may.write);
-        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
-        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, from) }?;
+        let start = kernel::map(fd, from, length, may)?;
         let area = Self {
             start,
             length,
             may_read: may.read,
         };
-        // SAFETY: the advice concerns only the mapping just made and no contents.
-        unsafe { madvise(area.start, area.length, Advice::LinuxDontDump) }?;
+        // SAFETY: the mapping just made.
+        unsafe { kernel::hide(area.start, area.length) }?;
         Ok(area)
     }
 
@@ -185,14 +174,10 @@ impl Area {
 
 /// The alignment that mappings of this file need; refuses a regular file that ends before `end`.
 fn granule(fd: BorrowedFd<'_>, end: u64) -> Result<u64, MapError> {
-    let status = fstat(fd)?;
-    let length = status.st_size as u64;
-    if FileType::from_raw_mode(status.st_mode) == FileType::RegularFile && length < end {
-        return Err(MapError::FileTooShort { length });
+    match kernel::length(fd)? {
+        Some(length) if length < end => Err(MapError::FileTooShort { length }),
+        _ => Ok(kernel::granule(fd)?),
     }
-    let system = fstatfs(fd)?;
-    let huge = system.f_type as u64 == HUGETLBFS_MAGIC;
-    Ok(if huge { system.f_bsize as u64 } else { PAGE })
 }
 
 /// Widens a stretch to multiples of `granule`.

@@ -2,24 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
-};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-
-use crate::{Fault, PAGE};
+use crate::{Fault, PAGE, Protection, kernel};
 
 #[cfg(test)]
 mod tests;
-
-/// What nobody can take back: the size.
-const SEALED: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
 
 /// Zeroed pages in a memfd whose size is sealed: whoever maps it can change bytes but not take
 /// them away.
@@ -40,10 +29,7 @@ impl SharedPages {
         let length = count
             .checked_mul(PAGE as usize)
             .ok_or(io::ErrorKind::InvalidInput)?;
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let fd = memfd_create("vrdma-pages", flags)?;
-        ftruncate(&fd, length as u64)?;
-        fcntl_add_seals(&fd, SEALED)?;
+        let fd = kernel::create(length as u64)?;
         Self::map(fd, length)
     }
 
@@ -53,17 +39,15 @@ impl SharedPages {
     /// It has another size, or the size is not sealed.
     pub fn resume(fd: OwnedFd, count: usize) -> io::Result<Self> {
         let length = count * PAGE as usize;
-        let is_sealed = fcntl_get_seals(&fd)?.contains(SEALED);
-        if !is_sealed || fstat(&fd)?.st_size != length as i64 {
+        let is_sealed = kernel::is_sealed(fd.as_fd())?;
+        if !is_sealed || kernel::length(fd.as_fd())? != Some(length as u64) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Self::map(fd, length)
     }
 
     fn map(fd: OwnedFd, length: usize) -> io::Result<Self> {
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
-        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, &fd, 0) }?;
+        let start = kernel::map(fd.as_fd(), 0, length, Protection::BOTH)?;
         Ok(Self {
             fd,
             start: start.cast(),
@@ -111,7 +95,6 @@ impl SharedPages {
 impl Drop for SharedPages {
     fn drop(&mut self) {
         // SAFETY: the whole mapping made by `new`; no borrow of `self` is left.
-        let result = unsafe { munmap(self.start.cast(), self.length) };
-        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+        unsafe { kernel::unmap(self.start.cast(), self.length) };
     }
 }

@@ -3,21 +3,14 @@
 //! The other end may change any byte at any moment. So bytes are copied, never borrowed, and words
 //! that both ends use are atomics.
 
+mod kernel;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
-};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
-
-/// The seals of an area.
-const SEALS: SealFlags = SealFlags::SHRINK
-    .union(SealFlags::GROW)
-    .union(SealFlags::SEAL);
 
 /// A mapped area. Offsets beyond it panic: every caller has checked its geometry once.
 #[derive(Debug)]
@@ -36,39 +29,21 @@ unsafe impl Sync for Area {}
 impl Area {
     /// Makes a zeroed, sealed area, and the descriptor for the other end.
     pub fn create(name: &str, length: usize) -> io::Result<(Self, OwnedFd)> {
-        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&fd, length as u64)?;
-        fcntl_add_seals(&fd, SEALS)?;
-        let area = Self::new(fd.as_fd(), length)?;
-        // SAFETY: the advice concerns only the mapping just made, and no contents: messages are nothing
-        // for a core dump of the daemon.
-        unsafe { madvise(area.start.cast(), length, Advice::LinuxDontDump) }?;
-        Ok((area, fd))
+        let fd = kernel::create(name, length)?;
+        Ok((Self::new(fd.as_fd(), length)?, fd))
     }
 
     /// Maps what the other end made. It must be sealed and as long as it says.
     pub fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        let sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
-        if !sealed || (fstat(fd)?.st_size as u64) < length as u64 {
+        if kernel::size_that_stays(fd)? < length as u64 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let area = Self::new(fd, length)?;
-        // SAFETY: the advice concerns only the mapping just made, and no contents, see `create`.
-        unsafe { madvise(area.start.cast(), length, Advice::LinuxDontDump) }?;
-        Ok(area)
+        Self::new(fd, length)
     }
 
     fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
-        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, 0) }?;
-        let area = Self {
-            start: start.cast(),
-            length,
-        };
-        // SAFETY: the advice concerns only the mapping just made, and no contents.
-        unsafe { madvise(start, length, Advice::LinuxDontFork) }?;
-        Ok(area)
+        let start = kernel::map(fd, length)?;
+        Ok(Self { start, length })
     }
 
     /// Bytes.
@@ -159,14 +134,15 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: the whole mapping made by `new`; no borrow of `self` is left.
-        let result = unsafe { munmap(self.start.cast(), self.length) };
-        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+        unsafe { kernel::unmap(self.start, self.length) };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     use super::*;
 

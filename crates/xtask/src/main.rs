@@ -10,11 +10,14 @@ mod fuzz;
 mod guests;
 mod lab;
 mod library;
+mod miri;
 mod named;
+mod nightly;
 mod process_host;
 mod programs;
 mod pyverbs;
 mod rxe;
+mod sanitize;
 
 use std::process::ExitCode;
 
@@ -47,6 +50,10 @@ enum Command {
     Pyverbs(pyverbs::Arguments),
     /// Coverage-guided fuzzing of what guests, programs and other hosts may write
     Fuzz(fuzz::Arguments),
+    /// Unit tests under Miri, for what the machine does not notice; needs the nightly toolchain
+    Miri(miri::Arguments),
+    /// Tests of the daemon under AddressSanitizer or ThreadSanitizer; needs the nightly toolchain
+    Sanitize(sanitize::Arguments),
     /// The house rules that a program can tell, all findings at once
     Check(check::Arguments),
     /// Of these that each room uses only the rooms below it
@@ -63,6 +70,8 @@ fn main() -> ExitCode {
         Command::Library(arguments) => library::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Pyverbs(arguments) => pyverbs::run(&arguments),
         Command::Fuzz(arguments) => fuzz::run(&arguments),
+        Command::Miri(arguments) => miri::run(&arguments),
+        Command::Sanitize(arguments) => sanitize::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Layers => check::run(&check::Arguments::layers()),
     };

@@ -70,6 +70,20 @@ fn all_adapters_in_one_table() {
 }
 
 #[test]
+fn what_users_have_of_their_quotas_is_below() {
+    let usage = user::tests::usage();
+    let text = with_users(all_text(&[busy()]), &usage);
+    let expected = format!("{}\n\n{}", all_text(&[busy()]), user::list_text(&usage));
+    assert_eq!(text, expected);
+    assert!(text.contains("limit") && text.contains("4242"), "{text}");
+    let nobody = Usage {
+        users: Vec::new(),
+        ..usage
+    };
+    assert_eq!(with_users("adapters".to_owned(), &nobody), "adapters");
+}
+
+#[test]
 fn memory_of_programs_is_told_by_how_it_is_reached() {
     let mut stats = busy();
     stats.rdma.regions = Some(RegionCounts {

@@ -12,12 +12,15 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::hostile::villain;
+use crate::stalling::late;
 use crate::{fast, quotas, stalling, stopped};
 
 /// Which part a child plays.
 const PART: &str = "VRDMA_TEST_PART";
 /// Where it finds the daemon.
 const SOCKET: &str = "VRDMA_TEST_SOCKET";
+/// A file that it uses.
+const FILE: &str = "VRDMA_TEST_FILE";
 /// Begins the lines that are meant for the test: its harness writes lines too.
 const MARK: &str = "child: ";
 
@@ -31,6 +34,13 @@ pub(crate) struct Child {
 impl Child {
     pub(crate) fn start(part: &str, socket: &Path) -> Self {
         Self::begin(Command::new(std::env::current_exe().unwrap()), part, socket)
+    }
+
+    /// With a file, in the namespaces of this process.
+    pub(crate) fn start_with(part: &str, socket: &Path, file: &Path) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(FILE, file);
+        Self::begin(command, part, socket)
     }
 
     /// In a user and a mount namespace of its own, where it is root.
@@ -127,6 +137,11 @@ pub(crate) fn listen() -> Option<u64> {
     line.trim().parse().ok()
 }
 
+/// The file that it was started with.
+pub(crate) fn file() -> PathBuf {
+    PathBuf::from(std::env::var_os(FILE).unwrap())
+}
+
 #[test]
 #[ignore = "a part of other tests, which start it"]
 fn plays_its_part() {
@@ -139,7 +154,9 @@ fn plays_its_part() {
     match part.as_str() {
         "fast" => fast::lends(&socket),
         "file" => stalling::serves_a_file(&socket),
+        "file, later" => late::serves_a_file(&socket),
         "greedy" => quotas::takes_all(&socket),
+        "late" => late::uses_a_file(&socket),
         "memory" => lends_its_memory(),
         "traffic" => stopped::keeps_busy(&socket),
         "villain" => villain::torments(&socket),

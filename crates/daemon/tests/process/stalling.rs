@@ -4,6 +4,7 @@
 //! the daemon's own user, which serves that file in namespaces of its own, and a pair beside it; first a daemon
 //! that does not trust such a process, then one that was told to.
 
+pub(crate) mod late;
 mod server;
 
 use std::fs::File;

@@ -248,3 +248,21 @@ fn a_queue_pair_that_the_daemon_keeps_is_there() {
         assert_eq!(ibv_destroy_qp(qp.qp), 0);
     }
 }
+
+#[test]
+fn a_queue_pair_ends_when_nothing_is_written_to_its_buffers_any_more() {
+    let device = TestDevice::open();
+    let qp = device.qp(device.pd(), RC, RTS);
+    device.daemon().refuse::<ModifyQp>(Refusal::AGAIN);
+    let mut error = abi::QpAttr {
+        qp_state: 6,
+        ..attributes()
+    };
+    let modified = modify(&qp, &mut error, STATE);
+    assert_eq!((modified, state(&qp)), (0, 6));
+    device.daemon().refuse::<DestroyQp>(Refusal::AGAIN);
+    device.daemon().refuse::<DestroyQp>(Refusal::AGAIN);
+    // SAFETY: given up.
+    assert_eq!(unsafe { ibv_destroy_qp(qp.qp) }, 0);
+    assert_eq!(device.daemon().asked::<DestroyQp>().len(), 3);
+}

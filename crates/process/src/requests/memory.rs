@@ -188,7 +188,8 @@ fn vacate(asker: &mut Asker<'_>, id: MrId) -> Result<(), Errno> {
     }
 }
 
-fn is_late(asker: &mut Asker<'_>) -> bool {
+/// Whether bytes may still be written into the asker's memory.
+pub(super) fn is_late(asker: &mut Asker<'_>) -> bool {
     let context = asker.process.context(asker.owner);
     context.is_some_and(|context| context.memory.is_late())
 }

@@ -12,11 +12,11 @@ use vrdma_provider::message::{
     AttachMcast, CreateQp, DestroyQp, DetachMcast, Done, ModifyQp, QpReply, QueryQp, QueryQpReply,
     qp_type,
 };
-use vrdma_verbs::attr::{Access, QpState};
+use vrdma_verbs::attr::{Access, AttrMask, QpState};
 use vrdma_verbs::object::{CqId, MrId, MrKeys, MrKind, MrSpec, PdId, QpId, QpSpec, QpType, SrqId};
 use vrdma_wire::{Gid, Qpn};
 
-use super::{Asker, Cost, Outcome, OutcomeWithFds, errno, qp_attributes};
+use super::{Asker, Cost, Outcome, OutcomeWithFds, errno, memory, qp_attributes};
 use crate::kept::Kind as Record;
 use crate::limits;
 use crate::objects::Qp;
@@ -72,7 +72,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     asker.process.qps.put(id.0, qp);
     asker.take(&cost(plan.bytes.into(), is_recorded))?;
     if let Err(errno) = asker.process.record_qp(id) {
-        destroy(asker, DestroyQp { qp: id.0 })?;
+        remove(asker, DestroyQp { qp: id.0 })?;
         return Err(errno);
     }
     let reply = QpReply {
@@ -158,8 +158,12 @@ fn forget_data(asker: &mut Asker<'_>, data: MrId) {
 pub(super) fn modify(asker: &mut Asker<'_>, request: ModifyQp) -> Outcome<ModifyQp> {
     let id = QpId(request.qp);
     asker.own(asker.process.core.hca.owner_of_qp(id))?;
-    asker.process.grants.forget_qp(id);
     let (attr, mask) = qp_attributes::parse(&request)?;
+    let ends = matches!(attr.state, QpState::Reset | QpState::Err);
+    if ends && mask.contains(AttrMask::STATE) {
+        may_end(asker)?;
+    }
+    asker.process.grants.forget_qp(id);
     asker
         .process
         .core
@@ -191,8 +195,22 @@ pub(super) fn query(asker: &mut Asker<'_>, request: QueryQp) -> Outcome<QueryQp>
 }
 
 pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
+    asker.own(asker.process.core.hca.owner_of_qp(QpId(request.qp)))?;
+    may_end(asker)?;
+    remove(asker, request)
+}
+
+/// Its buffers are the program's again when the request is answered, and a copy that is late would still be written there. The
+/// client is to ask again.
+fn may_end(asker: &mut Asker<'_>) -> Result<(), Errno> {
+    match memory::is_late(asker) {
+        true => Err(Errno::AGAIN),
+        false => Ok(()),
+    }
+}
+
+fn remove(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
     let id = QpId(request.qp);
-    asker.own(asker.process.core.hca.owner_of_qp(id))?;
     let attachments = asker.process.core.hca.groups_of(id).count() as u64;
     asker.process.core.hca.destroy_qp(id).map_err(errno)?;
     asker.process.grants.forget_qp(id);

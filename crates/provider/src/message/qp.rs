@@ -169,7 +169,8 @@ pub struct QueryQpReply {
     pub capacity: QpCapacity,
 }
 
-/// None of its completions is written afterwards; those in CQs stay until the library skips them.
+/// None of its completions is written afterwards; those in CQs stay until the library skips them. `EAGAIN`: a page of the client's
+/// memory is late, and bytes of a message may still be written there; ask once more. So [`ModifyQp`] to RESET or ERR.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]

@@ -4,7 +4,7 @@
 //! some of them.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -70,19 +70,26 @@ pub(super) fn run(example: &Example) -> Result<Measured> {
     })
 }
 
-/// Builds an example: its program. With the features of the whole workspace, for which most is built already.
+/// Builds an example: its program.
 pub(super) fn built(example: &str) -> Result<PathBuf> {
+    built_with(&[], &crate::library::target_folder()?, example)
+}
+
+/// The same with other settings of cargo's, in a folder of its own. With the features of the whole workspace, for which
+/// most is built already.
+pub(super) fn built_with(settings: &[&str], folder: &Path, example: &str) -> Result<PathBuf> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "--workspace"]);
-    let status = build.args(["--example", example]).status();
-    ensure!(
-        status.context("cannot start cargo")?.success(),
-        "{example} does not build"
-    );
-    Ok(crate::library::target_folder()?
-        .join("release/examples")
-        .join(example))
+    build
+        .args(["build", "--quiet", "--release", "--workspace"])
+        .args(["--example", example, "--target-dir"])
+        .arg(folder);
+    for setting in settings {
+        build.args(["--config", setting]);
+    }
+    let status = build.status().context("cannot start cargo")?;
+    ensure!(status.success(), "{example} does not build");
+    Ok(folder.join("release/examples").join(example))
 }
 
 /// What an example prints.

@@ -1,6 +1,7 @@
 //! Instructions that a shard and a driver take for a 64-byte WRITE within a host, counted by valgrind: they do
 //! not depend on what else the machine does.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -16,34 +17,70 @@ const BATCH: u64 = 32;
 /// Batches of two runs: what both do besides is not counted.
 const RUNS: [u64; 2] = [100, 1100];
 
+/// What is counted.
+pub(super) const WHAT: &str = "a local 64-byte WRITE, driver included";
+
 const GOAL: f64 = 2400.0;
 
 pub(super) fn run() -> Result<Measured> {
     let program = built("shard_rate")?;
-    let count = |batches: u64| -> Result<u64> {
-        let mut valgrind = Command::new("valgrind");
-        let output = valgrind
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(&program)
-            .arg(batches.to_string())
-            .output()
-            .context("cannot start valgrind: install the package valgrind")?;
-        ensure!(output.status.success(), "the example failed under valgrind");
-        collected(&String::from_utf8_lossy(&output.stderr))
-    };
-    let counts = [count(RUNS[0])?, count(RUNS[1])?];
-    let writes = (RUNS[1] - RUNS[0]) * BATCH;
-    let each = (counts[1] - counts[0]) as f64 / writes as f64;
+    let counts = of_writes(&program)?;
     Ok(Measured {
         findings: vec![Finding::new(
-            "a local 64-byte WRITE, driver included".to_owned(),
-            each,
+            WHAT.to_owned(),
+            counts.each(BATCH),
             "instructions",
             Some(Target::Below(GOAL)),
         )],
-        details: json!({ "batch": BATCH, "batches": RUNS, "instructions": counts }),
+        details: json!({ "batch": BATCH, "batches": RUNS, "instructions": counts.counted }),
         table: None,
     })
+}
+
+/// Of the example `shard_rate`, however it was built.
+pub(super) fn of_a_write(program: &Path) -> Result<f64> {
+    Ok(of_writes(program)?.each(BATCH))
+}
+
+fn of_writes(program: &Path) -> Result<Counts> {
+    Counts::of(RUNS, |batches| {
+        let mut command = Command::new(program);
+        command.arg(batches.to_string());
+        command
+    })
+}
+
+/// Instructions of two runs of different lengths.
+pub(super) struct Counts {
+    runs: [u64; 2],
+    counted: [u64; 2],
+}
+
+impl Counts {
+    pub(super) fn of(runs: [u64; 2], program: impl Fn(u64) -> Command) -> Result<Self> {
+        Ok(Self {
+            runs,
+            counted: [count(&program(runs[0]))?, count(&program(runs[1]))?],
+        })
+    }
+
+    /// Of one of what a run does `batch` times in each of its steps.
+    pub(super) fn each(&self, batch: u64) -> f64 {
+        let done = (self.runs[1] - self.runs[0]) * batch;
+        (self.counted[1] as f64 - self.counted[0] as f64) / done as f64
+    }
+}
+
+fn count(program: &Command) -> Result<u64> {
+    let mut valgrind = Command::new("valgrind");
+    let output = valgrind
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program.get_program())
+        .args(program.get_args())
+        .output()
+        .context("cannot start valgrind: install the package valgrind")?;
+    ensure!(output.status.success(), "the example failed under valgrind");
+    collected(&String::from_utf8_lossy(&output.stderr))
 }
 
 /// The number in valgrind's line `==PID== Collected : NUMBER`.

@@ -32,11 +32,11 @@ use table::Line;
 /// Twenty times what the slowest takes.
 const RUN_LIMIT: Duration = Duration::from_secs(60);
 
-const LATENCY: &str = "latency, 2 B";
+pub(super) const LATENCY: &str = "latency, 2 B";
 const TINY: &str = "bandwidth, 64 B";
 const SHORT: &str = "bandwidth, 4 KiB";
-const SMALL: &str = "bandwidth, 64 KiB";
-const LARGE: &str = "bandwidth, 1 MiB";
+pub(super) const SMALL: &str = "bandwidth, 64 KiB";
+pub(super) const LARGE: &str = "bandwidth, 1 MiB";
 
 const WRITE: &str = "ib_write_lat";
 const INITIATOR: &str = "ib_write_lat, --fast-local, memory in a file";
@@ -206,7 +206,10 @@ fn with_pinned(name: &str) -> String {
     format!("{name}, {PINNED}")
 }
 
-fn perftest(places: [&dyn Place; 2], &(cell, name, program): &(&str, &str, &str)) -> Result<Told> {
+pub(super) fn perftest(
+    places: [&dyn Place; 2],
+    &(cell, name, program): &(&str, &str, &str),
+) -> Result<Told> {
     let server = format!("{WITH_FILE}{program} -x 1 -F");
     let text = once(places, &server, &format!("{server} $A"))?;
     let is_latency = cell == LATENCY;

@@ -29,10 +29,10 @@ use super::{Arguments, Measured};
 use crate::lab::{built, daemon};
 use crate::named::Only;
 use contender::{Contender, Figures};
-use hosts::Hosts;
+pub(super) use hosts::Hosts;
 
 /// Room for RoCE packets of 4096 bytes, also inside a tunnel; TCP's segments are larger still.
-const MTU: u16 = 9000;
+pub(super) const MTU: u16 = 9000;
 
 /// Guests on two hosts.
 const GUEST_PAIRS: &[(&str, Kind, Uplink)] = &[

@@ -4,7 +4,8 @@
 //!   crates/fuzz/targets/*.rs ── program ──► one libFuzzer process a target, as many at a time as there are jobs
 //!   crates/fuzz/corpus, found ── where it starts         │
 //!   target/fuzz/corpus ◄── inputs that reached more ─────┤
-//!   target/fuzz/found  ◄── inputs that a target fails ───┘
+//!   target/fuzz/found  ◄── inputs that a target fails ───┤
+//!   target/fuzz/executions.json ◄── how many they were ──┘   all runs together
 //! ```
 //! The programs are built on stable Rust: the flags are those of cargo-fuzz, and the runtime comes with the crate
 //! `libfuzzer-sys`. What a target may be fed and what it asserts is known to `crates/fuzz` alone.
@@ -15,6 +16,7 @@ mod report;
 mod running;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -24,6 +26,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use folders::Folders;
+pub(crate) use program::triple;
+use totals::Tally;
 
 /// Options of `cargo xtask fuzz`.
 #[derive(Args)]
@@ -60,13 +64,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map_or_else(processors, NonZeroUsize::get)
         .min(targets.len());
     let each = share(arguments.time(), targets.len(), jobs);
-    let figures = running::run_all(&folders, &programs, each, jobs)?;
+    let tally = Tally::within(&folders.results);
+    let figures = running::run_all(&folders, &tally, &programs, each, jobs)?;
     if arguments.keep {
         for program in &programs {
             running::keep(&folders, program)?;
         }
     }
-    report::print(&figures, arguments.json)?;
+    report::print(&figures, &tally.read()?, arguments.json)?;
     let failed = figures.iter().any(|figures| !figures.found.is_empty());
     Ok(ExitCode::from(u8::from(failed)))
 }

@@ -50,7 +50,7 @@ pub(super) fn build(folders: &Folders, targets: &[String]) -> Result<Vec<Program
 }
 
 /// What [`TRIPLE`] stands for, which is the name of the folder.
-fn triple() -> Result<String> {
+pub(crate) fn triple() -> Result<String> {
     let output = Command::new("rustc")
         .args(["--print", "host-tuple"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::folders::{Folders, files};
 use super::program::Program;
+use super::totals::Tally;
 
 /// The longest input that is made up: what is longer is slower, and says the same again.
 const INPUT_BYTES_MAX: usize = 4096;
@@ -48,9 +49,10 @@ pub(super) struct Figures {
     pub(super) program: PathBuf,
 }
 
-/// Runs each target for so long.
+/// Runs each target for so long, and counts it in when it has ended.
 pub(super) fn run_all(
     folders: &Folders,
+    tally: &Tally,
     programs: &[Program],
     each: Duration,
     jobs: usize,
@@ -62,6 +64,7 @@ pub(super) fn run_all(
             scope.spawn(|| {
                 while let Some((at, program)) = next(&waiting) {
                     let figures = run(folders, program, each);
+                    let figures = figures.and_then(|it| tally.add(&it).map(|()| it));
                     done.lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push((at, figures));

@@ -1,4 +1,5 @@
 use super::running::{Figures, Told};
+use super::totals::{Total, Totals};
 use super::*;
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -34,23 +35,52 @@ fn the_words_of_libfuzzer_are_understood() {
     assert_eq!((told.executions, told.corpus), (5000, 12));
 }
 
-#[test]
-fn the_table_has_the_sum() {
-    let figures = |target: &str, executions| Figures {
+fn figures(target: &str, executions: u64) -> Figures {
+    Figures {
         target: target.to_owned(),
         executions,
         per_second: 7,
         corpus: 3,
         found: Vec::new(),
         program: Default::default(),
-    };
-    let table = report::table(&[figures("switch", 40), figures("wire", 2)]).to_string();
+    }
+}
+
+#[test]
+fn the_table_has_the_sum() {
+    let rows = [figures("switch", 40), figures("wire", 2)];
+    let table = report::table(&rows, &totals(&[("wire", 1000)])).to_string();
     let last = table
         .lines()
         .rev()
         .find(|line| line.contains("all"))
         .unwrap();
-    assert!(last.contains("42") && last.contains("14"), "{table}");
+    for sum in ["42", "14", "1000"] {
+        assert!(last.contains(sum), "{table}");
+    }
+}
+
+fn totals(of: &[(&str, u64)]) -> Totals {
+    let total = |&(name, executions): &(&str, u64)| {
+        let total = Total {
+            executions,
+            crashes: 0,
+        };
+        (name.to_owned(), total)
+    };
+    of.iter().map(total).collect()
+}
+
+#[test]
+fn runs_add_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let tally = Tally::within(folder.path());
+    assert_eq!(tally.read().unwrap(), totals(&[]));
+    for (target, executions) in [("wire", 7), ("switch", 1), ("wire", 3_000_000_000)] {
+        tally.add(&figures(target, executions)).unwrap();
+    }
+    let expected = totals(&[("switch", 1), ("wire", 3_000_000_007)]);
+    assert_eq!(tally.read().unwrap(), expected);
 }
 
 #[test]

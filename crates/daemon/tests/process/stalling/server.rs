@@ -1,5 +1,5 @@
-//! A file system with one file, whose status is known and whose bytes do not come before the server lets
-//! go. Nor do others than the server itself hear before that a `close` is done.
+//! A file system with one file, whose status is known and whose bytes do not come before the server gives
+//! them or lets go. Nor do others than the server itself hear before that a `close` is done.
 //!
 //! A process that dies with such a file open would wait for its own dead server: close it early.
 //!
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -42,8 +42,24 @@ const MODE: u32 = 0o100_666;
 /// Serves the file.
 pub(super) struct Server {
     device: File,
-    /// The numbers of the requests that wait; none from when it let go.
-    waiting: Mutex<Option<Vec<[u32; 2]>>>,
+    contents: Mutex<Contents>,
+    asked: Condvar,
+}
+
+/// What becomes of requests for bytes.
+enum Contents {
+    /// They wait.
+    Withheld(Vec<Asked>),
+    /// They fail.
+    Lost,
+    /// All bytes are this one.
+    There(u8),
+}
+
+/// A request that waits.
+struct Asked {
+    number: [u32; 2],
+    bytes: usize,
 }
 
 /// Mounts it over the file `at`, and serves it for as long as this process lives.
@@ -59,7 +75,8 @@ pub(super) fn mount_over(at: &Path) -> Arc<Server> {
     mount("never", at, "fuse", flags, &*data).unwrap();
     let server = Arc::new(Server {
         device,
-        waiting: Mutex::new(Some(Vec::new())),
+        contents: Mutex::new(Contents::Withheld(Vec::new())),
+        asked: Condvar::new(),
     });
     let serving = Arc::clone(&server);
     std::thread::spawn(move || serving.serve());
@@ -91,18 +108,48 @@ impl Server {
             GETATTR => self.answer(number, Ok([words(&[3600, 0, 0, 0]), status()].concat())),
             OPEN => self.answer(number, Ok(words(&[1, 0, 0, 0]))),
             FLUSH if is_ours(word(32)) => self.answer(number, Ok(Vec::new())),
-            READ | STATFS | FLUSH => match self.waiting.lock().unwrap().as_mut() {
-                Some(waiting) => waiting.push(number),
-                None => self.answer(number, Err(Errno::IO)),
-            },
+            // `fuse_read_in` has the length behind the file's handle and the offset.
+            READ => self.take(Asked {
+                number,
+                bytes: word(IN_HEADER + 16) as usize,
+            }),
+            STATFS | FLUSH => self.take(Asked { number, bytes: 0 }),
             _ => self.answer(number, Err(Errno::NOSYS)),
         }
     }
 
+    fn take(&self, asked: Asked) {
+        let mut contents = self.contents.lock().unwrap();
+        match &mut *contents {
+            Contents::Withheld(waiting) => waiting.push(asked),
+            Contents::Lost => self.answer(asked.number, Err(Errno::IO)),
+            Contents::There(byte) => self.answer(asked.number, Ok(vec![*byte; asked.bytes])),
+        }
+        self.asked.notify_all();
+    }
+
+    /// Returns once somebody waits.
+    pub(super) fn await_request(&self) {
+        let contents = self.contents.lock().unwrap();
+        let nobody =
+            |it: &mut Contents| matches!(it, Contents::Withheld(waiting) if waiting.is_empty());
+        let _waits = self.asked.wait_while(contents, nobody).unwrap();
+    }
+
     /// Nobody waits any more: what was asked for and what will be fails.
     pub(super) fn let_go(&self) {
-        for number in self.waiting.lock().unwrap().take().into_iter().flatten() {
-            self.answer(number, Err(Errno::IO));
+        self.become_of_all(Contents::Lost);
+    }
+
+    /// Nobody waits any more: the bytes are there.
+    pub(super) fn give(&self, byte: u8) {
+        self.become_of_all(Contents::There(byte));
+    }
+
+    fn become_of_all(&self, of_all: Contents) {
+        let before = std::mem::replace(&mut *self.contents.lock().unwrap(), of_all);
+        if let Contents::Withheld(waiting) = before {
+            waiting.into_iter().for_each(|asked| self.take(asked));
         }
     }
 

@@ -15,7 +15,7 @@ use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
 use crate::programs;
 
 /// Fields are in the order in which they must end.
-pub(super) struct Hosts {
+pub(in crate::bench) struct Hosts {
     places: [Local; 2],
     pub(super) daemons: Vec<Daemon>,
     pub(super) wire: Wire,
@@ -23,7 +23,7 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn start(program: &Path, config: &WireConfig) -> Result<Self> {
+    pub(in crate::bench) fn start(program: &Path, config: &WireConfig) -> Result<Self> {
         let library = programs::library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
         let wire = Wire::create(config, folder.path(), Lifetime::Owned)?;
@@ -58,7 +58,7 @@ impl Hosts {
         })
     }
 
-    pub(super) fn places(&self) -> [&dyn Place; 2] {
+    pub(in crate::bench) fn places(&self) -> [&dyn Place; 2] {
         self.places.each_ref().map(|place| place as &dyn Place)
     }
 }

@@ -1,0 +1,94 @@
+//! Files in memory and their mappings, as the kernel makes them. Miri knows no shared mappings: its runs use the same stand-in
+//! as those of the room `memory`.
+
+#[cfg(miri)]
+#[path = "../../../memory/src/kernel/interpreted.rs"]
+mod interpreted;
+
+#[cfg(not(miri))]
+pub(super) use shipped::*;
+#[cfg(miri)]
+pub(super) use stand_in::*;
+
+#[cfg(not(miri))]
+mod shipped {
+    use std::io;
+    use std::os::fd::{BorrowedFd, OwnedFd};
+    use std::ptr;
+
+    use rustix::fs::{
+        MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    };
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+
+    /// The seals of an area.
+    const SEALS: SealFlags = SealFlags::SHRINK
+        .union(SealFlags::GROW)
+        .union(SealFlags::SEAL);
+
+    /// A file of so many zeros, whose size stays.
+    pub(in crate::area) fn create(name: &str, length: usize) -> io::Result<OwnedFd> {
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&fd, length as u64)?;
+        fcntl_add_seals(&fd, SEALS)?;
+        Ok(fd)
+    }
+
+    /// Its size, if nobody can make it smaller; else none.
+    pub(in crate::area) fn size_that_stays(fd: BorrowedFd<'_>) -> io::Result<u64> {
+        let sealed = fcntl_get_seals(fd)?.contains(SealFlags::SHRINK);
+        Ok(if sealed { fstat(fd)?.st_size as u64 } else { 0 })
+    }
+
+    /// Maps its first bytes, where the kernel likes: not for children, nor for core dumps, for which messages are nothing.
+    pub(in crate::area) fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<*mut u8> {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
+        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, 0) }?;
+        for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
+            // SAFETY: the advice concerns only the mapping just made, and no contents.
+            let taken = unsafe { madvise(start, length, advice) };
+            // SAFETY: nobody else knows it.
+            taken.inspect_err(|_| unsafe { unmap(start.cast(), length) })?;
+        }
+        Ok(start.cast())
+    }
+
+    /// Ends a mapping.
+    ///
+    /// # Safety
+    /// It is a whole mapping of the caller's, to which no pointer is used any more.
+    pub(in crate::area) unsafe fn unmap(start: *mut u8, length: usize) {
+        // SAFETY: as the caller promises.
+        let result = unsafe { munmap(start.cast(), length) };
+        debug_assert!(result.is_ok(), "a whole mapping can be unmapped");
+    }
+}
+
+/// See above for what these are.
+#[cfg(miri)]
+mod stand_in {
+    use std::io;
+    use std::os::fd::{BorrowedFd, OwnedFd};
+
+    use super::interpreted;
+
+    pub(in crate::area) fn create(_: &str, length: usize) -> io::Result<OwnedFd> {
+        interpreted::create(length as u64)
+    }
+
+    pub(in crate::area) fn size_that_stays(fd: BorrowedFd<'_>) -> io::Result<u64> {
+        let is_known = interpreted::is_known(fd)?;
+        Ok(if is_known {
+            interpreted::length(fd)?
+        } else {
+            0
+        })
+    }
+
+    pub(in crate::area) fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<*mut u8> {
+        interpreted::map(fd, 0, length)
+    }
+
+    pub(in crate::area) unsafe fn unmap(_: *mut u8, _: usize) {}
+}

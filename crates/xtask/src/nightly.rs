@@ -1,0 +1,33 @@
+//! Rust's nightly toolchain, which nothing but checks needs.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Its cargo, in this tree.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new("rustup");
+    command
+        .args(["run", "nightly", "cargo"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    // What runs this program is another toolchain's.
+    for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Tells how to install what is missing.
+pub(crate) fn ensure(components: &[&str]) -> Result<()> {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["component", "list", "--toolchain", "nightly", "--installed"]);
+    let output = rustup.output().context("cannot start rustup")?;
+    let listed = String::from_utf8_lossy(&output.stdout);
+    let is_there = |name: &&str| listed.lines().any(|line| line.starts_with(*name));
+    ensure!(
+        output.status.success() && components.iter().all(is_there),
+        "this needs: rustup toolchain install nightly --profile minimal --component {}",
+        components.join(",")
+    );
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! `cargo xtask sanitize`: tests of the daemon with a sanitizer built in, the standard library included.
+//!
+//! Clients and shards of these tests are threads of one process, and so are the rings' two ends; but each maps the rings on its own,
+//! and a sanitizer tells memory by its address. So races are found within the daemon and within a client. What the two sides share
+//! is loom's.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::{fuzz, nightly};
+
+/// What is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sanitizer {
+    /// Accesses out of bounds, to freed memory, and the like (AddressSanitizer)
+    Address,
+    /// Races of threads (ThreadSanitizer)
+    Thread,
+}
+
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Address => "address",
+            Self::Thread => "thread",
+        }
+    }
+
+    /// Leaks are not looked for: that would stop tests by ptrace. Faults of memory have handlers of their own.
+    fn options(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Address => (
+                "ASAN_OPTIONS",
+                "detect_leaks=0:handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1",
+            ),
+            Self::Thread => (
+                "TSAN_OPTIONS",
+                "handle_segv=0:handle_sigbus=0:halt_on_error=1:second_deadlock_stack=1",
+            ),
+        }
+    }
+}
+
+/// Options of `cargo xtask sanitize`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// What is looked for
+    sanitizer: Sanitizer,
+    /// Tests of the daemon [default: process]
+    #[arg(long = "test", value_name = "NAME", default_value = "process")]
+    tests: Vec<String>,
+    /// Only tests with this in their name
+    filter: Option<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    nightly::ensure(&["rust-src"])?;
+    let status = command(arguments)?.status().context("cannot start cargo")?;
+    ensure!(status.success(), "the tests or the sanitizer failed");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn command(arguments: &Arguments) -> Result<Command> {
+    let name = arguments.sanitizer.name();
+    let (variable, options) = arguments.sanitizer.options();
+    let mut cargo = nightly::cargo();
+    cargo
+        .args(["test", "--package", "vrdma-daemon", "-Zbuild-std"])
+        .args(arguments.tests.iter().flat_map(|test| ["--test", test]))
+        .args(["--target", &fuzz::triple()?, "--target-dir"])
+        .arg(crate::library::target_folder()?.join(format!("sanitize-{name}")))
+        .args(arguments.filter.as_deref())
+        .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
+        .env(variable, options);
+    Ok(cargo)
+}
