@@ -8,8 +8,8 @@ use crate::machine::MemoryBackend;
 /// What the monitor is asked.
 pub(crate) const QUESTION: &str = "info ramblock";
 
-/// Columns behind a name and the size of its pages: offset, used, total, address, rights.
-const LAST_COLUMNS: usize = 5;
+/// Words behind a name: the size of its pages and its unit, offset, used, total, address, rights.
+const WORDS: usize = 7;
 
 /// One of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,16 +31,16 @@ pub(crate) fn parse(said: &str) -> Option<Vec<RamBlock>> {
     is_list.then(|| blocks.collect::<Option<Vec<_>>>())?
 }
 
+/// What a device in another process has mapped has no name.
 fn block(line: &str) -> Option<RamBlock> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (name, rest) = words.split_first()?;
-    let (size, last) = rest.split_at(rest.len().checked_sub(LAST_COLUMNS)?);
-    let [_, used, _, address, _] = *last else {
+    let (name, rest) = words.split_at(words.len().checked_sub(WORDS)?);
+    let [number, unit, _, used, _, address, _] = *rest else {
         return None;
     };
     Some(RamBlock {
-        name: (*name).to_owned(),
-        page_bytes: page_bytes(size)?,
+        name: name.join(" "),
+        page_bytes: page_bytes(number, unit)?,
         bytes: hex(used)?,
         address: hex(address)?,
     })
@@ -51,11 +51,8 @@ fn hex(word: &str) -> Option<u64> {
 }
 
 /// Such as `4 KiB`.
-fn page_bytes(words: &[&str]) -> Option<u64> {
-    let [number, unit] = words else {
-        return None;
-    };
-    let shift = match *unit {
+fn page_bytes(number: &str, unit: &str) -> Option<u64> {
+    let shift = match unit {
         "B" => 0,
         "KiB" => 10,
         "MiB" => 20,
@@ -110,6 +107,7 @@ mod tests {
     /// As QEMU 11.1.3 says it.
     const SAID: &str = "              Block Name    PSize              Offset               Used              Total                HVA  RO\r\n\
                         \x20                    ram    4 KiB  0x0000000000000000 0x0000000010000000 0x0000000010000000 0x00007f8a40000000  rw\r\n\
+                        \x20                           4 KiB  0x0000000010080000 0x00000000003ff000 0x00000000003ff000 0x00007f2be0801000  rw\r\n\
                         \x20                 pc.bios    4 KiB  0x0000000010000000 0x0000000000040000 0x0000000000040000 0x00007f8a9f600000  ro\r\n";
 
     fn backend(id: &str, share: bool) -> MemoryBackend {
@@ -123,7 +121,7 @@ mod tests {
     #[test]
     fn shared_blocks_are_found_on_both_sides() {
         let here = parse(SAID).unwrap();
-        assert_eq!(here.len(), 2);
+        assert_eq!(here.len(), 3);
         let mut there = here.clone();
         there[0].address = 0x7000_0000_0000;
         let placed_blocks = placed(&[backend("ram", true)], &here, &there).unwrap();

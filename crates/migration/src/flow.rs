@@ -333,6 +333,7 @@ impl Flow<'_> {
         })?;
         let downtime = self.downtime();
         self.enter(Phase::Quit);
+        self.migration.relay.iter().for_each(Relay::finish);
         let quit = self.hosts().source.machine.execute("quit", json!({}));
         quit.map_err(|why| {
             let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";

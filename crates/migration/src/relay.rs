@@ -95,6 +95,12 @@ impl Relay {
         self.failure_within(Duration::ZERO)
     }
 
+    /// Waits a moment until it is done, which it is soon after the VM is there: the destination's would take a hurried end for
+    /// a failure.
+    pub(crate) fn finish(&self) {
+        let _ = self.told.recv_timeout(LAST_WORDS);
+    }
+
     fn failure_within(&self, limit: Duration) -> Option<Cause> {
         match self.told.recv_timeout(limit) {
             Ok(RelayTold::Failed { why }) => Some(Cause::new(why)),

@@ -6,6 +6,7 @@ use super::*;
 pub(super) const BLOCKS: &str = "\
               Block Name    PSize              Offset               Used              Total                HVA  RO\r
             vrdma-memory    4 KiB  0x0000000000000000 0x0000000040000000 0x0000000040000000 0x00007f8a40000000  rw\r
+                            4 KiB  0x0000000010080000 0x00000000003ff000 0x00000000003ff000 0x00007f2be0801000  rw\r
                  pc.bios    4 KiB  0x0000000040000000 0x0000000000040000 0x0000000000040000 0x00007f8a9f600000  ro\r\n";
 
 const READY: &str = r#"{"ready":{"source":"unix:/here","destination":"unix:/there"}}"#;

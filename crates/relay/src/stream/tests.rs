@@ -63,7 +63,7 @@ fn word(value: u32) -> Vec<u8> {
 }
 
 fn page_word(number: u64, flags: u64) -> Vec<u8> {
-    (number * PAGE_BYTES | flags).to_be_bytes().to_vec()
+    ((number * PAGE_BYTES) | flags).to_be_bytes().to_vec()
 }
 
 /// Magic and configuration, with the capabilities and the UUID that QEMU adds.
