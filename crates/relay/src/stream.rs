@@ -245,7 +245,8 @@ impl Stream {
                 left => Kind::Capability { left },
             }),
             Header::Command { bytes, is_advice } => {
-                if is_advice {
+                // Without a body it is of other things than memory.
+                if is_advice && bytes > 0 {
                     self.memory.expect_post_copy();
                     State::At(Kind::Advice { bytes })
                 } else {

@@ -5,7 +5,7 @@ use std::mem::zeroed;
 use std::net::SocketAddr;
 use std::ptr;
 
-use vrdma_ibverbs::abi::{CompChannel, Cq, Mr, Pd, Qp, QpCap, QpInitAttr, RecvWr, Sge};
+use vrdma_ibverbs::abi::{CompChannel, Cq, Mr, Pd, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, Sge};
 use vrdma_ibverbs::channel::{ibv_create_comp_channel, ibv_destroy_comp_channel};
 use vrdma_ibverbs::cm::abi::{ConnParam, Id};
 use vrdma_ibverbs::cm::connect::{rdma_accept, rdma_connect};
@@ -18,6 +18,7 @@ use vrdma_ibverbs::cm::resolve::{
 use vrdma_ibverbs::cq::{ibv_create_cq, ibv_destroy_cq};
 use vrdma_ibverbs::domain::{ibv_alloc_pd, ibv_dealloc_pd};
 use vrdma_ibverbs::memory::{ibv_dereg_mr, ibv_reg_mr};
+use vrdma_ibverbs::qp_state::ibv_modify_qp;
 
 use super::buffers::Buffers;
 use super::{Link, MESSAGES, REQUESTS, Region};
@@ -34,6 +35,11 @@ const PATIENCE: i32 = 5000;
 
 /// Sent again so often; a receiver that is not ready is waited for without end.
 const RETRIES: u8 = 7;
+
+/// `IBV_QP_MIN_RNR_TIMER`, and 0.32 ms: how long the other one waits before it tries again whether there is a buffer. What
+/// rdma_cm takes is 655 ms, and QEMU is slower than the network now and then.
+const RNR_TIMER_MASK: i32 = 1 << 15;
+const RNR_TIMER: u8 = 10;
 
 /// What a connection is made of.
 pub(super) struct Objects {
@@ -89,6 +95,22 @@ impl Objects {
                 qp: (*id).qp,
                 regions: Vec::new(),
             })
+        }
+    }
+
+    /// Of a queue pair that is connected.
+    fn hurry(&self) -> Result<(), Failure> {
+        let mut attr = QpAttr {
+            min_rnr_timer: RNR_TIMER,
+            ..QpAttr::default()
+        };
+        // SAFETY: a queue pair that is there, and attributes that are during the call.
+        match unsafe { ibv_modify_qp(self.qp, &raw mut attr, RNR_TIMER_MASK) } {
+            0 => Ok(()),
+            error => Err(Failure::new(format!(
+                "cannot set up a queue pair: {}",
+                std::io::Error::from_raw_os_error(error)
+            ))),
         }
     }
 
@@ -168,6 +190,7 @@ impl Link {
             &format!("connect to a relay at {to}; start `vrdma relay` there"),
             connected,
         )?;
+        link.objects.hurry()?;
         Ok(link)
     }
 }
@@ -199,6 +222,7 @@ impl Listener {
         let mut how = parameters();
         // SAFETY: an identifier with a queue pair, and parameters that are there during the call.
         done("accept a relay", unsafe { rdma_accept(id, &raw mut how) })?;
+        link.objects.hurry()?;
         Ok(link)
     }
 }

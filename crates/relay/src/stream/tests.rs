@@ -231,6 +231,14 @@ fn post_copy_is_waited_for_and_then_all_is_forwarded() {
 }
 
 #[test]
+fn post_copy_of_other_things_than_memory_is_not_waited_for() {
+    let pages = part(2, &[whole_page(1, Some(OURS))]);
+    let came = [beginning(&[]), command(3, &[]), memory(), pages].concat();
+    let out = read(&came, &[]).unwrap();
+    assert_eq!((out.marks.len(), out.pages.len()), (0, 1));
+}
+
+#[test]
 fn blocks_of_large_pages_tell_their_size_in_post_copy() {
     let mut stream = Stream::new(vec![Block {
         name: OURS.to_vec(),
