@@ -62,6 +62,7 @@ mod poll;
 mod portgroup;
 mod protection;
 mod rate;
+mod relay;
 mod shard;
 mod state;
 mod stats;
@@ -85,6 +86,7 @@ pub use poll::PollMode;
 pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};
 pub use protection::Protection;
 pub use rate::{NotARate, Rate};
+pub use relay::{RelayBlock, RelayRequest, RelayTold};
 pub use shard::{MoveRequest, ShardStatus};
 pub use state::{
     AdapterState, CqState, MrState, OBJECTS_TOLD_MAX, ObjectStates, QpState, SrqState,

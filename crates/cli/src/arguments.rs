@@ -20,6 +20,7 @@ pub(crate) use portgroup::PortgroupCommand;
 use run::RUN_EXAMPLES;
 pub(crate) use run::RunOptions;
 
+use crate::relay::RelayOptions;
 use crate::study::StudyOptions;
 
 /// Asks and changes a running vrdmad
@@ -127,6 +128,10 @@ pub(crate) enum Command {
     Trace(TraceOptions),
     /// Take a VM with its adapter to another host, or another QEMU and vrdmad of this one, while it runs
     Migrate(MigrateOptions),
+    /// Let the memory of a VM that comes by vrdma migrate --memory direct: be written past its QEMU
+    ///
+    /// Runs at the destination, beside the QEMU that waits.
+    Relay(RelayOptions),
     /// Make the daemon go on with the program that is installed now; connections see a pause
     ///
     /// The file that vrdmad was started from is asked first whether it can go on, with the configuration as it is now. If it

@@ -19,6 +19,7 @@ mod limits;
 mod migrate;
 mod portgroup;
 mod qemu;
+mod relay;
 mod report;
 mod run;
 mod snapshot;
@@ -68,7 +69,8 @@ fn run(arguments: &Arguments) -> Result<Report, Failure> {
         Command::User(command) => user::run(&client, command),
         Command::Stats { adapter } => stats::run(&client, adapter.as_ref()),
         Command::Trace(options) => trace::run(&client, options),
-        Command::Migrate(options) => migrate::run(client.socket(), options),
+        Command::Migrate(options) => migrate::run(&client, options),
+        Command::Relay(options) => relay::run(&client, options),
         Command::Upgrade => upgrade::run(&client),
         Command::Doctor(options) => Ok(doctor::run(&client, options)),
         Command::Run(_) | Command::Study(_) => Err(Failure::new("it runs by itself")),

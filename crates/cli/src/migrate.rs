@@ -1,6 +1,5 @@
 //! `vrdma migrate`: takes a VM with its adapter to another host.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -8,29 +7,35 @@ use std::thread;
 use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use vrdma_api_client::Client;
 use vrdma_migration::{
-    HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan, Progress, Watcher,
+    Copying, HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan, Progress,
+    RelayProgram, Watcher,
 };
 
 use crate::arguments::MigrateOptions;
 use crate::failure::Failure;
+use crate::relay;
 use crate::report::Report;
 use crate::table::{Column, bytes, facts, table};
 
 const RECOVERED: &str = "the VM runs at the source with its connections; end the destination's QEMU, which is of no use any more";
 
-pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Failure> {
+pub(crate) fn run(client: &Client, options: &MigrateOptions) -> Result<Report, Failure> {
     let what = Options {
         adapter: options.adapter.clone(),
         source: HostSockets {
-            control: socket.to_owned(),
+            control: client.socket().to_owned(),
             qmp: options.qmp.clone(),
         },
         destination: HostSockets {
             control: options.to.clone(),
             qmp: options.to_qmp.clone(),
         },
-        memory: options.copying(),
+        memory: Copying {
+            relay: relay(client, options)?,
+            ..options.copying()
+        },
         verify: options.verify,
     };
     if options.recover {
@@ -45,6 +50,13 @@ pub(crate) fn run(socket: &Path, options: &MigrateOptions) -> Result<Report, Fai
     let mut console = Console::new()?;
     let report = migration.run(&mut console).map_err(failed)?;
     Ok(Report::new(&report, report_text(&report)))
+}
+
+/// What carries the memory at this side, if an adapter is named for it. To take a migration back there is no need of one.
+fn relay(client: &Client, options: &MigrateOptions) -> Result<Option<RelayProgram>, Failure> {
+    let adapter = options.relay_adapter.as_ref();
+    let adapter = adapter.filter(|_| !options.recover);
+    adapter.map(|name| relay::program(client, name)).transpose()
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "a function for map_err")]

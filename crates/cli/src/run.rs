@@ -61,7 +61,7 @@ fn hold(client: &Client, adapter: &Name) -> Result<UnixStream, Failure> {
 }
 
 /// An adapter that processes can open.
-fn usable<'a>(status: &'a Status, name: &Name) -> Result<&'a Adapter, Failure> {
+pub(crate) fn usable<'a>(status: &'a Status, name: &Name) -> Result<&'a Adapter, Failure> {
     let adapter = status.adapters.iter().find(|adapter| adapter.name == *name);
     match adapter {
         Some(adapter) if adapter.kind == AdapterKind::Process => Ok(adapter),

@@ -21,6 +21,7 @@ pub mod places;
 pub mod process_cm;
 pub mod process_session;
 pub mod qemu_stream;
+pub mod relay;
 pub mod rings;
 pub mod saved;
 pub mod switch;
@@ -52,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     target("process_cm", process_cm::run),
     target("process_session", process_session::run),
     target("qemu_stream", qemu_stream::run),
+    target("relay", relay::run),
     target("rings", rings::run),
     target("saved", saved::run),
     target("switch", switch::run),

@@ -30,7 +30,7 @@ use crate::place;
 pub use crate::place::Outcome;
 use crate::wire::{INTERFACE, PORT, Wire};
 pub use cluster::{Cluster, ClusterConfig, guest_name};
-pub use config::{Network, PairConfig, Side};
+pub use config::{Network, PairConfig, QEMUS, Side};
 pub use kept::KeptPair;
 pub use mixed::{HOST_STACK, Mixed};
 pub use run_dir::RunDir;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use crate::machine::Side;
+use crate::relay::RelayProgram;
 
 /// The capability that makes the source wait before its last pass over the memory.
 const PAUSE: &str = "pause-before-switchover";
@@ -25,13 +26,17 @@ const PIN_ALL: &str = "rdma-pin-all";
 /// Of QEMU's URIs for its RDMA.
 const RDMA: &str = "rdma:";
 
+/// Ours, for memory that is placed by a relay.
+const DIRECT: &str = "direct:";
+
 /// QEMU's name of no limit.
 const UNLIMITED: u64 = 0;
 
 /// How the memory goes over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copying {
-    /// A migration URI of QEMU's own, which both sides are given.
+    /// A migration URI of QEMU's own, which both sides are given; or `direct:HOST:PORT`, where a relay listens at the
+    /// destination.
     pub uri: String,
     /// How long the VM may stand still for the rest of its memory; QEMU's own limit if absent.
     pub downtime_limit: Option<Duration>,
@@ -41,6 +46,8 @@ pub struct Copying {
     pub auto_converge: bool,
     /// Streams beside each other, for URIs of sockets; one if absent.
     pub channels: Option<u8>,
+    /// The relay of this side, for `direct:`.
+    pub relay: Option<RelayProgram>,
 }
 
 impl Copying {
@@ -53,18 +60,25 @@ impl Copying {
             bandwidth_limit: None,
             auto_converge: false,
             channels: None,
+            relay: None,
         }
     }
 
     /// What does not go together, as a sentence.
     pub(crate) fn conflict(&self) -> Option<String> {
-        let both = self.is_rdma() && self.channels.is_some();
+        let has_one = self.is_rdma() || self.uri.starts_with(DIRECT);
+        let both = has_one && self.channels.is_some();
         both.then(|| {
             format!(
-                "QEMU has one stream for {}; leave the number of channels out",
+                "there is one stream for {}; leave the number of channels out",
                 self.uri
             )
         })
+    }
+
+    /// Where the destination's relay listens, if memory is placed by one.
+    pub(crate) fn relay_address(&self) -> Option<&str> {
+        self.uri.strip_prefix(DIRECT)
     }
 
     fn is_rdma(&self) -> bool {

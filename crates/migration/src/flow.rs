@@ -8,7 +8,7 @@ mod outcome;
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use vrdma_api::{ArrivedContext, RestoreRequest};
 
 use crate::daemon::NotReleased;
@@ -16,6 +16,7 @@ use crate::error::{Cause, Error};
 use crate::pci::ConfigSpace;
 use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
 use crate::qmp::EventKind;
+use crate::relay::Relay;
 use crate::revive::Undo;
 use crate::verify::verify;
 use crate::{Hosts, Migration};
@@ -165,12 +166,12 @@ impl Flow<'_> {
     /// Until the VM stands still and QEMU waits for us.
     fn copy(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Copy)?;
-        let uri = json!({ "uri": self.migration.options.memory.uri });
+        let [from, to] = self.uris();
         let hosts = self.hosts();
         let destination = &mut hosts.destination.machine;
-        destination.execute("migrate-incoming", uri.clone())?;
+        destination.execute("migrate-incoming", to)?;
         self.undo.migrating = true;
-        self.hosts().source.machine.execute("migrate", uri)?;
+        self.hosts().source.machine.execute("migrate", from)?;
         loop {
             match self.hosts().source.machine.next_event(TELL_EVERY)? {
                 Some(event) => match event.kind {
@@ -184,6 +185,20 @@ impl Flow<'_> {
             }
             self.check_interrupted()?;
         }
+    }
+
+    /// What both QEMUs are told, which are the relays' where there are any.
+    fn uris(&self) -> [Value; 2] {
+        let uri = &self.migration.options.memory.uri;
+        let relay = self.migration.relay.as_ref();
+        let uris = relay.map_or([uri, uri], |relay| relay.uris.each_ref());
+        uris.map(|uri| json!({ "uri": uri }))
+    }
+
+    /// A relay that has ended is told before QEMU notices.
+    fn watch_relay(&self) -> Result<(), Cause> {
+        let relay = self.migration.relay.as_ref();
+        relay.and_then(Relay::known_failure).map_or(Ok(()), Err)
     }
 
     fn tell_memory(&mut self) -> Result<(), Cause> {
@@ -229,6 +244,9 @@ impl Flow<'_> {
             "failed" => {
                 // A destination that ended explains it better.
                 self.watch_destination()?;
+                if let Some(why) = self.migration.relay.as_ref().and_then(Relay::failure) {
+                    return Err(why);
+                }
                 let info = self.hosts().source.machine.migration()?;
                 let said = info.error_desc.unwrap_or_else(|| "see its log".to_owned());
                 Err(Cause::new(format!(
@@ -266,6 +284,8 @@ impl Flow<'_> {
         while !is_loaded {
             if let Some(event) = self.hosts().destination.machine.next_event(TELL_EVERY)? {
                 is_loaded = self.has_loaded(&event.kind)?;
+            } else {
+                self.watch_relay()?;
             }
             check_in_time(deadline)?;
         }
@@ -313,6 +333,7 @@ impl Flow<'_> {
         })?;
         let downtime = self.downtime();
         self.enter(Phase::Quit);
+        self.migration.relay.iter().for_each(Relay::finish);
         let quit = self.hosts().source.machine.execute("quit", json!({}));
         quit.map_err(|why| {
             let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";

@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod checks;
 mod copying;
 mod daemon;
@@ -33,6 +34,7 @@ mod machine;
 mod pci;
 mod progress;
 pub mod qmp;
+mod relay;
 mod revive;
 pub mod snapshot;
 mod verify;
@@ -45,6 +47,7 @@ pub use checks::Plan;
 pub use copying::Copying;
 pub use error::Error;
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
+pub use relay::RelayProgram;
 pub use revive::recover;
 
 use daemon::Daemon;
@@ -52,6 +55,7 @@ use error::Cause;
 use machine::{Machine, Side};
 use pci::Address;
 use qmp::Monitor;
+use relay::Relay;
 
 /// The sockets of a host's two programs, as files of this one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,6 +116,7 @@ pub struct Migration {
     options: Options,
     plan: Plan,
     address: Address,
+    relay: Option<Relay>,
 }
 
 impl Migration {
@@ -126,11 +131,13 @@ impl Migration {
             destination: Host::connect(&options.destination, &options.adapter, Side::Destination)?,
         };
         let (plan, address) = checks::check(&mut hosts)?;
+        let relay = begin_relay(&options.memory, &mut hosts)?;
         Ok(Self {
             hosts,
             options,
             plan,
             address,
+            relay,
         })
     }
 
@@ -146,6 +153,17 @@ impl Migration {
     /// [`Error::Aborted`] before the point of no return, and [`Error::Released`] after it.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Report, Error> {
         flow::run(self, watcher)
+    }
+}
+
+/// Where memory is placed by relays, both are ready before anything is changed.
+fn begin_relay(copying: &Copying, hosts: &mut Hosts) -> Result<Option<Relay>, Cause> {
+    match (copying.relay_address(), &copying.relay) {
+        (None, _) => Ok(None),
+        (Some(to), Some(program)) => Relay::start(program, to, hosts).map(Some),
+        (Some(_), None) => Err(Cause::new(
+            "direct: needs an adapter of processes for the memory; name it with --relay-adapter",
+        )),
     }
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::blocks::{self, RamBlock};
 use crate::copying::Copying;
 use crate::error::Cause;
 use crate::pci::{self, Address, ConfigSpace, PortWrite};
@@ -145,6 +146,17 @@ impl Machine {
         let mut backends: Vec<MemoryBackend> = self.ask("query-memdev")?;
         backends.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(backends)
+    }
+
+    /// Its blocks of memory, those of devices and firmware among them.
+    pub(crate) fn ram_blocks(&mut self) -> Result<Vec<RamBlock>, Cause> {
+        let said = self.monitor_command(blocks::QUESTION)?;
+        blocks::parse(&said).ok_or_else(|| self.not_understood("its blocks of memory", &said))
+    }
+
+    /// Its process, if it runs on this host.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.monitor.process()
     }
 
     /// The adapters that this QEMU shows. Of one that waits, those on the root bus: bridges have no numbers yet.

@@ -16,6 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::socket_peercred;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -186,6 +187,13 @@ impl Monitor {
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
+    }
+
+    /// Who listens there, if that is a process of this host.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        let peer = socket_peercred(self.stream.get_ref()).ok()?;
+        u32::try_from(peer.pid.as_raw_nonzero().get()).ok()
     }
 
     /// Runs a command to its answer.

@@ -2,6 +2,7 @@
 
 mod deaths;
 mod fakes;
+mod relays;
 mod snapshots;
 
 use std::time::Duration;

@@ -34,11 +34,16 @@ pub(crate) struct MigrateOptions {
     /// QMP socket of the QEMU that waits for it, started with the same options and -S -incoming defer
     #[arg(long, value_name = "PATH")]
     pub(crate) to_qmp: PathBuf,
-    /// How QEMU sends the memory: a migration URI of its own, tcp:HOST:PORT, unix:PATH or rdma:HOST:PORT
+    /// How the memory goes over: tcp:HOST:PORT, unix:PATH, rdma:HOST:PORT or direct:HOST:PORT
     ///
-    /// For rdma: both QEMUs run under vrdma run, and HOST is the address of the adapter that the waiting one has for itself.
+    /// The first three are migration URIs of QEMU's own. For rdma: both QEMUs run under vrdma run, and HOST is the address of
+    /// the adapter that the waiting one has for itself. With direct: the memory is written from guest to guest, past both
+    /// QEMUs, by relays: the one at the destination listens there (vrdma relay), the other one is started here.
     #[arg(long, value_name = "URI")]
     memory: String,
+    /// For direct: the adapter of kind process by which the memory leaves this host
+    #[arg(long, value_name = "NAME")]
+    pub(crate) relay_adapter: Option<Name>,
     /// The most of it that is sent, in bits a second, such as 10gbit; as fast as it goes if absent
     #[arg(long, value_name = "RATE")]
     bandwidth_limit: Option<Rate>,
@@ -79,6 +84,7 @@ impl MigrateOptions {
             bandwidth_limit: self.bandwidth_limit.map(bytes),
             auto_converge: self.auto_converge,
             channels: self.channels,
+            relay: None,
         }
     }
 }

@@ -72,8 +72,8 @@ impl Side {
     }
 }
 
-/// The adapter of processes that the QEMUs of a host have for themselves.
-const QEMUS: &str = "qemus";
+/// The adapter of processes that the QEMUs of a host, or its relays, have for themselves.
+pub const QEMUS: &str = "qemus";
 
 /// What connects the guests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,8 +116,9 @@ pub struct PairConfig {
     pub supervised: bool,
     /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can go to the other host.
     pub travels: bool,
-    /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with an adapter of each host for
-    /// themselves.
+    /// Whether each host of [`Network::Wire`] has an adapter for its own processes.
+    pub host_adapters: bool,
+    /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with such an adapter.
     pub qemu_verbs: Option<PathBuf>,
 }
 
@@ -135,6 +136,7 @@ impl PairConfig {
             lifetime: Lifetime::Owned,
             supervised: false,
             travels: false,
+            host_adapters: false,
             qemu_verbs: None,
         }
     }
@@ -235,7 +237,8 @@ impl PairConfig {
 
     /// What the QEMUs of a host have for themselves.
     pub(super) fn qemus_adapter(&self, host: Side) -> Option<Adapter> {
-        self.qemu_verbs.as_ref().map(|_| Adapter {
+        let is_there = self.host_adapters || self.qemu_verbs.is_some();
+        is_there.then(|| Adapter {
             name: QEMUS.to_owned(),
             mac: host.qemus_mac(),
             user: User::Processes(host.qemus_address()),

@@ -31,6 +31,12 @@ impl Arriving {
     pub fn monitor(&self) -> PathBuf {
         self.guest.config().file("qmp")
     }
+
+    /// Its process.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.guest.process_id()
+    }
 }
 
 impl Pair {

@@ -51,6 +51,8 @@ pub(super) enum Fault {
 struct World {
     fault: Fault,
     log: Vec<String>,
+    /// Where QEMUs were told to migrate to, or to come from.
+    uris: Vec<String>,
     /// The source's VM as QEMU calls it, and its migration.
     state: &'static str,
     status: &'static str,
@@ -77,6 +79,7 @@ impl Stage {
         let world = Arc::new(Mutex::new(World {
             fault,
             log: Vec::new(),
+            uris: Vec::new(),
             state: "running",
             status: "none",
             frozen: false,
@@ -111,10 +114,19 @@ impl Stage {
         self.world.lock().unwrap().log.clone()
     }
 
+    pub(super) fn file(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub(super) fn uris(&self) -> Vec<String> {
+        self.world.lock().unwrap().uris.clone()
+    }
+
     /// What was asked besides questions.
     pub(super) fn changes(&self) -> Vec<String> {
         let is_question = |line: &String| {
-            line.contains(" query-") || line.contains(" GET ") || line.ends_with("qmp_capabilities")
+            let asks = [" query-", " GET ", " info "];
+            asks.iter().any(|word| line.contains(word)) || line.ends_with("qmp_capabilities")
         };
         self.log()
             .into_iter()
@@ -265,7 +277,9 @@ impl World {
         }
         let answer = json!({ "id": id, "return": self.answer(side, command, said) });
         let mut lines = vec![answer];
-        match request["arguments"]["uri"].as_str() {
+        let uri = request["arguments"]["uri"].as_str();
+        self.uris.extend(uri.map(str::to_owned));
+        match uri {
             Some(uri) if self.alone => lines.extend(self.file_events(command, uri)),
             _ => lines.extend(self.events(side, command)),
         }
@@ -289,11 +303,8 @@ impl World {
                 "ram": { "total": 1 << 30, "remaining": 0, "normal": 3, "duplicate": 4, "pages-per-second": 1 },
             }),
             "query-memdev" => {
-                let size = if is_there && self.fault == Fault::SmallMemory {
-                    1 << 29
-                } else {
-                    1 << 30
-                };
+                let is_small = is_there && self.fault == Fault::SmallMemory;
+                let size = if is_small { 1 << 29 } else { 1 << 30 };
                 let share = self.fault != Fault::PrivateMemory;
                 json!([{ "id": "vrdma-memory", "size": size, "share": share }])
             }
@@ -319,12 +330,10 @@ impl World {
     }
 
     fn monitor(&mut self, command: &str) -> String {
-        let device = if self.fault == Fault::OtherDevice {
-            0x07b0_15ad
-        } else {
-            0x0820_15ad
-        };
+        let is_other = self.fault == Fault::OtherDevice;
+        let device = if is_other { 0x07b0_15ad } else { 0x0820_15ad };
         match command {
+            "info ramblock" => super::relays::BLOCKS.to_owned(),
             "i/w 0xcf8" => format!("portl[0x0cf8] = {:#010x}\r\n", self.latch),
             "i/w 0xcfc" => format!("portl[0x0cfc] = {device:#010x}\r\n"),
             _ if command.starts_with("xp") => (0..3)

@@ -145,8 +145,9 @@ const ROOMS: &[Room] = &[
         Safe,
     ),
     room("ibverbs", &["provider"], Any),
+    room("relay", &["ibverbs"], Any),
     room("study", &["api", "lab"], Safe),
-    room("cli", &["api", "api-client", "migration"], Safe),
+    room("cli", &["api", "api-client", "migration", "relay"], Safe),
     room(
         "driver",
         &[
@@ -177,6 +178,7 @@ const ROOMS: &[Room] = &[
             "uplink",
             "driver",
             "keep",
+            "relay",
         ],
         Safe,
     ),

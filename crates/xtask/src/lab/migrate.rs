@@ -9,6 +9,7 @@
 mod convergence;
 mod faults;
 mod program;
+mod relay;
 mod renewal;
 mod rows;
 mod stage;
@@ -36,6 +37,8 @@ pub(crate) enum Memory {
     Tcp,
     /// By QEMU's own RDMA, on our library and an adapter of each host's
     Rdma,
+    /// From guest to guest, by relays on an adapter of each host's
+    Direct,
 }
 
 /// Who is at the other end of the guest's connections.
@@ -151,6 +154,7 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         travels: true,
         memory_mib: 256,
         supervised: arguments.crash,
+        host_adapters: arguments.faults || arguments.memory == Memory::Direct,
         qemu_verbs,
         ..PairConfig::new(Network::Wire { program, wire })
     })
@@ -209,6 +213,7 @@ impl Memory {
             Self::Unix => format!("unix:{}", run_dir.join(MEMORY).display()),
             Self::Tcp => format!("tcp:{}:{PORT}", wire::address(to)),
             Self::Rdma => format!("rdma:{}:{PORT}", to.qemus_address()),
+            Self::Direct => format!("direct:{}:{PORT}", to.qemus_address()),
         }
     }
 }

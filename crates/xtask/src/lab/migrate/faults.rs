@@ -23,10 +23,11 @@ use vrdma_lab::pair::{Arriving, Pair, Side};
 use vrdma_migration::qmp::Monitor;
 use vrdma_migration::{Copying, Error, HostSockets, Migration, Options, Phase, Progress};
 
+use super::relay::{self, Relay};
 use super::stage::Stage;
 use super::{Memory, Peer};
 use rows::ROWS;
-use saboteur::Saboteur;
+use saboteur::{Doomed, Saboteur};
 use traffic::{Traffic, complaint};
 
 /// Who ends.
@@ -42,6 +43,8 @@ enum Victim {
     Daemon,
     /// It is killed and started anew.
     NewDaemon,
+    /// The relay of the destination, by which the memory comes then, is killed.
+    Relay,
 }
 
 impl Victim {
@@ -52,6 +55,7 @@ impl Victim {
             Self::Qemu => "QEMU there",
             Self::Daemon => "daemon there",
             Self::NewDaemon => "daemon there, restarted",
+            Self::Relay => "relay there",
         }
     }
 }
@@ -170,10 +174,18 @@ impl Row<'_> {
         let (spare, arriving) = self.destination()?;
         let there = spare.as_ref().unwrap_or(self.pair.daemon_of(Side::B));
         let options = self.options(there, &arriving);
+        let relay = self.relay(&arriving)?;
         traffic.last_for_a_row(self.pair)?;
         let told = match self.victim {
             Victim::Orchestrator => self.kill_orchestrator(&options)?,
-            _ => self.sabotage(spare, arriving, options)?,
+            _ => self.sabotage(
+                Doomed {
+                    spare,
+                    arriving: Some(arriving),
+                    relay,
+                },
+                options,
+            )?,
         };
         let source = self.source()?;
         let flows = traffic.flows(self.pair);
@@ -209,19 +221,31 @@ impl Row<'_> {
                 control: there.control_socket(),
                 qmp: arriving.monitor(),
             },
-            memory: memory(self.phase, Memory::Unix.uri(Side::B, self.pair.run_dir())),
+            memory: self.memory(),
             verify: false,
         }
     }
 
+    fn memory(&self) -> Copying {
+        let by = match self.victim {
+            Victim::Relay => Memory::Direct,
+            _ => Memory::Unix,
+        };
+        Copying {
+            relay: (by == Memory::Direct).then(|| relay::program(self.pair, self.vrdma, Side::A)),
+            ..memory(self.phase, by.uri(Side::B, self.pair.run_dir()))
+        }
+    }
+
+    fn relay(&self, arriving: &Arriving) -> Result<Option<Relay>> {
+        let is_there = self.victim == Victim::Relay;
+        let start = || Relay::start(self.pair, self.vrdma, Side::B, arriving.process_id());
+        is_there.then(start).transpose()
+    }
+
     /// Everybody but the orchestrator dies, or that one is told to end.
-    fn sabotage(
-        &self,
-        spare: Option<Daemon>,
-        arriving: Arriving,
-        options: Options,
-    ) -> Result<Told> {
-        let mut saboteur = Saboteur::new(self.pair, self.phase, self.victim, spare, arriving);
+    fn sabotage(&self, doomed: Doomed, options: Options) -> Result<Told> {
+        let mut saboteur = Saboteur::new(self.pair, self.phase, self.victim, doomed);
         let migrated = Migration::prepare(options)?.run(&mut saboteur);
         saboteur.check()?;
         Ok(match migrated {

@@ -5,9 +5,10 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use vrdma_lab::pair::{Arriving, Pair, Side};
+use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
 
 use super::program::Program;
+use super::relay::Relay;
 use super::{Memory, Peer, rows};
 use crate::guests::objects;
 use crate::lab::survive::Replacing;
@@ -136,6 +137,7 @@ impl Stage<'_> {
     /// The same with more options.
     pub(super) fn go_with(&mut self, options: &[&str]) -> Result<Move> {
         let arriving = self.pair.expect(Side::A)?;
+        let relay = self.relay(&arriving)?;
         let output = self.command(&arriving, options).output();
         let output = output.context("cannot start vrdma")?;
         ensure!(
@@ -144,6 +146,7 @@ impl Stage<'_> {
             words(&output),
             self.pair.logs()
         );
+        relay.map_or(Ok(()), Relay::finish)?;
         self.pair.arrived(arriving)?;
         // Its Ethernet has moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
@@ -167,7 +170,21 @@ impl Stage<'_> {
             .arg(arriving.monitor())
             .args(["--verify", "--memory", &memory])
             .args(options);
+        if self.memory == Memory::Direct {
+            command.args(["--relay-adapter", QEMUS]);
+        }
         command
+    }
+
+    /// At the host where the guest is not, if its memory comes by one.
+    fn relay(&self, arriving: &Arriving) -> Result<Option<Relay>> {
+        match self.memory {
+            Memory::Direct => {
+                let host = self.pair.place(Side::A).other();
+                Relay::start(self.pair, self.vrdma, host, arriving.process_id()).map(Some)
+            }
+            Memory::Unix | Memory::Tcp | Memory::Rdma => Ok(None),
+        }
     }
 }
 

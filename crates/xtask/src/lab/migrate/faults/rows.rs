@@ -13,11 +13,17 @@ pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
             Victim::Orchestrator,
             Victim::Qemu,
             Victim::Daemon,
+            Victim::Relay,
         ],
     ),
     (
         Phase::Freeze,
-        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Relay,
+        ],
     ),
     (
         Phase::HandOver,
@@ -31,7 +37,12 @@ pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
     ),
     (
         Phase::SwitchOver,
-        &[Victim::Interrupted, Victim::Orchestrator, Victim::Qemu],
+        &[
+            Victim::Interrupted,
+            Victim::Orchestrator,
+            Victim::Qemu,
+            Victim::Relay,
+        ],
     ),
     (
         Phase::Configure,

@@ -9,34 +9,32 @@ use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::{Arriving, Pair, Side};
 use vrdma_migration::{Phase, Progress, Watcher};
 
-use super::{Victim, is_due};
+use super::{Relay, Victim, is_due};
+
+/// Who may end; each is killed when it is dropped.
+pub(super) struct Doomed {
+    pub(super) spare: Option<Daemon>,
+    pub(super) arriving: Option<Arriving>,
+    pub(super) relay: Option<Relay>,
+}
 
 pub(super) struct Saboteur<'a> {
     pair: &'a Pair,
     phase: Phase,
     victim: Victim,
-    /// Both are killed when they are dropped.
-    spare: Option<Daemon>,
-    arriving: Option<Arriving>,
+    doomed: Doomed,
     interrupts: bool,
     /// Whether it happened, or what hindered it.
     done: Option<Result<()>>,
 }
 
 impl<'a> Saboteur<'a> {
-    pub(super) fn new(
-        pair: &'a Pair,
-        phase: Phase,
-        victim: Victim,
-        spare: Option<Daemon>,
-        arriving: Arriving,
-    ) -> Self {
+    pub(super) fn new(pair: &'a Pair, phase: Phase, victim: Victim, doomed: Doomed) -> Self {
         Self {
             pair,
             phase,
             victim,
-            spare,
-            arriving: Some(arriving),
+            doomed,
             interrupts: false,
             done: None,
         }
@@ -53,12 +51,13 @@ impl<'a> Saboteur<'a> {
     fn act(&mut self) -> Result<()> {
         match self.victim {
             Victim::Interrupted => self.interrupts = true,
-            Victim::Qemu => self.arriving = None,
-            Victim::Daemon => self.spare = None,
+            Victim::Qemu => self.doomed.arriving = None,
+            Victim::Daemon => self.doomed.spare = None,
             Victim::NewDaemon => {
-                self.spare = None;
-                self.spare = Some(self.pair.spare_daemon(Side::A)?);
+                self.doomed.spare = None;
+                self.doomed.spare = Some(self.pair.spare_daemon(Side::A)?);
             }
+            Victim::Relay => self.doomed.relay = None,
             Victim::Orchestrator => bail!("who dies cannot watch"),
         }
         Ok(())

@@ -1,0 +1,174 @@
+//! `vrdma relay`: a program of its own for each side of a migration whose memory is placed.
+//!
+//! ```text
+//!   destination: somebody ──► vrdma relay --adapter A --qemu PID ──becomes──► the same in that adapter's environment
+//!   source:      vrdma migrate ──► vrdma relay --send, in such an environment; lines of JSON
+//! ```
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, exit};
+use std::thread;
+
+use clap::Args;
+use serde_json::json;
+use vrdma_api::{Name, RelayBlock, RelayRequest, RelayTold, Status, paths};
+use vrdma_api_client::Client;
+use vrdma_migration::RelayProgram;
+use vrdma_relay::stream::Block;
+use vrdma_relay::{Passed, Receiver, Sender, Sending, SentBlock};
+
+use crate::failure::Failure;
+use crate::report::Report;
+use crate::run::usable;
+
+/// What a process ends with whose input has ended.
+const ABANDONED: i32 = 1;
+
+const EXAMPLES: &str = "\
+The user is that of QEMU, whose memory is found by /proc/PID/maps and /proc/PID/fd. The adapter is of kind process and
+reaches that of the source. The relay ends with the migration; a look (--dry-run) leaves it waiting.
+
+Example, at the destination:
+  vrdma relay --adapter mig --qemu $(pidof qemu-system-x86_64) --listen 198.51.100.2:4444";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RelayOptions {
+    /// The adapter by which the memory comes, of kind process
+    #[arg(long, required_unless_present_any = ["send", "inside"])]
+    adapter: Option<Name>,
+    /// The process of the QEMU that waits
+    #[arg(long, value_name = "PID", required_unless_present = "send")]
+    qemu: Option<u32>,
+    /// Where the source's relay calls: an address of the adapter
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4444")]
+    listen: SocketAddr,
+    /// At the source, as vrdma migrate says by lines of JSON
+    #[arg(long, hide = true)]
+    send: bool,
+    /// In the adapter's environment already
+    #[arg(long, hide = true)]
+    inside: bool,
+}
+
+pub(crate) fn run(client: &Client, options: &RelayOptions) -> Result<Report, Failure> {
+    if options.send {
+        return Ok(send());
+    }
+    let Some(process) = options.qemu else {
+        return Err(Failure::new("name the process of QEMU with --qemu"));
+    };
+    if let Some(adapter) = options.adapter.as_ref().filter(|_| !options.inside) {
+        let mut command = Command::new(this_program()?);
+        command
+            .args(std::env::args_os().skip(1))
+            .arg("--inside")
+            .envs(environment(client, adapter)?);
+        let error = command.exec();
+        return Err(Failure::new(format!("cannot start the relay: {error}")));
+    }
+    let failed = |why: vrdma_relay::Failure| Failure::new(why.to_string());
+    let receiver = Receiver::new(options.listen, process).map_err(failed)?;
+    eprintln!("vrdma: waiting for a relay at {}", options.listen);
+    let passed = receiver.run(&mut |what| eprintln!("vrdma: {what}"));
+    let bytes = passed.map_err(failed)?.forwarded_bytes;
+    let told = json!({ "answered_bytes": bytes });
+    Ok(Report::new(&told, "the VM has come"))
+}
+
+/// How `vrdma migrate` starts the source's.
+pub(crate) fn program(client: &Client, adapter: &Name) -> Result<RelayProgram, Failure> {
+    Ok(RelayProgram {
+        program: this_program()?,
+        arguments: ["relay", "--send"].map(OsString::from).to_vec(),
+        variables: environment(client, adapter)?,
+    })
+}
+
+fn this_program() -> Result<std::path::PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot tell where this program is: {error}")))
+}
+
+/// What our library finds the adapter by.
+fn environment(client: &Client, name: &Name) -> Result<Vec<(OsString, OsString)>, Failure> {
+    let status: Status = client.get(paths::STATUS)?;
+    let adapter = usable(&status, name)?;
+    let own = (
+        paths::ADAPTER_VARIABLE.into(),
+        adapter.name.as_str().to_owned().into(),
+    );
+    let socket = adapter.process_socket.as_ref();
+    let socket = socket.map(|path| (paths::PROCESS_SOCKET_VARIABLE.into(), path.into()));
+    Ok(std::iter::once(own).chain(socket).collect())
+}
+
+/// Tells what comes of it by itself; a report for people would be in the way.
+fn send() -> Report {
+    let told = match sent() {
+        Ok(passed) => RelayTold::Done {
+            pages: passed.pages,
+            forwarded_bytes: passed.forwarded_bytes,
+        },
+        Err(why) => RelayTold::Failed { why },
+    };
+    tell(&told);
+    exit(0)
+}
+
+fn sent() -> Result<Passed, String> {
+    let mut line = String::new();
+    let mut input = io::stdin().lock();
+    let read = input.read_line(&mut line);
+    read.map_err(|error| format!("cannot read what to send: {error}"))?;
+    drop(input);
+    end_with_input();
+    let request: RelayRequest =
+        serde_json::from_str(&line).map_err(|error| format!("not a request: {error}"))?;
+    let blocks = request.blocks.into_iter().map(block).collect();
+    let sending = Sending {
+        to: request.to,
+        process: request.process,
+        blocks,
+    };
+    let sender = Sender::new(&sending).map_err(|why| why.to_string())?;
+    let [source, destination] = sender.uris().clone();
+    tell(&RelayTold::Ready {
+        source,
+        destination,
+    });
+    sender.run().map_err(|why| why.to_string())
+}
+
+fn block(block: RelayBlock) -> SentBlock {
+    SentBlock {
+        here: block.source,
+        there: block.destination,
+        block: Block {
+            name: block.name.into_bytes(),
+            bytes: block.bytes,
+            page_bytes: block.page_bytes,
+        },
+    }
+}
+
+/// Whoever started this has ended then, and QEMU's socket is to be closed.
+fn end_with_input() {
+    thread::spawn(|| {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        exit(ABANDONED);
+    });
+}
+
+fn tell(told: &RelayTold) {
+    let Ok(mut line) = serde_json::to_vec(told) else {
+        return;
+    };
+    line.push(b'\n');
+    // Nobody is there to be told that nobody is there.
+    let mut output = io::stdout().lock();
+    let _ = output.write_all(&line).and_then(|()| output.flush());
+}

@@ -1,0 +1,174 @@
+//! The relay of the source's side: a program that is started for one migration, and told what to do by lines of JSON.
+//!
+//! ```text
+//!   vrdma migrate ──stdin──► relay ════ RDMA ════► the destination's relay, which somebody has started
+//!                 ◄─stdout──   ▲
+//!          QEMU ───── unix ────┘
+//! ```
+//! It ends with its input, so it does not outlive who started it. What it does with memory is its own business.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use vrdma_api::{RelayRequest, RelayTold};
+
+use crate::Hosts;
+use crate::blocks;
+use crate::error::Cause;
+
+/// How long both relays may take to map and register all memory.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+
+/// How long it may take to say why it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How the relay of the source's side is started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RelayProgram {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// What its environment has besides: its daemon and its adapter.
+    pub variables: Vec<(OsString, OsString)>,
+}
+
+/// One that is ready.
+pub(crate) struct Relay {
+    child: Child,
+    told: Receiver<RelayTold>,
+    /// The migration URIs of the source's QEMU and the destination's.
+    pub(crate) uris: [String; 2],
+}
+
+impl Relay {
+    /// Starts it, and has both relays look whether they can use the memory.
+    pub(crate) fn start(
+        program: &RelayProgram,
+        to: &str,
+        hosts: &mut Hosts,
+    ) -> Result<Self, Cause> {
+        let request = request(address(to)?, hosts)?;
+        let mut child = spawn(program)?;
+        let told = listen(&mut child);
+        let mut relay = Self {
+            child,
+            told,
+            uris: Default::default(),
+        };
+        let mut line =
+            serde_json::to_vec(&request).map_err(|error| Cause::new(error.to_string()))?;
+        line.push(b'\n');
+        if let Some(input) = &mut relay.child.stdin {
+            // If it has ended, it says why.
+            let _ = input.write_all(&line);
+        }
+        match relay.told.recv_timeout(READY_LIMIT) {
+            Ok(RelayTold::Ready {
+                source,
+                destination,
+            }) => relay.uris = [source, destination],
+            Ok(RelayTold::Failed { why }) => return Err(Cause::new(why)),
+            Ok(RelayTold::Done { .. }) | Err(_) => {
+                return Err(Cause::new(format!(
+                    "the relay {} does not say that it is ready; look at what it prints",
+                    program.program.display()
+                )));
+            }
+        }
+        Ok(relay)
+    }
+
+    /// Why it has ended, if it has: what QEMU says then is only that its socket was closed.
+    pub(crate) fn failure(&self) -> Option<Cause> {
+        self.failure_within(LAST_WORDS)
+    }
+
+    /// The same, if it is known already.
+    pub(crate) fn known_failure(&self) -> Option<Cause> {
+        self.failure_within(Duration::ZERO)
+    }
+
+    /// Waits a moment until it is done, which it is soon after the VM is there: the destination's would take a hurried end for
+    /// a failure.
+    pub(crate) fn finish(&self) {
+        let _ = self.told.recv_timeout(LAST_WORDS);
+    }
+
+    fn failure_within(&self, limit: Duration) -> Option<Cause> {
+        match self.told.recv_timeout(limit) {
+            Ok(RelayTold::Failed { why }) => Some(Cause::new(why)),
+            Ok(RelayTold::Ready { .. } | RelayTold::Done { .. }) | Err(_) => None,
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address(to: &str) -> Result<SocketAddr, Cause> {
+    let found = to.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| {
+        Cause::new(format!(
+            "direct:{to} names no address and port, such as direct:198.51.100.2:4444"
+        ))
+    })
+}
+
+fn request(to: SocketAddr, hosts: &mut Hosts) -> Result<RelayRequest, Cause> {
+    let (source, destination) = (&mut hosts.source.machine, &mut hosts.destination.machine);
+    let process = source.process().ok_or_else(|| {
+        Cause::new(
+            "the source's QEMU is no process of this host, so its memory cannot be read here; run vrdma migrate on its host",
+        )
+    })?;
+    let backends = source.memory_backends()?;
+    let blocks = blocks::placed(&backends, &source.ram_blocks()?, &destination.ram_blocks()?)?;
+    Ok(RelayRequest {
+        to,
+        process,
+        blocks,
+    })
+}
+
+fn spawn(program: &RelayProgram) -> Result<Child, Cause> {
+    let mut command = Command::new(&program.program);
+    command
+        .args(&program.arguments)
+        .envs(program.variables.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().map_err(|error| {
+        let path = program.program.display();
+        Cause::new(format!("cannot start the relay {path}: {error}"))
+    })
+}
+
+fn listen(child: &mut Child) -> Receiver<RelayTold> {
+    let (tell, told) = channel();
+    if let Some(output) = child.stdout.take() {
+        thread::spawn(move || {
+            let lines = BufReader::new(output).lines().map_while(Result::ok);
+            for line in lines {
+                let Ok(said) = serde_json::from_str(&line) else {
+                    continue;
+                };
+                if tell.send(said).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    told
+}

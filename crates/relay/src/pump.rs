@@ -1,0 +1,314 @@
+//! Between a QEMU's socket and the connection to the other relay, in both directions, until both have ended.
+//!
+//! ```text
+//!   QEMU ──read──► role (the source's takes pages out) ──► queue ──► connection
+//!   QEMU ◄─write── role ◄─────────────────────────────── message ◄── connection
+//! ```
+//! One piece at a time in each direction: who is slow is waited for, and memory is bounded.
+
+use std::io::{self, ErrorKind, Read, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+
+use crate::failure::Failure;
+use crate::link::{Link, Write};
+use crate::message::Message;
+use crate::queue::{Item, Queue, Run};
+
+/// Bytes that are read from QEMU at a time: what its socket holds.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Runs that are handed over at a time.
+const RUNS: usize = 64;
+
+/// How long the other relay may take to hear why this one ends.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What a side does with what passes.
+pub(crate) trait Role {
+    /// Of the QEMU here, for people.
+    const QEMU: &'static str;
+
+    /// A piece from QEMU: how much of it was taken into the queue.
+    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure>;
+
+    /// Whether nothing is taken from QEMU for the moment.
+    fn is_waiting(&self) -> bool {
+        false
+    }
+
+    /// Bytes from the other one's QEMU: what of them is for this one.
+    fn inward(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
+    /// The other one's QEMU has hung up.
+    fn ended(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Where a run is, here and there.
+    fn place(&self, run: Run) -> Result<Write, Failure>;
+}
+
+pub(crate) struct Pump<'a, R> {
+    link: &'a mut Link,
+    qemu: UnixStream,
+    role: R,
+    queue: Queue,
+    piece: Vec<u8>,
+    /// Of the piece, what has not been taken.
+    unread: std::ops::Range<usize>,
+    /// For QEMU.
+    unwritten: Vec<u8>,
+    written: usize,
+    qemu_ended: bool,
+    peer_ended: bool,
+}
+
+/// What passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Passed {
+    /// Pages that were placed.
+    pub pages: u64,
+    /// Bytes of QEMU's stream that were forwarded.
+    pub forwarded_bytes: u64,
+}
+
+impl<'a, R: Role> Pump<'a, R> {
+    pub(crate) fn new(link: &'a mut Link, qemu: UnixStream, role: R) -> Result<Self, Failure> {
+        let set = qemu.set_nonblocking(true);
+        set.map_err(|error| Failure::new(format!("cannot use QEMU's socket: {error}")))?;
+        Ok(Self {
+            link,
+            qemu,
+            role,
+            queue: Queue::default(),
+            piece: vec![0; PIECE_BYTES],
+            unread: 0..0,
+            unwritten: Vec::new(),
+            written: 0,
+            qemu_ended: false,
+            peer_ended: false,
+        })
+    }
+
+    /// Until both have ended, or one fails: QEMU's socket is closed then, and the other relay told why.
+    pub(crate) fn run(mut self) -> Result<Passed, Failure> {
+        let outcome = self.turns();
+        if let Err(why) = &outcome {
+            let _ = self.qemu.shutdown(Shutdown::Both);
+            // It may be gone, and then nobody is to be told.
+            let _ = last_words(self.link, why);
+        }
+        outcome.map(|()| Passed {
+            pages: self.queue.pages,
+            forwarded_bytes: self.queue.forwarded,
+        })
+    }
+
+    fn turns(&mut self) -> Result<(), Failure> {
+        loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) if self.is_done() => return Ok(()),
+                Ok(false) => self.wait()?,
+                // Whoever is done first hangs up.
+                Err(_) if self.is_said() => return Ok(()),
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// Whether something went on.
+    fn turn(&mut self) -> Result<bool, Failure> {
+        let mut goes_on = self.link.poll()?;
+        goes_on |= self.take()?;
+        goes_on |= self.write()?;
+        goes_on |= self.send()?;
+        goes_on |= self.read()?;
+        if !goes_on && self.link.has_ended() {
+            return Err(Failure::new("the other relay has gone"));
+        }
+        Ok(goes_on)
+    }
+
+    /// Nothing is left to say in either direction.
+    fn is_said(&self) -> bool {
+        let is_written = self.written == self.unwritten.len();
+        self.qemu_ended && self.peer_ended && self.queue.is_empty() && is_written
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_said() && self.link.is_idle()
+    }
+
+    fn take(&mut self) -> Result<bool, Failure> {
+        if self.written < self.unwritten.len() {
+            return Ok(false);
+        }
+        let Some(bytes) = self.link.front() else {
+            return Ok(false);
+        };
+        self.link.release()?;
+        match Message::read(&bytes) {
+            Some(Message::Bytes(bytes)) => {
+                self.unwritten = self.role.inward(bytes);
+                self.written = 0;
+            }
+            Some(Message::End) => {
+                self.role.ended()?;
+                self.peer_ended = true;
+                // It may have hung up already.
+                let _ = self.qemu.shutdown(Shutdown::Write);
+            }
+            Some(Message::Failed(why)) => return Err(Failure::new(why)),
+            _ => {
+                return Err(Failure::new(
+                    "the other relay says what is not known; use the same release everywhere",
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    fn write(&mut self) -> Result<bool, Failure> {
+        let rest = &self.unwritten[self.written..];
+        if rest.is_empty() {
+            return Ok(false);
+        }
+        match self.qemu.write(rest) {
+            Ok(count) => {
+                self.written += count;
+                Ok(count > 0)
+            }
+            Err(error) if is_later(&error) => Ok(false),
+            Err(_) => Err(self.hung_up()),
+        }
+    }
+
+    fn hung_up(&self) -> Failure {
+        Failure::new(format!("{} has hung up; see its log", R::QEMU))
+    }
+
+    fn send(&mut self) -> Result<bool, Failure> {
+        let mut goes_on = false;
+        loop {
+            match self.queue.front() {
+                Some(Item::Message(message)) if self.link.has_room() => {
+                    self.link.send(message)?;
+                    self.queue.remove(1);
+                }
+                Some(Item::Run(_)) => {
+                    let runs = self.queue.runs(RUNS);
+                    let writes: Result<Vec<_>, _> = runs.map(|run| self.role.place(run)).collect();
+                    let count = self.link.write(&writes?)?;
+                    if count == 0 {
+                        return Ok(goes_on);
+                    }
+                    self.queue.remove(count);
+                }
+                Some(Item::Message(_)) | None => return Ok(goes_on),
+            }
+            goes_on = true;
+        }
+    }
+
+    /// Whether QEMU is read when it has something.
+    fn is_reading(&self) -> bool {
+        !self.qemu_ended && self.queue.is_empty() && !self.role.is_waiting()
+    }
+
+    fn read(&mut self) -> Result<bool, Failure> {
+        if !self.is_reading() {
+            return Ok(false);
+        }
+        if self.unread.is_empty() {
+            match self.qemu.read(&mut self.piece) {
+                Ok(0) => {
+                    self.qemu_ended = true;
+                    self.queue.push(Message::End);
+                    return Ok(true);
+                }
+                Ok(count) => self.unread = 0..count,
+                Err(error) if is_later(&error) => return Ok(false),
+                Err(_) => return Err(self.hung_up()),
+            }
+        }
+        let piece = &self.piece[self.unread.clone()];
+        self.unread.start += self.role.outward(piece, &mut self.queue)?;
+        Ok(true)
+    }
+
+    /// Until something may go on.
+    fn wait(&mut self) -> Result<(), Failure> {
+        self.link.arm()?;
+        // What came before is not told.
+        if self.link.poll()? {
+            return Ok(());
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, self.is_reading());
+        wanted.set(PollFlags::OUT, self.written < self.unwritten.len());
+        let [completions, events] = {
+            let qemu = (!wanted.is_empty()).then(|| PollFd::new(&self.qemu, wanted));
+            wait(self.link, qemu, None)?
+        };
+        if completions {
+            self.link.notified();
+        }
+        if events {
+            self.link.event();
+        }
+        Ok(())
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// Waits for the connection, and for one thing more; whether completions came, and events.
+pub(crate) fn wait(
+    link: &Link,
+    also: Option<PollFd<'_>>,
+    limit: Option<Duration>,
+) -> Result<[bool; 2], Failure> {
+    let (completions, events) = (link.completions(), link.events());
+    let mut all = vec![
+        PollFd::new(&completions, PollFlags::IN),
+        PollFd::new(&events, PollFlags::IN),
+    ];
+    all.extend(also);
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(&mut all, limit.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(Failure::new(format!("cannot wait: {error}"))),
+    }
+    Ok([0, 1].map(|index: usize| !all[index].revents().is_empty()))
+}
+
+/// Tells the other relay why this one ends.
+pub(crate) fn last_words(link: &mut Link, why: &Failure) -> Result<(), Failure> {
+    let deadline = Instant::now() + LAST_WORDS;
+    let mut is_told = false;
+    while !(is_told && link.is_idle()) {
+        if !is_told && link.has_room() {
+            link.send(&Message::Failed(why.to_string()))?;
+            is_told = true;
+        }
+        link.arm()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        if !link.poll()? && wait(link, None, Some(left))?[0] {
+            link.notified();
+        }
+    }
+    Ok(())
+}

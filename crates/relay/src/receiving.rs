@@ -1,0 +1,167 @@
+//! The relay at the destination: has QEMU's memory written, and forwards the rest of the stream to QEMU.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+use crate::guest::{At, Mapped};
+use crate::link::{Link, Listener, Write};
+use crate::message::{BLOCKS_MAX, Hello, Message, Ready, ReadyBlock, VERSION};
+use crate::pump::{Passed, Pump, Role, last_words};
+use crate::queue::{Queue, Run};
+use crate::sending::{folder, next, rest};
+use crate::stream::Sink;
+
+/// A relay that waits for the source's.
+pub struct Receiver {
+    listener: Listener,
+    process: u32,
+    folder: TempDir,
+}
+
+impl Receiver {
+    /// Listens at an address of the adapter's for the QEMU of this process.
+    ///
+    /// # Errors
+    /// When the adapter or the address cannot be used.
+    pub fn new(at: SocketAddr, process: u32) -> Result<Self, Failure> {
+        Ok(Self {
+            listener: Listener::new(at)?,
+            process,
+            folder: folder()?,
+        })
+    }
+
+    /// Serves relays until one has brought a VM. One that only looks, or whose wishes cannot be met, is told to `heard`.
+    ///
+    /// # Errors
+    /// When a migration that had begun fails.
+    pub fn run(&self, heard: &mut dyn FnMut(&str)) -> Result<Passed, Failure> {
+        loop {
+            match self.serve() {
+                Ok(Some(passed)) => return Ok(passed),
+                Ok(None) => heard("a relay looked, and all is as it must be"),
+                Err(Ended::Before(why)) => heard(&format!("a relay called in vain: {why}")),
+                Err(Ended::Within(why)) => return Err(why),
+            }
+        }
+    }
+
+    fn serve(&self) -> Result<Option<Passed>, Ended> {
+        let mut link = self.listener.accept().map_err(Ended::Within)?;
+        let memory = match self.prepare(&mut link) {
+            Ok(memory) => memory,
+            Err(why) => {
+                let _ = last_words(&mut link, &why);
+                return Err(Ended::Before(why));
+            }
+        };
+        if !has_begun(&mut link).map_err(Ended::Before)? {
+            return Ok(None);
+        }
+        let passed = self.relay(&mut link).map_err(Ended::Within);
+        link.disconnect();
+        drop(link);
+        drop(memory);
+        passed.map(Some)
+    }
+
+    /// Maps and registers what the source wants to write.
+    fn prepare(&self, link: &mut Link) -> Result<Vec<Mapped>, Failure> {
+        let hello = match next(link)? {
+            Some(Message::Hello(hello)) => checked(hello)?,
+            _ => return Err(Failure::new("it does not say what it wants")),
+        };
+        let mut memory = Vec::new();
+        let mut blocks = Vec::new();
+        for block in &hello.blocks {
+            let mapped = Mapped::new(At {
+                process: self.process,
+                address: block.address,
+                bytes: block.bytes,
+            })?;
+            let region = link.register(&mapped, true)?;
+            blocks.push(ReadyBlock {
+                address: region.address,
+                key: region.remote_key,
+            });
+            memory.push(mapped);
+        }
+        let uri = format!("unix:{}", self.socket().display());
+        link.send(&Message::Ready(Ready { uri, blocks }))?;
+        Ok(memory)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("destination.sock")
+    }
+
+    fn relay(&self, link: &mut Link) -> Result<Passed, Failure> {
+        let socket = self.socket();
+        let qemu = UnixStream::connect(&socket).map_err(|error| {
+            Failure::new(format!(
+                "the destination's QEMU does not listen at {}: {error}",
+                socket.display()
+            ))
+        });
+        let qemu = qemu.inspect_err(|why| drop(last_words(link, why)))?;
+        Pump::new(link, qemu, Destination)?.run()
+    }
+}
+
+/// Why a relay was served no more.
+enum Ended {
+    /// Nothing had begun.
+    Before(Failure),
+    /// QEMU's stream had begun.
+    Within(Failure),
+}
+
+fn checked(hello: Hello) -> Result<Hello, Failure> {
+    if hello.version != VERSION {
+        return Err(Failure::new(format!(
+            "its protocol is version {}, and this one's {VERSION}; use the same release everywhere",
+            hello.version
+        )));
+    }
+    if hello.blocks.is_empty() || hello.blocks.len() > BLOCKS_MAX {
+        return Err(Failure::new(format!(
+            "it has {} blocks, not 1 to {BLOCKS_MAX}",
+            hello.blocks.len()
+        )));
+    }
+    Ok(hello)
+}
+
+/// Waits for QEMU's stream, which is not taken yet; whether it came before the other one hung up.
+fn has_begun(link: &mut Link) -> Result<bool, Failure> {
+    loop {
+        // Who hangs up may do so by ending.
+        if link.poll().is_err() || link.has_ended() {
+            return Ok(false);
+        }
+        if link.front().is_some() {
+            return Ok(true);
+        }
+        rest(link).or_else(|why| if link.has_ended() { Ok(()) } else { Err(why) })?;
+    }
+}
+
+/// What the destination does with what passes: nothing.
+struct Destination;
+
+impl Role for Destination {
+    const QEMU: &'static str = "the destination's QEMU";
+
+    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure> {
+        queue.forward(piece);
+        Ok(piece.len())
+    }
+
+    fn place(&self, _run: Run) -> Result<Write, Failure> {
+        Err(Failure::new("the destination places nothing"))
+    }
+}

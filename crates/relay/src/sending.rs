@@ -1,0 +1,279 @@
+//! The relay at the source: takes the pages out of QEMU's stream and writes them into the destination's memory.
+
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use rustix::event::{PollFd, PollFlags};
+use tempfile::TempDir;
+
+use crate::failure::Failure;
+use crate::guest::{At, Mapped};
+use crate::link::{Link, Region, Write};
+use crate::message::{BLOCKS_MAX, Hello, HelloBlock, Message, Ready, ReadyBlock, VERSION};
+use crate::pump::{Passed, Pump, Role, last_words, wait};
+use crate::queue::{Queue, Run};
+use crate::replies::{Replies, ping};
+use crate::stream::{Block, Mark, Sink, Stream};
+
+/// What is to be sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sending {
+    /// Where the other relay listens.
+    pub to: SocketAddr,
+    /// The process of the source's QEMU.
+    pub process: u32,
+    /// The blocks of shared memory.
+    pub blocks: Vec<SentBlock>,
+}
+
+/// A block, and where it is mapped in both QEMUs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SentBlock {
+    /// Its name, length and pages.
+    pub block: Block,
+    /// In the source's.
+    pub here: u64,
+    /// In the destination's.
+    pub there: u64,
+}
+
+/// A relay that is connected to the other one, with all memory registered.
+pub struct Sender {
+    link: Link,
+    role: Source,
+    listener: UnixListener,
+    /// Migration URIs.
+    uris: [String; 2],
+    // Fields end in their order: the connection before the memory.
+    _memory: Vec<Mapped>,
+    _folder: TempDir,
+}
+
+impl Sender {
+    /// Connects, and has the other one check its side. Nothing is changed.
+    ///
+    /// # Errors
+    /// With what is wrong on either side.
+    pub fn new(sending: &Sending) -> Result<Self, Failure> {
+        if sending.blocks.is_empty() || sending.blocks.len() > BLOCKS_MAX {
+            return Err(Failure::new(format!(
+                "the VM has {} blocks of shared memory, not 1 to {BLOCKS_MAX}",
+                sending.blocks.len()
+            )));
+        }
+        let memory = sending.blocks.iter().map(|it| {
+            Mapped::new(At {
+                process: sending.process,
+                address: it.here,
+                bytes: it.block.bytes,
+            })
+        });
+        let memory = memory.collect::<Result<Vec<_>, _>>()?;
+        let mut link = Link::connect(sending.to)?;
+        let regions = memory.iter().map(|it| link.register(it, false));
+        let regions = regions.collect::<Result<Vec<_>, _>>()?;
+        link.send(&Message::Hello(hello(sending)))?;
+        let ready = answer(&mut link, sending.blocks.len())?;
+        let blocks = sending.blocks.iter().map(|it| it.block.clone()).collect();
+        let (folder, listener, uri) = socket()?;
+        Ok(Self {
+            link,
+            role: Source {
+                stream: Stream::new(blocks),
+                targets: regions.into_iter().zip(ready.blocks).collect(),
+                asked: None,
+            },
+            listener,
+            uris: [uri, ready.uri],
+            _memory: memory,
+            _folder: folder,
+        })
+    }
+
+    /// The migration URIs of the source's QEMU and the destination's.
+    #[must_use]
+    pub fn uris(&self) -> &[String; 2] {
+        &self.uris
+    }
+
+    /// Waits for QEMU and relays until both sides have ended.
+    ///
+    /// # Errors
+    /// When either side fails. QEMU's socket is closed then, so that its migration fails and the VM runs on.
+    pub fn run(mut self) -> Result<Passed, Failure> {
+        let qemu = match accept(&self.listener, &mut self.link) {
+            Ok(qemu) => qemu,
+            Err(why) => {
+                let _ = last_words(&mut self.link, &why);
+                return Err(why);
+            }
+        };
+        // A second stream would be one that is not read.
+        drop(self.listener);
+        let passed = Pump::new(&mut self.link, qemu, self.role)?.run();
+        self.link.disconnect();
+        passed
+    }
+}
+
+fn hello(sending: &Sending) -> Hello {
+    let blocks = sending.blocks.iter().map(|it| HelloBlock {
+        address: it.there,
+        bytes: it.block.bytes,
+    });
+    Hello {
+        version: VERSION,
+        blocks: blocks.collect(),
+    }
+}
+
+/// What the other one says to it.
+fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
+    let message = next(link)?.ok_or_else(|| Failure::new("the other relay has gone"))?;
+    match message {
+        Message::Ready(ready) if ready.blocks.len() == blocks => Ok(ready),
+        Message::Failed(why) => Err(Failure::new(format!("at the destination: {why}"))),
+        _ => Err(Failure::new(
+            "the other relay says what is not known; use the same release everywhere",
+        )),
+    }
+}
+
+/// The next message; none if the other one has ended it.
+pub(crate) fn next(link: &mut Link) -> Result<Option<Message>, Failure> {
+    loop {
+        link.poll()?;
+        if let Some(bytes) = link.front() {
+            link.release()?;
+            let message = Message::read(&bytes);
+            return message.map(Some).ok_or_else(|| {
+                Failure::new("the other relay says what is not known; use the same release")
+            });
+        }
+        if link.has_ended() {
+            return Ok(None);
+        }
+        rest(link)?;
+    }
+}
+
+/// Until something happens on the connection.
+pub(crate) fn rest(link: &mut Link) -> Result<(), Failure> {
+    link.arm()?;
+    if link.poll()? {
+        return Ok(());
+    }
+    heed(link, None)
+}
+
+fn heed(link: &mut Link, also: Option<PollFd<'_>>) -> Result<(), Failure> {
+    let [completions, events] = wait(link, also, None)?;
+    if completions {
+        link.notified();
+    }
+    if events {
+        link.event();
+    }
+    Ok(())
+}
+
+/// A socket in a folder of its own, which others may not enter.
+pub(crate) fn folder() -> Result<TempDir, Failure> {
+    let parent = std::env::var_os("XDG_RUNTIME_DIR").map(Into::into);
+    let parent: std::path::PathBuf = parent.unwrap_or_else(std::env::temp_dir);
+    let made = tempfile::Builder::new()
+        .prefix("vrdma-relay-")
+        .tempdir_in(&parent);
+    made.map_err(|error| {
+        Failure::new(format!(
+            "cannot make a folder in {}: {error}",
+            parent.display()
+        ))
+    })
+}
+
+fn socket() -> Result<(TempDir, UnixListener, String), Failure> {
+    let folder = folder()?;
+    let path = folder.path().join("source.sock");
+    let cannot = |error| Failure::new(format!("cannot listen at {}: {error}", path.display()));
+    let listener = UnixListener::bind(&path).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let uri = format!("unix:{}", path.display());
+    Ok((folder, listener, uri))
+}
+
+fn accept(listener: &UnixListener, link: &mut Link) -> Result<UnixStream, Failure> {
+    loop {
+        if let Ok((qemu, _)) = listener.accept() {
+            return Ok(qemu);
+        }
+        link.poll()?;
+        if link.front().is_some() || link.has_ended() {
+            return Err(Failure::new(
+                "the destination's relay ended before QEMU came",
+            ));
+        }
+        link.arm()?;
+        if !link.poll()? {
+            heed(link, Some(PollFd::new(listener, PollFlags::IN)))?;
+        }
+    }
+}
+
+/// What the source does with what passes.
+struct Source {
+    stream: Stream,
+    targets: Vec<(Region, ReadyBlock)>,
+    /// The destination's QEMU was asked whether it has read all.
+    asked: Option<Replies>,
+}
+
+impl Role for Source {
+    const QEMU: &'static str = "the source's QEMU";
+
+    fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure> {
+        let fed = self.stream.feed(piece, queue)?;
+        if fed.mark == Some(Mark::Advised) {
+            queue.forward(&ping());
+            self.asked = Some(Replies::default());
+        }
+        Ok(fed.taken)
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    fn inward(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let Some(replies) = &mut self.asked else {
+            return bytes;
+        };
+        let (passed, is_answered) = replies.feed(&bytes);
+        if is_answered {
+            self.asked = None;
+        }
+        passed
+    }
+
+    fn ended(&mut self) -> Result<(), Failure> {
+        match self.stream.is_through() {
+            true => Ok(()),
+            false => Err(Failure::new(
+                "the destination's QEMU has hung up; see its log",
+            )),
+        }
+    }
+
+    fn place(&self, run: Run) -> Result<Write, Failure> {
+        let target = self.targets.get(run.block);
+        let (here, there) = target.ok_or_else(|| Failure::new("a page of no block"))?;
+        let bytes = u32::try_from(run.bytes);
+        Ok(Write {
+            from: here.address + run.offset,
+            local_key: here.local_key,
+            to: there.address.wrapping_add(run.offset),
+            remote_key: there.key,
+            bytes: bytes.map_err(|_| Failure::new("a run that is too long"))?,
+        })
+    }
+}

@@ -1,0 +1,241 @@
+//! The section "ram": a list of blocks, then pages, zeros and the ends of its parts.
+//!
+//! ```text
+//!   offset | flags ─ [name of the block, unless it is that of the page before] ─ [payload]
+//! ```
+
+use super::fault::text;
+use super::header::Kind;
+use super::{Block, Fault, PAGE_BYTES, Page, Sink, State};
+
+// Flags of a page (migration/ram.c); the offset is in the bits above.
+const ZERO: u64 = 0x02;
+const LIST: u64 = 0x04;
+const PAYLOAD: u64 = 0x08;
+const END: u64 = 0x10;
+const SAME_BLOCK: u64 = 0x20;
+const DELTA: u64 = 0x40;
+const FLAGS: u64 = PAGE_BYTES - 1;
+
+/// `ENCODING_FLAG_XBZRLE`.
+const DELTA_ENCODING: u8 = 1;
+
+/// A page's header without what depends on its flags.
+const PLAIN_BYTES: usize = 8;
+
+/// A block as the stream names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Place {
+    /// It is placed.
+    Ours(usize),
+    /// It is not.
+    Other(Vec<u8>),
+}
+
+#[derive(Debug)]
+pub(super) struct Memory {
+    placed: Vec<Block>,
+    /// Of the page before.
+    current: Option<Place>,
+    /// Of blocks that are to be listed yet.
+    unlisted: u64,
+    is_post_copy: bool,
+}
+
+impl Memory {
+    pub(super) fn new(placed: Vec<Block>) -> Self {
+        Self {
+            placed,
+            current: None,
+            unlisted: 0,
+            is_post_copy: false,
+        }
+    }
+
+    /// The list of blocks is longer then.
+    pub(super) fn expect_post_copy(&mut self) {
+        self.is_post_copy = true;
+    }
+
+    pub(super) fn page_header_bytes(held: &[u8]) -> Result<usize, Fault> {
+        let Some(word) = held.first_chunk().map(|word| u64::from_be_bytes(*word)) else {
+            return Ok(PLAIN_BYTES);
+        };
+        let flags = word & FLAGS;
+        let behind = match flags & !SAME_BLOCK {
+            LIST | END if flags & SAME_BLOCK == 0 => return Ok(PLAIN_BYTES),
+            ZERO => 1,
+            PAYLOAD => 0,
+            DELTA => 3,
+            _ => return Err(Fault::PageFlags(flags)),
+        };
+        let name = match (flags & SAME_BLOCK, held.get(PLAIN_BYTES)) {
+            (0, Some(length)) => 1 + usize::from(*length),
+            (0, None) => return Ok(PLAIN_BYTES + 1),
+            _ => 0,
+        };
+        Ok(PLAIN_BYTES + name + behind)
+    }
+
+    pub(super) fn page(
+        &mut self,
+        held: &[u8],
+        is_last: bool,
+        sink: &mut impl Sink,
+    ) -> Result<State, Fault> {
+        let word = held.first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+        let (offset, flags) = (word & !FLAGS, word & FLAGS);
+        match flags {
+            END => {
+                sink.forward(held);
+                return Ok(match is_last {
+                    true => State::Through,
+                    false => State::At(Kind::Section),
+                });
+            }
+            LIST => {
+                sink.forward(held);
+                self.unlisted = offset;
+                return Ok(self.next_block());
+            }
+            _ => {}
+        }
+        let behind = self.find(flags, held)?;
+        let left = payload(flags, behind)?;
+        let is_ours = self.place(offset, flags, behind, sink)?;
+        if !is_ours {
+            self.forward(word, behind, sink);
+        }
+        Ok(State::pass(left, !is_ours, Kind::Page))
+    }
+
+    /// Notes the page's block; what is behind its name.
+    fn find<'a>(&mut self, flags: u64, held: &'a [u8]) -> Result<&'a [u8], Fault> {
+        let rest = held.get(PLAIN_BYTES..).unwrap_or_default();
+        if flags & SAME_BLOCK != 0 {
+            return match self.current {
+                Some(_) => Ok(rest),
+                None => Err(Fault::NoBlock),
+            };
+        }
+        let (name, behind) = named(rest);
+        self.current = Some(match self.index(name) {
+            Some(index) => Place::Ours(index),
+            None => Place::Other(name.to_vec()),
+        });
+        Ok(behind)
+    }
+
+    fn index(&self, name: &[u8]) -> Option<usize> {
+        self.placed.iter().position(|block| block.name == name)
+    }
+
+    /// Whether the page leaves the stream here.
+    fn place(
+        &self,
+        offset: u64,
+        flags: u64,
+        behind: &[u8],
+        sink: &mut impl Sink,
+    ) -> Result<bool, Fault> {
+        let Some(Place::Ours(index)) = self.current else {
+            return Ok(false);
+        };
+        let Some(block) = self.placed.get(index) else {
+            return Err(Fault::NoBlock);
+        };
+        if offset
+            .checked_add(PAGE_BYTES)
+            .is_none_or(|end| end > block.bytes)
+        {
+            return Err(Fault::OutOfBlock {
+                block: text(&block.name),
+                offset,
+            });
+        }
+        let is_zero = flags & ZERO != 0;
+        match behind.first() {
+            Some(&fill) if is_zero && fill != 0 => return Err(Fault::Fill(fill)),
+            _ => {}
+        }
+        sink.page(Page {
+            block: index,
+            offset,
+            is_zero,
+        });
+        Ok(true)
+    }
+
+    /// A page that stays. The one before it may have left, so it names its block.
+    fn forward(&self, word: u64, behind: &[u8], sink: &mut impl Sink) {
+        let Some(Place::Other(name)) = &self.current else {
+            return;
+        };
+        sink.forward(&(word & !SAME_BLOCK).to_be_bytes());
+        sink.forward(&[name.len() as u8]);
+        sink.forward(name);
+        sink.forward(behind);
+    }
+
+    pub(super) fn block_header_bytes(&self, held: &[u8]) -> usize {
+        let Some(length) = held.first() else {
+            return 1;
+        };
+        let (name, _) = named(held);
+        let whole = name.len() == usize::from(*length);
+        // Where pages of the host are larger, post-copy needs to know.
+        let is_large = |index: usize| self.placed[index].page_bytes != PAGE_BYTES;
+        let has_size = self.is_post_copy && whole && self.index(name).is_some_and(is_large);
+        1 + usize::from(*length) + 8 + if has_size { 8 } else { 0 }
+    }
+
+    pub(super) fn block(&mut self, held: &[u8], sink: &mut impl Sink) -> Result<State, Fault> {
+        let (name, behind) = named(held);
+        let bytes = behind.first_chunk().map_or(0, |it| u64::from_be_bytes(*it));
+        if let Some(block) = self.index(name).and_then(|index| self.placed.get(index))
+            && block.bytes != bytes
+        {
+            return Err(Fault::BlockLength {
+                block: text(name),
+                bytes,
+                expected: block.bytes,
+            });
+        }
+        self.unlisted = self.unlisted.checked_sub(bytes).ok_or(Fault::Blocks)?;
+        if bytes == 0 {
+            return Err(Fault::Blocks);
+        }
+        sink.forward(held);
+        Ok(self.next_block())
+    }
+
+    fn next_block(&self) -> State {
+        State::At(match self.unlisted {
+            0 => Kind::Page,
+            _ => Kind::Block,
+        })
+    }
+}
+
+/// A name behind its length, and what follows.
+fn named(held: &[u8]) -> (&[u8], &[u8]) {
+    let (length, rest) = held.split_first().unwrap_or((&0, &[]));
+    rest.split_at(rest.len().min(usize::from(*length)))
+}
+
+/// Bytes behind a page's header.
+fn payload(flags: u64, behind: &[u8]) -> Result<u64, Fault> {
+    match flags & !SAME_BLOCK {
+        PAYLOAD => Ok(PAGE_BYTES),
+        DELTA => {
+            let [encoding, high, low] = *behind.first_chunk().unwrap_or(&[0; 3]);
+            let bytes = u16::from_be_bytes([high, low]);
+            let is_known = encoding == DELTA_ENCODING && u64::from(bytes) <= PAGE_BYTES;
+            match is_known {
+                true => Ok(bytes.into()),
+                false => Err(Fault::Encoded(bytes.into())),
+            }
+        }
+        _ => Ok(0),
+    }
+}
