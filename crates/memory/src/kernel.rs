@@ -1,6 +1,6 @@
 //! Files in memory, and their mappings as the kernel makes them.
 //!
-//! Miri knows no shared mappings. Its runs use a [stand-in](interpreted), so that all else in this room is what ships.
+//! Miri knows no shared mappings. Its runs use a stand-in (`interpreted.rs`), so that all else in this room is what ships.
 
 #[cfg(miri)]
 mod interpreted;
