@@ -58,9 +58,24 @@ pub trait Publishing: FrontEnd {
     /// at any time after it.
     #[inline]
     fn write_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
+        self.take_outputs(turn);
+        self.note();
+    }
+
+    /// The first half of [`write_outputs`](Self::write_outputs): nothing is noted, so nobody may hear of it yet.
+    #[inline]
+    fn take_outputs(&mut self, turn: Turn<'_, Self::Memory<'_>>) {
         // Most units that are taken in complete nothing here.
-        if self.core().hca.has_output() || !self.core().to_note.is_empty() {
-            write_all(self, turn);
+        if self.core().hca.has_output() {
+            take_all(self, turn);
+        }
+    }
+
+    /// The second half: how far everything has come that came further.
+    #[inline]
+    fn note(&mut self) {
+        if !self.core().to_note.is_empty() {
+            note_all(self);
         }
     }
 }
@@ -68,22 +83,22 @@ pub trait Publishing: FrontEnd {
 impl<F: FrontEnd + ?Sized> Publishing for F {}
 
 #[inline(never)]
-fn write_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>) {
+fn take_all<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>) {
     while let Some(output) = front.core_mut().hca.poll_output() {
         take_output(front, turn, output);
-    }
-    note_all(front);
-    while let Some(slot) = front.core_mut().hca.take_changed_key() {
-        front.note_key(slot);
     }
     front.core_mut().hca.forget_enclosed();
 }
 
+#[inline(never)]
 fn note_all<F: FrontEnd + ?Sized>(front: &mut F) {
     let mut to_note = core::mem::take(&mut front.core_mut().to_note);
     to_note.qps.drain(..).for_each(|id| front.note_progress(id));
     to_note.cqs.drain(..).for_each(|id| front.note_written(id));
     front.core_mut().to_note = to_note;
+    while let Some(slot) = front.core_mut().hca.take_changed_key() {
+        front.note_key(slot);
+    }
 }
 
 fn take_output<F: FrontEnd + ?Sized>(front: &mut F, turn: Turn<'_, F::Memory<'_>>, output: Output) {

@@ -22,10 +22,36 @@ pub trait Receiving: FrontEnd {
         request: &Request<Self::Region>,
         source: Source<'_, Self::Memory<'m>>,
     ) -> Option<Response<Self::Region>> {
+        let response = self.deliver_in_row(turn, request, source);
+        self.end_row();
+        response
+    }
+
+    /// The same for one of several in a row: what they did is noted once, by [`end_row`](Self::end_row), before the
+    /// requester hears an answer to any of them.
+    #[inline]
+    fn deliver_in_row<'m>(
+        &mut self,
+        turn: Turn<'_, Self::Memory<'m>>,
+        request: &Request<Self::Region>,
+        source: Source<'_, Self::Memory<'m>>,
+    ) -> Option<Response<Self::Region>> {
+        if request.op.is_atomic() {
+            // Its intent is committed before it is done, and tells nothing of what came before.
+            self.end_row();
+        }
         stage_for(self, turn, request);
         let response = self.core_mut().hca.deliver(request, source, turn.memory);
-        self.took_in(turn, request.destination);
+        self.to_note_later(request.destination);
+        self.take_outputs(turn);
+        self.publish_soon(turn);
         response
+    }
+
+    /// Notes what the requests of a row did.
+    #[inline]
+    fn end_row(&mut self) {
+        self.note();
     }
 
     /// Requester: takes an answer. `source` is where READ data is.
@@ -41,11 +67,14 @@ pub trait Receiving: FrontEnd {
         self.publish_soon(turn);
     }
 
-    /// A unit was executed: what it completed is written before the requester can hear of it.
+    /// A queue pair that executed a unit has come further, which may be all that there is to tell of it.
     #[inline]
-    fn took_in(&mut self, turn: Turn<'_, Self::Memory<'_>>, destination: Qpn) {
-        write_and_note(self, turn, destination);
-        self.publish_soon(turn);
+    fn to_note_later(&mut self, destination: Qpn) {
+        if self.keeps_records()
+            && let Some(id) = self.core().hca.qp_named(destination)
+        {
+            self.core_mut().to_note.qp(id);
+        }
     }
 
     /// Takes in a packet from a wire. What goes on with the packets before it is kept until the last
@@ -144,23 +173,9 @@ fn execute<F: FrontEnd + ?Sized>(
     let hca = &mut front.core_mut().hca;
     hca.receive(arrival, turn.memory, turn.now);
     if let Content::Request(request) = &arrival.content {
-        write_and_note(front, turn, request.destination);
+        front.to_note_later(request.destination);
+        front.write_outputs(turn);
     }
-}
-
-/// What a unit completed, and that its queue pair has come further, which may be all.
-#[inline]
-fn write_and_note<F: FrontEnd + ?Sized>(
-    front: &mut F,
-    turn: Turn<'_, F::Memory<'_>>,
-    destination: Qpn,
-) {
-    if front.keeps_records()
-        && let Some(id) = front.core().hca.qp_named(destination)
-    {
-        front.core_mut().to_note.qp(id);
-    }
-    front.write_outputs(turn);
 }
 
 /// Stages a receive if the request needs one.

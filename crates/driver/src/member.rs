@@ -104,6 +104,24 @@ impl Member for DeviceMember {
         self.guest.device.deliver(memory, request, source, now)
     }
 
+    fn deliver_in_row(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        if self.loses(Unit::Request(request)) {
+            return None;
+        }
+        let device = &mut self.guest.device;
+        device.deliver_in_row(memory, request, source, now)
+    }
+
+    fn end_row(&mut self) {
+        self.guest.device.end_row();
+    }
+
     fn respond(
         &mut self,
         memory: &View<'_>,

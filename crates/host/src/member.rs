@@ -62,6 +62,21 @@ pub trait Member {
         now: Time,
     ) -> Option<Response<Self::Region>>;
 
+    /// The same for one of several in a row, which ends with [`end_row`](Self::end_row) before the requester hears an
+    /// answer to any of them.
+    fn deliver_in_row(
+        &mut self,
+        memory: &Self::View<'_>,
+        request: &Request<Self::Region>,
+        source: Source<'_, Self::View<'_>>,
+        now: Time,
+    ) -> Option<Response<Self::Region>> {
+        self.deliver(memory, request, source, now)
+    }
+
+    /// Notes for whoever may go on after this process what a row of requests did.
+    fn end_row(&mut self) {}
+
     /// Takes the answer to a request of this adapter.
     fn respond(
         &mut self,

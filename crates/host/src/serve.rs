@@ -161,13 +161,13 @@ impl<M: Member, P: Port> Host<M, P> {
             let next = exchange.member.next_request(turn.memory, now, &mut paths);
             let Some(request) = &next else { break };
             if neighbour(from, request) != Some(to) {
-                exchange.hear();
+                exchange.end();
                 return next;
             }
             run.charge(from, Moved::by(request));
             exchange.deliver(request);
         }
-        exchange.hear();
+        exchange.end();
         None
     }
 }
@@ -209,7 +209,7 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
     fn deliver(&mut self, request: &Request<M::Region>) {
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(memory);
-        let answer = self.peer.deliver(&self.theirs, request, source, now);
+        let answer = self.peer.deliver_in_row(&self.theirs, request, source, now);
         let Some(said) = &answer else { return };
         let unheard = self.unheard.as_mut();
         if unheard.is_some_and(|unheard| unheard.follow(said)) {
@@ -230,7 +230,15 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
         }
     }
 
+    /// The row is over.
+    fn end(&mut self) {
+        self.hear();
+        self.peer.end_row();
+    }
+
     fn respond(&mut self, answer: &Response<M::Region>) {
+        // A peer that forgot what the member has heard of would not get it again.
+        self.peer.end_row();
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(&self.theirs);
         self.member.respond(memory, answer, source, now);

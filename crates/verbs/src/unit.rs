@@ -69,6 +69,13 @@ pub enum RequestOp {
     },
 }
 
+impl RequestOp {
+    /// Whether it must not be done twice.
+    pub fn is_atomic(&self) -> bool {
+        matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+}
+
 /// What the last unit of a message carries besides payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestTail {

@@ -132,3 +132,43 @@ fn what_a_unit_did_is_committed_with_the_batch_though_nobody_is_shown_anything()
     rings.end_batch(Rings::TURN);
     assert!(!rings.uncommitted && rings.take_log().is_empty());
 }
+
+#[test]
+fn a_row_of_requests_is_noted_once() {
+    let mut rings = Rings::connected_to_itself(64);
+    rings.post(5);
+    rings.wake(rings.qp);
+    assert!(rings.poll(Rings::TURN));
+    assert!(
+        deliver_all_in_a_row(&mut rings)
+            .iter()
+            .all(|noted| *noted == 0)
+    );
+    rings.end_row();
+    assert_eq!(rings.notes, 1);
+    rings.end_row();
+    assert_eq!(rings.notes, 1, "nothing has come further since");
+}
+
+/// The intent of an atomic is committed before it is done, with what was noted, and says which number it has.
+#[test]
+fn what_came_before_an_atomic_is_noted_before_it_is_done() {
+    let mut rings = Rings::connected_to_itself(64);
+    rings.post(2);
+    rings.post_atomics(2);
+    rings.wake(rings.qp);
+    assert!(rings.poll(Rings::TURN));
+    assert_eq!(deliver_all_in_a_row(&mut rings), [0, 0, 1, 2]);
+    rings.end_row();
+    assert_eq!(rings.notes, 3);
+}
+
+/// How often had been noted after each request.
+fn deliver_all_in_a_row(rings: &mut Rings) -> Vec<usize> {
+    let mut noted = Vec::new();
+    while let Some(request) = rings.next_request(Rings::TURN, &mut Pace::Local) {
+        let _ = rings.deliver_in_row(Rings::TURN, &request, Rings::SOURCE);
+        noted.push(rings.notes);
+    }
+    noted
+}

@@ -73,6 +73,8 @@ pub(crate) struct Rings {
     dead: (bool, bool),
     /// Progress was noted, and would be lost with the process.
     pub(crate) uncommitted: bool,
+    /// How often progress was noted.
+    pub(crate) notes: usize,
     log: Vec<Log>,
 }
 
@@ -104,16 +106,30 @@ impl Rings {
             published: 0,
             dead: (false, false),
             uncommitted: false,
+            notes: 0,
             log: Vec::new(),
         }
     }
 
     /// Writes of 8 bytes wait in the send ring.
     pub(crate) fn post(&mut self, count: u64) {
-        let remote = Remote {
+        self.post_as(SendOp::Write(self.remote()), count);
+    }
+
+    /// Atomics wait in the send ring.
+    pub(crate) fn post_atomics(&mut self, count: u64) {
+        let remote = self.remote();
+        self.post_as(SendOp::FetchAdd { remote, add: 1 }, count);
+    }
+
+    fn remote(&self) -> Remote {
+        Remote {
             addr: 0,
             rkey: self.keys.1,
-        };
+        }
+    }
+
+    fn post_as(&mut self, op: SendOp<()>, count: u64) {
         let sge = Sge {
             addr: 0,
             length: 8,
@@ -122,7 +138,7 @@ impl Rings {
         self.sends.extend((0..count).map(|id| SendWr {
             signaled: true,
             sges: SgeList::from_slice(&[sge]),
-            ..SendWr::new(id, SendOp::Write(remote))
+            ..SendWr::new(id, op.clone())
         }));
     }
 
@@ -170,7 +186,7 @@ fn region() -> MrSpec<()> {
         kind: MrKind::User,
         start: 0,
         length: 4096,
-        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE,
+        access: Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
         region: Some(()),
     }
 }
@@ -178,7 +194,7 @@ fn region() -> MrSpec<()> {
 fn connect(hca: &mut Hca<()>, qp: QpId, gid: Gid) {
     let attr = |state| QpAttr {
         state,
-        access: Access::REMOTE_WRITE,
+        access: Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
         port: 1,
         path_mtu: Mtu::B1024,
         dest_qpn: hca.qpn(qp).unwrap(),
@@ -191,6 +207,8 @@ fn connect(hca: &mut Hca<()>, qp: QpId, gid: Gid) {
         timeout: 14,
         retry_count: 7,
         rnr_retry: 7,
+        max_rd_atomic: 4,
+        max_dest_rd_atomic: 4,
         ..QpAttr::default()
     };
     let steps = [
@@ -326,6 +344,7 @@ impl FrontEnd for Rings {
 
     fn note_progress(&mut self, _: QpId) {
         self.uncommitted = true;
+        self.notes += 1;
     }
 
     fn commit(&mut self) {

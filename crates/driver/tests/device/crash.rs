@@ -245,7 +245,7 @@ fn at_every_step(options: PairOptions, kind: Work) {
     for call in 0.. {
         let mut world = World::new(options);
         if !Traffic::new(kind, None).crashes_at(&mut world, call) {
-            assert!(call > 20, "it crashed {call} times only");
+            assert!(call > 12, "it crashed {call} times only");
             return;
         }
     }

@@ -124,6 +124,27 @@ impl Device {
             .deliver(Turn { memory, now }, request, source)
     }
 
+    /// The same for one of several in a row; [`end_row`](Self::end_row) comes before the peer gets an answer to any of
+    /// them.
+    pub fn deliver_in_row(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        self.batch_time = now;
+        let turn = Turn { memory, now };
+        self.working()?.deliver_in_row(turn, request, source)
+    }
+
+    /// Notes what the requests of a row did.
+    pub fn end_row(&mut self) {
+        if let Some(adapter) = self.working() {
+            adapter.end_row();
+        }
+    }
+
     /// Takes a peer's answer. `source` is a view of the peer's memory, where READ data is, or
     /// the payload of a received packet.
     pub fn respond(

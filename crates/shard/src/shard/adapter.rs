@@ -120,6 +120,33 @@ impl Member for Adapter {
         }
     }
 
+    fn deliver_in_row(
+        &mut self,
+        memory: &View<'_>,
+        request: &Request<Region>,
+        source: Source<'_, View<'_>>,
+        now: Time,
+    ) -> Option<Response<Region>> {
+        match self {
+            Self::Vm(vm) => vm.device().deliver_in_row(memory, request, source, now),
+            Self::Process { process, .. } => {
+                let turn = Turn { memory, now };
+                process.make().deliver_in_row(turn, request, source)
+            }
+        }
+    }
+
+    fn end_row(&mut self) {
+        match self {
+            Self::Vm(vm) => vm.device().end_row(),
+            Self::Process { process, .. } => {
+                if let Some(process) = process.get_mut() {
+                    process.end_row();
+                }
+            }
+        }
+    }
+
     fn respond(
         &mut self,
         memory: &View<'_>,
