@@ -2,6 +2,7 @@
 //! every version node is there.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -55,14 +56,16 @@ fn library() -> &'static [u8] {
 
 fn link() -> Vec<u8> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "run",
-        "--quiet",
-        "--package",
-        "vrdma-xtask",
-        "--",
-        "library",
-    ]);
+    // As from a shell at the root: for another package, or told of this one, cargo builds much of it once more.
+    cargo.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let of_package = |name: &OsString| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    };
+    for (name, _) in std::env::vars_os().filter(|(name, _)| of_package(name)) {
+        cargo.env_remove(name);
+    }
+    cargo.args(["xtask", "library"]);
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }

@@ -17,6 +17,8 @@ use clap::Args;
 
 use names::Names;
 
+use crate::cargo;
+
 /// The file that programs load.
 const LIBRARY: &str = "libibverbs.so.1";
 /// Its second name.
@@ -62,15 +64,12 @@ pub(crate) fn link(release: bool) -> Result<PathBuf> {
 }
 
 fn build(release: bool) -> Result<()> {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = cargo::command();
     cargo.args(["build", "--quiet", "--package", "vrdma-ibverbs", "--lib"]);
     if release {
         cargo.arg("--release");
     }
-    let status = cargo
-        .current_dir(workspace())
-        .status()
-        .context("running cargo build")?;
+    let status = cargo.status().context("running cargo build")?;
     ensure!(status.success(), "cargo build -p vrdma-ibverbs failed");
     Ok(())
 }

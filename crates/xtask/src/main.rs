@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod cargo;
 mod check;
 mod counters;
 mod demo;

@@ -4,12 +4,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cargo;
+
 /// Its cargo, in this tree.
 pub(crate) fn cargo() -> Command {
-    let mut command = Command::new("rustup");
-    command
-        .args(["run", "nightly", "cargo"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let mut command = cargo::of(Command::new("rustup"));
+    command.args(["run", "nightly", "cargo"]);
     // What runs this program is another toolchain's.
     for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTDOC"] {
         command.env_remove(variable);

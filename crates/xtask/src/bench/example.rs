@@ -3,7 +3,6 @@
 //! An example prints JSON: `results`, each with `name`, `unit` and `median`, and a `target` for all or for
 //! some of them.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,6 +12,7 @@ use serde_json::Value;
 
 use super::Measured;
 use super::finding::{Finding, Target};
+use crate::cargo;
 
 /// An example, and on which side of its target it should be.
 pub(super) struct Example {
@@ -78,8 +78,7 @@ pub(super) fn built(example: &str) -> Result<PathBuf> {
 /// The same with other settings of cargo's, in a folder of its own. With the features of the whole workspace, for which
 /// most is built already.
 pub(super) fn built_with(settings: &[&str], folder: &Path, example: &str) -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo::command();
     build
         .args(["build", "--quiet", "--release", "--workspace"])
         .args(["--example", example, "--target-dir"])

@@ -1,12 +1,11 @@
 //! Doc comments, private ones too, as rustdoc reads them: each of its warnings is a finding, but for public items that
 //! link to private ones, which readers of the sources can follow.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::{Finding, Place, Tree};
+use crate::cargo;
 
 /// What resolves only in documentation of private items, such as this.
 const TO_PRIVATE: &str = "rustdoc::private_intra_doc_links";
@@ -37,7 +36,7 @@ struct Span {
 }
 
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
-    let output = Command::new(env!("CARGO"))
+    let output = cargo::command()
         .current_dir(&tree.root)
         .args([
             "doc",

@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::folders::Folders;
+use crate::cargo;
 
 /// A target that is built.
 pub(super) struct Program {
@@ -29,12 +30,11 @@ const FLAGS: &[&str] = &[
 const TRIPLE: &str = "host-tuple";
 
 pub(super) fn build(folders: &Folders, targets: &[String]) -> Result<Vec<Program>> {
-    let mut cargo = Command::new(env!("CARGO"));
+    let mut cargo = cargo::command();
     cargo
         .args(["build", "--package", "vrdma-fuzz", "--features", "coverage"])
         .args(["--profile", "fuzz", "--target", TRIPLE, "--target-dir"])
         .arg(&folders.results)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
     targets.iter().for_each(|target| {
         cargo.args(["--bin", target]);

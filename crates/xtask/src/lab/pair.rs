@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,6 +15,7 @@ use vrdma_lab::pair::{KeptPair, Network, Pair, PairConfig};
 use vrdma_lab::process::Lifetime;
 
 use super::{WireArguments, exit_code};
+use crate::cargo;
 
 /// `-- 'SERVER COMMAND' -- 'CLIENT COMMAND'` are shell commands in guests a and b,
 /// which know both addresses as $A and $B. Exits with the client's status.
@@ -151,27 +152,11 @@ pub(crate) fn daemon(release: bool) -> Result<PathBuf> {
     built("vrdmad", release)
 }
 
-/// What cargo tells a program that it runs, and what build scripts look at.
-const OF_PACKAGE: [&str; 7] = [
-    "CARGO_MANIFEST_DIR",
-    "CARGO_MANIFEST_LINKS",
-    "CARGO_PKG_NAME",
-    "CARGO_PKG_VERSION_MAJOR",
-    "CARGO_PKG_VERSION_MINOR",
-    "CARGO_PKG_VERSION_PATCH",
-    "CARGO_PKG_VERSION_PRE",
-];
-
 /// A program of this workspace, built from the checkout as it is now. With the features that all rooms together ask
 /// of what they depend on: for one package alone, cargo would build much of it again.
 pub(crate) fn built(program: &str, release: bool) -> Result<PathBuf> {
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo::command();
     build.args(["build", "--quiet", "--workspace", "--bin", program]);
-    // Of the package that is running: ring is built anew where they differ, and all above it.
-    for name in OF_PACKAGE {
-        build.env_remove(name);
-    }
     if release {
         build.arg("--release");
     }
