@@ -37,9 +37,9 @@ impl Process {
         let (Some(recorder), Some(cq)) = (recorder, cqs.get(id.0)) else {
             return Ok(());
         };
-        let written = cq.ring.written().to_le_bytes();
-        let dead = [u8::from(cq.dead)];
-        let bytes = [&written[..], &dead].concat();
+        let mut bytes = [0; 5];
+        bytes[..4].copy_from_slice(&cq.ring.written().to_le_bytes());
+        bytes[4] = cq.dead.into();
         recorded(recorder.put(Kind::CqProgress as u16, id.0, &bytes))
     }
 

@@ -79,17 +79,21 @@ impl<R> Qp<R> {
         }
         let skipped = responder.replays.len().saturating_sub(REPLAYS);
         let replays = responder.replays.iter().skip(skipped);
-        into.extend([self.attr.state as u8, flags]);
-        into.extend((replays.len() as u16).to_le_bytes());
-        into.extend(self.first_unfinished().get().to_le_bytes());
-        into.extend(self.done_ahead().to_le_bytes());
-        for word in [responder.expected.get(), responder.msn, part, length] {
-            into.extend(word.to_le_bytes());
-        }
-        into.extend(address.to_le_bytes());
-        into.extend(rkey.to_le_bytes());
         let newest_data = responder.newest_data.map_or(0, Psn::get);
-        into.extend(&newest_data.to_le_bytes()[..3]);
+        let mut fixed = [0; FIXED];
+        let mut put = |at: usize, bytes: &[u8]| fixed[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &[self.attr.state as u8, flags]);
+        put(2, &(replays.len() as u16).to_le_bytes());
+        put(4, &self.first_unfinished().get().to_le_bytes());
+        put(8, &self.done_ahead().to_le_bytes());
+        put(16, &responder.expected.get().to_le_bytes());
+        put(20, &responder.msn.to_le_bytes());
+        put(24, &part.to_le_bytes());
+        put(28, &length.to_le_bytes());
+        put(32, &address.to_le_bytes());
+        put(40, &rkey.to_le_bytes());
+        put(44, &newest_data.to_le_bytes()[..3]);
+        into.extend_from_slice(&fixed);
         for replay in replays {
             into.extend(&replay.psn.get().to_le_bytes()[..3]);
             into.extend(replay.old.to_le_bytes());
