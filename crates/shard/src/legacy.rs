@@ -200,11 +200,6 @@ impl Legacy {
         }
     }
 
-    /// Whether there was a worker before.
-    pub(crate) fn follows(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| inner.number > 0)
-    }
-
     /// This worker serves.
     pub fn tell_ready(&self) {
         if let Some(inner) = &self.0 {

@@ -4,10 +4,13 @@ use std::fs::Permissions;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
 
 use rustix::io::Errno;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
+use vrdma_inventory::ShardOptions;
 use vrdma_process::Admitted;
 use vrdma_provider::VERSION;
 use vrdma_provider::client::Connection;
@@ -31,7 +34,7 @@ pub(crate) fn connect_as(path: &Path, uid: u32) -> Connection {
         set_thread_res_uid(uid, uid, root).unwrap();
         Connection::open(&path).unwrap()
     };
-    std::thread::spawn(connect).join().unwrap()
+    spawn(connect).join().unwrap()
 }
 
 /// A user may use an adapter from now on.
@@ -69,6 +72,23 @@ fn open(connection: &Connection, hello: Hello) -> Result<String, i32> {
     let answer = connection.call(&hello, &[own_memory().as_fd()]);
     let opened = answer.map_err(|error| error.raw_os_error())?;
     Ok(opened.body.adapter.name.as_str().to_owned())
+}
+
+#[test]
+fn programs_that_come_before_the_adapters_find_all_of_them() {
+    let mut host = Host::starting(&ShardOptions::unpinned(1));
+    let path = host.path();
+    let (connecting, connected) = channel();
+    let early = spawn(move || {
+        let connection = Connection::open(&path).unwrap();
+        connecting.send(()).unwrap();
+        listed(&connection)
+    });
+    connected.recv().unwrap();
+    // A shard that accepted clients by now would have done so when it has answered this.
+    block_on(host.handle.snapshot());
+    host.furnish(3);
+    assert_eq!(early.join().unwrap(), ["c0", "c1", "c2"]);
 }
 
 #[test]

@@ -1,13 +1,10 @@
-//! A client of the process socket, as libibverbs would be one, and a shard to serve it.
+//! A client of the process socket, as libibverbs would be one.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::thread::{JoinHandle, ThreadId};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-use vrdma_inventory::ShardOptions;
 use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
 use vrdma_provider::doorbell::Ringer;
 use vrdma_provider::fast::Page;
@@ -17,13 +14,10 @@ use vrdma_provider::message::{
     QpCapacity, QpReply, RegMr, qp_type,
 };
 use vrdma_provider::{VERSION, area::Area, socket};
-use vrdma_sandbox::Confinement;
-use vrdma_shard::{legacy::Legacy, plane::Shards, process_socket::ProcessSocket, shard};
-use vrdma_switch::Policy;
 
-use crate::adapters::{block_on, shards, specs};
 use crate::admission::connect_as;
 use crate::enclosed::{completion_queue, put_in_place};
+pub(crate) use crate::host::Host;
 use crate::memory::own_memory;
 
 /// Nothing here takes longer than a retry time-out or two.
@@ -36,79 +30,6 @@ const NONCE: u64 = 0x6e6f_6e63_652e_2e2e;
 
 /// All rights.
 pub(crate) const ALL_RIGHTS: u32 = 15;
-
-/// Shards with process adapters `c0`, `c1`, … in one port group, at 10.0.0.1, 10.0.0.2, …
-pub(crate) struct Host {
-    pub(crate) handle: Shards,
-    /// What limits the adapters.
-    pub(crate) policies: Vec<Arc<Policy>>,
-    folder: TempDir,
-    threads: Vec<JoinHandle<()>>,
-    _socket: ProcessSocket,
-}
-
-impl Host {
-    pub(crate) fn with_adapters(count: u8) -> Self {
-        Self::with(count, &ShardOptions::unpinned(shards()))
-    }
-
-    pub(crate) fn with(count: u8, options: &ShardOptions) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = ProcessSocket::bind(folder.path(), &Legacy::default()).unwrap();
-        let count_of_shards = options.cores.len();
-        let (handle, inboxes) = Shards::new(count_of_shards).unwrap();
-        let snooped = (0..count_of_shards)
-            .map(|_| vrdma_threads::mailbox().unwrap().1)
-            .collect();
-        let listener = socket.listener().unwrap();
-        let known = handle.known().clone();
-        let confinement = Confinement::new([folder.path().to_owned()]);
-        let threads = shard::start(inboxes, snooped, listener, known, options, &confinement);
-        let threads = threads.unwrap();
-        let specs = specs(count, folder.path());
-        let policies = specs.iter().map(|spec| Arc::clone(&spec.policy)).collect();
-        for spec in specs {
-            block_on(handle.add_adapter(spec)).unwrap();
-        }
-        Self {
-            handle,
-            policies,
-            folder,
-            threads,
-            _socket: socket,
-        }
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join(socket::SOCKET_FILE)
-    }
-
-    /// The threads of its shards.
-    pub(crate) fn shard_threads(&self) -> impl Iterator<Item = ThreadId> {
-        self.threads.iter().map(|thread| thread.thread().id())
-    }
-
-    /// Objects of an adapter: protection domains, regions, CQs, QPs.
-    pub(crate) fn objects(&self, adapter: u32) -> [u32; 4] {
-        let snapshots = block_on(self.handle.snapshot()).all;
-        let snapshot = snapshots.iter().find(|snapshot| snapshot.port.0 == adapter);
-        let objects = snapshot.unwrap().rdma.objects;
-        [objects.pd, objects.mr, objects.cq, objects.qp]
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.handle.stop();
-        for thread in self.threads.drain(..) {
-            let ended = thread.join();
-            assert!(
-                ended.is_ok() || std::thread::panicking(),
-                "a shard panicked"
-            );
-        }
-    }
-}
 
 /// An open context with a protection domain.
 pub(crate) struct Client {

@@ -7,6 +7,7 @@ mod client;
 mod enclosed;
 mod fast;
 mod flushed;
+mod host;
 mod hostile;
 mod hosts;
 mod limits;

@@ -92,7 +92,8 @@ struct Shard {
     cm: ConnectionManager,
     /// What the worker before has left of rdma_cm, until all adapters are there.
     cm_past: Option<CmPast>,
-    /// Adapters of the worker before are still to come: who asks for them at the process sockets waits.
+    /// Adapters of the configuration or of the worker before are still to come: who asks for them at the process sockets
+    /// waits.
     waits_for_adapters: bool,
     snapshots: Snapshots,
     /// What was ready and has not had its turn.
@@ -125,12 +126,6 @@ impl Shard {
         let poller = Poller::new(parts.epoll);
         poller.watch(&parts.from.inbox, Key::Wake);
         poller.watch(&parts.from.snooped, Key::Snooped);
-        let waits_for_adapters = parts.legacy.follows();
-        if let Some(listener) = parts.sessions.listener(Entrance::All)
-            && !waits_for_adapters
-        {
-            poller.watch(listener, Key::ProcessListener(Entrance::All));
-        }
         let mut cm = ConnectionManager::new(parts.registry.clone(), fresh_seed());
         let cm_past = match parts.among.id {
             ShardId::FIRST => rdma_cm::follow(&mut cm, &parts.legacy),
@@ -146,7 +141,7 @@ impl Shard {
             process_sockets: BTreeMap::new(),
             cm,
             cm_past,
-            waits_for_adapters,
+            waits_for_adapters: true,
             registry: parts.registry,
             snapshots: Snapshots::default(),
             ready: VecDeque::new(),

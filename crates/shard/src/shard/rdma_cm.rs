@@ -33,7 +33,7 @@ pub(super) fn follow(cm: &mut ConnectionManager, legacy: &Legacy) -> Option<CmPa
 }
 
 impl Shard {
-    /// All adapters of the worker before are there: rdma_cm goes on, and clients are accepted.
+    /// All adapters of the beginning are there: clients are accepted, and rdma_cm of the worker before goes on.
     pub(super) fn go_on(&mut self, reply: Reply<()>) {
         if std::mem::take(&mut self.waits_for_adapters) {
             self.watch_entrances();
