@@ -35,6 +35,7 @@ mod event;
 mod ip;
 mod listeners;
 mod machine;
+mod names;
 mod passive;
 mod saved;
 mod sidr;

@@ -192,24 +192,22 @@ impl Store {
 impl Changes {
     /// Makes of the configuration what there was, and goes on to keep what changes.
     pub fn follow(found: Option<Found>, inventory: &mut Inventory) -> Self {
-        let objects = inventory.objects().into_iter();
-        let configured = objects
-            .map(|object| {
-                let says = checksum(&inventory.difference(&object));
-                (object, says)
-            })
-            .collect();
+        // Without a store nothing is compared with the configuration, which may be long.
         let Some(Found {
             mut store,
             kept,
             holds: mut claimed,
         }) = found
         else {
-            return Self {
-                configured,
-                ..Self::default()
-            };
+            return Self::default();
         };
+        let objects = inventory.objects().into_iter();
+        let configured: BTreeMap<_, _> = objects
+            .map(|object| {
+                let says = checksum(&inventory.difference(&object));
+                (object, says)
+            })
+            .collect();
         let counts = |it: &Kept| configured.get(&it.difference.object()).copied() == it.configured;
         let (kept, edited): (Vec<_>, Vec<_>) = kept.into_iter().partition(counts);
         for object in edited.iter().map(|it| it.difference.object()) {

@@ -8,9 +8,9 @@ use vrdma_pvrdma::abi::register::{Control, Register};
 use vrdma_pvrdma::abi::request::CreateMr;
 use vrdma_pvrdma::abi::response::CreatedMr;
 
-/// As many pages as a region may have; 8192 are read at once.
+/// As many pages as a region may have; 4096 are read at once.
 const PAGES: usize = 1 << 18;
-const PIECES: usize = PAGES / 8192;
+const PIECES: usize = PAGES / 4096;
 
 struct Registering {
     fabric: Fabric,

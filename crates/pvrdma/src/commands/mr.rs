@@ -22,8 +22,9 @@ const ACCESS_IGNORED: u32 = 16 | 128;
 /// `IB_ACCESS_OPTIONAL`: hints such as relaxed ordering.
 const ACCESS_OPTIONAL: u32 = 0x3ff0_0000;
 
-/// Tables of a page directory that are read at once: 8192 pages, which takes 40 us.
-const TABLES_AT_ONCE: usize = 16;
+/// Tables of a page directory that are read at once: 4096 pages, which takes 20 us, and several times that on a slow
+/// machine. A neighbour waits that long.
+const TABLES_AT_ONCE: usize = 8;
 
 type Spec = (MrSpec<Region>, Option<Charge>);
 
