@@ -35,7 +35,6 @@ mod event;
 mod ip;
 mod listeners;
 mod machine;
-mod names;
 mod passive;
 mod saved;
 mod sidr;

@@ -3,13 +3,14 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use vrdma_wire::cm::{CmMad, CommId, Message, Mra};
 use vrdma_wire::{Format, MAD_LEN, Pkey, Qpn};
 
 use crate::connection::State;
 use crate::event::Event;
 use crate::listeners::{Listen, ListenerId, Listeners};
-use crate::names::Names;
 use crate::sidr::Sidr;
 use crate::store::Store;
 use crate::terms::{Ends, Refused};
@@ -66,7 +67,7 @@ pub struct Cm {
     /// How many datagrams were given to be sent.
     pub(crate) sent: u64,
     pub(crate) events: VecDeque<Event>,
-    names: Names,
+    names: ChaCha8Rng,
 }
 
 impl Cm {
@@ -80,7 +81,7 @@ impl Cm {
             outgoing: VecDeque::new(),
             sent: 0,
             events: VecDeque::new(),
-            names: Names::from_seed(identity.seed),
+            names: ChaCha8Rng::seed_from_u64(identity.seed),
         }
     }
 
@@ -196,7 +197,7 @@ impl Cm {
             return Err(Refused::Full);
         }
         loop {
-            let id = self.names.draw();
+            let id = CommId(self.names.next_u32());
             if id.0 != 0 && !self.store.contains(id) && !self.sidr.contains(id) {
                 return Ok(id);
             }

@@ -138,8 +138,9 @@ fn bind_api(path: &Path, legacy: &Legacy) -> Result<BoundSocket, ServiceError> {
 
 /// Adapters are where migrations left them, as the daemon before has noted. The error is a sentence.
 fn follow_migrations(config: &mut Config) -> Result<Locations, String> {
-    let adapters = config.adapters.iter();
-    let configured = adapters.map(|spec| (spec.name.clone(), spec.away));
+    // From here on they are the inventory's to tell: this copy would last as long as the daemon.
+    let adapters = std::mem::take(&mut config.adapters).into_iter();
+    let configured = adapters.map(|spec| (spec.name, spec.away));
     let locations = Locations::open(&config.run_dir, configured.collect())?;
     for (name, away) in locations.moved() {
         tracing::info!(

@@ -27,7 +27,13 @@ pub struct AdapterSpec {
 /// An adapter.
 pub(super) struct Adapter {
     pub(super) spec: AdapterSpec,
-    pub(super) cm: Cm,
+    /// Its connections and questions, if it has had any: most adapters never connect, and this is most of what they would
+    /// take.
+    pub(super) cm: Option<Box<Cm>>,
+    /// What changes of them is to be written down.
+    is_tracked: bool,
+    /// Of their names, which nobody may guess.
+    seed: u64,
     pub(super) ports: Ports,
     /// It may have changed since its events were taken.
     pub(super) touched: bool,
@@ -50,10 +56,9 @@ pub(super) type Listening = (PortId, ListenerId);
 impl Adapter {
     pub(super) fn new(spec: AdapterSpec, seed: u64) -> Self {
         Self {
-            cm: Cm::new(Identity {
-                guid: u64::from_be_bytes(spec.mac.eui64()),
-                seed,
-            }),
+            cm: None,
+            is_tracked: false,
+            seed,
             ports: Ports::starting_at(seed >> 32),
             touched: false,
             sending: false,
@@ -62,6 +67,25 @@ impl Adapter {
             due: None,
             spec,
         }
+    }
+
+    /// What changes from now on is to be written down.
+    pub(super) fn track(&mut self) {
+        self.is_tracked = true;
+    }
+
+    /// Its connections and questions, of which the first one may be about to come.
+    pub(super) fn make_cm(&mut self) -> &mut Cm {
+        self.cm.get_or_insert_with(|| {
+            let mut cm = Cm::new(Identity {
+                guid: u64::from_be_bytes(self.spec.mac.eui64()),
+                seed: self.seed,
+            });
+            if self.is_tracked {
+                cm.track();
+            }
+            Box::new(cm)
+        })
     }
 
     /// Its table of addresses.

@@ -50,7 +50,7 @@ impl Adapters {
     pub(super) fn insert(&mut self, mut adapter: Adapter) {
         let port = adapter.spec.port;
         if self.is_tracked {
-            adapter.cm.track();
+            adapter.track();
         }
         self.remove(port);
         self.by_name.insert(adapter.spec.name.0, port);
@@ -126,7 +126,7 @@ impl Adapters {
         let port = self.sent.pop()?;
         let adapter = self.by_port.get_mut(&port)?;
         adapter.sent = false;
-        Some((port, adapter.cm.sent()))
+        Some((port, adapter.make_cm().sent()))
     }
 
     /// Those in a scope.
@@ -173,7 +173,7 @@ impl Adapters {
     pub(super) fn next_event(&mut self) -> Option<(PortId, Event)> {
         while let Some(port) = self.touched.front().copied() {
             if let Some(adapter) = self.by_port.get_mut(&port) {
-                if let Some(event) = adapter.cm.next_event() {
+                if let Some(event) = adapter.cm.as_mut().and_then(|cm| cm.next_event()) {
                     return Some((port, event));
                 }
                 adapter.touched = false;
@@ -191,7 +191,7 @@ impl Adapters {
     pub(super) fn next_outgoing(&mut self) -> Option<(PortId, Outgoing)> {
         while let Some(port) = self.sending.front().copied() {
             if let Some(adapter) = self.by_port.get_mut(&port) {
-                if let Some(outgoing) = adapter.cm.next_outgoing() {
+                if let Some(outgoing) = adapter.cm.as_mut().and_then(|cm| cm.next_outgoing()) {
                     if self.is_tracked && !std::mem::replace(&mut adapter.sent, true) {
                         self.sent.push(port);
                     }
@@ -235,7 +235,8 @@ fn most_like(to: Gid, adapters: impl Iterator<Item = (Gid, PortId)>) -> Option<P
 }
 
 fn set_deadline(deadlines: &mut BTreeSet<(Duration, PortId)>, adapter: &mut Adapter) {
-    let (due, port) = (adapter.cm.deadline(), adapter.spec.port);
+    let due = adapter.cm.as_ref().and_then(|cm| cm.deadline());
+    let port = adapter.spec.port;
     if adapter.due == due {
         return;
     }

@@ -196,7 +196,7 @@ impl Handler<'_> {
     pub(super) fn refuse(&mut self, (port, name): Connection) {
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(port) {
-            adapter.cm.release(name, now);
+            adapter.make_cm().release(name, now);
         }
     }
 }

@@ -30,7 +30,7 @@ impl Handler<'_> {
             false => side(parameters, self.own_qp(port, parameters.qp_num)?, psn),
         };
         let now = self.now;
-        let cm = &mut self.adapter(port)?.cm;
+        let cm = self.adapter(port)?.make_cm();
         let name = if identifier.is_datagram() {
             cm.resolve(&question(&identifier, parameters)?, now)
         } else {
@@ -59,7 +59,7 @@ impl Handler<'_> {
             Stage::Called => self.reply(accept, (port, name)),
             Stage::Replied => {
                 let private = private(&accept.parameters)?;
-                let ready = self.adapter(port)?.cm.ready(name, private);
+                let ready = self.adapter(port)?.make_cm().ready(name, private);
                 ready.map_err(errno)?;
                 self.client.get(accept.id)?.stage = Stage::Connected;
                 Ok(())
@@ -77,7 +77,7 @@ impl Handler<'_> {
             private: private(&accept.parameters)?,
         };
         let now = self.now;
-        let accepted = self.adapter(port)?.cm.accept(name, &acceptance, now);
+        let accepted = self.adapter(port)?.make_cm().accept(name, &acceptance, now);
         accepted.map_err(errno)?;
         let identifier = self.client.get(accept.id)?;
         identifier.local = side;
@@ -101,7 +101,7 @@ impl Handler<'_> {
             private: private(parameters)?,
         };
         let now = self.now;
-        let answered = self.adapter(port)?.cm.answer(name, &answer, now);
+        let answered = self.adapter(port)?.make_cm().answer(name, &answer, now);
         answered.map_err(errno)
     }
 
@@ -114,7 +114,7 @@ impl Handler<'_> {
         let datagram = identifier.is_datagram();
         let data = reject.private.as_bytes();
         let now = self.now;
-        let cm = &mut self.adapter(port)?.cm;
+        let cm = self.adapter(port)?.make_cm();
         let rejected = if datagram {
             let no = SidrAnswer {
                 status: SidrStatus::REJECTED,
@@ -151,14 +151,14 @@ impl Handler<'_> {
             return Ok(());
         }
         let now = self.now;
-        let gone = self.adapter(port)?.cm.disconnect(name, now);
+        let gone = self.adapter(port)?.make_cm().disconnect(name, now);
         gone.map_err(errno)
     }
 
     pub(super) fn established(&mut self, established: &Established) -> Result<(), Errno> {
         let connection = self.client.get(established.id)?.connection;
         let (port, name) = connection.ok_or(Errno::INVAL)?;
-        let known = self.adapter(port)?.cm.established(name);
+        let known = self.adapter(port)?.make_cm().established(name);
         known.map_err(errno)
     }
 
@@ -204,7 +204,7 @@ impl Handler<'_> {
         self.owners.connections.remove(&(port, name));
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(port) {
-            adapter.cm.release(name, now);
+            adapter.make_cm().release(name, now);
         }
     }
 }

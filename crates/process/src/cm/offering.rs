@@ -68,7 +68,7 @@ impl Handler<'_> {
         let now = self.now;
         if let Some(adapter) = self.adapters.get_mut(port) {
             // Just asked, so it can be answered.
-            let _answered = adapter.cm.answer(name, &answer, now);
+            let _answered = adapter.make_cm().answer(name, &answer, now);
         }
         true
     }

@@ -213,7 +213,11 @@ impl Handler<'_> {
 
     pub(super) fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
         let (at, backlog) = self.client.get(id)?.listens.ok_or(Errno::INVAL)?;
-        let listener = self.adapter(port)?.cm.listen(at, backlog).map_err(errno)?;
+        let listener = self
+            .adapter(port)?
+            .make_cm()
+            .listen(at, backlog)
+            .map_err(errno)?;
         let owner = self.owner(id);
         self.owners.listeners.insert((port, listener), owner);
         self.client.get(id)?.listeners.push((port, listener));
@@ -229,7 +233,7 @@ impl Handler<'_> {
             self.owners.listeners.remove(&(port, listener));
             if let Some(adapter) = self.adapters.get_mut(port) {
                 // It was added by this identifier, so it is there.
-                let _removed = adapter.cm.unlisten(listener);
+                let _removed = adapter.make_cm().unlisten(listener);
             }
         }
     }

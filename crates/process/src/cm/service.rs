@@ -213,7 +213,7 @@ impl Service {
     /// A datagram for QP 1 of an adapter.
     pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
         if let Some(adapter) = self.adapters.get_mut(port) {
-            adapter.cm.receive(received, now);
+            adapter.make_cm().receive(received, now);
             self.finish(now);
         }
     }
@@ -240,7 +240,7 @@ impl Service {
             let Some(adapter) = self.adapters.take_due(now) else {
                 break;
             };
-            adapter.cm.expire(now);
+            adapter.make_cm().expire(now);
         }
         self.finish(now);
     }
@@ -291,7 +291,7 @@ impl Service {
             if told.is_none()
                 && let Some(adapter) = self.adapters.get_mut(port)
             {
-                adapter.cm.release(connection.1, now);
+                adapter.make_cm().release(connection.1, now);
             }
         }
     }

@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use vrdma_host::{Event, Host, ShardId};
 use vrdma_process::cm::{Past as CmPast, Service as ConnectionManager};
-use vrdma_process::{Entrance, OpeningSession, Registry, Sessions};
+use vrdma_process::{OpeningSession, Registry, Sessions};
 use vrdma_switch::PortId;
 use vrdma_threads::{Disposal, Inbox, Moves, Snooped};
 use vrdma_verbs::Time;

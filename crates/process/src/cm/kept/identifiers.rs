@@ -127,7 +127,10 @@ impl Handler<'_> {
         let known = port.filter(|port| {
             let adapter = self.adapters.get(*port);
             let is_free = !self.owners.connections.contains_key(&(*port, name));
-            is_free && adapter.is_some_and(|adapter| adapter.cm.knows(name))
+            is_free
+                && adapter
+                    .and_then(|adapter| adapter.cm.as_ref())
+                    .is_some_and(|cm| cm.knows(name))
         });
         if let Some(port) = known {
             let owner = self.owner(id);

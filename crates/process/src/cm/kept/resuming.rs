@@ -208,7 +208,7 @@ impl Resuming<'_> {
         let now = self.now;
         let adapter = self.service.adapters.get_mut(port)?;
         let own = adapter.gids();
-        match adapter.cm.resume(&record.saved, &own, now) {
+        match adapter.make_cm().resume(&record.saved, &own, now) {
             Ok(CommId(name)) => Some(Key::new(Kind::Connection, port.0, name.into())),
             Err(error) => {
                 tracing::warn!(adapter = %record.adapter, "a connection of rdma_cm is lost: {error}");
@@ -241,10 +241,13 @@ impl Resuming<'_> {
             let Some(adapter) = self.service.adapters.get_mut(port) else {
                 continue;
             };
-            let names: Vec<CommId> = adapter.cm.names().collect();
+            let Some(cm) = &mut adapter.cm else {
+                continue;
+            };
+            let names: Vec<CommId> = cm.names().collect();
             for name in names {
                 if !owners.contains_key(&(port, name)) {
-                    adapter.cm.release(name, self.now);
+                    cm.release(name, self.now);
                 }
             }
         }
@@ -259,7 +262,7 @@ impl Resuming<'_> {
         let outgoing = Outgoing::parse(ends, &record.bytes)?;
         let adapter = self.service.adapters.get_mut(port)?;
         let is_own = adapter.gids().contains(&ends.local);
-        is_own.then(|| adapter.cm.send_again(outgoing))
+        is_own.then(|| adapter.make_cm().send_again(outgoing))
     }
 
     /// All is written anew, and events whose announcements are missing are announced.

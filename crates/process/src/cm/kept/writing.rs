@@ -3,12 +3,13 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use prost::Message;
+use vrdma_cm::Cm;
 use vrdma_keep::Records;
 use vrdma_provider::daemon::Answer;
 use vrdma_switch::PortId;
 use zerocopy::IntoBytes;
 
-use super::super::adapter::Adapter;
+use super::super::adapter::AdapterSpec;
 use super::super::adapters::Adapters;
 use super::super::changes::Item;
 use super::super::client::{Client, ClientId};
@@ -109,36 +110,41 @@ fn record_adapters(
 ) -> Vec<ClientId> {
     let mut losers = Vec::new();
     while let Some(adapter) = adapters.next_unrecorded() {
-        let port = adapter.spec.port;
-        for name in adapter.cm.take_changed() {
+        let AdapterSpec {
+            port, name: own, ..
+        } = adapter.spec;
+        let Some(cm) = &mut adapter.cm else {
+            continue;
+        };
+        for name in cm.take_changed() {
             let key = Key::new(Kind::Connection, port.0, name.0.into());
-            let Some(saved) = adapter.cm.save(name) else {
+            let Some(saved) = cm.save(name) else {
                 recorder.forget(key);
                 continue;
             };
-            let adapter = adapter.spec.name.as_str().to_owned();
+            let adapter = own.as_str().to_owned();
             let record = record::Connection { adapter, saved };
             if !recorder.put(key, &record) {
                 let owner = owners.connections.get(&(port, name));
                 losers.extend(owner.map(|owner| owner.client));
             }
         }
-        record_datagrams(recorder, adapter);
+        record_datagrams(recorder, &adapter.spec, cm);
     }
     losers
 }
 
 /// One without a record that gets lost is repeated as on a wire.
-fn record_datagrams(recorder: &mut Recorder, adapter: &mut Adapter) {
-    for (number, outgoing) in adapter.cm.unsent() {
-        let key = Key::new(Kind::Datagram, adapter.spec.port.0, number);
+fn record_datagrams(recorder: &mut Recorder, adapter: &AdapterSpec, cm: &Cm) {
+    for (number, outgoing) in cm.unsent() {
+        let key = Key::new(Kind::Datagram, adapter.port.0, number);
         if recorder.has(key) {
             continue;
         }
         let bytes = outgoing.to_bytes();
         let end = bytes.iter().rposition(|byte| *byte != 0);
         let record = record::Datagram {
-            adapter: adapter.spec.name.as_str().to_owned(),
+            adapter: adapter.name.as_str().to_owned(),
             number,
             local: outgoing.ends.local.0.to_vec(),
             remote: outgoing.ends.remote.0.to_vec(),
