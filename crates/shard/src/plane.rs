@@ -59,7 +59,7 @@ pub enum ShardCommand {
     Load(Reply<ShardLoad>),
     /// To the first shard: how many listeners of rdma_cm these adapters have.
     Listeners(Vec<PortId>, Reply<Vec<u32>>),
-    /// To the first shard: all adapters of the beginning are there.
+    /// All adapters of the beginning are there, with all shards.
     GoOn(Reply<()>),
     /// All adapters, in any order.
     Snapshot(Reply<Vec<AdapterSnapshot>>),

@@ -16,7 +16,7 @@ use vrdma_provider::message::{
 };
 use vrdma_provider::socket::SOCKET_FILE;
 
-use crate::client::{Client, LONG, Memory, Queues, connected, pair, send, write};
+use crate::client::{Client, LONG, Memory, Queues, Terms, connected, pair, send, write};
 
 const CONFIGURATION: &str = r#"
 supervise = true
@@ -363,5 +363,26 @@ fn regions_and_connections_are_there_when_nothing_was_under_way() {
         a.post_send(&mut queues.0, write(round, &to), from.buffer());
         let done = queues.0.wait();
         assert_eq!((done.status, done.wr_id, to.first()), (0, round, 7));
+    }
+}
+
+/// Adapters are made anew one after another. What the first one sends must not go before the last one is there: these queue
+/// pairs have no timer that would send it again.
+#[test]
+fn nothing_is_sent_before_all_adapters_are_there_again() {
+    let kept = Kept::start();
+    let (a, b) = (
+        Client::open_at(&kept.socket(), 0),
+        Client::open_at(&kept.socket(), 1),
+    );
+    let terms = Terms { timeout: 0, ..LONG };
+    let mut queues = connected(&a, &b, terms);
+    let (from, to) = (Memory::new(&a, 7, 4096), Memory::new(&b, 0, 4096));
+    for round in 0..3 {
+        kept.end_worker(false);
+        a.post_send(&mut queues.0, write(round, &to), from.buffer());
+        let done = queues.0.wait();
+        assert_eq!((done.status, done.wr_id, to.first()), (0, round, 7));
+        kept.await_ready();
     }
 }

@@ -92,8 +92,8 @@ struct Shard {
     cm: ConnectionManager,
     /// What the worker before has left of rdma_cm, until all adapters are there.
     cm_past: Option<CmPast>,
-    /// Adapters of the configuration or of the worker before are still to come: who asks for them at the process sockets
-    /// waits.
+    /// Adapters of the configuration or of the worker before are still to come: nothing is carried, and who asks for them
+    /// at the process sockets waits.
     waits_for_adapters: bool,
     snapshots: Snapshots,
     /// What was ready and has not had its turn.
@@ -186,17 +186,24 @@ impl Shard {
     fn turn(&mut self, now: Time) -> bool {
         let mut worked = self.lanes.take(&mut self.host, now);
         worked |= self.take_session(now);
-        if self.glance.is_due(now) {
-            worked |= self.host.take_from_uplinks(now);
+        // What is for adapters that are still to come would be lost, and sent again by a timer.
+        if !self.waits_for_adapters {
+            worked |= self.carry(now);
         }
-        worked |= self.host.serve_all(now);
-        worked |= self.tend_cm(now);
         worked |= self.host.flush(now);
         worked |= self.go_on_with_snapshot();
         self.send_away_quiet();
         self.freeze_quiet();
         self.lanes.send(&mut self.host);
         self.take_events();
+        worked
+    }
+
+    /// Takes what came over uplinks, and carries what members have to send.
+    fn carry(&mut self, now: Time) -> bool {
+        let mut worked = self.glance.is_due(now) && self.host.take_from_uplinks(now);
+        worked |= self.host.serve_all(now);
+        worked |= self.tend_cm(now);
         worked
     }
 

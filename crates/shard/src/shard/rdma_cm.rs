@@ -33,7 +33,8 @@ pub(super) fn follow(cm: &mut ConnectionManager, legacy: &Legacy) -> Option<CmPa
 }
 
 impl Shard {
-    /// All adapters of the beginning are there: clients are accepted, and rdma_cm of the worker before goes on.
+    /// All adapters of the beginning are there: what they send is carried, clients are accepted, and rdma_cm of the worker
+    /// before goes on.
     pub(super) fn go_on(&mut self, reply: Reply<()>) {
         if std::mem::take(&mut self.waits_for_adapters) {
             self.watch_entrances();

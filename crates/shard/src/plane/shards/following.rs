@@ -11,6 +11,13 @@ impl Shards {
     /// # Errors
     /// A sentence.
     pub async fn go_on(&self) -> Result<(), NotDone> {
-        self.first().begin_last(ShardCommand::GoOn)?.answer().await
+        let begun = self
+            .lines
+            .iter()
+            .map(|line| line.begin_last(ShardCommand::GoOn));
+        for asked in begun.collect::<Result<Vec<_>, _>>()? {
+            asked.answer().await?;
+        }
+        Ok(())
     }
 }
