@@ -13,7 +13,7 @@ use vrdma_provider::message::{
     AllocPd, Call, CreateCq, CreateQp, Hello, ModifyQp, MrReply, NO_CHANNEL, Name, QpAttributes,
     QpCapacity, QpReply, RegMr, qp_type,
 };
-use vrdma_provider::{VERSION, area::Area, socket};
+use vrdma_provider::{VERSION, area::Area};
 
 use crate::admission::connect_as;
 use crate::enclosed::{completion_queue, put_in_place};
