@@ -23,6 +23,7 @@ type LeftOut = (&'static str, &'static str);
 const ADDRESSES: &str = "memory by /proc/PID/mem and process_vm_*, which Miri does not have";
 const SOCKETS: &str = "sockets with packets, descriptors or options, which Miri does not have";
 const LONG: &str = "lists of hundreds of thousands of pages, which take Miri very long";
+const PROGRAMS: &str = "another program, which Miri does not start";
 const RIGHTS: &str = "what the kernel refuses: the stand-in refuses nothing";
 
 const ROOMS: &[Room] = &[
@@ -33,6 +34,7 @@ const ROOMS: &[Room] = &[
             ("client::", ADDRESSES),
             ("partly::", ADDRESSES),
             ("closing::", SOCKETS),
+            ("a_mark_stays_as_long_as_its_process", PROGRAMS),
             ("a_directory_of_three_tables_is_walked", LONG),
             ("a_long_list_is_read_in_pieces", LONG),
             ("the_size_cannot_be_changed", RIGHTS),
