@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vrdma_provider::client::{CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue};
+use vrdma_provider::client::{
+    Answer, CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue,
+};
 use vrdma_provider::doorbell::Ringer;
 use vrdma_provider::fast::Page;
 use vrdma_provider::layout::{AddressVector, Buffer, Completion, SendHeader, opcode, send_flag};
@@ -133,23 +135,7 @@ impl Client {
             channel: NO_CHANNEL,
         };
         let (cq, cq_handle) = completion_queue(self.connection.call(&request, &[]).unwrap());
-        let capacity = QpCapacity {
-            max_send_wr: 16,
-            max_recv_wr: 16,
-            max_send_sge: 2,
-            max_recv_sge: 2,
-            max_inline: 64,
-        };
-        let request = CreateQp {
-            cookie: 99,
-            pd: self.pd,
-            qp_type,
-            send_cq: cq_handle,
-            recv_cq: cq_handle,
-            capacity,
-            ..CreateQp::default()
-        };
-        let made = self.connection.call(&request, &[]).unwrap();
+        let made = self.queue_pair(qp_type, cq_handle);
         let reply = made.body;
         let area = Arc::new(Area::map(made.fds[0].as_fd(), reply.bytes as usize).unwrap());
         Queues {
@@ -162,9 +148,30 @@ impl Client {
         }
     }
 
-    fn step(&self, queues: &Queues, mask: u32, attributes: QpAttributes) {
+    /// One whose completions go to that completion queue.
+    pub(crate) fn queue_pair(&self, qp_type: u32, cq: u32) -> Answer<QpReply> {
+        let capacity = QpCapacity {
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            max_send_sge: 2,
+            max_recv_sge: 2,
+            max_inline: 64,
+        };
+        let request = CreateQp {
+            cookie: 99,
+            pd: self.pd,
+            qp_type,
+            send_cq: cq,
+            recv_cq: cq,
+            capacity,
+            ..CreateQp::default()
+        };
+        self.connection.call(&request, &[]).unwrap()
+    }
+
+    fn step(&self, queues: &QpReply, mask: u32, attributes: QpAttributes) {
         let request = ModifyQp {
-            qp: queues.reply.qp,
+            qp: queues.qp,
             mask,
             attributes,
         };
@@ -173,6 +180,11 @@ impl Client {
 
     /// RESET to RTS, towards a queue pair of adapter `peer`.
     pub(crate) fn connect(&self, queues: &Queues, peer: u8, number: u32, terms: Terms) {
+        self.connect_pair(&queues.reply, peer, number, terms);
+    }
+
+    /// The same of one without rings here.
+    pub(crate) fn connect_pair(&self, queues: &QpReply, peer: u8, number: u32, terms: Terms) {
         let mut dgid = [0; 16];
         dgid[10..].copy_from_slice(&[0xff, 0xff, 10, 0, 0, peer + 1]);
         let address = AddressVector {
@@ -222,7 +234,7 @@ impl Client {
             state: 6,
             ..QpAttributes::default()
         };
-        self.step(queues, 1, attributes);
+        self.step(&queues.reply, 1, attributes);
     }
 
     /// A datagram queue pair in RTS.
@@ -234,9 +246,9 @@ impl Client {
             ..QpAttributes::default()
         };
         let state = |state| QpAttributes { state, ..plain };
-        self.step(&queues, 1 | 16 | 32 | 64, state(1));
-        self.step(&queues, 1, state(2));
-        self.step(&queues, 1 | 1 << 16, state(3));
+        self.step(&queues.reply, 1 | 16 | 32 | 64, state(1));
+        self.step(&queues.reply, 1, state(2));
+        self.step(&queues.reply, 1 | 1 << 16, state(3));
         queues
     }
 

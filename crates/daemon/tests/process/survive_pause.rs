@@ -5,13 +5,15 @@
 //! VRDMA_TEST_ADAPTERS=200 VRDMA_TEST_QUEUE_PAIRS=10000 ...   as many of all adapters together, with a region each
 //! VRDMA_TEST_REGIONS=10000 ...                               another number of regions
 //! ```
-//! Ten thousand queue pairs take more than 30,000 descriptors, which root with CAP_SYS_RESOURCE may have.
+//! Queue pairs of an adapter share a completion queue. Ten thousand take more descriptors than many machines allow; root
+//! with CAP_SYS_RESOURCE may have them.
 
 use std::fmt::Write;
 use std::fs;
 use std::time::Instant;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use vrdma_provider::message::qp_type;
 
 use crate::client::{Client, LONG, Memory, Queues, connected, write};
 use crate::survive::Kept;
@@ -19,7 +21,7 @@ use crate::survive::Kept;
 /// Workers that end each way.
 const ENDS: u64 = 5;
 
-/// Descriptors of the daemon: three for a queue pair with a completion queue, and some for each adapter.
+/// Descriptors of the daemon: one or two for a queue pair, and some for each adapter.
 const DESCRIPTORS: u64 = 1 << 17;
 
 fn wanted(variable: &str, otherwise: u64) -> u64 {
@@ -51,6 +53,19 @@ fn regions(client: &Client, count: u64) -> Vec<Memory> {
     (0..count).map(|_| Memory::new(client, 0, 4096)).collect()
 }
 
+/// Queue pairs of two adapters, connected, with a completion queue each.
+fn of_two(clients: &[Client]) -> (Queues, Queues) {
+    connected(&clients[0], &clients[1], LONG)
+}
+
+/// Two more, which share those completion queues.
+fn connect_more(clients: &[Client], (a, b): &(Queues, Queues)) {
+    let ours = clients[0].queue_pair(qp_type::RC, a.cq_handle).body;
+    let theirs = clients[1].queue_pair(qp_type::RC, b.cq_handle).body;
+    clients[0].connect_pair(&ours, clients[1].number(), theirs.qp_num, LONG);
+    clients[1].connect_pair(&theirs, clients[0].number(), ours.qp_num, LONG);
+}
+
 /// As many descriptors as it takes, or as many as we may have.
 fn allow_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -79,11 +94,10 @@ fn pause() {
         .map(|number| Client::open_at(&kept.socket(), number))
         .collect();
     let before = resident(kept.worker_number());
-    let mut queues: Vec<(usize, Queues, Queues)> = Vec::new();
-    for number in 0..pairs {
-        let from = (number * 2 % u64::from(adapter_count)) as usize;
-        let (a, b) = connected(&clients[from], &clients[from + 1], LONG);
-        queues.push((from, a, b));
+    let mut queues: Vec<_> = clients.chunks_exact(2).map(of_two).collect();
+    for number in queues.len() as u64..pairs {
+        let at = (number % queues.len() as u64) as usize;
+        connect_more(&clients[at * 2..], &queues[at]);
     }
     let added = resident(kept.worker_number()).saturating_sub(before);
     let region_count = wanted("VRDMA_TEST_REGIONS", pairs * 2);
@@ -94,15 +108,15 @@ fn pause() {
         .collect();
     println!(
         "{adapter_count} adapters, {} queue pairs, {region_count} regions",
-        pairs * 2
+        pairs.max(queues.len() as u64) * 2
     );
     println!("{} bytes resident a queue pair", added * 1024 / (pairs * 2));
     let last = queues.len() - 1;
     for (what, is_upgrade) in [("kill -9", false), ("upgrade", true)] {
         let mut pauses: Vec<f64> = (0..ENDS)
             .map(|id| {
-                let (from, a, _) = &mut queues[last];
-                let (from, to) = (*from, &all[*from + 1][0]);
+                let (a, _) = &mut queues[last];
+                let (from, to) = (last * 2, &all[last * 2 + 1][0]);
                 let began = Instant::now();
                 kept.end_worker(is_upgrade);
                 clients[from].post_send(a, write(id, to), all[from][0].buffer());
