@@ -95,10 +95,13 @@ impl Listener {
         })
     }
 
-    /// The page and eventfd of one that was there before.
+    /// The page and eventfd of one that was there before. It may have ended between taking the summary and a word: nobody
+    /// who rings a queue of such a word sets the summary again, so all words are looked at once.
     pub fn resume(page_fd: OwnedFd, wake: OwnedFd) -> io::Result<Self> {
+        let page = Area::map(page_fd.as_fd(), PAGE_BYTES)?;
+        page.u64(SUMMARY).store(u64::MAX, Release);
         Ok(Self {
-            page: Area::map(page_fd.as_fd(), PAGE_BYTES)?,
+            page,
             page_fd,
             wake,
         })
@@ -163,6 +166,21 @@ mod tests {
         let mut bits = Vec::new();
         listener.take(|bit| bits.push(bit));
         bits
+    }
+
+    #[test]
+    fn a_listener_that_ended_while_it_took_bits_loses_none() {
+        let (listener, ringer) = pair();
+        ringer.ring(64);
+        listener.page.u64(SUMMARY).store(0, Release);
+        let page = listener.page().try_clone_to_owned().unwrap();
+        let wake = listener.wake().try_clone_to_owned().unwrap();
+        let next = Listener::resume(page, wake).unwrap();
+        ringer.ring(65);
+        assert_eq!(taken(&next), [64, 65]);
+        assert_eq!(taken(&next), [0; 0]);
+        ringer.ring(64);
+        assert_eq!(taken(&next), [64]);
     }
 
     #[test]
