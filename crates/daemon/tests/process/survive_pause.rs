@@ -59,7 +59,8 @@ fn of_two(clients: &[Client]) -> (Queues, Queues) {
 }
 
 /// Two more, which share those completion queues.
-fn connect_more(clients: &[Client], (a, b): &(Queues, Queues)) {
+fn connect_more(clients: &[Client], queues: &(Queues, Queues)) {
+    let (a, b) = queues;
     let ours = clients[0].queue_pair(qp_type::RC, a.cq_handle).body;
     let theirs = clients[1].queue_pair(qp_type::RC, b.cq_handle).body;
     clients[0].connect_pair(&ours, clients[1].number(), theirs.qp_num, LONG);
