@@ -1,4 +1,4 @@
-//! A worker that follows another one.
+//! The end of a start: of a daemon, or of a worker that follows another one.
 
 use vrdma_threads::NotDone;
 
