@@ -1,4 +1,4 @@
-//! Fuzz targets: what guests, programs and other hosts may write, fed to the rooms that read it.
+//! Fuzz targets: what guests, programs, other hosts, and files may say, fed to the rooms that read it.
 //!
 //! ```text
 //!   cargo xtask fuzz ── libFuzzer ── targets/NAME.rs ──┐
@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cm;
+pub mod configuration;
 pub mod engine;
 mod frames;
 pub mod guest;
@@ -22,12 +23,15 @@ pub mod process_cm;
 pub mod process_session;
 pub mod qemu_stream;
 pub mod relay;
+pub mod requests;
 pub mod rings;
 pub mod saved;
+pub mod snapshot_file;
 pub mod switch;
 pub mod uplink;
 pub mod vfio_user;
 pub mod wire;
+pub mod words;
 
 /// A target.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +49,7 @@ const fn target(name: &'static str, run: fn(&[u8])) -> Target {
 /// All targets, in the order of their names.
 pub const TARGETS: &[Target] = &[
     target("cm", cm::run),
+    target("configuration", configuration::run),
     target("engine_packets", engine::packets::run),
     target("engine_units", engine::units::run),
     target("guest", guest::run),
@@ -54,11 +59,14 @@ pub const TARGETS: &[Target] = &[
     target("process_session", process_session::run),
     target("qemu_stream", qemu_stream::run),
     target("relay", relay::run),
+    target("requests", requests::run),
     target("rings", rings::run),
     target("saved", saved::run),
+    target("snapshot_file", snapshot_file::run),
     target("switch", switch::run),
     target("uplink_offload", uplink::offload),
     target("uplink_tunnel", uplink::tunnel),
     target("vfio_user", vfio_user::run),
     target("wire", wire::run),
+    target("words", words::run),
 ];

@@ -30,6 +30,8 @@ mod copying;
 mod daemon;
 mod error;
 mod flow;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod machine;
 mod pci;
 mod progress;

@@ -11,7 +11,7 @@
 //! it is tracked from before on. So both are of one moment, that of the context. The VM stands still before and after:
 //! who takes its disks along does so meanwhile.
 
-mod file;
+pub(crate) mod file;
 mod restoring;
 mod saving;
 
