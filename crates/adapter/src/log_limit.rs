@@ -14,6 +14,7 @@ const REFILL: Duration = Duration::from_secs(1);
 pub struct LogLimit {
     tokens: u32,
     refilled: Time,
+    left_out: u64,
 }
 
 impl Default for LogLimit {
@@ -28,6 +29,7 @@ impl LogLimit {
         Self {
             tokens: BURST,
             refilled: Time(0),
+            left_out: 0,
         }
     }
 
@@ -36,7 +38,13 @@ impl LogLimit {
         self.refill(now);
         let allowed = self.tokens > 0;
         self.tokens = self.tokens.saturating_sub(1);
+        self.left_out += u64::from(!allowed);
         allowed
+    }
+
+    /// Lines that were not written.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     fn refill(&mut self, now: Time) {
@@ -64,5 +72,6 @@ mod tests {
         assert!(!log_limit.allows(start + REFILL / 2));
         assert!(log_limit.allows(start + REFILL));
         assert!(!log_limit.allows(start + REFILL));
+        assert_eq!(log_limit.left_out(), 100 - u64::from(BURST) + 2);
     }
 }

@@ -46,6 +46,12 @@ pub struct RdmaStats {
     /// `rdma_cm` services that processes offer here; a guest's are its kernel's business.
     #[serde(default)]
     pub listeners: u32,
+    /// Calls to those that wait for an answer, or for their caller.
+    #[serde(default)]
+    pub half_open_calls: u32,
+    /// Calls that were refused for want of room.
+    #[serde(default)]
+    pub refused_calls: u64,
     /// How limits held up what it sends.
     #[serde(default)]
     pub throttled: Throttled,
@@ -54,6 +60,9 @@ pub struct RdmaStats {
     pub throttled_in: Throttled,
     /// Traffic.
     pub counters: RdmaCounters,
+    /// Lines about its guest or programs that the log was not told, since there were too many.
+    #[serde(default)]
+    pub log_lines_left_out: u64,
     /// What is wrong with the guest's set-up: a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

@@ -23,6 +23,9 @@ pub struct UserUsage {
     pub name: Option<String>,
     /// All kinds.
     pub resources: Vec<ResourceUsage>,
+    /// Lines about the user's programs that the log was not told, since there were too many.
+    #[serde(default)]
+    pub log_lines_left_out: u64,
 }
 
 /// `GET /v1/users`.

@@ -130,7 +130,9 @@ pub(crate) fn rdma(stats: &RdmaStats) -> Vec<(&'static str, String)> {
     rows.extend(reached.map(|counts| ("memory", regions(counts))));
     rows.extend(more);
     rows.extend(limits::waits(&stats.throttled, &stats.throttled_in));
-    rows.extend((stats.listeners > 0).then(|| ("rdma_cm services", stats.listeners.to_string())));
+    rows.extend(services(stats).map(|told| ("rdma_cm services", told)));
+    let left_out = stats.log_lines_left_out;
+    rows.extend((left_out > 0).then(|| ("log lines left out", left_out.to_string())));
     rows.extend(stats.fault.clone().map(|fault| ("fault", fault)));
     rows
 }
@@ -168,6 +170,20 @@ fn objects(counts: &ObjectCounts) -> String {
         srq,
     } = counts;
     format!("uc {uc}, pd {pd}, mr {mr}, cq {cq}, qp {qp}, srq {srq}")
+}
+
+/// What `rdma_cm` has here, and who calls.
+fn services(stats: &RdmaStats) -> Option<String> {
+    let parts = [
+        (u64::from(stats.half_open_calls), "calls half open"),
+        (stats.refused_calls, "refused"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let calls: String = parts
+        .map(|(count, what)| format!(", {count} {what}"))
+        .collect();
+    let is_used = stats.listeners > 0 || !calls.is_empty();
+    is_used.then(|| format!("{}{calls}", stats.listeners))
 }
 
 /// How memory regions are reached.

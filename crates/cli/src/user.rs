@@ -71,8 +71,9 @@ fn show_text(user: &UserUsage) -> String {
         let [used, limit] = [it.used, it.limit].map(|amount| shown(amount, is_bytes));
         (it.kind.as_str(), format!("{used} of {limit}"))
     });
+    let left_out = ("log lines left out", user.log_lines_left_out.to_string());
     let user = [("user", name(user))];
-    facts(user.into_iter().chain(rows).collect())
+    facts(user.into_iter().chain(rows).chain([left_out]).collect())
 }
 
 fn shown(amount: u64, is_bytes: bool) -> String {
@@ -104,6 +105,7 @@ pub(crate) mod tests {
                     resource("queue pairs", 3, 100),
                     resource("bytes of rings", 2048, 4096),
                 ],
+                log_lines_left_out: 7,
             }],
             all: vec![resource("queue pairs", 3, 400)],
         }

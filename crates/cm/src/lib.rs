@@ -44,7 +44,7 @@ mod terms;
 pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
 pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
 pub use listeners::{Addresses, Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
-pub use machine::{Cm, Identity, Outgoing, Received};
+pub use machine::{Calls, Cm, Identity, Outgoing, Received};
 pub use saved::Unusable;
 pub use store::{MAX_CONNECTIONS, MAX_HALF_OPEN, MAX_HALF_OPEN_OF_ONE};
 pub use terms::{Acceptance, Call, Ends, Link, Refused, Resolve, Side, SidrAnswer};

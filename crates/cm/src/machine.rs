@@ -56,6 +56,15 @@ pub struct Received<'a> {
     pub bytes: &'a [u8],
 }
 
+/// Calls from elsewhere that came to no connection.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Calls {
+    /// Those that wait to be answered, or for their caller.
+    pub half_open: usize,
+    /// Those that were refused for want of room, since the manager was made.
+    pub refused: u64,
+}
+
 /// The communication manager of one adapter. Commands and [`Cm::receive`] leave datagrams and events
 /// behind; the caller takes them all before it goes on. Times are those since any fixed moment.
 pub struct Cm {
@@ -66,6 +75,8 @@ pub struct Cm {
     pub(crate) outgoing: VecDeque<Outgoing>,
     /// How many datagrams were given to be sent.
     pub(crate) sent: u64,
+    /// Calls for which there was no room.
+    pub(crate) refused: u64,
     pub(crate) events: VecDeque<Event>,
     names: ChaCha8Rng,
 }
@@ -80,6 +91,7 @@ impl Cm {
             sidr: Sidr::default(),
             outgoing: VecDeque::new(),
             sent: 0,
+            refused: 0,
             events: VecDeque::new(),
             names: ChaCha8Rng::seed_from_u64(identity.seed),
         }
@@ -100,6 +112,14 @@ impl Cm {
     /// [`Refused::Unknown`].
     pub fn unlisten(&mut self, listener: ListenerId) -> Result<(), Refused> {
         self.listeners.remove(listener)
+    }
+
+    /// Calls that are no connections.
+    pub fn calls(&self) -> Calls {
+        Calls {
+            half_open: self.store.half_open(),
+            refused: self.refused,
+        }
     }
 
     /// A datagram to be sent.

@@ -89,6 +89,7 @@ impl Cm {
             Some(listener) => self.called(listener, ends, transaction, req),
         };
         if let Err(reason) = answer {
+            self.refused += u64::from(reason == RejectReason::NO_RESOURCES);
             self.send(ends, transaction, refuse(req.local, reason));
         }
     }

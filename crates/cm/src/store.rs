@@ -65,6 +65,11 @@ impl Store {
         of_one < MAX_HALF_OPEN_OF_ONE && self.half_open_in_all < MAX_HALF_OPEN
     }
 
+    /// Calls that wait.
+    pub(crate) fn half_open(&self) -> usize {
+        self.half_open_in_all
+    }
+
     /// A call has become a connection.
     pub(crate) fn opened(&mut self, id: CommId) {
         let Some(connection) = self.get_mut(id) else {

@@ -3,6 +3,7 @@
 use std::thread::{self, JoinHandle};
 
 use vrdma_api::{ObjectStates, RdmaStats};
+use vrdma_process::cm::Offered;
 use vrdma_switch::PortId;
 use vrdma_threads::Inbox;
 
@@ -66,8 +67,8 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Load(reply) => {
             let _ = reply.send(ShardLoad::default());
         }
-        ShardCommand::Listeners(asked, reply) => {
-            let _ = reply.send(vec![0; asked.len()]);
+        ShardCommand::Offered(asked, reply) => {
+            let _ = reply.send(vec![Offered::default(); asked.len()]);
         }
         ShardCommand::Announce(_, reply) => {
             let _ = reply.send(Ok(()));

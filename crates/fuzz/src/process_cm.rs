@@ -210,7 +210,8 @@ impl World {
     fn end(&mut self) {
         (0..CLIENTS).for_each(|client| self.end_of(client));
         for adapter in 0..ADAPTERS {
-            assert_eq!(self.service.listeners(PortId(adapter.into())), 0);
+            let offered = self.service.offered(PortId(adapter.into()));
+            assert_eq!(offered.listeners, 0);
         }
     }
 }

@@ -288,6 +288,11 @@ impl<M: Member, P: Port> Host<M, P> {
         self.shared.change(|fabric| fabric.forget_learned(port));
     }
 
+    /// Lines that a member's owner caused and that the log was not told.
+    pub fn log_lines_left_out(&self, port: PortId) -> u64 {
+        self.members.log_lines_left_out(port)
+    }
+
     /// Tells the fabric which GIDs a member took or gave up. One that another member of the group
     /// holds stays with that one: the newcomer's messages from it are refused as spoofed.
     pub fn follow_gids(&mut self, port: PortId, now: Time) {

@@ -178,6 +178,12 @@ impl<M: Member> Members<M> {
             .is_some_and(|slot| slot.log_limit.allows(now))
     }
 
+    /// Lines that a member's owner caused and that the log was not told.
+    pub(crate) fn log_lines_left_out(&self, port: PortId) -> u64 {
+        let slot = self.slots.get(port.0 as usize).and_then(Option::as_ref);
+        slot.map_or(0, |slot| slot.log_limit.left_out())
+    }
+
     /// Gives a member a turn.
     pub(crate) fn wake(&mut self, port: PortId) {
         self.run.wake(port);

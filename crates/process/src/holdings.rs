@@ -73,6 +73,7 @@ pub(super) struct UserCounts {
     pub(super) queue_pairs: QueuePairs,
     lines: Lines,
     openings: Lines,
+    log_lines_left_out: AtomicU64,
 }
 
 impl UserCounts {
@@ -84,6 +85,7 @@ impl UserCounts {
             queue_pairs: QueuePairs::default(),
             lines: Lines::default(),
             openings: Lines::default(),
+            log_lines_left_out: AtomicU64::new(0),
         }
     }
 
@@ -97,14 +99,26 @@ impl UserCounts {
 
     /// Whether the log may be told now of something that a client of the user did wrong.
     pub(super) fn may_tell(&self) -> bool {
-        let now = Instant::now();
-        self.lines.allow(now) && self.everybody.lines.allow(now)
+        self.is_allowed(&self.lines, &self.everybody.lines)
+    }
+
+    /// Lines that its clients caused and that the log was not told.
+    pub(super) fn log_lines_left_out(&self) -> u64 {
+        self.log_lines_left_out.load(Ordering::Relaxed)
     }
 
     /// Whether it may be told that a client of the user opened an adapter.
     pub(super) fn may_tell_opening(&self) -> bool {
+        self.is_allowed(&self.openings, &self.everybody.openings)
+    }
+
+    fn is_allowed(&self, own: &Lines, of_all: &Lines) -> bool {
         let now = Instant::now();
-        self.openings.allow(now) && self.everybody.openings.allow(now)
+        let allowed = own.allow(now) && of_all.allow(now);
+        let left_out = u64::from(!allowed);
+        self.log_lines_left_out
+            .fetch_add(left_out, Ordering::Relaxed);
+        allowed
     }
 
     /// Tells the log of a refusal.
@@ -227,6 +241,17 @@ mod tests {
             }
             clients.push(client);
         }
+    }
+
+    #[test]
+    fn lines_that_the_log_is_not_told_are_counted_for_who_caused_them() {
+        let everybody = Arc::<Everybody>::default();
+        let [loud, other] = [1, 2].map(|uid| user(&everybody, uid));
+        let told = (0..100).filter(|_| loud.may_tell()).count() as u64;
+        assert_eq!(loud.log_lines_left_out(), 100 - told);
+        assert!(told < 100);
+        let told = u64::from(other.may_tell_opening());
+        assert_eq!(other.log_lines_left_out(), 1 - told);
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub use sessions::{
     Adapters, CmGreeting, OpenSession, OpeningSession, Served, SessionId, Sessions,
 };
 pub use spec::ProcessSpec;
-pub use users::{Usage, Users};
+pub use users::{Usage, UserUsage, Users};
 
 /// Longest unit between two adapters of this host: as a VM's device has it.
 const UNIT_BYTES: u32 = 256 << 10;

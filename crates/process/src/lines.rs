@@ -18,6 +18,7 @@ struct State {
     used: u32,
     /// Since when there are so many.
     since: Option<Instant>,
+    left_out: u64,
 }
 
 impl Lines {
@@ -33,7 +34,14 @@ impl Lines {
         }
         let allowed = state.used < BURST;
         state.used += u32::from(allowed);
+        state.left_out += u64::from(!allowed);
         allowed
+    }
+
+    /// Lines that were not allowed.
+    pub fn left_out(&self) -> u64 {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.left_out
     }
 }
 
@@ -50,5 +58,6 @@ mod tests {
         assert_eq!(allowed(start + PAUSE, 1000), 1);
         assert_eq!(allowed(start + PAUSE * 4, 1000), 3);
         assert_eq!(allowed(start + PAUSE * 1000, 1000), BURST as usize);
+        assert_eq!(lines.left_out(), 4000 - 2 * u64::from(BURST) - 4);
     }
 }

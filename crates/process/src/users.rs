@@ -32,6 +32,15 @@ pub struct Usage {
     pub limit: u64,
 }
 
+/// What one user has, and what it did to the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UserUsage {
+    /// Of each kind.
+    pub resources: Vec<Usage>,
+    /// Lines that its clients caused and that the log was not told, since there were too many.
+    pub log_lines_left_out: u64,
+}
+
 /// All of them, by uid. All shards share one.
 #[derive(Debug, Default)]
 pub struct Users {
@@ -68,9 +77,12 @@ impl Users {
     }
 
     /// What each user has, by uid.
-    pub fn usage(&self) -> BTreeMap<u32, Vec<Usage>> {
+    pub fn usage(&self) -> BTreeMap<u32, UserUsage> {
         let users = self.by_uid.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |user: &User| self.usage_of(|kind, most| (user.counts.of(kind), most.user));
+        let of = |user: &User| UserUsage {
+            resources: self.usage_of(|kind, most| (user.counts.of(kind), most.user)),
+            log_lines_left_out: user.counts.log_lines_left_out(),
+        };
         users.iter().map(|(uid, user)| (*uid, of(user))).collect()
     }
 

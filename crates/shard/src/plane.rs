@@ -9,6 +9,7 @@ mod shards;
 use vrdma_adapter::ShardId;
 use vrdma_api::{ObjectStates, RdmaStats};
 use vrdma_inventory::AdapterSpec;
+use vrdma_process::cm::Offered;
 use vrdma_switch::{Kept, PortId};
 use vrdma_threads::{Reply, UplinkChange, UplinkSnapshot, is_withdrawn};
 
@@ -35,6 +36,15 @@ pub struct AdapterSnapshot {
     pub rdma: RdmaStats,
 }
 
+impl AdapterSnapshot {
+    /// What `rdma_cm` knows of it.
+    pub(crate) fn set_offered(&mut self, offered: Offered) {
+        self.rdma.listeners = offered.listeners;
+        self.rdma.half_open_calls = offered.calls.half_open as u32;
+        self.rdma.refused_calls = offered.calls.refused;
+    }
+}
+
 /// What the control plane asks of a shard. The shard takes them in order.
 #[derive(Debug)]
 pub enum ShardCommand {
@@ -58,7 +68,7 @@ pub enum ShardCommand {
     /// How busy the shard is.
     Load(Reply<ShardLoad>),
     /// To the first shard: how many listeners of rdma_cm these adapters have.
-    Listeners(Vec<PortId>, Reply<Vec<u32>>),
+    Offered(Vec<PortId>, Reply<Vec<Offered>>),
     /// All adapters of the beginning are there, with all shards.
     GoOn(Reply<()>),
     /// All adapters, in any order.
@@ -92,7 +102,7 @@ impl ShardCommand {
             | Self::Adopt(..)
             | Self::Keep(..)
             | Self::Load(_)
-            | Self::Listeners(..)
+            | Self::Offered(..)
             | Self::GoOn(_)
             | Self::Uplinks(_)
             | Self::Stop => false,

@@ -49,6 +49,11 @@ impl QemuGuard {
         false
     }
 
+    /// Lines that the log was not told.
+    pub fn log_lines_left_out(&self) -> u64 {
+        self.lines.left_out()
+    }
+
     /// Tells the log, unless it was told too much of this socket lately: whoever may come by it can do so
     /// as often as it likes.
     pub fn tell(&self, tell: impl FnOnce()) {

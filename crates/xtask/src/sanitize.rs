@@ -43,6 +43,10 @@ impl Sanitizer {
     }
 }
 
+/// A sanitizer learns of mappings by calls of libc. Of those that `rustix` makes by itself it learns nothing, and takes memory that
+/// is mapped where other memory was for the same.
+const CALLS_BY_LIBC: &str = "--cfg rustix_use_libc";
+
 /// Options of `cargo xtask sanitize`.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -72,7 +76,7 @@ fn command(arguments: &Arguments) -> Result<Command> {
         .args(["--target", &fuzz::triple()?, "--target-dir"])
         .arg(crate::library::target_folder()?.join(format!("sanitize-{name}")))
         .args(arguments.filter.as_deref())
-        .env("RUSTFLAGS", format!("-Zsanitizer={name}"))
+        .env("RUSTFLAGS", format!("-Zsanitizer={name} {CALLS_BY_LIBC}"))
         .env(variable, options);
     Ok(cargo)
 }

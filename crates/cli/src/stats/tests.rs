@@ -33,6 +33,8 @@ pub(crate) fn busy() -> AdapterStats {
             },
             regions: None,
             listeners: 1,
+            half_open_calls: 2,
+            refused_calls: 3,
             throttled: Throttled { times: 2, us: 7500 },
             throttled_in: Throttled { times: 3, us: 4500 },
             counters: RdmaCounters {
@@ -45,6 +47,7 @@ pub(crate) fn busy() -> AdapterStats {
                 naks_received: 2,
                 drops: [("unknown-qp".to_owned(), 7), ("malformed".to_owned(), 1)].into(),
             },
+            log_lines_left_out: 4,
             fault: None,
         },
         ethernet: EthernetStats {
@@ -114,7 +117,8 @@ fn one_adapter_in_full() {
     RDMA drops          malformed 1, unknown-qp 7
     throttled           2 times, 7 ms
     throttled in        3 times, 4 ms
-    rdma_cm services    1
+    rdma_cm services    1, 2 calls half open, 3 refused
+    log lines left out  4
     Ethernet connected  yes
     Ethernet sent       12 frames, 1.0 KiB
     Ethernet received   10 frames, 1000 B

@@ -1,6 +1,6 @@
 use super::*;
 use crate::connection::HALF_OPEN_LASTS;
-use crate::{MAX_BACKLOG, MAX_HALF_OPEN_OF_ONE, MAX_LISTENERS, Refused};
+use crate::{Calls, MAX_BACKLOG, MAX_HALF_OPEN_OF_ONE, MAX_LISTENERS, Refused};
 
 #[test]
 fn both_sides_learn_what_the_other_says() {
@@ -262,6 +262,11 @@ fn a_remote_address_has_a_share_of_the_calls_that_wait() {
     }
     world.call(calls + 1);
     assert_eq!(ask(&mut world), Some(RejectReason::NO_RESOURCES));
+    let waiting = Calls {
+        half_open: MAX_HALF_OPEN_OF_ONE,
+        refused: 1,
+    };
+    assert_eq!(world.machines[1].calls(), waiting);
     // Another remote is none the worse.
     let first = world.gids[0];
     world.gids[0] = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 9));

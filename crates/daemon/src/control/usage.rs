@@ -5,10 +5,11 @@ use vrdma_api::{ResourceUsage, Usage, UserUsage};
 use vrdma_process::Users;
 
 pub(super) fn of(users: &Users) -> Usage {
-    let of_user = |(uid, used): (u32, Vec<_>)| UserUsage {
+    let of_user = |(uid, used): (u32, vrdma_process::UserUsage)| UserUsage {
         uid,
         name: name_of(uid),
-        resources: used.into_iter().map(resource).collect(),
+        resources: used.resources.into_iter().map(resource).collect(),
+        log_lines_left_out: used.log_lines_left_out,
     };
     Usage {
         users: users.usage().into_iter().map(of_user).collect(),

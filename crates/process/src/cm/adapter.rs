@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vrdma_cm::{Cm, CommId, Identity, ListenerId};
+use vrdma_cm::{Calls, Cm, CommId, Identity, ListenerId};
 use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Mac, Mtu};
@@ -86,6 +86,13 @@ impl Adapter {
             }
             Box::new(cm)
         })
+    }
+
+    /// Calls that came to no connection.
+    pub(super) fn calls(&self) -> Calls {
+        self.cm
+            .as_ref()
+            .map_or_else(Calls::default, |cm| cm.calls())
     }
 
     /// Its table of addresses.

@@ -40,4 +40,4 @@ pub use adapter::AdapterSpec;
 pub use client::ClientId;
 pub use kept::Past;
 pub use search::Search;
-pub use service::Service;
+pub use service::{Offered, Service};

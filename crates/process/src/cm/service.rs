@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vrdma_cm::{Outgoing, Received};
+use vrdma_cm::{Calls, Outgoing, Received};
 use vrdma_provider::daemon::{Request, peek, send_answer, take};
 use vrdma_switch::PortId;
 use vrdma_wire::Mtu;
@@ -40,6 +40,15 @@ impl AsFd for HungUp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// What an adapter has for those who call it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Offered {
+    /// Services.
+    pub listeners: u32,
+    /// Calls to them that came to no connection.
+    pub calls: Calls,
 }
 
 /// Connection management of all process adapters.
@@ -150,9 +159,13 @@ impl Service {
         Ok(())
     }
 
-    /// How many services are offered at an adapter.
-    pub fn listeners(&self, port: PortId) -> u32 {
-        self.owners.listeners_at(port).count() as u32
+    /// What is offered at an adapter, and how it is called.
+    pub fn offered(&self, port: PortId) -> Offered {
+        let adapter = self.adapters.get(port);
+        Offered {
+            listeners: self.owners.listeners_at(port).count() as u32,
+            calls: adapter.map_or_else(Calls::default, Adapter::calls),
+        }
     }
 
     /// A client's socket, to be watched for requests.

@@ -41,6 +41,8 @@ pub struct DeviceSnapshot {
     pub gids: Vec<(u8, Gid)>,
     /// Lives so far.
     pub lives: u64,
+    /// Lines that the guest caused and that the log was not told.
+    pub log_lines_left_out: u64,
 }
 
 /// What decides whether doorbell memory must be looked at.
@@ -66,6 +68,7 @@ impl Device {
             Stage::Active(adapter, _) => Some(adapter),
             _ => None,
         };
+        let log_limit = adapter.map_or(&self.log_limit, |adapter| &adapter.log_limit);
         DeviceSnapshot {
             state,
             driver_version: adapter.map(|adapter| adapter.driver_version),
@@ -76,6 +79,7 @@ impl Device {
             violations: adapter.map_or_else(Violations::default, |adapter| adapter.violations),
             gids: adapter.map_or_else(Vec::new, |adapter| adapter.gids.bound().collect()),
             lives: self.lives,
+            log_lines_left_out: log_limit.left_out(),
         }
     }
 

@@ -219,7 +219,7 @@ impl Shards {
         if self.count() > 1 {
             told.all.sort_by_key(|snapshot| snapshot.port);
             for some in told.all.chunks_mut(LISTENERS_AT_ONCE) {
-                if let Err(silent) = self.count_listeners(some).await {
+                if let Err(silent) = self.add_what_is_offered(some).await {
                     told.missing = Some(silent);
                     break;
                 }
@@ -228,12 +228,12 @@ impl Shards {
         told
     }
 
-    async fn count_listeners(&self, snapshots: &mut [AdapterSnapshot]) -> Result<(), NotDone> {
+    async fn add_what_is_offered(&self, snapshots: &mut [AdapterSnapshot]) -> Result<(), NotDone> {
         let ports = snapshots.iter().map(|snapshot| snapshot.port).collect();
-        let listeners = |reply| ShardCommand::Listeners(ports, reply);
-        let listeners = self.first().ask(listeners).await?;
-        for (snapshot, count) in snapshots.iter_mut().zip(listeners) {
-            snapshot.rdma.listeners = count;
+        let offered = |reply| ShardCommand::Offered(ports, reply);
+        let offered = self.first().ask(offered).await?;
+        for (snapshot, offered) in snapshots.iter_mut().zip(offered) {
+            snapshot.set_offered(offered);
         }
         Ok(())
     }

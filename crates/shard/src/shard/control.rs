@@ -70,9 +70,9 @@ impl Shard {
                 ShardCommand::Load(reply) => {
                     let _ = reply.send(self.load());
                 }
-                ShardCommand::Listeners(ports, reply) => {
-                    let count = |port| self.cm.listeners(port);
-                    let _ = reply.send(ports.into_iter().map(count).collect());
+                ShardCommand::Offered(ports, reply) => {
+                    let offered = ports.into_iter().map(|port| self.cm.offered(port));
+                    let _ = reply.send(offered.collect());
                 }
                 ShardCommand::GoOn(reply) => self.go_on(reply),
                 ShardCommand::Snapshot(reply) => self.snapshots.begin(reply),

@@ -65,7 +65,7 @@ impl Shard {
     fn snapshot(&self, port: PortId, adapter: &Adapter) -> AdapterSnapshot {
         let now = self.clock.now();
         let mut rdma = stats::stats(adapter);
-        rdma.listeners = self.cm.listeners(port);
+        rdma.log_lines_left_out += self.host.log_lines_left_out(port);
         let dropped = &mut rdma.counters.drops;
         let lost = self.host.drops(port);
         let lost = lost.map(|(reason, count)| (stats::no_route(reason), count));
@@ -77,7 +77,9 @@ impl Shard {
         let learned = self.host.learned(port);
         rdma.learned = learned.iter().map(address).collect();
         rdma.fault = rdma.fault.or_else(|| self.host.fault(port, now));
-        AdapterSnapshot { port, rdma }
+        let mut snapshot = AdapterSnapshot { port, rdma };
+        snapshot.set_offered(self.cm.offered(port));
+        snapshot
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, RegionCounts, Throttled};
+use vrdma_api::{ObjectCounts, RdmaCounters, RdmaStats, RegionCounts};
 use vrdma_process::{OnDemand, Process};
 use vrdma_provider::message::Adoption;
 use vrdma_pvrdma::DeviceState;
@@ -43,16 +43,11 @@ fn made_stats(process: &Process) -> RdmaStats {
         guest_connected: process.clients() > 0,
         processes: Some(process.processes()),
         state: "active".to_owned(),
-        driver_version: None,
         gids: gids.map(|gid| gid.to_string()).collect(),
         objects: object_counts(&hca.counts(), process.clients()),
         regions: Some(region_counts(&process.regions())),
-        learned: Vec::new(),
-        listeners: 0,
-        throttled: Throttled::default(),
-        throttled_in: Throttled::default(),
         counters: counters(hca.counters()),
-        fault: None,
+        ..RdmaStats::default()
     }
 }
 
@@ -60,18 +55,14 @@ fn device_stats(vm: &Vm) -> RdmaStats {
     let device = vm.snapshot();
     RdmaStats {
         guest_connected: vm.connection().is_some(),
-        processes: None,
         state: state_name(device.state).to_owned(),
         driver_version: device.driver_version,
         gids: device.gids.iter().map(|(_, gid)| gid.to_string()).collect(),
         objects: object_counts(&device.counts, device.contexts),
-        regions: None,
-        learned: Vec::new(),
-        listeners: 0,
-        throttled: Throttled::default(),
-        throttled_in: Throttled::default(),
         counters: counters(&device.counters),
+        log_lines_left_out: device.log_lines_left_out + vm.log_lines_left_out(),
         fault: vm.fault().map(str::to_owned),
+        ..RdmaStats::default()
     }
 }
 

@@ -142,6 +142,10 @@ impl Backend {
         self.sharing.fault()
     }
 
+    pub(super) fn log_lines_left_out(&self) -> u64 {
+        self.lines.left_out()
+    }
+
     pub(super) fn memory_settles_at(&self) -> Option<Time> {
         self.settles
     }

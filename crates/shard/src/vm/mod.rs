@@ -179,6 +179,11 @@ impl Vm {
         self.backend.fault()
     }
 
+    /// Lines about its QEMUs, besides those about its guest, that the log was not told.
+    pub(crate) fn log_lines_left_out(&self) -> u64 {
+        self.guard.log_lines_left_out() + self.backend.log_lines_left_out()
+    }
+
     /// Takes a waiting client; `true` when a new connection stands.
     pub(crate) fn accept(&mut self) -> std::io::Result<bool> {
         let Some(connection) = self.listener.accept()? else {

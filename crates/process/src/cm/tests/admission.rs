@@ -72,7 +72,8 @@ fn who_listens_everywhere_listens_at_own_adapters() {
     let (_, port) = world.listen(&own, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
     world.service.attach(spec(3, "c"));
     world.service.attach(spec(4, "d"));
-    let listeners = |world: &World| [0, 1, 2, 3].map(|at| world.service.listeners(PortId(at)));
+    let listeners =
+        |world: &World| [0, 1, 2, 3].map(|at| world.service.offered(PortId(at)).listeners);
     assert_eq!(listeners(&world), [1, 0, 0, 1]);
     let other = world.process("b");
     let (_, same) = world.listen(&other, at(ip(2), port), TCP.0, TCP.1);
@@ -86,7 +87,7 @@ fn a_right_that_is_taken_away_counts_from_then_on() {
     let (_, _) = world.listen(&own, at(ip(1), 0), TCP.0, TCP.1);
     world.registry.admission.set(PortId(0), Admitted::default());
     assert_eq!(
-        world.service.listeners(PortId(0)),
+        world.service.offered(PortId(0)).listeners,
         1,
         "what was begun goes on"
     );
