@@ -23,6 +23,7 @@ type LeftOut = (&'static str, &'static str);
 const ADDRESSES: &str = "memory by /proc/PID/mem and process_vm_*, which Miri does not have";
 const SOCKETS: &str = "sockets with packets, descriptors or options, which Miri does not have";
 const LONG: &str = "lists of hundreds of thousands of pages, which take Miri very long";
+const TURNS: &str = "hundreds of thousands of turns without unsafe code, which take Miri very long";
 const PROGRAMS: &str = "another program, which Miri does not start";
 const RIGHTS: &str = "what the kernel refuses: the stand-in refuses nothing";
 
@@ -59,7 +60,7 @@ const ROOMS: &[Room] = &[
     Room {
         name: "adapter",
         tests: &["--lib", "--test=machine"],
-        left_out: &[],
+        left_out: &[("fair::", TURNS)],
     },
 ];
 
