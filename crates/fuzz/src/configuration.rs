@@ -22,13 +22,15 @@ pub fn run(input: &[u8]) {
 
 /// Another inventory that follows what this one tells has the same objects, with the same to tell.
 fn can_be_made_again(inventory: &Inventory) {
-    let told = |inventory: &Inventory| -> Vec<Difference> {
-        let objects = inventory.objects();
-        objects.iter().map(|it| inventory.difference(it)).collect()
-    };
     let before = told(inventory);
     let mut again = inventory.clone();
     let refused = again.follow(&before);
     assert!(refused.is_empty(), "{refused:?}");
     assert_eq!(told(&again), before);
+}
+
+/// Everything that an inventory has.
+pub(crate) fn told(inventory: &Inventory) -> Vec<Difference> {
+    let objects = inventory.objects();
+    objects.iter().map(|it| inventory.difference(it)).collect()
 }

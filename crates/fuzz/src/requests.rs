@@ -6,10 +6,11 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use vrdma_api::{
     AdapterChange, AdapterRequest, MoveRequest, Name, Origin, PeerRequest, PortGroupChange,
-    PortGroupRequest, RestoreRequest, UplinkRequest,
+    PortGroupRequest, UplinkRequest,
 };
-use vrdma_inventory::{Difference, Inventory, Refusal};
+use vrdma_inventory::{Inventory, Refusal};
 
+use crate::configuration::told;
 use crate::input::Input;
 
 /// Requests of a script.
@@ -31,12 +32,6 @@ pub fn run(input: &[u8]) {
             assert_eq!(told(&inventory), before, "{sentence}");
         }
     }
-}
-
-/// Everything that an inventory has.
-fn told(inventory: &Inventory) -> Vec<Difference> {
-    let objects = inventory.objects();
-    objects.iter().map(|it| inventory.difference(it)).collect()
 }
 
 /// One request; the sentence if it is refused.
@@ -65,9 +60,8 @@ fn step(inventory: &mut Inventory, input: &mut Input<'_>) -> Option<String> {
             without_files(request.key.is_none())?;
             done(inventory.add_peer(&request, Origin::Runtime))
         }),
-        _ => parse::<MoveRequest>(body)
-            .or_else(|_| parse::<RestoreRequest>(body).map(|_| MoveRequest { shard: 0 }))
-            .and_then(|request| done(inventory.check_shard_number(request.shard))),
+        _ => parse(body)
+            .and_then(|request: MoveRequest| done(inventory.check_shard_number(request.shard))),
     };
     outcome.err()
 }
