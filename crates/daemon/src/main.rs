@@ -223,10 +223,11 @@ fn say_whether_it_goes_on(format: u32, config: &Config) -> Result<(), Failure> {
             "supervise is off in the configuration, so nobody can go on; restart the daemon instead".to_owned(),
         ));
     }
-    if format != legacy::FORMAT {
+    if !(legacy::OLDEST..=legacy::FORMAT).contains(&format) {
         return Err(Failure::Refused(format!(
-            "the daemon keeps its state in format {format}, and vrdmad {} reads format {}; restart the daemon instead",
+            "the daemon keeps its state in format {format}, and vrdmad {} reads formats {} to {}; restart the daemon instead",
             env!("CARGO_PKG_VERSION"),
+            legacy::OLDEST,
             legacy::FORMAT
         )));
     }

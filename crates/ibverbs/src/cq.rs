@@ -9,8 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use vrdma_provider::area::Area;
-use vrdma_provider::client::{self, Answer};
+use vrdma_provider::client::{self, Answer, QueueMemory};
 use vrdma_provider::layout::armed;
 use vrdma_provider::message::{CqReply, CreateCq, DestroyCq, NO_CHANNEL, ResizeCq};
 
@@ -147,11 +146,10 @@ impl CompletionQueue {
 /// Maps the ring of an answer; its entries.
 fn ring(answer: Answer<CqReply>) -> Result<(client::CompletionQueue, u32)> {
     let [memory] = <[OwnedFd; 1]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
-    let area = Arc::new(Area::map(memory.as_fd(), answer.body.bytes as usize)?);
-    Ok((
-        client::CompletionQueue::new(area, answer.body.ring)?,
-        answer.body.ring.slots,
-    ))
+    let CqReply { bytes, ring, .. } = answer.body;
+    let memory = QueueMemory::map(memory.as_fd(), ring.header, bytes)?;
+    let queue = client::CompletionQueue::new(memory.area(), memory.place(ring)?)?;
+    Ok((queue, ring.slots))
 }
 
 fn blank(device: &OpenDevice, wanted: &Wanted, handle: u32, entries: u32) -> abi::CqEx {

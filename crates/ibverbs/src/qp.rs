@@ -6,12 +6,10 @@ mod tests;
 use core::cell::UnsafeCell;
 use core::ffi::c_uint;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
-use vrdma_provider::area::Area;
-use vrdma_provider::client::{ReceiveQueue, SendQueue};
+use vrdma_provider::client::{QueueMemory, ReceiveQueue, SendQueue};
 use vrdma_provider::layout::{SendHeader, send_flag};
 use vrdma_provider::message::{CreateQp, QpCapacity, QpReply};
 
@@ -137,12 +135,12 @@ impl QueuePair {
         let answer = device.call_with(&request, &[])?;
         let reply = answer.body;
         let [memory] = <[OwnedFd; 1]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
-        let area = Arc::new(Area::map(memory.as_fd(), reply.bytes as usize)?);
-        let queue = SendQueue::new(Arc::clone(&area), reply.send)?;
+        let memory = QueueMemory::map(memory.as_fd(), reply.send.header, reply.bytes)?;
+        let queue = SendQueue::new(memory.area(), memory.place(reply.send)?)?;
         let recv = if reply.recv.slots == 0 {
             None
         } else {
-            Some(ReceiveQueue::new(area, reply.recv)?)
+            Some(ReceiveQueue::new(memory.area(), memory.place(reply.recv)?)?)
         };
         wanted.attr.cap = qp_attributes::cap(&reply.capacity);
         let pointer: *mut abi::Qp = leak(Self {

@@ -6,11 +6,9 @@ mod tests;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
-use vrdma_provider::area::Area;
-use vrdma_provider::client::ReceiveQueue;
+use vrdma_provider::client::{QueueMemory, ReceiveQueue};
 use vrdma_provider::message::{CreateSrq, DestroySrq, ModifySrq, QuerySrq};
 
 use crate::abi;
@@ -86,8 +84,8 @@ impl SharedQueue {
         )?;
         let reply = answer.body;
         let [memory] = <[OwnedFd; 1]>::try_from(answer.fds).map_err(|_| Errno(libc::EPROTO))?;
-        let area = Arc::new(Area::map(memory.as_fd(), reply.bytes as usize)?);
-        let queue = Mutex::new(ReceiveQueue::new(area, reply.ring)?);
+        let memory = QueueMemory::map(memory.as_fd(), reply.ring.header, reply.bytes)?;
+        let queue = Mutex::new(ReceiveQueue::new(memory.area(), memory.place(reply.ring)?)?);
         attr.max_wr = reply.ring.slots;
         attr.max_sge = reply.max_sge;
         // SAFETY: numbers, pointers, and a mutex and a condition that zero initialises on Linux.

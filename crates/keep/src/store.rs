@@ -15,6 +15,8 @@ mod tests;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use zerocopy::FromZeros;
+
 use crate::mapping::Mapping;
 
 pub use layout::{Area, Capacity, LARGE_BYTES, LOG_BYTES, SMALL_BYTES, SlotId};
@@ -64,16 +66,28 @@ pub struct Opened {
 pub struct Store {
     mapping: Mapping,
     capacity: Capacity,
+    /// Of all slots. What was never used has no memory.
     known: Vec<Known>,
-    free_small: Vec<u32>,
-    free_large: Vec<u32>,
+    small: Class,
+    large: Class,
     batch: Vec<Pending>,
     /// Bytes of the log that the batch takes.
     used: usize,
 }
 
+/// The free slots of one size. They are not listed before they are used once, so that a large area costs nothing.
+#[derive(Debug)]
+struct Class {
+    /// Used before.
+    free: Vec<u32>,
+    /// This one and those up to `end` never were.
+    next: u32,
+    end: u32,
+}
+
 /// What is known of a slot without asking the area.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, FromZeros)]
+#[repr(C)]
 struct Known {
     key: u64,
     /// 0 if it is free.
@@ -103,14 +117,14 @@ impl Store {
     /// If `kind` is 0, which is the kind of free slots.
     pub fn insert(&mut self, kind: u16, key: u64, bytes: &[u8]) -> Result<SlotId, Full> {
         assert!(kind != 0, "records have a kind");
-        let list = match bytes.len() {
-            length if length <= SMALL_BYTES => &self.free_small,
-            length if length <= LARGE_BYTES => &self.free_large,
+        let class = match bytes.len() {
+            length if length <= SMALL_BYTES => &self.small,
+            length if length <= LARGE_BYTES => &self.large,
             _ => return Err(Full::Length),
         };
-        let slot = *list.last().ok_or(Full::Slots)?;
+        let slot = class.first().ok_or(Full::Slots)?;
         self.write(slot, kind, key, bytes)?;
-        self.free_list(slot).pop();
+        self.class_of(slot).take_first();
         let known = &mut self.known[slot as usize];
         known.kind = kind;
         known.key = key;
@@ -199,15 +213,28 @@ impl Store {
         Ok(at)
     }
 
-    fn free_list(&mut self, slot: u32) -> &mut Vec<u32> {
+    fn class_of(&mut self, slot: u32) -> &mut Class {
         if slot < self.capacity.small {
-            &mut self.free_small
+            &mut self.small
         } else {
-            &mut self.free_large
+            &mut self.large
         }
     }
 
     fn free(&mut self, slot: u32) {
-        self.free_list(slot).push(slot);
+        self.class_of(slot).free.push(slot);
+    }
+}
+
+impl Class {
+    fn first(&self) -> Option<u32> {
+        let unused = (self.next < self.end).then_some(self.next);
+        self.free.last().copied().or(unused)
+    }
+
+    fn take_first(&mut self) {
+        if self.free.pop().is_none() {
+            self.next += 1;
+        }
     }
 }

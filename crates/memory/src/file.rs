@@ -57,6 +57,27 @@ impl FileRegion {
         Ok(Self(Arc::new(Placed { map, start })))
     }
 
+    /// The `length` bytes from `start` on, which lie in this one, by the same mapping.
+    pub fn part(&self, start: u64, length: u64) -> Result<Self, MapError> {
+        let Placed { map, start: lead } = &*self.0;
+        let from = lead.checked_add(start).ok_or(MapError::Wraps)?;
+        let end = from.checked_add(length).ok_or(MapError::Wraps)?;
+        if length == 0 {
+            return Err(MapError::Empty);
+        }
+        if end > map.size {
+            return Err(MapError::FileTooShort { length: map.size });
+        }
+        let map = Map {
+            iova: 0,
+            size: length,
+            protection: map.protection,
+            mapping: map.mapping.from(from as usize),
+            dirty: None,
+        };
+        Ok(Self(Arc::new(Placed { map, start: 0 })))
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -29,7 +29,7 @@ mod words {
 }
 
 /// Mappings of the whole process that can be guarded at once: all that the kernel gives a process by
-/// default. A guest has a few dozen, a queue pair of a process has one. The table is 1.6 MiB of zero
+/// default. A guest has a few dozen, a file with queues of a process has one. The table is 1.6 MiB of zero
 /// pages until used. When it is full further maps are refused.
 const MAX_GUARDS: usize = 1 << 16;
 
@@ -42,9 +42,12 @@ static INSTALLED: Once = Once::new();
 /// Keeps one mapping in the handler's table.
 pub(crate) struct Guard {
     index: usize,
-    /// The one at `index`: every access asks it.
-    slot: &'static Slot,
+    mark: Mark,
 }
+
+/// Tells what became of a guarded mapping, for as long as its [`Guard`] is there. Every access asks it.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(&'static Slot);
 
 impl Guard {
     /// Guards `length` bytes from `start`, which must be a whole mapping of the caller's that stays
@@ -54,20 +57,27 @@ impl Guard {
         let index = claim()?;
         let slot = &SLOTS[index];
         slot.publish(start, start + length);
-        Some(Self { index, slot })
+        let mark = Mark(slot);
+        Some(Self { index, mark })
     }
 
+    pub(crate) fn mark(&self) -> Mark {
+        self.mark
+    }
+}
+
+impl Mark {
     /// Whether an access has hit a hole. Ask after the access: the handler sets the mark before it
     /// puts zeros in place, so bytes that are not the file's are never taken for it.
     #[inline]
-    pub(crate) fn is_lost(&self) -> bool {
-        self.slot.is_lost()
+    pub(crate) fn is_lost(self) -> bool {
+        self.0.is_lost()
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.slot.withdraw();
+        self.mark.0.withdraw();
         VACANT
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

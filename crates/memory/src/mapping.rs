@@ -3,10 +3,11 @@
 use std::ffi::c_void;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::guard::Guard;
+use crate::guard::{Guard, Mark};
 use crate::populated::{GRANULE, Populated};
 use crate::{Protection, kernel};
 
@@ -61,21 +62,32 @@ struct Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: `start` and `length` are a whole mapping made by `Mapping::new`, and the owner of
-        // the last pointer into it is the `Mapping` that is being dropped.
+        // the last pointer into it is the last `Mapping` of it, which is being dropped.
         unsafe { kernel::unmap(self.start, self.length) };
     }
 }
 
 /// A mapped and guarded stretch of a file. The file may shrink or change at any moment.
 pub(crate) struct Mapping {
-    // Dropped before the area, so the handler never touches address space that is not ours.
-    guard: Guard,
-    area: Area,
-    populated: Populated,
-    /// Bytes of the area before the first one asked for.
-    lead: usize,
+    /// Where the first byte is that was asked for: in the area, which `whole` keeps.
+    start: *mut u8,
+    /// That of the guard in `whole`.
+    mark: Mark,
+    whole: Arc<Whole>,
 }
 
+/// What several stretches of one file may share.
+struct Whole {
+    // Dropped before the area, so the handler never touches address space that is not ours.
+    _guard: Guard,
+    area: Area,
+    populated: Populated,
+}
+
+// SAFETY: address space is not tied to a thread, and is only returned here.
+unsafe impl Send for Area {}
+// SAFETY: `&Area` reads bytes of foreign memory, through a raw pointer.
+unsafe impl Sync for Area {}
 // SAFETY: the mapping is owned and not tied to a thread; its bytes are foreign memory that is only
 // reached through raw pointers and atomics, never through references.
 unsafe impl Send for Mapping {}
@@ -96,27 +108,33 @@ impl Mapping {
         let area = Area::new(fd, from, length, protection)?;
         let guard = Guard::new(area.start as usize, area.length).ok_or(MapError::NoGuard)?;
         Ok(Self {
-            guard,
-            area,
-            populated: Populated::new(length),
-            lead: (offset - from) as usize,
+            start: area
+                .start
+                .cast::<u8>()
+                .wrapping_add((offset - from) as usize),
+            mark: guard.mark(),
+            whole: Arc::new(Whole {
+                _guard: guard,
+                area,
+                populated: Populated::new(length),
+            }),
         })
+    }
+
+    /// The same mapping from byte `offset` on, which lies in it.
+    pub(crate) fn from(&self, offset: usize) -> Self {
+        Self {
+            start: self.address(offset),
+            mark: self.mark,
+            whole: Arc::clone(&self.whole),
+        }
     }
 
     /// Prepares a long access to `length` bytes from `offset` on, so that it does not fault at each page.
     #[inline]
     pub(crate) fn populate(&self, offset: usize, length: usize) {
         if length >= GRANULE {
-            self.populate_missing(self.lead + offset, length);
-        }
-    }
-
-    fn populate_missing(&self, at: usize, length: usize) {
-        debug_assert!(at + length <= self.area.length);
-        let missing = self.populated.missing(at, length);
-        if !missing.is_empty() && self.area.may_read {
-            self.area.touch(missing.clone());
-            self.populated.note(missing);
+            self.whole.populate(self.in_area(offset), length);
         }
     }
 
@@ -124,17 +142,29 @@ impl Mapping {
     /// mapping as long as `self` lives.
     #[inline]
     pub(crate) fn address(&self, offset: usize) -> *mut u8 {
-        debug_assert!(self.lead + offset < self.area.length);
-        self.area
-            .start
-            .cast::<u8>()
-            .wrapping_add(self.lead + offset)
+        debug_assert!(self.in_area(offset) < self.whole.area.length);
+        self.start.wrapping_add(offset)
+    }
+
+    fn in_area(&self, offset: usize) -> usize {
+        self.start as usize - self.whole.area.start as usize + offset
     }
 
     /// Whether the file has shrunk under an access.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        self.guard.is_lost()
+        self.mark.is_lost()
+    }
+}
+
+impl Whole {
+    fn populate(&self, at: usize, length: usize) {
+        debug_assert!(at + length <= self.area.length);
+        let missing = self.populated.missing(at, length);
+        if !missing.is_empty() && self.area.may_read {
+            self.area.touch(missing.clone());
+            self.populated.note(missing);
+        }
     }
 }
 

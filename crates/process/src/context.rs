@@ -18,6 +18,7 @@ use super::channel::{Channel, Events};
 use super::fast::ClientGrants;
 use super::holdings::{Holdings, UserCounts};
 use super::namespaces::Namespaces;
+use super::slabs::Slabs;
 use vrdma_adapter::Slots;
 
 /// See the module.
@@ -29,6 +30,8 @@ pub(super) struct Context {
     /// When there was one, while they are polled.
     pub(super) rang: Time,
     pub(super) channels: Slots<Channel>,
+    /// The memory of its queues.
+    pub(super) slabs: Slabs,
     /// Which queue pair each bit of the doorbell page means.
     pub(super) doorbell_qps: Vec<Option<QpId>>,
     /// Bits of those that have none.
@@ -89,6 +92,7 @@ impl Context {
             polled: false,
             rang: Time(0),
             channels: Slots::new(),
+            slabs: Slabs::default(),
             doorbell_qps: Vec::new(),
             free_doorbells: BTreeSet::new(),
             holdings: Holdings::new(joining.counts),
@@ -118,6 +122,7 @@ impl Context {
             polled: false,
             rang: Time(0),
             channels: Slots::new(),
+            slabs: Slabs::default(),
             doorbell_qps: Vec::new(),
             free_doorbells: BTreeSet::new(),
             holdings: Holdings::new(joining.counts),

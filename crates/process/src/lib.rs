@@ -45,6 +45,7 @@ mod registry;
 mod requests;
 mod session;
 mod sessions;
+mod slabs;
 mod spec;
 mod users;
 

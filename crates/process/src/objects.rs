@@ -12,6 +12,7 @@ use vrdma_wire::{Lkey, Qpn};
 
 use crate::queue_pairs::Entry;
 use crate::regions::Way;
+use crate::slabs::Part;
 
 /// A memory region.
 pub(super) struct Mr {
@@ -35,9 +36,7 @@ pub(super) struct Mr {
 pub(super) struct Cq {
     pub(super) owner: Owner,
     pub(super) ring: CompletionRing,
-    /// The memory of the ring, for a process that goes on after this one.
-    pub(super) area: Option<OwnedFd>,
-    pub(super) bytes: u64,
+    pub(super) memory: Part,
     pub(super) channel: Option<u32>,
     pub(super) cookie: u64,
     /// Entries were written that the client does not see yet.
@@ -52,9 +51,7 @@ pub(super) struct Cq {
 pub(super) struct Srq {
     pub(super) owner: Owner,
     pub(super) ring: WorkRing,
-    /// The memory of the ring, for a process that goes on after this one.
-    pub(super) area: Option<OwnedFd>,
-    pub(super) bytes: u64,
+    pub(super) memory: Part,
     pub(super) cookie: u64,
     pub(super) max_sge: u32,
     /// Armed limit; 0 is disarmed.
@@ -72,9 +69,8 @@ pub(super) struct Qp {
     pub(super) send: WorkRing,
     /// `None` with a shared receive queue.
     pub(super) recv: Option<WorkRing>,
-    /// The memory of the rings, for a process that goes on after this one.
-    pub(super) area: Option<OwnedFd>,
-    pub(super) bytes: u64,
+    /// That of the rings.
+    pub(super) memory: Part,
     pub(super) capacity: QpCapacity,
     pub(super) cookie: u64,
     /// Its bit of the client's doorbell page.

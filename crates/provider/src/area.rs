@@ -8,18 +8,34 @@ mod kernel;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A mapped area. Offsets beyond it panic: every caller has checked its geometry once.
+const PAGE: usize = 4096;
+
+/// A mapped area, or a part of one. Offsets beyond it panic: every caller has checked its geometry once.
 #[derive(Debug)]
 pub struct Area {
     start: *mut u8,
     length: usize,
+    /// It keeps the mapping that `start` is in.
+    mapping: Arc<Mapping>,
 }
 
-// SAFETY: the mapping is owned and not tied to a thread; its bytes are only reached by copies
+/// A mapping, which the last area in it ends.
+#[derive(Debug)]
+struct Mapping {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the mapping is not tied to a thread, and is only ended here.
+unsafe impl Send for Mapping {}
+// SAFETY: `&Mapping` gives nothing.
+unsafe impl Sync for Mapping {}
+// SAFETY: the mapping is not tied to a thread; its bytes are only reached by copies
 // through raw pointers and by atomics.
 unsafe impl Send for Area {}
 // SAFETY: as above; `&Area` allows plain copies into it from two threads, which tears bytes that the
@@ -30,20 +46,54 @@ impl Area {
     /// Makes a zeroed, sealed area, and the descriptor for the other end.
     pub fn create(name: &str, length: usize) -> io::Result<(Self, OwnedFd)> {
         let fd = kernel::create(name, length)?;
-        Ok((Self::new(fd.as_fd(), length)?, fd))
+        Ok((Self::new(fd.as_fd(), 0, length)?, fd))
     }
 
     /// Maps what the other end made. It must be sealed and as long as it says.
     pub fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        if kernel::size_that_stays(fd)? < length as u64 {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        Self::new(fd, length)
+        Self::map_from(fd, 0, length)
     }
 
-    fn new(fd: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
-        let start = kernel::map(fd, length)?;
-        Ok(Self { start, length })
+    /// Maps `length` bytes of it from `offset` on, a multiple of the page size.
+    pub fn map_from(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Self> {
+        let size = kernel::size_that_stays(fd)?;
+        let end = offset.checked_add(length);
+        let is_inside = end.is_some_and(|end| end as u64 <= size);
+        if !is_inside || !offset.is_multiple_of(PAGE) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Self::new(fd, offset, length)
+    }
+
+    /// Maps all of it.
+    pub fn map_all(fd: BorrowedFd<'_>) -> io::Result<Self> {
+        Self::map(fd, kernel::size_that_stays(fd)? as usize)
+    }
+
+    fn new(fd: BorrowedFd<'_>, offset: usize, length: usize) -> io::Result<Self> {
+        let start = kernel::map(fd, offset, length)?;
+        Ok(Self {
+            start,
+            length,
+            mapping: Arc::new(Mapping { start, length }),
+        })
+    }
+
+    /// `length` bytes of it from `offset` on, a multiple of the page size, by the same mapping; `None` if it does not have
+    /// them.
+    pub fn part(&self, offset: usize, length: usize) -> Option<Self> {
+        let end = offset.checked_add(length)?;
+        (end <= self.length && offset.is_multiple_of(PAGE)).then(|| Self {
+            start: self.start.wrapping_add(offset),
+            length,
+            mapping: Arc::clone(&self.mapping),
+        })
+    }
+
+    /// Makes whole pages zeros, and gives back what memory they have.
+    pub fn clear(&self) {
+        // SAFETY: inside the mapping, on which no references are made.
+        unsafe { kernel::clear(self.start, self.length) };
     }
 
     /// Bytes.
@@ -131,9 +181,9 @@ impl Area {
     }
 }
 
-impl Drop for Area {
+impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole mapping made by `new`; no borrow of `self` is left.
+        // SAFETY: the whole mapping made by `Area::new`; no area in it is left.
         unsafe { kernel::unmap(self.start, self.length) };
     }
 }
@@ -165,6 +215,31 @@ mod tests {
         ftruncate(&plain, 4096).unwrap();
         assert!(Area::map(plain.as_fd(), 4096).is_err());
         assert!(ftruncate(&fd, 0).is_err());
+    }
+
+    #[test]
+    fn a_part_is_zeroed_alone_and_keeps_the_mapping() {
+        let (whole, fd) = Area::create("test", 3 * 4096).unwrap();
+        for (offset, length) in [(100, 4096), (8192, 4097), (usize::MAX - 4095, 4096)] {
+            assert!(whole.part(offset, length).is_none(), "{offset} {length}");
+            assert!(Area::map_from(fd.as_fd(), offset, length).is_err());
+        }
+        whole.write(0, &[1; 3 * 4096]);
+        let part = whole.part(4096, 4096).unwrap();
+        drop(whole);
+        let theirs = Area::map_from(fd.as_fd(), 4096, 4096).unwrap();
+        part.u32(8).store(7, Relaxed);
+        assert_eq!(theirs.u32(8).load(Relaxed), 7);
+        part.clear();
+        assert_eq!(theirs.u32(8).load(Relaxed), 0);
+        let all = Area::map_all(fd.as_fd()).unwrap();
+        assert_eq!(all.length(), 3 * 4096);
+        let bytes = [4095, 4096, 8191, 8192].map(|at| {
+            let mut byte = [9];
+            all.read(at, &mut byte);
+            byte[0]
+        });
+        assert_eq!(bytes, [1, 0, 0, 1]);
     }
 
     #[test]

@@ -48,9 +48,10 @@
 //!
 //! # Queues
 //!
-//! Every queue pair, SRQ and CQ has a memfd of its own, made and sealed by the daemon, so that it
-//! cannot shrink. Its reply tells the offsets ([`message::QueueGeometry`]). Each work queue begins
-//! with a [`layout::QueueHeader`]:
+//! The memory of a queue pair, SRQ or CQ is whole pages of a memfd that the daemon made and sealed, so that
+//! it cannot shrink. The same file may have other queues of this client. The reply tells the offsets in it
+//! ([`message::QueueGeometry`]) and, as `bytes`, where the queue ends; the queue begins with the page of its first
+//! header ([`client::QueueMemory`]). Each work queue begins with a [`layout::QueueHeader`]:
 //!
 //! ```text
 //!   +0    producer   written by the client    free-running u32; slot = index & (slots - 1)

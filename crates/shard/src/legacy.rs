@@ -40,8 +40,12 @@ use areas::{
 };
 
 /// Of all that a worker leaves: the records of each room, what descriptors are, and how keepers follow each other. Whatever
-/// changes what one of them means raises it. A daemon goes on for one with the same format only.
-pub const FORMAT: u32 = 4;
+/// changes what one of them means raises it.
+pub const FORMAT: u32 = 5;
+
+/// The oldest format of which a worker can go on. What newer ones have in records is missing in those, and its default means
+/// what was so then.
+pub const OLDEST: u32 = 4;
 
 /// The root area has a record for each shard that there ever was, and four more.
 pub const ROOT: Capacity = Capacity {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vrdma_provider::client::{
-    Answer, CallError, CompletionQueue, Connection, ReceiveQueue, SendQueue,
+    Answer, CallError, CompletionQueue, Connection, QueueMemory, ReceiveQueue, SendQueue,
 };
 use vrdma_provider::doorbell::Ringer;
 use vrdma_provider::fast::Page;
@@ -136,13 +136,20 @@ impl Client {
         };
         let (cq, cq_handle) = completion_queue(self.connection.call(&request, &[]).unwrap());
         let made = self.queue_pair(qp_type, cq_handle);
-        let reply = made.body;
-        let area = Arc::new(Area::map(made.fds[0].as_fd(), reply.bytes as usize).unwrap());
+        let QpReply {
+            send, recv, bytes, ..
+        } = made.body;
+        let memory = QueueMemory::map(made.fds[0].as_fd(), send.header, bytes).unwrap();
+        let (send, recv) = (memory.place(send).unwrap(), memory.place(recv).unwrap());
         Queues {
-            send: SendQueue::new(Arc::clone(&area), reply.send).unwrap(),
-            recv: ReceiveQueue::new(Arc::clone(&area), reply.recv).unwrap(),
-            reply,
-            area,
+            send: SendQueue::new(memory.area(), send).unwrap(),
+            recv: ReceiveQueue::new(memory.area(), recv).unwrap(),
+            reply: QpReply {
+                send,
+                recv,
+                ..made.body
+            },
+            area: memory.area(),
             cq,
             cq_handle,
         }

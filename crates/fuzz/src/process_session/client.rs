@@ -2,11 +2,13 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::net::{RecvFlags, SendFlags};
 use vrdma_process::SessionId;
 use vrdma_provider::VERSION;
 use vrdma_provider::area::Area;
+use vrdma_provider::client::QueueMemory;
 use vrdma_provider::doorbell::PAGE_BYTES;
 use vrdma_provider::layout::AddressVector;
 use vrdma_provider::message::{
@@ -102,23 +104,8 @@ impl Client {
             channel: NO_CHANNEL,
         };
         let (cq, fds): (CqReply, _) = self.call(world, &cq, &[])?;
-        let entries = Area::map(fds.first()?.as_fd(), cq.bytes as usize).ok()?;
-        let qp = CreateQp {
-            pd: pd.pd,
-            qp_type: qp_type::RC,
-            send_cq: cq.cq,
-            recv_cq: cq.cq,
-            capacity: QpCapacity {
-                max_send_wr: 4,
-                max_recv_wr: 4,
-                max_send_sge: 2,
-                max_recv_sge: 2,
-                max_inline: 64,
-            },
-            ..CreateQp::default()
-        };
-        let (qp, fds): (QpReply, _) = self.call(world, &qp, &[])?;
-        let queues = Area::map(fds.first()?.as_fd(), qp.bytes as usize).ok()?;
+        let entries = QueueMemory::map(fds.first()?.as_fd(), cq.ring.header, cq.bytes).ok()?;
+        let (qp, queues) = self.queue_pair(world, pd.pd, cq.cq)?;
         let region = RegMr {
             address: arena(),
             length: ARENA_BYTES as u64,
@@ -132,12 +119,36 @@ impl Client {
             doorbells,
             qp,
             queues,
-            cq: cq.ring,
-            entries,
+            cq: entries.place(cq.ring).ok()?,
+            entries: entries.area(),
             region,
             peer: None,
             posted: [0; 2],
         })
+    }
+
+    /// With the memory of its queues.
+    fn queue_pair(&mut self, world: &mut World, pd: u32, cq: u32) -> Option<(QpReply, Arc<Area>)> {
+        let qp = CreateQp {
+            pd,
+            qp_type: qp_type::RC,
+            send_cq: cq,
+            recv_cq: cq,
+            capacity: QpCapacity {
+                max_send_wr: 4,
+                max_recv_wr: 4,
+                max_send_sge: 2,
+                max_recv_sge: 2,
+                max_inline: 64,
+            },
+            ..CreateQp::default()
+        };
+        let (mut qp, fds): (QpReply, _) = self.call(world, &qp, &[])?;
+        let queues = QueueMemory::map(fds.first()?.as_fd(), qp.send.header, qp.bytes).ok()?;
+        qp.send = queues.place(qp.send).ok()?;
+        qp.recv = queues.place(qp.recv).ok()?;
+        qp.bytes = queues.area().length() as u32;
+        Some((qp, queues.area()))
     }
 
     /// The reply to a request, if it was granted.

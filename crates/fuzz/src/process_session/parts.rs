@@ -1,5 +1,6 @@
 //! A queue pair and its rings, and what a program writes into them.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vrdma_provider::area::Area;
@@ -15,9 +16,9 @@ use crate::input::Input;
 pub(super) struct Parts {
     pub(super) doorbells: Area,
     pub(super) qp: QpReply,
-    pub(super) queues: Area,
+    pub(super) queues: Arc<Area>,
     pub(super) cq: QueueGeometry,
-    pub(super) entries: Area,
+    pub(super) entries: Arc<Area>,
     pub(super) region: MrReply,
     pub(super) peer: Option<MrReply>,
     pub(super) posted: [u32; 2],

@@ -215,7 +215,7 @@ fn all_kinds() -> Vec<Kept> {
 }
 
 fn corpus() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/changes4.txt")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/changes5.txt")
 }
 
 #[test]

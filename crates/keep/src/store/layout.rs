@@ -8,6 +8,7 @@
 //! other, each as long as the slot that it is for.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
@@ -77,6 +78,17 @@ impl Capacity {
             None => SLOTS + slot as usize * SMALL,
             Some(large) => self.large_at() + large as usize * LARGE,
         }
+    }
+
+    /// The slots of each size up to the page that `reached` tells of the pages which they lie in: the end of those that
+    /// count.
+    pub(super) fn slots_up_to(self, reached: impl Fn(Range<usize>) -> usize) -> [Range<u32>; 2] {
+        let (small_at, large_at) = (SLOTS / PAGE, self.large_at() / PAGE);
+        let end = self.area_bytes() / PAGE;
+        let small = (reached(small_at..large_at) - small_at) * (PAGE / SMALL);
+        let large = (reached(large_at..end) - large_at) * (PAGE / LARGE);
+        let large = self.small + (large as u32).min(self.large);
+        [0..(small as u32).min(self.small), self.small..large]
     }
 
     /// Bytes of a slot, all in.

@@ -2,13 +2,15 @@
 //! at before it is a record. Any byte of the area may be damaged.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
+use zerocopy::FromZeros;
 
 use super::layout::{Capacity, HEADER, Header, LOG, PAGE, WORD, map};
-use super::{Known, LOG_BYTES, Opened, Record, SlotId, Store};
+use super::{Class, Known, LOG_BYTES, Opened, Record, SlotId, Store};
 use crate::mapping::Mapping;
 
 /// The commit's word for a log of so many bytes: the number twice, so that damage is noticed.
@@ -21,10 +23,15 @@ pub(super) fn open(area: BorrowedFd<'_>) -> io::Result<Opened> {
     let (mut mapping, capacity) = map(area)?;
     let mut unsound = usize::from(!finish_commit(&mut mapping, capacity));
     let written = written_pages(area, capacity.area_bytes())?;
-    let mut store = Store::without_records(mapping, capacity);
+    let used = capacity.slots_up_to(|pages| {
+        let last = written[pages.clone()].iter().rposition(|is| *is);
+        last.map_or(pages.start, |last| pages.start + last + 1)
+    });
+    let mut store = Store::without_records(mapping, capacity, &used)?;
     let mut records = Vec::new();
     // Descending, so that the lowest free slots are taken first and memory stays together.
-    for slot in (0..capacity.slots()).rev() {
+    let [small, large] = used;
+    for slot in small.chain(large).rev() {
         let content = if written[capacity.offset(slot) / PAGE] {
             content(&store.mapping, slot, capacity)
         } else {
@@ -118,16 +125,27 @@ fn written_pages(area: BorrowedFd<'_>, length: usize) -> io::Result<Vec<bool>> {
 }
 
 impl Store {
-    fn without_records(mapping: Mapping, capacity: Capacity) -> Self {
-        Self {
+    /// With free slots behind those that were used.
+    fn without_records(
+        mapping: Mapping,
+        capacity: Capacity,
+        [small, large]: &[Range<u32>; 2],
+    ) -> io::Result<Self> {
+        let class = |next, end| Class {
+            free: Vec::new(),
+            next,
+            end,
+        };
+        let known = Known::new_vec_zeroed(capacity.slots() as usize);
+        Ok(Self {
             mapping,
             capacity,
-            known: vec![Known::default(); capacity.slots() as usize],
-            free_small: Vec::new(),
-            free_large: Vec::new(),
+            known: known.map_err(|_| io::ErrorKind::OutOfMemory)?,
+            small: class(small.end, capacity.small),
+            large: class(large.end, capacity.slots()),
             batch: Vec::new(),
             used: 0,
-        }
+        })
     }
 
     fn adopt(&mut self, header: Header) -> Record {

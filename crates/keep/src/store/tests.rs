@@ -228,6 +228,33 @@ fn an_area_has_memory_only_for_what_is_used() {
 }
 
 #[test]
+fn slots_are_listed_from_their_first_use_on() {
+    let capacity = Capacity {
+        small: 1 << 20,
+        large: 5,
+    };
+    let area = Area::create(capacity).unwrap();
+    let (mut store, ..) = reopen(&area);
+    let small: Vec<_> = (0..20).map(|_| store.insert(1, 0, &[]).unwrap()).collect();
+    let large: Vec<_> = (0..5)
+        .map(|_| store.insert(1, 0, &[0; LARGE_BYTES]).unwrap())
+        .collect();
+    assert_eq!(store.insert(1, 0, &[0; LARGE_BYTES]), Err(Full::Slots));
+    store.remove(large[3]).unwrap();
+    store.remove(small[7]).unwrap();
+    store.commit();
+    let (mut store, found, _) = reopen(&area);
+    assert_eq!(found.len(), 23);
+    // The rest of the last page, which has 16 of them.
+    assert_eq!(store.small.free.len(), 1 + 12);
+    let next = [(); 14].map(|()| store.insert(1, 0, &[]).unwrap().0);
+    assert_eq!(next[..2], [7, 20]);
+    assert_eq!(next[13], 32);
+    assert_eq!(store.insert(1, 0, &[0; LARGE_BYTES]), Ok(large[3]));
+    assert_eq!(store.insert(1, 0, &[0; LARGE_BYTES]), Err(Full::Slots));
+}
+
+#[test]
 fn what_is_not_an_area_is_refused() {
     let plain = tempfile::tempfile().unwrap();
     assert!(Store::open(plain.as_fd()).is_err());

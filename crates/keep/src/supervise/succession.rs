@@ -186,7 +186,7 @@ mod tests {
     /// A keeper of a program that is out there.
     #[test]
     fn what_the_first_keeper_hands_over_is_read() {
-        let text = include_str!("../../corpus/succession4.json");
+        let text = include_str!("../../corpus/succession5.json");
         let succession: Succession = serde_json::from_str(text).unwrap();
         assert_eq!(succession.path, PathBuf::from("/usr/bin/vrdmad"));
         assert_eq!((succession.process, succession.area), (77, 3));

@@ -233,6 +233,28 @@ fn a_file_that_may_only_be_read_is_not_written() {
 }
 
 #[test]
+fn a_part_of_a_file_is_reached_by_the_same_mapping() {
+    let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&file, 3 * 4096).unwrap();
+    let whole = FileRegion::new(&file, (4096, 8192), 0, true).unwrap();
+    let part = whole.part(4096, 100).unwrap();
+    for (start, length) in [(8192, 1), (8000, 193), (u64::MAX, 2), (0, 0)] {
+        assert!(whole.part(start, length).is_err(), "{start} {length}");
+    }
+    drop(whole);
+    let part = Region::File(part);
+    let space = Space::new();
+    let view = space.view();
+    assert_eq!(Memory::write(&view, &part, 99, &[7]), Ok(()));
+    assert_eq!(Memory::write(&view, &part, 99, &[7, 7]), Err(Fault::Gone));
+    let mut byte = [0];
+    rustix::io::pread(&file, &mut byte, 8192 + 99).unwrap();
+    assert_eq!(byte, [7]);
+    ftruncate(&file, 0).unwrap();
+    assert_eq!(Memory::read(&view, &part, 0, &mut byte), Err(Fault::Gone));
+}
+
+#[test]
 fn a_tenant_s_thread_copies_as_well() {
     let nonce = 5u64;
     let at = &raw const nonce as u64;

@@ -205,9 +205,10 @@ fn revive_region(
             Some((region, Some(mr)))
         }
         Backing::Data(qp) => {
-            let Rings { fd, plan, .. } = rings.get(qp)?;
-            let range = (plan.send.data_at.into(), plan.send.data_bytes.into());
-            let region = FileRegion::new(fd.as_fd(), range, 0, false).ok()?;
+            let Rings { memory, plan, .. } = rings.get(qp)?;
+            let region = memory
+                .region(plan.send.data_at, plan.send.data_bytes)
+                .ok()?;
             Some((Region::File(region), None))
         }
     }
@@ -231,13 +232,16 @@ fn queue_pair(
     let Rings {
         record,
         plan,
-        fd,
+        memory,
         send,
         recv,
         dead,
     } = rings;
     let (owner, qpn) = (hca.owner_of_qp(id)?, hca.qpn(id)?);
-    let context = contexts.get_mut(owner.0)?;
+    // Nobody gets the memory of another client.
+    let context = contexts
+        .get_mut(owner.0)
+        .filter(|_| record.owner == owner.0)?;
     let has_doorbell = context.resume_doorbell(record.doorbell, id);
     let entry = Entry::new(Arc::clone(context.holdings.user()), spec.port, qpn);
     let qp = Qp {
@@ -247,8 +251,7 @@ fn queue_pair(
         _entry: entry,
         send,
         recv,
-        area: Some(fd),
-        bytes: plan.bytes.into(),
+        memory,
         capacity: plan.capacity,
         cookie: record.cookie,
         doorbell: record.doorbell,
@@ -257,7 +260,7 @@ fn queue_pair(
         flushing: false,
         dead: dead || !has_doorbell,
     };
-    take(context, &cost::qp::cost_of(&qp));
+    take(context, &cost::qp::QP);
     Some(qp)
 }
 

@@ -1,5 +1,7 @@
-//! Records of clients as workers leave them: `corpus/records4.txt`, of what workers leave each other in format 4. Each line is
-//! a kind and the record's bytes. Whatever changes what they mean gives that format another number.
+//! Records of clients as workers leave them: `corpus/records4.txt` is of what workers leave each other in format 4, and so on.
+//! Each line is a kind and the record's bytes. Whatever changes what they mean gives that format another number.
+//!
+//! In format 4, a queue has a file of its own.
 
 use std::fmt::Debug;
 use std::fs;
@@ -11,9 +13,13 @@ use super::record::{
 };
 use super::*;
 
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/records4.txt")
+fn file(format: u32) -> PathBuf {
+    let name = format!("corpus/records{format}.txt");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
+
+/// Where a queue begins in its file in [`all`] records.
+const OFFSET: u32 = 15 << 12;
 
 fn adapter() -> Adapter {
     Adapter {
@@ -91,7 +97,7 @@ fn places() -> [Place; 4] {
     .map(place)
 }
 
-fn cq() -> Cq {
+fn cq(offset: u32) -> Cq {
     Cq {
         engine: vec![1, 2],
         owner: 3,
@@ -100,16 +106,18 @@ fn cq() -> Cq {
         channel: Some(6),
         cookie: 7 << 50,
         encloses: true,
+        offset,
     }
 }
 
-fn srq() -> Srq {
+fn srq(offset: u32) -> Srq {
     Srq {
         owner: 1,
         area: 2,
         slots: 3,
         max_sge: 4,
         cookie: 5 << 50,
+        offset,
     }
 }
 
@@ -122,7 +130,7 @@ fn srq_progress() -> SrqProgress {
     }
 }
 
-fn qp() -> Qp {
+fn qp(offset: u32) -> Qp {
     Qp {
         engine: vec![1, 2],
         owner: 3,
@@ -134,6 +142,7 @@ fn qp() -> Qp {
         data: 12,
         data_key: 13,
         id: 14,
+        offset,
     }
 }
 
@@ -144,10 +153,10 @@ fn all() -> Vec<(&'static str, Vec<u8>)> {
         ("Context", context().encode_to_vec()),
         ("Answer", answer().encode_to_vec()),
         ("Channel", channel().encode_to_vec()),
-        ("Cq", cq().encode_to_vec()),
-        ("Srq", srq().encode_to_vec()),
+        ("Cq", cq(OFFSET).encode_to_vec()),
+        ("Srq", srq(OFFSET).encode_to_vec()),
         ("SrqProgress", srq_progress().encode_to_vec()),
-        ("Qp", qp().encode_to_vec()),
+        ("Qp", qp(OFFSET).encode_to_vec()),
     ];
     all.extend(places().map(|place| ("Place", place.encode_to_vec())));
     all
@@ -159,7 +168,12 @@ fn is<M: Message + Default + PartialEq + Debug>(bytes: &[u8], expected: &M) {
 
 #[test]
 fn records_of_workers_that_are_out_there_mean_the_same() {
-    let text = fs::read_to_string(file()).unwrap();
+    load(4, 0);
+    load(5, OFFSET);
+}
+
+fn load(format: u32, offset: u32) {
+    let text = fs::read_to_string(file(format)).unwrap();
     let mut places = places().into_iter();
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), all().len());
@@ -177,10 +191,10 @@ fn records_of_workers_that_are_out_there_mean_the_same() {
             "Context" => is(&bytes, &context()),
             "Answer" => is(&bytes, &answer()),
             "Channel" => is(&bytes, &channel()),
-            "Cq" => is(&bytes, &cq()),
-            "Srq" => is(&bytes, &srq()),
+            "Cq" => is(&bytes, &cq(offset)),
+            "Srq" => is(&bytes, &srq(offset)),
             "SrqProgress" => is(&bytes, &srq_progress()),
-            "Qp" => is(&bytes, &qp()),
+            "Qp" => is(&bytes, &qp(offset)),
             "Place" => is(&bytes, &places.next().unwrap()),
             _ => panic!("{kind}"),
         }
@@ -217,5 +231,5 @@ fn write_the_corpus() {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{kind} {hex}\n")
     };
-    fs::write(file(), all().iter().map(line).collect::<String>()).unwrap();
+    fs::write(file(5), all().iter().map(line).collect::<String>()).unwrap();
 }

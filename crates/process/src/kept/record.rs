@@ -165,6 +165,9 @@ pub(super) struct Cq {
     /// Its area has room for messages.
     #[prost(bool, tag = "7")]
     pub(super) encloses: bool,
+    /// Where its area begins in the file.
+    #[prost(uint32, tag = "8")]
+    pub(super) offset: u32,
 }
 
 /// A shared receive queue.
@@ -180,6 +183,9 @@ pub(super) struct Srq {
     pub(super) max_sge: u32,
     #[prost(uint64, tag = "5")]
     pub(super) cookie: u64,
+    /// Where its area begins in the file.
+    #[prost(uint32, tag = "6")]
+    pub(super) offset: u32,
 }
 
 /// What changes of it with messages.
@@ -220,4 +226,7 @@ pub(super) struct Qp {
     pub(super) data_key: u32,
     #[prost(uint32, tag = "10")]
     pub(super) id: u32,
+    /// Where its area begins in the file.
+    #[prost(uint32, tag = "11")]
+    pub(super) offset: u32,
 }

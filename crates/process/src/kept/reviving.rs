@@ -1,14 +1,14 @@
 //! Clients and their rings, as they were when a process ended.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::collections::btree_map::Entry;
+use std::os::fd::{AsFd, RawFd};
 use std::sync::Arc;
 
 use prost::Message;
 use rustix::io::Errno;
 use vrdma_adapter::Slots;
 use vrdma_memory::ClientMemory;
-use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{Answer, CompletionRing, CqPlan, QpPlan, SrqPlan, WorkRing};
 use vrdma_provider::doorbell::Listener;
 use vrdma_provider::message::{Header, Name, QpCapacity};
@@ -30,6 +30,7 @@ use crate::regions::Regions;
 use crate::requests as cost;
 use crate::session::{Answered, Session};
 use crate::sessions::OpenSession;
+use crate::slabs::{Part, Slab};
 use crate::users::Place;
 
 /// An adapter between two lives.
@@ -43,13 +44,21 @@ pub(super) struct Reviving<'a, 'n> {
     pub(super) srqs: Slots<Srq>,
     pub(super) rings: BTreeMap<u32, Rings>,
     pub(super) mrs: Regions,
+    /// By their numbers, with the client of each.
+    slabs: BTreeMap<RawFd, (u32, Arc<Slab>)>,
+}
+
+/// Where the memory of a queue is.
+struct InFile {
+    file: RawFd,
+    offset: u32,
 }
 
 /// A queue pair's memory and what its record says.
 pub(super) struct Rings {
     pub(super) record: record::Qp,
     pub(super) plan: QpPlan,
-    pub(super) fd: OwnedFd,
+    pub(super) memory: Part,
     pub(super) send: WorkRing,
     pub(super) recv: Option<WorkRing>,
     pub(super) dead: bool,
@@ -71,6 +80,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
             srqs: Slots::new(),
             rings: BTreeMap::new(),
             mrs: Regions::new(),
+            slabs: BTreeMap::new(),
         }
     }
 
@@ -213,12 +223,27 @@ impl<'a, 'n> Reviving<'a, 'n> {
         }
     }
 
+    /// The memory of a queue, if it is its owner's.
+    fn revive_memory(&mut self, owner: u32, place: &InFile, bytes: u32) -> Option<Part> {
+        let context = self.contexts.get_mut(owner)?;
+        if let Entry::Vacant(vacant) = self.slabs.entry(place.file) {
+            let fd = self.means.inherited.claim(place.file)?;
+            let slab = context.slabs.resume(fd)?;
+            take(context, &slab.cost());
+            vacant.insert((owner, slab));
+        }
+        let (whose, slab) = self.slabs.get(&place.file)?;
+        (*whose == owner).then_some(())?;
+        let (offset, bytes) = (place.offset as usize, bytes as usize);
+        context.slabs.take_again(slab, offset, bytes)
+    }
+
     fn revive_cqs(&mut self) {
         for noted in self.all(Kind::Cq) {
             if let Some(cq) = self.revive_cq(noted) {
                 let context = self.contexts.get_mut(cq.owner.0);
                 if let Some(context) = context {
-                    take(context, &cost::cq::cost_of(&cq));
+                    take(context, &cost::cq::CQ);
                     let channel = cq.channel.and_then(|it| context.channels.get_mut(it));
                     channel.into_iter().for_each(|channel| channel.users += 1);
                 }
@@ -232,16 +257,19 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let progress = self.bytes(Kind::CqProgress, noted.id)?;
         let (written, dead) = progress.split_first_chunk()?;
         let plan = CqPlan::new(record.entries, record.encloses)?;
-        let fd = self.means.inherited.claim(record.area)?;
-        let area = Arc::new(Area::map(fd.as_fd(), plan.bytes as usize).ok()?);
+        let place = InFile {
+            file: record.area,
+            offset: record.offset,
+        };
+        let memory = self.revive_memory(record.owner, &place, plan.bytes)?;
+        let area = &memory.area;
         let written = u32::from_le_bytes(*written);
-        let ring = CompletionRing::resume(Arc::clone(&area), plan.ring, written);
+        let ring = CompletionRing::resume(Arc::clone(area), plan.ring, written);
         Some(Cq {
             owner: Owner(record.owner),
             dead: dead != [0] || ring.is_err(),
-            ring: ring.unwrap_or_else(|_| CompletionRing::new(area, plan.ring)),
-            area: Some(fd),
-            bytes: plan.bytes.into(),
+            ring: ring.unwrap_or_else(|_| CompletionRing::new(Arc::clone(area), plan.ring)),
+            memory,
             channel: record.channel,
             cookie: record.cookie,
             unpublished: false,
@@ -253,7 +281,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         for noted in self.all(Kind::Srq) {
             if let Some(srq) = self.revive_srq(noted) {
                 if let Some(context) = self.contexts.get_mut(srq.owner.0) {
-                    take(context, &cost::srq::cost_of(&srq));
+                    take(context, &cost::srq::SRQ);
                 }
                 self.srqs.put(noted.id, srq);
             }
@@ -265,13 +293,15 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let progress = self.bytes(Kind::SrqProgress, noted.id)?;
         let progress = record::SrqProgress::decode(progress).ok()?;
         let plan = SrqPlan::new(record.slots, record.max_sge)?;
-        let fd = self.means.inherited.claim(record.area)?;
-        let area = Area::map(fd.as_fd(), plan.bytes as usize).ok()?;
+        let place = InFile {
+            file: record.area,
+            offset: record.offset,
+        };
+        let memory = self.revive_memory(record.owner, &place, plan.bytes)?;
         Some(Srq {
             owner: Owner(record.owner),
-            ring: WorkRing::resume(Arc::new(area), plan.ring, progress.released),
-            area: Some(fd),
-            bytes: plan.bytes.into(),
+            ring: WorkRing::resume(Arc::clone(&memory.area), plan.ring, progress.released),
+            memory,
             cookie: record.cookie,
             max_sge: plan.max_sge,
             limit: progress.limit,
@@ -297,18 +327,22 @@ impl<'a, 'n> Reviving<'a, 'n> {
             Some(u32::from_le_bytes(bytes.try_into().ok()?))
         };
         let plan = QpPlan::new(&capacity(&record.capacity)?, record.has_srq)?;
-        let fd = self.means.inherited.claim(record.area)?;
-        let area = Arc::new(Area::map(fd.as_fd(), plan.bytes as usize).ok()?);
+        let place = InFile {
+            file: record.area,
+            offset: record.offset,
+        };
+        let memory = self.revive_memory(record.owner, &place, plan.bytes)?;
+        let area = &memory.area;
         let recv = match record.has_srq {
             true => None,
-            false => Some(WorkRing::resume(Arc::clone(&area), plan.recv, word(4)?)),
+            false => Some(WorkRing::resume(Arc::clone(area), plan.recv, word(4)?)),
         };
         Some(Rings {
-            send: WorkRing::resume(area, plan.send, word(0)?),
+            send: WorkRing::resume(Arc::clone(area), plan.send, word(0)?),
             recv,
             dead: *front.get(8)? != 0,
             plan,
-            fd,
+            memory,
             record,
         })
     }

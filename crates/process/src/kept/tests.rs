@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use vrdma_keep::{Area, Capacity, Records};
-use vrdma_provider::area::Area as RingArea;
 use vrdma_provider::daemon::{CompletionRing, CqPlan};
 use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::object::{CqId, Owner};
@@ -14,6 +13,7 @@ use vrdma_wire::Mac;
 
 use crate::Process;
 use crate::objects::Cq;
+use crate::slabs::Slabs;
 use crate::spec::ProcessSpec;
 
 const OWNER: Owner = Owner(1);
@@ -43,13 +43,12 @@ fn recorded_in(records: Records) -> Process {
 /// A completion queue, as a client makes one.
 fn add_cq(process: &mut Process) -> CqId {
     let plan = CqPlan::new(16, true).unwrap();
-    let area = RingArea::create("test", plan.bytes as usize).unwrap().0;
+    let memory = Slabs::default().grow(plan.bytes as usize).unwrap();
     let id = process.core.hca.create_cq(OWNER).unwrap();
     let cq = Cq {
         owner: OWNER,
-        ring: CompletionRing::new(Arc::new(area), plan.ring),
-        area: None,
-        bytes: plan.bytes.into(),
+        ring: CompletionRing::new(Arc::clone(&memory.area), plan.ring),
+        memory,
         channel: None,
         cookie: 0,
         unpublished: false,

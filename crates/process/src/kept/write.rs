@@ -226,12 +226,6 @@ impl Process {
         self.forget_record(Kind::Channel, channel_id(owner, channel));
     }
 
-    /// The descriptor of memory that a client gets, for whoever goes on after this process.
-    pub(crate) fn keep(&self, fd: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
-        let kept = self.is_recorded().then(|| fd.try_clone()).transpose();
-        kept.map_err(|_| Errno::MFILE)
-    }
-
     fn record_piece(&mut self, kind: Kind, id: u32, piece: Piece) -> Result<(), Errno> {
         let Some(recorder) = &mut self.recorder else {
             return Ok(());
@@ -283,11 +277,12 @@ impl Process {
         let record = record::Cq {
             engine: piece.ok_or(Errno::NOENT)?,
             owner: cq.owner.0,
-            area: descriptor(cq.area.as_ref()),
+            area: cq.memory.number(),
             entries: cq.ring.slots(),
             channel: cq.channel,
             cookie: cq.cookie,
             encloses: cq.ring.encloses(),
+            offset: cq.memory.offset(),
         };
         self.record(Kind::Cq, id.0, &record)?;
         self.put_cq_progress(id)
@@ -311,10 +306,11 @@ impl Process {
         let srq = self.srqs.get(id.0).ok_or(Errno::NOENT)?;
         let record = record::Srq {
             owner: srq.owner.0,
-            area: descriptor(srq.area.as_ref()),
+            area: srq.memory.number(),
             slots: srq.ring.slots(),
             max_sge: srq.max_sge,
             cookie: srq.cookie,
+            offset: srq.memory.offset(),
         };
         self.record(Kind::Srq, id.0, &record)?;
         self.put_srq_progress(id)
@@ -336,7 +332,7 @@ impl Process {
         let record = record::Qp {
             engine: piece.ok_or(Errno::NOENT)?,
             owner: owner.0,
-            area: descriptor(qp.area.as_ref()),
+            area: qp.memory.number(),
             capacity: capacity_words(&qp.capacity).into(),
             has_srq: qp.recv.is_none(),
             cookie: qp.cookie,
@@ -344,6 +340,7 @@ impl Process {
             data: data.0,
             data_key: qp.data.1.0,
             id: id.0,
+            offset: qp.memory.offset(),
         };
         self.record(Kind::Qp, id.0, &record)?;
         self.record_mr(data, &PlaceName::new(owner, Backing::Data(id.0), 0))?;
@@ -371,10 +368,6 @@ impl Process {
             self.discarded.clear();
         }
     }
-}
-
-fn descriptor(fd: Option<&OwnedFd>) -> i32 {
-    fd.map_or(-1, AsRawFd::as_raw_fd)
 }
 
 fn capacity_words(capacity: &QpCapacity) -> [u32; 5] {

@@ -1,10 +1,8 @@
 //! Completion channels and completion queues.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{CompletionRing, CqPlan};
 use vrdma_provider::message::{
     ChannelReply, CqReply, CreateChannel, CreateCq, DestroyChannel, DestroyCq, Done, NO_CHANNEL,
@@ -17,24 +15,13 @@ use crate::channel::Channel;
 use crate::limits::{self, fits};
 use crate::objects::Cq;
 use crate::quota::Kind;
+use crate::slabs::Part;
 
 /// The end of a pipe.
 pub(crate) const CHANNEL: [Cost; 1] = [(Kind::Descriptor, 1)];
 
-/// With the descriptor of its memory, if that is kept.
-fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
-    [
-        (Kind::Cq, 1),
-        (Kind::RingBytes, bytes),
-        (Kind::Mapping, 1),
-        (Kind::Descriptor, kept.into()),
-    ]
-}
-
-/// What our half of a queue costs.
-pub(crate) fn cost_of(cq: &Cq) -> [Cost; 4] {
-    cost(cq.bytes, cq.area.is_some())
-}
+/// Beside its memory.
+pub(crate) const CQ: [Cost; 1] = [(Kind::Cq, 1)];
 
 pub(super) fn create_channel(
     asker: &mut Asker<'_>,
@@ -78,40 +65,34 @@ pub(super) fn destroy_channel(
     Ok(Done {})
 }
 
-/// A ring, and its memory's descriptor.
-fn ring(plan: &CqPlan) -> Result<(CompletionRing, OwnedFd), Errno> {
-    let (area, fd) = Area::create("vrdma-cq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
-    Ok((CompletionRing::new(Arc::new(area), plan.ring), fd))
-}
-
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds<CreateCq> {
     if request.entries == 0 {
         return Err(Errno::INVAL);
     }
     let channel = (request.channel != NO_CHANNEL).then_some(request.channel);
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
-    let encloses = context.encloses;
-    let plan = CqPlan::new(request.entries, encloses).ok_or(Errno::INVAL)?;
-    let is_recorded = asker.process.is_recorded();
-    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let context = asker.context()?;
     if let Some(channel) = channel {
         context.channels.get_mut(channel).ok_or(Errno::NOENT)?;
     }
-    let (mut ring, fd) = ring(&plan)?;
+    let plan = CqPlan::new(request.entries, context.encloses).ok_or(Errno::INVAL)?;
+    asker.afford(&CQ)?;
+    let memory = asker.memory(plan.bytes)?;
+    let created = asker.process.core.hca.create_cq(asker.owner);
+    let id = match created {
+        Ok(id) => id,
+        Err(error) => {
+            asker.leave(&memory)?;
+            return Err(errno(error));
+        }
+    };
+    let fd = memory.descriptor();
+    let reply = reply(id, &plan, &memory);
+    let mut ring = CompletionRing::new(Arc::clone(&memory.area), plan.ring);
     let room = ring.enclosing_room().unwrap_or(0);
-    let area = asker.process.keep(&fd)?;
-    let id = asker
-        .process
-        .core
-        .hca
-        .create_cq(asker.owner)
-        .map_err(errno)?;
     let cq = Cq {
         owner: asker.owner,
         ring,
-        area,
-        bytes: plan.bytes.into(),
+        memory,
         channel,
         cookie: request.cookie,
         unpublished: false,
@@ -121,19 +102,22 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     asker.process.cqs.put(id.0, cq);
     asker.process.core.hca.set_enclosing_room(id, room);
     count_user(asker, channel, |users| *users += 1);
-    asker.take(&cost(plan.bytes.into(), is_recorded))?;
-    if let Err(errno) = asker.process.record_cq(id) {
-        destroy(asker, DestroyCq { cq: id.0 })?;
-        return Err(errno);
+    asker.take(&CQ)?;
+    match asker.process.record_cq(id).and(fd) {
+        Ok(fd) => Ok((reply, vec![fd])),
+        Err(errno) => {
+            destroy(asker, DestroyCq { cq: id.0 })?;
+            Err(errno)
+        }
     }
-    Ok((
-        CqReply {
-            cq: id.0,
-            bytes: plan.bytes,
-            ring: plan.ring,
-        },
-        vec![fd],
-    ))
+}
+
+fn reply(id: CqId, plan: &CqPlan, memory: &Part) -> CqReply {
+    CqReply {
+        cq: id.0,
+        bytes: memory.offset() + plan.bytes,
+        ring: plan.ring.behind(memory.offset()),
+    }
 }
 
 fn count_user(asker: &mut Asker<'_>, channel: Option<u32>, count: impl FnOnce(&mut u32)) {
@@ -153,36 +137,44 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     }
     let encloses = cq.is_some_and(|cq| cq.ring.encloses());
     let plan = CqPlan::new(request.entries, encloses).ok_or(Errno::INVAL)?;
-    let new = [(Kind::RingBytes, u64::from(plan.bytes))];
-    asker.afford(&new)?;
-    let is_recorded = asker.process.is_recorded();
+    let memory = asker.memory(plan.bytes)?;
+    let id = CqId(request.cq);
+    let reply = reply(id, &plan, &memory);
+    let fd = memory.descriptor();
+    let unloaded = fd.and_then(|fd| Ok((fd, unload(asker, id, &plan, &memory)?)));
+    let (fd, mut fresh) = match unloaded {
+        Ok(done) => done,
+        Err(errno) => {
+            asker.leave(&memory)?;
+            return Err(errno);
+        }
+    };
+    let room = fresh.enclosing_room().unwrap_or(0);
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
+    let old_ring = std::mem::replace(&mut cq.ring, fresh);
+    let old = std::mem::replace(&mut cq.memory, memory);
+    asker.process.core.hca.set_enclosing_room(id, room);
+    asker.leave(&old)?;
+    asker.process.write_cq(id);
+    asker.process.discard((old_ring, old));
+    Ok((reply, vec![fd]))
+}
+
+/// A ring in that memory, which has what the client has not polled of the one before.
+fn unload(
+    asker: &mut Asker<'_>,
+    id: CqId,
+    plan: &CqPlan,
+    memory: &Part,
+) -> Result<CompletionRing, Errno> {
+    let cq = asker.process.cqs.get_mut(id.0).ok_or(Errno::NOENT)?;
     let waiting = cq.ring.refresh().map_err(|_| Errno::INVAL)?;
-    if waiting > request.entries {
+    if waiting > plan.ring.slots {
         return Err(Errno::INVAL);
     }
-    let (mut fresh, fd) = ring(&plan)?;
-    let area = is_recorded.then(|| fd.try_clone()).transpose();
-    let area = area.map_err(|_| Errno::MFILE)?;
+    let mut fresh = CompletionRing::new(Arc::clone(&memory.area), plan.ring);
     cq.ring.unload(&mut fresh).map_err(|_| Errno::INVAL)?;
-    let room = fresh.enclosing_room().unwrap_or(0);
-    cq.ring = fresh;
-    let id = CqId(request.cq);
-    asker.process.core.hca.set_enclosing_room(id, room);
-    let old_area = std::mem::replace(&mut cq.area, area);
-    let old = std::mem::replace(&mut cq.bytes, plan.bytes.into());
-    asker.take(&new)?;
-    asker.give(&[(Kind::RingBytes, old)])?;
-    asker.process.write_cq(CqId(request.cq));
-    asker.process.discard(old_area);
-    Ok((
-        CqReply {
-            cq: request.cq,
-            bytes: plan.bytes,
-            ring: plan.ring,
-        },
-        vec![fd],
-    ))
+    Ok(fresh)
 }
 
 pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<DestroyCq> {
@@ -204,7 +196,8 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
     if let Some(channel) = channel {
         channel.forget(cq.cookie);
     }
-    asker.give(&cost_of(&cq))?;
+    asker.give(&CQ)?;
+    asker.leave(&cq.memory)?;
     asker.process.discard(cq);
     Ok(Done {})
 }

@@ -18,8 +18,10 @@ use vrdma_verbs::object::Owner;
 use vrdma_verbs::{Error, Time};
 
 use super::Process;
+use super::context::Context;
 use super::holdings::Holdings;
 use super::quota::Kind;
+use super::slabs::Part;
 
 /// What a handler answers.
 type Outcome<T> = Result<<T as Call>::Reply, Errno>;
@@ -119,9 +121,32 @@ impl Asker<'_> {
             .ok_or(Errno::NOENT)
     }
 
+    fn context(&mut self) -> Result<&mut Context, Errno> {
+        self.process.context(self.owner).ok_or(Errno::NOENT)
+    }
+
     fn holdings(&mut self) -> Result<&mut Holdings, Errno> {
-        let context = self.process.context(self.owner);
-        Ok(&mut context.ok_or(Errno::NOENT)?.holdings)
+        Ok(&mut self.context()?.holdings)
+    }
+
+    /// Memory for a queue, with what it costs. It ends with [`leave`](Self::leave).
+    fn memory(&mut self, bytes: u32) -> Result<Part, Errno> {
+        let bytes = bytes as usize;
+        let slabs = &mut self.context()?.slabs;
+        if let Some(part) = slabs.take(bytes) {
+            return Ok(part);
+        }
+        let cost = slabs.cost_of_next(bytes);
+        self.afford(&cost)?;
+        let part = self.context()?.slabs.grow(bytes)?;
+        self.take(&cost)?;
+        Ok(part)
+    }
+
+    /// The queue in that memory has ended.
+    fn leave(&mut self, memory: &Part) -> Result<(), Errno> {
+        let given_back = self.context()?.slabs.leave(memory);
+        given_back.map_or(Ok(()), |cost| self.give(&cost))
     }
 
     /// Refuses what is beyond a quota.

@@ -1,12 +1,10 @@
 //! Queue pairs.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use vrdma_adapter::{RunState, Sending};
-use vrdma_memory::{FileRegion, Region};
-use vrdma_provider::area::Area;
+use vrdma_memory::Region;
 use vrdma_provider::daemon::{QpPlan, WorkRing};
 use vrdma_provider::message::{
     AttachMcast, CreateQp, DestroyQp, DetachMcast, Done, ModifyQp, QpReply, QueryQp, QueryQpReply,
@@ -22,69 +20,90 @@ use crate::limits;
 use crate::objects::Qp;
 use crate::queue_pairs::Entry;
 use crate::quota::Kind;
+use crate::slabs::Part;
 
 /// A queue pair in one group.
 const ATTACHMENT: [Cost; 1] = [(Kind::Attachment, 1)];
 
-/// Its rings are mapped, and their data area as a region once more.
-/// With the descriptor of their memory, if that is kept.
-fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
-    [
-        (Kind::Qp, 1),
-        (Kind::RingBytes, bytes),
-        (Kind::Mapping, 2),
-        (Kind::Descriptor, kept.into()),
-    ]
-}
-
-/// What our half of a queue pair costs.
-pub(crate) fn cost_of(qp: &Qp) -> [Cost; 4] {
-    cost(qp.bytes, qp.area.is_some())
-}
+/// Beside its memory.
+pub(crate) const QP: [Cost; 1] = [(Kind::Qp, 1)];
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds<CreateQp> {
     let spec = spec(&request)?;
     asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
-    let is_recorded = asker.process.is_recorded();
-    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
-    let (area, fd) = Area::create("vrdma-qp", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
-    let kept = asker.process.keep(&fd)?;
-    let data = register_data(asker, spec.pd, &plan, &fd)?;
-    let created = asker.process.core.hca.create_qp(spec).map_err(errno);
-    let id = created.inspect_err(|_| forget_data(asker, data.id))?;
-    let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
+    asker.afford(&QP)?;
+    let memory = asker.memory(plan.bytes)?;
+    let made = in_engine(asker, spec, &plan, &memory);
+    let Made { id, qpn, data } = match made {
+        Ok(made) => made,
+        Err(errno) => {
+            asker.leave(&memory)?;
+            return Err(errno);
+        }
+    };
+    let fd = memory.descriptor();
+    let offset = memory.offset();
     let port = asker.process.spec.port;
-    let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
+    let context = asker.context()?;
     let entry = Entry::new(Arc::clone(context.holdings.user()), port, qpn);
     let doorbell = context.assign_doorbell(id);
     let qp = Qp {
+        owner: asker.owner,
+        qp_type: spec.qp_type,
+        qpn,
+        _entry: entry,
+        recv: (spec.srq.is_none()).then(|| WorkRing::new(Arc::clone(&memory.area), plan.recv)),
+        send: WorkRing::new(Arc::clone(&memory.area), plan.send),
+        memory,
+        capacity: plan.capacity,
+        cookie: request.cookie,
         doorbell,
-        area: kept,
-        ..object(
-            asker,
-            &spec,
-            &plan,
-            (entry, qpn, request.cookie),
-            (Arc::new(area), data),
-        )
+        data: (data.id, data.lkey),
+        run: RunState::default(),
+        flushing: false,
+        dead: false,
     };
     asker.process.qps.put(id.0, qp);
-    asker.take(&cost(plan.bytes.into(), is_recorded))?;
-    if let Err(errno) = asker.process.record_qp(id) {
-        remove(asker, DestroyQp { qp: id.0 })?;
-        return Err(errno);
-    }
+    asker.take(&QP)?;
+    let recorded = asker.process.record_qp(id);
+    let fd = match recorded.and(fd) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            remove(asker, DestroyQp { qp: id.0 })?;
+            return Err(errno);
+        }
+    };
     let reply = QpReply {
         qp: id.0,
         qp_num: qpn.get(),
         doorbell,
-        bytes: plan.bytes,
+        bytes: offset + plan.bytes,
         capacity: plan.capacity,
-        send: plan.send,
-        recv: plan.recv,
+        send: plan.send.behind(offset),
+        recv: plan.recv.behind(offset),
     };
     Ok((reply, vec![fd]))
+}
+
+/// What the engine has of a queue pair.
+struct Made {
+    id: QpId,
+    qpn: Qpn,
+    data: MrKeys,
+}
+
+fn in_engine(
+    asker: &mut Asker<'_>,
+    spec: QpSpec,
+    plan: &QpPlan,
+    memory: &Part,
+) -> Result<Made, Errno> {
+    let data = register_data(asker, spec.pd, plan, memory)?;
+    let created = asker.process.core.hca.create_qp(spec).map_err(errno);
+    let id = created.inspect_err(|_| forget_data(asker, data.id))?;
+    let qpn = asker.process.core.hca.qpn(id).unwrap_or(Qpn::GSI);
+    Ok(Made { id, qpn, data })
 }
 
 fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
@@ -102,49 +121,19 @@ fn spec(request: &CreateQp) -> Result<QpSpec, Errno> {
     })
 }
 
-fn object(
-    asker: &Asker<'_>,
-    spec: &QpSpec,
-    plan: &QpPlan,
-    (entry, qpn, cookie): (Entry, Qpn, u64),
-    (area, data): (Arc<Area>, MrKeys),
-) -> Qp {
-    let recv = || WorkRing::new(Arc::clone(&area), plan.recv);
-    Qp {
-        owner: asker.owner,
-        qp_type: spec.qp_type,
-        qpn,
-        _entry: entry,
-        recv: spec.srq.is_none().then(recv),
-        send: WorkRing::new(area, plan.send),
-        area: None,
-        bytes: plan.bytes.into(),
-        capacity: plan.capacity,
-        cookie,
-        doorbell: 0,
-        data: (data.id, data.lkey),
-        run: RunState::default(),
-        flushing: false,
-        dead: false,
-    }
-}
-
 /// The data area as a region that work requests of this PD can only read; its addresses are offsets.
 fn register_data(
     asker: &mut Asker<'_>,
     pd: PdId,
     plan: &QpPlan,
-    fd: &OwnedFd,
+    memory: &Part,
 ) -> Result<MrKeys, Errno> {
-    let range = (
-        u64::from(plan.send.data_at),
-        u64::from(plan.send.data_bytes),
-    );
-    let region = FileRegion::new(fd.as_fd(), range, 0, false).map_err(|_| Errno::NOMEM)?;
+    let region = memory.region(plan.send.data_at, plan.send.data_bytes);
+    let region = region.map_err(|_| Errno::NOMEM)?;
     let spec = MrSpec {
         kind: MrKind::User,
         start: 0,
-        length: range.1,
+        length: plan.send.data_bytes.into(),
         access: Access::empty(),
         region: Some(Region::File(region)),
     };
@@ -224,7 +213,8 @@ fn remove(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
     asker.process.forget_qp(id);
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.release_doorbell(qp.doorbell);
-    asker.give(&cost_of(&qp))?;
+    asker.give(&QP)?;
+    asker.leave(&qp.memory)?;
     asker.process.discard(qp);
     asker.give(&[(Kind::Attachment, attachments)])?;
     Ok(Done {})

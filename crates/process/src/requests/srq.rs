@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{SrqPlan, WorkRing};
 use vrdma_provider::message::{
     CreateSrq, DestroySrq, Done, ModifySrq, QuerySrq, SrqReply, SrqState, srq_mask,
@@ -14,20 +13,8 @@ use super::{Asker, Cost, Outcome, OutcomeWithFds, errno};
 use crate::objects::Srq;
 use crate::quota::Kind;
 
-/// With the descriptor of its memory, if that is kept.
-fn cost(bytes: u64, kept: bool) -> [Cost; 4] {
-    [
-        (Kind::Srq, 1),
-        (Kind::RingBytes, bytes),
-        (Kind::Mapping, 1),
-        (Kind::Descriptor, kept.into()),
-    ]
-}
-
-/// What our half of a queue costs.
-pub(crate) fn cost_of(srq: &Srq) -> [Cost; 4] {
-    cost(srq.bytes, srq.area.is_some())
-}
+/// Beside its memory.
+pub(crate) const SRQ: [Cost; 1] = [(Kind::Srq, 1)];
 
 pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFds<CreateSrq> {
     let pd = PdId(request.pd);
@@ -36,38 +23,42 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
     if request.limit > plan.ring.slots {
         return Err(Errno::INVAL);
     }
-    let is_recorded = asker.process.is_recorded();
-    asker.afford(&cost(plan.bytes.into(), is_recorded))?;
-    let (area, fd) = Area::create("vrdma-srq", plan.bytes as usize).map_err(|_| Errno::NOMEM)?;
-    let kept = asker.process.keep(&fd)?;
-    let id = asker
-        .process
-        .core
-        .hca
-        .create_srq(pd, request.limit)
-        .map_err(errno)?;
+    asker.afford(&SRQ)?;
+    let memory = asker.memory(plan.bytes)?;
+    let created = asker.process.core.hca.create_srq(pd, request.limit);
+    let id = match created {
+        Ok(id) => id,
+        Err(error) => {
+            asker.leave(&memory)?;
+            return Err(errno(error));
+        }
+    };
+    let fd = memory.descriptor();
+    let offset = memory.offset();
     let srq = Srq {
         owner: asker.owner,
-        ring: WorkRing::new(Arc::new(area), plan.ring),
-        area: kept,
-        bytes: plan.bytes.into(),
+        ring: WorkRing::new(Arc::clone(&memory.area), plan.ring),
+        memory,
         cookie: request.cookie,
         max_sge: plan.max_sge,
         limit: request.limit,
         dead: false,
     };
     asker.process.srqs.put(id.0, srq);
-    asker.take(&cost(plan.bytes.into(), is_recorded))?;
-    if let Err(errno) = asker.process.record_srq(id) {
-        destroy(asker, DestroySrq { srq: id.0 })?;
-        return Err(errno);
-    }
+    asker.take(&SRQ)?;
+    let fd = match asker.process.record_srq(id).and(fd) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            destroy(asker, DestroySrq { srq: id.0 })?;
+            return Err(errno);
+        }
+    };
     let reply = SrqReply {
         srq: id.0,
-        bytes: plan.bytes,
+        bytes: offset + plan.bytes,
         number: id.0,
         max_sge: plan.max_sge,
-        ring: plan.ring,
+        ring: plan.ring.behind(offset),
     };
     Ok((reply, vec![fd]))
 }
@@ -119,7 +110,8 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
         .map_err(errno)?;
     asker.process.forget_srq(SrqId(request.srq));
     if let Some(srq) = asker.process.srqs.take(request.srq) {
-        asker.give(&cost_of(&srq))?;
+        asker.give(&SRQ)?;
+        asker.leave(&srq.memory)?;
         asker.process.discard(srq);
     }
     Ok(Done {})

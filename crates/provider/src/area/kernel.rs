@@ -40,11 +40,17 @@ mod shipped {
         Ok(if sealed { fstat(fd)?.st_size as u64 } else { 0 })
     }
 
-    /// Maps its first bytes, where the kernel likes: not for children, nor for core dumps, for which messages are nothing.
-    pub(in crate::area) fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<*mut u8> {
+    /// Maps its bytes from `offset` on, where the kernel likes: not for children, nor for core dumps, for which messages are
+    /// nothing.
+    pub(in crate::area) fn map(
+        fd: BorrowedFd<'_>,
+        offset: usize,
+        length: usize,
+    ) -> io::Result<*mut u8> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED;
         // SAFETY: the kernel chooses the place, so no mapping of ours is replaced.
-        let start = unsafe { mmap(ptr::null_mut(), length, rights, MapFlags::SHARED, fd, 0) }?;
+        let start = unsafe { mmap(ptr::null_mut(), length, rights, flags, fd, offset as u64) }?;
         for advice in [Advice::LinuxDontFork, Advice::LinuxDontDump] {
             // SAFETY: the advice concerns only the mapping just made, and no contents.
             let taken = unsafe { madvise(start, length, advice) };
@@ -52,6 +58,20 @@ mod shipped {
             taken.inspect_err(|_| unsafe { unmap(start.cast(), length) })?;
         }
         Ok(start.cast())
+    }
+
+    /// Makes whole pages zeros; those that are not locked give their memory back.
+    ///
+    /// # Safety
+    /// They are in a mapping of the caller's, and no reference to their bytes is used any more.
+    pub(in crate::area) unsafe fn clear(start: *mut u8, length: usize) {
+        // SAFETY: as the caller promises.
+        let removed = unsafe { madvise(start.cast(), length, Advice::LinuxRemove) };
+        // The kernel does not remove pages that are locked.
+        if removed.is_err() {
+            // SAFETY: as the caller promises.
+            unsafe { start.write_bytes(0, length) };
+        }
     }
 
     /// Ends a mapping.
@@ -86,8 +106,17 @@ mod stand_in {
         })
     }
 
-    pub(in crate::area) fn map(fd: BorrowedFd<'_>, length: usize) -> io::Result<*mut u8> {
-        interpreted::map(fd, 0, length)
+    pub(in crate::area) fn map(
+        fd: BorrowedFd<'_>,
+        offset: usize,
+        length: usize,
+    ) -> io::Result<*mut u8> {
+        interpreted::map(fd, offset as u64, length)
+    }
+
+    pub(in crate::area) unsafe fn clear(start: *mut u8, length: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { start.write_bytes(0, length) };
     }
 
     pub(in crate::area) unsafe fn unmap(_: *mut u8, _: usize) {}

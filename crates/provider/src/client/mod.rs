@@ -7,12 +7,16 @@ mod completion;
 mod connection;
 mod data;
 mod enclosed;
+#[cfg(not(loom))]
+mod mapped;
 mod receive;
 mod send;
 
 pub use completion::CompletionQueue;
 pub use connection::{Answer, CallError, Connection};
 pub use enclosed::{Enclosed, Piece};
+#[cfg(not(loom))]
+pub use mapped::QueueMemory;
 pub use receive::ReceiveQueue;
 pub use send::{Full, SendQueue};
 

@@ -73,8 +73,12 @@ impl WorkRing {
             released,
             shown: released,
         };
-        // The client may not have been shown it.
-        ring.word(queue_header::CONSUMER).store(released, Release);
+        // The client may not have been shown it. It is written only then: a page fault that reads maps the pages around it, too,
+        // and one that writes no other.
+        let shown = ring.word(queue_header::CONSUMER);
+        if shown.load(Acquire) != released {
+            shown.store(released, Release);
+        }
         ring
     }
 

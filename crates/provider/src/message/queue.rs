@@ -56,6 +56,28 @@ pub struct QueueGeometry {
     pub data_bytes: u32,
 }
 
+impl QueueGeometry {
+    /// The same queue in memory that begins so many bytes into a file.
+    pub fn behind(self, offset: u32) -> Self {
+        Self {
+            header: self.header + offset,
+            slots_at: self.slots_at + offset,
+            data_at: self.data_at + offset,
+            ..self
+        }
+    }
+
+    /// The same queue in memory that begins so many bytes later; `None` if it begins before that.
+    pub fn ahead(self, offset: u32) -> Option<Self> {
+        Some(Self {
+            header: self.header.checked_sub(offset)?,
+            slots_at: self.slots_at.checked_sub(offset)?,
+            data_at: self.data_at.checked_sub(offset)?,
+            ..self
+        })
+    }
+}
+
 /// Makes a completion queue.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

@@ -1,4 +1,4 @@
-//! Records of rdma_cm as workers leave them: `corpus/cm4.txt`, of what workers leave each other in format 4. Each line is a
+//! Records of rdma_cm as workers leave them: `corpus/cm5.txt`, of what workers leave each other in formats 4 and 5. Each line is a
 //! kind and the record's bytes. Whatever changes what they mean gives that format another number.
 
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use super::record::*;
 use super::recorder::Kind;
 
 fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/cm4.txt")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus/cm5.txt")
 }
 
 fn client() -> Client {
