@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{BOUNCE, ClientMemory, Reach};
 use crate::{CopyFault, Fault};
@@ -34,20 +34,36 @@ struct Placed {
     memory: Arc<ClientMemory>,
     /// Where offset 0 is.
     start: u64,
-    /// Whether the caller's own thread may reach it.
-    at_hand: bool,
+    length: u64,
+    /// Whether the caller's own thread may reach it. Asked once.
+    at_hand: OnceLock<bool>,
     /// Its process puts received messages in place, and nobody else reaches it.
     is_filled_by_owner: bool,
+}
+
+impl Placed {
+    fn is_at_hand(&self) -> bool {
+        let ask = || self.memory.is_at_hand(self.start, self.length);
+        *self.at_hand.get_or_init(ask)
+    }
 }
 
 impl ClientRegion {
     /// `length` bytes from `start` on. The engine checks all accesses against that length.
     pub fn new(memory: Arc<ClientMemory>, start: u64, length: u64) -> Self {
-        let at_hand = memory.is_at_hand(start, length);
+        let region = Self::resume(memory, start, length);
+        region.0.is_at_hand();
+        region
+    }
+
+    /// One that there was before. What is mapped there is asked with the first access: who has ten thousand of them does
+    /// not wait for all.
+    pub fn resume(memory: Arc<ClientMemory>, start: u64, length: u64) -> Self {
         Self(Arc::new(Placed {
             memory,
             start,
-            at_hand,
+            length,
+            at_hand: OnceLock::new(),
             is_filled_by_owner: false,
         }))
     }
@@ -58,13 +74,15 @@ impl ClientRegion {
         let Placed {
             memory,
             start,
+            length,
             at_hand,
             ..
         } = &*self.0;
         Self(Arc::new(Placed {
             memory: Arc::clone(memory),
             start: *start,
-            at_hand: *at_hand,
+            length: *length,
+            at_hand: at_hand.clone(),
             is_filled_by_owner,
         }))
     }
@@ -152,6 +170,6 @@ impl ClientRegion {
     }
 
     fn reach(&self, length: usize) -> Reach<'_> {
-        self.0.memory.reach(self.0.at_hand, length)
+        self.0.memory.reach(self.0.is_at_hand(), length)
     }
 }

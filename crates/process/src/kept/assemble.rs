@@ -174,7 +174,7 @@ fn revive_region(
     match place.backing.as_ref()? {
         Backing::Client(client) => {
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
-            let region = ClientRegion::new(memory, client.address, client.length)
+            let region = ClientRegion::resume(memory, client.address, client.length)
                 .filled_by_owner(client.is_filled_by_owner);
             Some((Region::Client(region), Some(mr(Way::Addresses, 0, None))))
         }
@@ -198,7 +198,7 @@ fn revive_region(
             let mapped = FileRegion::new(fd.as_fd(), range, 0, file.writable).ok()?;
             let part = *start..start.checked_add(file.length)?;
             (part.end <= client.length).then_some(())?;
-            let client = ClientRegion::new(memory, client.address, client.length);
+            let client = ClientRegion::resume(memory, client.address, client.length);
             let region = Region::Partly(PartlyMapped::new(client, mapped, part));
             let start = file.offset.wrapping_sub(*start);
             let mr = mr(Way::PartlyFile, file.length, Some((fd, start)));
@@ -219,7 +219,7 @@ fn nowhere(users: &Users) -> Option<Region> {
     let file = std::fs::File::open("/dev/null").ok()?;
     let tenant = Arc::clone(&users.of(rustix::process::geteuid().as_raw()).tenant);
     let memory = Arc::new(ClientMemory::resume(file.into(), tenant));
-    Some(Region::Client(ClientRegion::new(memory, 0, 0)))
+    Some(Region::Client(ClientRegion::resume(memory, 0, 0)))
 }
 
 fn queue_pair(

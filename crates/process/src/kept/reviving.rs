@@ -36,6 +36,7 @@ use crate::users::Place;
 /// An adapter between two lives.
 pub(super) struct Reviving<'a, 'n> {
     pub(super) spec: ProcessSpec,
+    /// By kind, in the order of their numbers.
     noted: BTreeMap<u16, Vec<&'n Noted>>,
     pub(super) means: Means<'a>,
     pub(super) contexts: Slots<Context>,
@@ -70,6 +71,9 @@ impl<'a, 'n> Reviving<'a, 'n> {
         for one in noted {
             by_kind.entry(one.kind).or_default().push(one);
         }
+        for of_kind in by_kind.values_mut() {
+            of_kind.sort_by_key(|noted| noted.id);
+        }
         Self {
             spec,
             noted: by_kind,
@@ -91,8 +95,8 @@ impl<'a, 'n> Reviving<'a, 'n> {
     /// The newest record of an object.
     fn bytes(&self, kind: Kind, id: u32) -> Option<&'n [u8]> {
         let all = self.noted.get(&(kind as u16))?;
-        let noted = all.iter().find(|noted| noted.id == id)?;
-        Some(&noted.bytes)
+        let noted = all.get(all.partition_point(|noted| noted.id < id))?;
+        (noted.id == id).then_some(noted.bytes.as_slice())
     }
 
     pub(super) fn finish(mut self, recorder: Recorder) -> Result<Revived, Lost> {
