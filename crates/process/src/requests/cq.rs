@@ -78,13 +78,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     asker.afford(&CQ)?;
     let memory = asker.memory(plan.bytes)?;
     let created = asker.process.core.hca.create_cq(asker.owner);
-    let id = match created {
-        Ok(id) => id,
-        Err(error) => {
-            asker.leave(&memory)?;
-            return Err(errno(error));
-        }
-    };
+    let id = asker.in_memory(created.map_err(errno), &memory)?;
     let fd = memory.descriptor();
     let reply = reply(id, &plan, &memory);
     let mut ring = CompletionRing::new(Arc::clone(&memory.area), plan.ring);
@@ -142,13 +136,7 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     let reply = reply(id, &plan, &memory);
     let fd = memory.descriptor();
     let unloaded = fd.and_then(|fd| Ok((fd, unload(asker, id, &plan, &memory)?)));
-    let (fd, mut fresh) = match unloaded {
-        Ok(done) => done,
-        Err(errno) => {
-            asker.leave(&memory)?;
-            return Err(errno);
-        }
-    };
+    let (fd, mut fresh) = asker.in_memory(unloaded, &memory)?;
     let room = fresh.enclosing_room().unwrap_or(0);
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let old_ring = std::mem::replace(&mut cq.ring, fresh);

@@ -143,6 +143,14 @@ impl Asker<'_> {
         Ok(part)
     }
 
+    /// What was made in that memory, which ends with a failure.
+    fn in_memory<T>(&mut self, made: Result<T, Errno>, memory: &Part) -> Result<T, Errno> {
+        if made.is_err() {
+            self.leave(memory)?;
+        }
+        made
+    }
+
     /// The queue in that memory has ended.
     fn leave(&mut self, memory: &Part) -> Result<(), Errno> {
         let given_back = self.context()?.slabs.leave(memory);

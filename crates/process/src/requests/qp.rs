@@ -35,13 +35,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     asker.afford(&QP)?;
     let memory = asker.memory(plan.bytes)?;
     let made = in_engine(asker, spec, &plan, &memory);
-    let Made { id, qpn, data } = match made {
-        Ok(made) => made,
-        Err(errno) => {
-            asker.leave(&memory)?;
-            return Err(errno);
-        }
-    };
+    let Made { id, qpn, data } = asker.in_memory(made, &memory)?;
     let fd = memory.descriptor();
     let offset = memory.offset();
     let port = asker.process.spec.port;

@@ -26,13 +26,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
     asker.afford(&SRQ)?;
     let memory = asker.memory(plan.bytes)?;
     let created = asker.process.core.hca.create_srq(pd, request.limit);
-    let id = match created {
-        Ok(id) => id,
-        Err(error) => {
-            asker.leave(&memory)?;
-            return Err(errno(error));
-        }
-    };
+    let id = asker.in_memory(created.map_err(errno), &memory)?;
     let fd = memory.descriptor();
     let offset = memory.offset();
     let srq = Srq {
