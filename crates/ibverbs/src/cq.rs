@@ -199,6 +199,8 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut abi::Cq, cqe: c_int) -> c_int {
     let outcome = unsafe { CompletionQueue::of(cq) }.and_then(|(queue, device)| {
         let entries = u32::try_from(cqe).map_err(|_| Errno(libc::EINVAL))?;
         let mut guard = queue.ring.lock();
+        // Before the call: afterwards that memory may be another queue's. If the daemon notifies meanwhile, it does so once more.
+        let armed = guard.queue.armed();
         let answer = device.call_with(
             &ResizeCq {
                 cq: queue.handle,
@@ -207,7 +209,6 @@ pub unsafe extern "C" fn ibv_resize_cq(cq: *mut abi::Cq, cqe: c_int) -> c_int {
             &[],
         )?;
         let (ring, entries) = ring(answer)?;
-        let armed = guard.queue.armed();
         guard.queue = ring;
         if armed != armed::NO {
             guard.queue.arm(armed);

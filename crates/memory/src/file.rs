@@ -78,6 +78,11 @@ impl FileRegion {
         Ok(Self(Arc::new(Placed { map, start: 0 })))
     }
 
+    /// Whether nobody else has it: then no copy reads or writes it any more.
+    pub fn is_alone(&mut self) -> bool {
+        Arc::get_mut(&mut self.0).is_some()
+    }
+
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -5,11 +5,14 @@
 //!   slab   queue pair | free | completion queue | queue pair | never used
 //! ```
 //! No slab has queues of two clients: each may write all of what it maps. A slab ends with the last queue in it.
+//!
+//! A unit on its way may still read the data area of a queue pair that has ended. Those bytes are not given to another
+//! queue before it has: its peer would get what was meant for another one's.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 use vrdma_memory::{FileRegion, MapError};
@@ -45,14 +48,19 @@ pub(crate) struct Slab {
 /// Which bytes are taken: the length of each range by its start. All are whole pages.
 struct Ranges {
     taken: BTreeMap<usize, usize>,
+    /// Those of queue pairs that have ended, while somebody has their regions.
+    read: Vec<(usize, FileRegion)>,
+    /// Bytes that are not taken.
+    free: usize,
     /// Nothing from here on was ever taken.
     reached: usize,
 }
 
-/// Memory of one queue, or of the two of a queue pair. It is others' when this is dropped.
+/// Memory of one queue, or of the two of a queue pair. It is others' when this is dropped and nobody has its region.
 pub(crate) struct Part {
     slab: Arc<Slab>,
     offset: usize,
+    region: OnceLock<FileRegion>,
     pub(crate) area: Arc<Area>,
 }
 
@@ -81,7 +89,7 @@ impl Slabs {
     }
 
     /// A queue has ended, whose memory may be in use for a while. What is given back of its slab, if that has ended, too.
-    pub(crate) fn leave(&mut self, part: &Part) -> Option<[Cost; 3]> {
+    pub(crate) fn end(&mut self, part: &Part) -> Option<[Cost; 3]> {
         let is_its = |used: &Used| Arc::ptr_eq(&used.slab, &part.slab);
         let index = self.0.iter().position(is_its)?;
         let used = &mut self.0[index];
@@ -137,6 +145,7 @@ impl Used {
         Some(Part {
             slab: Arc::clone(&self.slab),
             offset,
+            region: OnceLock::new(),
             area,
         })
     }
@@ -156,7 +165,8 @@ impl Slab {
     }
 
     fn new(fd: OwnedFd, area: Area, reached: usize) -> io::Result<Self> {
-        let range = (0, area.length() as u64);
+        let free = area.length();
+        let range = (0, free as u64);
         let data = FileRegion::new(&fd, range, 0, false).map_err(io::Error::other)?;
         Ok(Self {
             fd,
@@ -164,6 +174,8 @@ impl Slab {
             data,
             ranges: Mutex::new(Ranges {
                 taken: BTreeMap::new(),
+                read: Vec::new(),
+                free,
                 reached,
             }),
         })
@@ -188,7 +200,10 @@ fn cost(bytes: usize) -> [Cost; 3] {
 
 impl Ranges {
     /// The first gap that is long enough.
-    fn gap(&self, bytes: usize, end: usize) -> Option<usize> {
+    fn gap(&mut self, bytes: usize, end: usize) -> Option<usize> {
+        self.forget_read();
+        // Most slabs are full.
+        (bytes <= self.free).then_some(())?;
         let mut start = 0;
         for (taken, length) in &self.taken {
             if taken - start >= bytes {
@@ -209,7 +224,23 @@ impl Ranges {
 
     fn take(&mut self, offset: usize, bytes: usize) {
         self.taken.insert(offset, bytes);
+        self.free -= bytes;
         self.reached = self.reached.max(offset + bytes);
+    }
+
+    fn release(&mut self, offset: usize) {
+        self.free += self.taken.remove(&offset).unwrap_or_default();
+    }
+
+    /// Releases what nobody reads any more.
+    fn forget_read(&mut self) {
+        let mut ended = Vec::new();
+        self.read.retain_mut(|(offset, region)| {
+            let is_alone = region.is_alone();
+            ended.extend(is_alone.then_some(*offset));
+            !is_alone
+        });
+        ended.into_iter().for_each(|offset| self.release(offset));
     }
 }
 
@@ -229,22 +260,32 @@ impl Part {
         self.offset as u32
     }
 
-    /// Some of its bytes as a region that is only read.
+    /// Some of its bytes as a region that is only read: the same ones for all who ask.
     pub(crate) fn region(&self, offset: u32, bytes: u32) -> Result<FileRegion, MapError> {
         let start = self.offset as u64 + u64::from(offset);
-        self.slab.data.part(start, bytes.into())
+        let made = self.slab.data.part(start, bytes.into())?;
+        Ok(self.region.get_or_init(|| made).clone())
     }
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.slab.ranges().taken.remove(&self.offset);
+        let mut ranges = self.slab.ranges();
+        match self.region.take() {
+            Some(region) => {
+                ranges.read.push((self.offset, region));
+                ranges.forget_read();
+            }
+            None => ranges.release(self.offset),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
+
+    use vrdma_memory::{Memory, Region, Space};
 
     use super::*;
 
@@ -284,7 +325,7 @@ mod tests {
         let mut slabs = Slabs::default();
         let [first, second, _third] = [1, 2, 1].map(|pages| take(&mut slabs, pages));
         second.area.write(0, &[7; 2 * PAGE]);
-        assert!(slabs.leave(&second).is_none());
+        assert!(slabs.end(&second).is_none());
         // It may be read still.
         assert_eq!(take(&mut slabs, 2).offset(), 4 * PAGE as u32);
         drop(second);
@@ -294,12 +335,31 @@ mod tests {
     }
 
     #[test]
+    fn what_a_unit_still_reads_is_not_given_to_another_queue() {
+        let mut slabs = Slabs::default();
+        let [ended, _other] = [1, 1].map(|pages| take(&mut slabs, pages));
+        ended.area.u32(0).store(7, Relaxed);
+        let on_its_way = ended.region(0, PAGE as u32).unwrap();
+        assert!(slabs.end(&ended).is_none());
+        drop(ended);
+        let next = take(&mut slabs, 1);
+        assert_eq!(next.offset(), 2 * PAGE as u32);
+        let mut view = [0; 4];
+        let space = Space::new();
+        let region = Region::File(on_its_way);
+        Memory::read(&space.view(), &region, 0, &mut view).unwrap();
+        assert_eq!(u32::from_le_bytes(view), 7);
+        drop(region);
+        assert_eq!(take(&mut slabs, 1).offset(), 0);
+    }
+
+    #[test]
     fn a_file_ends_with_its_last_queue() {
         let mut slabs = Slabs::default();
         let before = slabs.cost_of_next(PAGE);
         let [first, second] = [1, 1].map(|pages| take(&mut slabs, pages));
-        assert!(slabs.leave(&first).is_none());
-        let given_back = slabs.leave(&second).expect("it has ended");
+        assert!(slabs.end(&first).is_none());
+        let given_back = slabs.end(&second).expect("it has ended");
         assert_eq!((given_back, slabs.0.len()), (before, 0));
         assert_eq!(word(&second), 0, "who holds it may use it");
     }

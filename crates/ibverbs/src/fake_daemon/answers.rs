@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -9,6 +10,7 @@ use vrdma_provider::VERSION;
 use vrdma_provider::area::Area;
 use vrdma_provider::daemon::{Answer, CqPlan, QpPlan, Request, SrqPlan};
 use vrdma_provider::doorbell::PAGE_BYTES;
+use vrdma_provider::layout::cq_header;
 use vrdma_provider::message::{
     AllocMw, AllocPd, AttachMcast, Call, ChannelReply, CqReply, CreateChannel, CreateCq, CreateQp,
     CreateSrq, DeallocMw, DeallocPd, DeregMr, DestroyChannel, DestroyCq, DestroyQp, DestroySrq,
@@ -144,12 +146,15 @@ fn cq_reply(cq: u32, plan: &CqPlan) -> CqReply {
     }
 }
 
-/// A new, empty ring: what was in the old one is for the test to move.
+/// A new, empty ring: what was in the old one is for the test to move. The library may not read how that one was armed any
+/// more, since its memory may be another queue's.
 fn resize_cq(state: &mut State, request: &ResizeCq) -> Outcome {
     let plan = CqPlan::new(request.entries, true).ok_or(Errno::INVAL)?;
     let (area, fd) = memory(plan.bytes)?;
     let found = state.cqs.iter_mut().find(|cq| cq.handle == request.cq);
     let cq = found.ok_or(Errno::NOENT)?;
+    let armed = cq.plan.ring.header as usize + cq_header::ARMED;
+    cq.area.u32(armed).store(0, Relaxed);
     (cq.area, cq.plan) = (area, plan);
     Ok(Answer::new::<ResizeCq>(
         &cq_reply(request.cq, &plan),

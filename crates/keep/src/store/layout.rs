@@ -80,13 +80,13 @@ impl Capacity {
         }
     }
 
-    /// The slots of each size up to the page that `reached` tells of the pages which they lie in: the end of those that
-    /// count.
-    pub(super) fn slots_up_to(self, reached: impl Fn(Range<usize>) -> usize) -> [Range<u32>; 2] {
+    /// The small slots and the large ones, each up to the end of the last page that is written.
+    pub(super) fn used_slots(self, written: &[bool]) -> [Range<u32>; 2] {
         let (small_at, large_at) = (SLOTS / PAGE, self.large_at() / PAGE);
-        let end = self.area_bytes() / PAGE;
-        let small = (reached(small_at..large_at) - small_at) * (PAGE / SMALL);
-        let large = (reached(large_at..end) - large_at) * (PAGE / LARGE);
+        let used_pages =
+            |pages: &[bool]| pages.iter().rposition(|is| *is).map_or(0, |last| last + 1);
+        let small = used_pages(&written[small_at..large_at]) * (PAGE / SMALL);
+        let large = used_pages(&written[large_at..]) * (PAGE / LARGE);
         let large = self.small + (large as u32).min(self.large);
         [0..(small as u32).min(self.small), self.small..large]
     }

@@ -23,10 +23,7 @@ pub(super) fn open(area: BorrowedFd<'_>) -> io::Result<Opened> {
     let (mut mapping, capacity) = map(area)?;
     let mut unsound = usize::from(!finish_commit(&mut mapping, capacity));
     let written = written_pages(area, capacity.area_bytes())?;
-    let used = capacity.slots_up_to(|pages| {
-        let last = written[pages.clone()].iter().rposition(|is| *is);
-        last.map_or(pages.start, |last| pages.start + last + 1)
-    });
+    let used = capacity.used_slots(&written);
     let mut store = Store::without_records(mapping, capacity, &used)?;
     let mut records = Vec::new();
     // Descending, so that the lowest free slots are taken first and memory stays together.

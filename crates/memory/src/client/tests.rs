@@ -237,7 +237,11 @@ fn a_part_of_a_file_is_reached_by_the_same_mapping() {
     let file = memfd_create("test", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, 3 * 4096).unwrap();
     let whole = FileRegion::new(&file, (4096, 8192), 0, true).unwrap();
-    let part = whole.part(4096, 100).unwrap();
+    let mut part = whole.part(4096, 100).unwrap();
+    let other = part.clone();
+    assert!(!part.is_alone());
+    drop(other);
+    assert!(part.is_alone());
     for (start, length) in [(8192, 1), (8000, 193), (u64::MAX, 2), (0, 0)] {
         assert!(whole.part(start, length).is_err(), "{start} {length}");
     }

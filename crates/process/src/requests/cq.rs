@@ -76,9 +76,9 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateCq) -> OutcomeWithFds
     }
     let plan = CqPlan::new(request.entries, context.encloses).ok_or(Errno::INVAL)?;
     asker.afford(&CQ)?;
-    let memory = asker.memory(plan.bytes)?;
+    let memory = asker.take_memory(plan.bytes)?;
     let created = asker.process.core.hca.create_cq(asker.owner);
-    let id = asker.in_memory(created.map_err(errno), &memory)?;
+    let id = asker.or_end_memory(created.map_err(errno), &memory)?;
     let fd = memory.descriptor();
     let reply = reply(id, &plan, &memory);
     let mut ring = CompletionRing::new(Arc::clone(&memory.area), plan.ring);
@@ -110,7 +110,7 @@ fn reply(id: CqId, plan: &CqPlan, memory: &Part) -> CqReply {
     CqReply {
         cq: id.0,
         bytes: memory.offset() + plan.bytes,
-        ring: plan.ring.behind(memory.offset()),
+        ring: plan.ring.shifted(memory.offset()),
     }
 }
 
@@ -131,18 +131,18 @@ pub(super) fn resize(asker: &mut Asker<'_>, request: ResizeCq) -> OutcomeWithFds
     }
     let encloses = cq.is_some_and(|cq| cq.ring.encloses());
     let plan = CqPlan::new(request.entries, encloses).ok_or(Errno::INVAL)?;
-    let memory = asker.memory(plan.bytes)?;
+    let memory = asker.take_memory(plan.bytes)?;
     let id = CqId(request.cq);
     let reply = reply(id, &plan, &memory);
     let fd = memory.descriptor();
     let unloaded = fd.and_then(|fd| Ok((fd, unload(asker, id, &plan, &memory)?)));
-    let (fd, mut fresh) = asker.in_memory(unloaded, &memory)?;
+    let (fd, mut fresh) = asker.or_end_memory(unloaded, &memory)?;
     let room = fresh.enclosing_room().unwrap_or(0);
     let cq = asker.process.cqs.get_mut(request.cq).ok_or(Errno::NOENT)?;
     let old_ring = std::mem::replace(&mut cq.ring, fresh);
     let old = std::mem::replace(&mut cq.memory, memory);
     asker.process.core.hca.set_enclosing_room(id, room);
-    asker.leave(&old)?;
+    asker.end_memory(&old)?;
     asker.process.write_cq(id);
     asker.process.discard((old_ring, old));
     Ok((reply, vec![fd]))
@@ -185,7 +185,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroyCq) -> Outcome<Dest
         channel.forget(cq.cookie);
     }
     asker.give(&CQ)?;
-    asker.leave(&cq.memory)?;
+    asker.end_memory(&cq.memory)?;
     asker.process.discard(cq);
     Ok(Done {})
 }

@@ -129,8 +129,8 @@ impl Asker<'_> {
         Ok(&mut self.context()?.holdings)
     }
 
-    /// Memory for a queue, with what it costs. It ends with [`leave`](Self::leave).
-    fn memory(&mut self, bytes: u32) -> Result<Part, Errno> {
+    /// Memory for a queue, with what it costs, until [`end_memory`](Self::end_memory).
+    fn take_memory(&mut self, bytes: u32) -> Result<Part, Errno> {
         let bytes = bytes as usize;
         let slabs = &mut self.context()?.slabs;
         if let Some(part) = slabs.take(bytes) {
@@ -143,17 +143,17 @@ impl Asker<'_> {
         Ok(part)
     }
 
-    /// What was made in that memory, which ends with a failure.
-    fn in_memory<T>(&mut self, made: Result<T, Errno>, memory: &Part) -> Result<T, Errno> {
+    /// What was made in that memory. If it was not made, the memory ends.
+    fn or_end_memory<T>(&mut self, made: Result<T, Errno>, memory: &Part) -> Result<T, Errno> {
         if made.is_err() {
-            self.leave(memory)?;
+            self.end_memory(memory)?;
         }
         made
     }
 
     /// The queue in that memory has ended.
-    fn leave(&mut self, memory: &Part) -> Result<(), Errno> {
-        let given_back = self.context()?.slabs.leave(memory);
+    fn end_memory(&mut self, memory: &Part) -> Result<(), Errno> {
+        let given_back = self.context()?.slabs.end(memory);
         given_back.map_or(Ok(()), |cost| self.give(&cost))
     }
 

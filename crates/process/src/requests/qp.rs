@@ -33,9 +33,9 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
     asker.own(asker.process.core.hca.owner_of_pd(spec.pd))?;
     let plan = QpPlan::new(&request.capacity, spec.srq.is_some()).ok_or(Errno::INVAL)?;
     asker.afford(&QP)?;
-    let memory = asker.memory(plan.bytes)?;
+    let memory = asker.take_memory(plan.bytes)?;
     let made = in_engine(asker, spec, &plan, &memory);
-    let Made { id, qpn, data } = asker.in_memory(made, &memory)?;
+    let Made { id, qpn, data } = asker.or_end_memory(made, &memory)?;
     let fd = memory.descriptor();
     let offset = memory.offset();
     let port = asker.process.spec.port;
@@ -74,8 +74,8 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateQp) -> OutcomeWithFds
         doorbell,
         bytes: offset + plan.bytes,
         capacity: plan.capacity,
-        send: plan.send.behind(offset),
-        recv: plan.recv.behind(offset),
+        send: plan.send.shifted(offset),
+        recv: plan.recv.shifted(offset),
     };
     Ok((reply, vec![fd]))
 }
@@ -208,7 +208,7 @@ fn remove(asker: &mut Asker<'_>, request: DestroyQp) -> Outcome<DestroyQp> {
     let context = asker.process.context(asker.owner).ok_or(Errno::NOENT)?;
     context.release_doorbell(qp.doorbell);
     asker.give(&QP)?;
-    asker.leave(&qp.memory)?;
+    asker.end_memory(&qp.memory)?;
     asker.process.discard(qp);
     asker.give(&[(Kind::Attachment, attachments)])?;
     Ok(Done {})

@@ -24,9 +24,9 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
         return Err(Errno::INVAL);
     }
     asker.afford(&SRQ)?;
-    let memory = asker.memory(plan.bytes)?;
+    let memory = asker.take_memory(plan.bytes)?;
     let created = asker.process.core.hca.create_srq(pd, request.limit);
-    let id = asker.in_memory(created.map_err(errno), &memory)?;
+    let id = asker.or_end_memory(created.map_err(errno), &memory)?;
     let fd = memory.descriptor();
     let offset = memory.offset();
     let srq = Srq {
@@ -52,7 +52,7 @@ pub(super) fn create(asker: &mut Asker<'_>, request: CreateSrq) -> OutcomeWithFd
         bytes: offset + plan.bytes,
         number: id.0,
         max_sge: plan.max_sge,
-        ring: plan.ring.behind(offset),
+        ring: plan.ring.shifted(offset),
     };
     Ok((reply, vec![fd]))
 }
@@ -105,7 +105,7 @@ pub(super) fn destroy(asker: &mut Asker<'_>, request: DestroySrq) -> Outcome<Des
     asker.process.forget_srq(SrqId(request.srq));
     if let Some(srq) = asker.process.srqs.take(request.srq) {
         asker.give(&SRQ)?;
-        asker.leave(&srq.memory)?;
+        asker.end_memory(&srq.memory)?;
         asker.process.discard(srq);
     }
     Ok(Done {})

@@ -8,7 +8,7 @@ mod connection;
 mod data;
 mod enclosed;
 #[cfg(not(loom))]
-mod mapped;
+mod queue_memory;
 mod receive;
 mod send;
 
@@ -16,7 +16,7 @@ pub use completion::CompletionQueue;
 pub use connection::{Answer, CallError, Connection};
 pub use enclosed::{Enclosed, Piece};
 #[cfg(not(loom))]
-pub use mapped::QueueMemory;
+pub use queue_memory::QueueMemory;
 pub use receive::ReceiveQueue;
 pub use send::{Full, SendQueue};
 

@@ -57,8 +57,8 @@ pub struct QueueGeometry {
 }
 
 impl QueueGeometry {
-    /// The same queue in memory that begins so many bytes into a file.
-    pub fn behind(self, offset: u32) -> Self {
+    /// Seen from so many bytes before: the places in a file of a queue whose memory begins there.
+    pub fn shifted(self, offset: u32) -> Self {
         Self {
             header: self.header + offset,
             slots_at: self.slots_at + offset,
@@ -67,8 +67,8 @@ impl QueueGeometry {
         }
     }
 
-    /// The same queue in memory that begins so many bytes later; `None` if it begins before that.
-    pub fn ahead(self, offset: u32) -> Option<Self> {
+    /// The reverse; `None` if a part of it would be before the start.
+    pub fn shifted_back(self, offset: u32) -> Option<Self> {
         Some(Self {
             header: self.header.checked_sub(offset)?,
             slots_at: self.slots_at.checked_sub(offset)?,

@@ -37,7 +37,7 @@ impl QueueMemory {
     /// Where a queue, whose place in the file the daemon told, is in them.
     pub fn place(&self, in_file: QueueGeometry) -> io::Result<QueueGeometry> {
         in_file
-            .ahead(self.from)
+            .shifted_back(self.from)
             .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
@@ -54,7 +54,7 @@ mod tests {
     fn a_queue_is_mapped_without_the_others_in_its_file() {
         let ring = SrqPlan::new(4, 1).unwrap().ring;
         let (file, fd) = Area::create("test", 5 * 4096).unwrap();
-        let told = ring.behind(2 * 4096);
+        let told = ring.shifted(2 * 4096);
         let memory = QueueMemory::map(fd.as_fd(), told.header, 4 * 4096).unwrap();
         assert_eq!(memory.place(told).unwrap(), ring);
         assert_eq!(memory.area().length(), 2 * 4096);
