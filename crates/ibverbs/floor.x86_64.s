@@ -23,6 +23,7 @@ older pthread_attr_getguardsize
 older pthread_attr_getstack
 older pthread_attr_setstacksize
 older pthread_create
+older pthread_detach
 older pthread_getattr_np
 older pthread_join
 older pthread_key_create

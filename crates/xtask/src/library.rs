@@ -103,13 +103,14 @@ fn link_shared(archive: &Path, map: &Path, aliases: &Path, library: &Path) -> Re
 }
 
 /// What std takes from the newest glibc, and `floor.x86_64.s` from the oldest.
-const WRAPPED: [&str; 12] = [
+const WRAPPED: [&str; 13] = [
     "dlsym",
     "fstat64",
     "pthread_attr_getguardsize",
     "pthread_attr_getstack",
     "pthread_attr_setstacksize",
     "pthread_create",
+    "pthread_detach",
     "pthread_getattr_np",
     "pthread_join",
     "pthread_key_create",
