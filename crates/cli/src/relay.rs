@@ -11,8 +11,10 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use vrdma_api::{Name, RelayBlock, RelayRequest, RelayTold, Status, paths};
 use vrdma_api_client::Client;
@@ -46,6 +48,9 @@ pub(crate) struct RelayOptions {
     /// Where the source's relay calls: an address of the adapter
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4444")]
     listen: SocketAddr,
+    /// How long a relay that calls may be silent; it is hung up on then, and another one served
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u64).range(1..=86400))]
+    silence: u64,
     /// At the source, as vrdma migrate says by lines of JSON
     #[arg(long, hide = true)]
     send: bool,
@@ -71,11 +76,12 @@ pub(crate) fn run(client: &Client, options: &RelayOptions) -> Result<Report, Fai
         return Err(Failure::new(format!("cannot start the relay: {error}")));
     }
     let failed = |why: vrdma_relay::Failure| Failure::new(why.to_string());
-    let receiver = Receiver::new(options.listen, process).map_err(failed)?;
+    let silence = Duration::from_secs(options.silence);
+    let receiver = Receiver::new(options.listen, process, silence).map_err(failed)?;
     eprintln!("vrdma: waiting for a relay at {}", options.listen);
     let passed = receiver.run(&mut |what| eprintln!("vrdma: {what}"));
     let bytes = passed.map_err(failed)?.forwarded_bytes;
-    let told = json!({ "answered_bytes": bytes });
+    let told = json!({ "answered_bytes": bytes, "processor_ms": processor_ms() });
     Ok(Report::new(&told, "the VM has come"))
 }
 
@@ -112,11 +118,18 @@ fn send() -> Report {
         Ok(passed) => RelayTold::Done {
             pages: passed.pages,
             forwarded_bytes: passed.forwarded_bytes,
+            processor_ms: processor_ms(),
         },
         Err(why) => RelayTold::Failed { why },
     };
     tell(&told);
     exit(0)
+}
+
+/// What this process has taken so far.
+fn processor_ms() -> u64 {
+    let taken = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime));
+    taken.map_or(0, |taken| taken.as_millis() as u64)
 }
 
 fn sent() -> Result<Passed, String> {

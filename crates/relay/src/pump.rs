@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::link::{Link, Write};
 use crate::message::Message;
 use crate::queue::{Item, Queue, Run};
+use crate::sending::silent;
 
 /// Bytes that are read from QEMU at a time: what its socket holds.
 const PIECE_BYTES: usize = 256 << 10;
@@ -46,6 +47,11 @@ pub(crate) trait Role {
         bytes
     }
 
+    /// How long the other relay may be silent before it hangs up, if that is limited.
+    fn silence(&self) -> Option<Duration> {
+        None
+    }
+
     /// The other one's QEMU has hung up.
     fn ended(&mut self) -> Result<(), Failure> {
         Ok(())
@@ -68,6 +74,8 @@ pub(crate) struct Pump<'a, R> {
     written: usize,
     qemu_ended: bool,
     peer_ended: bool,
+    /// When the other relay said something last.
+    heard: Instant,
 }
 
 /// What passed.
@@ -94,6 +102,7 @@ impl<'a, R: Role> Pump<'a, R> {
             written: 0,
             qemu_ended: false,
             peer_ended: false,
+            heard: Instant::now(),
         })
     }
 
@@ -155,6 +164,7 @@ impl<'a, R: Role> Pump<'a, R> {
             return Ok(false);
         };
         self.link.release()?;
+        self.heard = Instant::now();
         match Message::read(&bytes) {
             Some(Message::Bytes(bytes)) => {
                 self.unwritten = self.role.inward(bytes);
@@ -251,12 +261,13 @@ impl<'a, R: Role> Pump<'a, R> {
         if self.link.poll()? {
             return Ok(());
         }
+        let limit = self.silence_left()?;
         let mut wanted = PollFlags::empty();
         wanted.set(PollFlags::IN, self.is_reading());
         wanted.set(PollFlags::OUT, self.written < self.unwritten.len());
         let [completions, events] = {
             let qemu = (!wanted.is_empty()).then(|| PollFd::new(&self.qemu, wanted));
-            wait(self.link, qemu, None)?
+            wait(self.link, qemu, limit)?
         };
         if completions {
             self.link.notified();
@@ -265,6 +276,18 @@ impl<'a, R: Role> Pump<'a, R> {
             self.link.event();
         }
         Ok(())
+    }
+
+    /// How long the other relay may still be silent: for ever if it has said all.
+    fn silence_left(&self) -> Result<Option<Duration>, Failure> {
+        let Some(silence) = self.role.silence().filter(|_| !self.peer_ended) else {
+            return Ok(None);
+        };
+        let left = silence.saturating_sub(self.heard.elapsed());
+        if left.is_zero() {
+            return Err(silent());
+        }
+        Ok(Some(left))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -19,18 +20,21 @@ use crate::stream::Sink;
 pub struct Receiver {
     listener: Listener,
     process: u32,
+    silence: Duration,
     folder: TempDir,
 }
 
 impl Receiver {
-    /// Listens at an address of the adapter's for the QEMU of this process.
+    /// Listens at an address of the adapter's for the QEMU of this process. A relay that calls and is silent for so
+    /// long is served no more.
     ///
     /// # Errors
     /// When the adapter or the address cannot be used.
-    pub fn new(at: SocketAddr, process: u32) -> Result<Self, Failure> {
+    pub fn new(at: SocketAddr, process: u32, silence: Duration) -> Result<Self, Failure> {
         Ok(Self {
             listener: Listener::new(at)?,
             process,
+            silence,
             folder: folder()?,
         })
     }
@@ -59,8 +63,13 @@ impl Receiver {
                 return Err(Ended::Before(why));
             }
         };
-        if !has_begun(&mut link).map_err(Ended::Before)? {
-            return Ok(None);
+        match has_begun(&mut link, self.deadline()) {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(why) => {
+                let _ = last_words(&mut link, &why);
+                return Err(Ended::Before(why));
+            }
         }
         let passed = self.relay(&mut link).map_err(Ended::Within);
         link.disconnect();
@@ -69,9 +78,14 @@ impl Receiver {
         passed.map(Some)
     }
 
+    /// When a relay that says nothing from now on is served no more.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.silence
+    }
+
     /// Maps and registers what the source wants to write.
     fn prepare(&self, link: &mut Link) -> Result<Vec<Mapped>, Failure> {
-        let hello = match next(link)? {
+        let hello = match next(link, self.deadline())? {
             Some(Message::Hello(hello)) => checked(hello)?,
             _ => return Err(Failure::new("it does not say what it wants")),
         };
@@ -108,7 +122,8 @@ impl Receiver {
             ))
         });
         let qemu = qemu.inspect_err(|why| drop(last_words(link, why)))?;
-        Pump::new(link, qemu, Destination)?.run()
+        let silence = self.silence;
+        Pump::new(link, qemu, Destination { silence })?.run()
     }
 }
 
@@ -137,7 +152,7 @@ fn checked(hello: Hello) -> Result<Hello, Failure> {
 }
 
 /// Waits for QEMU's stream, which is not taken yet; whether it came before the other one hung up.
-fn has_begun(link: &mut Link) -> Result<bool, Failure> {
+fn has_begun(link: &mut Link, deadline: Instant) -> Result<bool, Failure> {
     loop {
         // Who hangs up may do so by ending.
         if link.poll().is_err() || link.has_ended() {
@@ -146,12 +161,14 @@ fn has_begun(link: &mut Link) -> Result<bool, Failure> {
         if link.front().is_some() {
             return Ok(true);
         }
-        rest(link).or_else(|why| if link.has_ended() { Ok(()) } else { Err(why) })?;
+        rest(link, deadline).or_else(|why| if link.has_ended() { Ok(()) } else { Err(why) })?;
     }
 }
 
 /// What the destination does with what passes: nothing.
-struct Destination;
+struct Destination {
+    silence: Duration,
+}
 
 impl Role for Destination {
     const QEMU: &'static str = "the destination's QEMU";
@@ -159,6 +176,11 @@ impl Role for Destination {
     fn outward(&mut self, piece: &[u8], queue: &mut Queue) -> Result<usize, Failure> {
         queue.forward(piece);
         Ok(piece.len())
+    }
+
+    /// A QEMU that sends a VM says something all the time, and the source's relay forwards it.
+    fn silence(&self) -> Option<Duration> {
+        Some(self.silence)
     }
 
     fn place(&self, _run: Run) -> Result<Write, Failure> {

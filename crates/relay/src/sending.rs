@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use tempfile::TempDir;
@@ -14,6 +15,10 @@ use crate::pump::{Passed, Pump, Role, last_words, wait};
 use crate::queue::{Queue, Run};
 use crate::replies::{Replies, ping};
 use crate::stream::{Block, Mark, Sink, Stream};
+
+/// How long the other relay may take to map and register its memory, all pages of which are there afterwards: a TiB at
+/// 2 GB/s.
+const REGISTERING: Duration = Duration::from_secs(600);
 
 /// What is to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -129,7 +134,8 @@ fn hello(sending: &Sending) -> Hello {
 
 /// What the other one says to it.
 fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
-    let message = next(link)?.ok_or_else(|| Failure::new("the other relay has gone"))?;
+    let message = next(link, Instant::now() + REGISTERING)?
+        .ok_or_else(|| Failure::new("the other relay has gone"))?;
     match message {
         Message::Ready(ready) if ready.blocks.len() == blocks => Ok(ready),
         Message::Failed(why) => Err(Failure::new(format!("at the destination: {why}"))),
@@ -140,7 +146,7 @@ fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
 }
 
 /// The next message; none if the other one has ended it.
-pub(crate) fn next(link: &mut Link) -> Result<Option<Message>, Failure> {
+pub(crate) fn next(link: &mut Link, deadline: Instant) -> Result<Option<Message>, Failure> {
     loop {
         link.poll()?;
         if let Some(bytes) = link.front() {
@@ -153,21 +159,30 @@ pub(crate) fn next(link: &mut Link) -> Result<Option<Message>, Failure> {
         if link.has_ended() {
             return Ok(None);
         }
-        rest(link)?;
+        rest(link, deadline)?;
     }
 }
 
-/// Until something happens on the connection.
-pub(crate) fn rest(link: &mut Link) -> Result<(), Failure> {
+/// Until something happens on the connection, which is an error if it is too late.
+pub(crate) fn rest(link: &mut Link, deadline: Instant) -> Result<(), Failure> {
     link.arm()?;
     if link.poll()? {
         return Ok(());
     }
-    heed(link, None)
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(silent());
+    }
+    heed(link, None, Some(left))
 }
 
-fn heed(link: &mut Link, also: Option<PollFd<'_>>) -> Result<(), Failure> {
-    let [completions, events] = wait(link, also, None)?;
+/// Why a relay that waited for the other one ends.
+pub(crate) fn silent() -> Failure {
+    Failure::new("the other relay has been silent for too long")
+}
+
+fn heed(link: &mut Link, also: Option<PollFd<'_>>, limit: Option<Duration>) -> Result<(), Failure> {
+    let [completions, events] = wait(link, also, limit)?;
     if completions {
         link.notified();
     }
@@ -215,7 +230,7 @@ fn accept(listener: &UnixListener, link: &mut Link) -> Result<UnixStream, Failur
         }
         link.arm()?;
         if !link.poll()? {
-            heed(link, Some(PollFd::new(listener, PollFlags::IN)))?;
+            heed(link, Some(PollFd::new(listener, PollFlags::IN)), None)?;
         }
     }
 }
