@@ -52,6 +52,9 @@ pub enum RelayTold {
         pages: u64,
         /// Bytes of the stream beside them.
         forwarded_bytes: u64,
+        /// Processor time that the relay took, registering the memory included.
+        #[serde(default)]
+        processor_ms: u64,
     },
     /// It has ended.
     Failed {

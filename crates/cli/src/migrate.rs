@@ -161,10 +161,7 @@ fn report_text(report: &vrdma_migration::Report) -> String {
     );
     let numbers = facts(vec![
         ("total", format!("{} ms", milliseconds(report.total_ms))),
-        (
-            "VM stood still",
-            format!("{} ms", milliseconds(report.downtime_ms)),
-        ),
+        ("VM stood still", stood_still(report)),
         (
             "memory",
             format!(
@@ -180,6 +177,13 @@ fn report_text(report: &vrdma_migration::Report) -> String {
         ("adapter's context", context),
     ]);
     format!("{phases}\n\n{numbers}")
+}
+
+fn stood_still(report: &vrdma_migration::Report) -> String {
+    let qemu = report.qemu_ms.map_or_else(String::new, |ms| {
+        format!(", {} of them for QEMU to send the rest", milliseconds(ms))
+    });
+    format!("{} ms{qemu}", milliseconds(report.downtime_ms))
 }
 
 fn phase_text(phase: Phase) -> String {
@@ -203,6 +207,7 @@ mod tests {
             }],
             total_ms: 1.26,
             downtime_ms: 0.5,
+            qemu_ms: None,
             rounds: 3,
             pages: 7,
             transferred_bytes: 2048,

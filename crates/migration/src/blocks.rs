@@ -3,17 +3,16 @@
 use vrdma_api::RelayBlock;
 
 use crate::error::Cause;
-use crate::machine::MemoryBackend;
 
 /// What the monitor is asked.
-pub(crate) const QUESTION: &str = "info ramblock";
+pub const QUESTION: &str = "info ramblock";
 
 /// Words behind a name: the size of its pages and its unit, offset, used, total, address, rights.
 const WORDS: usize = 7;
 
 /// One of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct RamBlock {
+pub struct RamBlock {
     name: String,
     /// Of its pages at this host.
     page_bytes: u64,
@@ -23,7 +22,8 @@ pub(crate) struct RamBlock {
 }
 
 /// Reads the list; `None` if it is none.
-pub(crate) fn parse(said: &str) -> Option<Vec<RamBlock>> {
+#[must_use]
+pub fn parse(said: &str) -> Option<Vec<RamBlock>> {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let head = lines.next()?;
     let is_list = head.contains("Block Name") && head.contains("HVA");
@@ -62,19 +62,21 @@ fn page_bytes(number: &str, unit: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// What both have in shared memory, and where.
-pub(crate) fn placed(
-    backends: &[MemoryBackend],
+/// What both have in shared memory, and where, by the names of the backends that are shared.
+///
+/// # Errors
+/// When there is nothing, or the other one has something else.
+pub fn placed(
+    shared: &[&str],
     here: &[RamBlock],
     there: &[RamBlock],
 ) -> Result<Vec<RelayBlock>, Cause> {
     let is_shared = |block: &&RamBlock| {
         let id = block.name.strip_prefix("/objects/").unwrap_or(&block.name);
-        let mut shared = backends.iter().filter(|backend| backend.share);
-        shared.any(|backend| backend.id.as_deref() == Some(id))
+        shared.contains(&id)
     };
-    let shared = here.iter().filter(is_shared);
-    let blocks: Result<Vec<_>, _> = shared.map(|block| pair(block, there)).collect();
+    let blocks = here.iter().filter(is_shared);
+    let blocks: Result<Vec<_>, _> = blocks.map(|block| pair(block, there)).collect();
     match blocks {
         Ok(blocks) if blocks.is_empty() => Err(Cause::new(
             "none of the VM's memory backends is a block of its memory; name the backend with -machine memory-backend=",
@@ -110,21 +112,13 @@ mod tests {
                         \x20                           4 KiB  0x0000000010080000 0x00000000003ff000 0x00000000003ff000 0x00007f2be0801000  rw\r\n\
                         \x20                 pc.bios    4 KiB  0x0000000010000000 0x0000000000040000 0x0000000000040000 0x00007f8a9f600000  ro\r\n";
 
-    fn backend(id: &str, share: bool) -> MemoryBackend {
-        MemoryBackend {
-            id: Some(id.to_owned()),
-            size: 1 << 28,
-            share,
-        }
-    }
-
     #[test]
     fn shared_blocks_are_found_on_both_sides() {
         let here = parse(SAID).unwrap();
         assert_eq!(here.len(), 3);
         let mut there = here.clone();
         there[0].address = 0x7000_0000_0000;
-        let placed_blocks = placed(&[backend("ram", true)], &here, &there).unwrap();
+        let placed_blocks = placed(&["ram"], &here, &there).unwrap();
         assert_eq!(
             placed_blocks,
             [RelayBlock {
@@ -135,13 +129,13 @@ mod tests {
                 destination: 0x7000_0000_0000,
             }]
         );
-        let private = placed(&[backend("ram", false)], &here, &there).unwrap_err();
+        let private = placed(&[], &here, &there).unwrap_err();
         assert!(
             private.to_string().contains("none of the VM's memory"),
             "{private}"
         );
         there[0].bytes = 1 << 20;
-        let other = placed(&[backend("ram", true)], &here, &there).unwrap_err();
+        let other = placed(&["ram"], &here, &there).unwrap_err();
         assert!(other.to_string().contains("is another one"), "{other}");
     }
 

@@ -6,13 +6,15 @@ use crate::progress::Phase;
 
 /// One sentence, without its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cause(String);
+pub struct Cause(String);
 
 impl Cause {
     pub(crate) fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
 }
+
+impl std::error::Error for Cause {}
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

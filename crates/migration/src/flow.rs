@@ -41,6 +41,8 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         phase: Phase::Track,
         undo: Undo::default(),
         stopped: None,
+        sending: None,
+        sent: None,
     };
     let prepared = flow.until_release();
     let carried = match prepared.and_then(|carried| flow.release(carried)) {
@@ -80,6 +82,9 @@ struct Flow<'a> {
     undo: Undo,
     /// When the source's VM stopped.
     stopped: Option<Instant>,
+    /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
+    sending: Option<Duration>,
+    sent: Option<Duration>,
 }
 
 impl Flow<'_> {
@@ -110,6 +115,11 @@ impl Flow<'_> {
         self.track()?;
         self.copy()?;
         self.begin(Phase::Freeze)?;
+        // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
+        // meanwhile is in its context, which is restored when QEMU has loaded all.
+        let next = json!({ "state": "pre-switchover" });
+        let source = &mut self.hosts().source.machine;
+        source.execute("migrate-continue", next)?;
         self.undo.frozen = true;
         let context = self.hosts().source.daemon.freeze()?;
         self.begin(Phase::HandOver)?;
@@ -123,7 +133,6 @@ impl Flow<'_> {
             ))
         })?;
         let source = &mut self.hosts().source.machine;
-        // Now, as long as the source's device is as the guest left it.
         let table = config
             .msix_table()
             .map(|address| source.msix_table(address));
@@ -191,7 +200,7 @@ impl Flow<'_> {
     fn uris(&self) -> [Value; 2] {
         let uri = &self.migration.options.memory.uri;
         let relay = self.migration.relay.as_ref();
-        let uris = relay.map_or([uri, uri], |relay| relay.uris.each_ref());
+        let uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
         uris.map(|uri| json!({ "uri": uri }))
     }
 
@@ -261,19 +270,19 @@ impl Flow<'_> {
         }
     }
 
+    /// Until the destination's QEMU has loaded all.
     fn switch_over(&mut self) -> Result<(), Cause> {
-        let next = json!({ "state": "pre-switchover" });
-        self.hosts()
-            .source
-            .machine
-            .execute("migrate-continue", next)?;
         let deadline = Instant::now() + SWITCH_OVER_LIMIT;
-        let mut is_sent = false;
         let mut is_loaded = false;
-        while !is_sent {
+        while self.sent.is_none() {
             match self.hosts().source.machine.next_event(TELL_EVERY)? {
                 Some(event) => match event.kind {
-                    EventKind::Migration(status) if status == "completed" => is_sent = true,
+                    EventKind::Migration(status) if status == "device" => {
+                        self.sending = Some(event.told);
+                    }
+                    EventKind::Migration(status) if status == "completed" => {
+                        self.sent = Some(event.told);
+                    }
                     EventKind::Migration(status) => self.check_source(&status, "the end")?,
                     _ => {}
                 },
@@ -333,7 +342,9 @@ impl Flow<'_> {
         })?;
         let downtime = self.downtime();
         self.enter(Phase::Quit);
-        self.migration.relay.iter().for_each(Relay::finish);
+        if let Some(relay) = &self.migration.relay {
+            relay.finish();
+        }
         let quit = self.hosts().source.machine.execute("quit", json!({}));
         quit.map_err(|why| {
             let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";

@@ -24,7 +24,7 @@
 
 #![forbid(unsafe_code)]
 
-mod blocks;
+pub mod blocks;
 mod checks;
 mod copying;
 mod daemon;
@@ -47,17 +47,15 @@ use vrdma_api::Name;
 
 pub use checks::Plan;
 pub use copying::Copying;
-pub use error::Error;
+pub use error::{Cause, Error};
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
-pub use relay::RelayProgram;
+pub use relay::{Relay, RelayProgram};
 pub use revive::recover;
 
 use daemon::Daemon;
-use error::Cause;
 use machine::{Machine, Side};
 use pci::Address;
 use qmp::Monitor;
-use relay::Relay;
 
 /// The sockets of a host's two programs, as files of this one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -162,7 +160,10 @@ impl Migration {
 fn begin_relay(copying: &Copying, hosts: &mut Hosts) -> Result<Option<Relay>, Cause> {
     match (copying.relay_address(), &copying.relay) {
         (None, _) => Ok(None),
-        (Some(to), Some(program)) => Relay::start(program, to, hosts).map(Some),
+        (Some(to), Some(program)) => {
+            let request = relay::request(to, hosts)?;
+            Relay::start(program, &request).map(Some)
+        }
         (Some(_), None) => Err(Cause::new(
             "direct: needs an adapter of processes for the memory; name it with --relay-adapter",
         )),

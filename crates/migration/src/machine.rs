@@ -198,9 +198,22 @@ impl Machine {
 
     /// A command for people; what it says.
     fn monitor_command(&mut self, command: &str) -> Result<String, Cause> {
-        let arguments = json!({ "command-line": command });
-        let said = self.execute("human-monitor-command", arguments)?;
-        Ok(said.as_str().unwrap_or_default().to_owned())
+        let said = self.monitor_commands(&[command])?;
+        Ok(said.into_iter().next().unwrap_or_default())
+    }
+
+    /// Some of them, one after the other; what each says.
+    fn monitor_commands(&mut self, commands: &[impl AsRef<str>]) -> Result<Vec<String>, Cause> {
+        let arguments = commands
+            .iter()
+            .map(|command| json!({ "command-line": command.as_ref() }));
+        let arguments: Vec<Value> = arguments.collect();
+        let said = self
+            .monitor
+            .execute_each("human-monitor-command", &arguments);
+        let said = said.map_err(|error| self.cause(&error))?;
+        let text = |said: Value| said.as_str().unwrap_or_default().to_owned();
+        Ok(said.into_iter().map(text).collect())
     }
 
     /// QEMU's MSI-X table of the adapter, which the daemon never sees.
@@ -212,18 +225,18 @@ impl Machine {
         pci::table(&said).ok_or_else(|| self.not_understood("its MSI-X table", &said))
     }
 
-    /// Writes a port. QEMU says nothing then; what it says is why it did not.
-    fn write_port(&mut self, write: PortWrite) -> Result<(), Cause> {
-        let said = self.monitor_command(&write.to_string())?;
-        match said.trim() {
-            "" => Ok(()),
-            said => Err(self.not_understood("a write to its PCI configuration", said)),
+    /// Writes ports. QEMU says nothing then; what it says is why it did not.
+    fn write_ports(&mut self, writes: &[PortWrite]) -> Result<(), Cause> {
+        let commands: Vec<String> = writes.iter().map(ToString::to_string).collect();
+        let said = self.monitor_commands(&commands)?;
+        match said
+            .iter()
+            .map(|said| said.trim())
+            .find(|said| !said.is_empty())
+        {
+            None => Ok(()),
+            Some(said) => Err(self.not_understood("a write to its PCI configuration", said)),
         }
-    }
-
-    fn read_port(&mut self, command: &str) -> Result<u32, Cause> {
-        let said = self.monitor_command(command)?;
-        pci::port_value(&said).ok_or_else(|| self.not_understood("its PCI configuration", &said))
     }
 
     /// Gives this QEMU the configuration, if that is the adapter here. The address port is the guest's: it may have been
@@ -233,19 +246,27 @@ impl Machine {
         address: Address,
         config: &ConfigSpace,
     ) -> Result<(), Cause> {
-        let latch = self.read_port(pci::READ_LATCH)?;
-        self.write_port(address.select_identity())?;
-        let identity = self.read_port(pci::READ_DATA)?;
-        let written = if identity == pci::IDENTITY {
-            let mut writes = config.replay(address).into_iter();
-            writes.try_for_each(|write| self.write_port(write))
-        } else {
-            Err(Cause::new(format!(
+        let select = address.select_identity().to_string();
+        let said = self.monitor_commands(&[pci::READ_LATCH, &select, pci::READ_DATA])?;
+        let value = |said: &String| {
+            let value = pci::port_value(said);
+            value.ok_or_else(|| self.not_understood("its PCI configuration", said))
+        };
+        let latch = value(&said[0])?;
+        let is_there = value(&said[2])? == pci::IDENTITY;
+        let mut writes = match is_there {
+            true => config.replay(address),
+            false => Vec::new(),
+        };
+        writes.push(PortWrite::latch(latch));
+        self.write_ports(&writes)?;
+        match is_there {
+            true => Ok(()),
+            false => Err(Cause::new(format!(
                 "the {}'s QEMU has no adapter at PCI address {address}; start it with the options that the VM had before",
                 self.side.name()
-            )))
-        };
-        written.and(self.write_port(PortWrite::latch(latch)))
+            ))),
+        }
     }
 
     fn not_understood(&self, what: &str, said: &str) -> Cause {

@@ -117,6 +117,10 @@ pub struct Report {
     pub total_ms: f64,
     /// Milliseconds between the source's event STOP and the destination's RESUME, as they came here.
     pub downtime_ms: f64,
+    /// Milliseconds of it that the source's QEMU took to send what was left, by its clock. The adapter is frozen and handed
+    /// over meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qemu_ms: Option<f64>,
     /// Passes over the memory.
     pub rounds: u64,
     /// Pages that were sent, those of zeros among them.

@@ -101,6 +101,8 @@ impl fmt::Display for Version {
 pub struct Event {
     /// Of this machine's clock: QEMU's own may be another host's.
     pub at: Instant,
+    /// When QEMU told it, by its own clock: for the time between two events of one QEMU.
+    pub told: Duration,
     /// What happened.
     pub kind: EventKind,
 }
@@ -201,17 +203,49 @@ impl Monitor {
     /// # Errors
     /// When QEMU refuses it, has ended, or says nothing for half a minute.
     pub fn execute(&mut self, command: &str, arguments: Value) -> Result<Value, QmpError> {
-        self.asked += 1;
-        let request = json!({ "execute": command, "arguments": arguments, "id": self.asked });
-        let written = writeln!(self.stream.get_mut(), "{request}");
-        written.map_err(|_| self.ended())?;
+        self.send(command, &[arguments])?;
+        self.answer(self.asked, command, Instant::now() + COMMAND_LIMIT)
+    }
+
+    /// Runs a command once for each of the arguments, in their order, and has them all sent before the first answer is
+    /// there: QEMU takes one after the other from its socket, and no wake-up of ours lies between them. QEMU runs what
+    /// comes after one that it refuses, too.
+    ///
+    /// # Errors
+    /// As [`Monitor::execute`], for the first that has none, when all have been run.
+    pub fn execute_each(
+        &mut self,
+        command: &str,
+        arguments: &[Value],
+    ) -> Result<Vec<Value>, QmpError> {
+        let before = self.asked;
+        self.send(command, arguments)?;
         let deadline = Instant::now() + COMMAND_LIMIT;
+        let mut answers = Vec::with_capacity(arguments.len());
+        for number in before + 1..=self.asked {
+            answers.push(self.answer(number, command, deadline));
+        }
+        answers.into_iter().collect()
+    }
+
+    fn send(&mut self, command: &str, arguments: &[Value]) -> Result<(), QmpError> {
+        let mut lines = String::new();
+        for arguments in arguments {
+            self.asked += 1;
+            let request = json!({ "execute": command, "arguments": arguments, "id": self.asked });
+            lines += &format!("{request}\n");
+        }
+        let written = self.stream.get_mut().write_all(lines.as_bytes());
+        written.map_err(|_| self.ended())
+    }
+
+    fn answer(&mut self, number: u64, command: &str, deadline: Instant) -> Result<Value, QmpError> {
         loop {
             let line = self.line(deadline)?;
             let mut line = line.ok_or_else(|| self.silent(command))?;
             if line["event"].is_string() {
                 self.keep(&line);
-            } else if line["id"] == self.asked {
+            } else if line["id"] == number {
                 return match line["error"]["desc"].as_str() {
                     Some(sentence) => Err(QmpError::Refused {
                         command: command.to_owned(),
@@ -247,8 +281,13 @@ impl Monitor {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
-        let at = Instant::now();
-        self.events.push_back(Event { at, kind });
+        let part = |name: &str| line["timestamp"][name].as_u64().unwrap_or_default();
+        self.events.push_back(Event {
+            at: Instant::now(),
+            told: Duration::from_secs(part("seconds"))
+                + Duration::from_micros(part("microseconds")),
+            kind,
+        });
     }
 
     /// A whole line, or nothing if it does not come in time.

@@ -21,6 +21,7 @@ use vrdma_api::{RelayRequest, RelayTold};
 use crate::Hosts;
 use crate::blocks;
 use crate::error::Cause;
+use crate::machine::MemoryBackend;
 
 /// How long both relays may take to map and register all memory.
 const READY_LIMIT: Duration = Duration::from_secs(120);
@@ -39,22 +40,19 @@ pub struct RelayProgram {
     pub variables: Vec<(OsString, OsString)>,
 }
 
-/// One that is ready.
-pub(crate) struct Relay {
+/// One that is ready; it is killed when it is dropped.
+pub struct Relay {
     child: Child,
     told: Receiver<RelayTold>,
-    /// The migration URIs of the source's QEMU and the destination's.
-    pub(crate) uris: [String; 2],
+    uris: [String; 2],
 }
 
 impl Relay {
     /// Starts it, and has both relays look whether they can use the memory.
-    pub(crate) fn start(
-        program: &RelayProgram,
-        to: &str,
-        hosts: &mut Hosts,
-    ) -> Result<Self, Cause> {
-        let request = request(address(to)?, hosts)?;
+    ///
+    /// # Errors
+    /// When one of them cannot.
+    pub fn start(program: &RelayProgram, request: &RelayRequest) -> Result<Self, Cause> {
         let mut child = spawn(program)?;
         let told = listen(&mut child);
         let mut relay = Self {
@@ -63,7 +61,7 @@ impl Relay {
             uris: Default::default(),
         };
         let mut line =
-            serde_json::to_vec(&request).map_err(|error| Cause::new(error.to_string()))?;
+            serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
         line.push(b'\n');
         if let Some(input) = &mut relay.child.stdin {
             // If it has ended, it says why.
@@ -85,6 +83,12 @@ impl Relay {
         Ok(relay)
     }
 
+    /// The migration URIs of the source's QEMU and the destination's.
+    #[must_use]
+    pub fn uris(&self) -> &[String; 2] {
+        &self.uris
+    }
+
     /// Why it has ended, if it has: what QEMU says then is only that its socket was closed.
     pub(crate) fn failure(&self) -> Option<Cause> {
         self.failure_within(LAST_WORDS)
@@ -96,9 +100,9 @@ impl Relay {
     }
 
     /// Waits a moment until it is done, which it is soon after the VM is there: the destination's would take a hurried end for
-    /// a failure.
-    pub(crate) fn finish(&self) {
-        let _ = self.told.recv_timeout(LAST_WORDS);
+    /// a failure. What it tells of it.
+    pub fn finish(&self) -> Option<RelayTold> {
+        self.told.recv_timeout(LAST_WORDS).ok()
     }
 
     fn failure_within(&self, limit: Duration) -> Option<Cause> {
@@ -126,7 +130,9 @@ fn address(to: &str) -> Result<SocketAddr, Cause> {
     })
 }
 
-fn request(to: SocketAddr, hosts: &mut Hosts) -> Result<RelayRequest, Cause> {
+/// What it is to do for the VM of these hosts.
+pub(crate) fn request(to: &str, hosts: &mut Hosts) -> Result<RelayRequest, Cause> {
+    let to = address(to)?;
     let (source, destination) = (&mut hosts.source.machine, &mut hosts.destination.machine);
     let process = source.process().ok_or_else(|| {
         Cause::new(
@@ -134,12 +140,17 @@ fn request(to: SocketAddr, hosts: &mut Hosts) -> Result<RelayRequest, Cause> {
         )
     })?;
     let backends = source.memory_backends()?;
-    let blocks = blocks::placed(&backends, &source.ram_blocks()?, &destination.ram_blocks()?)?;
+    let shared: Vec<&str> = backends.iter().filter_map(shared_name).collect();
+    let blocks = blocks::placed(&shared, &source.ram_blocks()?, &destination.ram_blocks()?)?;
     Ok(RelayRequest {
         to,
         process,
         blocks,
     })
+}
+
+fn shared_name(backend: &MemoryBackend) -> Option<&str> {
+    backend.id.as_deref().filter(|_| backend.share)
 }
 
 fn spawn(program: &RelayProgram) -> Result<Child, Cause> {

@@ -55,10 +55,10 @@ fn steps() -> Vec<String> {
         "destination migrate-set-parameters",
         "destination migrate-incoming",
         "source migrate",
+        "source migrate-continue",
         "source POST freeze",
         "destination PUT context",
         "source xp /12wx 0xfebd4000",
-        "source migrate-continue",
         "destination i/w 0xcf8",
         "destination o/w 0xcf8 0x80002900",
         "destination i/w 0xcfc",
@@ -102,6 +102,7 @@ fn a_vm_goes_by_steps_in_this_order() {
         (7, 3, 5)
     );
     assert_eq!(report.phases.len(), 11);
+    assert_eq!(report.qemu_ms, Some(5.0));
     assert!(report.downtime_ms > 0.0 && report.downtime_ms <= report.total_ms);
     let release = told
         .iter()
@@ -123,7 +124,7 @@ fn what_fails_before_the_release_is_taken_back() {
     );
     aborted(Fault::Refuses("source POST release"), Phase::Release);
     aborted(Fault::Refuses("destination migrate-incoming"), Phase::Copy);
-    aborted(Fault::Refuses("source migrate-continue"), Phase::SwitchOver);
+    aborted(Fault::Refuses("source migrate-continue"), Phase::Freeze);
     let port = aborted(
         Fault::Refuses("destination o/h 0xcfe 0x8002"),
         Phase::Configure,

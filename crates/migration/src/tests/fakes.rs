@@ -144,8 +144,14 @@ impl Stage {
     }
 }
 
+/// By QEMU's clock the rest goes over in five milliseconds.
 fn migration(status: &str) -> Value {
-    json!({ "event": "MIGRATION", "data": { "status": status } })
+    let microseconds = match status {
+        "device" => 1_000,
+        _ => 6_000,
+    };
+    let timestamp = json!({ "seconds": 1, "microseconds": microseconds });
+    json!({ "event": "MIGRATION", "data": { "status": status }, "timestamp": timestamp })
 }
 
 impl World {

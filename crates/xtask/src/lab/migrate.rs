@@ -194,7 +194,7 @@ fn cells(row: &Row, outcome: &Outcome) -> [String; 7] {
         row.name.to_owned(),
         outcome.moves.len().to_string(),
         outcome.figures(|it| it.number("downtime_ms")),
-        outcome.figures(stage::Move::switch_over),
+        outcome.figures(|it| it.number("qemu_ms")),
         outcome.figures(|it| it.number("total_ms")),
         outcome
             .longest_pause

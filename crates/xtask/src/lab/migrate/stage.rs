@@ -57,15 +57,6 @@ impl Move {
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.report[name].as_f64()
     }
-
-    /// Milliseconds of the downtime that are QEMU's: it sends and loads what is left.
-    pub(super) fn switch_over(&self) -> Option<f64> {
-        let phases = self.report["phases"].as_array()?;
-        let phase = phases
-            .iter()
-            .find(|phase| phase["phase"] == "switch-over")?;
-        phase["ms"].as_f64()
-    }
 }
 
 /// Everything that a migration needs.
