@@ -10,6 +10,7 @@
 mod boot;
 mod machine;
 mod monitor;
+mod placing;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -20,6 +21,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 pub use machine::{Machine, MachineConfig, Waits};
+pub use placing::{Placing, Relays};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
@@ -33,8 +35,8 @@ const TICKS_A_SECOND: u64 = 100;
 /// How the memory goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
-    /// QEMU's migration URI.
-    pub uri: String,
+    /// The migration URIs of the source's QEMU and the destination's.
+    pub uris: [String; 2],
     /// Streams beside each other, if more than QEMU's one.
     pub channels: Option<u8>,
     /// Whether QEMU registers all memory at once, for `rdma:`.
@@ -67,14 +69,14 @@ pub fn migrate(
     transfer: &Transfer,
     passed: impl FnMut(u64) -> Result<()>,
 ) -> Result<Cost> {
-    let address = json!({ "uri": transfer.uri });
+    let [from, to] = transfer.uris.each_ref().map(|uri| json!({ "uri": uri }));
     for machine in [&mut *source, &mut *destination] {
         set_up(machine, transfer)?;
     }
     let before = [source.processor_time()?, destination.processor_time()?];
     let incoming = &mut destination.monitor;
-    incoming.execute("migrate-incoming", address.clone())?;
-    source.monitor.execute("migrate", address)?;
+    incoming.execute("migrate-incoming", to)?;
+    source.monitor.execute("migrate", from)?;
     let limit = transfer.limit;
     monitor::wait_for_migration(&mut source.monitor, limit, passed).context("source")?;
     let incoming = &mut destination.monitor;

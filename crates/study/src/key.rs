@@ -28,10 +28,10 @@
 //! | s3 | `device` (properties that agree) | `pvrdma` | `-` |
 //! | s3 | `send-bw` (MB/s) | `pvrdma` | `65536` |
 //! | s4 | `write-lat` (us) | `native A B C D E F`; `native-hca`, the host's own adapter | 2 |
-//! | s4 | `precopy` (pages/s) | `tcp tcp-one rdma rdma-hosts` | `-` |
-//! | s4 | `source-seconds destination-seconds` (s a GiB) | `tcp tcp-one rdma rdma-hosts` | MiB of the guest |
-//! | s4 | `daemon-seconds` (s a GiB) | `rdma rdma-hosts` | MiB of the guest |
-//! | s4 | `destination-cpu source-cpu` (percent less than TCP) | `rdma` | `-` |
+//! | s4 | `precopy` (pages/s) | `tcp tcp-one rdma rdma-hosts direct direct-hosts` | `-` |
+//! | s4 | `source-seconds destination-seconds` (s a GiB) | `tcp tcp-one rdma rdma-hosts direct direct-hosts` | MiB of the guest |
+//! | s4 | `daemon-seconds` (s a GiB) | `rdma rdma-hosts direct direct-hosts` | MiB of the guest |
+//! | s4 | `destination-cpu source-cpu` (percent less than TCP) | `rdma direct` | `-` |
 
 use std::fmt;
 use std::str::FromStr;

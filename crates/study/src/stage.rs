@@ -37,7 +37,7 @@ use crate::programs::Own;
 use crate::room::{self, Room};
 use crate::run::Bench;
 use crate::tool::Commands;
-use crate::tool::Tool;
+use crate::tool::{Tool, Way};
 use cluster::Clustered;
 use guests::Guests;
 use host::Host;
@@ -72,8 +72,8 @@ trait Stage {
     ///
     /// # Errors
     /// When it does not arrive, or this stage has no QEMUs of its own to migrate.
-    fn migrate(&self, transport: Transport, channels: Option<u8>) -> Result<String> {
-        bail!("no memory migrates by {transport:?} with {channels:?} channels here")
+    fn migrate(&self, transport: Transport, way: Way) -> Result<String> {
+        bail!("no memory migrates by {transport:?} ({way:?}) here")
     }
 }
 
@@ -167,7 +167,7 @@ impl Bench for Stages {
         let stage = self.stage(needed(setting))?;
         let before = sent(stage)?;
         let words = match (tool, setting.tenants) {
-            (Tool::Precopy(tool), _) => stage.migrate(setting.transport, tool.channels)?,
+            (Tool::Precopy(tool), _) => stage.migrate(setting.transport, tool.way)?,
             (_, 1) => alone(stage, setting, tool, commands, limit)?,
             _ => together::run(stage, setting, tool, commands, limit)?,
         };

@@ -47,6 +47,17 @@ impl Preload {
     #[must_use]
     pub fn command(&self, command: &Command) -> Command {
         let own = self.environment(&process_socket(&self.run_dir), &self.library);
+        self.with_environment(&own, command)
+    }
+
+    /// A command of ours, which has the library linked in, as such a process.
+    #[must_use]
+    pub fn linked(&self, command: &Command) -> Command {
+        let own = self.adapter_variables(&process_socket(&self.run_dir));
+        self.with_environment(&own, command)
+    }
+
+    fn with_environment(&self, own: &[(String, String)], command: &Command) -> Command {
         let mut env = Command::new("env");
         env.args(own.iter().map(|(name, value)| format!("{name}={value}")));
         env.arg(command.get_program());
@@ -87,13 +98,17 @@ impl Preload {
 
     fn environment(&self, socket: &Path, library: &Path) -> Vec<(String, String)> {
         let folder = library.parent().unwrap_or(library);
-        let own = [
-            ("VRDMA_SOCKET", socket.display().to_string()),
-            ("VRDMA_ADAPTER", self.adapter.clone()),
-            ("LD_PRELOAD", library.display().to_string()),
-            ("LD_LIBRARY_PATH", folder.display().to_string()),
-        ];
-        let own = own.map(|(name, value)| (name.to_owned(), value));
-        own.into_iter().chain(self.variables.clone()).collect()
+        let own = [("LD_PRELOAD", library), ("LD_LIBRARY_PATH", folder)];
+        let own = own.map(|(name, path)| (name.to_owned(), path.display().to_string()));
+        let adapter = self.adapter_variables(socket).into_iter();
+        adapter.chain(own).chain(self.variables.clone()).collect()
+    }
+
+    /// What the library finds the adapter by.
+    fn adapter_variables(&self, socket: &Path) -> [(String, String); 2] {
+        [
+            ("VRDMA_SOCKET".to_owned(), socket.display().to_string()),
+            ("VRDMA_ADAPTER".to_owned(), self.adapter.clone()),
+        ]
     }
 }

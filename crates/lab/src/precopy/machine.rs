@@ -46,7 +46,7 @@ pub struct MachineConfig<'a> {
 pub struct Machine {
     /// Its QMP socket.
     pub monitor: Monitor,
-    process: Supervised,
+    pub(super) process: Supervised,
     folder: PathBuf,
     name: String,
     bytes: u64,
@@ -115,7 +115,7 @@ impl Machine {
         Ok(all.saturating_sub(guest))
     }
 
-    fn file(&self, kind: &str) -> PathBuf {
+    pub(super) fn file(&self, kind: &str) -> PathBuf {
         self.folder.join(format!("{}.{kind}", self.name))
     }
 }

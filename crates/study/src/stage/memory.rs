@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::precopy::{
-    self, Machine, MachineConfig, Transfer, Waits, memory_folder, processor_time, random_memory,
+    self, Machine, MachineConfig, Placing, Relays, Transfer, Waits, memory_folder, processor_time,
+    random_memory,
 };
 
 use crate::machine;
@@ -22,11 +23,18 @@ const QEMUS_MIB: u64 = 1024;
 /// Where a QEMU runs.
 pub(super) type Enter<'a> = &'a dyn Fn(&Command) -> Command;
 
+/// What carries it.
+pub(super) enum Carrier<'a> {
+    /// QEMU by itself, over so many streams if more than one.
+    Qemu { uri: String, channels: Option<u8> },
+    /// Relays.
+    Relays(Placing<'a>),
+}
+
 /// Starts both, migrates, and tells what it took.
 pub(super) fn migrate(
     [source, destination]: [Enter<'_>; 2],
-    uri: String,
-    channels: Option<u8>,
+    carrier: &Carrier<'_>,
     daemons: &[&Daemon],
 ) -> Result<Took> {
     let (needed, available) = (2 * MEMORY_MIB + QEMUS_MIB, machine::available_mib());
@@ -45,21 +53,31 @@ pub(super) fn migrate(
     let mut destination = start(folder.path(), "destination", &own, Waits::Yes, destination)?;
     let mut source = start(folder.path(), "source", &file, Waits::No, source)?;
     source.wait_until_it_writes()?;
+    let before = time_of(daemons)?;
+    let machines = [&mut source, &mut destination];
+    let (relays, uris, channels) = match carrier {
+        Carrier::Qemu { uri, channels } => (None, [uri.clone(), uri.clone()], *channels),
+        Carrier::Relays(placing) => {
+            let relays = Relays::start(placing, machines)?;
+            let uris = relays.uris().clone();
+            (Some(relays), uris, None)
+        }
+    };
     let transfer = Transfer {
-        pins_all: uri.starts_with("rdma:"),
-        uri,
+        pins_all: uris[0].starts_with("rdma:"),
+        uris,
         channels,
         limit: LIMIT,
     };
-    let before = time_of(daemons)?;
     let migrated = precopy::migrate([&mut source, &mut destination], &transfer, |_| Ok(()));
     let cost = migrated.with_context(|| format!("{}{}", source.said(), destination.said()))?;
+    let of_relays = relays.map_or(Ok(Default::default()), Relays::finish)?;
     Ok(Took {
         pages: cost.pages,
         seconds: cost.total.as_secs_f64(),
         downtime: cost.downtime.as_secs_f64(),
-        source: cost.source.as_secs_f64(),
-        destination: cost.destination.as_secs_f64(),
+        source: (cost.source + of_relays[0]).as_secs_f64(),
+        destination: (cost.destination + of_relays[1]).as_secs_f64(),
         daemon: time_of(daemons)?.saturating_sub(before).as_secs_f64(),
     })
 }

@@ -5,17 +5,21 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
+use vrdma_api::installation;
 use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User, services};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::{RunDir, Side};
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
+use vrdma_lab::precopy::Placing;
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
 
-use super::{Programs, Stage, memory};
+use super::memory::{self, Carrier};
+use super::{Programs, Stage};
 use crate::cell::{Endpoint, Placement, Setting, Transport};
 use crate::programs::Own;
+use crate::tool::{Took, Way};
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
@@ -114,24 +118,61 @@ impl Stage for Processes {
         self.daemons.iter().map(Daemon::log_tail).collect()
     }
 
-    fn migrate(&self, transport: Transport, channels: Option<u8>) -> Result<String> {
-        let preload =
-            SIDES.map(|side| preload(&self.wire, side, &self.run_dirs[index(side)], &self.library));
+    fn migrate(&self, transport: Transport, way: Way) -> Result<String> {
+        let took = match way {
+            Way::Stream => self.migrate_by_qemu(transport, None)?,
+            Way::Streams(channels) => self.migrate_by_qemu(transport, Some(channels))?,
+            Way::Placed => self.migrate_by_relays()?,
+        };
+        Ok(serde_json::to_string(&took)?)
+    }
+}
+
+impl Processes {
+    fn migrate_by_qemu(&self, transport: Transport, channels: Option<u8>) -> Result<Took> {
+        let preload = self.preload();
         let [source, destination] = preload.each_ref().map(|preload| {
             move |command: &Command| match transport {
                 Transport::Tcp => preload.host.command(command),
                 _ => preload.command(command),
             }
         });
-        let address = wire::address(Side::B);
-        let uri = match (transport, self.placement) {
-            (Transport::Tcp, _) => format!("tcp:{address}:{MIGRATION_PORT}"),
-            (_, Placement::OneHost) => format!("rdma:{address}:{MIGRATION_PORT}"),
-            (_, Placement::TwoHosts) => format!("rdma:{}:{MIGRATION_PORT}", beside(address)),
+        let uri = match transport {
+            Transport::Tcp => format!("tcp:{}:{MIGRATION_PORT}", wire::address(Side::B)),
+            _ => format!("rdma:{}:{MIGRATION_PORT}", self.address_of_adapter()),
         };
-        let daemons: Vec<&Daemon> = self.daemons.iter().collect();
-        let took = memory::migrate([&source, &destination], uri, channels, &daemons)?;
-        Ok(serde_json::to_string(&took)?)
+        let carrier = Carrier::Qemu { uri, channels };
+        memory::migrate([&source, &destination], &carrier, &self.daemons())
+    }
+
+    /// The QEMUs know of no RDMA.
+    fn migrate_by_relays(&self) -> Result<Took> {
+        let preload = self.preload();
+        let [source, destination] = preload
+            .each_ref()
+            .map(|preload| move |command: &Command| preload.host.command(command));
+        let linked = preload
+            .each_ref()
+            .map(|preload| move |command: &Command| preload.linked(command));
+        let carrier = Carrier::Relays(Placing {
+            program: &installation::program("vrdma").map_err(Error::msg)?,
+            enter: [&linked[0], &linked[1]],
+            to: (self.address_of_adapter(), MIGRATION_PORT).into(),
+        });
+        memory::migrate([&source, &destination], &carrier, &self.daemons())
+    }
+
+    fn preload(&self) -> [Preload; 2] {
+        SIDES.map(|side| preload(&self.wire, side, &self.run_dirs[index(side)], &self.library))
+    }
+
+    /// Of side b.
+    fn address_of_adapter(&self) -> Ipv4Addr {
+        let address = wire::address(Side::B);
+        match self.placement {
+            Placement::OneHost => address,
+            Placement::TwoHosts => beside(address),
+        }
     }
 }
 

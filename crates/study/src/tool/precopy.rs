@@ -25,13 +25,24 @@ pub enum Told {
     Daemon,
 }
 
+/// How the memory goes over a transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// QEMU's one stream.
+    Stream,
+    /// So many beside each other.
+    Streams(u8),
+    /// Relays write it from guest to guest, past both QEMUs.
+    Placed,
+}
+
 /// A migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Precopy {
     /// The figure.
     pub told: Told,
-    /// Streams beside each other, of TCP, if more than one.
-    pub channels: Option<u8>,
+    /// Of the memory.
+    pub way: Way,
 }
 
 /// What a migration took.
@@ -43,9 +54,9 @@ pub struct Took {
     pub seconds: f64,
     /// While the guest stood still.
     pub downtime: f64,
-    /// Processor seconds of the source's QEMU without its guest.
+    /// Processor seconds of the source's QEMU without its guest, and of its relay if there is one.
     pub source: f64,
-    /// Of the destination's.
+    /// Of the destination's QEMU, and of its relay.
     pub destination: f64,
     /// Of the daemons.
     pub daemon: f64,
@@ -53,9 +64,11 @@ pub struct Took {
 
 impl Precopy {
     pub(super) fn commands(self) -> Commands {
-        let streams = self.channels.map_or_else(String::new, |channels| {
-            format!(", multifd-channels {channels}")
-        });
+        let streams = match self.way {
+            Way::Stream => String::new(),
+            Way::Streams(channels) => format!(", multifd-channels {channels}"),
+            Way::Placed => " by vrdma relay".to_owned(),
+        };
         Commands {
             server: format!("qemu-system-x86_64 -m {MEMORY_MIB}M -S -incoming defer"),
             client: format!(
@@ -96,7 +109,7 @@ mod tests {
         let told = |told| {
             let tool = Precopy {
                 told,
-                channels: None,
+                way: Way::Stream,
             };
             tool.figures(&output).unwrap()[0].value
         };

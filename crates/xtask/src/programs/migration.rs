@@ -82,8 +82,9 @@ pub(super) fn check(stage: &Hosts, memory: Memory) -> Result<()> {
     let mut destination = start(Side::B, &own, Waits::Yes)?;
     let mut source = start(Side::A, &filled, Waits::No)?;
     source.wait_until_it_writes()?;
+    let uri = format!("rdma:{}:{PORT}", stage.address(Side::B));
     let transfer = Transfer {
-        uri: format!("rdma:{}:{PORT}", stage.address(Side::B)),
+        uris: [uri.clone(), uri],
         channels: None,
         pins_all: false,
         limit: LIMIT,
