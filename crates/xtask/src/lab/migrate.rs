@@ -92,6 +92,14 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "crash", "renew", "times"])]
     converge: bool,
 
+    /// Do not compare the guest's memory, which it waits for: for figures of how long it stands still
+    #[arg(long, conflicts_with = "faults")]
+    no_verify: bool,
+
+    /// Use release builds, for figures
+    #[arg(long)]
+    release: bool,
+
     /// Begins a migration as described, and dies in it
     #[arg(long, hide = true, num_args = faults::ORCHESTRATOR_WORDS)]
     orchestrator: Vec<String>,
@@ -109,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return faults::orchestrate(&arguments.orchestrator);
     }
     let mut pair = start(arguments)?;
-    let vrdma = super::built("vrdma", false)?;
+    let vrdma = super::built("vrdma", arguments.release)?;
     if arguments.faults {
         return faults::run(&mut pair, &vrdma, &arguments.only);
     }
@@ -119,6 +127,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         memory: arguments.memory,
         peer: arguments.peer,
         crashes: arguments.crash,
+        verifies: !arguments.no_verify,
     };
     if arguments.converge {
         return convergence::run(&mut stage);
@@ -137,10 +146,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn start(arguments: &Arguments) -> Result<Pair> {
-    let program = super::daemon(false)?;
+    let program = super::daemon(arguments.release)?;
     let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
     let has_verbs = arguments.memory == Memory::Rdma || arguments.peer == Peer::Process;
-    let qemu_verbs = has_verbs.then(|| crate::library::link(true)).transpose()?;
+    let qemu_verbs = has_verbs
+        .then(|| crate::library::link(arguments.release))
+        .transpose()?;
     ensure!(
         arguments.peer != Peer::Rxe || !(arguments.faults || arguments.crash),
         "--faults and --crash need a daemon for each guest: leave --peer rxe out"

@@ -134,6 +134,7 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         memory: Memory::Unix,
         peer: Peer::Vm,
         crashes: false,
+        verifies: true,
     }
     .migrate(&traffic::command(), 2)?;
     Ok(complaint(outcome.statuses))

@@ -67,6 +67,8 @@ pub(super) struct Stage<'a> {
     pub(super) peer: Peer,
     /// Workers are killed after each migration.
     pub(super) crashes: bool,
+    /// The guest's memory is compared before the source gives the adapter up.
+    pub(super) verifies: bool,
 }
 
 impl Stage<'_> {
@@ -159,7 +161,8 @@ impl Stage<'_> {
             .arg(self.pair.monitor(Side::A))
             .arg("--to-qmp")
             .arg(arriving.monitor())
-            .args(["--verify", "--memory", &memory])
+            .args(self.verifies.then_some("--verify"))
+            .args(["--memory", &memory])
             .args(options);
         if self.memory == Memory::Direct {
             command.args(["--relay-adapter", QEMUS]);
