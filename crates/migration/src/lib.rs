@@ -5,9 +5,9 @@
 //!   check       daemon and QEMU answer ............................ and wait
 //!   track       daemon notes what the adapter writes
 //!   copy        QEMU ────────────── memory, the VM runs ─────────► QEMU
-//!   freeze      VM and adapter stand still
+//!   freeze      VM and adapter stand still; QEMU ──── the rest ──► QEMU
 //!   hand over   daemon ──────────── context ─────────────────────► daemon keeps it
-//!   switch over QEMU ────────────── the rest ────────────────────► QEMU, stopped
+//!   switch over all of the rest is there ......................... QEMU, stopped
 //!   configure                                                      PCI config space written again
 //!   restore                                                        daemon makes the adapter from the context
 //!  (verify)     daemon ─────── both memories compared ───────────  daemon
@@ -18,8 +18,10 @@
 //! ```
 //!
 //! What fails before the release is taken back: the context is forgotten, with what was made from it, the adapter thawed,
-//! and the VM runs on at the source. All that may fail is done by then: to activate the adapter is to let it work. QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to
-//! do what it leaves out. This room knows QEMU's monitor and the control API. It does not know what a context is made of,
+//! and the VM runs on at the source. All that may fail is done by then: to activate the adapter is to let it work.
+//!
+//! QEMU is as it is shipped: it neither migrates nor refuses a `vfio-user-pci` device, so somebody outside has to do what it
+//! leaves out. This room knows QEMU's monitor and the control API. It does not know what a context is made of,
 //! how QEMU's stream goes from host to host, or who started the four programs.
 
 #![forbid(unsafe_code)]

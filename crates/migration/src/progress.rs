@@ -13,11 +13,11 @@ pub enum Phase {
     Track,
     /// QEMU sends the memory while the VM runs.
     Copy,
-    /// The adapter stands still, as the VM does.
+    /// The adapter stands still, as the VM does. QEMU begins to send what is left.
     Freeze,
     /// Its context goes to the other daemon.
     HandOver,
-    /// QEMU sends what is left.
+    /// All that is left arrives at the destination's QEMU.
     SwitchOver,
     /// The destination's QEMU gets the adapter's PCI configuration.
     Configure,

@@ -85,13 +85,16 @@ impl Relays {
         let said = fs::read_to_string(&self.log)?;
         let is_good = ended.is_some_and(|status| status.success());
         ensure!(is_good, "the destination's relay ended badly: {said}");
-        let report = said
-            .lines()
-            .find_map(|line| serde_json::from_str::<Value>(line).ok());
-        let destination = report.and_then(|report| report["processor_ms"].as_u64());
-        let destination = destination.context("the destination's relay tells of no time")?;
+        let destination = reported(&said).context("the destination's relay tells of no time")?;
         Ok([source, destination].map(Duration::from_millis))
     }
+}
+
+/// The milliseconds of a report, which comes behind lines for people.
+fn reported(said: &str) -> Option<u64> {
+    let (_, report) = said.split_once('{')?;
+    let report: Value = serde_json::from_str(&format!("{{{report}")).ok()?;
+    report["processor_ms"].as_u64()
 }
 
 /// Starts the destination's, and waits until it listens.
@@ -134,4 +137,16 @@ fn ram_blocks(machine: &mut Machine) -> Result<Vec<RamBlock>> {
     let said = machine.monitor.execute("human-monitor-command", question)?;
     let listed = said.as_str().and_then(blocks::parse);
     listed.with_context(|| format!("QEMU says {said} of its blocks of memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_found_behind_what_is_for_people() {
+        let said = "vrdma: waiting for a relay at 0.0.0.0:4444\n{\n  \"answered_bytes\": 9,\n  \"processor_ms\": 70\n}\n";
+        assert_eq!(reported(said), Some(70));
+        assert_eq!(reported("vrdma: waiting"), None);
+    }
 }
