@@ -4,7 +4,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{Fault, Stage, World, migration};
+use super::events::migration;
+use super::{Fault, Stage, World};
 use crate::HostSockets;
 use crate::snapshot;
 
