@@ -48,7 +48,7 @@ pub(crate) struct RelayOptions {
     /// Where the source's relay calls: an address of the adapter
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:4444")]
     listen: SocketAddr,
-    /// How long a relay that calls may be silent; it is hung up on then, and another one served
+    /// How long a relay that has called may be silent before it is hung up on
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = clap::value_parser!(u64).range(1..=86400))]
     silence: u64,
     /// At the source, as vrdma migrate says by lines of JSON

@@ -44,6 +44,8 @@ pub mod precopy;
 #[cfg(feature = "host")]
 pub mod process;
 #[cfg(feature = "host")]
+pub mod relay;
+#[cfg(feature = "host")]
 pub mod requirements;
 #[cfg(feature = "host")]
 pub mod steps;

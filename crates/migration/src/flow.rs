@@ -41,8 +41,8 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         phase: Phase::Track,
         undo: Undo::default(),
         stopped: None,
-        sending: None,
-        sent: None,
+        sending_began: None,
+        sending_ended: None,
     };
     let prepared = flow.until_release();
     let carried = match prepared.and_then(|carried| flow.release(carried)) {
@@ -83,8 +83,8 @@ struct Flow<'a> {
     /// When the source's VM stopped.
     stopped: Option<Instant>,
     /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
-    sending: Option<Duration>,
-    sent: Option<Duration>,
+    sending_began: Option<Duration>,
+    sending_ended: Option<Duration>,
 }
 
 impl Flow<'_> {
@@ -274,14 +274,14 @@ impl Flow<'_> {
     fn switch_over(&mut self) -> Result<(), Cause> {
         let deadline = Instant::now() + SWITCH_OVER_LIMIT;
         let mut is_loaded = false;
-        while self.sent.is_none() {
+        while self.sending_ended.is_none() {
             match self.hosts().source.machine.next_event(TELL_EVERY)? {
                 Some(event) => match event.kind {
                     EventKind::Migration(status) if status == "device" => {
-                        self.sending = Some(event.told);
+                        self.sending_began = Some(event.timestamp);
                     }
                     EventKind::Migration(status) if status == "completed" => {
-                        self.sent = Some(event.told);
+                        self.sending_ended = Some(event.timestamp);
                     }
                     EventKind::Migration(status) => self.check_source(&status, "the end")?,
                     _ => {}

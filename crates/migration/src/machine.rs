@@ -225,15 +225,16 @@ impl Machine {
         pci::table(&said).ok_or_else(|| self.not_understood("its MSI-X table", &said))
     }
 
-    /// Writes ports. QEMU says nothing then; what it says is why it did not.
     fn write_ports(&mut self, writes: &[PortWrite]) -> Result<(), Cause> {
         let commands: Vec<String> = writes.iter().map(ToString::to_string).collect();
         let said = self.monitor_commands(&commands)?;
-        match said
-            .iter()
-            .map(|said| said.trim())
-            .find(|said| !said.is_empty())
-        {
+        self.check_written(&said)
+    }
+
+    /// QEMU says nothing to the write of a port; what it says is why it did not.
+    fn check_written(&self, said: &[String]) -> Result<(), Cause> {
+        let mut said = said.iter().map(|said| said.trim());
+        match said.find(|said| !said.is_empty()) {
             None => Ok(()),
             Some(said) => Err(self.not_understood("a write to its PCI configuration", said)),
         }
@@ -253,20 +254,17 @@ impl Machine {
             value.ok_or_else(|| self.not_understood("its PCI configuration", said))
         };
         let latch = value(&said[0])?;
-        let is_there = value(&said[2])? == pci::IDENTITY;
-        let mut writes = match is_there {
-            true => config.replay(address),
-            false => Vec::new(),
-        };
-        writes.push(PortWrite::latch(latch));
-        self.write_ports(&writes)?;
-        match is_there {
-            true => Ok(()),
-            false => Err(Cause::new(format!(
+        self.check_written(&said[1..=1])?;
+        if value(&said[2])? != pci::IDENTITY {
+            self.write_ports(&[PortWrite::latch(latch)])?;
+            return Err(Cause::new(format!(
                 "the {}'s QEMU has no adapter at PCI address {address}; start it with the options that the VM had before",
                 self.side.name()
-            ))),
+            )));
         }
+        let mut writes = config.replay(address);
+        writes.push(PortWrite::latch(latch));
+        self.write_ports(&writes)
     }
 
     fn not_understood(&self, what: &str, said: &str) -> Cause {

@@ -101,8 +101,8 @@ impl fmt::Display for Version {
 pub struct Event {
     /// Of this machine's clock: QEMU's own may be another host's.
     pub at: Instant,
-    /// When QEMU told it, by its own clock: for the time between two events of one QEMU.
-    pub told: Duration,
+    /// When it was, by QEMU's clock: for the time between two events of one QEMU.
+    pub timestamp: Duration,
     /// What happened.
     pub kind: EventKind,
 }
@@ -207,12 +207,11 @@ impl Monitor {
         self.answer(self.asked, command, Instant::now() + COMMAND_LIMIT)
     }
 
-    /// Runs a command once for each of the arguments, in their order, and has them all sent before the first answer is
-    /// there: QEMU takes one after the other from its socket, and no wake-up of ours lies between them. QEMU runs what
-    /// comes after one that it refuses, too.
+    /// Runs a command once for each of the arguments, in their order. All are sent before the first is answered, so that QEMU
+    /// does not wait for us between two. It also runs those behind one that it refuses.
     ///
     /// # Errors
-    /// As [`Monitor::execute`], for the first that has none, when all have been run.
+    /// As [`Monitor::execute`], of the first that fails, after all of them.
     pub fn execute_each(
         &mut self,
         command: &str,
@@ -284,7 +283,7 @@ impl Monitor {
         let part = |name: &str| line["timestamp"][name].as_u64().unwrap_or_default();
         self.events.push_back(Event {
             at: Instant::now(),
-            told: Duration::from_secs(part("seconds"))
+            timestamp: Duration::from_secs(part("seconds"))
                 + Duration::from_micros(part("microseconds")),
             kind,
         });

@@ -281,6 +281,32 @@ fn sockets_that_are_none_or_the_same_are_told() {
     assert!(daemon.contains("QEMU"), "{daemon}");
 }
 
+/// The other end answers nothing before it has all of them.
+#[test]
+fn commands_of_a_row_do_not_wait_for_each_other() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let other = std::thread::spawn(move || {
+        let mut qemu = fakes::Lines::new(theirs);
+        qemu.say(
+            &json!({ "QMP": { "version": { "qemu": { "major": 11, "minor": 1, "micro": 3 } } } }),
+        );
+        qemu.answer(json!({}));
+        let asked: Vec<_> = (0..3).map(|_| qemu.next().unwrap()).collect();
+        let id = |at: usize| &asked[at]["id"];
+        qemu.say(&json!({ "id": id(0), "return": asked[0]["arguments"] }));
+        qemu.say(&json!({ "id": id(1), "error": { "desc": "no such luck" } }));
+        qemu.say(&json!({ "event": "STOP" }));
+        qemu.say(&json!({ "id": id(2), "return": {} }));
+        qemu.answer(json!("next"));
+    });
+    let mut monitor = Monitor::greet(ours, "x".as_ref()).unwrap();
+    let row = [json!(1), json!(2), json!(3)];
+    let refused = monitor.execute_each("x", &row).unwrap_err();
+    assert!(refused.to_string().contains("no such luck"), "{refused}");
+    assert_eq!(monitor.execute("x", json!({})).unwrap(), json!("next"));
+    other.join().unwrap();
+}
+
 #[test]
 fn events_wait_and_late_answers_are_nobodys() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();

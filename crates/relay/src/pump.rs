@@ -47,7 +47,7 @@ pub(crate) trait Role {
         bytes
     }
 
-    /// How long the other relay may be silent before it hangs up, if that is limited.
+    /// How long the other relay may be silent before it is hung up on, if that is limited.
     fn silence(&self) -> Option<Duration> {
         None
     }
@@ -278,11 +278,15 @@ impl<'a, R: Role> Pump<'a, R> {
         Ok(())
     }
 
-    /// How long the other relay may still be silent: for ever if it has said all.
-    fn silence_left(&self) -> Result<Option<Duration>, Failure> {
+    /// How long the other relay may still be silent: for ever if it has said all. It is not silent while the QEMU here has
+    /// not read what it said.
+    fn silence_left(&mut self) -> Result<Option<Duration>, Failure> {
         let Some(silence) = self.role.silence().filter(|_| !self.peer_ended) else {
             return Ok(None);
         };
+        if self.written < self.unwritten.len() {
+            self.heard = Instant::now();
+        }
         let left = silence.saturating_sub(self.heard.elapsed());
         if left.is_zero() {
             return Err(silent());

@@ -25,8 +25,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens at an address of the adapter's for the QEMU of this process. A relay that calls and is silent for so
-    /// long is served no more.
+    /// Listens at an address of the adapter's for the QEMU of this process. A relay that has called is hung up on when it
+    /// is silent for so long.
     ///
     /// # Errors
     /// When the adapter or the address cannot be used.
@@ -79,8 +79,8 @@ impl Receiver {
     }
 
     /// When a relay that says nothing from now on is served no more.
-    fn deadline(&self) -> Instant {
-        Instant::now() + self.silence
+    fn deadline(&self) -> Option<Instant> {
+        Some(Instant::now() + self.silence)
     }
 
     /// Maps and registers what the source wants to write.
@@ -152,7 +152,7 @@ fn checked(hello: Hello) -> Result<Hello, Failure> {
 }
 
 /// Waits for QEMU's stream, which is not taken yet; whether it came before the other one hung up.
-fn has_begun(link: &mut Link, deadline: Instant) -> Result<bool, Failure> {
+fn has_begun(link: &mut Link, deadline: Option<Instant>) -> Result<bool, Failure> {
     loop {
         // Who hangs up may do so by ending.
         if link.poll().is_err() || link.has_ended() {

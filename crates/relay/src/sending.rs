@@ -16,10 +16,6 @@ use crate::queue::{Queue, Run};
 use crate::replies::{Replies, ping};
 use crate::stream::{Block, Mark, Sink, Stream};
 
-/// How long the other relay may take to map and register its memory, all pages of which are there afterwards: a TiB at
-/// 2 GB/s.
-const REGISTERING: Duration = Duration::from_secs(600);
-
 /// What is to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sending {
@@ -134,8 +130,8 @@ fn hello(sending: &Sending) -> Hello {
 
 /// What the other one says to it.
 fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
-    let message = next(link, Instant::now() + REGISTERING)?
-        .ok_or_else(|| Failure::new("the other relay has gone"))?;
+    // Who started this one ends it if that takes too long: all of the memory's pages are there afterwards.
+    let message = next(link, None)?.ok_or_else(|| Failure::new("the other relay has gone"))?;
     match message {
         Message::Ready(ready) if ready.blocks.len() == blocks => Ok(ready),
         Message::Failed(why) => Err(Failure::new(format!("at the destination: {why}"))),
@@ -146,7 +142,7 @@ fn answer(link: &mut Link, blocks: usize) -> Result<Ready, Failure> {
 }
 
 /// The next message; none if the other one has ended it.
-pub(crate) fn next(link: &mut Link, deadline: Instant) -> Result<Option<Message>, Failure> {
+pub(crate) fn next(link: &mut Link, deadline: Option<Instant>) -> Result<Option<Message>, Failure> {
     loop {
         link.poll()?;
         if let Some(bytes) = link.front() {
@@ -163,17 +159,17 @@ pub(crate) fn next(link: &mut Link, deadline: Instant) -> Result<Option<Message>
     }
 }
 
-/// Until something happens on the connection, which is an error if it is too late.
-pub(crate) fn rest(link: &mut Link, deadline: Instant) -> Result<(), Failure> {
+/// Until something happens on the connection; an error behind the deadline.
+pub(crate) fn rest(link: &mut Link, deadline: Option<Instant>) -> Result<(), Failure> {
     link.arm()?;
     if link.poll()? {
         return Ok(());
     }
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_some_and(|left| left.is_zero()) {
         return Err(silent());
     }
-    heed(link, None, Some(left))
+    heed(link, None, left)
 }
 
 /// Why a relay that waited for the other one ends.

@@ -4,24 +4,19 @@
 //!   source's QEMU ── unix ──► vrdma relay ══ RDMA ══► vrdma relay ── unix ──► destination's QEMU
 //! ```
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use vrdma_api::{RelayRequest, RelayTold};
 use vrdma_migration::blocks::{self, RamBlock};
 use vrdma_migration::{Relay, RelayProgram};
 
 use super::Machine;
-use crate::process::{Lifetime, POLL, Supervised};
-
-/// How long the destination's may take to listen, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::relay::WaitingRelay;
 
 /// The backend of a [`Machine`]'s memory.
 const BACKEND: &str = "ram";
@@ -40,8 +35,7 @@ pub struct Placing<'a> {
 /// Both, ready for QEMUs that migrate.
 pub struct Relays {
     source: Relay,
-    destination: Supervised,
-    log: PathBuf,
+    destination: WaitingRelay,
 }
 
 impl Relays {
@@ -51,7 +45,7 @@ impl Relays {
     /// When one does not start, or cannot use the memory.
     pub fn start(placing: &Placing<'_>, [source, destination]: [&mut Machine; 2]) -> Result<Self> {
         let log = destination.file("relay");
-        let listener = listen(placing, destination.process.id(), &log)?;
+        let listening = listen(placing, destination.process.id(), &log)?;
         let lists = [ram_blocks(source)?, ram_blocks(destination)?];
         let request = RelayRequest {
             to: placing.to,
@@ -60,8 +54,7 @@ impl Relays {
         };
         Ok(Self {
             source: Relay::start(&sender(placing), &request)?,
-            destination: listener,
-            log,
+            destination: listening,
         })
     }
 
@@ -75,16 +68,13 @@ impl Relays {
     ///
     /// # Errors
     /// When one ends badly.
-    pub fn finish(mut self) -> Result<[Duration; 2]> {
+    pub fn finish(self) -> Result<[Duration; 2]> {
         let source = match self.source.finish() {
             Some(RelayTold::Done { processor_ms, .. }) => processor_ms,
             Some(RelayTold::Failed { why }) => bail!("the source's relay: {why}"),
             Some(RelayTold::Ready { .. }) | None => bail!("the source's relay does not end"),
         };
-        let ended = self.destination.wait_for_exit(PATIENCE)?;
-        let said = fs::read_to_string(&self.log)?;
-        let is_good = ended.is_some_and(|status| status.success());
-        ensure!(is_good, "the destination's relay ended badly: {said}");
+        let said = self.destination.finish()?;
         let destination = reported(&said).context("the destination's relay tells of no time")?;
         Ok([source, destination].map(Duration::from_millis))
     }
@@ -97,25 +87,14 @@ fn reported(said: &str) -> Option<u64> {
     report["processor_ms"].as_u64()
 }
 
-/// Starts the destination's, and waits until it listens.
-fn listen(placing: &Placing<'_>, qemu: u32, log: &Path) -> Result<Supervised> {
+/// Starts the destination's.
+fn listen(placing: &Placing<'_>, qemu: u32, log: &Path) -> Result<WaitingRelay> {
     let mut command = Command::new(placing.program);
     command
         .args(["--json", "relay", "--inside"])
         .args(["--qemu", &qemu.to_string()])
         .args(["--listen", &placing.to.to_string()]);
-    let command = placing.enter[1](&command);
-    let mut relay = Supervised::spawn(&command, Some(log), Lifetime::Owned)?;
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let said = fs::read_to_string(log)?;
-        if said.contains("waiting for a relay") {
-            return Ok(relay);
-        }
-        ensure!(relay.ended()?.is_none(), "the relay ended: {said}");
-        ensure!(Instant::now() < deadline, "the relay does not listen");
-        thread::sleep(POLL);
-    }
+    WaitingRelay::start(&placing.enter[1](&command), log)
 }
 
 /// How the source's is started, there.

@@ -20,15 +20,15 @@ impl Flow<'_> {
     }
 
     pub(super) fn report(self, carried: &Carried, downtime: Duration) -> Report {
-        let began_and_ended = self.sending.zip(self.sent);
-        let qemu = began_and_ended.map(|(began, ended)| ended.saturating_sub(began));
+        let sending = self.sending_began.zip(self.sending_ended);
+        let sending = sending.map(|(began, ended)| ended.saturating_sub(began));
         let phases = self.times.finish();
         let ram = &carried.sent.ram;
         Report {
             total_ms: phases.iter().map(|phase| phase.ms).sum(),
             phases,
             downtime_ms: milliseconds(downtime),
-            qemu_ms: qemu.map(milliseconds),
+            qemu_ms: sending.map(milliseconds),
             rounds: ram.dirty_sync_count,
             pages: ram.normal + ram.duplicate,
             transferred_bytes: ram.transferred,

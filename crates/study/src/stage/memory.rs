@@ -23,8 +23,8 @@ const QEMUS_MIB: u64 = 1024;
 /// Where a QEMU runs.
 pub(super) type Enter<'a> = &'a dyn Fn(&Command) -> Command;
 
-/// What carries it.
-pub(super) enum Carrier<'a> {
+/// Who moves the memory.
+pub(super) enum Migration<'a> {
     /// QEMU by itself, over so many streams if more than one.
     Qemu { uri: String, channels: Option<u8> },
     /// Relays.
@@ -34,7 +34,7 @@ pub(super) enum Carrier<'a> {
 /// Starts both, migrates, and tells what it took.
 pub(super) fn migrate(
     [source, destination]: [Enter<'_>; 2],
-    carrier: &Carrier<'_>,
+    migration: &Migration<'_>,
     daemons: &[&Daemon],
 ) -> Result<Took> {
     let (needed, available) = (2 * MEMORY_MIB + QEMUS_MIB, machine::available_mib());
@@ -55,9 +55,9 @@ pub(super) fn migrate(
     source.wait_until_it_writes()?;
     let before = time_of(daemons)?;
     let machines = [&mut source, &mut destination];
-    let (relays, uris, channels) = match carrier {
-        Carrier::Qemu { uri, channels } => (None, [uri.clone(), uri.clone()], *channels),
-        Carrier::Relays(placing) => {
+    let (relays, uris, channels) = match migration {
+        Migration::Qemu { uri, channels } => (None, [uri.clone(), uri.clone()], *channels),
+        Migration::Relays(placing) => {
             let relays = Relays::start(placing, machines)?;
             let uris = relays.uris().clone();
             (Some(relays), uris, None)

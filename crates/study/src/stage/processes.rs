@@ -15,7 +15,7 @@ use vrdma_lab::precopy::Placing;
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
 
-use super::memory::{self, Carrier};
+use super::memory::{self, Migration};
 use super::{Programs, Stage};
 use crate::cell::{Endpoint, Placement, Setting, Transport};
 use crate::programs::Own;
@@ -141,8 +141,8 @@ impl Processes {
             Transport::Tcp => format!("tcp:{}:{MIGRATION_PORT}", wire::address(Side::B)),
             _ => format!("rdma:{}:{MIGRATION_PORT}", self.address_of_adapter()),
         };
-        let carrier = Carrier::Qemu { uri, channels };
-        memory::migrate([&source, &destination], &carrier, &self.daemons())
+        let migration = Migration::Qemu { uri, channels };
+        memory::migrate([&source, &destination], &migration, &self.daemons())
     }
 
     /// The QEMUs know of no RDMA.
@@ -154,12 +154,12 @@ impl Processes {
         let linked = preload
             .each_ref()
             .map(|preload| move |command: &Command| preload.linked(command));
-        let carrier = Carrier::Relays(Placing {
+        let migration = Migration::Relays(Placing {
             program: &installation::program("vrdma").map_err(Error::msg)?,
             enter: [&linked[0], &linked[1]],
             to: (self.address_of_adapter(), MIGRATION_PORT).into(),
         });
-        memory::migrate([&source, &destination], &carrier, &self.daemons())
+        memory::migrate([&source, &destination], &migration, &self.daemons())
     }
 
     fn preload(&self) -> [Preload; 2] {

@@ -182,7 +182,7 @@ fn programs<'a>(
         "program",
         "migrations",
         "downtime, ms",
-        "of it QEMU's",
+        "of it QEMU sends",
         "total, ms",
         "peer's pause, ms",
         "outcome",

@@ -24,6 +24,7 @@ mod mixed;
 mod preload;
 mod rdmacm;
 mod remains;
+mod silence;
 mod stage;
 mod table;
 mod third_party;
@@ -169,6 +170,10 @@ fn of_one_host(arguments: &Arguments) -> Pass<'_> {
     let boxed = programs(Inside::Container);
     cases.extend(self::cases("container", Hosts::containers, boxed));
     cases.extend(migrations());
+    cases.push(Case {
+        name: format!("process: {}", silence::NAME),
+        run: Box::new(silence::check),
+    });
     pass(cases, arguments, Hosts::start)
 }
 

@@ -80,6 +80,12 @@ impl Hosts {
         preload(host, side, &self.run_dir, &self.library).command(command)
     }
 
+    /// The same for a program of ours, which has the library linked in.
+    pub(super) fn linked(&self, side: Side, command: &Command) -> Command {
+        let host = self.wire.host(side);
+        preload(host, side, &self.run_dir, &self.library).linked(command)
+    }
+
     pub(super) fn daemon(&self) -> &Daemon {
         &self.daemon
     }

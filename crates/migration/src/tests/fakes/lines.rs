@@ -18,7 +18,7 @@ impl Lines {
         let _ = writeln!(self.0.get_mut(), "{line}");
     }
 
-    pub(super) fn next(&mut self) -> Option<Value> {
+    pub(in crate::tests) fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         let length = self.0.read_line(&mut line).ok()?;
         (length > 0).then(|| serde_json::from_str(&line).unwrap())

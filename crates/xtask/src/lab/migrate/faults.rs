@@ -20,10 +20,11 @@ use comfy_table::{Table, presets};
 use serde_json::Value;
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::{Arriving, Pair, Side};
+use vrdma_lab::relay::WaitingRelay;
 use vrdma_migration::qmp::Monitor;
 use vrdma_migration::{Copying, Error, HostSockets, Migration, Options, Phase, Progress};
 
-use super::relay::{self, Relay};
+use super::relay;
 use super::stage::Stage;
 use super::{Memory, Peer};
 use rows::ROWS;
@@ -238,9 +239,9 @@ impl Row<'_> {
         }
     }
 
-    fn relay(&self, arriving: &Arriving) -> Result<Option<Relay>> {
+    fn relay(&self, arriving: &Arriving) -> Result<Option<WaitingRelay>> {
         let is_there = self.victim == Victim::Relay;
-        let start = || Relay::start(self.pair, self.vrdma, Side::B, arriving.process_id());
+        let start = || relay::start(self.pair, self.vrdma, Side::B, arriving.process_id());
         is_there.then(start).transpose()
     }
 

@@ -6,9 +6,10 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
+use vrdma_lab::relay::WaitingRelay;
 
 use super::program::Program;
-use super::relay::Relay;
+use super::relay;
 use super::{Memory, Peer, rows};
 use crate::guests::objects;
 use crate::lab::survive::Replacing;
@@ -139,7 +140,7 @@ impl Stage<'_> {
             words(&output),
             self.pair.logs()
         );
-        relay.map_or(Ok(()), Relay::finish)?;
+        relay.map(WaitingRelay::finish).transpose()?;
         self.pair.arrived(arriving)?;
         // Its Ethernet has moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
@@ -171,11 +172,11 @@ impl Stage<'_> {
     }
 
     /// At the host where the guest is not, if its memory comes by one.
-    fn relay(&self, arriving: &Arriving) -> Result<Option<Relay>> {
+    fn relay(&self, arriving: &Arriving) -> Result<Option<WaitingRelay>> {
         match self.memory {
             Memory::Direct => {
                 let host = self.pair.place(Side::A).other();
-                Relay::start(self.pair, self.vrdma, host, arriving.process_id()).map(Some)
+                relay::start(self.pair, self.vrdma, host, arriving.process_id()).map(Some)
             }
             Memory::Unix | Memory::Tcp | Memory::Rdma => Ok(None),
         }

@@ -7,15 +7,16 @@
 use anyhow::{Result, bail};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::{Arriving, Pair, Side};
+use vrdma_lab::relay::WaitingRelay;
 use vrdma_migration::{Phase, Progress, Watcher};
 
-use super::{Relay, Victim, is_due};
+use super::{Victim, is_due};
 
 /// Who may end; each is killed when it is dropped.
 pub(super) struct Doomed {
     pub(super) spare: Option<Daemon>,
     pub(super) arriving: Option<Arriving>,
-    pub(super) relay: Option<Relay>,
+    pub(super) relay: Option<WaitingRelay>,
 }
 
 pub(super) struct Saboteur<'a> {
