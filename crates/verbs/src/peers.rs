@@ -75,7 +75,8 @@ impl<R> Qp<R> {
         let requester = &mut self.requester;
         requester.paused = false;
         requester.forget_troubles();
-        if is_reliable && requester.unacked != requester.sent {
+        let is_answered = requester.unacked == requester.sent && requester.awaiting.is_empty();
+        if is_reliable && !is_answered {
             requester.awaiting.lose_all();
             requester.rewind();
         }

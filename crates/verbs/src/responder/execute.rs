@@ -62,7 +62,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     pub(super) fn advance(&mut self) {
         let responder = &self.qp.responder;
         debug_assert!(
-            !self.qp.is_reliable() || self.request.psn == responder.expected,
+            !self.qp.is_reliable() || !responder.expected.is_before(self.request.psn),
             "where nothing is lost each unit has its turn"
         );
         debug_assert!(
@@ -145,6 +145,9 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     /// A request seen before: its effects stand, its answer may have been lost (IBTA 9.7.5).
     /// READs are done again, atomics answered from memory.
     fn repeat(&mut self) -> Option<Response<R>> {
+        if self.goes_beyond() {
+            return self.take_in_longer();
+        }
         self.shared.counters.duplicates += 1;
         // The peer has gone back: another gap is news.
         self.qp.responder.told = false;
@@ -165,6 +168,22 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
                 let last = self.last_psn_repeated();
                 Some(self.answer(last, ResponseBody::Ack))
             }
+        }
+    }
+
+    /// Whether the unit begins with what is done and goes on with what is not.
+    fn goes_beyond(&self) -> bool {
+        let behind = self.qp.responder.expected.since(self.request.psn);
+        self.request.packets > behind
+    }
+
+    /// The begin was done as a shorter unit, before the connection changed from a wire to memory copy or back, which have units
+    /// of other lengths. A READ is done as a whole; of all else the peer sends what is missing.
+    fn take_in_longer(&mut self) -> Option<Response<R>> {
+        self.qp.responder.told = false;
+        match self.request.op {
+            RequestOp::Read { .. } => self.take_in_turn(),
+            _ => self.report_gap(),
         }
     }
 

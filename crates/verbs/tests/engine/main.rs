@@ -13,6 +13,7 @@ mod inline;
 mod late;
 mod leaving;
 mod loss;
+mod moving;
 mod multicast;
 mod named_elsewhere;
 mod objects;
