@@ -1,4 +1,4 @@
-//! `vrdma migrate`: takes a VM with its adapter to another host.
+//! `vrdma migrate`: takes a VM with its adapters to another host.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,8 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use vrdma_api_client::Client;
 use vrdma_migration::{
-    Copying, HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan, Progress,
-    RelayProgram, Watcher,
+    Copying, HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan,
+    PlannedAdapter, Progress, RelayProgram, Watcher,
 };
 
 use crate::arguments::MigrateOptions;
@@ -23,7 +23,7 @@ const RECOVERED: &str = "the VM runs at the source with its connections; end the
 
 pub(crate) fn run(client: &Client, options: &MigrateOptions) -> Result<Report, Failure> {
     let what = Options {
-        adapter: options.adapter.clone(),
+        adapters: options.adapters.clone(),
         source: HostSockets {
             control: client.socket().to_owned(),
             qmp: options.qmp.clone(),
@@ -119,7 +119,7 @@ fn progress_text(progress: &Progress) -> String {
         Progress::Phase(phase) => phase.to_string(),
         Progress::Memory(memory) => memory_text(memory),
         Progress::PointOfNoReturn => {
-            "the source has given the adapter up: no way back from here".to_owned()
+            "the source has given the VM up: no way back from here".to_owned()
         }
         Progress::Aborting => "it failed, taking all back".to_owned(),
     }
@@ -138,15 +138,21 @@ fn memory_text(memory: &MemoryProgress) -> String {
 }
 
 fn plan_text(plan: &Plan) -> String {
-    let rows = facts(vec![
-        ("adapter", plan.adapter.clone()),
-        ("port group", plan.portgroup.clone()),
-        ("MAC", plan.mac.clone()),
-        ("PCI address", plan.pci_address.clone()),
+    let adapter = |it: &PlannedAdapter| {
+        let PlannedAdapter {
+            name,
+            portgroup,
+            mac,
+        } = it;
+        ("adapter", format!("{name}, {mac}, port group {portgroup}"))
+    };
+    let mut rows: Vec<_> = plan.adapters.iter().map(adapter).collect();
+    rows.extend([
+        ("PCI address", plan.pci_addresses.join(", ")),
         ("QEMU", plan.qemu.clone()),
         ("memory", bytes(plan.memory_bytes)),
     ]);
-    format!("{rows}\nthe VM can migrate; nothing was changed")
+    format!("{}\nthe VM can migrate; nothing was changed", facts(rows))
 }
 
 fn report_text(report: &vrdma_migration::Report) -> String {
@@ -174,7 +180,7 @@ fn report_text(report: &vrdma_migration::Report) -> String {
                 })
             ),
         ),
-        ("adapter's context", context),
+        ("adapters' contexts", context),
     ]);
     format!("{phases}\n\n{numbers}")
 }

@@ -26,7 +26,7 @@ use crate::patience::patient;
 use crate::process::Supervised;
 use agent_program::agent_program;
 use channel::Channel;
-pub use config::{Ethernet, GuestConfig, Kind, MAX_SOCKET_PATH, check_socket_path};
+pub use config::{Ethernet, GuestConfig, Kind, MAX_SOCKET_PATH, SecondAdapter, check_socket_path};
 use console::Console;
 pub(crate) use console::tail as log_tail;
 pub use control::Control;
@@ -98,7 +98,12 @@ impl Guest {
         let GuestConfig {
             kind, address, mtu, ..
         } = &self.config;
-        let up = format!("/lab/up {kind} {address}/24 {}", mtu.unwrap_or(USUAL_MTU));
+        let second = self.config.second.as_ref();
+        let second = second.map_or_else(String::new, |second| format!(" {}/24", second.address));
+        let up = format!(
+            "/lab/up {kind} {address}/24 {}{second}",
+            mtu.unwrap_or(USUAL_MTU)
+        );
         let output = self.control.run(&up)?;
         ensure!(
             output.status == 0,

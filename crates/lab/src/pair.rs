@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::daemon::{Adapter, Daemon, Host};
+use crate::daemon::{Daemon, Host};
 use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
 use crate::place;
@@ -213,7 +213,7 @@ fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Re
     let sides = [Side::A, Side::B];
     match (&config.network, wire) {
         (Network::Daemon(program), _) => {
-            let adapters = sides.map(|side| config.adapter(side));
+            let adapters = sides.map(|side| config.adapters(side)).concat();
             let daemon = match config.supervised {
                 true => Daemon::start_kept(program, run_dir, &adapters, None, config.lifetime),
                 false => Daemon::start(program, run_dir, &adapters, None, config.lifetime),
@@ -248,7 +248,7 @@ fn start_on(
             return Ok(None);
         }
         (true, true) => wire.add_tap_and_port(side)?,
-        (false, _) => adapters.push(config.adapter(side)),
+        (false, _) => adapters.extend(config.adapters(side)),
     }
     let folder = config.daemon_dir(side, run_dir);
     fs::create_dir(&folder)?;
@@ -262,10 +262,7 @@ fn start_on(
         },
     };
     if config.travels {
-        adapters.push(Adapter {
-            is_away: true,
-            ..config.adapter(side.other())
-        });
+        adapters.extend(config.away(side.other()));
     }
     adapters.extend(config.qemus_adapter(side));
     let start = match config.supervised {

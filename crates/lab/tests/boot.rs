@@ -21,6 +21,7 @@ fn config(run_dir: &std::path::Path, kind: Kind) -> GuestConfig {
             other: run_dir.join("2"),
         },
         vfio_user: None,
+        second: None,
         host: None,
         verbs: None,
         mtu: None,

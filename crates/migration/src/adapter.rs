@@ -1,4 +1,4 @@
-//! One of the two daemons: what it is asked of the adapter.
+//! An adapter of one of the two daemons: what that is asked of it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,37 +20,48 @@ pub(crate) enum NotReleased {
 /// How long a daemon may take to read all of a guest's memory: a TiB at 2 GB/s.
 const READING_LIMIT: Duration = Duration::from_secs(600);
 
-pub(crate) struct Daemon {
+pub(crate) struct AdapterHandle {
     client: Client,
     /// For what takes as long as the memory is large.
     patient: Client,
-    adapter: Name,
+    name: Name,
     side: Side,
 }
 
-impl Daemon {
-    pub(crate) fn new(socket: &Path, adapter: &Name, side: Side) -> Result<Self, Cause> {
+impl AdapterHandle {
+    fn new(socket: &Path, name: &Name, side: Side) -> Result<Self, Cause> {
         let client = || Client::new(socket).map_err(|error| cause(side, &error));
         Ok(Self {
             client: client()?,
             patient: client()?.with_patience(READING_LIMIT),
-            adapter: adapter.clone(),
+            name: name.clone(),
             side,
         })
     }
 
-    pub(crate) fn adapter(&self) -> Result<Adapter, Cause> {
-        let adapter = self.client.get(&paths::adapter(&self.adapter));
+    /// Some of one daemon's.
+    pub(crate) fn all(socket: &Path, names: &[Name], side: Side) -> Result<Vec<Self>, Cause> {
+        let handles = names.iter().map(|name| Self::new(socket, name, side));
+        handles.collect()
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// What the daemon tells of it.
+    pub(crate) fn look(&self) -> Result<Adapter, Cause> {
+        let adapter = self.client.get(&paths::adapter(&self.name));
         adapter.map_err(|error| self.cause(&error))
     }
 
     pub(crate) fn track(&self) -> Result<(), Cause> {
-        self.post(&paths::track(&self.adapter))
+        self.post(&paths::track(&self.name))
     }
 
     /// The context of the adapter, which does nothing from now on.
     pub(crate) fn freeze(&self) -> Result<Vec<u8>, Cause> {
-        let context = self.client.fetch(&paths::freeze(&self.adapter));
+        let context = self.client.fetch(&paths::freeze(&self.name));
         context
             .map(|bytes| bytes.to_vec())
             .map_err(|error| self.cause(&error))
@@ -58,19 +69,19 @@ impl Daemon {
 
     /// The context of the tracked adapter, which stands still no longer than that takes.
     pub(crate) fn save(&self) -> Result<Vec<u8>, Cause> {
-        let context = self.client.fetch(&paths::save(&self.adapter));
+        let context = self.client.fetch(&paths::save(&self.name));
         context
             .map(|bytes| bytes.to_vec())
             .map_err(|error| self.cause(&error))
     }
 
     pub(crate) fn thaw(&self) -> Result<(), Cause> {
-        self.post(&paths::thaw(&self.adapter))
+        self.post(&paths::thaw(&self.name))
     }
 
     /// The point of no return.
     pub(crate) fn release(&self) -> Result<(), NotReleased> {
-        let path = paths::release(&self.adapter);
+        let path = paths::release(&self.name);
         let answer = self.client.ask(Method::POST, &path, Vec::new());
         answer.map(drop).map_err(|error| match &error {
             Error::Refused { .. } | Error::Unreachable { .. } | Error::NoRuntime(_) => {
@@ -83,7 +94,7 @@ impl Daemon {
     }
 
     pub(crate) fn put_context(&self, context: Vec<u8>) -> Result<ArrivedContext, Cause> {
-        let path = paths::context(&self.adapter);
+        let path = paths::context(&self.name);
         let answer = self.client.ask(Method::PUT, &path, context);
         let answer = answer.map_err(|error| self.cause(&error))?;
         serde_json::from_slice(&answer.body).map_err(|error| {
@@ -96,13 +107,13 @@ impl Daemon {
 
     /// Whether the adapter can be restored from the context as things are.
     pub(crate) fn check_waiting(&self) -> Result<(), Cause> {
-        let arrived: Result<ArrivedContext, _> = self.client.get(&paths::context(&self.adapter));
+        let arrived: Result<ArrivedContext, _> = self.client.get(&paths::context(&self.name));
         arrived.map(drop).map_err(|error| self.cause(&error))
     }
 
     /// Whether the adapter that was restored still waits to be activated.
     pub(crate) fn check_restored(&self) -> Result<(), Cause> {
-        let arrived = self.client.get(&paths::context(&self.adapter));
+        let arrived = self.client.get(&paths::context(&self.name));
         let arrived: ArrivedContext = arrived.map_err(|error| self.cause(&error))?;
         match arrived.restored {
             true => Ok(()),
@@ -115,22 +126,22 @@ impl Daemon {
 
     /// Of the guest of the frozen adapter.
     pub(crate) fn memory_digest(&self) -> Result<MemoryDigest, Cause> {
-        let digest = self.patient.get(&paths::memory_digest(&self.adapter));
+        let digest = self.patient.get(&paths::memory_digest(&self.name));
         digest.map_err(|error| self.cause(&error))
     }
 
     pub(crate) fn forget_context(&self) -> Result<(), Cause> {
-        let deleted = self.client.delete(&paths::context(&self.adapter));
+        let deleted = self.client.delete(&paths::context(&self.name));
         deleted.map_err(|error| self.cause(&error))
     }
 
     pub(crate) fn activate(&self) -> Result<(), Cause> {
-        self.post(&paths::activate(&self.adapter))
+        self.post(&paths::activate(&self.name))
     }
 
     pub(crate) fn restore(&self, request: &RestoreRequest) -> Result<(), Cause> {
         let body = serde_json::to_vec(request).map_err(|error| Cause::new(error.to_string()))?;
-        let path = paths::restore(&self.adapter);
+        let path = paths::restore(&self.name);
         let answer = self.client.ask(Method::POST, &path, body);
         answer.map(drop).map_err(|error| self.cause(&error))
     }

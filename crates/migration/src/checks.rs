@@ -6,32 +6,41 @@
 use std::path::Path;
 
 use serde::Serialize;
-use vrdma_api::{Adapter, AdapterKind};
+use vrdma_api::{Adapter, AdapterKind, Name};
 
+use crate::adapter::AdapterHandle;
 use crate::error::Cause;
-use crate::machine::{Machine, MemoryBackend, Side};
+use crate::machine::{Function, Machine, MemoryBackend};
 use crate::pci::Address;
 use crate::{Hosts, Options};
 
 /// What was found.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Plan {
-    /// The adapter.
-    pub adapter: String,
-    /// Its port group, of the same name on both hosts.
-    pub portgroup: String,
-    /// Its MAC address.
-    pub mac: String,
-    /// Where the guest sees it.
-    pub pci_address: String,
+    /// The adapters, as they were named.
+    pub adapters: Vec<PlannedAdapter>,
+    /// Where the guest sees them, in QEMU's order.
+    pub pci_addresses: Vec<String>,
     /// The release of both QEMUs.
     pub qemu: String,
     /// Bytes of the VM's memory.
     pub memory_bytes: u64,
 }
 
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct PlannedAdapter {
+    /// Its name.
+    pub name: String,
+    /// Its port group, of the same name on both hosts.
+    pub portgroup: String,
+    /// Its MAC address.
+    pub mac: String,
+}
+
 /// Before anything is connected to.
-pub(crate) fn check_paths(options: &Options) -> Result<(), Cause> {
+pub(crate) fn check_options(options: &Options) -> Result<(), Cause> {
+    check_names(&options.adapters)?;
     let (source, destination) = (&options.source, &options.destination);
     if is_same(&source.control, &destination.control) {
         return Err(Cause::new(format!(
@@ -51,34 +60,64 @@ pub(crate) fn check_paths(options: &Options) -> Result<(), Cause> {
     }
 }
 
+fn check_names(names: &[Name]) -> Result<(), Cause> {
+    if names.is_empty() {
+        return Err(Cause::new("name the adapters of the VM"));
+    }
+    let mut each = names.iter().enumerate();
+    match each.find(|(at, name)| names[..*at].contains(name)) {
+        None => Ok(()),
+        Some((_, name)) => Err(Cause::new(format!(
+            "the adapter {name} is named twice; name each adapter of the VM once"
+        ))),
+    }
+}
+
 fn is_same(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     real(a) == real(b)
 }
 
 /// Asks both daemons and both QEMUs.
-pub(crate) fn check(hosts: &mut Hosts) -> Result<(Plan, Address), Cause> {
-    let adapter = check_adapters(hosts)?;
+pub(crate) fn check(hosts: &mut Hosts) -> Result<(Plan, Vec<Function>), Cause> {
+    let adapters = check_adapters(hosts)?;
     check_releases(hosts)?;
     check_states(hosts)?;
-    let address = check_devices(&mut hosts.source.machine, &mut hosts.destination.machine)?;
+    let functions = check_devices(hosts)?;
     let memory_bytes = check_memory(&mut hosts.source.machine, &mut hosts.destination.machine)?;
     let plan = Plan {
-        adapter: adapter.name.to_string(),
-        portgroup: adapter.portgroup.to_string(),
-        mac: adapter.mac.to_string(),
-        pci_address: address.to_string(),
+        adapters,
+        pci_addresses: functions.iter().map(|it| it.address.to_string()).collect(),
         qemu: hosts.source.machine.version().to_string(),
         memory_bytes,
     };
-    Ok((plan, address))
+    Ok((plan, functions))
 }
 
-fn check_adapters(hosts: &Hosts) -> Result<Adapter, Cause> {
-    let source = hosts.source.daemon.adapter()?;
-    let destination = hosts.destination.daemon.adapter()?;
+fn check_adapters(hosts: &Hosts) -> Result<Vec<PlannedAdapter>, Cause> {
+    let both = hosts
+        .source
+        .adapters
+        .iter()
+        .zip(&hosts.destination.adapters);
+    both.map(|(here, there)| check_adapter(here, there))
+        .collect()
+}
+
+fn check_adapter(here: &AdapterHandle, there: &AdapterHandle) -> Result<PlannedAdapter, Cause> {
+    let (source, destination) = (here.look()?, there.look()?);
+    check_identity(&source, &destination)?;
+    check_places(&source, &destination)?;
+    Ok(PlannedAdapter {
+        name: source.name.to_string(),
+        portgroup: source.portgroup.to_string(),
+        mac: source.mac.to_string(),
+    })
+}
+
+fn check_identity(source: &Adapter, destination: &Adapter) -> Result<(), Cause> {
     let name = &source.name;
-    for (adapter, side) in [(&source, "source"), (&destination, "destination")] {
+    for (adapter, side) in [(source, "source"), (destination, "destination")] {
         if adapter.kind != AdapterKind::Vm {
             return Err(Cause::new(format!(
                 "the adapter {name} is of kind {} at the {side}; only those of kind vm migrate",
@@ -98,6 +137,11 @@ fn check_adapters(hosts: &Hosts) -> Result<Adapter, Cause> {
             source.portgroup, destination.portgroup, source.portgroup
         )));
     }
+    Ok(())
+}
+
+fn check_places(source: &Adapter, destination: &Adapter) -> Result<(), Cause> {
+    let name = &source.name;
     if source.away {
         return Err(Cause::new(format!(
             "the adapter {name} is away at the source: its VM is on another host, which has its addresses; migrate it from there"
@@ -108,7 +152,7 @@ fn check_adapters(hosts: &Hosts) -> Result<Adapter, Cause> {
             "the adapter {name} is not away at the destination, so that host claims the addresses that the VM uses here; remove it there, and add it with --away"
         )));
     }
-    Ok(source)
+    Ok(())
 }
 
 fn check_releases(hosts: &Hosts) -> Result<(), Cause> {
@@ -152,46 +196,69 @@ fn check_states(hosts: &mut Hosts) -> Result<(), Cause> {
     )))
 }
 
-/// The one that the VM has.
+/// The one of a VM of which there is to be a snapshot.
 pub(crate) fn only_adapter(machine: &mut Machine) -> Result<Address, Cause> {
     match machine.adapters()?[..] {
-        [address] => Ok(address),
-        [] => Err(Cause::new(format!(
-            "the {}'s QEMU has no adapter (PCI device 15ad:0820); name the QMP socket of the VM that has it",
-            machine.side().name()
-        ))),
-        [..] => Err(Cause::new(match machine.side() {
-            Side::Alone => {
-                "the VM has several adapters, and there are no snapshots of such VMs yet"
-            }
-            Side::Source | Side::Destination => {
-                "the VM has several adapters, which cannot migrate yet; shut it down and start it at the destination"
-            }
-        })),
+        [only] => Ok(only.address),
+        [] => Err(no_adapter(machine)),
+        [..] => Err(Cause::new(
+            "the VM has several adapters, and there are no snapshots of such VMs yet",
+        )),
     }
 }
 
-fn check_devices(source: &mut Machine, destination: &mut Machine) -> Result<Address, Cause> {
-    let address = only_adapter(source)?;
-    let there = destination.adapters()?;
-    if is_at(&there, address) {
-        return Ok(address);
+fn no_adapter(machine: &Machine) -> Cause {
+    Cause::new(format!(
+        "the {}'s QEMU has no adapter (PCI device 15ad:0820); name the QMP socket of the VM that has it",
+        machine.side().name()
+    ))
+}
+
+/// Those that the VM has, all of which are named.
+fn check_devices(hosts: &mut Hosts) -> Result<Vec<Function>, Cause> {
+    let named = hosts.source.adapters.len();
+    let here = hosts.source.machine.adapters()?;
+    if here.is_empty() {
+        return Err(no_adapter(&hosts.source.machine));
+    }
+    if here.len() != named {
+        return Err(Cause::new(format!(
+            "the VM has {} adapters at the source, and {named} were named; name all adapters of this VM and no others",
+            here.len()
+        )));
+    }
+    let there = hosts.destination.machine.adapters()?;
+    if are_at(&there, &here) {
+        return Ok(here);
     }
     Err(Cause::new(format!(
-        "the adapter is at PCI address {address} at the source and {} at the destination; start that QEMU with the same options (vrdma adapter qemu-args --slot)",
+        "the VM's adapters are {} at the source and {} at the destination; start that QEMU with the same options (vrdma adapter qemu-args --slot)",
+        places(&here),
         places(&there)
     )))
 }
 
-/// Whether a QEMU that waits has the adapter there, as far as it shows: what is behind a bridge shows only when bridges
+/// Whether a QEMU that waits has the adapters there, as far as it shows: what is behind a bridge shows only when bridges
 /// have numbers, and is looked at before it is configured.
-pub(crate) fn is_at(found: &[Address], address: Address) -> bool {
-    found.is_empty() && address.bus != 0 || found == [address]
+fn are_at(found: &[Function], wanted: &[Function]) -> bool {
+    let is_in = |one: &Function, all: &[Function]| all.iter().any(|it| it.address == one.address);
+    let shown = |one: &&Function| one.address.bus == 0;
+    found.iter().all(|one| is_in(one, wanted))
+        && wanted.iter().filter(shown).all(|one| is_in(one, found))
+}
+
+/// The same of one.
+pub(crate) fn is_at(found: &[Function], address: Address) -> bool {
+    let wanted = Function {
+        address,
+        table: None,
+    };
+    are_at(found, &[wanted])
 }
 
 /// Where adapters were found.
-pub(crate) fn places(found: &[Address]) -> String {
-    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+pub(crate) fn places(found: &[Function]) -> String {
+    let found: Vec<_> = found.iter().map(|it| it.address.to_string()).collect();
     match found.len() {
         0 => "nowhere".to_owned(),
         _ => format!("at {}", found.join(" and ")),

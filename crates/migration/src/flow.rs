@@ -4,22 +4,23 @@
 //!   until release: a failure goes to `revive`        after it: a failure is told with where things are
 //! ```
 
+mod each;
 mod outcome;
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use vrdma_api::{ArrivedContext, RestoreRequest};
 
-use crate::daemon::NotReleased;
+use crate::adapter::AdapterHandle;
 use crate::error::{Cause, Error};
-use crate::pci::ConfigSpace;
+use crate::machine::MigrationInfo;
 use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
 use crate::qmp::EventKind;
 use crate::relay::Relay;
 use crate::revive::Undo;
 use crate::verify::verify;
 use crate::{Hosts, Migration};
+use each::{HandedOver, Unreleased};
 
 /// How often the copy's numbers are told, and whether the destination still lives.
 const TELL_EVERY: Duration = Duration::from_millis(250);
@@ -30,7 +31,7 @@ const AT_ONCE: Duration = Duration::ZERO;
 /// How long the rest may take to go over: some hundred milliseconds, unless QEMU guessed wrong.
 const SWITCH_OVER_LIMIT: Duration = Duration::from_secs(60);
 
-const CONTINUE_AT_SOURCE: &str = "the VM stands still in both QEMUs, and none was ended";
+const STANDS_STILL: &str = "the VM stands still in both QEMUs, and none was ended";
 
 /// Runs a migration that was checked.
 pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Report, Error> {
@@ -43,6 +44,7 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         stopped: None,
         sending_began: None,
         sending_ended: None,
+        unreleased: Vec::new(),
     };
     let prepared = flow.until_release();
     let carried = match prepared.and_then(|carried| flow.release(carried)) {
@@ -68,10 +70,9 @@ impl From<Cause> for Failed {
 
 /// What went over, for the report.
 struct Carried {
-    context_bytes: u64,
-    context: ArrivedContext,
+    adapters: Vec<HandedOver>,
     verified_bytes: Option<u64>,
-    sent: crate::machine::MigrationInfo,
+    sent: MigrationInfo,
 }
 
 struct Flow<'a> {
@@ -85,6 +86,8 @@ struct Flow<'a> {
     /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
     sending_began: Option<Duration>,
     sending_ended: Option<Duration>,
+    /// What the source's daemon still claims when the VM runs at the destination.
+    unreleased: Vec<Unreleased>,
 }
 
 impl Flow<'_> {
@@ -120,40 +123,19 @@ impl Flow<'_> {
         let next = json!({ "state": "pre-switchover" });
         let source = &mut self.hosts().source.machine;
         source.execute("migrate-continue", next)?;
-        self.undo.frozen = true;
-        let context = self.hosts().source.daemon.freeze()?;
+        let contexts = self.freeze()?;
         self.begin(Phase::HandOver)?;
-        let context_bytes = context.len() as u64;
-        self.undo.context = true;
-        let context = self.hosts().destination.daemon.put_context(context)?;
-        let config = ConfigSpace::from_bytes(&context.config_space).ok_or_else(|| {
-            let length = context.config_space.len();
-            Cause::new(format!(
-                "the destination's daemon tells of {length} bytes of PCI configuration, not 256; use the same release everywhere"
-            ))
-        })?;
-        let source = &mut self.hosts().source.machine;
-        let table = config
-            .msix_table()
-            .map(|address| source.msix_table(address));
-        let msix_table = table.transpose()?;
+        let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
         self.switch_over()?;
         self.begin(Phase::Configure)?;
-        let address = self.migration.address;
-        let machine = &mut self.hosts().destination.machine;
-        machine.configure(address, &config)?;
+        self.configure(&adapters)?;
         self.begin(Phase::Restore)?;
-        let request = RestoreRequest {
-            msix_table,
-            end_connections: false,
-        };
-        self.hosts().destination.daemon.restore(&request)?;
+        self.restore(&adapters)?;
         let verified_bytes = self.verify()?;
         Ok(Carried {
+            adapters,
             verified_bytes,
-            context_bytes,
-            context,
             sent: self.hosts().source.machine.migration()?,
         })
     }
@@ -161,7 +143,8 @@ impl Flow<'_> {
     fn track(&mut self) -> Result<(), Cause> {
         self.begin(Phase::Track)?;
         self.undo.tracked = true;
-        self.hosts().source.daemon.track()?;
+        let adapters = &self.hosts().source.adapters;
+        adapters.iter().try_for_each(AdapterHandle::track)?;
         self.undo.capabilities = true;
         let copying = &self.migration.options.memory;
         let Hosts {
@@ -212,7 +195,7 @@ impl Flow<'_> {
 
     fn tell_memory(&mut self) -> Result<(), Cause> {
         self.watch_destination()?;
-        self.hosts().destination.daemon.adapter()?;
+        self.hosts().destination.first_adapter().look()?;
         let info = self.hosts().source.machine.migration()?;
         self.watcher.progress(&Progress::Memory(MemoryProgress {
             rounds: info.ram.dirty_sync_count,
@@ -313,13 +296,9 @@ impl Flow<'_> {
         self.begin(Phase::Release)?;
         // The last moment to see that the other daemon was started anew, or that its QEMU has ended: that one is asked
         // itself, too, since its daemon may hear of its end later than we.
-        self.hosts().destination.daemon.check_restored()?;
+        self.check_restored()?;
         self.hosts().destination.machine.state()?;
-        match self.hosts().source.daemon.release() {
-            Ok(()) => {}
-            Err(NotReleased::Surely(why)) => return Err(Failed::Before(why)),
-            Err(NotReleased::Perhaps(why)) => return Err(Failed::Unsure(why)),
-        }
+        self.unreleased = self.release_all()?;
         self.watcher.progress(&Progress::PointOfNoReturn);
         Ok(carried)
     }
@@ -327,10 +306,9 @@ impl Flow<'_> {
     /// From here on nothing is taken back.
     fn after_release(mut self, carried: Carried) -> Result<Report, Error> {
         self.enter(Phase::Activate);
-        let activated = self.hosts().destination.daemon.activate();
-        activated.map_err(|why| {
+        self.activate().map_err(|why| {
             let state = format!(
-                "the source has given the adapter up and the destination has not taken it: {CONTINUE_AT_SOURCE}; cont at the destination lets the VM run, its connections are lost"
+                "the source has given the adapter up and the destination has not taken it: {STANDS_STILL}; cont at the destination lets the VM run, its connections are lost"
             );
             self.released(&why, state)
         })?;
@@ -350,6 +328,7 @@ impl Flow<'_> {
             let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";
             self.released(&why, state.to_owned())
         })?;
+        self.check_released()?;
         Ok(self.report(&carried, downtime))
     }
 
@@ -363,17 +342,21 @@ impl Flow<'_> {
         Error::Aborted {
             phase: self.phase,
             why: why.to_string(),
-            left: undo.undo(source, &destination.daemon, &self.migration.options.memory),
+            left: undo.undo(
+                source,
+                &destination.adapters,
+                &self.migration.options.memory,
+            ),
         }
     }
 
     /// A daemon that did not say whether it released the adapter still has it if it thaws it.
     fn abort_if_held(&mut self, why: &Cause) -> Error {
-        if self.hosts().source.daemon.thaw().is_ok() {
+        if self.hosts().source.first_adapter().thaw().is_ok() {
             return self.abort(why);
         }
         let state = format!(
-            "whether the source has given the adapter up is not known: {CONTINUE_AT_SOURCE}; look with vrdma adapter show at the source before either runs"
+            "whether the source has given the adapter up is not known: {STANDS_STILL}; look with vrdma adapter show at the source before either runs"
         );
         self.released(why, state)
     }

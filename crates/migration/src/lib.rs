@@ -1,4 +1,4 @@
-//! Takes a VM with its adapter from one host to another while it runs.
+//! Takes a VM with its adapters from one host to another while it runs.
 //!
 //! ```text
 //!               source                                            destination
@@ -26,10 +26,10 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 pub mod blocks;
 mod checks;
 mod copying;
-mod daemon;
 mod error;
 mod flow;
 #[cfg(feature = "fuzz")]
@@ -47,16 +47,15 @@ use std::path::PathBuf;
 
 use vrdma_api::Name;
 
-pub use checks::Plan;
+pub use checks::{Plan, PlannedAdapter};
 pub use copying::Copying;
 pub use error::{Cause, Error};
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
 pub use relay::{Relay, RelayProgram};
 pub use revive::recover;
 
-use daemon::Daemon;
-use machine::{Machine, Side};
-use pci::Address;
+use adapter::AdapterHandle;
+use machine::{Function, Machine, Side};
 use qmp::Monitor;
 
 /// The sockets of a host's two programs, as files of this one.
@@ -71,29 +70,32 @@ pub struct HostSockets {
 /// What goes where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The adapter, of the same name on both hosts.
-    pub adapter: Name,
-    /// Where it is.
+    /// All adapters of the VM, each of the same name on both hosts.
+    pub adapters: Vec<Name>,
+    /// Where the VM is.
     pub source: HostSockets,
     /// Where it goes.
     pub destination: HostSockets,
     /// How QEMU sends the memory.
     pub memory: Copying,
-    /// Compare the guest's memory on both hosts before the source gives the adapter up, while the VM stands still.
+    /// Compare the guest's memory on both hosts before the source gives the adapters up, while the VM stands still.
     pub verify: bool,
 }
 
 /// One host, connected.
 struct Host {
-    daemon: Daemon,
+    /// Those of the VM, in the order of the options, and never none.
+    adapters: Vec<AdapterHandle>,
     machine: Machine,
 }
 
 impl Host {
-    fn connect(sockets: &HostSockets, adapter: &Name, side: Side) -> Result<Self, Cause> {
-        let daemon = Daemon::new(&sockets.control, adapter, side)?;
+    fn connect(sockets: &HostSockets, names: &[Name], side: Side) -> Result<Self, Cause> {
+        let adapters = AdapterHandle::all(&sockets.control, names, side)?;
         // Asked first: a daemon that is not there is the commoner mistake.
-        daemon.adapter()?;
+        for adapter in &adapters {
+            adapter.look()?;
+        }
         let monitor = Monitor::connect(&sockets.qmp).map_err(|error| match side {
             Side::Alone => Cause::new(error.to_string()),
             Side::Source | Side::Destination => {
@@ -101,9 +103,14 @@ impl Host {
             }
         })?;
         Ok(Self {
-            daemon,
+            adapters,
             machine: Machine::new(monitor, side),
         })
+    }
+
+    /// Of several, the one that is asked for what is the same for all.
+    fn first_adapter(&self) -> &AdapterHandle {
+        &self.adapters[0]
     }
 }
 
@@ -117,7 +124,8 @@ pub struct Migration {
     hosts: Hosts,
     options: Options,
     plan: Plan,
-    address: Address,
+    /// Where the VM has its adapters at the source.
+    functions: Vec<Function>,
     relay: Option<Relay>,
 }
 
@@ -127,18 +135,18 @@ impl Migration {
     /// # Errors
     /// [`Error::Unfit`] with what is wrong and how to mend it.
     pub fn prepare(options: Options) -> Result<Self, Error> {
-        checks::check_paths(&options)?;
+        checks::check_options(&options)?;
         let mut hosts = Hosts {
-            source: Host::connect(&options.source, &options.adapter, Side::Source)?,
-            destination: Host::connect(&options.destination, &options.adapter, Side::Destination)?,
+            source: Host::connect(&options.source, &options.adapters, Side::Source)?,
+            destination: Host::connect(&options.destination, &options.adapters, Side::Destination)?,
         };
-        let (plan, address) = checks::check(&mut hosts)?;
+        let (plan, functions) = checks::check(&mut hosts)?;
         let relay = begin_relay(&options.memory, &mut hosts)?;
         Ok(Self {
             hosts,
             options,
             plan,
-            address,
+            functions,
             relay,
         })
     }

@@ -67,6 +67,14 @@ impl MemoryBackend {
     }
 }
 
+/// An adapter as a QEMU has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Function {
+    pub(crate) address: Address,
+    /// Where the guest has its MSI-X table, BAR 0; of one that waits, nowhere yet.
+    pub(crate) table: Option<u64>,
+}
+
 /// Which of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
@@ -160,7 +168,7 @@ impl Machine {
     }
 
     /// The adapters that this QEMU shows. Of one that waits, those on the root bus: bridges have no numbers yet.
-    pub(crate) fn adapters(&mut self) -> Result<Vec<Address>, Cause> {
+    pub(crate) fn adapters(&mut self) -> Result<Vec<Function>, Cause> {
         let buses: Vec<Value> = self.ask("query-pci")?;
         let mut found = Vec::new();
         buses.iter().for_each(|bus| adapters_below(bus, &mut found));
@@ -276,7 +284,7 @@ impl Machine {
 }
 
 /// Buses have devices, and a device that is a bridge has a bus.
-fn adapters_below(bus: &Value, found: &mut Vec<Address>) {
+fn adapters_below(bus: &Value, found: &mut Vec<Function>) {
     let number = |value: &Value| value.as_u64().and_then(|value| u8::try_from(value).ok());
     for device in bus["devices"].as_array().into_iter().flatten() {
         let id = |what: &str| device["id"][what].as_u64().unwrap_or_default();
@@ -285,14 +293,24 @@ fn adapters_below(bus: &Value, found: &mut Vec<Address>) {
             place,
             id("device") << 16 | id("vendor") == u64::from(pci::IDENTITY),
         ) {
-            found.push(Address {
-                bus,
-                slot,
-                function,
+            found.push(Function {
+                address: Address {
+                    bus,
+                    slot,
+                    function,
+                },
+                table: bar_0(device),
             });
         }
         adapters_below(&device["pci_bridge"], found);
     }
+}
+
+/// One that is not mapped has an address that no number is.
+fn bar_0(device: &Value) -> Option<u64> {
+    let mut regions = device["regions"].as_array()?.iter();
+    let region = regions.find(|region| region["bar"] == 0)?;
+    region["address"].as_u64()
 }
 
 #[cfg(test)]
@@ -303,7 +321,11 @@ mod tests {
     fn adapters_are_found_behind_bridges_too() {
         let device = |bus: u8, slot: u8, id: u32| {
             let id = json!({ "vendor": id & 0xffff, "device": id >> 16 });
-            json!({ "bus": bus, "slot": slot, "function": 1, "id": id })
+            let regions = json!([
+                { "bar": 1, "address": 0xfebd_5000_u32 },
+                { "bar": 0, "address": if slot == 0 { 0xfebd_4000_i64 } else { -1 } },
+            ]);
+            json!({ "bus": bus, "slot": slot, "function": 1, "id": id, "regions": regions })
         };
         let mut bridge = device(0, 1, 1);
         bridge["pci_bridge"] = json!({ "bus": {}, "devices": [device(1, 0, pci::IDENTITY)] });
@@ -311,7 +333,9 @@ mod tests {
             json!({ "bus": 0, "devices": [bridge, device(0, 5, pci::IDENTITY), device(0, 6, 7)] });
         let mut found = Vec::new();
         adapters_below(&root, &mut found);
-        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-        assert_eq!(found, ["01:00.1", "00:05.1"]);
+        let places: Vec<_> = found.iter().map(|it| it.address.to_string()).collect();
+        assert_eq!(places, ["01:00.1", "00:05.1"]);
+        let tables: Vec<_> = found.iter().map(|it| it.table).collect();
+        assert_eq!(tables, [Some(0xfebd_4000), None]);
     }
 }

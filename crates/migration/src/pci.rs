@@ -150,7 +150,12 @@ impl ConfigSpace {
     pub(crate) fn msix_table(&self) -> Option<u32> {
         let decodes = self.half(COMMAND) & MEMORY_DECODING != 0;
         let is_on = self.has_msix() && self.half(MSIX_CONTROL) & MSIX_ENABLE != 0;
-        (decodes && is_on).then(|| self.word(BARS[0]) & !BAR_FLAGS)
+        (decodes && is_on).then(|| self.bar_0())
+    }
+
+    /// Where the guest has it, whether or not it is switched on.
+    pub(crate) fn bar_0(&self) -> u32 {
+        self.word(BARS[0]) & !BAR_FLAGS
     }
 
     /// What gives QEMU the same. COMMAND comes after the BARs, which it maps, and MSI-X control last: QEMU then

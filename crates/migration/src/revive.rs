@@ -1,11 +1,11 @@
 //! Taking back what was begun, so that the VM runs on at the source.
 //!
 //! ```text
-//!   context forgotten ──► adapter thawed ──► migration cancelled, VM running ──► capabilities and
+//!   contexts forgotten ─► adapters thawed ─► migration cancelled, VM running ──► capabilities and
 //!   (destination)         (source)           (source)                            parameters as before
 //! ```
 //!
-//! The adapter is thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
+//! The adapters are thawed before the VM runs: a guest that runs beside a frozen one waits for its first command. Each
 //! step is tried whatever became of the one before it. The destination's QEMU is left to who started it.
 //!
 //! Who began a migration takes it back. One whose orchestrator has died is taken back by another program, which does not
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::adapter::AdapterHandle;
 use crate::checks;
 use crate::copying::Copying;
-use crate::daemon::Daemon;
 use crate::error::{Cause, Error};
 use crate::machine::{Machine, Side};
 use crate::qmp::EventKind;
@@ -55,22 +55,25 @@ impl Undo {
     pub(crate) fn undo(
         &self,
         source: &mut Host,
-        destination: &Daemon,
+        destination: &[AdapterHandle],
         copying: &Copying,
     ) -> Vec<String> {
         let mut left = Vec::new();
         if self.context {
-            // A daemon that refused the context has none to forget.
-            let _ = destination.forget_context();
+            for adapter in destination {
+                // A daemon that refused the context has none to forget.
+                let _ = adapter.forget_context();
+            }
         }
         if self.tracked {
-            let thawed = source.daemon.thaw();
+            let thawed = source.adapters.iter().map(|it| (it.name(), it.thaw()));
+            let failed = thawed.filter_map(|(name, thawed)| Some((name, thawed.err()?)));
             // One that refused to track has nothing to thaw either.
-            if let (Err(why), true) = (thawed, self.frozen) {
-                left.push(format!(
-                    "the adapter may stand still at the source ({why}), restart its daemon"
-                ));
-            }
+            left.extend(failed.filter(|_| self.frozen).map(|(name, why)| {
+                format!(
+                    "the adapter {name} may stand still at the source ({why}), restart its daemon"
+                )
+            }));
         }
         let source = &mut source.machine;
         if self.migrating
@@ -98,21 +101,29 @@ impl Undo {
 /// [`Error::Unfit`] when the source does not answer or has given the adapter up, and [`Error::Unrecovered`] with what
 /// could not be taken back.
 pub fn recover(options: &Options) -> Result<(), Error> {
-    checks::check_paths(options)?;
-    let mut source = Host::connect(&options.source, &options.adapter, Side::Source)?;
-    let name = &options.adapter;
-    if source.daemon.adapter()?.away {
-        return Err(Error::Unfit(format!(
-            "the source has given the adapter {name} up, so the VM cannot go on there with its connections; if the destination's adapter is not away, let the VM run there with cont, and quit the source's QEMU"
-        )));
+    checks::check_options(options)?;
+    let names = &options.adapters;
+    let mut source = Host::connect(&options.source, names, Side::Source)?;
+    for adapter in &source.adapters {
+        check_is_here(adapter)?;
     }
     let control = &options.destination.control;
-    let destination = Daemon::new(control, name, Side::Destination)?;
+    let destination = AdapterHandle::all(control, names, Side::Destination)?;
     let left = Undo::ALL.undo(&mut source, &destination, &options.memory);
     match left.is_empty() {
         true => Ok(()),
         false => Err(Error::Unrecovered { left }),
     }
+}
+
+fn check_is_here(adapter: &AdapterHandle) -> Result<(), Error> {
+    if adapter.look()?.away {
+        let name = adapter.name();
+        return Err(Error::Unfit(format!(
+            "the source has given the adapter {name} up, so the VM cannot go on there with its connections; if the destination's adapter is not away, let the VM run there with cont, and quit the source's QEMU"
+        )));
+    }
+    Ok(())
 }
 
 /// Cancels and waits until the VM runs. QEMU resumes it by itself unless all had been sent.

@@ -3,6 +3,7 @@
 mod deaths;
 mod fakes;
 mod relays;
+mod several;
 mod snapshots;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::pci::Address;
 use fakes::{Fault, Stage};
 
 /// Runs it all; what came of it.
@@ -86,7 +88,7 @@ fn a_vm_goes_by_steps_in_this_order() {
     assert_eq!(stage.changes(), Vec::<String>::new());
     let plan = migration.plan();
     assert_eq!(
-        (&*plan.pci_address, plan.memory_bytes),
+        (&*plan.pci_addresses[0], plan.memory_bytes),
         ("00:05.1", 1 << 30)
     );
     let report = migration

@@ -12,7 +12,10 @@ use crate::error::Cause;
 
 /// Compares both; how many bytes that were.
 pub(crate) fn verify(hosts: &Hosts) -> Result<u64, Cause> {
-    let (source, destination) = (&hosts.source.daemon, &hosts.destination.daemon);
+    let (source, destination) = (
+        hosts.source.first_adapter(),
+        hosts.destination.first_adapter(),
+    );
     // At the same time: the VM waits.
     let (here, there) = thread::scope(|scope| {
         let here = scope.spawn(|| source.memory_digest());

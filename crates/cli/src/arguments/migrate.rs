@@ -16,13 +16,15 @@ A migration whose vrdma migrate was killed is taken back by the same command wit
 Examples:
   vrdma migrate vm1 --to /run/b/vrdmad.sock --qmp a.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444 --dry-run
   ssh -fN -L b.sock:/run/vrdma/vrdmad.sock -L b.qmp:/run/vm1.qmp HOST-B
-  vrdma migrate vm1 --to b.sock --qmp /run/vm1.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444";
+  vrdma migrate vm1 --to b.sock --qmp /run/vm1.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444
+  vrdma migrate vm2 vm2b --to b.sock --qmp /run/vm2.qmp --to-qmp b.qmp --memory tcp:192.0.2.2:4444";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MigrateOptions {
-    /// The adapter, which both daemons must have, with one MAC address and port group
-    pub(crate) adapter: Name,
+    /// All adapters of the VM, each of which both daemons must have, with one MAC address and port group
+    #[arg(required = true, value_name = "ADAPTER")]
+    pub(crate) adapters: Vec<Name>,
     /// Control socket of the daemon that it goes to
     ///
     /// A file of this host: that of another host is forwarded by `ssh -L`, as is its QMP socket.

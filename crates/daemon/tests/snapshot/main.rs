@@ -142,6 +142,49 @@ fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
     drop(again);
 }
 
+/// QEMU says where the guest has BAR 0, and hears that the daemon knows (vfio-user, region write of configuration space).
+fn map_bar_0(qemu: &mut UnixStream, address: u32) {
+    const REGION_WRITE: u16 = 10;
+    const CONFIG: u32 = 7;
+    const BAR_0: u64 = 0x10;
+    let mut message = vec![1, 0];
+    message.extend(REGION_WRITE.to_le_bytes());
+    message.extend(36_u32.to_le_bytes());
+    message.extend([0; 8]);
+    message.extend(BAR_0.to_le_bytes());
+    message.extend(CONFIG.to_le_bytes());
+    message.extend(4_u32.to_le_bytes());
+    message.extend(address.to_le_bytes());
+    qemu.write_all(&message).unwrap();
+    let mut reply = [0; 32];
+    qemu.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[12..16], [0; 4], "no error");
+}
+
+/// As when a VM's two adapters have changed places.
+#[test]
+fn an_adapter_that_qemu_has_elsewhere_is_not_restored() {
+    let daemon = Daemon::start();
+    let name = &daemon.name;
+    let mut qemu = daemon.qemu();
+    map_bar_0(&mut qemu, 0xfebd_4000);
+    daemon.post(&paths::track(name), Vec::new()).unwrap();
+    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    drop(qemu);
+    let mut again = daemon.qemu();
+    map_bar_0(&mut again, 0xfebe_0000);
+    daemon.put(bytes).unwrap();
+    let restore = || {
+        let request = serde_json::to_vec(&RestoreRequest::default()).unwrap();
+        daemon.post(&paths::restore(name), request)
+    };
+    refused(restore(), "elsewhere than the VM had it");
+    assert_eq!(daemon.state(), "reset");
+    map_bar_0(&mut again, 0xfebd_4000);
+    restore().unwrap();
+    assert_eq!(daemon.state(), "frozen");
+}
+
 #[test]
 fn a_context_that_is_none_or_of_another_adapter_is_refused() {
     let daemon = Daemon::start();

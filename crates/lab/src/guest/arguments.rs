@@ -139,11 +139,29 @@ fn adapter(arguments: &mut Arguments, config: &GuestConfig) {
         ),
     );
     if let Some(socket) = &config.vfio_user {
-        let socket = serde_json::json!({ "path": socket, "type": "unix" });
-        let device =
-            serde_json::json!({ "driver": "vfio-user-pci", "addr": "5.1", "socket": socket });
-        arguments.option("-device", device.to_string());
+        arguments.option("-device", device(socket, "5.1"));
     }
+    if let Some(second) = &config.second {
+        arguments.option("-netdev", switched("second", &second.ethernet));
+        let mac = &second.mac;
+        arguments.option(
+            "-device",
+            format!("vmxnet3,netdev=second,addr=6.0,multifunction=on,mac={mac},romfile="),
+        );
+        arguments.option("-device", device(&second.vfio_user, "6.1"));
+    }
+}
+
+fn device(socket: &Path, place: &str) -> String {
+    let socket = serde_json::json!({ "path": socket, "type": "unix" });
+    let device = serde_json::json!({ "driver": "vfio-user-pci", "addr": place, "socket": socket });
+    device.to_string()
+}
+
+/// A card's stream to the daemon.
+fn switched(id: &str, path: &Path) -> String {
+    let path = escaped(path);
+    format!("stream,id={id},server=off,reconnect-ms=200,addr.type=unix,addr.path={path}")
 }
 
 fn card(ethernet: &Ethernet) -> String {
@@ -160,12 +178,7 @@ fn card(ethernet: &Ethernet) -> String {
 fn network(ethernet: &Ethernet) -> Option<String> {
     Some(match ethernet {
         Ethernet::Lent(_) | Ethernet::Functions => return None,
-        Ethernet::Switch(path) => {
-            format!(
-                "stream,id=network,server=off,reconnect-ms=200,addr.type=unix,addr.path={}",
-                escaped(path)
-            )
-        }
+        Ethernet::Switch(path) => switched("network", path),
         Ethernet::Peer { own, other } => format!(
             "dgram,id=network,local.type=unix,local.path={},remote.type=unix,remote.path={}",
             escaped(own),

@@ -77,6 +77,19 @@ pub enum Ethernet {
     Functions,
 }
 
+/// What a guest has besides the usual card and device, both served by the daemon.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecondAdapter {
+    /// The card's address in another /24.
+    pub address: Ipv4Addr,
+    /// The card's, as [`GuestConfig::mac`].
+    pub mac: String,
+    /// Where the card is plugged in.
+    pub ethernet: PathBuf,
+    /// The device's socket.
+    pub vfio_user: PathBuf,
+}
+
 /// A guest to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestConfig {
@@ -96,6 +109,8 @@ pub struct GuestConfig {
     pub ethernet: Ethernet,
     /// The PVRDMA device's socket, for [`Kind::Vrdma`].
     pub vfio_user: Option<PathBuf>,
+    /// Another card and PVRDMA device.
+    pub second: Option<SecondAdapter>,
     /// The network namespace of its QEMU, if not this process's.
     pub host: Option<Entry>,
     /// The verbs of its QEMU itself, which are of that host, too.
@@ -128,7 +143,10 @@ impl GuestConfig {
             Ethernet::Peer { own, other } => vec![own, other],
             Ethernet::Tap { .. } | Ethernet::Lent(_) | Ethernet::Functions => Vec::new(),
         };
-        for path in ours.iter().chain(network).chain(&self.vfio_user) {
+        let second = self.second.iter();
+        let second = second.flat_map(|second| [&second.ethernet, &second.vfio_user]);
+        let paths = ours.iter().chain(network).chain(&self.vfio_user);
+        for path in paths.chain(second) {
             check_socket_path(path)?;
         }
         let is_alone = matches!(self.ethernet, Ethernet::Lent(_) | Ethernet::Functions);

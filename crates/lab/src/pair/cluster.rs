@@ -157,6 +157,7 @@ impl ClusterConfig {
             processors: self.processors,
             ethernet: Ethernet::Switch(ethernet_socket(run_dir, &adapter)),
             vfio_user: Some(vfio_user_socket(run_dir, &adapter)),
+            second: None,
             host: None,
             verbs: None,
             mtu: None,

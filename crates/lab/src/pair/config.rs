@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use vrdma_api::DoorbellMode;
 
 use crate::daemon::{Adapter, User, ethernet_socket, vfio_user_socket};
-use crate::guest::{Ethernet, GuestConfig, Kind};
+use crate::guest::{Ethernet, GuestConfig, Kind, SecondAdapter};
 use crate::namespace::Entry;
 use crate::place::Preload;
 use crate::process::Lifetime;
@@ -37,6 +37,19 @@ impl Side {
         Ipv4Addr::new(10, 10, 0, self.number())
     }
 
+    /// Its second adapter's name.
+    #[must_use]
+    pub const fn second_name(self) -> &'static str {
+        match self {
+            Self::A => "a2",
+            Self::B => "b2",
+        }
+    }
+
+    const fn second_address(self) -> Ipv4Addr {
+        Ipv4Addr::new(10, 10, 1, self.number())
+    }
+
     /// The other one.
     #[must_use]
     pub const fn other(self) -> Self {
@@ -65,6 +78,10 @@ impl Side {
 
     fn mac(self) -> String {
         format!("52:54:00:00:00:{:02x}", self.number())
+    }
+
+    fn second_mac(self) -> String {
+        format!("52:54:00:00:02:{:02x}", self.number())
     }
 
     fn qemus_mac(self) -> String {
@@ -116,6 +133,8 @@ pub struct PairConfig {
     pub supervised: bool,
     /// Whether each daemon of [`Network::Wire`] has the adapters of both guests, so that a guest can go to the other host.
     pub travels: bool,
+    /// Whether each guest has two adapters.
+    pub second_adapters: bool,
     /// Whether each host of [`Network::Wire`] has an adapter for its own processes.
     pub host_adapters: bool,
     /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with such an adapter.
@@ -136,6 +155,7 @@ impl PairConfig {
             lifetime: Lifetime::Owned,
             supervised: false,
             travels: false,
+            second_adapters: false,
             host_adapters: false,
             qemu_verbs: None,
         }
@@ -190,6 +210,7 @@ impl PairConfig {
         GuestConfig {
             ethernet: Ethernet::Switch(ethernet_socket(daemon_dir, guest.name())),
             vfio_user: Some(vfio_user_socket(daemon_dir, guest.name())),
+            second: self.second(guest, daemon_dir),
             verbs: self.verbs(daemon_dir, &host),
             run_dir: folder,
             incoming: true,
@@ -201,8 +222,15 @@ impl PairConfig {
         let index = side.index();
         let (name, kind) = (side.name(), self.kinds[index]);
         let daemon_dir = self.daemon_dir(side, run_dir);
-        let addresses =
-            [Side::A, Side::B].map(|side| (side.name().to_uppercase(), side.address().to_string()));
+        let variables = [Side::A, Side::B].map(|side| {
+            [
+                (side.name().to_uppercase(), side.address().to_string()),
+                (
+                    side.second_name().to_uppercase(),
+                    side.second_address().to_string(),
+                ),
+            ]
+        });
         GuestConfig {
             name: name.to_owned(),
             kind,
@@ -212,12 +240,13 @@ impl PairConfig {
             processors: self.processors,
             ethernet: self.ethernet(side, run_dir),
             vfio_user: (kind == Kind::Vrdma).then(|| vfio_user_socket(&daemon_dir, name)),
+            second: self.second(side, &daemon_dir),
             verbs: host.as_ref().and_then(|host| self.verbs(&daemon_dir, host)),
             host,
             mtu: self.wire().map(WireConfig::guest_mtu),
             host_cpus: self.host_cpus[index].clone(),
             run_dir: run_dir.to_owned(),
-            variables: addresses.to_vec(),
+            variables: variables.concat(),
             lifetime: self.lifetime,
             incoming: false,
         }
@@ -244,6 +273,34 @@ impl PairConfig {
             user: User::Processes(host.qemus_address()),
             is_away: false,
         })
+    }
+
+    /// The second adapter of a guest, if it has one.
+    fn second(&self, side: Side, daemon_dir: &Path) -> Option<SecondAdapter> {
+        let name = side.second_name();
+        self.second_adapters.then(|| SecondAdapter {
+            address: side.second_address(),
+            mac: side.second_mac(),
+            ethernet: ethernet_socket(daemon_dir, name),
+            vfio_user: vfio_user_socket(daemon_dir, name),
+        })
+    }
+
+    /// All adapters of a guest.
+    pub(super) fn adapters(&self, side: Side) -> Vec<Adapter> {
+        let second = self.second_adapters.then(|| Adapter {
+            name: side.second_name().to_owned(),
+            mac: side.second_mac(),
+            ..self.adapter(side)
+        });
+        [self.adapter(side)].into_iter().chain(second).collect()
+    }
+
+    /// The same on a host to which the guest may come.
+    pub(super) fn away(&self, side: Side) -> Vec<Adapter> {
+        let mut adapters = self.adapters(side);
+        adapters.iter_mut().for_each(|it| it.is_away = true);
+        adapters
     }
 
     pub(super) fn adapter(&self, side: Side) -> Adapter {

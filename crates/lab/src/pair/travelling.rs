@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Network, Pair, Side};
-use crate::daemon::{Adapter, Daemon};
+use crate::daemon::Daemon;
 use crate::guest::{BOOT_LIMIT, Guest};
 use crate::patience::patient;
 use crate::place::Preload;
@@ -44,6 +44,13 @@ impl Pair {
     #[must_use]
     pub fn place(&self, guest: Side) -> Side {
         self.places[guest.index()]
+    }
+
+    /// The names of a guest's adapters.
+    #[must_use]
+    pub fn adapters(&self, guest: Side) -> Vec<String> {
+        let adapters = self.config.adapters(guest).into_iter();
+        adapters.map(|adapter| adapter.name).collect()
     }
 
     /// The monitor of a guest's QEMU.
@@ -80,12 +87,9 @@ impl Pair {
         };
         let folder = self.run_dir.path().join("spare");
         fs::create_dir_all(&folder)?;
-        let adapter = Adapter {
-            is_away: true,
-            ..self.config.adapter(of)
-        };
+        let adapters = self.config.away(of);
         let host = wire.host(self.place(of).other());
-        Daemon::start_on(host, program, &folder, &[adapter], self.config.lifetime)
+        Daemon::start_on(host, program, &folder, &adapters, self.config.lifetime)
     }
 
     /// Starts a QEMU that waits for a guest on the host where it is not.

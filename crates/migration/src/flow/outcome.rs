@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use super::{AT_ONCE, Carried, Flow};
-use crate::progress::{Report, milliseconds};
+use crate::error::Error;
+use crate::progress::{Phase, Report, milliseconds};
 use crate::qmp::EventKind;
 
 impl Flow<'_> {
@@ -19,11 +20,28 @@ impl Flow<'_> {
         resumed.saturating_duration_since(stopped)
     }
 
+    /// Of several adapters, some that the source's daemon did not give up. The VM runs all the same.
+    pub(super) fn check_released(&self) -> Result<(), Error> {
+        let Some(first) = self.unreleased.first() else {
+            return Ok(());
+        };
+        let names: Vec<_> = self.unreleased.iter().map(|it| &*it.name).collect();
+        Err(Error::Released {
+            phase: Phase::Release,
+            why: first.why.to_string(),
+            state: format!(
+                "the VM runs at the destination with all its adapters, but the source's daemon has not given up {0}: remove it there (vrdma adapter remove), and add it with --away",
+                names.join(" and ")
+            ),
+        })
+    }
+
     pub(super) fn report(self, carried: &Carried, downtime: Duration) -> Report {
         let sending = self.sending_began.zip(self.sending_ended);
         let sending = sending.map(|(began, ended)| ended.saturating_sub(began));
         let phases = self.times.finish();
         let ram = &carried.sent.ram;
+        let adapters = carried.adapters.iter();
         Report {
             total_ms: phases.iter().map(|phase| phase.ms).sum(),
             phases,
@@ -33,9 +51,9 @@ impl Flow<'_> {
             pages: ram.normal + ram.duplicate,
             transferred_bytes: ram.transferred,
             verified_bytes: carried.verified_bytes,
-            context_bytes: carried.context_bytes,
-            context_records: carried.context.records,
-            context_pages: carried.context.pages,
+            context_bytes: adapters.clone().map(|it| it.bytes).sum(),
+            context_records: adapters.clone().map(|it| it.arrived.records).sum(),
+            context_pages: adapters.map(|it| it.arrived.pages).sum(),
         }
     }
 }

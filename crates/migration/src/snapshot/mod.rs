@@ -16,6 +16,7 @@ mod restoring;
 mod saving;
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -114,8 +115,8 @@ impl From<Cause> for SnapshotError {
 /// The two programs, if the adapter is one whose VM can be here.
 fn connect(options: &Options) -> Result<Host, Cause> {
     let name = &options.adapter;
-    let host = Host::connect(&options.sockets, name, Side::Alone)?;
-    let adapter = host.daemon.adapter()?;
+    let host = Host::connect(&options.sockets, slice::from_ref(name), Side::Alone)?;
+    let adapter = host.first_adapter().look()?;
     if adapter.kind != AdapterKind::Vm {
         return Err(Cause::new(format!(
             "the adapter {name} is of kind {}; there are snapshots of VMs only",
@@ -175,7 +176,7 @@ fn wait_for_memory(host: &mut Host, watcher: &mut dyn Watcher) -> Result<(), Cau
 
 fn tell(host: &mut Host, watcher: &mut dyn Watcher) -> Result<(), Cause> {
     // The daemon's end is told of at once, and not when all is written.
-    host.daemon.adapter()?;
+    host.first_adapter().look()?;
     let info = host.machine.migration()?;
     watcher.progress(&Progress::Memory(MemoryProgress {
         rounds: info.ram.dirty_sync_count,

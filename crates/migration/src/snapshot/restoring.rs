@@ -24,7 +24,7 @@ pub fn restore(options: &Options, watcher: &mut dyn Watcher) -> Result<Restored,
     let restored = go_on(&mut host, options, &contents, &arrived, watcher);
     restored.map_err(|why| {
         // Nobody is going to activate it.
-        let _ = host.daemon.forget_context();
+        let _ = host.first_adapter().forget_context();
         SnapshotError::NotRestored(why.to_string())
     })?;
     Ok(Restored {
@@ -68,10 +68,10 @@ fn check_waits(host: &mut Host, address: Address) -> Result<(), Cause> {
 
 /// The daemon has looked at the context, and the adapter waits for one.
 fn accepted(host: &Host, contents: &Contents) -> Result<ArrivedContext, Cause> {
-    let arrived = host.daemon.put_context(contents.context.clone())?;
-    if let Err(why) = host.daemon.check_waiting() {
+    let arrived = host.first_adapter().put_context(contents.context.clone())?;
+    if let Err(why) = host.first_adapter().check_waiting() {
         // It was for nobody else.
-        let _ = host.daemon.forget_context();
+        let _ = host.first_adapter().forget_context();
         return Err(why);
     }
     Ok(arrived)
@@ -94,9 +94,9 @@ fn go_on(
         .execute("migrate-incoming", uri(&options.memory)?)?;
     wait_for_memory(host, watcher)?;
     host.machine.configure(contents.address, &config)?;
-    host.daemon.restore(&RestoreRequest {
+    host.first_adapter().restore(&RestoreRequest {
         msix_table: contents.msix_table,
         end_connections: !options.keep_connections,
     })?;
-    host.daemon.activate()
+    host.first_adapter().activate()
 }

@@ -73,7 +73,7 @@ impl<'a> Saving<'a> {
 
     fn run(&mut self, watcher: &mut dyn Watcher) -> Result<Parts, Cause> {
         let uri = uri(&self.partial)?;
-        self.host.daemon.track()?;
+        self.host.first_adapter().track()?;
         self.host.machine.tell_of_migrations()?;
         let limits = self.host.machine.lift_bandwidth_limit()?;
         self.host.machine.execute("migrate", uri)?;
@@ -81,10 +81,10 @@ impl<'a> Saving<'a> {
         let machine = &mut self.host.machine;
         machine.execute("migrate-set-parameters", limits)?;
         written?;
-        let context = self.host.daemon.save()?;
+        let context = self.host.first_adapter().save()?;
         // Read back: what the daemon would refuse is no snapshot.
-        let arrived = self.host.daemon.put_context(context.clone());
-        let forgotten = self.host.daemon.forget_context();
+        let arrived = self.host.first_adapter().put_context(context.clone());
+        let forgotten = self.host.first_adapter().forget_context();
         let arrived = arrived?;
         forgotten?;
         let config = ConfigSpace::from_bytes(&arrived.config_space);
@@ -125,7 +125,7 @@ impl<'a> Saving<'a> {
     fn take_back(&mut self, why: &Cause) -> SnapshotError {
         // Its own error says no more than `why`.
         let _ = self.cancel();
-        let thawed = self.host.daemon.thaw();
+        let thawed = self.host.first_adapter().thaw();
         // It may never have been begun.
         let _ = fs::remove_file(&self.partial);
         SnapshotError::NotSaved {

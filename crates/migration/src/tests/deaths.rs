@@ -6,7 +6,7 @@ use super::fakes::{Fault, Stage};
 use super::{Error, Migration, Phase, Progress, aborted, migrate, recover};
 
 /// A migration whose orchestrator dies as that phase begins: its sockets close, and nothing is taken back.
-fn die_in(stage: &Stage, phase: Phase) {
+pub(super) fn die_in(stage: &Stage, phase: Phase) {
     let migration = Migration::prepare(stage.options()).unwrap();
     let mut watcher = |progress: &Progress| {
         if *progress == Progress::Phase(phase) {

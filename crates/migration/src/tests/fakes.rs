@@ -56,14 +56,20 @@ struct World {
     /// The source's VM as QEMU calls it, and its migration.
     state: &'static str,
     status: &'static str,
-    frozen: bool,
-    released: bool,
     latch: u32,
-    /// What the destination's adapter was restored with, until it is forgotten.
-    restored: Option<Value>,
+    adapters: Vec<AdapterState>,
     destination: Option<UnixStream>,
     /// Each side is by itself, with files.
     alone: bool,
+}
+
+/// Of one adapter; `vm1` is the first one.
+#[derive(Clone, Default)]
+struct AdapterState {
+    frozen: bool,
+    released: bool,
+    /// What it was restored with at the destination, until it is forgotten.
+    restored: Option<Value>,
 }
 
 type Shared = Arc<Mutex<World>>;
@@ -75,6 +81,10 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn with(fault: Fault) -> Self {
+        Self::with_adapters(1, fault)
+    }
+
+    pub(super) fn with_adapters(count: usize, fault: Fault) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(Mutex::new(World {
             fault,
@@ -82,10 +92,8 @@ impl Stage {
             uris: Vec::new(),
             state: "running",
             status: "none",
-            frozen: false,
-            released: false,
             latch: 0x8001_f800,
-            restored: None,
+            adapters: vec![AdapterState::default(); count],
             destination: None,
             alone: false,
         }));
@@ -102,7 +110,9 @@ impl Stage {
             qmp: self.folder.path().join(format!("{side}.qmp")),
         };
         Options {
-            adapter: "vm1".parse().unwrap(),
+            adapters: (1..=self.world.lock().unwrap().adapters.len())
+                .map(|number| format!("vm{number}").parse().unwrap())
+                .collect(),
             source: sockets("source"),
             destination: sockets("destination"),
             memory: Copying::by("unix:/nonexistent"),
@@ -136,12 +146,18 @@ impl Stage {
 
     pub(super) fn source_runs(&self) -> bool {
         let world = self.world.lock().unwrap();
-        world.state == "running" && !world.frozen && !world.released
+        let mut adapters = world.adapters.iter();
+        world.state == "running" && adapters.all(|it| !it.frozen && !it.released)
     }
 
     pub(super) fn restored(&self) -> Option<Value> {
-        self.world.lock().unwrap().restored.clone()
+        self.world.lock().unwrap().adapters[0].restored.clone()
     }
+}
+
+/// Where the guest has an adapter's MSI-X table.
+fn table_of(at: usize) -> u32 {
+    0xfebd_4000 - 0x1_0000 * at as u32
 }
 
 impl World {
@@ -156,12 +172,11 @@ impl World {
         path: &str,
         body: &[u8],
     ) -> (StatusCode, String) {
-        let what = match path.strip_prefix("/v1/adapters/vm1") {
-            Some("") => "adapter",
-            Some(rest) => rest.trim_start_matches('/'),
-            None => panic!("{path}"),
-        };
-        let line = format!("{side} {method} {what}");
+        let path = path.strip_prefix("/v1/adapters/vm").unwrap();
+        let (number, what) = path.split_once('/').unwrap_or((path, "adapter"));
+        let at = number.parse::<usize>().unwrap() - 1;
+        let of = ["", " of the second"][at];
+        let line = format!("{side} {method} {what}{of}");
         self.log.push(line.clone());
         if self.refuses(&line) {
             return (
@@ -177,37 +192,39 @@ impl World {
         let nothing = (StatusCode::NO_CONTENT, String::new());
         let value = |value: Value| (StatusCode::OK, value.to_string());
         match what {
-            "adapter" => return value(self.adapter(side)),
-            "context" if *method == Method::DELETE => self.restored = None,
-            "context" => return value(self.context()),
+            "adapter" => return value(self.adapter(at, side)),
+            "context" if *method == Method::DELETE => self.adapters[at].restored = None,
+            "context" => return value(self.context(at)),
             "memory-digest" => return value(self.memory_digest(side)),
             "save" => return (StatusCode::OK, "ctx".to_owned()),
             "freeze" => {
-                self.frozen = true;
+                self.adapters[at].frozen = true;
                 return (StatusCode::OK, "ctx".to_owned());
             }
-            "thaw" if self.released => {
+            "thaw" if self.adapters[at].released => {
                 return (
                     StatusCode::CONFLICT,
                     json!({ "error": "it is gone" }).to_string(),
                 );
             }
-            "thaw" => self.frozen = false,
+            "thaw" => self.adapters[at].frozen = false,
             "release" => {
-                self.released = true;
+                self.adapters[at].released = true;
                 if self.fault == Fault::ReleasesSilently {
                     return (StatusCode::BAD_GATEWAY, "?".to_owned());
                 }
             }
-            "restore" => self.restored = serde_json::from_slice(body).unwrap(),
+            "restore" => self.adapters[at].restored = serde_json::from_slice(body).unwrap(),
             _ => {}
         }
         nothing
     }
 
-    fn context(&self) -> Value {
-        let config_space = crate::pci::tests::config_space();
-        let restored = self.restored.is_some() && self.fault != Fault::ResetsAfterRestore;
+    fn context(&self, at: usize) -> Value {
+        let mut config_space = crate::pci::tests::config_space();
+        config_space[0x10..0x14].copy_from_slice(&table_of(at).to_le_bytes());
+        let restored =
+            self.adapters[at].restored.is_some() && self.fault != Fault::ResetsAfterRestore;
         json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored })
     }
 
@@ -217,7 +234,7 @@ impl World {
         json!({ "ranges": [range] })
     }
 
-    fn adapter(&self, side: &str) -> Value {
+    fn adapter(&self, at: usize, side: &str) -> Value {
         let is_there = side == "destination";
         let mac = if is_there && self.fault == Fault::OtherMac {
             "02"
@@ -228,14 +245,14 @@ impl World {
             Fault::ClaimedThere => false,
             Fault::AwayHere => true,
             _ if self.alone => false,
-            _ => is_there != self.released,
+            _ => is_there != self.adapters[at].released,
         };
         let kind = match self.fault {
             Fault::OfProcesses if is_there => "process",
             _ => "vm",
         };
         json!({
-            "name": "vm1", "portgroup": "blue", "mac": format!("52:54:00:00:00:{mac}"), "doorbells": "mapped",
+            "name": format!("vm{}", at + 1), "portgroup": "blue", "mac": format!("52:54:00:00:00:{mac}"), "doorbells": "mapped",
             "origin": "config", "kind": kind, "away": away,
         })
     }
@@ -311,18 +328,24 @@ impl World {
     }
 
     fn pci(&self, is_there: bool) -> Value {
-        let slot = if is_there && self.fault == Fault::OtherSlot {
-            6
-        } else {
-            5
-        };
+        let moved = u8::from(is_there && self.fault == Fault::OtherSlot);
         let device = if self.fault == Fault::OtherVm {
             0x07b0
         } else {
             0x0820
         };
         let id = json!({ "vendor": 0x15ad, "device": device });
-        json!([{ "bus": 0, "devices": [{ "bus": 0, "slot": slot, "function": 1, "id": id }] }])
+        // The last one is in the first slot.
+        let adapters = (0..self.adapters.len()).rev().enumerate();
+        let devices = adapters.map(|(place, at)| {
+            let regions = match is_there {
+                true => json!([]),
+                false => json!([{ "bar": 0, "address": table_of(at) }]),
+            };
+            let slot = 5 + place as u8 + moved;
+            json!({ "bus": 0, "slot": slot, "function": 1, "id": id, "regions": regions })
+        });
+        json!([{ "bus": 0, "devices": devices.collect::<Vec<_>>() }])
     }
 
     fn monitor(&mut self, command: &str) -> String {

@@ -21,7 +21,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use vrdma_api::MSIX_TABLE_WORDS;
 use vrdma_memory::Space;
-use vrdma_pvrdma::{Device, DeviceState, SavedRecord};
+use vrdma_pvrdma::config_space::CONFIG_BYTES;
+use vrdma_pvrdma::{BarRegion, Device, DeviceState, SavedRecord};
 use vrdma_threads::{Reply, is_withdrawn};
 use vrdma_vfio_user::Errno;
 
@@ -66,6 +67,9 @@ pub struct Restoring {
 }
 
 const NOT_CONNECTED: &str = "no QEMU is connected to the adapter: start the VM first";
+
+const OTHER_PLACE: &str = "QEMU has the adapter's PCI function elsewhere than the VM had it: start it with the slots that the adapters had \
+     (vrdma adapter qemu-args --slot)";
 
 const FROZEN: &str = "the adapter is frozen: thaw it first";
 
@@ -186,6 +190,11 @@ impl Vm {
             refuse(restoring, sentence);
             return;
         }
+        let bar_0 = bar_0(&restoring.config_space);
+        if bar_0.is_some() && bar_0 != self.backend.bar_0() {
+            refuse(restoring, OTHER_PLACE);
+            return;
+        }
         let Some(connection) = &mut self.connection else {
             refuse(restoring, NOT_CONNECTED);
             return;
@@ -194,11 +203,7 @@ impl Vm {
             self.backend.finish_restoring(restoring);
             return;
         };
-        let at = restoring
-            .config_space
-            .get(BAR0..)
-            .and_then(|it| it.first_chunk());
-        let at = u64::from(at.map_or(0, |it| u32::from_le_bytes(*it)) & BAR_ADDRESS);
+        let at = u64::from(bar_0.unwrap_or_default() & BAR_ADDRESS);
         let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
         match connection.dma_write(MSIX_TABLE, at, &bytes) {
             Ok(()) => self.backend.restoring = Some(restoring),
@@ -229,6 +234,11 @@ impl Vm {
     }
 }
 
+fn bar_0(config_space: &[u8]) -> Option<u32> {
+    let register = config_space.get(BAR0..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*register))
+}
+
 /// Nanoseconds since 1970: what epochs begin with.
 fn time_of_day() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -256,6 +266,13 @@ impl Backend {
                 "QEMU left while the adapter was being restored; see its log",
             );
         }
+    }
+
+    /// As QEMU wrote it last.
+    fn bar_0(&mut self) -> Option<u32> {
+        let mut config_space = [0; CONFIG_BYTES];
+        self.device.read(BarRegion::Config, 0, &mut config_space);
+        bar_0(&config_space)
     }
 
     fn is_restored(&self) -> bool {

@@ -57,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         processors: arguments.smp,
         ethernet: ethernet(arguments, folder.path()),
         vfio_user: arguments.vfio_user.clone(),
+        second: None,
         host: None,
         verbs: None,
         mtu: None,

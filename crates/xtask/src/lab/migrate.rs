@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "vm")]
     peer: Peer,
 
+    /// Give each guest two adapters, and run programs that use both at once
+    #[arg(long, conflicts_with_all = ["faults", "peer"])]
+    two_adapters: bool,
+
     /// Only programs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -136,6 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return renewal::run(&mut stage, arguments.times);
     }
     let (rows, more): (&[Row], &[Row]) = match arguments.peer {
+        Peer::Vm if arguments.two_adapters => (&rows::TWO_ADAPTERS, &[]),
         Peer::Vm if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
         Peer::Vm | Peer::Rxe => (&rows::GUESTS, &[]),
         Peer::Process => (&rows::PROCESSES, &[]),
@@ -165,6 +170,7 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         travels: true,
         memory_mib: 256,
         supervised: arguments.crash,
+        second_adapters: arguments.two_adapters,
         host_adapters: arguments.faults || arguments.memory == Memory::Direct,
         qemu_verbs,
         ..PairConfig::new(Network::Wire { program, wire })

@@ -86,6 +86,7 @@ fn boot(image: &Image, folder: &Path) -> Result<Guest> {
         processors: PROCESSORS,
         ethernet: Ethernet::Functions,
         vfio_user: None,
+        second: None,
         host: None,
         verbs: None,
         mtu: None,

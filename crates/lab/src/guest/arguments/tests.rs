@@ -15,6 +15,7 @@ fn config() -> GuestConfig {
         processors: 2,
         ethernet: Ethernet::Switch("/r/a.ethernet".into()),
         vfio_user: Some("/r/a.vfio-user".into()),
+        second: None,
         host: None,
         verbs: None,
         mtu: None,

@@ -214,7 +214,7 @@ impl Row<'_> {
 
     fn options(&self, there: &Daemon, arriving: &Arriving) -> Options {
         Options {
-            adapter: Side::A.name().parse().expect("a letter is a name"),
+            adapters: vec![Side::A.name().parse().expect("a letter is a name")],
             source: HostSockets {
                 control: self.pair.daemon_of(Side::A).control_socket(),
                 qmp: self.pair.monitor(Side::A),
@@ -352,7 +352,7 @@ pub(super) fn orchestrate(words: &[String]) -> Result<ExitCode> {
     let mut known = phases.filter(|known| word(*known) == *phase);
     let phase = known.next().context("there is no such phase")?;
     let migration = Migration::prepare(Options {
-        adapter: Side::A.name().parse()?,
+        adapters: vec![Side::A.name().parse()?],
         source: sockets(control, qmp),
         destination: sockets(to, to_qmp),
         memory: self::memory(phase, memory.clone()),

@@ -105,6 +105,35 @@ pub(super) const PROCESSES: [Row; 4] = [
     seconds("ib_read_bw -R", "ib_read_bw -d $DEV -R -F -D $N"),
 ];
 
+/// Between two guests with two adapters each: programs on both at once. Those of ping and pong sleep, as a guest has one
+/// processor. The lab waits for the listener of the usual port, so that of the other port comes first.
+pub(super) const TWO_ADAPTERS: [Row; 2] = [
+    Row {
+        client: Some(
+            "set -- $DEV; ibv_rc_pingpong -d $2 -p 18516 -g 1 -e -c -s 4096 -n $N $A2 & \
+             ibv_rc_pingpong -d $1 -g 1 -e -c -s 16384 -n $N $A; first=$?; wait $! && exit $first",
+        ),
+        ..pings(
+            "ibv_rc_pingpong -c -e on each",
+            "set -- $DEV; ibv_rc_pingpong -d $2 -p 18516 -g 1 -e -c -s 4096 -n $N & \
+             until grep -qs \":4854 [0-9A-F:]* 0A\" /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done; \
+             ibv_rc_pingpong -d $1 -g 1 -e -c -s 16384 -n $N; first=$?; wait $! && exit $first",
+        )
+    },
+    Row {
+        client: Some(
+            "set -- $DEV; ib_read_bw -d $2 -p 18516 -x 1 -F -D $N $A2 & \
+             ib_write_bw -d $1 -x 1 -F -D $N $A; first=$?; wait $! && exit $first",
+        ),
+        ..seconds(
+            "ib_write_bw and ib_read_bw",
+            "set -- $DEV; ib_read_bw -d $2 -p 18516 -x 1 -F -D $N & \
+             until grep -qs \":4854 [0-9A-F:]* 0A\" /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done; \
+             ib_write_bw -d $1 -x 1 -F -D $N; first=$?; wait $! && exit $first",
+        )
+    },
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -156,7 +156,9 @@ impl Stage<'_> {
         command
             .args(["--json", "--socket"])
             .arg(self.pair.daemon_of(from).control_socket())
-            .args(["migrate", Side::A.name(), "--to"])
+            .arg("migrate")
+            .args(self.pair.adapters(Side::A))
+            .arg("--to")
             .arg(self.pair.daemon_of(from.other()).control_socket())
             .arg("--qmp")
             .arg(self.pair.monitor(Side::A))

@@ -1,0 +1,151 @@
+//! What is done with each adapter of the VM while that stands still, one after the other.
+//!
+//! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of them
+//! wrote is in both contexts, and the later one has all of it.
+
+use vrdma_api::{ArrivedContext, MSIX_TABLE_WORDS, RestoreRequest};
+
+use super::{Failed, Flow};
+use crate::adapter::{AdapterHandle, NotReleased};
+use crate::error::Cause;
+use crate::machine::Function;
+use crate::pci::{Address, ConfigSpace};
+
+/// An adapter whose context is at the destination.
+pub(super) struct HandedOver {
+    pub(super) bytes: u64,
+    pub(super) arrived: ArrivedContext,
+    /// Where it is in both QEMUs.
+    address: Address,
+    config: ConfigSpace,
+    msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
+}
+
+/// One that the source's daemon did not give up, though it gave up others.
+pub(super) struct Unreleased {
+    pub(super) name: String,
+    pub(super) why: Cause,
+}
+
+impl Flow<'_> {
+    /// None of them does anything from here on; their contexts.
+    pub(super) fn freeze(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
+        self.undo.frozen = true;
+        let adapters = self.hosts().source.adapters.iter();
+        adapters.map(AdapterHandle::freeze).collect()
+    }
+
+    pub(super) fn hand_over(&mut self, contexts: Vec<Vec<u8>>) -> Result<Vec<HandedOver>, Cause> {
+        self.undo.context = true;
+        let each = contexts.into_iter().enumerate();
+        each.map(|(at, context)| self.hand_over_one(at, context))
+            .collect()
+    }
+
+    fn hand_over_one(&mut self, at: usize, context: Vec<u8>) -> Result<HandedOver, Cause> {
+        let bytes = context.len() as u64;
+        let adapter = &self.hosts().destination.adapters[at];
+        let arrived = adapter.put_context(context)?;
+        let config = ConfigSpace::from_bytes(&arrived.config_space).ok_or_else(|| {
+            let length = arrived.config_space.len();
+            Cause::new(format!(
+                "the destination's daemon tells of {length} bytes of PCI configuration, not 256; use the same release everywhere"
+            ))
+        })?;
+        let address = address_of(&self.migration.functions, &config).ok_or_else(|| {
+            Cause::new(format!(
+                "the source's QEMU has several adapters, and which of them is {} cannot be told: its guest has given it no address of its own; load the guest's driver first",
+                self.migration.options.adapters[at]
+            ))
+        })?;
+        let source = &mut self.hosts().source.machine;
+        let table = config.msix_table().map(|it| source.msix_table(it));
+        Ok(HandedOver {
+            bytes,
+            arrived,
+            address,
+            msix_table: table.transpose()?,
+            config,
+        })
+    }
+
+    pub(super) fn configure(&mut self, all: &[HandedOver]) -> Result<(), Cause> {
+        let machine = &mut self.hosts().destination.machine;
+        all.iter()
+            .try_for_each(|one| machine.configure(one.address, &one.config))
+    }
+
+    pub(super) fn restore(&mut self, all: &[HandedOver]) -> Result<(), Cause> {
+        let adapters = &self.hosts().destination.adapters;
+        adapters.iter().zip(all).try_for_each(|(adapter, one)| {
+            adapter.restore(&RestoreRequest {
+                msix_table: one.msix_table,
+                end_connections: false,
+            })
+        })
+    }
+
+    /// Whether all that were restored still wait to be activated.
+    pub(super) fn check_restored(&mut self) -> Result<(), Cause> {
+        let adapters = &self.hosts().destination.adapters;
+        adapters.iter().try_for_each(AdapterHandle::check_restored)
+    }
+
+    /// The first one that is given up is the point of no return. What fails with others is told when the VM runs.
+    pub(super) fn release_all(&mut self) -> Result<Vec<Unreleased>, Failed> {
+        let mut unreleased = Vec::new();
+        for (at, adapter) in self.hosts().source.adapters.iter().enumerate() {
+            let why = match adapter.release() {
+                Ok(()) => continue,
+                Err(NotReleased::Surely(why)) if at == 0 => return Err(Failed::Before(why)),
+                Err(NotReleased::Perhaps(why)) if at == 0 => return Err(Failed::Unsure(why)),
+                Err(NotReleased::Surely(why) | NotReleased::Perhaps(why)) => why,
+            };
+            let name = adapter.name().to_string();
+            unreleased.push(Unreleased { name, why });
+        }
+        Ok(unreleased)
+    }
+
+    pub(super) fn activate(&mut self) -> Result<(), Cause> {
+        let adapters = &self.hosts().destination.adapters;
+        adapters.iter().try_for_each(AdapterHandle::activate)
+    }
+}
+
+/// Of several, the one whose guest has its MSI-X table where this one has it.
+fn address_of(functions: &[Function], config: &ConfigSpace) -> Option<Address> {
+    if let [only] = functions {
+        return Some(only.address);
+    }
+    let table = Some(u64::from(config.bar_0()));
+    let mut same = functions.iter().filter(|it| it.table == table);
+    let found = same.next()?;
+    same.next().is_none().then_some(found.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pci::tests::config_space;
+
+    #[test]
+    fn an_adapter_of_several_is_known_by_its_bar() {
+        let config = ConfigSpace::from_bytes(&config_space()).unwrap();
+        let function = |slot, table| Function {
+            address: Address {
+                bus: 0,
+                slot,
+                function: 1,
+            },
+            table,
+        };
+        let slot_of = |functions: &[Function]| address_of(functions, &config).map(|it| it.slot);
+        let own = Some(0xfebd_4000);
+        assert_eq!(slot_of(&[function(5, None)]), Some(5));
+        let other = function(5, Some(0xfebd_0000));
+        assert_eq!(slot_of(&[other, function(6, own)]), Some(6));
+        assert_eq!(slot_of(&[other, function(6, None)]), None);
+        assert_eq!(slot_of(&[function(5, own), function(6, own)]), None);
+    }
+}
