@@ -74,16 +74,7 @@ fn each_step_of_the_second_is_taken_back_for_both() {
 fn what_is_not_released_after_the_first_does_not_hold_up_the_vm() {
     let stage = Stage::with_adapters(2, Fault::Refuses("source POST release of the second"));
     let error = migrate(&stage).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Released {
-                phase: Phase::Release,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert_eq!(released_in(&error), Phase::Release);
     let said = error.to_string();
     assert!(said.contains("the VM runs at the destination"), "{said}");
     assert!(said.contains("has not given up vm2"), "{said}");
