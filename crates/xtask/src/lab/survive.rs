@@ -51,6 +51,14 @@ pub(crate) struct Arguments {
 /// Beyond what a program was asked to run.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Programs that count messages run for as long as that takes: on a busy machine so many times longer.
+const SLOWER: u32 = 3;
+
+/// How long a program may run that is to run for so many seconds, about.
+fn limit(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into()) * SLOWER + PATIENCE
+}
+
 /// What became of a row.
 struct Outcome {
     pauses: Pauses,
@@ -199,7 +207,7 @@ impl<'a> Stage<'a> {
         let mut server = programs.start(daemon, "a", &(row.server)(seconds))?;
         self.await_server(row.meets)?;
         let mut client = programs.start(daemon, "b", &(row.client)(seconds))?;
-        let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
+        let deadline = Instant::now() + limit(seconds);
         let mut pauses = Pauses::default();
         while client.try_wait()?.is_none() && Instant::now() < deadline {
             thread::sleep(between(pauses.count()));

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::guest::{Output, Running};
 use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 
-use super::{Outcome, PATIENCE, Pauses, Replacing, between};
+use super::{Outcome, PATIENCE, Pauses, Replacing, between, limit};
 use crate::guests::{objects, with_device};
 
 /// A program as server and client, for so many seconds. Scripts of `sh`.
@@ -90,7 +90,7 @@ impl Guests {
         let client = b.spawn(&with_device(&(row.client)(seconds)))?;
         // Programs that connect by TCP do not try twice, and a worker that ends leaves a gap in the Ethernet.
         objects::wait_for_traffic(&self.pair, &self.cli)?;
-        let deadline = Instant::now() + Duration::from_secs(seconds.into()) + PATIENCE;
+        let deadline = Instant::now() + limit(seconds);
         let mut pauses = Pauses::default();
         while client.status().is_none() && Instant::now() < deadline {
             thread::sleep(between(pauses.count()));
