@@ -1,4 +1,4 @@
-//! An adapter of one of the two daemons: what that is asked of it.
+//! An adapter at one of the two daemons: what the daemon is asked of it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl AdapterHandle {
         })
     }
 
-    /// Some of one daemon's.
+    /// Those of these names, all of one daemon.
     pub(crate) fn all(socket: &Path, names: &[Name], side: Side) -> Result<Vec<Self>, Cause> {
         let handles = names.iter().map(|name| Self::new(socket, name, side));
         handles.collect()
@@ -118,7 +118,8 @@ impl AdapterHandle {
         match arrived.restored {
             true => Ok(()),
             false => Err(Cause::new(format!(
-                "the {}'s adapter was reset after it had been restored; let nobody else use it",
+                "the adapter {} was reset at the {} after it had been restored; let nobody else use it",
+                self.name,
                 self.side.name()
             ))),
         }

@@ -306,7 +306,7 @@ fn adapters_below(bus: &Value, found: &mut Vec<Function>) {
     }
 }
 
-/// One that is not mapped has an address that no number is.
+/// Where it is mapped; QEMU tells the address -1 of one that is not.
 fn bar_0(device: &Value) -> Option<u64> {
     let mut regions = device["regions"].as_array()?.iter();
     let region = regions.find(|region| region["bar"] == 0)?;

@@ -3,7 +3,7 @@
 //! A message is cut into units. On a wire a unit is one packet, or few whose frames the caller makes
 //! and gathers ([`crate::packet`]); between two adapters of one host it
 //! is a longer stretch, counted as the packets it stands for, so that both ends' PSNs stay what they
-//! would be on a wire and a connection may change its path at any message boundary.
+//! would be on a wire and a connection may change its path between any two units.
 
 use vrdma_wire::{Gid, Mac, Psn, Qkey, Qpn, Rkey, Service};
 

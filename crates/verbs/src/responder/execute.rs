@@ -62,7 +62,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     pub(super) fn advance(&mut self) {
         let responder = &self.qp.responder;
         debug_assert!(
-            !self.qp.is_reliable() || !responder.expected.is_before(self.request.psn),
+            !self.qp.is_reliable() || self.goes_beyond(),
             "where nothing is lost each unit has its turn"
         );
         debug_assert!(
@@ -171,7 +171,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         }
     }
 
-    /// Whether the unit begins with what is done and goes on with what is not.
+    /// Whether the unit begins at the expected PSN or before it, and ends after it.
     fn goes_beyond(&self) -> bool {
         let behind = self.qp.responder.expected.since(self.request.psn);
         self.request.packets > behind

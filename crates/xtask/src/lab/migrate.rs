@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     peer: Peer,
 
     /// Give each guest two adapters, and run programs that use both at once
-    #[arg(long, conflicts_with_all = ["faults", "peer"])]
+    #[arg(long, conflicts_with_all = ["faults", "peer", "renew", "converge"])]
     two_adapters: bool,
 
     /// Only programs whose name contains this
