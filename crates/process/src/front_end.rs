@@ -285,8 +285,10 @@ impl Process {
         let (owner, channel, cookie) = (cq.owner, cq.channel, cq.cookie);
         let context = self.contexts.get_mut(owner.0);
         let channel = context.and_then(|context| context.channels.get_mut(channel?));
-        if channel.is_some_and(|channel| !channel.notify(cookie)) {
-            self.retry_at.get_or_insert(now + PIPE_RETRY);
+        match channel.is_none_or(|channel| channel.notify(cookie)) {
+            true => cq.ring.notified(),
+            // Owed still: if this worker ends before there is room, the next one notifies.
+            false => _ = self.retry_at.get_or_insert(now + PIPE_RETRY),
         }
     }
 

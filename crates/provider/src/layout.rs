@@ -27,6 +27,9 @@ pub mod cq_header {
     pub const ARMED: usize = 64;
     /// Daemon's index.
     pub const PRODUCER: usize = 128;
+    /// Not 0 while the daemon has taken an arming away and may not have notified the client yet. For the daemon
+    /// that goes on for one that ended.
+    pub const OWED: usize = 132;
     /// Bytes.
     pub const BYTES: usize = 256;
 }

@@ -78,6 +78,7 @@
 //!   +0    consumer   written by the client    free-running
 //!   +64   armed      written by the client    0 no, 1 solicited or error, 2 any; the daemon takes it to 0
 //!   +128  producer   written by the daemon
+//!   +132  owed       the daemon's own: not 0 from before it takes an arming to 0 until the notification is in the pipe
 //! ```
 //!
 //! An entry is a [`layout::Completion`]; what it tells of is in the program's memory before, unless the entry
@@ -92,7 +93,8 @@
 //! entry, before its consumer index moves on, or the daemon before a region goes.
 //!
 //! A notification is the CQ's cookie, 8 bytes, in its channel's pipe: once for each arming, when an
-//! entry is added later. As with an adapter, a program looks at the queue once more after it armed.
+//! entry is added later. A daemon that goes on for one that ended may repeat the last one. As with an
+//! adapter, a program looks at the queue once more after it armed.
 //! Notifications that were in the pipe when a CQ went away must be dropped by the reader.
 //! An asynchronous event is a [`message::AsyncEvent`] of 16 bytes in the pipe of the hello.
 //!

@@ -212,6 +212,28 @@ fn an_arming_fires_once() {
     assert!(ring.take_armed(false));
 }
 
+/// A daemon that ends after it took an arming away leaves a client that nobody else knows to wait.
+#[test]
+fn a_notification_is_owed_until_it_was_given() {
+    let plan = CqPlan::new(2, false).unwrap();
+    let (area, fd) = Area::create("test", plan.bytes as usize).unwrap();
+    let area = Arc::new(area);
+    let ring = CompletionRing::new(Arc::clone(&area), plan.ring);
+    let theirs = Area::map(fd.as_fd(), plan.bytes as usize).unwrap();
+    let queue = CompletionQueue::new(Arc::new(theirs), plan.ring).unwrap();
+    queue.arm(armed::SOLICITED);
+    assert!(!ring.take_armed(false) && !ring.owes_notification());
+    assert!(ring.take_armed(true));
+    let mut next = CompletionRing::resume(area, plan.ring, 0).unwrap();
+    assert!(!next.take_armed(true) && next.owes_notification());
+    let (larger, _) = Area::create("test", plan.bytes as usize).unwrap();
+    let mut resized = CompletionRing::new(Arc::new(larger), plan.ring);
+    next.unload(&mut resized).unwrap();
+    assert!(resized.owes_notification());
+    resized.notified();
+    assert!(!resized.owes_notification());
+}
+
 #[test]
 fn calls_are_answered_or_refused() {
     let flags = SocketFlags::CLOEXEC;

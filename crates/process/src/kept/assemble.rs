@@ -300,8 +300,11 @@ impl Process {
         }
         let cqs: Vec<u32> = self.cqs.iter().map(|(id, _)| id).collect();
         for id in cqs {
-            let armed = self.cqs.get(id).is_some_and(|cq| cq.ring.take_armed(true));
-            if armed {
+            let waits = self.cqs.get(id).is_some_and(|cq| {
+                let is_armed = cq.ring.take_armed(true);
+                is_armed || cq.ring.owes_notification()
+            });
+            if waits {
                 self.notify(CqId(id), Time(0));
             }
         }

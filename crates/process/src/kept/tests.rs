@@ -1,20 +1,27 @@
-//! What becomes of an adapter whose records find no room.
+//! What becomes of an adapter whose records find no room, and of a client whose worker ended while it notified.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use vrdma_keep::{Area, Capacity, Records};
+use vrdma_memory::ClientMemory;
+use vrdma_provider::client::CompletionQueue;
 use vrdma_provider::daemon::{CompletionRing, CqPlan};
+use vrdma_provider::layout::armed;
 use vrdma_switch::{GroupId, PortId};
 use vrdma_verbs::object::{CqId, Owner};
 use vrdma_wire::Mac;
 
 use crate::Process;
+use crate::channel::Channel;
+use crate::context::{Context, Joining};
 use crate::objects::Cq;
 use crate::slabs::Slabs;
 use crate::spec::ProcessSpec;
+use crate::users::Users;
 
 const OWNER: Owner = Owner(1);
 
@@ -40,23 +47,54 @@ fn recorded_in(records: Records) -> Process {
     process
 }
 
+/// What the client's channel says with its queue.
+const COOKIE: u64 = 7;
+const CHANNEL: u32 = 1;
+
+/// A client with a completion channel, whose read end it has.
+fn join(process: &mut Process) -> OwnedFd {
+    let user = Users::default().of(0);
+    let nowhere = std::fs::File::open("/dev/null").unwrap();
+    let joining = Joining {
+        memory: Arc::new(ClientMemory::resume(
+            nowhere.into(),
+            Arc::clone(&user.tenant),
+        )),
+        counts: Arc::clone(&user.counts),
+        uid: 0,
+        pid: None,
+        fast: None,
+        encloses: false,
+    };
+    let (mut context, _) = Context::new(joining).unwrap();
+    let (channel, read) = Channel::new().unwrap();
+    fcntl_setfl(&read, OFlags::NONBLOCK).unwrap();
+    context.channels.put(CHANNEL, channel);
+    process.contexts.put(OWNER.0, context);
+    read
+}
+
 /// A completion queue, as a client makes one.
 fn add_cq(process: &mut Process) -> CqId {
-    let plan = CqPlan::new(16, true).unwrap();
+    let plan = plan();
     let memory = Slabs::default().grow(plan.bytes as usize).unwrap();
     let id = process.core.hca.create_cq(OWNER).unwrap();
     let cq = Cq {
         owner: OWNER,
         ring: CompletionRing::new(Arc::clone(&memory.area), plan.ring),
         memory,
-        channel: None,
-        cookie: 0,
+        channel: Some(CHANNEL),
+        cookie: COOKIE,
         unpublished: false,
         urgent: false,
         dead: false,
     };
     process.cqs.put(id.0, cq);
     id
+}
+
+fn plan() -> CqPlan {
+    CqPlan::new(16, true).unwrap()
 }
 
 /// Takes all room but for so many small records.
@@ -103,4 +141,27 @@ fn progress_that_finds_no_room_ends_the_records_of_the_adapter() {
     assert!(!process.is_recorded());
     // What it had is room again.
     assert!(records.insert(1, 0, &[]).is_ok());
+}
+
+/// Found by `cargo xtask lab survive`: a program waited for ever for the notification of a completion that was there.
+#[test]
+fn a_client_whose_arming_went_with_a_worker_is_notified() {
+    let mut process = recorded_in(room_for(16));
+    let read = join(&mut process);
+    let id = add_cq(&mut process);
+    let cq = process.cqs.get(id.0).unwrap();
+    let queue = CompletionQueue::new(Arc::clone(&cq.memory.area), plan().ring).unwrap();
+    queue.arm(armed::ANY);
+    // The worker ends here, before it has notified anybody.
+    assert!(cq.ring.take_armed(false));
+    process.wake_everything();
+    let mut told = [0; 8];
+    assert_eq!(rustix::io::read(&read, &mut told), Ok(told.len()));
+    assert_eq!(u64::from_ne_bytes(told), COOKIE);
+    process.wake_everything();
+    assert_eq!(
+        rustix::io::read(&read, &mut told),
+        Err(Errno::AGAIN),
+        "once it was told, nothing is owed"
+    );
 }

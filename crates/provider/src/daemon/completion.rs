@@ -171,15 +171,31 @@ impl CompletionRing {
         Ok(self.published.wrapping_sub(consumer))
     }
 
-    /// Whether the client wants to hear of what was published; takes the arming away. `urgent`: a
-    /// solicited or failed entry is among it.
+    /// Whether the client wants to hear of what was published; takes the arming away. Then it is owed a
+    /// notification until [`CompletionRing::notified`]. `urgent`: a solicited or failed entry is among it.
     #[inline]
     pub fn take_armed(&self, urgent: bool) -> bool {
         fence(SeqCst);
         let word = self.word(cq_header::ARMED);
         let wanted = word.load(Relaxed);
         let fires = wanted >= armed::ANY || (wanted == armed::SOLICITED && urgent);
-        fires && word.swap(armed::NO, AcqRel) != armed::NO
+        if !fires {
+            return false;
+        }
+        // First: if this process ends between the two, the next one finds that the client waits all the same.
+        self.word(cq_header::OWED).store(1, Release);
+        word.swap(armed::NO, AcqRel) != armed::NO
+    }
+
+    /// The client was notified, or nobody can notify it.
+    #[inline]
+    pub fn notified(&self) {
+        self.word(cq_header::OWED).store(0, Release);
+    }
+
+    /// Whether an arming was taken away and the client may not have been notified since.
+    pub fn owes_notification(&self) -> bool {
+        self.word(cq_header::OWED).load(Acquire) != 0
     }
 
     /// Moves what the client has not taken into a fresh ring, and what it armed. It must not poll meanwhile.
@@ -199,6 +215,8 @@ impl CompletionRing {
         }
         fresh.publish();
         fresh.arm(self.word(cq_header::ARMED).swap(armed::NO, AcqRel));
+        let owed = self.word(cq_header::OWED).load(Acquire);
+        fresh.word(cq_header::OWED).store(owed, Release);
         Ok(())
     }
 

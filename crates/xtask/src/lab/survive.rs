@@ -46,6 +46,10 @@ pub(crate) struct Arguments {
     /// Three programs, which check what they receive, and no release build
     #[arg(long)]
     short: bool,
+
+    /// Only programs whose name contains this
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
 }
 
 /// Beyond what a program was asked to run.
@@ -68,6 +72,14 @@ struct Outcome {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let is_chosen = |name: &str| name.contains(&arguments.only);
+    let mut names = rows::rows(arguments.short).map(|row| row.name);
+    let mut of_guests = guests::rows().map(|row| row.name);
+    ensure!(
+        names.any(is_chosen) || (arguments.guests && of_guests.any(is_chosen)),
+        "no program's name contains {:?}: nothing would run",
+        arguments.only
+    );
     let release = !arguments.short;
     let daemon = super::daemon(release)?;
     let replacing = match arguments.upgrade {
@@ -89,13 +101,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .then(|| guests::Guests::boot(programs.daemon.clone(), programs.cli.clone()))
         .transpose()?;
     while report.is_good() && report.pauses.count() < arguments.times {
-        for row in rows::rows(arguments.short) {
+        for row in rows::rows(arguments.short).filter(|row| is_chosen(row.name)) {
             eprintln!("{} ...", row.name);
             let outcome = stage.survive(&row, arguments.seconds, &replacing)?;
             report.add(row.name, outcome);
         }
         let Some(guests) = &guests else { continue };
-        for row in guests::rows() {
+        for row in guests::rows().filter(|row| is_chosen(row.name)) {
             eprintln!("{} ...", row.name);
             let outcome = guests.survive(&row, arguments.seconds, &replacing)?;
             report.add(row.name, outcome);
