@@ -216,11 +216,11 @@ fn qemu_args(client: &Client, options: &QemuOptions) -> Result<Report, Failure> 
 }
 
 fn libvirt_xml(client: &Client, options: &LibvirtOptions) -> Result<Report, Failure> {
-    let xml = libvirt::domain(&qemu::options(
-        &get_of_vm(client, &options.name)?,
-        None,
-        options.slot,
-    ));
+    let adapter = get_of_vm(client, &options.name)?;
+    let mut options_of_qemu = qemu::options(&adapter, None, options.slot);
+    options_of_qemu.extend(options.qmp.as_deref().map(qemu::monitor));
+    options_of_qemu.extend(options.incoming.then(qemu::incoming));
+    let xml = libvirt::domain(&options_of_qemu);
     Ok(Report::new(&serde_json::json!({ "xml": xml }), xml))
 }
 

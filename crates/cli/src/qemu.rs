@@ -14,6 +14,7 @@ pub(crate) mod libvirt;
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::str::FromStr;
 
 use serde_json::json;
@@ -139,6 +140,18 @@ fn rdma(adapter: &Adapter, slot: Slot) -> QemuOption {
         "-device",
         json!({ "driver": "vfio-user-pci", "addr": slot.function(1), "socket": socket }),
     )
+}
+
+/// A QMP socket beside those that there are.
+pub(crate) fn monitor(path: &Path) -> QemuOption {
+    // In QEMU's own notation two commas are one.
+    let path = path.display().to_string().replace(',', ",,");
+    option("-qmp", format!("unix:{path},server=on,wait=off"))
+}
+
+/// A VM that comes from elsewhere.
+pub(crate) fn incoming() -> QemuOption {
+    option("-incoming", "defer")
 }
 
 /// One option a line, for `$(...)`: the shell splits at blanks and takes quotes for text.

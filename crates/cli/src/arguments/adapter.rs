@@ -244,4 +244,14 @@ pub(crate) struct LibvirtOptions {
     /// PCI slot of the two functions, 1 to 30; one that the domain does not use
     #[arg(long, default_value = "5")]
     pub(crate) slot: Slot,
+    /// Adds a QMP socket for `vrdma migrate`, since libvirt keeps its own to itself
+    ///
+    /// QEMU makes it, as the user that libvirt runs it as: in a folder where that user may.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) qmp: Option<PathBuf>,
+    /// For the destination of `vrdma migrate`: QEMU waits for the VM
+    ///
+    /// Start the domain with `virsh create --paused`.
+    #[arg(long, requires = "qmp")]
+    pub(crate) incoming: bool,
 }

@@ -87,6 +87,25 @@ fn parts_of_a_libvirt_domain() {
 }
 
 #[test]
+fn parts_of_a_libvirt_domain_that_waits_for_a_vm() {
+    let options = [monitor(Path::new("/run/a,b.qmp")), incoming()];
+    insta::assert_snapshot!(libvirt::domain(&options), @r#"
+    <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+      <memoryBacking>
+        <source type='memfd'/>
+        <access mode='shared'/>
+      </memoryBacking>
+      <qemu:commandline>
+        <qemu:arg value='-qmp'/>
+        <qemu:arg value='unix:/run/a,,b.qmp,server=on,wait=off'/>
+        <qemu:arg value='-incoming'/>
+        <qemu:arg value='defer'/>
+      </qemu:commandline>
+    </domain>
+    "#);
+}
+
+#[test]
 fn slots_are_hexadecimal_for_qemu() {
     let slot: Slot = "16".parse().unwrap();
     assert_eq!(slot.function(1), "10.1");
