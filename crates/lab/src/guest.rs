@@ -15,6 +15,7 @@ mod channel;
 mod config;
 mod console;
 mod control;
+mod libvirt;
 mod running;
 
 use std::time::Duration;
@@ -59,8 +60,14 @@ impl Guest {
         config.check()?;
         let initramfs = config.file("initramfs");
         Initramfs::guest(image, agent_program()?, &config.environment())?.write(&initramfs)?;
-        let mut command = qemu(image);
-        command.args(arguments::arguments(image, accelerator, config));
+        let command = match config.libvirt {
+            true => libvirt::command(image, accelerator, config)?,
+            false => {
+                let mut command = qemu(image);
+                command.args(arguments::arguments(image, accelerator, config));
+                command
+            }
+        };
         let command = config.placed(&command);
         let mut process =
             Supervised::spawn(&command, Some(&config.file("qemu.log")), config.lifetime)

@@ -30,6 +30,7 @@ fn config(run_dir: &std::path::Path, kind: Kind) -> GuestConfig {
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
         incoming: false,
+        libvirt: false,
     }
 }
 

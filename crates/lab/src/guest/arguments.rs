@@ -47,6 +47,17 @@ pub(super) fn arguments(
     accelerator: Accelerator,
     config: &GuestConfig,
 ) -> Vec<OsString> {
+    let mut arguments = machine_arguments(accelerator, config);
+    arguments.extend(inner_arguments(image, config));
+    if config.incoming {
+        // Nothing runs before its device has gone on, which QEMU does not migrate.
+        arguments.push("-S".into());
+    }
+    arguments
+}
+
+/// Processors and memory.
+fn machine_arguments(accelerator: Accelerator, config: &GuestConfig) -> Vec<OsString> {
     let mut arguments = Arguments::default();
     arguments.option("-M", machine(&config.ethernet));
     arguments.words(&["-nodefaults", "-display", "none"]);
@@ -60,12 +71,17 @@ pub(super) fn arguments(
             config.memory_mib
         ),
     );
+    arguments.0
+}
+
+/// What is in the machine.
+pub(super) fn inner_arguments(image: &Image, config: &GuestConfig) -> Vec<OsString> {
+    let mut arguments = Arguments::default();
     boot(&mut arguments, image, config);
     sockets(&mut arguments, config);
     adapter(&mut arguments, config);
     if config.incoming {
-        // Nothing runs before its device has gone on, which QEMU does not migrate.
-        arguments.words(&["-S", "-incoming", "defer"]);
+        arguments.words(&["-incoming", "defer"]);
     }
     arguments.0
 }

@@ -127,6 +127,8 @@ pub struct GuestConfig {
     pub lifetime: Lifetime,
     /// Whether it comes from another QEMU, by a migration, instead of booting.
     pub incoming: bool,
+    /// Whether its QEMU is started and watched by a libvirt of its own.
+    pub libvirt: bool,
 }
 
 impl GuestConfig {

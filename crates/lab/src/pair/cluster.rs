@@ -166,6 +166,7 @@ impl ClusterConfig {
             variables: addresses,
             lifetime: Lifetime::Owned,
             incoming: false,
+            libvirt: false,
         })
     }
 }

@@ -139,6 +139,8 @@ pub struct PairConfig {
     pub host_adapters: bool,
     /// `libibverbs.so.1`, which the QEMUs of [`Network::Wire`] have in front of theirs, with such an adapter.
     pub qemu_verbs: Option<PathBuf>,
+    /// Whether each QEMU is started and watched by a libvirt of its own.
+    pub libvirt: bool,
 }
 
 impl PairConfig {
@@ -158,6 +160,7 @@ impl PairConfig {
             second_adapters: false,
             host_adapters: false,
             qemu_verbs: None,
+            libvirt: false,
         }
     }
 
@@ -249,6 +252,7 @@ impl PairConfig {
             variables: variables.concat(),
             lifetime: self.lifetime,
             incoming: false,
+            libvirt: self.libvirt,
         }
     }
 

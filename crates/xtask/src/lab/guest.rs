@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
         incoming: false,
+        libvirt: false,
     };
     let guest = Guest::start(&image, Accelerator::choose(&image)?, &config)?;
     guest.wait_ready()?;

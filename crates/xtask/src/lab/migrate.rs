@@ -71,6 +71,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "peer", "renew", "converge"])]
     two_adapters: bool,
 
+    /// Have a libvirt start each QEMU, as a domain, and watch it
+    #[arg(long)]
+    libvirt: bool,
+
     /// Only programs whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
@@ -161,6 +165,10 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         arguments.peer != Peer::Rxe || !(arguments.faults || arguments.crash),
         "--faults and --crash need a daemon for each guest: leave --peer rxe out"
     );
+    ensure!(
+        !arguments.libvirt || !(has_verbs || arguments.memory == Memory::Direct),
+        "--libvirt goes with --memory unix or tcp, and with VMs and rxe as peers"
+    );
     let mut kinds = [Kind::Vrdma; 2];
     if arguments.peer == Peer::Rxe {
         kinds[1] = Kind::Rxe;
@@ -173,6 +181,7 @@ fn start(arguments: &Arguments) -> Result<Pair> {
         second_adapters: arguments.two_adapters,
         host_adapters: arguments.faults || arguments.memory == Memory::Direct,
         qemu_verbs,
+        libvirt: arguments.libvirt,
         ..PairConfig::new(Network::Wire { program, wire })
     })
 }

@@ -95,6 +95,7 @@ fn boot(image: &Image, folder: &Path) -> Result<Guest> {
         variables: Vec::new(),
         lifetime: Lifetime::Owned,
         incoming: false,
+        libvirt: false,
     };
     let guest = Guest::start(image, Accelerator::choose(image)?, &config)?;
     guest.wait_ready()?;

@@ -24,6 +24,7 @@ fn config() -> GuestConfig {
         variables: vec![("A".to_owned(), "10.10.0.1".to_owned())],
         lifetime: Lifetime::Owned,
         incoming: false,
+        libvirt: false,
     }
 }
 
@@ -208,6 +209,7 @@ fn the_environment_is_shell_text() {
 fn a_guest_that_comes_from_another_qemu_waits_for_it() {
     let coming = GuestConfig {
         incoming: true,
+        libvirt: false,
         ..config()
     };
     assert!(line(&coming).ends_with(" -S -incoming defer"));

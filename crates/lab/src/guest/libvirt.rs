@@ -1,0 +1,123 @@
+//! A guest whose QEMU is started by libvirt, as a domain.
+//!
+//! ```text
+//!   unshare ── libvirt.sh ── libvirtd ── QEMU        one of its own for each guest, as on hosts of their own:
+//!                  └──────── virsh create            its folders and processes are seen by nobody else
+//! ```
+//! libvirt makes the machine, its memory and its processors; the rest is what QEMU has without libvirt, as arguments.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::arguments::inner_arguments;
+use super::config::GuestConfig;
+use crate::image::{Accelerator, Image, qemu};
+
+const SCRIPT: &str = include_str!("libvirt/libvirt.sh");
+
+/// Starts the domain, and ends when that does. Whoever ends it ends QEMU, too.
+pub(super) fn command(
+    image: &Image,
+    accelerator: Accelerator,
+    config: &GuestConfig,
+) -> Result<Command> {
+    ensure!(
+        config.verbs.is_none(),
+        "guest {}: libvirt starts QEMU without the library that is put in front of its own",
+        config.name
+    );
+    let emulator = config.file("emulator");
+    fs::write(&emulator, emulator_script(&qemu(image)))?;
+    fs::set_permissions(&emulator, fs::Permissions::from_mode(0o755))?;
+    let file = config.file("xml");
+    let arguments = inner_arguments(image, config);
+    let arguments: Vec<_> = arguments
+        .iter()
+        .map(|argument| utf8(argument))
+        .collect::<Result<_>>()?;
+    fs::write(&file, domain(accelerator, config, &emulator, &arguments))?;
+    let folder = config.file("libvirt");
+    fs::create_dir_all(&folder)?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["sh", "-euc", SCRIPT, "libvirt.sh"]);
+    command.arg(&folder).arg(&config.name).arg(&file);
+    if config.incoming {
+        command.arg("--paused");
+    }
+    Ok(command)
+}
+
+/// QEMU as one program.
+fn emulator_script(qemu: &Command) -> String {
+    let variables = qemu.get_envs().filter_map(|(name, value)| {
+        let value = value?.to_string_lossy().into_owned();
+        Some(format!("{}={} ", name.to_string_lossy(), quoted(&value)))
+    });
+    let words = [qemu.get_program()].into_iter().chain(qemu.get_args());
+    let words = words.map(|word| format!("{} ", quoted(&word.to_string_lossy())));
+    let (variables, words): (String, String) = (variables.collect(), words.collect());
+    format!("#!/bin/sh\n{variables}exec {words}\"$@\"\n")
+}
+
+fn domain(
+    accelerator: Accelerator,
+    config: &GuestConfig,
+    emulator: &Path,
+    arguments: &[&str],
+) -> String {
+    let (kind, processor) = match accelerator {
+        Accelerator::Kvm => ("kvm", "host-passthrough"),
+        Accelerator::Tcg => ("qemu", "maximum"),
+    };
+    let arguments = arguments
+        .iter()
+        .map(|argument| format!("    <qemu:arg value='{}'/>\n", escaped(argument)));
+    format!(
+        "\
+<domain type='{kind}' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>{name}</name>
+  <memory unit='MiB'>{memory}</memory>
+  <memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>
+  <vcpu>{processors}</vcpu>
+  <cpu mode='{processor}'/>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <features><acpi/></features>
+  <devices>
+    <emulator>{emulator}</emulator>
+    <controller type='usb' model='none'/>
+    <memballoon model='none'/>
+  </devices>
+  <qemu:commandline>
+{arguments}  </qemu:commandline>
+</domain>
+",
+        name = config.name,
+        memory = config.memory_mib,
+        processors = config.processors,
+        emulator = escaped(&emulator.display().to_string()),
+        arguments = arguments.collect::<String>(),
+    )
+}
+
+fn utf8(argument: &OsStr) -> Result<&str> {
+    let text = argument.to_str();
+    text.with_context(|| format!("libvirt takes no {}: it is no UTF-8", argument.display()))
+}
+
+/// For an attribute in single quotes, or text.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('\'', "&apos;")
+}
+
+/// One word for a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
