@@ -170,7 +170,13 @@ impl Guest {
         &self.config
     }
 
-    /// QEMU's process.
+    /// Where `virsh` reaches its libvirt, if it has one.
+    #[must_use]
+    pub fn libvirt(&self) -> Option<String> {
+        self.config.libvirt.then(|| libvirt::uri(&self.config))
+    }
+
+    /// QEMU's process, or that which its libvirt ends with.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.process.id()

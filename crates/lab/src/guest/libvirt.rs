@@ -9,7 +9,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -19,6 +19,9 @@ use super::config::GuestConfig;
 use crate::image::{Accelerator, Image, qemu};
 
 const SCRIPT: &str = include_str!("libvirt/libvirt.sh");
+
+/// What users are told to install.
+const HOOK: &str = include_str!("../../../cli/libvirt/hook");
 
 /// Starts the domain, and ends when that does. Whoever ends it ends QEMU, too.
 pub(super) fn command(
@@ -41,8 +44,9 @@ pub(super) fn command(
         .map(|argument| utf8(argument))
         .collect::<Result<_>>()?;
     fs::write(&file, domain(accelerator, config, &emulator, &arguments))?;
-    let folder = config.file("libvirt");
+    let folder = folder(config);
     fs::create_dir_all(&folder)?;
+    fs::write(folder.join("hook"), HOOK)?;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     command.args(["sh", "-euc", SCRIPT, "libvirt.sh"]);
@@ -51,6 +55,16 @@ pub(super) fn command(
         command.arg("--paused");
     }
     Ok(command)
+}
+
+fn folder(config: &GuestConfig) -> PathBuf {
+    config.file("libvirt")
+}
+
+/// Where `virsh` reaches a guest's libvirt.
+pub(super) fn uri(config: &GuestConfig) -> String {
+    let socket = folder(config).join("libvirt-sock");
+    format!("qemu+unix:///system?socket={}", socket.display())
 }
 
 /// QEMU as one program.
@@ -121,3 +135,6 @@ fn escaped(text: &str) -> String {
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@
 
 mod convergence;
 mod faults;
+mod libvirt;
 mod program;
 mod relay;
 mod renewal;
@@ -126,6 +127,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut pair = start(arguments)?;
     let vrdma = super::built("vrdma", arguments.release)?;
+    if arguments.libvirt {
+        libvirt::check_refusal(&pair)?;
+    }
     if arguments.faults {
         return faults::run(&mut pair, &vrdma, &arguments.only);
     }

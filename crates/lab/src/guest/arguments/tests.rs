@@ -209,9 +209,8 @@ fn the_environment_is_shell_text() {
 fn a_guest_that_comes_from_another_qemu_waits_for_it() {
     let coming = GuestConfig {
         incoming: true,
-        libvirt: false,
         ..config()
     };
-    assert!(line(&coming).ends_with(" -S -incoming defer"));
+    assert!(line(&coming).ends_with(" -incoming defer -S"));
     assert!(!line(&config()).contains("-incoming"));
 }

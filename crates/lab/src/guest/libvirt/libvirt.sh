@@ -34,6 +34,9 @@ unix_sock_dir = "$folder"
 auth_unix_rw = "none"
 CONF
 
+mkdir /etc/libvirt/hooks /etc/libvirt/hooks/qemu.d
+install -m 755 "$folder/hook" /etc/libvirt/hooks/qemu.d/vrdma
+
 libvirtd --pid-file /run/libvirt/libvirtd.pid >"$folder/libvirtd.log" 2>&1 &
 daemon=$!
 connection="qemu+unix:///system?socket=$folder/libvirt-sock"

@@ -9,8 +9,7 @@ use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
 use vrdma_lab::relay::WaitingRelay;
 
 use super::program::Program;
-use super::relay;
-use super::{Memory, Peer, rows};
+use super::{Memory, Peer, libvirt, relay, rows};
 use crate::guests::objects;
 use crate::lab::survive::Replacing;
 
@@ -142,6 +141,7 @@ impl Stage<'_> {
         );
         relay.map(WaitingRelay::finish).transpose()?;
         self.pair.arrived(arriving)?;
+        libvirt::check_running(self.pair)?;
         // Its Ethernet has moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
         let report = serde_json::from_slice(&output.stdout)?;
@@ -186,7 +186,7 @@ impl Stage<'_> {
 }
 
 /// What a program printed.
-fn words(output: &Output) -> String {
+pub(super) fn words(output: &Output) -> String {
     let both = [&output.stderr[..], &output.stdout[..]].concat();
     String::from_utf8_lossy(&both).into_owned()
 }
