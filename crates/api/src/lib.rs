@@ -30,7 +30,7 @@
 //! | `POST /v1/adapters/NAME/move` | [`MoveRequest`] | [`Adapter`] |
 //! | `POST /v1/adapters/NAME/hold` | - | an empty body without an end: the adapter goes with the connection |
 //! | `POST /v1/adapters/NAME/trace` | - | packets on the wire since the last such request, see below |
-//! | `POST /v1/adapters/NAME/track` | - | nothing: the pages that the adapter writes are noted |
+//! | `POST /v1/adapters/NAME/track` | - | [`TrackedAdapter`]: the pages that it writes are noted |
 //! | `POST /v1/adapters/NAME/freeze` | - | the context of an adapter that does nothing any more, as bytes |
 //! | `POST /v1/adapters/NAME/save` | - | the same of an adapter that goes on at once |
 //! | `POST /v1/adapters/NAME/thaw` | - | nothing: it goes on as if nothing had been |
@@ -79,7 +79,7 @@ pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight
 pub use mac::{MacAddress, NotAMac};
 pub use migration::{
     ArrivedContext, CONTEXT_BYTES_MAX, DIGEST_CHUNK_BYTES, DigestedRange, MSIX_TABLE_WORDS,
-    MemoryDigest, RestoreRequest,
+    MemoryDigest, RestoreRequest, TrackedAdapter,
 };
 pub use name::{Name, NotAName};
 pub use poll::PollMode;

@@ -17,6 +17,13 @@ pub const MSIX_TABLE_WORDS: usize = 12;
 /// pages that it wrote while it was tracked.
 pub const CONTEXT_BYTES_MAX: usize = 256 << 20;
 
+/// An adapter whose writes are noted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TrackedAdapter {
+    /// The device's PCI configuration space, 256 bytes, as the guest has it at this moment.
+    pub config_space: Vec<u8>,
+}
+
 /// What a context has, told by the daemon that keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ArrivedContext {

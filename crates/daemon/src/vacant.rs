@@ -85,8 +85,10 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
 
 fn refuse(step: MigrationStep) {
     match step {
-        MigrationStep::Track(reply)
-        | MigrationStep::Thaw(reply)
+        MigrationStep::Track(reply) => {
+            let _ = reply.send(Err(NO_DEVICES.to_owned()));
+        }
+        MigrationStep::Thaw(reply)
         | MigrationStep::Release(reply)
         | MigrationStep::Activate(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use vrdma_api::{Adapter, ArrivedContext, MemoryDigest, Name, RestoreRequest, paths};
+use vrdma_api::{
+    Adapter, ArrivedContext, MemoryDigest, Name, RestoreRequest, TrackedAdapter, paths,
+};
 use vrdma_api_client::{Client, Error, Method};
 
 use crate::error::Cause;
 use crate::machine::Side;
+use crate::pci::ConfigSpace;
 
 /// Why there was no release.
 pub(crate) enum NotReleased {
@@ -55,8 +58,21 @@ impl AdapterHandle {
         adapter.map_err(|error| self.cause(&error))
     }
 
-    pub(crate) fn track(&self) -> Result<(), Cause> {
-        self.post(&paths::track(&self.name))
+    /// What it writes is noted from now on; its PCI configuration.
+    pub(crate) fn track(&self) -> Result<ConfigSpace, Cause> {
+        let tracked = self.client.post(&paths::track(&self.name), &());
+        let tracked: TrackedAdapter = tracked.map_err(|error| self.cause(&error))?;
+        self.parse_config(&tracked.config_space)
+    }
+
+    /// What its daemon tells of that.
+    pub(crate) fn parse_config(&self, bytes: &[u8]) -> Result<ConfigSpace, Cause> {
+        ConfigSpace::from_bytes(bytes).ok_or_else(|| {
+            let (side, length) = (self.side.name(), bytes.len());
+            Cause::new(format!(
+                "the {side}'s daemon tells of {length} bytes of PCI configuration, not 256; use the same release everywhere"
+            ))
+        })
     }
 
     /// The context of the adapter, which does nothing from now on.

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::adapter::AdapterHandle;
 use crate::error::{Cause, Error};
 use crate::machine::MigrationInfo;
+use crate::pci::ConfigSpace;
 use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
 use crate::qmp::EventKind;
 use crate::relay::Relay;
@@ -42,6 +42,7 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         phase: Phase::Track,
         undo: Undo::default(),
         stopped: None,
+        configured: Vec::new(),
         sending_began: None,
         sending_ended: None,
         unreleased: Vec::new(),
@@ -83,6 +84,8 @@ struct Flow<'a> {
     undo: Undo,
     /// When the source's VM stopped.
     stopped: Option<Instant>,
+    /// With which configuration QEMU of the destination has each adapter already.
+    configured: Vec<Option<ConfigSpace>>,
     /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
     sending_began: Option<Duration>,
     sending_ended: Option<Duration>,
@@ -115,7 +118,8 @@ impl Flow<'_> {
     }
 
     fn until_release(&mut self) -> Result<Carried, Failed> {
-        self.track()?;
+        let tracked = self.track()?;
+        self.configure_ahead(tracked)?;
         self.copy()?;
         self.begin(Phase::Freeze)?;
         // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
@@ -128,7 +132,6 @@ impl Flow<'_> {
         let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
         self.switch_over()?;
-        self.begin(Phase::Configure)?;
         self.configure(&adapters)?;
         self.begin(Phase::Restore)?;
         self.restore(&adapters)?;
@@ -140,11 +143,10 @@ impl Flow<'_> {
         })
     }
 
-    fn track(&mut self) -> Result<(), Cause> {
+    fn track(&mut self) -> Result<Vec<ConfigSpace>, Cause> {
         self.begin(Phase::Track)?;
         self.undo.tracked = true;
-        let adapters = &self.hosts().source.adapters;
-        adapters.iter().try_for_each(AdapterHandle::track)?;
+        let tracked = self.track_all()?;
         self.undo.capabilities = true;
         let copying = &self.migration.options.memory;
         let Hosts {
@@ -152,7 +154,8 @@ impl Flow<'_> {
             destination,
         } = &mut self.migration.hosts;
         self.undo.parameters = Some(source.machine.set_up(copying)?);
-        destination.machine.set_up(copying).map(drop)
+        destination.machine.set_up(copying)?;
+        Ok(tracked)
     }
 
     /// Until the VM stands still and QEMU waits for us.

@@ -4,11 +4,12 @@
 //!               source                                            destination
 //!   check       daemon and QEMU answer ............................ and wait
 //!   track       daemon notes what the adapter writes
+//!   configure   adapters on the root bus .......................... PCI config space written again
 //!   copy        QEMU ────────────── memory, the VM runs ─────────► QEMU
 //!   freeze      VM and adapter stand still; QEMU ──── the rest ──► QEMU
 //!   hand over   daemon ──────────── context ─────────────────────► daemon keeps it
 //!   switch over all of the rest is there ......................... QEMU, stopped
-//!   configure                                                      PCI config space written again
+//!  (configure)  adapters behind bridges, and those that the guest has configured anew
 //!   restore                                                        daemon makes the adapter from the context
 //!  (verify)     daemon ─────── both memories compared ───────────  daemon
 //!   release     daemon gives up the adapter             ◄── the point of no return

@@ -138,6 +138,7 @@ fn hexadecimal(text: &str) -> Option<u32> {
 }
 
 /// A function's config space.
+#[derive(PartialEq, Eq)]
 pub(crate) struct ConfigSpace([u8; CONFIG_BYTES]);
 
 impl ConfigSpace {

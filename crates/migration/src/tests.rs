@@ -64,12 +64,6 @@ fn steps() -> Vec<String> {
         "source migrate-set-parameters",
         "destination migrate-set-capabilities true",
         "destination migrate-set-parameters",
-        "destination migrate-incoming",
-        "source migrate",
-        "source migrate-continue",
-        "source POST freeze",
-        "destination PUT context",
-        "source xp /12wx 0xfebd4000",
         "destination i/w 0xcf8",
         "destination o/w 0xcf8 0x80002900",
         "destination i/w 0xcfc",
@@ -77,15 +71,21 @@ fn steps() -> Vec<String> {
     .map(str::to_owned)
     .to_vec();
     expected.extend(replay);
-    let end = [
+    let rest = [
         "destination o/w 0xcf8 0x8001f800",
+        "destination migrate-incoming",
+        "source migrate",
+        "source migrate-continue",
+        "source POST freeze",
+        "destination PUT context",
+        "source xp /12wx 0xfebd4000",
         "destination POST restore",
         "source POST release",
         "destination POST activate",
         "destination cont",
         "source quit",
     ];
-    expected.extend(end.map(str::to_owned));
+    expected.extend(rest.map(str::to_owned));
     expected
 }
 
@@ -153,6 +153,48 @@ fn what_fails_before_the_release_is_taken_back() {
         other.contains("no adapter at PCI address 00:05.1"),
         "{other}"
     );
+}
+
+/// Positions of steps in the log.
+fn places(stage: &Stage, step: &str) -> Vec<usize> {
+    let steps = stage.changes().into_iter().enumerate();
+    let found = steps.filter(|(_, it)| it == step);
+    found.map(|(at, _)| at).collect()
+}
+
+const COMMAND: &str = "destination o/h 0xcfc 0x406";
+
+#[test]
+fn an_adapter_is_configured_before_the_vm_stops() {
+    let stage = Stage::with(Fault::None);
+    migrate(&stage).unwrap();
+    let (configured, copied) = (places(&stage, COMMAND), places(&stage, "source migrate"));
+    assert!(configured.len() == 1 && configured < copied);
+}
+
+#[test]
+fn what_the_guest_configures_during_the_copy_is_configured_again() {
+    let stage = Stage::with(Fault::ConfiguresAnew);
+    migrate(&stage).unwrap();
+    let before = places(&stage, "destination o/h 0xcfc 0x0");
+    let (after, continued) = (
+        places(&stage, COMMAND),
+        places(&stage, "source migrate-continue"),
+    );
+    assert_eq!((before.len(), after.len()), (1, 1));
+    assert!(before < continued && continued < after);
+}
+
+/// It does not answer before QEMU has loaded the bridge.
+#[test]
+fn an_adapter_behind_a_bridge_is_configured_when_all_is_loaded() {
+    let stage = Stage::with(Fault::BehindBridge);
+    migrate(&stage).unwrap();
+    let (configured, handed_over) = (
+        places(&stage, COMMAND),
+        places(&stage, "destination PUT context"),
+    );
+    assert!(configured.len() == 1 && handed_over < configured);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
-use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest};
+use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest, TrackedAdapter};
 use vrdma_inventory::Object;
 use vrdma_memory::{DirtyRun, PAGE, Space};
 use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
@@ -76,10 +76,11 @@ impl Contexts {
 
 impl Control {
     /// Notes what the adapter writes from now on.
-    pub(super) async fn track(&self, name: &Name) -> Result<(), Problem> {
+    pub(super) async fn track(&self, name: &Name) -> Result<TrackedAdapter, Problem> {
         let port = self.inventory().port(name)?;
         let tracked = self.shards.migrate(port, MigrationStep::Track);
-        tracked.await.map_err(conflict)
+        let config_space = tracked.await.map_err(conflict)?;
+        Ok(TrackedAdapter { config_space })
     }
 
     /// Stops the adapter; its context as bytes.

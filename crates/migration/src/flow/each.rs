@@ -1,4 +1,4 @@
-//! What is done with each adapter of the VM while that stands still, one after the other.
+//! What is done with each adapter of the VM, one after the other.
 //!
 //! All are frozen before the first is restored, and restored in the order in which they were frozen: a page that two of them
 //! wrote is in both contexts, and the later one has all of it.
@@ -10,6 +10,10 @@ use crate::adapter::{AdapterHandle, NotReleased};
 use crate::error::Cause;
 use crate::machine::Function;
 use crate::pci::{Address, ConfigSpace};
+use crate::progress::Phase;
+
+/// The only one whose devices answer before any bridge is configured.
+const ROOT_BUS: u8 = 0;
 
 /// An adapter whose context is at the destination.
 pub(super) struct HandedOver {
@@ -28,6 +32,31 @@ pub(super) struct Unreleased {
 }
 
 impl Flow<'_> {
+    /// What each writes is noted from here on; the PCI configuration that its guest has given it.
+    pub(super) fn track_all(&mut self) -> Result<Vec<ConfigSpace>, Cause> {
+        let adapters = self.hosts().source.adapters.iter();
+        adapters.map(AdapterHandle::track).collect()
+    }
+
+    /// Gives QEMU of the destination the configuration while the VM runs: later that would take of its pause. Adapters behind
+    /// a bridge do not answer before QEMU has loaded that, and of several one may not be known yet by its configuration.
+    pub(super) fn configure_ahead(&mut self, tracked: Vec<ConfigSpace>) -> Result<(), Cause> {
+        self.begin(Phase::Configure)?;
+        for config in tracked {
+            let address = address_of(&self.migration.functions, &config);
+            let ahead = match address.filter(|address| address.bus == ROOT_BUS) {
+                Some(address) => {
+                    let machine = &mut self.hosts().destination.machine;
+                    machine.configure(address, &config)?;
+                    Some(config)
+                }
+                None => None,
+            };
+            self.configured.push(ahead);
+        }
+        Ok(())
+    }
+
     /// None of them does anything from here on; their contexts.
     pub(super) fn freeze(&mut self) -> Result<Vec<Vec<u8>>, Cause> {
         self.undo.frozen = true;
@@ -46,12 +75,7 @@ impl Flow<'_> {
         let bytes = context.len() as u64;
         let adapter = &self.hosts().destination.adapters[at];
         let arrived = adapter.put_context(context)?;
-        let config = ConfigSpace::from_bytes(&arrived.config_space).ok_or_else(|| {
-            let length = arrived.config_space.len();
-            Cause::new(format!(
-                "the destination's daemon tells of {length} bytes of PCI configuration, not 256; use the same release everywhere"
-            ))
-        })?;
+        let config = adapter.parse_config(&arrived.config_space)?;
         let address = address_of(&self.migration.functions, &config).ok_or_else(|| {
             Cause::new(format!(
                 "the source's QEMU has several adapters, and which of them is {} cannot be told: its guest has given it no address of its own; load the guest's driver first",
@@ -69,10 +93,17 @@ impl Flow<'_> {
         })
     }
 
+    /// Those that were not configured ahead, or that the guest has configured anew since.
     pub(super) fn configure(&mut self, all: &[HandedOver]) -> Result<(), Cause> {
-        let machine = &mut self.hosts().destination.machine;
-        all.iter()
-            .try_for_each(|one| machine.configure(one.address, &one.config))
+        let ahead = std::mem::take(&mut self.configured);
+        let changed = all.iter().zip(ahead);
+        let changed = changed.filter(|(one, ahead)| ahead.as_ref() != Some(&one.config));
+        for (one, _) in changed {
+            self.begin(Phase::Configure)?;
+            let machine = &mut self.hosts().destination.machine;
+            machine.configure(one.address, &one.config)?;
+        }
+        Ok(())
     }
 
     pub(super) fn restore(&mut self, all: &[HandedOver]) -> Result<(), Cause> {

@@ -36,6 +36,10 @@ pub(super) enum Fault {
     Version,
     OtherVm,
     OtherSlot,
+    /// Both QEMUs have it on another bus.
+    BehindBridge,
+    /// The guest's driver switches it on during the copy.
+    ConfiguresAnew,
     PrivateMemory,
     SmallMemory,
     DoesNotWait,
@@ -160,6 +164,13 @@ fn table_of(at: usize) -> u32 {
     0xfebd_4000 - 0x1_0000 * at as u32
 }
 
+/// As the guest has left it.
+fn config_space(at: usize) -> Vec<u8> {
+    let mut bytes = crate::pci::tests::config_space();
+    bytes[0x10..0x14].copy_from_slice(&table_of(at).to_le_bytes());
+    bytes
+}
+
 impl World {
     fn refuses(&self, line: &str) -> bool {
         matches!(self.fault, Fault::Refuses(what) if what == line)
@@ -194,6 +205,13 @@ impl World {
         match what {
             "adapter" => return value(self.adapter(at, side)),
             "context" if *method == Method::DELETE => self.adapters[at].restored = None,
+            "track" => {
+                let mut config_space = config_space(at);
+                if self.fault == Fault::ConfiguresAnew {
+                    config_space[0x04..0x06].fill(0);
+                }
+                return value(json!({ "config_space": config_space }));
+            }
             "context" => return value(self.context(at)),
             "memory-digest" => return value(self.memory_digest(side)),
             "save" => return (StatusCode::OK, "ctx".to_owned()),
@@ -221,8 +239,7 @@ impl World {
     }
 
     fn context(&self, at: usize) -> Value {
-        let mut config_space = crate::pci::tests::config_space();
-        config_space[0x10..0x14].copy_from_slice(&table_of(at).to_le_bytes());
+        let config_space = config_space(at);
         let restored =
             self.adapters[at].restored.is_some() && self.fault != Fault::ResetsAfterRestore;
         json!({ "config_space": config_space, "records": 4, "pages": 5, "restored": restored })
@@ -343,7 +360,8 @@ impl World {
                 false => json!([{ "bar": 0, "address": table_of(at) }]),
             };
             let slot = 5 + place as u8 + moved;
-            json!({ "bus": 0, "slot": slot, "function": 1, "id": id, "regions": regions })
+            let bus = u8::from(self.fault == Fault::BehindBridge);
+            json!({ "bus": bus, "slot": slot, "function": 1, "id": id, "regions": regions })
         });
         json!([{ "bus": 0, "devices": devices.collect::<Vec<_>>() }])
     }

@@ -21,6 +21,9 @@ fn all_adapters_stand_still_before_the_first_goes_on() {
     let expected = [
         "source POST track",
         "source POST track of the second",
+        // The first one is in the second slot.
+        "destination o/w 0xcf8 0x80003100",
+        "destination o/w 0xcf8 0x80002900",
         "source migrate-continue",
         "source POST freeze",
         "source POST freeze of the second",
@@ -28,9 +31,6 @@ fn all_adapters_stand_still_before_the_first_goes_on() {
         "source xp /12wx 0xfebd4000",
         "destination PUT context of the second",
         "source xp /12wx 0xfebc4000",
-        // The first one is in the second slot.
-        "destination o/w 0xcf8 0x80003100",
-        "destination o/w 0xcf8 0x80002900",
         "destination POST restore",
         "destination POST restore of the second",
         "source POST release",

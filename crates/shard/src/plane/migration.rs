@@ -10,8 +10,8 @@ use crate::vm::{Frozen, Restoring};
 /// What a shard is asked to do. Errors are sentences and change nothing.
 #[derive(Debug)]
 pub enum MigrationStep {
-    /// Log what the adapter writes.
-    Track(Reply<Result<(), String>>),
+    /// Log what the adapter writes, and tell its PCI configuration space.
+    Track(Reply<Result<Vec<u8>, String>>),
     /// Stop the adapter, once no other shard reads its memory.
     Freeze(Reply<Result<Box<Frozen>, String>>),
     /// Let it go on.
@@ -38,9 +38,8 @@ impl MigrationStep {
     /// Whether it is not to be begun: whoever asked has given up.
     pub fn is_withdrawn(&self) -> bool {
         match self {
-            Self::Track(reply) | Self::Release(reply) | Self::Activate(reply) => {
-                is_withdrawn(reply)
-            }
+            Self::Track(reply) => is_withdrawn(reply),
+            Self::Release(reply) | Self::Activate(reply) => is_withdrawn(reply),
             Self::Freeze(reply) => is_withdrawn(reply),
             Self::Restore(restoring) => is_withdrawn(&restoring.reply),
             Self::Thaw(_)

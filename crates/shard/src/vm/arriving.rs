@@ -74,8 +74,8 @@ const OTHER_PLACE: &str = "QEMU has the adapter's PCI function elsewhere than th
 const FROZEN: &str = "the adapter is frozen: thaw it first";
 
 impl Vm {
-    /// The log of what the device writes begins. The error is a sentence.
-    pub(crate) fn track(&mut self) -> Result<(), String> {
+    /// The log of what the device writes begins; its PCI configuration space. The error is a sentence.
+    pub(crate) fn track(&mut self) -> Result<Vec<u8>, String> {
         if self.connection.is_none() {
             return Err(NOT_CONNECTED.to_owned());
         }
@@ -85,7 +85,7 @@ impl Vm {
         }
         self.backend.memory.dirty_log().enable();
         self.backend.tracked = true;
-        Ok(())
+        Ok(self.backend.config_space().to_vec())
     }
 
     /// The device stops. The error is a sentence.
@@ -191,7 +191,7 @@ impl Vm {
             return;
         }
         let bar_0 = bar_0(&restoring.config_space);
-        if bar_0.is_some() && bar_0 != self.backend.bar_0() {
+        if bar_0.is_some() && bar_0 != self::bar_0(&self.backend.config_space()) {
             refuse(restoring, OTHER_PLACE);
             return;
         }
@@ -269,10 +269,10 @@ impl Backend {
     }
 
     /// As QEMU wrote it last.
-    fn bar_0(&mut self) -> Option<u32> {
+    fn config_space(&mut self) -> [u8; CONFIG_BYTES] {
         let mut config_space = [0; CONFIG_BYTES];
         self.device.read(BarRegion::Config, 0, &mut config_space);
-        bar_0(&config_space)
+        config_space
     }
 
     fn is_restored(&self) -> bool {

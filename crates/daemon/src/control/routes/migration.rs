@@ -8,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post, put};
-use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, MemoryDigest, paths};
+use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, MemoryDigest, TrackedAdapter, paths};
 
 use super::{Daemon, below, parse_body, parse_name, to_the_end};
 use crate::control::Control;
@@ -36,9 +36,13 @@ pub(super) fn router() -> Router<Arc<Control>> {
         .route(&below(paths::ADAPTERS, "/activate"), post(activate))
 }
 
-async fn track(State(control): Daemon, Path(name): Path<String>) -> Done {
+async fn track(
+    State(control): Daemon,
+    Path(name): Path<String>,
+) -> Result<Json<TrackedAdapter>, Problem> {
     let name = parse_name(&name)?;
-    done(to_the_end(async move { control.track(&name).await }).await)
+    let tracked = to_the_end(async move { control.track(&name).await });
+    tracked.await.map(Json)
 }
 
 async fn freeze(State(control): Daemon, Path(name): Path<String>) -> Result<Vec<u8>, Problem> {
