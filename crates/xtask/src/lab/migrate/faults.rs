@@ -46,6 +46,8 @@ enum Victim {
     NewDaemon,
     /// The relay of the destination, by which the memory comes then, is killed.
     Relay,
+    /// The relay of the source is stopped: it says nothing more and does not hang up.
+    SilentRelay,
 }
 
 impl Victim {
@@ -57,12 +59,16 @@ impl Victim {
             Self::Daemon => "daemon there",
             Self::NewDaemon => "daemon there, restarted",
             Self::Relay => "relay there",
+            Self::SilentRelay => "relay here, SIGSTOP",
         }
     }
 }
 
 /// Bytes a second of a copy that is not over when its first numbers are told.
 const SLOW: u64 = 4 << 20;
+
+/// Seconds for which the destination's relay waits for one that says nothing.
+const PATIENCE_OF_RELAY: &str = "3";
 
 /// What a killed orchestrator's process ends with.
 const DIED: i32 = 42;
@@ -229,9 +235,9 @@ impl Row<'_> {
     }
 
     fn memory(&self) -> Copying {
-        let by = match self.victim {
-            Victim::Relay => Memory::Direct,
-            _ => Memory::Unix,
+        let by = match self.has_relays() {
+            true => Memory::Direct,
+            false => Memory::Unix,
         };
         Copying {
             relay: (by == Memory::Direct).then(|| relay::program(self.pair, self.vrdma, Side::A)),
@@ -239,10 +245,15 @@ impl Row<'_> {
         }
     }
 
+    fn has_relays(&self) -> bool {
+        matches!(self.victim, Victim::Relay | Victim::SilentRelay)
+    }
+
     fn relay(&self, arriving: &Arriving) -> Result<Option<WaitingRelay>> {
-        let is_there = self.victim == Victim::Relay;
-        let start = || relay::start(self.pair, self.vrdma, Side::B, arriving.process_id());
-        is_there.then(start).transpose()
+        let mut command = relay::command(self.pair, self.vrdma, Side::B, arriving.process_id());
+        command.args(["--silence", PATIENCE_OF_RELAY]);
+        let start = || relay::start(self.pair, &command);
+        self.has_relays().then(start).transpose()
     }
 
     /// Everybody but the orchestrator dies, or that one is told to end.

@@ -25,8 +25,8 @@ pub(super) fn program(pair: &Pair, vrdma: &Path, host: Side) -> RelayProgram {
     }
 }
 
-/// Starts one for a QEMU of that host, on the adapter that its QEMUs have.
-pub(super) fn start(pair: &Pair, vrdma: &Path, host: Side, qemu: u32) -> Result<WaitingRelay> {
+/// One for a QEMU of that host, on the adapter that its QEMUs have.
+pub(super) fn command(pair: &Pair, vrdma: &Path, host: Side, qemu: u32) -> Command {
     let mut command = Command::new(vrdma);
     command
         .arg("--socket")
@@ -34,5 +34,9 @@ pub(super) fn start(pair: &Pair, vrdma: &Path, host: Side, qemu: u32) -> Result<
         .args(["relay", "--adapter", QEMUS])
         .args(["--qemu", &qemu.to_string()])
         .args(["--listen", &format!("{}:{PORT}", host.qemus_address())]);
-    WaitingRelay::start(&command, &pair.run_dir().join("relay.out"))
+    command
+}
+
+pub(super) fn start(pair: &Pair, command: &Command) -> Result<WaitingRelay> {
+    WaitingRelay::start(command, &pair.run_dir().join("relay.out"))
 }

@@ -178,7 +178,8 @@ impl Stage<'_> {
         match self.memory {
             Memory::Direct => {
                 let host = self.pair.place(Side::A).other();
-                relay::start(self.pair, self.vrdma, host, arriving.process_id()).map(Some)
+                let command = relay::command(self.pair, self.vrdma, host, arriving.process_id());
+                relay::start(self.pair, &command).map(Some)
             }
             Memory::Unix | Memory::Tcp | Memory::Rdma => Ok(None),
         }

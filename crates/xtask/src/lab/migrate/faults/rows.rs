@@ -14,6 +14,7 @@ pub(super) const ROWS: [(Phase, &[Victim]); 7] = [
             Victim::Qemu,
             Victim::Daemon,
             Victim::Relay,
+            Victim::SilentRelay,
         ],
     ),
     (

@@ -4,7 +4,9 @@
 //!   waiting ──the phase begins──► victim ended ──► the migration goes on, into the trouble
 //! ```
 
-use anyhow::{Result, bail};
+use std::process::Command;
+
+use anyhow::{Result, bail, ensure};
 use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::{Arriving, Pair, Side};
 use vrdma_lab::relay::WaitingRelay;
@@ -59,10 +61,28 @@ impl<'a> Saboteur<'a> {
                 self.doomed.spare = Some(self.pair.spare_daemon(Side::A)?);
             }
             Victim::Relay => self.doomed.relay = None,
+            Victim::SilentRelay => stop_own_relay()?,
             Victim::Orchestrator => bail!("who dies cannot watch"),
         }
         Ok(())
     }
+}
+
+/// The source's relay is a child of this process.
+fn stop_own_relay() -> Result<()> {
+    let own = std::process::id().to_string();
+    let mut stop = Command::new("pkill");
+    stop.args([
+        "--signal",
+        "STOP",
+        "--parent",
+        &own,
+        "--full",
+        "--",
+        "relay --send",
+    ]);
+    ensure!(stop.status()?.success(), "the source's relay is not found");
+    Ok(())
 }
 
 impl Watcher for Saboteur<'_> {
