@@ -23,8 +23,10 @@ use crate::blocks;
 use crate::error::Cause;
 use crate::machine::MemoryBackend;
 
-/// How long both relays may take to map and register all memory.
+/// How long both relays may take to map and register a little memory, and how much more of it they do in a second at
+/// least: some do a GiB in half of one.
 const READY_LIMIT: Duration = Duration::from_secs(120);
+const READY_BYTES_A_SECOND: u64 = 512 << 20;
 
 /// How long it may take to say why it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -67,7 +69,7 @@ impl Relay {
             // If it has ended, it says why.
             let _ = input.write_all(&line);
         }
-        match relay.told.recv_timeout(READY_LIMIT) {
+        match relay.told.recv_timeout(ready_limit(request)) {
             Ok(RelayTold::Ready {
                 source,
                 destination,
@@ -119,6 +121,12 @@ impl Drop for Relay {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn ready_limit(request: &RelayRequest) -> Duration {
+    let lengths = request.blocks.iter().map(|block| block.bytes);
+    let bytes = lengths.fold(0, u64::saturating_add);
+    READY_LIMIT + Duration::from_secs(bytes / READY_BYTES_A_SECOND)
 }
 
 fn address(to: &str) -> Result<SocketAddr, Cause> {
@@ -182,4 +190,31 @@ fn listen(child: &mut Child) -> Receiver<RelayTold> {
         });
     }
     told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_memory_may_take_longer_to_register() {
+        let limit = |bytes| {
+            let block = vrdma_api::RelayBlock {
+                name: "ram".into(),
+                bytes,
+                page_bytes: 4096,
+                source: 0,
+                destination: 0,
+            };
+            let request = RelayRequest {
+                to: "192.0.2.2:4444".parse().unwrap(),
+                process: 1,
+                blocks: vec![block; 2],
+            };
+            ready_limit(&request)
+        };
+        assert_eq!(limit(0), READY_LIMIT);
+        assert_eq!(limit(1 << 39), READY_LIMIT + Duration::from_secs(2048));
+        assert!(limit(u64::MAX) > READY_LIMIT);
+    }
 }

@@ -71,9 +71,10 @@ impl Sender {
         });
         let memory = memory.collect::<Result<Vec<_>, _>>()?;
         let mut link = Link::connect(sending.to)?;
+        // The other one registers its memory meanwhile.
+        link.send(&Message::Hello(hello(sending)))?;
         let regions = memory.iter().map(|it| link.register(it, false));
         let regions = regions.collect::<Result<Vec<_>, _>>()?;
-        link.send(&Message::Hello(hello(sending)))?;
         let ready = answer(&mut link, sending.blocks.len())?;
         let blocks = sending.blocks.iter().map(|it| it.block.clone()).collect();
         let (folder, listener, uri) = socket()?;
