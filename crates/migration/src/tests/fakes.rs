@@ -205,13 +205,7 @@ impl World {
         match what {
             "adapter" => return value(self.adapter(at, side)),
             "context" if *method == Method::DELETE => self.adapters[at].restored = None,
-            "track" => {
-                let mut config_space = config_space(at);
-                if self.fault == Fault::ConfiguresAnew {
-                    config_space[0x04..0x06].fill(0);
-                }
-                return value(json!({ "config_space": config_space }));
-            }
+            "track" => return value(self.tracked(at)),
             "context" => return value(self.context(at)),
             "memory-digest" => return value(self.memory_digest(side)),
             "save" => return (StatusCode::OK, "ctx".to_owned()),
@@ -236,6 +230,14 @@ impl World {
             _ => {}
         }
         nothing
+    }
+
+    fn tracked(&self, at: usize) -> Value {
+        let mut config_space = config_space(at);
+        if self.fault == Fault::ConfiguresAnew {
+            config_space[0x04..0x06].fill(0);
+        }
+        json!({ "config_space": config_space })
     }
 
     fn context(&self, at: usize) -> Value {
