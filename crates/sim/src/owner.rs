@@ -144,7 +144,7 @@ impl World {
         let length = if op.is_atomic() {
             8
         } else {
-            self.length(number)
+            self.length(number, op)
         };
         let end = &mut self.ends[number];
         let at = end.works.len();
@@ -223,9 +223,13 @@ impl World {
 
     /// Around the borders of packets most of the time. Nobody acknowledges unreliable messages, so
     /// they carry their name.
-    fn length(&mut self, number: usize) -> u32 {
+    fn length(&mut self, number: usize, op: Op) -> u32 {
         let random = &mut self.random;
         let end = &self.ends[number];
+        // On a wire it goes in slices, of which some may be done when its peer moves.
+        if op == Op::Read && random.bool() {
+            return random.u32(LENGTH_MAX / 2..LENGTH_MAX);
+        }
         let packets = end.mtu_bytes * random.u32(..4);
         let length = match random.u8(..8) {
             0 => random.u32(..=16),
