@@ -87,22 +87,18 @@ fn parts_of_a_libvirt_domain() {
 }
 
 #[test]
-fn parts_of_a_libvirt_domain_that_waits_for_a_vm() {
+fn a_libvirt_domain_that_waits_for_a_vm() {
     let options = [monitor(Path::new("/run/a,b.qmp")), incoming()];
-    insta::assert_snapshot!(libvirt::domain(&options), @r#"
-    <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
-      <memoryBacking>
-        <source type='memfd'/>
-        <access mode='shared'/>
-      </memoryBacking>
-      <qemu:commandline>
-        <qemu:arg value='-qmp'/>
-        <qemu:arg value='unix:/run/a,,b.qmp,server=on,wait=off'/>
-        <qemu:arg value='-incoming'/>
-        <qemu:arg value='defer'/>
-      </qemu:commandline>
-    </domain>
-    "#);
+    let xml = libvirt::domain(&options);
+    let arguments = xml.lines().filter(|line| line.contains("qemu:arg"));
+    let arguments: Vec<_> = arguments.map(str::trim).collect();
+    let expected = [
+        "<qemu:arg value='-qmp'/>",
+        "<qemu:arg value='unix:/run/a,,b.qmp,server=on,wait=off'/>",
+        "<qemu:arg value='-incoming'/>",
+        "<qemu:arg value='defer'/>",
+    ];
+    assert_eq!(arguments, expected);
 }
 
 #[test]
