@@ -73,6 +73,8 @@ pub(crate) struct Arguments {
     two_adapters: bool,
 
     /// Have a libvirt start each QEMU, as a domain, and watch it
+    ///
+    /// As root, with libvirtd and virsh. First it looks whether virsh migrate is refused.
     #[arg(long)]
     libvirt: bool,
 
