@@ -79,6 +79,9 @@ impl Guest {
                     console::tail(&config.file("qemu.log"))
                 )
             })?;
+        if config.libvirt {
+            libvirt::wait_until_created(config)?;
+        }
         let console = Console::new(config.file("console"));
         let control = Control {
             name: config.name.clone(),

@@ -11,12 +11,23 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
 use super::arguments::inner_arguments;
 use super::config::GuestConfig;
+use super::console;
 use crate::image::{Accelerator, Image, qemu};
+use crate::patience::patient;
+use crate::process::POLL;
+
+/// From QEMU's first answer on, with the patience of a usual machine.
+const CREATION_LIMIT: Duration = Duration::from_secs(30);
+
+/// The script's file that says so.
+const CREATED: &str = "created";
 
 const SCRIPT: &str = include_str!("libvirt/libvirt.sh");
 
@@ -59,6 +70,22 @@ pub(super) fn command(
 
 fn folder(config: &GuestConfig) -> PathBuf {
     config.file("libvirt")
+}
+
+/// Waits until libvirt has done with the start. QEMU answers before, but libvirt would take a VM that runs by then for paused.
+pub(super) fn wait_until_created(config: &GuestConfig) -> Result<()> {
+    let deadline = Instant::now() + patient(CREATION_LIMIT)?;
+    let created = folder(config).join(CREATED);
+    while !created.exists() {
+        ensure!(
+            Instant::now() < deadline,
+            "libvirt does not end the start of guest {}:\n{}",
+            config.name,
+            console::tail(&config.file("qemu.log"))
+        );
+        thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// Where `virsh` reaches a guest's libvirt.

@@ -1,5 +1,5 @@
 # A libvirt for one domain, as root of a mount and a PID namespace of its own. $1 is a folder for its files, $2 the
-# domain's name, $3 its XML, the rest is for `virsh create`. It ends with the domain.
+# domain's name, $3 its XML, the rest is for `virsh create`, after which there is a file `created`. It ends with the domain.
 folder=$1 name=$2 domain=$3
 shift 3
 
@@ -45,4 +45,5 @@ until virsh --quiet --connect "$connection" uri >/dev/null 2>&1; do
   sleep 0.1
 done
 virsh --quiet --connect "$connection" create "$@" "$domain" || { cat /var/log/libvirt/qemu/*.log; exit 1; }
+touch "$folder/created"
 tail --pid="$(cat /run/libvirt/qemu/$name.pid)" --sleep-interval=0.2 -f /dev/null

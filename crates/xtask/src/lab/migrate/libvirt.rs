@@ -1,11 +1,17 @@
 //! What libvirt does with guests that it has started, and knows of them.
 
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use vrdma_lab::pair::{Pair, Side};
 
 use super::stage::words;
+
+/// How long libvirt may take to hear from QEMU that its VM runs, on a busy machine.
+const NOTICING_LIMIT: Duration = Duration::from_secs(20);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A guest's domain has its name.
 const DOMAIN: &str = "a";
@@ -38,11 +44,16 @@ pub(super) fn check_running(pair: &Pair) -> Result<()> {
     let Some(uri) = pair.guest(Side::A).libvirt() else {
         return Ok(());
     };
-    let output = virsh(&uri, &["domstate", DOMAIN])?;
-    let said = words(&output);
-    ensure!(
-        said.trim() == "running",
-        "libvirt says of a guest that runs: {said}"
-    );
-    Ok(())
+    let deadline = Instant::now() + NOTICING_LIMIT;
+    loop {
+        let said = words(&virsh(&uri, &["domstate", DOMAIN])?);
+        if said.trim() == "running" {
+            return Ok(());
+        }
+        ensure!(
+            Instant::now() < deadline,
+            "libvirt says of a guest that runs: {said}"
+        );
+        thread::sleep(LOOK_EVERY);
+    }
 }
