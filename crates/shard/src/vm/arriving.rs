@@ -190,8 +190,8 @@ impl Vm {
             refuse(restoring, sentence);
             return;
         }
-        let bar_0 = bar_0(&restoring.config_space);
-        if bar_0.is_some() && bar_0 != self::bar_0(&self.backend.config_space()) {
+        let place = bar_0(&restoring.config_space);
+        if place.is_some() && place != bar_0(&self.backend.config_space()) {
             refuse(restoring, OTHER_PLACE);
             return;
         }
@@ -203,7 +203,7 @@ impl Vm {
             self.backend.finish_restoring(restoring);
             return;
         };
-        let at = u64::from(bar_0.unwrap_or_default() & BAR_ADDRESS);
+        let at = u64::from(place.unwrap_or_default() & BAR_ADDRESS);
         let bytes: Vec<u8> = table.iter().flat_map(|word| word.to_le_bytes()).collect();
         match connection.dma_write(MSIX_TABLE, at, &bytes) {
             Ok(()) => self.backend.restoring = Some(restoring),
