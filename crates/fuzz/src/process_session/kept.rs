@@ -171,7 +171,9 @@ fn damage_record(area: &OwnedFd, input: &mut Input<'_>) {
 /// What the process that died has open under these numbers. It lives on here, so each is a second one.
 fn duplicates(numbers: Vec<RawFd>) -> Inherited {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).expect("this process is there");
-    let duplicates = numbers.into_iter().filter_map(|number| {
+    // A damaged record may name a number that no descriptor has.
+    let possible = numbers.into_iter().filter(|number| *number >= 0);
+    let duplicates = possible.filter_map(|number| {
         let fd = pidfd_getfd(&own, number, PidfdGetfdFlags::empty()).ok()?;
         Some((number, fd))
     });
