@@ -1,6 +1,8 @@
 //! Event channels.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use vrdma_provider::cm::{CreateChannel, DestroyChannel, TOKEN};
 
@@ -13,8 +15,16 @@ use crate::lost;
 #[repr(C)]
 pub(super) struct Channel {
     abi: abi::EventChannel,
+    pub(super) arrivals: Arc<Arrivals>,
+}
+
+/// Where a channel's events arrive. A thread that waits keeps it, so that another one may destroy the
+/// channel meanwhile.
+pub(super) struct Arrivals {
     pipe: OwnedFd,
     pub(super) number: u64,
+    /// Changes while the session is held.
+    is_destroyed: AtomicBool,
 }
 
 impl Channel {
@@ -29,8 +39,11 @@ impl Channel {
             abi: abi::EventChannel {
                 fd: pipe.as_raw_fd(),
             },
-            pipe,
-            number,
+            arrivals: Arc::new(Arrivals {
+                pipe,
+                number,
+                is_destroyed: AtomicBool::new(false),
+            }),
         });
         Box::into_raw(channel).cast()
     }
@@ -42,34 +55,6 @@ impl Channel {
         unsafe { channel.cast::<Self>().as_ref() }.ok_or(Errno(libc::EINVAL))
     }
 
-    /// Whether a program's pointer is to it.
-    pub(super) fn is(&self, channel: *mut abi::EventChannel) -> bool {
-        core::ptr::eq(channel.cast::<Self>(), self)
-    }
-
-    /// Nothing comes any more.
-    pub(super) fn silence(&self) -> Result<()> {
-        lost::silence(self.pipe.as_raw_fd())
-    }
-
-    /// Waits for the byte of an event, or as the program has set the descriptor.
-    ///
-    /// A channel that another thread destroys meanwhile never has one: as with a kernel's, who waits
-    /// there waits until the process ends, and nothing of the channel is looked at again.
-    pub(super) fn wait(&self) -> Result<()> {
-        let mut token = [0; 1];
-        // SAFETY: writes at most one byte.
-        match unsafe { libc::read(self.pipe.as_raw_fd(), token.as_mut_ptr().cast(), 1) } {
-            1 if token == [TOKEN] => Ok(()),
-            count if count < 0 => Err(Errno::last()),
-            _ if session::is_lost() => Err(Errno(libc::EIO)),
-            _ => loop {
-                // SAFETY: touches no memory.
-                unsafe { libc::pause() };
-            },
-        }
-    }
-
     /// # Safety
     /// `channel` came from [`Channel::create`] and is given up.
     pub(super) unsafe fn destroy(channel: *mut abi::EventChannel) {
@@ -78,9 +63,52 @@ impl Channel {
         }
         // SAFETY: made by `create`, and no longer anybody's.
         let channel = unsafe { Box::from_raw(channel.cast::<Self>()) };
-        let number = channel.number;
+        let mut held = session::hold();
+        channel.arrivals.is_destroyed.store(true, Ordering::Relaxed);
+        let request = DestroyChannel {
+            channel: channel.arrivals.number,
+        };
         // A channel that the daemon does not know any more is gone as well.
-        let _gone = session::call(&DestroyChannel { channel: number });
+        let _gone = held.get().and_then(|session| session.call(&request));
+    }
+}
+
+/// As at a kernel's channel, who waits at one that another thread destroys waits until the process ends.
+pub(super) fn wait_for_ever() -> ! {
+    loop {
+        // SAFETY: touches no memory.
+        unsafe { libc::pause() };
+    }
+}
+
+/// What ends a wait.
+pub(super) enum Arrived {
+    /// The byte of an event.
+    Byte,
+    /// The daemon's end of the pipe is closed.
+    End,
+}
+
+impl Arrivals {
+    /// Whether another thread destroyed the channel; it stays true or false while the session is held.
+    pub(super) fn is_destroyed(&self) -> bool {
+        self.is_destroyed.load(Ordering::Relaxed)
+    }
+
+    /// Nothing comes any more.
+    pub(super) fn silence(&self) -> Result<()> {
+        lost::silence(self.pipe.as_raw_fd())
+    }
+
+    /// Waits for the byte of an event, or as the program has set the descriptor.
+    pub(super) fn wait(&self) -> Result<Arrived> {
+        let mut token = [0; 1];
+        // SAFETY: writes at most one byte.
+        match unsafe { libc::read(self.pipe.as_raw_fd(), token.as_mut_ptr().cast(), 1) } {
+            1 if token == [TOKEN] => Ok(Arrived::Byte),
+            count if count < 0 => Err(Errno::last()),
+            _ => Ok(Arrived::End),
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn migrate(identifier: &Identifier, to: *mut abi::EventChannel) -> Re
     }
     let to = if synchronous { Channel::create()? } else { to };
     // SAFETY: the program's channel or the new one.
-    let channel = unsafe { Channel::of(to)?.number };
+    let channel = unsafe { Channel::of(to)?.arrivals.number };
     let moved = session::call(&Migrate {
         id: identifier.number,
         channel,
@@ -187,7 +187,7 @@ fn request(listener: &Identifier) -> Result<*mut abi::Id> {
     }
     let public = listener.public();
     // SAFETY: the identifier's own channel.
-    let event = next(unsafe { Channel::of(public.channel)? })?;
+    let event = unsafe { next(public.channel)? };
     // SAFETY: just handed out.
     let (id, kind, status) = unsafe { ((*event).id, (*event).event, (*event).status) };
     if status != 0 || kind != EventKind::ConnectRequest as u32 {

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use vrdma_provider::cm::{self as messages, EventKind, GetEvent, PRIVATE_MAX};
 
 use super::abi;
-use super::channel::Channel;
+use super::channel::{Arrivals, Arrived, Channel, wait_for_ever};
 use super::connect;
 use super::endpoint;
 use super::identifier::{Identifier, Kind};
@@ -34,32 +34,46 @@ struct Fetched {
     listener: *mut Identifier,
 }
 
+/// What is there when a channel's byte was read.
+enum Found {
+    Event(Box<Fetched>),
+    /// The event went with its identifier.
+    Nothing,
+    /// The channel is destroyed.
+    Destroyed,
+}
+
 /// The oldest event of a channel; its identifier stays until it is acknowledged.
-fn fetch(channel: &Channel) -> Result<Option<Fetched>> {
+fn fetch(arrivals: &Arrivals) -> Result<Found> {
     let mut held = session::hold();
+    if arrivals.is_destroyed() {
+        return Ok(Found::Destroyed);
+    }
     let session = held.get()?;
-    let number = channel.number;
-    let event = match session.call(&GetEvent { channel: number }) {
+    let channel = arrivals.number;
+    let event = match session.call(&GetEvent { channel }) {
         Ok(answer) => answer.body,
-        // It went with its identifier.
-        Err(Errno(libc::EAGAIN)) => return Ok(None),
+        Err(Errno(libc::EAGAIN)) => return Ok(Found::Nothing),
         Err(error) => return Err(error),
+    };
+    let found = |id, listener| {
+        Found::Event(Box::new(Fetched {
+            event,
+            id,
+            listener,
+        }))
     };
     let find = |session: &session::Session, id| session.identifiers.get(&id).map(|known| known.0);
     if event.listener == 0 {
         let Some(id) = find(session, event.id) else {
-            return Ok(None);
+            return Ok(Found::Nothing);
         };
         // SAFETY: what is known is there as long as the session is held.
         unsafe { (*id).counts.hand_out() };
-        return Ok(Some(Fetched {
-            event,
-            id,
-            listener: core::ptr::null_mut(),
-        }));
+        return Ok(found(id, core::ptr::null_mut()));
     }
     let Some(listener) = find(session, event.listener) else {
-        return Ok(None);
+        return Ok(Found::Nothing);
     };
     // SAFETY: as above.
     let parent = unsafe { &*listener };
@@ -70,11 +84,7 @@ fn fetch(channel: &Channel) -> Result<Option<Fetched>> {
         qp_type: public.qp_type,
     };
     let id = Identifier::insert(session, event.id, public.channel, public.context, kind);
-    Ok(Some(Fetched {
-        event,
-        id,
-        listener,
-    }))
+    Ok(found(id, listener))
 }
 
 /// An event of an identifier that the daemon did not send; it is counted.
@@ -258,14 +268,28 @@ fn param(
 }
 
 /// The next event that the program is to see.
-pub(super) fn next(channel: &Channel) -> Result<*mut abi::Event> {
+///
+/// # Safety
+/// `channel` came from this library and is not destroyed yet, or is null. It may be destroyed meanwhile.
+pub(super) unsafe fn next(channel: *mut abi::EventChannel) -> Result<*mut abi::Event> {
+    // SAFETY: as the caller promises; from here on only the arrivals are looked at.
+    let arrivals = unsafe { Channel::of(channel)? }.arrivals.clone();
     loop {
-        match channel.wait() {
-            Err(Errno(libc::EIO)) => return removal::next(channel),
-            waited => waited?,
-        }
-        let Some(fetched) = fetch(channel)? else {
-            continue;
+        let found = match arrivals.wait()? {
+            Arrived::Byte => fetch(&arrivals)?,
+            Arrived::End if session::is_lost() => match removal::next(channel, &arrivals)? {
+                Some(event) => return Ok(event),
+                None => Found::Destroyed,
+            },
+            Arrived::End => Found::Destroyed,
+        };
+        let fetched = match found {
+            Found::Event(fetched) => fetched,
+            Found::Nothing => continue,
+            Found::Destroyed => {
+                drop(arrivals);
+                wait_for_ever()
+            }
         };
         match fetched.understand() {
             Ok(Verdict::Tell(kind, status)) => return Ok(fetched.hand_out(kind, status)),
@@ -302,7 +326,7 @@ pub(super) fn complete(identifier: &Identifier) -> Result<()> {
         public.event = core::ptr::null_mut();
     }
     // SAFETY: the identifier's own channel.
-    let event = next(unsafe { Channel::of(public.channel)? })?;
+    let event = unsafe { next(public.channel)? };
     public.event = event;
     // SAFETY: just handed out.
     let (kind, status) = unsafe { ((*event).event, (*event).status) };
@@ -324,7 +348,7 @@ pub unsafe extern "C" fn rdma_get_cm_event(
     to: *mut *mut abi::Event,
 ) -> c_int {
     // SAFETY: as the caller promises.
-    let event = unsafe { Channel::of(channel) }.and_then(next);
+    let event = unsafe { next(channel) };
     // SAFETY: as the caller promises.
     errno::minus_one(event.map(|event| unsafe { to.write(event) }))
 }
@@ -343,4 +367,28 @@ pub unsafe extern "C" fn rdma_ack_cm_event(event: *mut abi::Event) -> c_int {
     // SAFETY: its destruction waits for this acknowledgement.
     unsafe { (*event.counted_at).counts.acknowledge() };
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread has read the byte of an event that then goes with its identifier and channel.
+    #[test]
+    fn a_channel_that_goes_between_an_event_and_its_byte_has_none() {
+        let (_taken, theirs) = session::taken_over();
+        drop(theirs);
+        let (pipe, writer) = rustix::pipe::pipe().expect("a pipe");
+        rustix::io::write(&writer, &[messages::TOKEN]).expect("room");
+        let channel = Channel::over(pipe, 1);
+        // SAFETY: a channel, which is not given up yet.
+        let arrivals = unsafe { Channel::of(channel) }
+            .expect("one")
+            .arrivals
+            .clone();
+        assert!(matches!(arrivals.wait(), Ok(Arrived::Byte)));
+        // SAFETY: given up.
+        unsafe { Channel::destroy(channel) };
+        assert!(matches!(fetch(&arrivals), Ok(Found::Destroyed)));
+    }
 }

@@ -168,7 +168,7 @@ impl Identifier {
             channel
         };
         // SAFETY: as promised, or just made.
-        let number = unsafe { Channel::of(channel)?.number };
+        let number = unsafe { Channel::of(channel)?.arrivals.number };
         let request = CreateId {
             channel: number,
             space: kind.space,

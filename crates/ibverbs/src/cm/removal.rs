@@ -4,20 +4,27 @@
 use vrdma_provider::cm::EventKind;
 
 use super::abi;
-use super::channel::Channel;
+use super::channel::Arrivals;
 use super::event::made_here;
 use super::session;
 use crate::errno::{Errno, Result};
 
-/// The next event of a channel whose daemon is gone.
-pub(super) fn next(channel: &Channel) -> Result<*mut abi::Event> {
+/// The next event of a channel whose daemon is gone; none if the channel is destroyed. The pointer is only
+/// compared.
+pub(super) fn next(
+    channel: *mut abi::EventChannel,
+    arrivals: &Arrivals,
+) -> Result<Option<*mut abi::Event>> {
     let mut held = session::hold();
+    if arrivals.is_destroyed() {
+        return Ok(None);
+    }
     let mut known = held.get()?.identifiers.values();
     let removed = known.find_map(|known| {
         // SAFETY: what is known is there as long as the session is held.
         let identifier = unsafe { &*known.0 };
         let public = identifier.public();
-        let concerned = channel.is(public.channel) && !public.verbs.is_null();
+        let concerned = core::ptr::eq(channel, public.channel) && !public.verbs.is_null();
         let is_news = || !std::mem::replace(&mut identifier.own.lock().removed, true);
         (concerned && is_news()).then(|| {
             identifier.counts.hand_out();
@@ -26,9 +33,9 @@ pub(super) fn next(channel: &Channel) -> Result<*mut abi::Event> {
     });
     drop(held);
     match removed {
-        Some(id) => Ok(made_here(id, EventKind::DeviceRemoval)),
+        Some(id) => Ok(Some(made_here(id, EventKind::DeviceRemoval))),
         None => {
-            channel.silence()?;
+            arrivals.silence()?;
             Err(Errno(libc::EIO))
         }
     }
@@ -38,9 +45,7 @@ pub(super) fn next(channel: &Channel) -> Result<*mut abi::Event> {
 mod tests {
     use core::ptr::{NonNull, null_mut};
 
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use vrdma_provider::client::Connection;
-
+    use super::super::channel::Channel;
     use super::super::event::{rdma_ack_cm_event, rdma_get_cm_event};
     use super::super::identifier::{Identifier, Kind};
     use super::*;
@@ -62,11 +67,8 @@ mod tests {
 
     #[test]
     fn each_identifier_with_a_device_is_told_once() {
-        let seqpacket = SocketType::SEQPACKET;
-        let pair = socketpair(AddressFamily::UNIX, seqpacket, SocketFlags::CLOEXEC, None);
-        let (ours, theirs) = pair.expect("a pair of sockets");
+        let (_taken, theirs) = session::taken_over();
         let (pipe, writer) = rustix::pipe::pipe().expect("a pipe");
-        session::take_over(Connection::new(ours));
         let channel = Channel::over(pipe, 1);
         let mut held = session::hold();
         let session = held.get().expect("it is there");
@@ -87,5 +89,20 @@ mod tests {
         assert_eq!((get(channel), get(channel)), (Ok(removal), Ok(removal)));
         assert_eq!(get(channel), Err(Errno(libc::EIO)));
         assert_eq!(get(channel), Err(Errno(libc::EAGAIN)), "it is silent");
+    }
+
+    #[test]
+    fn nothing_is_told_at_a_channel_that_another_thread_destroyed() {
+        let (_taken, theirs) = session::taken_over();
+        drop(theirs);
+        let (pipe, _writer) = rustix::pipe::pipe().expect("a pipe");
+        let channel = Channel::over(pipe, 1);
+        // SAFETY: a channel, which is then given up.
+        let arrivals = unsafe {
+            let arrivals = Channel::of(channel).expect("one").arrivals.clone();
+            Channel::destroy(channel);
+            arrivals
+        };
+        assert!(matches!(next(channel, &arrivals), Ok(None)));
     }
 }

@@ -82,14 +82,21 @@ impl Held {
     }
 }
 
-/// Takes a connection of a test for the session.
+/// A connection of a test, taken for the session while the guard lives, and the daemon's end of it.
 #[cfg(test)]
-pub(super) fn take_over(connection: Connection) {
+pub(super) fn taken_over() -> (MutexGuard<'static, ()>, OwnedFd) {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    static TAKEN: Mutex<()> = Mutex::new(());
+    let taken = TAKEN.lock();
+    let seqpacket = SocketType::SEQPACKET;
+    let pair = socketpair(AddressFamily::UNIX, seqpacket, SocketFlags::CLOEXEC, None);
+    let (ours, theirs) = pair.expect("a pair of sockets");
     *SESSION.lock() = Some(Session {
         generation: fork::generation(),
-        connection,
+        connection: Connection::new(ours),
         identifiers: HashMap::new(),
     });
+    (taken, theirs)
 }
 
 /// Waits for its turn at the session.

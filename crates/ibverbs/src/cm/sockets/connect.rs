@@ -47,7 +47,7 @@ impl State {
     fn hear(&self) -> Result<Arrived> {
         // SAFETY: the socket's own channel, and an event of it.
         unsafe {
-            let event = next(Channel::of(self.channel)?)?;
+            let event = next(self.channel)?;
             let mut private = [0; INTRODUCTION_BYTES];
             let said = (*event).param.conn;
             if !said.private_data.is_null() {

@@ -15,7 +15,6 @@ use super::pieces::{Pieces, piece};
 use crate::abi::AhAttr;
 use crate::address::ibv_create_ah;
 use crate::cm::abi;
-use crate::cm::channel::Channel;
 use crate::cm::connect::rdma_connect;
 use crate::cm::event::{next, rdma_ack_cm_event};
 use crate::cm::identifier::{Identifier, Kind, rdma_destroy_id};
@@ -57,7 +56,7 @@ fn check(outcome: c_int) -> Result<()> {
 unsafe fn hear(channel: *mut abi::EventChannel) -> Result<Arrived> {
     // SAFETY: as promised; every identifier of the channel is one for datagrams.
     unsafe {
-        let event = next(Channel::of(channel)?)?;
+        let event = next(channel)?;
         let said = (*event).param.ud;
         let heard = Arrived {
             kind: (*event).event,
