@@ -48,6 +48,10 @@ pub struct RestoreRequest {
     /// Connections end with an error: their other ends have gone on since the context was made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub end_connections: bool,
+    /// Pages of the guest's memory are still to come (post-copy): of those that the adapter wrote, the context's are written where
+    /// there is a page. The adapter is made when it is activated, and until then what the guest asks of it waits.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub memory_follows: bool,
 }
 
 /// Bytes that a digest of memory is about, or fewer at the end of a range.

@@ -53,6 +53,7 @@ impl FileRegion {
             protection,
             mapping,
             dirty: None,
+            backing: None,
         };
         Ok(Self(Arc::new(Placed { map, start })))
     }
@@ -74,6 +75,7 @@ impl FileRegion {
             protection: map.protection,
             mapping: map.mapping.from(from as usize),
             dirty: None,
+            backing: None,
         };
         Ok(Self(Arc::new(Placed { map, start: 0 })))
     }

@@ -20,6 +20,7 @@
 //! This room does not know what the bytes mean, which protocol mapped them, nor who may use which
 //! key: registrations are the engine's business.
 
+mod backing;
 mod client;
 mod closing;
 mod copy;

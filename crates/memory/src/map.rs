@@ -1,5 +1,6 @@
 //! One DMA map, and the only places where its bytes are touched.
 
+use crate::backing::Backing;
 use crate::dirty::Bitmap;
 use crate::mapping::Mapping;
 use crate::{Fault, PAGE};
@@ -51,6 +52,8 @@ pub(crate) struct Map {
     pub(crate) protection: Protection,
     pub(crate) mapping: Mapping,
     pub(crate) dirty: Option<Bitmap>,
+    /// Of a guest's.
+    pub(crate) backing: Option<Backing>,
 }
 
 impl Map {

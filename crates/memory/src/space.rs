@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 use parking_lot::RwLock;
 
+use crate::backing::Backing;
 use crate::dirty::{Bitmap, DirtyLog};
 use crate::map::{Map, Protection};
 use crate::mapping::{MapError, Mapping};
@@ -93,7 +94,7 @@ impl Space {
         }
     }
 
-    /// Lets the device reach `size` bytes of `fd` from `offset` at bus address `iova`.
+    /// Lets the device reach `size` bytes of `fd` from `offset` at bus address `iova`. The descriptor is kept as long as the map.
     pub fn map(
         &self,
         iova: u64,
@@ -112,6 +113,7 @@ impl Space {
             protection,
             mapping,
             dirty: None,
+            backing: Some(Backing { file: fd, offset }),
         })
     }
 

@@ -77,7 +77,7 @@ impl<'s> View<'s> {
     }
 
     #[inline]
-    fn find(&self, bus: u64) -> Option<&Map> {
+    pub(crate) fn find(&self, bus: u64) -> Option<&Map> {
         let last = self.maps().get(self.last.get());
         last.filter(|map| map.contains(bus))
             .or_else(|| self.search(bus))

@@ -16,6 +16,9 @@ const PAUSE: &str = "pause-before-switchover";
 /// The one that slows the VM down.
 const AUTO_CONVERGE: &str = "auto-converge";
 
+/// The one for memory that follows.
+pub(crate) const POST_COPY: &str = "postcopy-ram";
+
 /// The one for several streams.
 const MULTIFD: &str = "multifd";
 
@@ -44,6 +47,8 @@ pub struct Copying {
     pub bandwidth_limit: Option<u64>,
     /// Whether the VM is slowed down, more and more, if it writes faster than its memory goes over.
     pub auto_converge: bool,
+    /// Whether the VM goes on at the destination after one pass, and what it has written since follows it.
+    pub post_copy: bool,
     /// Streams beside each other, for URIs of sockets; one if absent.
     pub channels: Option<u8>,
     /// The relay of this side, for `direct:`.
@@ -59,6 +64,7 @@ impl Copying {
             downtime_limit: None,
             bandwidth_limit: None,
             auto_converge: false,
+            post_copy: false,
             channels: None,
             relay: None,
         }
@@ -66,6 +72,12 @@ impl Copying {
 
     /// What does not go together, as a sentence.
     pub(crate) fn conflict(&self) -> Option<String> {
+        if self.post_copy && (self.is_rdma() || self.channels.is_some()) {
+            return Some(
+                "post-copy goes by tcp:, unix: or direct: in one stream; choose one of these, and leave the number of channels out"
+                    .to_owned(),
+            );
+        }
         let has_one = self.is_rdma() || self.uri.starts_with(DIRECT);
         let both = has_one && self.channels.is_some();
         both.then(|| {
@@ -91,6 +103,7 @@ impl Copying {
         names.extend(self.is_rdma().then_some(PIN_ALL));
         names.extend(self.channels.map(|_| MULTIFD));
         names.extend(self.auto_converge.then_some(AUTO_CONVERGE));
+        names.extend(self.post_copy.then_some(POST_COPY));
         let state = |name: &str| is_on || name == "events";
         let all = names
             .iter()

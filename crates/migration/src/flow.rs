@@ -3,33 +3,26 @@
 //! ```text
 //!   until release: a failure goes to `revive`        after it: a failure is told with where things are
 //! ```
+//! With post-copy the order is another one after the copy, see `post_copy`.
 
 mod each;
+mod memory;
 mod outcome;
+mod post_copy;
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::{Cause, Error};
 use crate::machine::MigrationInfo;
 use crate::pci::ConfigSpace;
-use crate::progress::{MemoryProgress, Phase, Progress, Report, Times, Watcher};
-use crate::qmp::EventKind;
-use crate::relay::Relay;
+use crate::progress::{Phase, Progress, Report, Times, Watcher};
 use crate::revive::Undo;
 use crate::verify::verify;
 use crate::{Hosts, Migration};
 use each::{HandedOver, Unreleased};
-
-/// How often the copy's numbers are told, and whether the destination still lives.
-const TELL_EVERY: Duration = Duration::from_millis(250);
-
-/// Only what has come already.
-const AT_ONCE: Duration = Duration::ZERO;
-
-/// How long the rest may take to go over: some hundred milliseconds, unless QEMU guessed wrong.
-const SWITCH_OVER_LIMIT: Duration = Duration::from_secs(60);
+use post_copy::Left;
 
 const STANDS_STILL: &str = "the VM stands still in both QEMUs, and none was ended";
 
@@ -45,11 +38,18 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         configured: Vec::new(),
         sending_began: None,
         sending_ended: None,
+        is_loaded: false,
         unreleased: Vec::new(),
+        is_final: false,
     };
     let prepared = flow.until_release();
-    let carried = match prepared.and_then(|carried| flow.release(carried)) {
-        Ok(carried) => carried,
+    let ready = prepared.and_then(|ready| match ready {
+        Ready::Whole(carried) => flow.release(carried).map(Ready::Whole),
+        follows @ Ready::WithoutMemory(_) => Ok(follows),
+    });
+    let carried = match ready {
+        Ok(Ready::Whole(carried)) => carried,
+        Ok(Ready::WithoutMemory(adapters)) => return flow.follow(adapters),
         Err(Failed::Before(why)) => return Err(flow.abort(&why)),
         Err(Failed::Unsure(why)) => return Err(flow.abort_if_held(&why)),
     };
@@ -67,6 +67,14 @@ impl From<Cause> for Failed {
     fn from(why: Cause) -> Self {
         Self::Before(why)
     }
+}
+
+/// What is at the destination when the source has done its part.
+enum Ready {
+    /// All, and nobody goes on with it yet.
+    Whole(Carried),
+    /// Memory follows, and there is no way back.
+    WithoutMemory(Vec<HandedOver>),
 }
 
 /// What went over, for the report.
@@ -89,8 +97,12 @@ struct Flow<'a> {
     /// When the source's QEMU began to send what was left, and when it had sent it, by its clock.
     sending_began: Option<Duration>,
     sending_ended: Option<Duration>,
+    /// The destination's QEMU has told that it has all.
+    is_loaded: bool,
     /// What the source's daemon still claims when the VM runs at the destination.
     unreleased: Vec<Unreleased>,
+    /// It goes on, whoever interrupts it.
+    is_final: bool,
 }
 
 impl Flow<'_> {
@@ -111,16 +123,36 @@ impl Flow<'_> {
     }
 
     fn check_interrupted(&self) -> Result<(), Cause> {
-        if self.watcher.is_interrupted() {
+        if self.watcher.is_interrupted() && !self.is_final {
             return Err(Cause::new("it was interrupted"));
         }
         Ok(())
     }
 
-    fn until_release(&mut self) -> Result<Carried, Failed> {
+    fn until_release(&mut self) -> Result<Ready, Failed> {
         let tracked = self.track()?;
         self.configure_ahead(tracked)?;
         self.copy()?;
+        let adapters = match self.migration.options.memory.post_copy {
+            false => self.send_rest()?,
+            true => match self.leave()? {
+                Left::Whole(adapters) => adapters,
+                Left::Devices(adapters) => return Ok(Ready::WithoutMemory(adapters)),
+            },
+        };
+        self.switch_over()?;
+        self.configure(&adapters)?;
+        self.begin(Phase::Restore)?;
+        self.restore(&adapters, false)?;
+        let verified_bytes = self.verify()?;
+        Ok(Ready::Whole(Carried {
+            adapters,
+            verified_bytes,
+            sent: self.hosts().source.machine.migration()?,
+        }))
+    }
+
+    fn send_rest(&mut self) -> Result<Vec<HandedOver>, Cause> {
         self.begin(Phase::Freeze)?;
         // The rest of the memory goes over while the adapter is frozen and handed over. What the adapter writes
         // meanwhile is in its context, which is restored when QEMU has loaded all.
@@ -131,16 +163,7 @@ impl Flow<'_> {
         self.begin(Phase::HandOver)?;
         let adapters = self.hand_over(contexts)?;
         self.begin(Phase::SwitchOver)?;
-        self.switch_over()?;
-        self.configure(&adapters)?;
-        self.begin(Phase::Restore)?;
-        self.restore(&adapters)?;
-        let verified_bytes = self.verify()?;
-        Ok(Carried {
-            adapters,
-            verified_bytes,
-            sent: self.hosts().source.machine.migration()?,
-        })
+        Ok(adapters)
     }
 
     fn track(&mut self) -> Result<Vec<ConfigSpace>, Cause> {
@@ -156,135 +179,6 @@ impl Flow<'_> {
         self.undo.parameters = Some(source.machine.set_up(copying)?);
         destination.machine.set_up(copying)?;
         Ok(tracked)
-    }
-
-    /// Until the VM stands still and QEMU waits for us.
-    fn copy(&mut self) -> Result<(), Cause> {
-        self.begin(Phase::Copy)?;
-        let [from, to] = self.uris();
-        let hosts = self.hosts();
-        let destination = &mut hosts.destination.machine;
-        destination.execute("migrate-incoming", to)?;
-        self.undo.migrating = true;
-        self.hosts().source.machine.execute("migrate", from)?;
-        loop {
-            match self.hosts().source.machine.next_event(TELL_EVERY)? {
-                Some(event) => match event.kind {
-                    EventKind::Stop => self.stopped = Some(event.at),
-                    EventKind::Resume => self.stopped = None,
-                    EventKind::Migration(status) if status == "pre-switchover" => return Ok(()),
-                    EventKind::Migration(status) => self.check_source(&status, "pre-switchover")?,
-                    EventKind::Pass(_) => {}
-                },
-                None => self.tell_memory()?,
-            }
-            self.check_interrupted()?;
-        }
-    }
-
-    /// What both QEMUs are told, which are the relays' where there are any.
-    fn uris(&self) -> [Value; 2] {
-        let uri = &self.migration.options.memory.uri;
-        let relay = self.migration.relay.as_ref();
-        let uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
-        uris.map(|uri| json!({ "uri": uri }))
-    }
-
-    /// A relay that has ended is told before QEMU notices.
-    fn watch_relay(&self) -> Result<(), Cause> {
-        let relay = self.migration.relay.as_ref();
-        relay.and_then(Relay::known_failure).map_or(Ok(()), Err)
-    }
-
-    fn tell_memory(&mut self) -> Result<(), Cause> {
-        self.watch_destination()?;
-        self.hosts().destination.first_adapter().look()?;
-        let info = self.hosts().source.machine.migration()?;
-        self.watcher.progress(&Progress::Memory(MemoryProgress {
-            rounds: info.ram.dirty_sync_count,
-            remaining_bytes: info.ram.remaining,
-            total_bytes: info.ram.total,
-            pages_per_second: info.ram.pages_per_second,
-            expected_downtime_ms: info.expected_downtime,
-        }));
-        Ok(())
-    }
-
-    /// A destination that has ended is told from a connection that broke.
-    fn watch_destination(&mut self) -> Result<bool, Cause> {
-        let mut is_loaded = false;
-        while let Some(event) = self.hosts().destination.machine.next_event(AT_ONCE)? {
-            is_loaded |= self.has_loaded(&event.kind)?;
-        }
-        Ok(is_loaded)
-    }
-
-    fn has_loaded(&mut self, event: &EventKind) -> Result<bool, Cause> {
-        let EventKind::Migration(status) = event else {
-            return Ok(false);
-        };
-        if status == "failed" {
-            let info = self.hosts().destination.machine.migration()?;
-            return Err(Cause::new(format!(
-                "the destination's QEMU could not load the VM ({}); start it with the same options as the source's",
-                info.error_desc.as_deref().unwrap_or("see its log")
-            )));
-        }
-        Ok(status == "completed")
-    }
-
-    /// A status of the source that is not the one that is waited for.
-    fn check_source(&mut self, status: &str, wanted: &str) -> Result<(), Cause> {
-        match status {
-            "failed" => {
-                // A destination that ended explains it better.
-                self.watch_destination()?;
-                if let Some(why) = self.migration.relay.as_ref().and_then(Relay::failure) {
-                    return Err(why);
-                }
-                let info = self.hosts().source.machine.migration()?;
-                let said = info.error_desc.unwrap_or_else(|| "see its log".to_owned());
-                Err(Cause::new(format!(
-                    "the source's QEMU could not send the VM: {said}"
-                )))
-            }
-            "cancelled" => Err(Cause::new("somebody cancelled it at the source's QEMU")),
-            "completed" => Err(Cause::new(format!(
-                "the source's QEMU did not wait for {wanted}; use QEMU 11 and let nobody else steer it"
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    /// Until the destination's QEMU has loaded all.
-    fn switch_over(&mut self) -> Result<(), Cause> {
-        let deadline = Instant::now() + SWITCH_OVER_LIMIT;
-        let mut is_loaded = false;
-        while self.sending_ended.is_none() {
-            match self.hosts().source.machine.next_event(TELL_EVERY)? {
-                Some(event) => match event.kind {
-                    EventKind::Migration(status) if status == "device" => {
-                        self.sending_began = Some(event.timestamp);
-                    }
-                    EventKind::Migration(status) if status == "completed" => {
-                        self.sending_ended = Some(event.timestamp);
-                    }
-                    EventKind::Migration(status) => self.check_source(&status, "the end")?,
-                    _ => {}
-                },
-                None => is_loaded |= self.watch_destination()?,
-            }
-            check_in_time(deadline)?;
-        }
-        while !is_loaded {
-            if let Some(event) = self.hosts().destination.machine.next_event(TELL_EVERY)? {
-                is_loaded = self.has_loaded(&event.kind)?;
-            } else {
-                self.watch_relay()?;
-            }
-            check_in_time(deadline)?;
-        }
-        Ok(())
     }
 
     fn verify(&mut self) -> Result<Option<u64>, Cause> {
@@ -316,12 +210,22 @@ impl Flow<'_> {
             self.released(&why, state)
         })?;
         self.enter(Phase::Resume);
-        let resumed = self.hosts().destination.machine.execute("cont", json!({}));
-        resumed.map_err(|why| {
+        self.cont().map_err(|why| {
             let state = "the destination has the adapter: let the VM run there with cont, and quit the source's QEMU, which must not run again";
             self.released(&why, state.to_owned())
         })?;
         let downtime = self.downtime();
+        self.quit()?;
+        Ok(self.report(&carried, downtime))
+    }
+
+    /// The VM runs at the destination.
+    fn cont(&mut self) -> Result<(), Cause> {
+        let destination = &mut self.hosts().destination.machine;
+        destination.execute("cont", json!({})).map(drop)
+    }
+
+    fn quit(&mut self) -> Result<(), Error> {
         self.enter(Phase::Quit);
         if let Some(relay) = &self.migration.relay {
             relay.finish();
@@ -331,8 +235,7 @@ impl Flow<'_> {
             let state = "the VM runs at the destination: end the source's QEMU by hand, which must not run again";
             self.released(&why, state.to_owned())
         })?;
-        self.check_released()?;
-        Ok(self.report(&carried, downtime))
+        self.check_released()
     }
 
     fn abort(&mut self, why: &Cause) -> Error {
@@ -371,13 +274,4 @@ impl Flow<'_> {
             state,
         }
     }
-}
-
-fn check_in_time(deadline: Instant) -> Result<(), Cause> {
-    if Instant::now() < deadline {
-        return Ok(());
-    }
-    Err(Cause::new(format!(
-        "the rest of the VM's memory did not go over within {SWITCH_OVER_LIMIT:?}; look at the network between the hosts"
-    )))
 }

@@ -150,6 +150,17 @@ impl Machine {
         self.ask("query-migrate")
     }
 
+    /// Whether a capability of migrations is on.
+    pub(crate) fn has_capability(&mut self, name: &str) -> Result<bool, Cause> {
+        #[derive(Deserialize)]
+        struct Capability {
+            capability: String,
+            state: bool,
+        }
+        let all: Vec<Capability> = self.ask("query-migrate-capabilities")?;
+        Ok(all.iter().any(|it| it.state && it.capability == name))
+    }
+
     pub(crate) fn memory_backends(&mut self) -> Result<Vec<MemoryBackend>, Cause> {
         let mut backends: Vec<MemoryBackend> = self.ask("query-memdev")?;
         backends.sort_by(|a, b| a.id.cmp(&b.id));

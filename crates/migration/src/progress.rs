@@ -31,6 +31,8 @@ pub enum Phase {
     Activate,
     /// The VM runs at the destination.
     Resume,
+    /// Its memory follows it, by post-copy.
+    PageIn,
     /// The source's QEMU ends.
     Quit,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Phase {
             Self::Release => "releasing the adapter at the source",
             Self::Activate => "activating the adapter at the destination",
             Self::Resume => "resuming the VM at the destination",
+            Self::PageIn => "fetching the memory that is missing",
             Self::Quit => "ending the source's QEMU",
         })
     }

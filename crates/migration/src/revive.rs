@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::AdapterHandle;
 use crate::checks;
-use crate::copying::Copying;
+use crate::copying::{Copying, POST_COPY};
 use crate::error::{Cause, Error};
 use crate::machine::{Machine, Side};
 use crate::qmp::EventKind;
@@ -107,6 +107,7 @@ pub fn recover(options: &Options) -> Result<(), Error> {
     for adapter in &source.adapters {
         check_is_here(adapter)?;
     }
+    check_has_memory(&mut source.machine)?;
     let control = &options.destination.control;
     let destination = AdapterHandle::all(control, names, Side::Destination)?;
     let left = Undo::ALL.undo(&mut source, &destination, &options.memory);
@@ -124,6 +125,18 @@ fn check_is_here(adapter: &AdapterHandle) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// After post-copy the VM may have run at the destination: what it has written there is not here.
+fn check_has_memory(source: &mut Machine) -> Result<(), Error> {
+    let status = source.migration()?.status;
+    let has_gone = status.starts_with("postcopy") || status == "completed";
+    if !(has_gone && source.has_capability(POST_COPY)?) {
+        return Ok(());
+    }
+    Err(Error::Unfit(format!(
+        "the VM has gone to the destination by post-copy ({status}), and cannot go on here: let it run there with cont, wait until query-migrate says completed here, and quit this QEMU; its connections are lost, so load its driver anew when its adapter is away here (vrdma adapter remove, add --away) and is not there"
+    )))
 }
 
 /// Cancels and waits until the VM runs. QEMU resumes it by itself unless all had been sent.

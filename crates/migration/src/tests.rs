@@ -2,6 +2,7 @@
 
 mod deaths;
 mod fakes;
+mod post_copy;
 mod relays;
 mod several;
 mod snapshots;

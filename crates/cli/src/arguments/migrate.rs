@@ -55,6 +55,12 @@ pub(crate) struct MigrateOptions {
     /// Slow the VM down, more and more, if it writes faster than its memory goes over
     #[arg(long)]
     auto_converge: bool,
+    /// Let the VM run at the destination after one pass over its memory; what it has written since follows
+    ///
+    /// For a VM that writes faster than its memory goes over. Its adapters go on when all is there, and until then their peers
+    /// wait. What fails in that time is not taken back: part of the VM is on each host.
+    #[arg(long, conflicts_with_all = ["verify", "channels"])]
+    post_copy: bool,
     /// How long the VM may stand still for the rest of its memory, in milliseconds; QEMU's own limit if absent
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=2_000_000))]
     downtime_limit: Option<u64>,
@@ -85,6 +91,7 @@ impl MigrateOptions {
             downtime_limit: self.downtime_limit.map(Duration::from_millis),
             bandwidth_limit: self.bandwidth_limit.map(bytes),
             auto_converge: self.auto_converge,
+            post_copy: self.post_copy,
             channels: self.channels,
             relay: None,
         }

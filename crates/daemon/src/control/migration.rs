@@ -215,7 +215,8 @@ impl Control {
         let memory = self.shards.migrate(port, MigrationStep::Memory);
         let memory = memory.await.map_err(conflict)?;
         let pages = Arc::clone(&kept);
-        apart(move || write_pages(&memory, &pages.context.pages)).await?;
+        let follows = request.memory_follows;
+        apart(move || write_pages(&memory, &pages.context.pages, follows)).await?;
         let restored = self.shards.migrate(port, |reply| {
             let restoring = Restoring {
                 records: kept.context.records.clone(),
@@ -226,6 +227,7 @@ impl Control {
                     .unwrap_or_default(),
                 msix_table: request.msix_table,
                 end_connections: request.end_connections,
+                memory_follows: request.memory_follows,
                 reply,
             };
             MigrationStep::Restore(Box::new(restoring))
@@ -360,13 +362,19 @@ fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
     })
 }
 
-/// Before the device goes on. Bus mastering, which QEMU may not have switched on yet, is the device's to set.
-fn write_pages(memory: &Space, pages: &[WrittenPages]) -> Result<(), Problem> {
+/// Before the device goes on. Bus mastering, which QEMU may not have switched on yet, is the device's to set. Where memory
+/// follows, a page that is not there comes from the source as the adapter left it, and must not be there before.
+fn write_pages(memory: &Space, pages: &[WrittenPages], follows: bool) -> Result<(), Problem> {
     memory.set_bus_master(true);
+    let piece_bytes = if follows { PAGE as usize } else { PIECE };
     for run in pages {
-        for (at, piece) in (run.address..).step_by(PIECE).zip(run.bytes.chunks(PIECE)) {
-            let written = memory.view().write(at, piece);
-            written.map_err(|_| {
+        let pieces = run.bytes.chunks(piece_bytes);
+        for (at, piece) in (run.address..).step_by(piece_bytes).zip(pieces) {
+            let view = memory.view();
+            if follows && !view.has_page(at) {
+                continue;
+            }
+            view.write(at, piece).map_err(|_| {
                 Problem::conflict(format!(
                     "the guest has no memory at {at:#x} here: start both QEMUs with the same memory"
                 ))

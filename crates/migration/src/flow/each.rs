@@ -106,12 +106,17 @@ impl Flow<'_> {
         Ok(())
     }
 
-    pub(super) fn restore(&mut self, all: &[HandedOver]) -> Result<(), Cause> {
+    pub(super) fn restore(
+        &mut self,
+        all: &[HandedOver],
+        memory_follows: bool,
+    ) -> Result<(), Cause> {
         let adapters = &self.hosts().destination.adapters;
         adapters.iter().zip(all).try_for_each(|(adapter, one)| {
             adapter.restore(&RestoreRequest {
                 msix_table: one.msix_table,
                 end_connections: false,
+                memory_follows,
             })
         })
     }

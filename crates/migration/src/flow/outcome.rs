@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::{AT_ONCE, Carried, Flow};
+use super::memory::AT_ONCE;
+use super::{Carried, Flow};
 use crate::error::Error;
 use crate::progress::{Phase, Report, milliseconds};
 use crate::qmp::EventKind;

@@ -97,6 +97,7 @@ fn go_on(
     host.first_adapter().restore(&RestoreRequest {
         msix_table: contents.msix_table,
         end_connections: !options.keep_connections,
+        memory_follows: false,
     })?;
     host.first_adapter().activate()
 }

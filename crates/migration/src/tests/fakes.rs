@@ -1,5 +1,6 @@
 //! The fakes. Each writes down what it is asked, as `SIDE WHAT`, into one log.
 
+mod devices;
 mod events;
 mod files;
 mod lines;
@@ -49,6 +50,10 @@ pub(super) enum Fault {
     OfProcesses,
     /// A page is lost on the way.
     LosesMemory,
+    /// QEMU has much left to send after its first pass.
+    WritesMuch,
+    /// The same, and the connection breaks when the VM runs at the destination.
+    BreaksInPageIn,
 }
 
 /// What both QEMUs and both daemons know.
@@ -327,13 +332,17 @@ impl World {
             "query-status" if is_there && self.fault == Fault::DoesNotWait => {
                 json!({ "status": "running" })
             }
-            "query-status" if is_there => json!({ "status": "inmigrate" }),
+            "query-status" if is_there => json!({ "status": self.state_there() }),
             "query-status" => json!({ "status": self.state }),
+            "query-migrate" if is_there && self.has_followed() => json!({ "status": "completed" }),
             "query-migrate" if is_there => json!({}),
             "query-migrate" => json!({
                 "status": self.status, "error-desc": "broken pipe",
                 "ram": { "total": 1 << 30, "remaining": 0, "normal": 3, "duplicate": 4, "pages-per-second": 1 },
             }),
+            "query-migrate-capabilities" => {
+                json!([{ "capability": "postcopy-ram", "state": self.follows() }])
+            }
             "query-memdev" => {
                 let is_small = is_there && self.fault == Fault::SmallMemory;
                 let size = if is_small { 1 << 29 } else { 1 << 30 };
@@ -346,44 +355,13 @@ impl World {
         }
     }
 
-    fn pci(&self, is_there: bool) -> Value {
-        let moved = u8::from(is_there && self.fault == Fault::OtherSlot);
-        let device = if self.fault == Fault::OtherVm {
-            0x07b0
-        } else {
-            0x0820
-        };
-        let id = json!({ "vendor": 0x15ad, "device": device });
-        // The last one is in the first slot.
-        let adapters = (0..self.adapters.len()).rev().enumerate();
-        let devices = adapters.map(|(place, at)| {
-            let regions = match is_there {
-                true => json!([]),
-                false => json!([{ "bar": 0, "address": table_of(at) }]),
-            };
-            let slot = 5 + place as u8 + moved;
-            let bus = u8::from(self.fault == Fault::BehindBridge);
-            json!({ "bus": bus, "slot": slot, "function": 1, "id": id, "regions": regions })
-        });
-        json!([{ "bus": 0, "devices": devices.collect::<Vec<_>>() }])
+    /// All of its memory, the VM to the destination.
+    fn has_followed(&self) -> bool {
+        self.fault == Fault::WritesMuch && self.status == "completed"
     }
 
-    fn monitor(&mut self, command: &str) -> String {
-        let is_other = self.fault == Fault::OtherDevice;
-        let device = if is_other { 0x07b0_15ad } else { 0x0820_15ad };
-        match command {
-            "info ramblock" => super::relays::BLOCKS.to_owned(),
-            "i/w 0xcf8" => format!("portl[0x0cf8] = {:#010x}\r\n", self.latch),
-            "i/w 0xcfc" => format!("portl[0x0cfc] = {device:#010x}\r\n"),
-            _ if command.starts_with("xp") => (0..3)
-                .map(|row| {
-                    let words: Vec<_> = (1..=4)
-                        .map(|word| format!("{:#010x}", 4 * row + word))
-                        .collect();
-                    format!("{:x}: {}\r\n", 0xfebd_4000_u32 + 16 * row, words.join(" "))
-                })
-                .collect(),
-            _ => String::new(),
-        }
+    fn state_there(&self) -> &'static str {
+        let is_loaded = self.status == "postcopy-active";
+        if is_loaded { "paused" } else { "inmigrate" }
     }
 }

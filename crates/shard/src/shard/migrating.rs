@@ -12,7 +12,6 @@ use vrdma_threads::{Relocated, Reply, is_withdrawn};
 
 use super::Shard;
 use super::adapter::Adapter;
-use super::poller::Key;
 use crate::plane::MigrationStep;
 use crate::vm::{Frozen, Restoring, Vm};
 
@@ -62,6 +61,7 @@ impl Shard {
                 let activated = self.with_vm(port, Vm::activate);
                 if activated.is_ok() {
                     self.host.tell_resumed(port, self.clock.now());
+                    self.look_at_qemu(port);
                 }
                 let _ = reply.send(activated);
             }
@@ -134,13 +134,14 @@ impl Shard {
         if let (Err(sentence), Some(restoring)) = (begun, restoring) {
             let _ = restoring.reply.send(Err(sentence));
         }
-        // What was written for QEMU leaves with the next look at its socket.
+        self.look_at_qemu(port);
+    }
+
+    /// What was written for it leaves with the next look at its socket, and what waited there is heard.
+    fn look_at_qemu(&mut self, port: PortId) {
         self.busy.insert(port);
-        if let Some(Adapter::Vm(vm)) = self.host.member(port)
-            && let Some(connection) = vm.connection()
-        {
-            let key = Key::Connection(port);
-            self.poller.rewatch_connection(connection, key);
+        if let Some(Adapter::Vm(vm)) = self.host.member(port) {
+            self.poller.rewatch_qemu(port, vm);
         }
     }
 }

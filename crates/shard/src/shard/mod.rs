@@ -341,10 +341,7 @@ impl Shard {
         if vm.is_busy() {
             self.busy.insert(port);
         }
-        if let Some(connection) = vm.connection() {
-            self.poller
-                .rewatch_connection(connection, Key::Connection(port));
-        }
+        self.poller.rewatch_qemu(port, vm);
         vm.interrupt();
         let stands_still = vm.is_stopped_by_client();
         match vm.take_relocated() {

@@ -131,9 +131,8 @@ impl Shard {
     /// QEMU's connection was another thread's, or another worker's.
     pub(super) fn watch_connection(&self, port: PortId, vm: &Vm) {
         if let Some(connection) = vm.connection() {
-            let key = Key::Connection(port);
-            self.poller.watch(connection, key);
-            self.poller.rewatch_connection(connection, key);
+            self.poller.watch(connection, Key::Connection(port));
+            self.poller.rewatch_qemu(port, vm);
         }
     }
 

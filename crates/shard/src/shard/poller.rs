@@ -8,10 +8,11 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use vrdma_switch::{MAX_PORTS, PortId, UplinkId};
 use vrdma_verbs::object::Owner;
-use vrdma_vfio_user::Connection;
 
 use vrdma_process::cm::ClientId;
 use vrdma_process::{Entrance, SessionId};
+
+use crate::vm::Vm;
 
 /// Events taken in one call; more wait for the next.
 const BATCH: usize = 64;
@@ -196,13 +197,17 @@ impl Poller {
         self.modify(fd, key, flags);
     }
 
-    /// Watches QEMU's socket for what its connection goes on with: one that takes no answers is not read, and
-    /// would wake the shard in every turn.
-    pub(super) fn rewatch_connection(&self, connection: &Connection, key: Key) {
+    /// Watches QEMU's socket, if it is connected, for what its connection goes on with: one that takes no answers, or whose
+    /// device waits, is not read, and would wake the shard in every turn.
+    pub(super) fn rewatch_qemu(&self, port: PortId, vm: &Vm) {
+        let Some(connection) = vm.connection() else {
+            return;
+        };
+        let is_read = connection.wants_read() && !vm.waits_for_memory();
         let mut flags = epoll::EventFlags::empty();
-        flags.set(epoll::EventFlags::IN, connection.wants_read());
+        flags.set(epoll::EventFlags::IN, is_read);
         flags.set(epoll::EventFlags::OUT, connection.wants_write());
-        self.modify(connection, key, flags);
+        self.modify(connection, Key::Connection(port), flags);
     }
 
     /// Whether the last wait gave as many events as it may: there may be more.

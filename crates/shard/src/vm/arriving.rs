@@ -8,6 +8,9 @@
 //!                   └───────────────────────────────── discard ──────────────────────────────────────┘   activate
 //!                                                                                                    working ◄┘
 //! ```
+//! If parts of the guest's memory follow later, nothing is read of it before: the device is made when it is activated, and what
+//! QEMU sends waits in its socket.
+//!
 //! One that is restored and not yet activated is reset for a worker that follows: its records are those of the reset one.
 //!
 //! The MSI-X table is QEMU's. It is written as the device writes memory, which QEMU passes on to its own table; QEMU
@@ -62,8 +65,16 @@ pub struct Restoring {
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
     /// Its connections end: their other ends have gone on.
     pub end_connections: bool,
+    /// Nothing is read of the guest's memory before the device is activated.
+    pub memory_follows: bool,
     /// Told when it waits to go on, or why it cannot: a sentence.
     pub reply: Reply<Result<(), String>>,
+}
+
+/// What a device is made from when it is activated.
+pub(super) struct Postponed {
+    records: Vec<SavedRecord>,
+    end_connections: bool,
 }
 
 const NOT_CONNECTED: &str = "no QEMU is connected to the adapter: start the VM first";
@@ -219,8 +230,8 @@ impl Vm {
                     .to_owned(),
             );
         }
-        self.backend.activate();
-        Ok(())
+        let activated = self.backend.activate();
+        activated.map_err(|error| format!("the adapter cannot go on: {error:#}"))
     }
 
     /// What was restored or is to be is no more.
@@ -260,6 +271,7 @@ impl Backend {
     /// QEMU has left, and will not say that it has the MSI-X table.
     pub(super) fn end_restoring(&mut self) {
         self.table = None;
+        self.postponed = None;
         if let Some(restoring) = self.restoring.take() {
             refuse(
                 restoring,
@@ -276,10 +288,11 @@ impl Backend {
     }
 
     fn is_restored(&self) -> bool {
-        self.restored && self.device.is_frozen()
+        self.postponed.is_some() || (self.restored && self.device.is_frozen())
     }
 
     fn reset_device(&mut self) {
+        self.postponed = None;
         self.device.reset();
         self.device.record();
         self.commit_records();
@@ -311,7 +324,16 @@ impl Backend {
         if is_withdrawn(&restoring.reply) {
             return;
         }
-        let restored = self.restore_from(&restoring);
+        let past = Postponed {
+            records: restoring.records,
+            end_connections: restoring.end_connections,
+        };
+        let restored = if restoring.memory_follows {
+            self.postponed = Some(past);
+            Ok(())
+        } else {
+            self.restore_from(&past)
+        };
         let restored = restored.map_err(|error| format!("the adapter cannot go on: {error:#}"));
         if let Err(Ok(())) = restoring.reply.send(restored) {
             // Whoever asked gave up at this moment, and takes it for not done.
@@ -319,15 +341,15 @@ impl Backend {
         }
     }
 
-    fn restore_from(&mut self, restoring: &Restoring) -> anyhow::Result<()> {
-        let records = &restoring.records;
+    fn restore_from(&mut self, past: &Postponed) -> anyhow::Result<()> {
+        let records = &past.records;
         let doorbells = self.device.doorbell_fd();
         let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose()?;
         let config = *self.device.config();
         let memory = Arc::clone(&self.memory);
         let now = self.clock.now();
         let mut device = Device::resume(config, memory, doorbells, records, None, now)?;
-        if restoring.end_connections {
+        if past.end_connections {
             device.end_connections();
         }
         device.keep_frozen(self.device.take_journal());
@@ -336,7 +358,10 @@ impl Backend {
         Ok(())
     }
 
-    fn activate(&mut self) {
+    fn activate(&mut self) -> anyhow::Result<()> {
+        if let Some(past) = self.postponed.take() {
+            self.restore_from(&past)?;
+        }
         self.restored = false;
         self.device.advance_epoch(time_of_day());
         self.device.thaw(self.clock.now());
@@ -345,5 +370,6 @@ impl Backend {
         }
         self.keep_doorbells();
         self.commit_records();
+        Ok(())
     }
 }

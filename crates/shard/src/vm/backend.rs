@@ -23,7 +23,7 @@ use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 
-use super::arriving::Restoring;
+use super::arriving::{Postponed, Restoring};
 use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
@@ -71,6 +71,8 @@ pub(super) struct Backend {
     pub(super) tracked: bool,
     /// Waits for QEMU's answer.
     pub(super) restoring: Option<Restoring>,
+    /// The device is to be made from it, and until then all that QEMU sends waits.
+    pub(super) postponed: Option<Postponed>,
     /// The device was made from a context; only while it is frozen that says anything.
     pub(super) restored: bool,
     /// QEMU's answer.
@@ -111,6 +113,7 @@ impl Backend {
             kept,
             tracked: false,
             restoring: None,
+            postponed: None,
             restored: false,
             table: None,
             by_client: ByClient::default(),
@@ -197,7 +200,7 @@ impl vfio::Backend for Backend {
     }
 
     fn is_busy(&self) -> bool {
-        self.device.is_busy()
+        self.device.is_busy() || self.postponed.is_some()
     }
 
     fn migration(&mut self) -> Option<&mut dyn vfio::Migration> {

@@ -15,6 +15,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vrdma_inventory::AdapterSpec;
 use vrdma_memory::{Space, View};
 use vrdma_process::{Admission, Recorder};
@@ -228,6 +229,11 @@ impl Vm {
         self.backend.device.is_busy()
     }
 
+    /// Whether QEMU is not heard, since its guest's memory is not all there.
+    pub(crate) fn waits_for_memory(&self) -> bool {
+        self.backend.postponed.is_some()
+    }
+
     /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
     pub(crate) fn on_socket(&mut self, readable: bool, writable: bool) -> Option<Connection> {
         let outcome = self.converse(readable, writable);
@@ -244,6 +250,9 @@ impl Vm {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
+        if self.backend.postponed.is_some() && has_hung_up(connection.as_fd()) {
+            self.backend.end_restoring();
+        }
         if writable {
             connection.on_writable(&mut self.backend)?;
         }
@@ -274,6 +283,14 @@ impl Vm {
             connection.hang_up();
         }
     }
+}
+
+/// Whether the other end of a socket is closed. One that cannot be asked says so when it is read.
+fn has_hung_up(socket: BorrowedFd<'_>) -> bool {
+    let mut socket = [PollFd::from_borrowed_fd(socket, PollFlags::empty())];
+    let polled = poll(&mut socket, Some(&Timespec::default()));
+    let ends = PollFlags::HUP | PollFlags::ERR;
+    polled.is_err() || socket[0].revents().intersects(ends)
 }
 
 /// Numbers of an earlier daemon's QPs and keys must be stale, and nobody may guess those of this one.

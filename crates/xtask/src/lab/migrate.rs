@@ -103,6 +103,12 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "crash", "renew", "times"])]
     converge: bool,
 
+    /// By post-copy: the guest runs at the other host before its memory is all there
+    ///
+    /// Its memory is not compared, but the programs compare what they receive.
+    #[arg(long, conflicts_with_all = ["faults", "renew", "converge"])]
+    post_copy: bool,
+
     /// Do not compare the guest's memory, which it waits for: for figures of how long it stands still
     #[arg(long, conflicts_with = "faults")]
     no_verify: bool,
@@ -141,7 +147,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         memory: arguments.memory,
         peer: arguments.peer,
         crashes: arguments.crash,
-        verifies: !arguments.no_verify,
+        verifies: !arguments.no_verify && !arguments.post_copy,
+        post_copy: arguments.post_copy,
     };
     if arguments.converge {
         return convergence::run(&mut stage);

@@ -20,6 +20,20 @@ impl World {
     pub(super) fn events(&mut self, side: &str, command: &str) -> Vec<Value> {
         match (side, command) {
             ("source", "migrate") => self.copy(),
+            ("source", "migrate-start-postcopy") => self.wait_for_continue(),
+            ("source", "migrate-continue") if self.follows() => {
+                self.status = "postcopy-active";
+                vec![migration("device"), migration("postcopy-active")]
+            }
+            ("destination", "cont") if self.follows() => {
+                let breaks = self.fault == Fault::BreaksInPageIn;
+                self.status = if breaks {
+                    "postcopy-paused"
+                } else {
+                    "completed"
+                };
+                vec![]
+            }
             ("source", "migrate-continue") => {
                 (self.state, self.status) = ("postmigrate", "completed");
                 self.load();
@@ -46,13 +60,23 @@ impl World {
                 self.status = "failed";
                 events.push(migration("failed"));
             }
-            _ => {
-                (self.state, self.status) = ("finish-migrate", "pre-switchover");
-                events.push(json!({ "event": "STOP" }));
-                events.push(migration("pre-switchover"));
+            Fault::WritesMuch | Fault::BreaksInPageIn => {
+                events.push(json!({ "event": "MIGRATION_PASS", "data": { "pass": 1 } }));
+                events.push(json!({ "event": "MIGRATION_PASS", "data": { "pass": 2 } }));
             }
+            _ => events.extend(self.wait_for_continue()),
         }
         events
+    }
+
+    fn wait_for_continue(&mut self) -> Vec<Value> {
+        (self.state, self.status) = ("finish-migrate", "pre-switchover");
+        vec![json!({ "event": "STOP" }), migration("pre-switchover")]
+    }
+
+    /// Memory follows the VM, if its user let it.
+    pub(super) fn follows(&self) -> bool {
+        matches!(self.fault, Fault::WritesMuch | Fault::BreaksInPageIn)
     }
 
     /// The destination has it all, or ends.

@@ -59,6 +59,7 @@ impl Backend {
             settles: None,
             tracked: false,
             restoring: None,
+            postponed: None,
             restored: false,
             table: None,
             by_client: ByClient::default(),

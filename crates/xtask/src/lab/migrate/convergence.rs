@@ -12,7 +12,7 @@ use super::stage::Stage;
 
 /// Copies one of two different files over a third, again and again: hundreds of megabytes a second of pages that are not
 /// zeros, where the limit is for 25.
-const WRITER: &str = "cd /dev/shm; dd if=/dev/urandom of=r1 bs=1M count=24 status=none; \
+pub(super) const WRITER: &str = "cd /dev/shm; dd if=/dev/urandom of=r1 bs=1M count=24 status=none; \
     dd if=/dev/urandom of=r2 bs=1M count=24 status=none; cp r1 w; \
     setsid sh -c 'while :; do cat r1 1<> w; cat r2 1<> w; done' < /dev/null > /dev/null 2>&1 &";
 

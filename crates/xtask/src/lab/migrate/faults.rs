@@ -142,6 +142,7 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         peer: Peer::Vm,
         crashes: false,
         verifies: true,
+        post_copy: false,
     }
     .migrate(&traffic::command(), 2)?;
     Ok(complaint(outcome.statuses))

@@ -8,6 +8,7 @@ use serde_json::Value;
 use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
 use vrdma_lab::relay::WaitingRelay;
 
+use super::convergence::WRITER;
 use super::program::Program;
 use super::{Memory, Peer, libvirt, relay, rows};
 use crate::guests::objects;
@@ -15,6 +16,12 @@ use crate::lab::survive::Replacing;
 
 /// As many of a row's migrations are told one by one.
 const TOLD_MAX: usize = 6;
+
+/// So little time that QEMU does not send the rest at once.
+const POST_COPY: [&str; 3] = ["--post-copy", "--downtime-limit", "1"];
+
+/// The phase of a migration whose memory followed.
+const PAGE_IN: &str = "page-in";
 
 /// Times that a client may come before its server listens: perftest with `-R` shakes hands, then listens once more.
 const EARLY_MAX: u32 = 5;
@@ -57,6 +64,11 @@ impl Move {
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.report[name].as_f64()
     }
+
+    fn has_phase(&self, name: &str) -> bool {
+        let mut phases = self.report["phases"].as_array().into_iter().flatten();
+        phases.any(|phase| phase["phase"] == name)
+    }
 }
 
 /// Everything that a migration needs.
@@ -69,11 +81,16 @@ pub(super) struct Stage<'a> {
     pub(super) crashes: bool,
     /// The guest's memory is compared before the source gives the adapter up.
     pub(super) verifies: bool,
+    /// Memory follows the guest.
+    pub(super) post_copy: bool,
 }
 
 impl Stage<'_> {
     /// Migrations under a program, until it ends.
     pub(super) fn migrate(&mut self, command: &rows::Command, times: u32) -> Result<Outcome> {
+        if self.post_copy {
+            self.pair.guest(Side::A).check(WRITER)?;
+        }
         let mut program = self.start(command)?;
         let mut moves = Vec::new();
         for _ in 0..times {
@@ -145,7 +162,13 @@ impl Stage<'_> {
         // Its Ethernet has moved, too.
         self.pair.guest(Side::B).check("ping -c 1 -W 5 $A")?;
         let report = serde_json::from_slice(&output.stdout)?;
-        Ok(Move { report })
+        let moved = Move { report };
+        ensure!(
+            !self.post_copy || moved.has_phase(PAGE_IN),
+            "all was there when the guest ran: {}",
+            moved.report
+        );
+        Ok(moved)
     }
 
     /// `vrdma migrate` of guest a to a QEMU that waits.
@@ -165,6 +188,7 @@ impl Stage<'_> {
             .arg("--to-qmp")
             .arg(arriving.monitor())
             .args(self.verifies.then_some("--verify"))
+            .args(self.post_copy.then_some(POST_COPY).into_iter().flatten())
             .args(["--memory", &memory])
             .args(options);
         if self.memory == Memory::Direct {

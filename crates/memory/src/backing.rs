@@ -1,0 +1,65 @@
+//! The file behind a guest's map, for the question which of its pages are there.
+//!
+//! After a switch to post-copy QEMU has holes in that file, which it fills by itself when the guest or we touch them through
+//! its own mapping. Ours knows nothing of that: a hole reads as zeros, and a write fills it with what is not the page.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use crate::{PAGE, View};
+
+/// A stretch of a file in memory. Nobody reads or writes by this descriptor, so its position is of no meaning.
+pub(crate) struct Backing {
+    pub(crate) file: OwnedFd,
+    /// Of the map's first byte.
+    pub(crate) offset: u64,
+}
+
+impl Backing {
+    /// Whether the file has the page at byte `at` of the map, in memory or swapped out. In files of huge pages each has.
+    fn has_page(&self, at: u64) -> bool {
+        let page = (self.offset + at) / PAGE * PAGE;
+        match seek(self.file.as_fd(), SeekFrom::Data(page)) {
+            Ok(data) => data == page,
+            // There is no data behind it.
+            Err(Errno::NXIO) => false,
+            // A file that is not asked has no holes that anybody made.
+            Err(_) => true,
+        }
+    }
+}
+
+impl View<'_> {
+    /// Whether the page at bus address `bus` is there: if not, nobody has written to it, or QEMU has still to fill it.
+    /// A client's page is taken to be there.
+    pub fn has_page(&self, bus: u64) -> bool {
+        let Some(map) = self.find(bus) else {
+            return false;
+        };
+        let backing = map.backing.as_ref();
+        backing.is_none_or(|backing| backing.has_page(bus - map.iova))
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::{PAGE, Protection, SharedPages, Space};
+
+    #[test]
+    fn only_pages_that_were_touched_are_there() {
+        let pages = SharedPages::new(8).unwrap();
+        let file = pages.fd().try_clone_to_owned().unwrap();
+        let space = Space::new();
+        space
+            .map(16 * PAGE, 6 * PAGE, Protection::BOTH, file, 2 * PAGE)
+            .unwrap();
+        let view = space.view();
+        let there = || [15, 16, 17, 18, 21, 22].map(|page| view.has_page(page * PAGE + 1));
+        assert_eq!(there(), [false; 6]);
+        view.write(17 * PAGE + 100, &[1]).unwrap();
+        view.write(21 * PAGE, &[1]).unwrap();
+        assert_eq!(there(), [false, false, true, false, true, false]);
+    }
+}

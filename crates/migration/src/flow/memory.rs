@@ -1,0 +1,161 @@
+//! What both QEMUs tell while the memory goes over.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Flow;
+use crate::error::Cause;
+use crate::progress::{MemoryProgress, Phase, Progress};
+use crate::qmp::EventKind;
+use crate::relay::Relay;
+
+/// How often the copy's numbers are told, and whether the destination still lives.
+pub(super) const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// Only what has come already.
+pub(super) const AT_ONCE: Duration = Duration::ZERO;
+
+/// How long the rest may take to go over: some hundred milliseconds, unless QEMU guessed wrong.
+pub(super) const SWITCH_OVER_LIMIT: Duration = Duration::from_secs(60);
+
+impl Flow<'_> {
+    /// Until the VM stands still and QEMU waits for us.
+    pub(super) fn copy(&mut self) -> Result<(), Cause> {
+        self.begin(Phase::Copy)?;
+        let [from, to] = self.uris();
+        let hosts = self.hosts();
+        let destination = &mut hosts.destination.machine;
+        destination.execute("migrate-incoming", to)?;
+        self.undo.migrating = true;
+        self.hosts().source.machine.execute("migrate", from)?;
+        loop {
+            match self.hosts().source.machine.next_event(TELL_EVERY)? {
+                Some(event) => match event.kind {
+                    EventKind::Stop => self.stopped = Some(event.at),
+                    EventKind::Resume => self.stopped = None,
+                    EventKind::Migration(status) if status == "pre-switchover" => return Ok(()),
+                    EventKind::Migration(status) => self.check_source(&status, "pre-switchover")?,
+                    EventKind::Pass(pass) => self.follow_with_memory(pass)?,
+                },
+                None => self.tell_memory()?,
+            }
+            self.check_interrupted()?;
+        }
+    }
+
+    /// What both QEMUs are told, which are the relays' where there are any.
+    pub(super) fn uris(&self) -> [Value; 2] {
+        let uri = &self.migration.options.memory.uri;
+        let relay = self.migration.relay.as_ref();
+        let uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
+        uris.map(|uri| json!({ "uri": uri }))
+    }
+
+    /// A relay that has ended is told before QEMU notices.
+    pub(super) fn watch_relay(&self) -> Result<(), Cause> {
+        let relay = self.migration.relay.as_ref();
+        relay.and_then(Relay::known_failure).map_or(Ok(()), Err)
+    }
+
+    pub(super) fn tell_memory(&mut self) -> Result<(), Cause> {
+        self.watch_destination()?;
+        self.hosts().destination.first_adapter().look()?;
+        let info = self.hosts().source.machine.migration()?;
+        self.watcher.progress(&Progress::Memory(MemoryProgress {
+            rounds: info.ram.dirty_sync_count,
+            remaining_bytes: info.ram.remaining,
+            total_bytes: info.ram.total,
+            pages_per_second: info.ram.pages_per_second,
+            expected_downtime_ms: info.expected_downtime,
+        }));
+        Ok(())
+    }
+
+    /// A destination that has ended is told from a connection that broke.
+    pub(super) fn watch_destination(&mut self) -> Result<(), Cause> {
+        while let Some(event) = self.hosts().destination.machine.next_event(AT_ONCE)? {
+            self.heed_destination(&event.kind)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn heed_destination(&mut self, event: &EventKind) -> Result<(), Cause> {
+        match event {
+            EventKind::Migration(status) if status == "failed" => {
+                let info = self.hosts().destination.machine.migration()?;
+                Err(Cause::new(format!(
+                    "the destination's QEMU could not load the VM ({}); start it with the same options as the source's",
+                    info.error_desc.as_deref().unwrap_or("see its log")
+                )))
+            }
+            EventKind::Migration(status) => {
+                self.is_loaded |= status == "completed";
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A status of the source that is not the one that is waited for.
+    pub(super) fn check_source(&mut self, status: &str, wanted: &str) -> Result<(), Cause> {
+        match status {
+            "failed" => {
+                // A destination that ended explains it better.
+                self.watch_destination()?;
+                if let Some(why) = self.migration.relay.as_ref().and_then(Relay::failure) {
+                    return Err(why);
+                }
+                let info = self.hosts().source.machine.migration()?;
+                let said = info.error_desc.unwrap_or_else(|| "see its log".to_owned());
+                Err(Cause::new(format!(
+                    "the source's QEMU could not send the VM: {said}"
+                )))
+            }
+            "cancelled" => Err(Cause::new("somebody cancelled it at the source's QEMU")),
+            "completed" => Err(Cause::new(format!(
+                "the source's QEMU did not wait for {wanted}; use QEMU 11 and let nobody else steer it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Until the destination's QEMU has loaded all.
+    pub(super) fn switch_over(&mut self) -> Result<(), Cause> {
+        let deadline = Instant::now() + SWITCH_OVER_LIMIT;
+        while self.sending_ended.is_none() {
+            match self.hosts().source.machine.next_event(TELL_EVERY)? {
+                Some(event) => match event.kind {
+                    EventKind::Migration(status) if status == "device" => {
+                        self.sending_began = Some(event.timestamp);
+                    }
+                    EventKind::Migration(status) if status == "completed" => {
+                        self.sending_ended = Some(event.timestamp);
+                    }
+                    EventKind::Migration(status) => self.check_source(&status, "the end")?,
+                    _ => {}
+                },
+                None => self.watch_destination()?,
+            }
+            check_in_time(deadline)?;
+        }
+        while !self.is_loaded {
+            if let Some(event) = self.hosts().destination.machine.next_event(TELL_EVERY)? {
+                self.heed_destination(&event.kind)?;
+            } else {
+                self.watch_relay()?;
+            }
+            check_in_time(deadline)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_in_time(deadline: Instant) -> Result<(), Cause> {
+    if Instant::now() < deadline {
+        return Ok(());
+    }
+    Err(Cause::new(format!(
+        "the rest of the VM's memory did not go over within {SWITCH_OVER_LIMIT:?}; look at the network between the hosts"
+    )))
+}

@@ -1,0 +1,178 @@
+//! Post-copy: the VM runs at the destination before all of its memory is there, and the adapter goes on when it is.
+//!
+//! ```text
+//!   freeze       VM and adapter stand still
+//!   hand over    daemon ──────────── context ────────────► daemon keeps it
+//!   switch over  QEMU ──── devices, no memory ───────────► QEMU, stopped       ◄── the point of no return
+//!   restore                                                pages of the context where there are pages; MSI-X table
+//!   resume                                                 VM runs, what it asks of the adapter waits
+//!   page in      QEMU ◄─────── which page ──────────────── QEMU
+//!                QEMU ──────────── memory ───────────────► QEMU, all of it
+//!   release      daemon gives up the adapter
+//!   activate                                               daemon makes the adapter, and goes on with it
+//! ```
+//! The daemon maps the guest's memory by itself and sees holes where pages are missing, so it leaves all of it alone until none is.
+//! Peers wait, for the adapter at the source is frozen and says so.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::each::HandedOver;
+use super::memory::{SWITCH_OVER_LIMIT, TELL_EVERY, check_in_time};
+use super::{Carried, Failed, Flow};
+use crate::error::{Cause, Error};
+use crate::machine::MigrationInfo;
+use crate::progress::{Phase, Progress, Report};
+use crate::qmp::EventKind;
+
+/// Between two looks whether the destination's QEMU has loaded the devices, of which it tells by no event. The VM stands still.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// The VM's devices at a QEMU that waits for them.
+const WAITS: &str = "inmigrate";
+
+/// How QEMU left the source.
+pub(super) enum Left {
+    /// There was so little to send that it sent all.
+    Whole(Vec<HandedOver>),
+    /// Memory follows.
+    Devices(Vec<HandedOver>),
+}
+
+impl Flow<'_> {
+    /// Whether the first pass is over, and QEMU was told so: what it did not send in that follows.
+    pub(super) fn follow_with_memory(&mut self, pass: u64) -> Result<(), Cause> {
+        if !self.migration.options.memory.post_copy || pass != 2 {
+            return Ok(());
+        }
+        let source = &mut self.hosts().source.machine;
+        source
+            .execute("migrate-start-postcopy", json!({}))
+            .map(drop)
+    }
+
+    /// All that may be refused is done before QEMU sends the devices.
+    pub(super) fn leave(&mut self) -> Result<Left, Failed> {
+        self.begin(Phase::Freeze)?;
+        let contexts = self.freeze()?;
+        self.begin(Phase::HandOver)?;
+        let adapters = self.hand_over(contexts)?;
+        self.begin(Phase::SwitchOver)?;
+        let next = json!({ "state": "pre-switchover" });
+        let source = &mut self.hosts().source.machine;
+        source.execute("migrate-continue", next)?;
+        let deadline = Instant::now() + SWITCH_OVER_LIMIT;
+        loop {
+            let event = self.hosts().source.machine.next_event(TELL_EVERY)?;
+            if let Some(event) = event
+                && let EventKind::Migration(status) = &event.kind
+            {
+                match status.as_str() {
+                    "device" => self.sending_began = Some(event.timestamp),
+                    "completed" => {
+                        self.sending_ended = Some(event.timestamp);
+                        return Ok(Left::Whole(adapters));
+                    }
+                    "postcopy-active" => {
+                        self.sending_ended = Some(event.timestamp);
+                        return Ok(Left::Devices(adapters));
+                    }
+                    status => self.check_source(status, "post-copy")?,
+                }
+            }
+            self.watch_destination()?;
+            check_in_time(deadline)?;
+        }
+    }
+
+    /// From here on nothing is taken back.
+    pub(super) fn follow(mut self, adapters: Vec<HandedOver>) -> Result<Report, Error> {
+        self.is_final = true;
+        self.watcher.progress(&Progress::PointOfNoReturn);
+        self.resume_without_memory(&adapters).map_err(|why| {
+            let state = "the VM stands still at the destination, and its memory is not all there: cont lets it run, its connections are lost; leave the source's QEMU until query-migrate says that it is done there, and then quit it";
+            self.released(&why, state.to_owned())
+        })?;
+        let downtime = self.downtime();
+        let sent = self.page_in().map_err(|why| {
+            let state = "the VM runs at the destination, and waits where its memory is missing: see QEMU's postcopy-recover; its adapter does nothing, and its connections are lost";
+            self.released(&why, state.to_owned())
+        })?;
+        self.take_over().map_err(|why| {
+            let state = "the VM runs at the destination, and its adapter does nothing: load its guest's driver anew there when its adapter is not away, and quit the source's QEMU, which must not run again";
+            self.released(&why, state.to_owned())
+        })?;
+        self.quit()?;
+        let carried = Carried {
+            adapters,
+            verified_bytes: None,
+            sent,
+        };
+        Ok(self.report(&carried, downtime))
+    }
+
+    fn resume_without_memory(&mut self, adapters: &[HandedOver]) -> Result<(), Cause> {
+        let deadline = Instant::now() + SWITCH_OVER_LIMIT;
+        while self.hosts().destination.machine.state()? == WAITS {
+            if let Some(event) = self.hosts().destination.machine.next_event(LOOK_EVERY)? {
+                self.heed_destination(&event.kind)?;
+            }
+            self.watch_relay()?;
+            check_in_time(deadline)?;
+        }
+        self.configure(adapters)?;
+        self.enter(Phase::Restore);
+        self.restore(adapters, true)?;
+        self.enter(Phase::Resume);
+        self.cont()
+    }
+
+    /// Until the source has sent all, and the destination has it.
+    fn page_in(&mut self) -> Result<MigrationInfo, Cause> {
+        self.enter(Phase::PageIn);
+        loop {
+            let info = self.hosts().source.machine.migration()?;
+            match info.status.as_str() {
+                "completed" => break,
+                "failed" | "postcopy-paused" => return Err(self.stuck(&info)),
+                _ => {}
+            }
+            match self.hosts().source.machine.next_event(TELL_EVERY)? {
+                Some(_) => {}
+                None => self.tell_memory()?,
+            }
+            self.watch_relay()?;
+        }
+        loop {
+            let info = self.hosts().destination.machine.migration()?;
+            match info.status.as_str() {
+                "completed" => return self.hosts().source.machine.migration(),
+                "failed" | "postcopy-paused" => return Err(self.stuck(&info)),
+                _ => {}
+            }
+            self.hosts().destination.machine.next_event(TELL_EVERY)?;
+        }
+    }
+
+    fn stuck(&self, info: &MigrationInfo) -> Cause {
+        let known = self.watch_relay().err().map(|why| why.to_string());
+        let said = known.or_else(|| info.error_desc.clone());
+        Cause::new(format!(
+            "the memory does not go on to the destination ({}): {}",
+            info.status,
+            said.as_deref().unwrap_or("see QEMU's log")
+        ))
+    }
+
+    fn take_over(&mut self) -> Result<(), Cause> {
+        self.enter(Phase::Release);
+        self.check_restored()?;
+        let released = self.release_all();
+        self.unreleased = released.map_err(|failed| match failed {
+            Failed::Before(why) | Failed::Unsure(why) => why,
+        })?;
+        self.enter(Phase::Activate);
+        self.activate()
+    }
+}

@@ -1,0 +1,119 @@
+//! Memory that follows the VM.
+
+use serde_json::json;
+
+use super::fakes::{Fault, Stage};
+use super::released_in;
+use crate::{Error, Migration, Phase, Progress, Report, recover};
+
+fn migrate(stage: &Stage, watcher: &mut dyn FnMut(&Progress)) -> Result<Report, Error> {
+    let mut options = stage.options();
+    options.memory.post_copy = true;
+    Migration::prepare(options)?.run(&mut |progress: &Progress| watcher(progress))
+}
+
+/// What was done from the end of the first pass on.
+fn steps(stage: &Stage) -> Vec<String> {
+    let changes = stage.changes();
+    let first = changes
+        .iter()
+        .position(|line| line == "source migrate")
+        .unwrap();
+    changes[first + 1..].to_vec()
+}
+
+#[test]
+fn the_vm_runs_before_its_memory_is_there_and_its_adapter_after() {
+    let stage = Stage::with(Fault::WritesMuch);
+    let mut told = Vec::new();
+    let report = migrate(&stage, &mut |progress| told.push(progress.clone())).unwrap();
+    let expected = [
+        "source migrate-start-postcopy",
+        "source POST freeze",
+        "destination PUT context",
+        "source xp /12wx 0xfebd4000",
+        "source migrate-continue",
+        "destination POST restore",
+        "destination cont",
+        "source POST release",
+        "destination POST activate",
+        "source quit",
+    ];
+    assert_eq!(steps(&stage), expected);
+    let table: Vec<u32> = (1..=12).collect();
+    let restored = json!({ "msix_table": table, "memory_follows": true });
+    assert_eq!(stage.restored(), Some(restored));
+    let phases: Vec<_> = report.phases.iter().map(|it| it.phase).collect();
+    assert!(phases.ends_with(&[
+        Phase::Restore,
+        Phase::Resume,
+        Phase::PageIn,
+        Phase::Release,
+        Phase::Activate,
+        Phase::Quit
+    ]));
+    let at = |what: Progress| told.iter().position(|told| *told == what).unwrap();
+    assert!(at(Progress::PointOfNoReturn) < at(Progress::Phase(Phase::Restore)));
+}
+
+#[test]
+fn a_vm_that_writes_little_goes_as_a_whole() {
+    let stage = Stage::with(Fault::None);
+    migrate(&stage, &mut |_| ()).unwrap();
+    let steps = steps(&stage);
+    let at = |what: &str| steps.iter().position(|step| step == what).unwrap();
+    assert!(at("destination PUT context") < at("source migrate-continue"));
+    assert!(at("source POST release") < at("destination POST activate"));
+    assert!(at("destination POST activate") < at("destination cont"));
+}
+
+#[test]
+fn what_fails_before_the_devices_go_is_taken_back() {
+    for refused in ["destination PUT context", "source migrate-continue"] {
+        let stage = Stage::with(Fault::Refuses(refused));
+        let error = migrate(&stage, &mut |_| ()).unwrap_err();
+        assert!(matches!(error, Error::Aborted { .. }), "{error}");
+        assert!(stage.source_runs(), "{refused}");
+    }
+}
+
+#[test]
+fn what_fails_after_it_is_told_with_where_the_vm_is() {
+    let stage = Stage::with(Fault::BreaksInPageIn);
+    let error = migrate(&stage, &mut |_| ()).unwrap_err();
+    assert_eq!(released_in(&error), Phase::PageIn);
+    let said = error.to_string();
+    assert!(said.contains("postcopy-paused"), "{said}");
+    assert!(said.contains("the VM runs at the destination"), "{said}");
+    assert!(!steps(&stage).contains(&"source POST release".to_owned()));
+}
+
+#[test]
+fn a_vm_that_has_gone_is_not_taken_back() {
+    let stage = Stage::with(Fault::BreaksInPageIn);
+    migrate(&stage, &mut |_| ()).unwrap_err();
+    let before = stage.changes();
+    let refused = recover(&stage.options()).unwrap_err().to_string();
+    assert!(
+        refused.contains("by post-copy (postcopy-paused)"),
+        "{refused}"
+    );
+    assert_eq!(stage.changes(), before);
+}
+
+#[test]
+fn it_goes_by_one_stream_that_is_not_qemus_rdma() {
+    let stage = Stage::with(Fault::None);
+    for (uri, channels) in [
+        ("rdma:192.0.2.1:4444", None),
+        ("tcp:192.0.2.1:4444", Some(2)),
+    ] {
+        let mut options = stage.options();
+        options.memory.uri = uri.to_owned();
+        options.memory.channels = channels;
+        options.memory.post_copy = true;
+        let refused = Migration::prepare(options).err().unwrap().to_string();
+        assert!(refused.contains("post-copy goes by tcp:"), "{refused}");
+    }
+    assert_eq!(stage.changes(), Vec::<String>::new());
+}
