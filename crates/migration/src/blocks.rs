@@ -10,6 +10,9 @@ pub const QUESTION: &str = "info ramblock";
 /// Words behind a name: the size of its pages and its unit, offset, used, total, address, rights.
 const WORDS: usize = 7;
 
+/// Bytes.
+const SMALL_PAGE: u64 = 4096;
+
 /// One of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RamBlock {
@@ -19,6 +22,17 @@ pub struct RamBlock {
     bytes: u64,
     /// Where QEMU has it mapped.
     address: u64,
+}
+
+impl RamBlock {
+    /// Whether its pages are those of the processor, and no huge ones.
+    pub(crate) fn has_small_pages(&self) -> bool {
+        self.page_bytes <= SMALL_PAGE
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// Reads the list; `None` if it is none.

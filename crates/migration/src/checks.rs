@@ -281,6 +281,18 @@ fn check_memory(source: &mut Machine, destination: &mut Machine) -> Result<u64, 
     Ok(expected)
 }
 
+/// For post-copy: of huge pages the daemon cannot tell which are there.
+pub(crate) fn check_pages(hosts: &mut Hosts) -> Result<(), Cause> {
+    let blocks = hosts.destination.machine.ram_blocks()?;
+    match blocks.iter().find(|block| !block.has_small_pages()) {
+        None => Ok(()),
+        Some(huge) => Err(Cause::new(format!(
+            "the VM's memory {} is of huge pages, which post-copy does not take; leave --post-copy out, perhaps with --auto-converge for it",
+            huge.name()
+        ))),
+    }
+}
+
 pub(crate) fn check_shared(backends: &[MemoryBackend], side: &str) -> Result<(), Cause> {
     const MEND: &str = "start QEMU with -object memory-backend-memfd,share=on and -machine memory-backend=, as vrdma adapter qemu-args prints them";
     if backends.is_empty() {

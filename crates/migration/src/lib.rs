@@ -142,6 +142,9 @@ impl Migration {
             destination: Host::connect(&options.destination, &options.adapters, Side::Destination)?,
         };
         let (plan, functions) = checks::check(&mut hosts)?;
+        if options.memory.post_copy {
+            checks::check_pages(&mut hosts)?;
+        }
         let relay = begin_relay(&options.memory, &mut hosts)?;
         Ok(Self {
             hosts,

@@ -142,8 +142,14 @@ fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
     drop(again);
 }
 
-/// QEMU says where the guest has BAR 0, and hears that the daemon knows (vfio-user, region write of configuration space).
+/// QEMU says where the guest has BAR 0, and hears that the daemon knows.
 fn map_bar_0(qemu: &mut UnixStream, address: u32) {
+    say_bar_0(qemu, address);
+    hear_reply(qemu);
+}
+
+/// A region write of configuration space (vfio-user).
+fn say_bar_0(qemu: &mut UnixStream, address: u32) {
     const REGION_WRITE: u16 = 10;
     const CONFIG: u32 = 7;
     const BAR_0: u64 = 0x10;
@@ -156,6 +162,9 @@ fn map_bar_0(qemu: &mut UnixStream, address: u32) {
     message.extend(4_u32.to_le_bytes());
     message.extend(address.to_le_bytes());
     qemu.write_all(&message).unwrap();
+}
+
+fn hear_reply(qemu: &mut UnixStream) {
     let mut reply = [0; 32];
     qemu.read_exact(&mut reply).unwrap();
     assert_eq!(reply[12..16], [0; 4], "no error");
@@ -183,6 +192,67 @@ fn an_adapter_that_qemu_has_elsewhere_is_not_restored() {
     map_bar_0(&mut again, 0xfebd_4000);
     restore().unwrap();
     assert_eq!(daemon.state(), "frozen");
+}
+
+/// Post-copy: the guest runs while its memory follows.
+#[test]
+fn an_adapter_whose_memory_follows_is_made_when_it_is_activated() {
+    let daemon = Daemon::start();
+    let name = &daemon.name;
+    let mut qemu = daemon.qemu();
+    daemon.post(&paths::track(name), Vec::new()).unwrap();
+    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    daemon.put(bytes).unwrap();
+    let request = RestoreRequest {
+        memory_follows: true,
+        ..RestoreRequest::default()
+    };
+    let request = serde_json::to_vec(&request).unwrap();
+    let restore = || daemon.post(&paths::restore(name), request.clone());
+    let is_restored = || {
+        let arrived = daemon.client.get(&paths::context(name));
+        let arrived: ArrivedContext = arrived.unwrap();
+        arrived.restored
+    };
+    restore().unwrap();
+    assert!(is_restored());
+    refused(restore(), "is restored already");
+    refused(
+        daemon.post(&paths::track(name), Vec::new()),
+        "waits to be activated",
+    );
+    say_bar_0(&mut qemu, 0xfebd_4000);
+    qemu.set_nonblocking(true).unwrap();
+    // The daemon answers other questions, and QEMU not.
+    assert!(is_restored());
+    let unheard = qemu.read(&mut [0]).unwrap_err();
+    assert_eq!(unheard.kind(), std::io::ErrorKind::WouldBlock);
+    qemu.set_nonblocking(false).unwrap();
+    daemon.post(&paths::activate(name), Vec::new()).unwrap();
+    hear_reply(&mut qemu);
+    assert_eq!(daemon.state(), "reset");
+}
+
+#[test]
+fn a_qemu_that_ends_before_its_memory_is_there_is_forgotten() {
+    let daemon = Daemon::start();
+    let name = &daemon.name;
+    let qemu = daemon.qemu();
+    daemon.post(&paths::track(name), Vec::new()).unwrap();
+    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    daemon.put(bytes).unwrap();
+    let request = br#"{ "memory_follows": true }"#;
+    daemon
+        .post(&paths::restore(name), request.to_vec())
+        .unwrap();
+    drop(qemu);
+    // It is let in when the other one is gone, and not before.
+    let mut next = daemon.qemu();
+    map_bar_0(&mut next, 0xfebd_4000);
+    refused(
+        daemon.post(&paths::activate(name), Vec::new()),
+        "was not restored",
+    );
 }
 
 #[test]

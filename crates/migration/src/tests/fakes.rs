@@ -50,6 +50,7 @@ pub(super) enum Fault {
     OfProcesses,
     /// A page is lost on the way.
     LosesMemory,
+    HugePages,
     /// QEMU has much left to send after its first pass.
     WritesMuch,
     /// The same, and the connection breaks when the VM runs at the destination.

@@ -102,6 +102,17 @@ fn a_vm_that_has_gone_is_not_taken_back() {
 }
 
 #[test]
+fn huge_pages_are_refused() {
+    let stage = Stage::with(Fault::HugePages);
+    let refused = migrate(&stage, &mut |_| ()).unwrap_err().to_string();
+    assert!(
+        refused.contains("memory vrdma-memory is of huge pages"),
+        "{refused}"
+    );
+    assert_eq!(stage.changes(), Vec::<String>::new());
+}
+
+#[test]
 fn it_goes_by_one_stream_that_is_not_qemus_rdma() {
     let stage = Stage::with(Fault::None);
     for (uri, channels) in [

@@ -31,6 +31,9 @@ impl World {
         let is_other = self.fault == Fault::OtherDevice;
         let device = if is_other { 0x07b0_15ad } else { 0x0820_15ad };
         match command {
+            "info ramblock" if self.fault == Fault::HugePages => {
+                super::super::relays::BLOCKS.replace("memory    4 KiB", "memory    2 MiB")
+            }
             "info ramblock" => super::super::relays::BLOCKS.to_owned(),
             "i/w 0xcf8" => format!("portl[0x0cf8] = {:#010x}\r\n", self.latch),
             "i/w 0xcfc" => format!("portl[0x0cfc] = {device:#010x}\r\n"),
