@@ -5,7 +5,6 @@
 //! told and is no failure: figures depend on the machine, and no test waits for them.
 
 mod adapters;
-mod compiled;
 mod example;
 mod finding;
 mod idle;

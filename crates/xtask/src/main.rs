@@ -5,6 +5,7 @@
 mod bench;
 mod cargo;
 mod check;
+mod compiled;
 mod counters;
 mod demo;
 mod fuzz;

@@ -20,11 +20,11 @@ use vrdma_lab::pair::Side;
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::steps::Steps;
 
-use super::compiled::compiled;
 use super::finding::{Finding, Target};
 use super::process::{Told, table};
 use super::two_programs::Ground;
 use super::{Arguments, Measured};
+use crate::compiled::compiled;
 use crate::demo::perftest;
 use crate::programs::preload;
 

@@ -10,6 +10,7 @@ mod convergence;
 mod faults;
 mod libvirt;
 mod program;
+mod regions;
 mod relay;
 mod renewal;
 mod rows;
@@ -51,6 +52,8 @@ pub(crate) enum Peer {
     Process,
     /// A guest with Linux's rxe, which knows nothing of us
     Rxe,
+    /// A guest with an adapter of ours and a process, at once
+    Both,
 }
 
 /// Options of `cargo xtask lab migrate`.
@@ -109,6 +112,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "renew", "converge"])]
     post_copy: bool,
 
+    /// Let another program in the guest hold so many memory regions
+    #[arg(long, value_name = "N", default_value = "0")]
+    regions: u32,
+
     /// Do not compare the guest's memory, which it waits for: for figures of how long it stands still
     #[arg(long, conflicts_with = "faults")]
     no_verify: bool,
@@ -125,6 +132,12 @@ pub(crate) struct Arguments {
     wire: WireArguments,
 }
 
+/// With a peer of each kind at once, both of which compare what they receive.
+const BOTH: [(&Row, Peer); 2] = [
+    (&rows::GUESTS[0], Peer::Vm),
+    (&rows::PROCESSES[0], Peer::Process),
+];
+
 /// Where the guest's memory goes.
 const MEMORY: &str = "memory.sock";
 const PORT: u16 = 4444;
@@ -135,6 +148,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut pair = start(arguments)?;
     let vrdma = super::built("vrdma", arguments.release)?;
+    if arguments.regions > 0 {
+        regions::hold(pair.guest(Side::A), arguments.regions)?;
+    }
     if arguments.libvirt {
         libvirt::check_refusal(&pair)?;
     }
@@ -145,7 +161,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         pair: &mut pair,
         vrdma: &vrdma,
         memory: arguments.memory,
-        peer: arguments.peer,
         crashes: arguments.crash,
         verifies: !arguments.no_verify && !arguments.post_copy,
         post_copy: arguments.post_copy,
@@ -161,16 +176,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Peer::Vm if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
         Peer::Vm | Peer::Rxe => (&rows::GUESTS, &[]),
         Peer::Process => (&rows::PROCESSES, &[]),
+        Peer::Both => return programs(&mut stage, [BOTH.to_vec()], arguments.times),
     };
     let rows = rows.iter().chain(more);
     let rows = rows.filter(|row| row.name.contains(&arguments.only));
-    programs(&mut stage, rows, arguments.times)
+    let each = rows.map(|row| vec![(row, arguments.peer)]);
+    programs(&mut stage, each, arguments.times)
 }
 
 fn start(arguments: &Arguments) -> Result<Pair> {
     let program = super::daemon(arguments.release)?;
     let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
-    let has_verbs = arguments.memory == Memory::Rdma || arguments.peer == Peer::Process;
+    let has_process = matches!(arguments.peer, Peer::Process | Peer::Both);
+    let has_verbs = arguments.memory == Memory::Rdma || has_process;
     let qemu_verbs = has_verbs
         .then(|| crate::library::link(arguments.release))
         .transpose()?;
@@ -201,7 +219,7 @@ fn start(arguments: &Arguments) -> Result<Pair> {
 
 fn programs<'a>(
     stage: &mut Stage<'_>,
-    rows: impl Iterator<Item = &'a Row>,
+    each: impl IntoIterator<Item = Vec<(&'a Row, Peer)>>,
     times: u32,
 ) -> Result<ExitCode> {
     let mut table = Table::new();
@@ -216,11 +234,17 @@ fn programs<'a>(
         "outcome",
     ]);
     let mut failed = 0;
-    for row in rows {
-        eprintln!("{} ...", row.name);
-        let outcome = stage.migrate(&row.command(times), times)?;
+    for together in each {
+        let names: Vec<_> = together.iter().map(|(row, _)| row.name).collect();
+        let names = names.join(", ");
+        eprintln!("{names} ...");
+        let commands = together.iter();
+        let commands: Vec<_> = commands
+            .map(|(row, peer)| (row.command(times), *peer))
+            .collect();
+        let outcome = stage.migrate(&commands, times)?;
         failed += u32::from(!outcome.is_good());
-        table.add_row(cells(row, &outcome));
+        table.add_row(cells(names, &outcome));
     }
     println!("{table}");
     ensure!(!table.is_empty(), "no program's name contains that");
@@ -228,9 +252,9 @@ fn programs<'a>(
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn cells(row: &Row, outcome: &Outcome) -> [String; 7] {
+fn cells(name: String, outcome: &Outcome) -> [String; 7] {
     [
-        row.name.to_owned(),
+        name,
         outcome.moves.len().to_string(),
         outcome.figures(|it| it.number("downtime_ms")),
         outcome.figures(|it| it.number("qemu_ms")),

@@ -13,7 +13,7 @@ use vrdma_lab::place::{Local, Preload};
 use vrdma_lab::process::Lifetime;
 use vrdma_lab::wire::{self, Wire, WireConfig};
 
-use crate::bench::compiled::compiled;
+use crate::compiled::compiled;
 use crate::programs::library;
 
 /// Names of the tenants' port groups.

@@ -139,13 +139,12 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         pair,
         vrdma,
         memory: Memory::Unix,
-        peer: Peer::Vm,
         crashes: false,
         verifies: true,
         post_copy: false,
     }
-    .migrate(&traffic::command(), 2)?;
-    Ok(complaint(outcome.statuses))
+    .migrate(&[(traffic::command(), Peer::Vm)], 2)?;
+    Ok(complaint(&outcome.statuses))
 }
 
 /// As it is written in JSON.

@@ -1,6 +1,6 @@
 //! A program whose server's guest may move.
 //!
-//! The server runs in guest a and writes into a file, since the lab's channel to it ends with its first QEMU. The client is
+//! The server runs in guest a and writes into files, since the lab's channel to it ends with its first QEMU. The client is
 //! in guest b, or a process of host b on the adapter of its QEMUs.
 
 use std::fs;
@@ -29,6 +29,28 @@ const DEVICE: &str = "vrdma0";
 /// Server and client, under way.
 pub(super) struct Program {
     client: Client,
+    files: Files,
+}
+
+/// What the server writes in guest a.
+struct Files {
+    status: String,
+    said: String,
+}
+
+impl Files {
+    /// Each program that runs at the same time has its own.
+    fn of(peer: Peer) -> Self {
+        let name = if peer == Peer::Process {
+            "process"
+        } else {
+            "vm"
+        };
+        Self {
+            status: format!("/tmp/{name}.status"),
+            said: format!("/tmp/{name}.out"),
+        }
+    }
 }
 
 enum Client {
@@ -40,26 +62,29 @@ impl Program {
     /// Starts both.
     pub(super) fn start(pair: &Pair, command: &rows::Command, peer: Peer) -> Result<Self> {
         let server = with_device(&command.server);
+        let files = Files::of(peer);
+        let Files { status, said } = &files;
         let started = format!(
-            "rm -f /tmp/status; setsid sh -c '({server}) > /tmp/server.out 2>&1; echo $? > /tmp/status' \
+            "rm -f {status}; setsid sh -c '({server}) > {said} 2>&1; echo $? > {status}' \
              < /dev/null > /dev/null 2>&1 &"
         );
         pair.guest(Side::A).check(&started)?;
-        await_server(pair.guest(Side::A))?;
+        await_server(pair.guest(Side::A), command.by_rdma_cm(), said)?;
         let client = match peer {
-            Peer::Vm | Peer::Rxe => {
+            Peer::Vm | Peer::Rxe | Peer::Both => {
                 let client = with_device(&command.client);
                 Client::InGuest(pair.guest(Side::B).spawn(&client)?)
             }
             Peer::Process => Client::as_process(pair, &command.client)?,
         };
-        Ok(Self { client })
+        Ok(Self { client, files })
     }
 
     /// Waits for their ends, and tells what they printed if one is not 0.
     pub(super) fn statuses(&mut self, pair: &Pair, vrdma: &Path) -> Result<[Option<i32>; 2]> {
         self.wait_while_messages_flow(pair, vrdma)?;
-        let statuses = [server_status(pair.guest(Side::A))?, self.client_status()];
+        let server = self.files.server_status(pair.guest(Side::A))?;
+        let statuses = [server, self.client_status()];
         if statuses != [Some(0); 2] {
             self.tell(pair);
         }
@@ -126,9 +151,10 @@ impl Program {
 
     /// Prints what both printed, and the logs.
     pub(super) fn tell(&self, pair: &Pair) {
+        let said = &self.files.said;
         let server = pair
             .guest(Side::A)
-            .check("cat /tmp/server.out; dmesg | tail -20");
+            .check(&format!("cat {said}; dmesg | tail -20"));
         eprintln!(
             "server: {}",
             server.unwrap_or_else(|error| error.to_string())
@@ -155,28 +181,34 @@ impl Client {
     }
 }
 
-fn server_status(guest: &Guest) -> Result<Option<i32>> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let status = guest.check("cat /tmp/status 2> /dev/null || true")?;
-        if let Ok(status) = status.trim().parse() {
-            return Ok(Some(status));
+impl Files {
+    fn server_status(&self, guest: &Guest) -> Result<Option<i32>> {
+        let deadline = Instant::now() + PATIENCE;
+        let look = format!("cat {} 2> /dev/null || true", self.status);
+        loop {
+            let status = guest.check(&look)?;
+            if let Ok(status) = status.trim().parse() {
+                return Ok(Some(status));
+            }
+            if Instant::now() > deadline {
+                guest.check("pkill -9 ib || true")?;
+                return Ok(None);
+            }
+            thread::sleep(POLL);
         }
-        if Instant::now() > deadline {
-            guest.check("pkill -9 ib || true")?;
-            return Ok(None);
-        }
-        thread::sleep(POLL);
     }
 }
 
 /// Perftest and the examples of libibverbs listen at port 18515 of TCP; with rdma_cm the kernel names the listener.
-fn await_server(guest: &Guest) -> Result<()> {
-    let listens = "for i in $(seq 200); do grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6 && exit 0; \
-                   rdma resource show cm_id | grep -q 'state LISTEN' && exit 0; \
-                   sleep 0.1; done; cat /tmp/server.out; exit 1";
+fn await_server(guest: &Guest, by_rdma_cm: bool, said: &str) -> Result<()> {
+    let listens = match by_rdma_cm {
+        true => "rdma resource show cm_id | grep -q 'state LISTEN'",
+        false => "grep -qs ':4853 [0-9A-F:]* 0A' /proc/net/tcp /proc/net/tcp6",
+    };
+    let wait =
+        format!("for i in $(seq 200); do {listens} && exit 0; sleep 0.1; done; cat {said}; exit 1");
     guest
-        .check(listens)
+        .check(&wait)
         .map(drop)
         .context("the server does not listen")
 }

@@ -20,6 +20,11 @@ pub(super) struct Command {
 }
 
 impl Command {
+    /// Whether the server waits for calls of rdma_cm, and not at its port of TCP.
+    pub(super) fn by_rdma_cm(&self) -> bool {
+        self.server.starts_with("rping") || self.server.split(' ').any(|word| word == "-R")
+    }
+
     /// A client that is told the server's address behind all else.
     pub(super) fn of_both(words: String) -> Self {
         let client = format!("{words} $A");

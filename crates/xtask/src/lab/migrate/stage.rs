@@ -32,7 +32,8 @@ const HALVES: f64 = 2.0;
 /// What became of a row.
 pub(super) struct Outcome {
     pub(super) moves: Vec<Move>,
-    pub(super) statuses: [Option<i32>; 2],
+    /// Of server and client of each program.
+    pub(super) statuses: Vec<Option<i32>>,
     /// Milliseconds in which the client had no answer, if it tells.
     pub(super) longest_pause: Option<f64>,
 }
@@ -44,7 +45,7 @@ pub(super) struct Move {
 
 impl Outcome {
     pub(super) fn is_good(&self) -> bool {
-        self.statuses == [Some(0); 2]
+        self.statuses.iter().all(|status| *status == Some(0))
     }
 
     /// Of each migration, or of many the least, the one in the middle and the most.
@@ -76,7 +77,6 @@ pub(super) struct Stage<'a> {
     pub(super) pair: &'a mut Pair,
     pub(super) vrdma: &'a PathBuf,
     pub(super) memory: Memory,
-    pub(super) peer: Peer,
     /// Workers are killed after each migration.
     pub(super) crashes: bool,
     /// The guest's memory is compared before the source gives the adapter up.
@@ -86,33 +86,44 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Migrations under a program, until it ends.
-    pub(super) fn migrate(&mut self, command: &rows::Command, times: u32) -> Result<Outcome> {
+    /// Migrations under a program for each peer, until all end.
+    pub(super) fn migrate(
+        &mut self,
+        commands: &[(rows::Command, Peer)],
+        times: u32,
+    ) -> Result<Outcome> {
         if self.post_copy {
             self.pair.guest(Side::A).check(WRITER)?;
         }
-        let mut program = self.start(command)?;
+        let programs = commands.iter();
+        let programs = programs.map(|(command, peer)| self.start(command, *peer));
+        let mut programs = programs.collect::<Result<Vec<_>>>()?;
         let mut moves = Vec::new();
         for _ in 0..times {
-            self.wait_for_traffic(&program)?;
+            self.wait_for_traffic(&programs)?;
             moves.push(self.go()?);
             if self.crashes {
                 self.crash()?;
             }
         }
-        let statuses = program.statuses(self.pair, self.vrdma)?;
-        let longest_pause = longest_latency(&program.client_said());
+        let mut statuses = Vec::new();
+        for program in &mut programs {
+            statuses.extend(program.statuses(self.pair, self.vrdma)?);
+        }
+        let pauses = programs
+            .iter()
+            .filter_map(|it| longest_latency(&it.client_said()));
         Ok(Outcome {
             moves,
             statuses,
-            longest_pause: longest_pause.map(|us| us * HALVES / 1e3),
+            longest_pause: pauses.reduce(f64::max).map(|us| us * HALVES / 1e3),
         })
     }
 
     /// A program whose messages flow.
-    fn start(&self, command: &rows::Command) -> Result<Program> {
+    fn start(&self, command: &rows::Command, peer: Peer) -> Result<Program> {
         for _ in 0..EARLY_MAX {
-            let mut program = Program::start(self.pair, command, self.peer)?;
+            let mut program = Program::start(self.pair, command, peer)?;
             let flows = objects::wait_for_traffic(self.pair, self.vrdma);
             if flows.is_ok() || !program.came_too_early() {
                 return Ok(program);
@@ -120,13 +131,13 @@ impl Stage<'_> {
             eprintln!("nobody listened yet, once more");
             program.abandon(self.pair)?;
         }
-        Program::start(self.pair, command, self.peer)
+        Program::start(self.pair, command, peer)
     }
 
-    fn wait_for_traffic(&self, program: &Program) -> Result<()> {
+    fn wait_for_traffic(&self, programs: &[Program]) -> Result<()> {
         let flows = objects::wait_for_traffic(self.pair, self.vrdma);
         if flows.is_err() {
-            program.tell(self.pair);
+            programs.iter().for_each(|program| program.tell(self.pair));
         }
         flows
     }
@@ -247,7 +258,7 @@ mod tests {
                     report: serde_json::json!({ "downtime_ms": ms }),
                 })
                 .collect(),
-            statuses: [Some(0); 2],
+            statuses: vec![Some(0); 2],
             longest_pause: None,
         };
         let figures = |count| outcome(count).figures(|it| it.number("downtime_ms"));

@@ -84,13 +84,13 @@ impl<'a> Traffic<'a> {
         let statuses = current.program.statuses(pair, self.vrdma)?;
         self.ended += 1;
         if self.problem.is_none() {
-            self.problem = complaint(statuses);
+            self.problem = complaint(&statuses);
         }
         Ok(())
     }
 }
 
 /// Why these statuses of server and client are not good.
-pub(super) fn complaint(statuses: [Option<i32>; 2]) -> Option<String> {
+pub(super) fn complaint(statuses: &[Option<i32>]) -> Option<String> {
     (statuses != [Some(0); 2]).then(|| format!("server and client ended with {statuses:?}"))
 }

@@ -1,4 +1,4 @@
-//! Small C programs of benchmarks, compiled against the installed libibverbs.
+//! Small C programs of benchmarks and labs, compiled against the installed libibverbs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const FLAGS: [&str; 6] = [
 const PACKAGES: &str = "install the packages gcc libibverbs-dev";
 
 /// The program of this name and source, in the folder.
-pub(super) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
+pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
     let program = folder.join(name);
     let file = program.with_extension("c");
     fs::write(&file, source)?;
