@@ -29,8 +29,8 @@ test: setup check ## every test, guests included
 	cargo xtask lab migrate --times 2 --only srq --crash
 	cargo xtask lab migrate --times 2 --only each --two-adapters --libvirt
 	cargo xtask lab migrate --times 2 --only rc_ping --memory direct --post-copy
-	cargo xtask lab migrate --times 2 --only rping --peer process --memory rdma
-	cargo xtask lab migrate --times 2 --only rc_ping --peer rxe
+	cargo xtask lab migrate --times 2 --only rping --peers process --memory rdma
+	cargo xtask lab migrate --times 2 --only rc_ping --peers rxe
 	cargo xtask lab snapshot
 	cargo xtask programs --short
 	cargo xtask programs --short --with guest

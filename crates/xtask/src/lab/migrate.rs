@@ -52,8 +52,6 @@ pub(crate) enum Peer {
     Process,
     /// A guest with Linux's rxe, which knows nothing of us
     Rxe,
-    /// A guest with an adapter of ours and a process, at once
-    Both,
 }
 
 /// Options of `cargo xtask lab migrate`.
@@ -67,12 +65,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "unix")]
     memory: Memory,
 
-    /// Who is at the other end of the connections
-    #[arg(long, value_enum, default_value = "vm")]
-    peer: Peer,
+    /// Who is at the other end of the connections; of several, each at once: one of vm and rxe, and process
+    #[arg(long, value_enum, default_value = "vm", value_delimiter = ',')]
+    peers: Vec<Peer>,
 
     /// Give each guest two adapters, and run programs that use both at once
-    #[arg(long, conflicts_with_all = ["faults", "peer", "renew", "converge"])]
+    #[arg(long, conflicts_with_all = ["faults", "peers", "renew", "converge"])]
     two_adapters: bool,
 
     /// Have a libvirt start each QEMU, as a domain, and watch it
@@ -132,11 +130,15 @@ pub(crate) struct Arguments {
     wire: WireArguments,
 }
 
-/// With a peer of each kind at once, both of which compare what they receive.
-const BOTH: [(&Row, Peer); 2] = [
-    (&rows::GUESTS[0], Peer::Vm),
-    (&rows::PROCESSES[0], Peer::Process),
-];
+impl Peer {
+    /// The program that compares what it receives.
+    fn checked(self) -> &'static Row {
+        match self {
+            Self::Vm | Self::Rxe => &rows::GUESTS[0],
+            Self::Process => &rows::PROCESSES[0],
+        }
+    }
+}
 
 /// Where the guest's memory goes.
 const MEMORY: &str = "memory.sock";
@@ -171,37 +173,50 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.renew {
         return renewal::run(&mut stage, arguments.times);
     }
-    let (rows, more): (&[Row], &[Row]) = match arguments.peer {
+    let [peer] = arguments.peers[..] else {
+        let together = arguments.peers.iter().map(|peer| (peer.checked(), *peer));
+        return programs(&mut stage, [together.collect()], arguments.times);
+    };
+    let (rows, more): (&[Row], &[Row]) = match peer {
         Peer::Vm if arguments.two_adapters => (&rows::TWO_ADAPTERS, &[]),
         Peer::Vm if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
         Peer::Vm | Peer::Rxe => (&rows::GUESTS, &[]),
         Peer::Process => (&rows::PROCESSES, &[]),
-        Peer::Both => return programs(&mut stage, [BOTH.to_vec()], arguments.times),
     };
     let rows = rows.iter().chain(more);
     let rows = rows.filter(|row| row.name.contains(&arguments.only));
-    let each = rows.map(|row| vec![(row, arguments.peer)]);
+    let each = rows.map(|row| vec![(row, peer)]);
     programs(&mut stage, each, arguments.times)
 }
 
 fn start(arguments: &Arguments) -> Result<Pair> {
     let program = super::daemon(arguments.release)?;
     let wire = arguments.wire.wire()?.unwrap_or_else(WireConfig::default);
-    let has_process = matches!(arguments.peer, Peer::Process | Peer::Both);
+    let has = |peer| arguments.peers.contains(&peer);
+    ensure!(
+        !(has(Peer::Vm) && has(Peer::Rxe)),
+        "guest b is one of --peers vm and rxe: leave one out"
+    );
+    let twice = |peer| arguments.peers.iter().filter(|it| **it == peer).count() > 1;
+    ensure!(
+        !arguments.peers.iter().copied().any(twice),
+        "--peers names a peer twice: name each once"
+    );
+    let has_process = has(Peer::Process);
     let has_verbs = arguments.memory == Memory::Rdma || has_process;
     let qemu_verbs = has_verbs
         .then(|| crate::library::link(arguments.release))
         .transpose()?;
     ensure!(
-        arguments.peer != Peer::Rxe || !(arguments.faults || arguments.crash),
-        "--faults and --crash need a daemon for each guest: leave --peer rxe out"
+        !has(Peer::Rxe) || !(arguments.faults || arguments.crash),
+        "--faults and --crash need a daemon for each guest: leave --peers rxe out"
     );
     ensure!(
         !arguments.libvirt || !(has_verbs || arguments.memory == Memory::Direct),
         "--libvirt goes with --memory unix or tcp, and with VMs and rxe as peers"
     );
     let mut kinds = [Kind::Vrdma; 2];
-    if arguments.peer == Peer::Rxe {
+    if has(Peer::Rxe) {
         kinds[1] = Kind::Rxe;
     }
     Pair::start(&PairConfig {

@@ -71,7 +71,7 @@ impl Program {
         pair.guest(Side::A).check(&started)?;
         await_server(pair.guest(Side::A), command.by_rdma_cm(), said)?;
         let client = match peer {
-            Peer::Vm | Peer::Rxe | Peer::Both => {
+            Peer::Vm | Peer::Rxe => {
                 let client = with_device(&command.client);
                 Client::InGuest(pair.guest(Side::B).spawn(&client)?)
             }
