@@ -150,6 +150,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut pair = start(arguments)?;
     let vrdma = super::built("vrdma", arguments.release)?;
+    if arguments.post_copy {
+        pair.guest(Side::A).check(convergence::WRITER)?;
+    }
     if arguments.regions > 0 {
         regions::hold(pair.guest(Side::A), arguments.regions)?;
     }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use vrdma_lab::pair::{Arriving, Pair, QEMUS, Side};
 use vrdma_lab::relay::WaitingRelay;
 
-use super::convergence::WRITER;
 use super::program::Program;
 use super::{Memory, Peer, libvirt, relay, rows};
 use crate::guests::objects;
@@ -92,9 +91,6 @@ impl Stage<'_> {
         commands: &[(rows::Command, Peer)],
         times: u32,
     ) -> Result<Outcome> {
-        if self.post_copy {
-            self.pair.guest(Side::A).check(WRITER)?;
-        }
         let programs = commands.iter();
         let programs = programs.map(|(command, peer)| self.start(command, *peer));
         let mut programs = programs.collect::<Result<Vec<_>>>()?;
