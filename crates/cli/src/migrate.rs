@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use vrdma_api_client::Client;
 use vrdma_migration::{
     Copying, HostSockets, MemoryProgress, Migration, Options, Phase, PhaseTime, Plan,
-    PlannedAdapter, Progress, RelayProgram, Watcher,
+    PlannedAdapter, Progress, Recovered, RelayProgram, Watcher,
 };
 
 use crate::arguments::MigrateOptions;
@@ -20,6 +20,9 @@ use crate::report::Report;
 use crate::table::{Column, bytes, facts, table};
 
 const RECOVERED: &str = "the VM runs at the source with its connections; end the destination's QEMU, which is of no use any more";
+
+const FINISHED: &str =
+    "the VM had gone by post-copy, and runs at the destination with its connections";
 
 pub(crate) fn run(client: &Client, options: &MigrateOptions) -> Result<Report, Failure> {
     let what = Options {
@@ -39,8 +42,7 @@ pub(crate) fn run(client: &Client, options: &MigrateOptions) -> Result<Report, F
         verify: options.verify,
     };
     if options.recover {
-        vrdma_migration::recover(&what).map_err(failed)?;
-        return Ok(Report::new(&json!({ "recovered": true }), RECOVERED));
+        return recover(&what);
     }
     let migration = Migration::prepare(what).map_err(failed)?;
     if options.dry_run {
@@ -50,6 +52,16 @@ pub(crate) fn run(client: &Client, options: &MigrateOptions) -> Result<Report, F
     let mut console = Console::new()?;
     let report = migration.run(&mut console).map_err(failed)?;
     Ok(Report::new(&report, report_text(&report)))
+}
+
+fn recover(what: &Options) -> Result<Report, Failure> {
+    let recovered = vrdma_migration::recover(what, &mut Console::new()?).map_err(failed)?;
+    let (place, said) = match recovered {
+        Recovered::AtSource => ("source", RECOVERED),
+        Recovered::AtDestination => ("destination", FINISHED),
+    };
+    let facts = json!({ "recovered": true, "vm": place });
+    Ok(Report::new(&facts, said))
 }
 
 /// What carries the memory at this side, if an adapter is named for it. To take a migration back there is no need of one.

@@ -20,28 +20,15 @@ use crate::pci::ConfigSpace;
 use crate::progress::{Phase, Progress, Report, Times, Watcher};
 use crate::revive::Undo;
 use crate::verify::verify;
-use crate::{Hosts, Migration};
+use crate::{Hosts, Transfer};
 use each::{HandedOver, Unreleased};
 use post_copy::Left;
 
 const STANDS_STILL: &str = "the VM stands still in both QEMUs, and none was ended";
 
 /// Runs a migration that was checked.
-pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Report, Error> {
-    let mut flow = Flow {
-        migration,
-        watcher,
-        times: Times::new(),
-        phase: Phase::Track,
-        undo: Undo::default(),
-        stopped: None,
-        configured: Vec::new(),
-        sending_began: None,
-        sending_ended: None,
-        is_loaded: false,
-        unreleased: Vec::new(),
-        is_final: false,
-    };
+pub(crate) fn run(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<Report, Error> {
+    let mut flow = Flow::new(transfer, watcher);
     let prepared = flow.until_release();
     let ready = prepared.and_then(|ready| match ready {
         Ready::Whole(carried) => flow.release(carried).map(Ready::Whole),
@@ -54,6 +41,11 @@ pub(crate) fn run(migration: Migration, watcher: &mut dyn Watcher) -> Result<Rep
         Err(Failed::Unsure(why)) => return Err(flow.abort_if_held(&why)),
     };
     flow.after_release(carried)
+}
+
+/// Goes on with one whose orchestrator died when the VM had gone and its memory followed.
+pub(crate) fn finish(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<(), Error> {
+    Flow::new(transfer, watcher).finish()
 }
 
 /// What failed before anybody was told that the source gave up the adapter.
@@ -85,7 +77,7 @@ struct Carried {
 }
 
 struct Flow<'a> {
-    migration: Migration,
+    transfer: Transfer,
     watcher: &'a mut dyn Watcher,
     times: Times,
     phase: Phase,
@@ -105,9 +97,26 @@ struct Flow<'a> {
     is_final: bool,
 }
 
-impl Flow<'_> {
+impl<'a> Flow<'a> {
+    fn new(transfer: Transfer, watcher: &'a mut dyn Watcher) -> Self {
+        Self {
+            transfer,
+            watcher,
+            times: Times::new(),
+            phase: Phase::Track,
+            undo: Undo::default(),
+            stopped: None,
+            configured: Vec::new(),
+            sending_began: None,
+            sending_ended: None,
+            is_loaded: false,
+            unreleased: Vec::new(),
+            is_final: false,
+        }
+    }
+
     fn hosts(&mut self) -> &mut Hosts {
-        &mut self.migration.hosts
+        &mut self.transfer.hosts
     }
 
     fn enter(&mut self, phase: Phase) {
@@ -133,7 +142,7 @@ impl Flow<'_> {
         let tracked = self.track()?;
         self.configure_ahead(tracked)?;
         self.copy()?;
-        let adapters = match self.migration.options.memory.post_copy {
+        let adapters = match self.transfer.options.memory.post_copy {
             false => self.send_rest()?,
             true => match self.leave()? {
                 Left::Whole(adapters) => adapters,
@@ -171,18 +180,18 @@ impl Flow<'_> {
         self.undo.tracked = true;
         let tracked = self.track_all()?;
         self.undo.capabilities = true;
-        let copying = &self.migration.options.memory;
+        let copying = &self.transfer.options.memory;
         let Hosts {
             source,
             destination,
-        } = &mut self.migration.hosts;
+        } = &mut self.transfer.hosts;
         self.undo.parameters = Some(source.machine.set_up(copying)?);
         destination.machine.set_up(copying)?;
         Ok(tracked)
     }
 
     fn verify(&mut self) -> Result<Option<u64>, Cause> {
-        if !self.migration.options.verify {
+        if !self.transfer.options.verify {
             return Ok(None);
         }
         self.begin(Phase::Verify)?;
@@ -227,7 +236,7 @@ impl Flow<'_> {
 
     fn quit(&mut self) -> Result<(), Error> {
         self.enter(Phase::Quit);
-        if let Some(relay) = &self.migration.relay {
+        if let Some(relay) = &self.transfer.relay {
             relay.finish();
         }
         let quit = self.hosts().source.machine.execute("quit", json!({}));
@@ -244,15 +253,11 @@ impl Flow<'_> {
         let Hosts {
             source,
             destination,
-        } = &mut self.migration.hosts;
+        } = &mut self.transfer.hosts;
         Error::Aborted {
             phase: self.phase,
             why: why.to_string(),
-            left: undo.undo(
-                source,
-                &destination.adapters,
-                &self.migration.options.memory,
-            ),
+            left: undo.undo(source, &destination.adapters, &self.transfer.options.memory),
         }
     }
 

@@ -53,7 +53,7 @@ pub use copying::Copying;
 pub use error::{Cause, Error};
 pub use progress::{MemoryProgress, Phase, PhaseTime, Progress, Report, Watcher};
 pub use relay::{Relay, RelayProgram};
-pub use revive::recover;
+pub use revive::{Recovered, recover};
 
 use adapter::AdapterHandle;
 use machine::{Function, Machine, Side};
@@ -122,9 +122,14 @@ struct Hosts {
 
 /// A migration that can begin.
 pub struct Migration {
+    plan: Plan,
+    transfer: Transfer,
+}
+
+/// What a migration works with.
+struct Transfer {
     hosts: Hosts,
     options: Options,
-    plan: Plan,
     /// Where the VM has its adapters at the source.
     functions: Vec<Function>,
     relay: Option<Relay>,
@@ -146,13 +151,13 @@ impl Migration {
             checks::check_pages(&mut hosts)?;
         }
         let relay = begin_relay(&options.memory, &mut hosts)?;
-        Ok(Self {
+        let transfer = Transfer {
             hosts,
             options,
-            plan,
             functions,
             relay,
-        })
+        };
+        Ok(Self { plan, transfer })
     }
 
     /// What was found.
@@ -166,7 +171,7 @@ impl Migration {
     /// # Errors
     /// [`Error::Aborted`] before the point of no return, and [`Error::Released`] after it.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Report, Error> {
-        flow::run(self, watcher)
+        flow::run(self.transfer, watcher)
     }
 }
 

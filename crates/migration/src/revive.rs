@@ -20,8 +20,9 @@ use crate::checks;
 use crate::copying::{Copying, POST_COPY};
 use crate::error::{Cause, Error};
 use crate::machine::{Machine, Side};
+use crate::progress::Watcher;
 use crate::qmp::EventKind;
-use crate::{Host, Options};
+use crate::{Host, Hosts, Options, Transfer, flow};
 
 /// How long QEMU may take to cancel a migration.
 pub(crate) const CANCEL_LIMIT: Duration = Duration::from_secs(20);
@@ -94,25 +95,47 @@ impl Undo {
     }
 }
 
+/// Where a VM runs whose orchestrator had died.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovered {
+    /// What was begun is taken back.
+    AtSource,
+    /// It had gone by post-copy, and what was left to do is done.
+    AtDestination,
+}
+
 /// Takes back a migration whose orchestrator died before the source had given the adapter up. The destination may be gone.
-/// Where nothing is to be taken back, nothing changes, unless the VM was paused: it runs afterwards.
+/// Where nothing is to be taken back, nothing changes, unless the VM was paused: it runs afterwards. A VM that has gone by
+/// post-copy is not taken back: the migration is brought to its end.
 ///
 /// # Errors
-/// [`Error::Unfit`] when the source does not answer or has given the adapter up, and [`Error::Unrecovered`] with what
-/// could not be taken back.
-pub fn recover(options: &Options) -> Result<(), Error> {
+/// [`Error::Unfit`] when the source does not answer or has given the adapter up, [`Error::Unrecovered`] with what
+/// could not be taken back, and [`Error::Released`] with where a VM is that has gone.
+pub fn recover(options: &Options, watcher: &mut dyn Watcher) -> Result<Recovered, Error> {
     checks::check_options(options)?;
     let names = &options.adapters;
     let mut source = Host::connect(&options.source, names, Side::Source)?;
     for adapter in &source.adapters {
         check_is_here(adapter)?;
     }
-    check_has_memory(&mut source.machine)?;
+    if has_gone(&mut source.machine)? {
+        let destination = Host::connect(&options.destination, names, Side::Destination)?;
+        let transfer = Transfer {
+            hosts: Hosts {
+                source,
+                destination,
+            },
+            options: options.clone(),
+            functions: Vec::new(),
+            relay: None,
+        };
+        return flow::finish(transfer, watcher).map(|()| Recovered::AtDestination);
+    }
     let control = &options.destination.control;
     let destination = AdapterHandle::all(control, names, Side::Destination)?;
     let left = Undo::ALL.undo(&mut source, &destination, &options.memory);
     match left.is_empty() {
-        true => Ok(()),
+        true => Ok(Recovered::AtSource),
         false => Err(Error::Unrecovered { left }),
     }
 }
@@ -127,16 +150,11 @@ fn check_is_here(adapter: &AdapterHandle) -> Result<(), Error> {
     Ok(())
 }
 
-/// After post-copy the VM may have run at the destination: what it has written there is not here.
-fn check_has_memory(source: &mut Machine) -> Result<(), Error> {
+/// Whether the VM may have run at the destination, by post-copy: what it has written there is not here.
+fn has_gone(source: &mut Machine) -> Result<bool, Cause> {
     let status = source.migration()?.status;
-    let has_gone = status.starts_with("postcopy") || status == "completed";
-    if !(has_gone && source.has_capability(POST_COPY)?) {
-        return Ok(());
-    }
-    Err(Error::Unfit(format!(
-        "the VM has gone to the destination by post-copy ({status}), and cannot go on here: let it run there with cont, wait until query-migrate says completed here, and quit this QEMU; its connections are lost, so load its driver anew when its adapter is away here (vrdma adapter remove, add --away) and is not there"
-    )))
+    let may_have = status.starts_with("postcopy") || status == "completed";
+    Ok(may_have && source.has_capability(POST_COPY)?)
 }
 
 /// Cancels and waits until the VM runs. QEMU resumes it by itself unless all had been sent.

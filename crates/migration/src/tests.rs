@@ -20,6 +20,11 @@ fn migrate(stage: &Stage) -> Result<Report, Error> {
     Migration::prepare(stage.options())?.run(&mut |_: &Progress| ())
 }
 
+/// As `vrdma migrate --recover`.
+fn take_back(stage: &Stage) -> Result<Recovered, Error> {
+    recover(&stage.options(), &mut |_: &Progress| ())
+}
+
 /// What a fault in a phase leads to: the sentence, with the source's VM and adapter as they were.
 #[track_caller]
 fn aborted(fault: Fault, expected: Phase) -> String {

@@ -75,7 +75,8 @@ pub(crate) struct MigrateOptions {
     /// Take back a migration that nobody drives any more: the VM runs on at the source with its connections
     ///
     /// With the arguments of the vrdma migrate that was killed; the destination may be gone. It is refused if the source
-    /// has given the adapter up already. The destination's QEMU is of no use afterwards: end it.
+    /// has given the adapter up already. The destination's QEMU is of no use afterwards: end it. A VM that has gone by post-copy
+    /// stays there, and what is left to do is done.
     #[arg(
         long,
         conflicts_with_all = ["dry_run", "downtime_limit", "bandwidth_limit", "auto_converge", "verify"]

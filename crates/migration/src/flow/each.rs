@@ -43,7 +43,7 @@ impl Flow<'_> {
     pub(super) fn configure_ahead(&mut self, tracked: Vec<ConfigSpace>) -> Result<(), Cause> {
         self.begin(Phase::Configure)?;
         for config in tracked {
-            let address = address_of(&self.migration.functions, &config);
+            let address = address_of(&self.transfer.functions, &config);
             let ahead = match address.filter(|address| address.bus == ROOT_BUS) {
                 Some(address) => {
                     let machine = &mut self.hosts().destination.machine;
@@ -76,10 +76,10 @@ impl Flow<'_> {
         let adapter = &self.hosts().destination.adapters[at];
         let arrived = adapter.put_context(context)?;
         let config = adapter.parse_config(&arrived.config_space)?;
-        let address = address_of(&self.migration.functions, &config).ok_or_else(|| {
+        let address = address_of(&self.transfer.functions, &config).ok_or_else(|| {
             Cause::new(format!(
                 "the source's QEMU has several adapters, and which of them is {} cannot be told: its guest has given it no address of its own; load the guest's driver first",
-                self.migration.options.adapters[at]
+                self.transfer.options.adapters[at]
             ))
         })?;
         let source = &mut self.hosts().source.machine;

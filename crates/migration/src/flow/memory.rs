@@ -46,15 +46,15 @@ impl Flow<'_> {
 
     /// What both QEMUs are told, which are the relays' where there are any.
     pub(super) fn uris(&self) -> [Value; 2] {
-        let uri = &self.migration.options.memory.uri;
-        let relay = self.migration.relay.as_ref();
+        let uri = &self.transfer.options.memory.uri;
+        let relay = self.transfer.relay.as_ref();
         let uris = relay.map_or([uri, uri], |relay| relay.uris().each_ref());
         uris.map(|uri| json!({ "uri": uri }))
     }
 
     /// A relay that has ended is told before QEMU notices.
     pub(super) fn watch_relay(&self) -> Result<(), Cause> {
-        let relay = self.migration.relay.as_ref();
+        let relay = self.transfer.relay.as_ref();
         relay.and_then(Relay::known_failure).map_or(Ok(()), Err)
     }
 
@@ -103,7 +103,7 @@ impl Flow<'_> {
             "failed" => {
                 // A destination that ended explains it better.
                 self.watch_destination()?;
-                if let Some(why) = self.migration.relay.as_ref().and_then(Relay::failure) {
+                if let Some(why) = self.transfer.relay.as_ref().and_then(Relay::failure) {
                     return Err(why);
                 }
                 let info = self.hosts().source.machine.migration()?;

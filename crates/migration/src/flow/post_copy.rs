@@ -32,6 +32,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// The VM's devices at a QEMU that waits for them.
 const WAITS: &str = "inmigrate";
 
+/// One that has loaded them.
+const PAUSED: &str = "paused";
+
 /// How QEMU left the source.
 pub(super) enum Left {
     /// There was so little to send that it sent all.
@@ -43,7 +46,7 @@ pub(super) enum Left {
 impl Flow<'_> {
     /// Whether the first pass is over, and QEMU was told so: what it did not send in that follows.
     pub(super) fn follow_with_memory(&mut self, pass: u64) -> Result<(), Cause> {
-        if !self.migration.options.memory.post_copy || pass != 2 {
+        if !self.transfer.options.memory.post_copy || pass != 2 {
             return Ok(());
         }
         let source = &mut self.hosts().source.machine;
@@ -95,8 +98,33 @@ impl Flow<'_> {
             self.released(&why, state.to_owned())
         })?;
         let downtime = self.downtime();
+        let carried = Carried {
+            adapters,
+            verified_bytes: None,
+            sent: self.complete()?,
+        };
+        Ok(self.report(&carried, downtime))
+    }
+
+    /// The VM has gone, and its orchestrator died.
+    pub(super) fn finish(mut self) -> Result<(), Error> {
+        self.is_final = true;
+        self.check_restored().map_err(|why| {
+            Error::Unfit(format!(
+                "the VM has gone to the destination by post-copy, and its adapter cannot go on there ({why}): let it run there with cont, and quit the source's QEMU when query-migrate says completed; its connections are lost"
+            ))
+        })?;
+        self.enter(Phase::Resume);
+        if self.hosts().destination.machine.state()? == PAUSED {
+            self.cont()?;
+        }
+        self.complete().map(drop)
+    }
+
+    /// The VM runs there, until it has all.
+    fn complete(&mut self) -> Result<MigrationInfo, Error> {
         let sent = self.page_in().map_err(|why| {
-            let state = "the VM runs at the destination, and waits where its memory is missing: see QEMU's postcopy-recover; its adapter does nothing, and its connections are lost";
+            let state = "the VM runs at the destination, and waits where its memory is missing: mend the connection by QEMU's migrate-recover, then use vrdma migrate --recover";
             self.released(&why, state.to_owned())
         })?;
         self.take_over().map_err(|why| {
@@ -104,12 +132,7 @@ impl Flow<'_> {
             self.released(&why, state.to_owned())
         })?;
         self.quit()?;
-        let carried = Carried {
-            adapters,
-            verified_bytes: None,
-            sent,
-        };
-        Ok(self.report(&carried, downtime))
+        Ok(sent)
     }
 
     fn resume_without_memory(&mut self, adapters: &[HandedOver]) -> Result<(), Cause> {

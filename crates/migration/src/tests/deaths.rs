@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::fakes::{Fault, Stage};
-use super::{Error, Migration, Phase, Progress, aborted, migrate, recover};
+use super::{Error, Migration, Phase, Progress, aborted, migrate, take_back};
 
 /// A migration whose orchestrator dies as that phase begins: its sockets close, and nothing is taken back.
 pub(super) fn die_in(stage: &Stage, phase: Phase) {
@@ -32,11 +32,11 @@ fn what_an_orchestrator_left_is_taken_back() {
     for phase in phases {
         let stage = Stage::with(Fault::None);
         die_in(&stage, phase);
-        recover(&stage.options()).unwrap();
+        take_back(&stage).unwrap();
         assert!(stage.source_runs(), "{phase}: {:?}", stage.log());
         let changes = stage.changes();
         assert!(changes.contains(&"destination DELETE context".to_owned()));
-        recover(&stage.options()).unwrap();
+        take_back(&stage).unwrap();
         assert!(stage.source_runs(), "{phase}, twice");
         // Nothing of it is in the way of the next one.
         migrate(&stage).unwrap();
@@ -48,7 +48,7 @@ fn nothing_is_taken_back_after_the_release() {
     let stage = Stage::with(Fault::None);
     die_in(&stage, Phase::Activate);
     let before = stage.changes();
-    let error = recover(&stage.options()).unwrap_err();
+    let error = take_back(&stage).unwrap_err();
     assert!(matches!(error, Error::Unfit(_)), "{error}");
     assert!(error.to_string().contains("has given the adapter vm1 up"));
     assert_eq!(stage.changes(), before);
@@ -58,7 +58,7 @@ fn nothing_is_taken_back_after_the_release() {
 fn what_cannot_be_taken_back_is_told() {
     let stage = Stage::with(Fault::Refuses("source POST thaw"));
     die_in(&stage, Phase::HandOver);
-    let error = recover(&stage.options()).unwrap_err();
+    let error = take_back(&stage).unwrap_err();
     assert!(matches!(error, Error::Unrecovered { .. }), "{error}");
     assert!(error.to_string().contains("no such luck"), "{error}");
 }

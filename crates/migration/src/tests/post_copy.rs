@@ -1,10 +1,12 @@
 //! Memory that follows the VM.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use serde_json::json;
 
 use super::fakes::{Fault, Stage};
-use super::released_in;
-use crate::{Error, Migration, Phase, Progress, Report, recover};
+use super::{released_in, take_back};
+use crate::{Error, Migration, Phase, Progress, Recovered, Report};
 
 fn migrate(stage: &Stage, watcher: &mut dyn FnMut(&Progress)) -> Result<Report, Error> {
     let mut options = stage.options();
@@ -89,16 +91,52 @@ fn what_fails_after_it_is_told_with_where_the_vm_is() {
 }
 
 #[test]
-fn a_vm_that_has_gone_is_not_taken_back() {
+fn a_vm_that_has_gone_is_not_taken_back_and_its_migration_ends() {
+    for (phase, left) in [
+        (Phase::Resume, &["destination cont"][..]),
+        (Phase::PageIn, &[]),
+    ] {
+        let stage = Stage::with(Fault::WritesMuch);
+        let mut dies = |progress: &Progress| {
+            if *progress == Progress::Phase(phase) {
+                resume_unwind(Box::new(phase));
+            }
+        };
+        let died = catch_unwind(AssertUnwindSafe(|| migrate(&stage, &mut dies)));
+        assert!(died.is_err());
+        let before = stage.changes().len();
+        assert_eq!(take_back(&stage), Ok(Recovered::AtDestination));
+        let rest = [
+            "source POST release",
+            "destination POST activate",
+            "source quit",
+        ];
+        assert_eq!(stage.changes()[before..], [left, &rest].concat());
+    }
+}
+
+#[test]
+fn a_vm_that_waits_for_its_memory_is_left_where_it_is() {
     let stage = Stage::with(Fault::BreaksInPageIn);
     migrate(&stage, &mut |_| ()).unwrap_err();
     let before = stage.changes();
-    let refused = recover(&stage.options()).unwrap_err().to_string();
-    assert!(
-        refused.contains("by post-copy (postcopy-paused)"),
-        "{refused}"
-    );
+    let error = take_back(&stage).unwrap_err();
+    assert_eq!(released_in(&error), Phase::PageIn);
     assert_eq!(stage.changes(), before);
+}
+
+#[test]
+fn one_whose_adapter_was_not_restored_is_told_so() {
+    let stage = Stage::with(Fault::WritesMuch);
+    let mut dies = |progress: &Progress| {
+        if *progress == Progress::Phase(Phase::Restore) {
+            resume_unwind(Box::new(()));
+        }
+    };
+    let died = catch_unwind(AssertUnwindSafe(|| migrate(&stage, &mut dies)));
+    assert!(died.is_err());
+    let refused = take_back(&stage).unwrap_err().to_string();
+    assert!(refused.contains("cannot go on there"), "{refused}");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn all_adapters_are_named_and_no_others() {
 fn an_orchestrator_that_died_leaves_both_to_be_taken_back() {
     let stage = Stage::with_adapters(2, Fault::None);
     deaths::die_in(&stage, Phase::Restore);
-    recover(&stage.options()).unwrap();
+    take_back(&stage).unwrap();
     assert!(stage.source_runs(), "{:?}", stage.log());
     migrate(&stage).unwrap();
 }

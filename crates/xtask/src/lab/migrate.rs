@@ -110,6 +110,10 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["faults", "renew", "converge"])]
     post_copy: bool,
 
+    /// Kill each vrdma migrate when the guest goes on without its memory, and have --recover do the rest
+    #[arg(long, requires = "post_copy")]
+    killed: bool,
+
     /// Let another program in the guest hold so many memory regions
     #[arg(long, value_name = "N", default_value = "0")]
     regions: u32,
@@ -169,6 +173,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         crashes: arguments.crash,
         verifies: !arguments.no_verify && !arguments.post_copy,
         post_copy: arguments.post_copy,
+        killed: arguments.killed,
     };
     if arguments.converge {
         return convergence::run(&mut stage);
@@ -217,6 +222,10 @@ fn start(arguments: &Arguments) -> Result<Pair> {
     ensure!(
         !arguments.libvirt || !(has_verbs || arguments.memory == Memory::Direct),
         "--libvirt goes with --memory unix or tcp, and with VMs and rxe as peers"
+    );
+    ensure!(
+        !(arguments.killed && arguments.memory == Memory::Direct),
+        "--killed goes with --memory unix or tcp: a relay ends with whoever started it"
     );
     let mut kinds = [Kind::Vrdma; 2];
     if has(Peer::Rxe) {

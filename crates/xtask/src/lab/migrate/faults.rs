@@ -142,6 +142,7 @@ fn there_and_back(pair: &mut Pair, vrdma: &PathBuf) -> Result<Option<String>> {
         crashes: false,
         verifies: true,
         post_copy: false,
+        killed: false,
     }
     .migrate(&[(traffic::command(), Peer::Vm)], 2)?;
     Ok(complaint(&outcome.statuses))

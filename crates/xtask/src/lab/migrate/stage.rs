@@ -1,7 +1,8 @@
 //! Migrations of guest a, by the program that users have.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -18,6 +19,9 @@ const TOLD_MAX: usize = 6;
 
 /// So little time that QEMU does not send the rest at once.
 const POST_COPY: [&str; 3] = ["--post-copy", "--downtime-limit", "1"];
+
+/// How `vrdma migrate` tells that the guest runs next.
+const RESUMES: &str = "resuming the VM";
 
 /// The phase of a migration whose memory followed.
 const PAGE_IN: &str = "page-in";
@@ -82,6 +86,8 @@ pub(super) struct Stage<'a> {
     pub(super) verifies: bool,
     /// Memory follows the guest.
     pub(super) post_copy: bool,
+    /// `vrdma migrate` is killed in the middle of that.
+    pub(super) killed: bool,
 }
 
 impl Stage<'_> {
@@ -148,15 +154,19 @@ impl Stage<'_> {
 
     /// One migration of guest a, to the host where it is not.
     pub(super) fn go(&mut self) -> Result<Move> {
-        self.go_with(&[])
+        self.go_with(if self.post_copy { &POST_COPY } else { &[] })
     }
 
     /// The same with more options.
     pub(super) fn go_with(&mut self, options: &[&str]) -> Result<Move> {
         let arriving = self.pair.expect(Side::A)?;
         let relay = self.relay(&arriving)?;
-        let output = self.command(&arriving, options).output();
-        let output = output.context("cannot start vrdma")?;
+        let mut command = self.command(&arriving, options);
+        if self.killed {
+            kill_in_resume(&mut command)?;
+            command = self.command(&arriving, &["--recover"]);
+        }
+        let output = command.output().context("cannot start vrdma")?;
         ensure!(
             output.status.success(),
             "vrdma migrate failed: {}\n{}",
@@ -171,7 +181,7 @@ impl Stage<'_> {
         let report = serde_json::from_slice(&output.stdout)?;
         let moved = Move { report };
         ensure!(
-            !self.post_copy || moved.has_phase(PAGE_IN),
+            !self.post_copy || self.killed || moved.has_phase(PAGE_IN),
             "all was there when the guest ran: {}",
             moved.report
         );
@@ -195,7 +205,6 @@ impl Stage<'_> {
             .arg("--to-qmp")
             .arg(arriving.monitor())
             .args(self.verifies.then_some("--verify"))
-            .args(self.post_copy.then_some(POST_COPY).into_iter().flatten())
             .args(["--memory", &memory])
             .args(options);
         if self.memory == Memory::Direct {
@@ -215,6 +224,22 @@ impl Stage<'_> {
             Memory::Unix | Memory::Tcp | Memory::Rdma => Ok(None),
         }
     }
+}
+
+/// Starts a migration, and kills it when the guest is about to run without its memory.
+fn kill_in_resume(command: &mut Command) -> Result<()> {
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = child.context("cannot start vrdma")?;
+    let said = child.stderr.take().context("it has no standard error")?;
+    let mut lines = BufReader::new(said).lines().map_while(Result::ok);
+    let in_time = lines.any(|line| line.contains(RESUMES));
+    child.kill()?;
+    let status = child.wait()?;
+    ensure!(
+        in_time && !status.success(),
+        "the migration was over before it could be killed"
+    );
+    Ok(())
 }
 
 /// What a program printed.
