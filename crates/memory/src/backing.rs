@@ -1,7 +1,7 @@
 //! The file behind a guest's map, for the question which of its pages are there.
 //!
-//! After a switch to post-copy QEMU has holes in that file, which it fills by itself when the guest or we touch them through
-//! its own mapping. Ours knows nothing of that: a hole reads as zeros, and a write fills it with what is not the page.
+//! In post-copy the file has holes, and QEMU fills one when it is touched through QEMU's own mapping. Through ours a hole reads as
+//! zeros, and a write makes a page of it, so that the one that was to come is refused.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -18,14 +18,14 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
-    /// Whether the file has the page at byte `at` of the map, in memory or swapped out. In files of huge pages each has.
+    /// Whether the file has the page at byte `at` of the map, in memory or swapped out. Of huge pages all are said to be there.
     fn has_page(&self, at: u64) -> bool {
         let page = (self.offset + at) / PAGE * PAGE;
         match seek(self.file.as_fd(), SeekFrom::Data(page)) {
             Ok(data) => data == page,
             // There is no data behind it.
             Err(Errno::NXIO) => false,
-            // A file that is not asked has no holes that anybody made.
+            // It cannot tell of holes, and is taken to have none.
             Err(_) => true,
         }
     }
