@@ -193,7 +193,7 @@ impl Shard {
         worked |= self.host.flush(now);
         worked |= self.go_on_with_snapshot();
         self.send_away_quiet();
-        self.freeze_quiet();
+        worked |= self.freeze_quiet();
         self.lanes.send(&mut self.host);
         self.take_events();
         worked

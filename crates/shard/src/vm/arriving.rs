@@ -99,8 +99,38 @@ impl Vm {
         Ok(self.backend.config_space().to_vec())
     }
 
+    /// The device is to stop, of which its peers are told next. The error is a sentence.
+    pub(crate) fn prepare_freeze(&mut self) -> Result<(), String> {
+        self.check_freeze()?;
+        self.advance_epoch()
+    }
+
+    /// What its peers are told next is newer than what they were told.
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "as all that is done to an adapter"
+    )]
+    pub(crate) fn advance_epoch(&mut self) -> Result<(), String> {
+        self.backend.device.advance_epoch(time_of_day());
+        self.backend.commit_records();
+        Ok(())
+    }
+
     /// The device stops. The error is a sentence.
     pub(crate) fn freeze(&mut self) -> Result<Frozen, String> {
+        self.check_freeze()?;
+        let records = self.backend.device.freeze();
+        self.backend.interrupt();
+        let memory = self.memory();
+        let generation = memory.generation();
+        Ok(Frozen {
+            records,
+            memory,
+            generation,
+        })
+    }
+
+    fn check_freeze(&self) -> Result<(), String> {
         if !self.backend.tracked {
             return Err(
                 "the adapter is not tracked, or its guest's memory was mapped anew since: track it, and begin the \
@@ -112,17 +142,7 @@ impl Vm {
         if self.backend.device.is_frozen() {
             return Err(FROZEN.to_owned());
         }
-        self.backend.device.advance_epoch(time_of_day());
-        self.backend.commit_records();
-        let records = self.backend.device.freeze();
-        self.backend.interrupt();
-        let memory = self.memory();
-        let generation = memory.generation();
-        Ok(Frozen {
-            records,
-            memory,
-            generation,
-        })
+        Ok(())
     }
 
     /// The device goes on, and the log ends. The error is a sentence.
