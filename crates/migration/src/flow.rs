@@ -22,7 +22,7 @@ use crate::revive::Undo;
 use crate::verify::verify;
 use crate::{Hosts, Transfer};
 use each::{HandedOver, Unreleased};
-use post_copy::Left;
+use post_copy::Switched;
 
 const STANDS_STILL: &str = "the VM stands still in both QEMUs, and none was ended";
 
@@ -32,11 +32,11 @@ pub(crate) fn run(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<Repor
     let prepared = flow.until_release();
     let ready = prepared.and_then(|ready| match ready {
         Ready::Whole(carried) => flow.release(carried).map(Ready::Whole),
-        follows @ Ready::WithoutMemory(_) => Ok(follows),
+        post_copy @ Ready::PostCopy(_) => Ok(post_copy),
     });
     let carried = match ready {
         Ok(Ready::Whole(carried)) => carried,
-        Ok(Ready::WithoutMemory(adapters)) => return flow.follow(adapters),
+        Ok(Ready::PostCopy(adapters)) => return flow.complete_post_copy(adapters),
         Err(Failed::Before(why)) => return Err(flow.abort(&why)),
         Err(Failed::Unsure(why)) => return Err(flow.abort_if_held(&why)),
     };
@@ -44,8 +44,11 @@ pub(crate) fn run(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<Repor
 }
 
 /// Goes on with one whose orchestrator died when the VM had gone and its memory followed.
-pub(crate) fn finish(transfer: Transfer, watcher: &mut dyn Watcher) -> Result<(), Error> {
-    Flow::new(transfer, watcher).finish()
+pub(crate) fn recover_post_copy(
+    transfer: Transfer,
+    watcher: &mut dyn Watcher,
+) -> Result<(), Error> {
+    Flow::new(transfer, watcher).recover_post_copy()
 }
 
 /// What failed before anybody was told that the source gave up the adapter.
@@ -66,7 +69,7 @@ enum Ready {
     /// All, and nobody goes on with it yet.
     Whole(Carried),
     /// Memory follows, and there is no way back.
-    WithoutMemory(Vec<HandedOver>),
+    PostCopy(Vec<HandedOver>),
 }
 
 /// What went over, for the report.
@@ -144,9 +147,9 @@ impl<'a> Flow<'a> {
         self.copy()?;
         let adapters = match self.transfer.options.memory.post_copy {
             false => self.send_rest()?,
-            true => match self.leave()? {
-                Left::Whole(adapters) => adapters,
-                Left::Devices(adapters) => return Ok(Ready::WithoutMemory(adapters)),
+            true => match self.switch_to_post_copy()? {
+                Switched::Whole(adapters) => adapters,
+                Switched::DevicesOnly(adapters) => return Ok(Ready::PostCopy(adapters)),
             },
         };
         self.switch_over()?;

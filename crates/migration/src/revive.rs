@@ -129,7 +129,7 @@ pub fn recover(options: &Options, watcher: &mut dyn Watcher) -> Result<Recovered
             functions: Vec::new(),
             relay: None,
         };
-        return flow::finish(transfer, watcher).map(|()| Recovered::AtDestination);
+        return flow::recover_post_copy(transfer, watcher).map(|()| Recovered::AtDestination);
     }
     let control = &options.destination.control;
     let destination = AdapterHandle::all(control, names, Side::Destination)?;

@@ -79,6 +79,12 @@ impl Daemon {
         Ok(serde_json::from_slice(&answer.body).unwrap())
     }
 
+    /// The adapter's context.
+    fn saved(&self) -> Vec<u8> {
+        self.post(&paths::track(&self.name), Vec::new()).unwrap();
+        self.post(&paths::save(&self.name), Vec::new()).unwrap()
+    }
+
     fn state(&self) -> String {
         let stats = self.client.get(&paths::adapter_stats(&self.name));
         let stats: vrdma_api::AdapterStats = stats.unwrap();
@@ -110,8 +116,7 @@ fn an_adapter_is_saved_works_on_and_is_restored_in_another_qemu() {
         daemon.post(&paths::save(name), Vec::new()),
         "is not tracked",
     );
-    daemon.post(&paths::track(name), Vec::new()).unwrap();
-    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let bytes = daemon.saved();
     assert_eq!(daemon.state(), "reset", "and not frozen");
     let context = Context::decode(&bytes).unwrap();
     assert_eq!((context.records.len(), context.pages.len()), (1, 0));
@@ -177,8 +182,7 @@ fn an_adapter_that_qemu_has_elsewhere_is_not_restored() {
     let name = &daemon.name;
     let mut qemu = daemon.qemu();
     map_bar_0(&mut qemu, 0xfebd_4000);
-    daemon.post(&paths::track(name), Vec::new()).unwrap();
-    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let bytes = daemon.saved();
     drop(qemu);
     let mut again = daemon.qemu();
     map_bar_0(&mut again, 0xfebe_0000);
@@ -200,8 +204,7 @@ fn an_adapter_whose_memory_follows_is_made_when_it_is_activated() {
     let daemon = Daemon::start();
     let name = &daemon.name;
     let mut qemu = daemon.qemu();
-    daemon.post(&paths::track(name), Vec::new()).unwrap();
-    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let bytes = daemon.saved();
     daemon.put(bytes).unwrap();
     let request = RestoreRequest {
         memory_follows: true,
@@ -238,8 +241,7 @@ fn a_qemu_that_ends_before_its_memory_is_there_is_forgotten() {
     let daemon = Daemon::start();
     let name = &daemon.name;
     let qemu = daemon.qemu();
-    daemon.post(&paths::track(name), Vec::new()).unwrap();
-    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let bytes = daemon.saved();
     daemon.put(bytes).unwrap();
     let request = br#"{ "memory_follows": true }"#;
     daemon
@@ -258,10 +260,8 @@ fn a_qemu_that_ends_before_its_memory_is_there_is_forgotten() {
 #[test]
 fn a_context_that_is_none_or_of_another_adapter_is_refused() {
     let daemon = Daemon::start();
-    let name = &daemon.name;
     let _qemu = daemon.qemu();
-    daemon.post(&paths::track(name), Vec::new()).unwrap();
-    let bytes = daemon.post(&paths::save(name), Vec::new()).unwrap();
+    let bytes = daemon.saved();
     let changed = |at: usize| {
         let mut changed = bytes.clone();
         changed[at] ^= 1;

@@ -36,7 +36,7 @@ impl Flow<'_> {
                     EventKind::Resume => self.stopped = None,
                     EventKind::Migration(status) if status == "pre-switchover" => return Ok(()),
                     EventKind::Migration(status) => self.check_source(&status, "pre-switchover")?,
-                    EventKind::Pass(pass) => self.follow_with_memory(pass)?,
+                    EventKind::Pass(pass) => self.start_post_copy(pass)?,
                 },
                 None => self.tell_memory()?,
             }

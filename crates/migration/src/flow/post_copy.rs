@@ -35,17 +35,17 @@ const WAITS: &str = "inmigrate";
 /// One that has loaded them.
 const PAUSED: &str = "paused";
 
-/// How QEMU left the source.
-pub(super) enum Left {
+/// What QEMU has sent when the VM leaves the source.
+pub(super) enum Switched {
     /// There was so little to send that it sent all.
     Whole(Vec<HandedOver>),
     /// Memory follows.
-    Devices(Vec<HandedOver>),
+    DevicesOnly(Vec<HandedOver>),
 }
 
 impl Flow<'_> {
-    /// Whether the first pass is over, and QEMU was told so: what it did not send in that follows.
-    pub(super) fn follow_with_memory(&mut self, pass: u64) -> Result<(), Cause> {
+    /// After its first pass QEMU is told to send what is left by post-copy.
+    pub(super) fn start_post_copy(&mut self, pass: u64) -> Result<(), Cause> {
         if !self.transfer.options.memory.post_copy || pass != 2 {
             return Ok(());
         }
@@ -56,7 +56,7 @@ impl Flow<'_> {
     }
 
     /// All that may be refused is done before QEMU sends the devices.
-    pub(super) fn leave(&mut self) -> Result<Left, Failed> {
+    pub(super) fn switch_to_post_copy(&mut self) -> Result<Switched, Failed> {
         self.begin(Phase::Freeze)?;
         let contexts = self.freeze()?;
         self.begin(Phase::HandOver)?;
@@ -75,11 +75,11 @@ impl Flow<'_> {
                     "device" => self.sending_began = Some(event.timestamp),
                     "completed" => {
                         self.sending_ended = Some(event.timestamp);
-                        return Ok(Left::Whole(adapters));
+                        return Ok(Switched::Whole(adapters));
                     }
                     "postcopy-active" => {
                         self.sending_ended = Some(event.timestamp);
-                        return Ok(Left::Devices(adapters));
+                        return Ok(Switched::DevicesOnly(adapters));
                     }
                     status => self.check_source(status, "post-copy")?,
                 }
@@ -90,7 +90,7 @@ impl Flow<'_> {
     }
 
     /// From here on nothing is taken back.
-    pub(super) fn follow(mut self, adapters: Vec<HandedOver>) -> Result<Report, Error> {
+    pub(super) fn complete_post_copy(mut self, adapters: Vec<HandedOver>) -> Result<Report, Error> {
         self.is_final = true;
         self.watcher.progress(&Progress::PointOfNoReturn);
         self.resume_without_memory(&adapters).map_err(|why| {
@@ -107,7 +107,7 @@ impl Flow<'_> {
     }
 
     /// The VM has gone, and its orchestrator died.
-    pub(super) fn finish(mut self) -> Result<(), Error> {
+    pub(super) fn recover_post_copy(mut self) -> Result<(), Error> {
         self.is_final = true;
         self.check_restored().map_err(|why| {
             Error::Unfit(format!(

@@ -150,10 +150,10 @@ impl Shard {
     fn freeze(&mut self, freezing: Freezing) {
         let port = freezing.port;
         let frozen = self.with_vm(port, Vm::freeze).map(Box::new);
-        if frozen.is_err() {
-            self.give_up_freezing(&freezing);
+        match &frozen {
+            Ok(_) => self.host.release(port),
+            Err(_) => self.give_up_freezing(&freezing),
         }
-        self.host.release(port);
         if let Err(Ok(_)) = freezing.reply.send(frozen) {
             // Whoever asked gave up at this moment.
             let _ = self.thaw(port);
@@ -164,7 +164,14 @@ impl Shard {
     fn give_up_freezing(&mut self, freezing: &Freezing) {
         let port = freezing.port;
         self.host.release(port);
-        if freezing.is_told && self.with_vm(port, Vm::advance_epoch).is_ok() {
+        if !freezing.is_told {
+            return;
+        }
+        let newer = self.with_vm(port, |vm| {
+            vm.advance_epoch();
+            Ok(())
+        });
+        if newer.is_ok() {
             self.host.tell_resumed(port, self.clock.now());
         }
     }

@@ -102,18 +102,14 @@ impl Vm {
     /// The device is to stop, of which its peers are told next. The error is a sentence.
     pub(crate) fn prepare_freeze(&mut self) -> Result<(), String> {
         self.check_freeze()?;
-        self.advance_epoch()
+        self.advance_epoch();
+        Ok(())
     }
 
     /// What its peers are told next is newer than what they were told.
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "as all that is done to an adapter"
-    )]
-    pub(crate) fn advance_epoch(&mut self) -> Result<(), String> {
+    pub(crate) fn advance_epoch(&mut self) {
         self.backend.device.advance_epoch(time_of_day());
         self.backend.commit_records();
-        Ok(())
     }
 
     /// The device stops. The error is a sentence.
