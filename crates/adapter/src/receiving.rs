@@ -22,26 +22,29 @@ pub trait Receiving: FrontEnd {
         request: &Request<Self::Region>,
         source: Source<'_, Self::Memory<'m>>,
     ) -> Option<Response<Self::Region>> {
-        let response = self.deliver_in_row(turn, request, source);
+        let response = self.deliver_in_row(turn, request, source, &mut None);
         self.end_row();
         response
     }
 
     /// The same for one of several in a row: what they did is noted once, by [`end_row`](Self::end_row), before the
-    /// requester hears an answer to any of them.
+    /// requester hears an answer to any of them. For `unheard` see
+    /// [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     #[inline]
     fn deliver_in_row<'m>(
         &mut self,
         turn: Turn<'_, Self::Memory<'m>>,
         request: &Request<Self::Region>,
         source: Source<'_, Self::Memory<'m>>,
+        unheard: &mut Option<Response<Self::Region>>,
     ) -> Option<Response<Self::Region>> {
         if request.op.is_atomic() {
             // Its intent is committed before it is done, and tells nothing of what came before.
             self.end_row();
         }
         stage_for(self, turn, request);
-        let response = self.core_mut().hca.deliver(request, source, turn.memory);
+        let hca = &mut self.core_mut().hca;
+        let response = hca.deliver_in_row(request, source, turn.memory, unheard);
         self.to_note_later(request.destination);
         self.take_outputs(turn);
         self.publish_soon(turn);

@@ -93,12 +93,13 @@ pub trait Sending: FrontEnd {
         for _ in 0..TURNS_A_CALL {
             while let Some(id) = self.core_mut().hca.next_ready() {
                 let core = self.core();
-                let request = match core.ready.is_empty() && !core.hca.has_ready() {
-                    true => transmit(self, turn, id, u32::MAX, paths),
-                    false => compete(self, turn, id, paths),
-                };
-                if request.is_some() {
-                    return request;
+                // Each returns at once: a request is large, and is made in the caller's place.
+                if !core.ready.is_empty() || core.hca.has_ready() {
+                    if let Some(request) = compete(self, turn, id, paths) {
+                        return Some(request);
+                    }
+                } else if let Some(request) = transmit(self, turn, id, u32::MAX, paths) {
+                    return Some(request);
                 }
             }
             if let Some(request) = next_competitor(self, turn, paths) {
@@ -164,6 +165,7 @@ pub trait Sending: FrontEnd {
 impl<F: FrontEnd + ?Sized> Sending for F {}
 
 /// The next unit of a queue pair, of at most so many bytes.
+#[inline(always)]
 fn transmit<F: FrontEnd + ?Sized>(
     front: &mut F,
     turn: Turn<'_, F::Memory<'_>>,

@@ -81,27 +81,16 @@ impl Member for DeviceMember {
         now: Time,
         paths: &mut impl Paths,
     ) -> Option<Request<Region>> {
-        if self.requests_left == Some(0) {
+        let device = &mut self.guest.device;
+        let Some(left) = &mut self.requests_left else {
+            return device.next_request(memory, now, paths);
+        };
+        if *left == 0 {
             return None;
         }
-        let request = self.guest.device.next_request(memory, now, paths);
-        if let Some(left) = &mut self.requests_left {
-            *left -= u32::from(request.is_some());
-        }
+        let request = device.next_request(memory, now, paths);
+        *left -= u32::from(request.is_some());
         request
-    }
-
-    fn deliver(
-        &mut self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        source: Source<'_, View<'_>>,
-        now: Time,
-    ) -> Option<Response<Region>> {
-        if self.loses(Unit::Request(request)) {
-            return None;
-        }
-        self.guest.device.deliver(memory, request, source, now)
     }
 
     fn deliver_in_row(
@@ -110,12 +99,13 @@ impl Member for DeviceMember {
         request: &Request<Region>,
         source: Source<'_, View<'_>>,
         now: Time,
+        unheard: &mut Option<Response<Region>>,
     ) -> Option<Response<Region>> {
         if self.loses(Unit::Request(request)) {
             return None;
         }
         let device = &mut self.guest.device;
-        device.deliver_in_row(memory, request, source, now)
+        device.deliver_in_row(memory, request, source, now, unheard)
     }
 
     fn end_row(&mut self) {

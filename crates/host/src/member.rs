@@ -60,19 +60,22 @@ pub trait Member {
         request: &Request<Self::Region>,
         source: Source<'_, Self::View<'_>>,
         now: Time,
-    ) -> Option<Response<Self::Region>>;
+    ) -> Option<Response<Self::Region>> {
+        let answer = self.deliver_in_row(memory, request, source, now, &mut None);
+        self.end_row();
+        answer
+    }
 
     /// The same for one of several in a row, which ends with [`end_row`](Self::end_row) before the requester hears an
-    /// answer to any of them.
+    /// answer to any of them. For `unheard` see [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     fn deliver_in_row(
         &mut self,
         memory: &Self::View<'_>,
         request: &Request<Self::Region>,
         source: Source<'_, Self::View<'_>>,
         now: Time,
-    ) -> Option<Response<Self::Region>> {
-        self.deliver(memory, request, source, now)
-    }
+        unheard: &mut Option<Response<Self::Region>>,
+    ) -> Option<Response<Self::Region>>;
 
     /// Notes for whoever may go on after this process what a row of requests did.
     fn end_row(&mut self) {}

@@ -209,12 +209,9 @@ impl<M: Member> Exchange<'_, '_, '_, M> {
     fn deliver(&mut self, request: &Request<M::Region>) {
         let Turn { memory, now, .. } = self.turn;
         let source = Source::Memory(memory);
-        let answer = self.peer.deliver_in_row(&self.theirs, request, source, now);
+        let Self { peer, theirs, .. } = self;
+        let answer = peer.deliver_in_row(theirs, request, source, now, &mut self.unheard);
         let Some(said) = &answer else { return };
-        let unheard = self.unheard.as_mut();
-        if unheard.is_some_and(|unheard| unheard.follow(said)) {
-            return;
-        }
         self.hear();
         if said.is_ack() {
             self.unheard = answer;

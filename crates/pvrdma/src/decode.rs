@@ -67,8 +67,15 @@ impl<'a, 'v> Entry<'a, 'v> {
     /// The list of `count` buffers, at most [`SGES_MAX`], that begins at byte `start`.
     #[inline]
     fn sges(&self, start: usize, count: u32) -> Result<SgeList, RingError> {
-        let end = start + count.min(SGES_MAX) as usize * SGE_BYTES;
         let mut list = SgeList::new();
+        if count == 1
+            && let Some(only) = self.bytes[..self.length].get(start..start + SGE_BYTES)
+        {
+            // As nearly all entries are.
+            list.push(sge(only));
+            return Ok(list);
+        }
+        let end = start + count.min(SGES_MAX) as usize * SGE_BYTES;
         append(
             &mut list,
             &self.bytes[start..end.min(self.length).max(start)],
@@ -91,11 +98,16 @@ impl<'a, 'v> Entry<'a, 'v> {
 
 fn append(list: &mut SgeList, bytes: &[u8]) {
     for entry in bytes.chunks_exact(SGE_BYTES) {
-        let entry = SgeEntry::read_from_bytes(entry).expect("chunks are as long as entries");
-        list.push(Sge {
-            addr: entry.addr.get(),
-            length: entry.length.get(),
-            lkey: Lkey(entry.lkey.get()),
-        });
+        list.push(sge(entry));
+    }
+}
+
+#[inline]
+fn sge(bytes: &[u8]) -> Sge {
+    let entry = SgeEntry::read_from_bytes(bytes).expect("chunks are as long as entries");
+    Sge {
+        addr: entry.addr.get(),
+        length: entry.length.get(),
+        lkey: Lkey(entry.lkey.get()),
     }
 }

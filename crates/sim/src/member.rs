@@ -195,12 +195,13 @@ impl Member for Adapter {
         None
     }
 
-    fn deliver(
+    fn deliver_in_row(
         &mut self,
         memory: &Memory,
         request: &Request<Region>,
         source: Source<'_, Memory>,
         _: Time,
+        unheard: &mut Option<Response<Region>>,
     ) -> Option<Response<Region>> {
         self.log.say(|| {
             format!(
@@ -212,7 +213,8 @@ impl Member for Adapter {
                 request.packets
             )
         });
-        let response = self.hca.deliver(request, source, memory);
+        let hca = &mut self.hca;
+        let response = hca.deliver_in_row(request, source, memory, unheard);
         self.collect();
         response
     }

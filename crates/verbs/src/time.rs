@@ -12,6 +12,15 @@ impl Time {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// The earlier one of two, of which either may be missing.
+    #[inline]
+    pub(crate) fn first(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            _ => a.or(b),
+        }
+    }
 }
 
 impl Add<Duration> for Time {

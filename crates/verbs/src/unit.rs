@@ -70,6 +70,14 @@ pub enum RequestOp {
 }
 
 impl RequestOp {
+    /// The first unit of an RDMA WRITE of so many bytes.
+    #[inline]
+    pub(crate) fn write(remote: Remote, length: u32) -> Self {
+        Self::Write {
+            target: Some((remote, length)),
+        }
+    }
+
     /// Whether it must not be done twice.
     pub fn is_atomic(&self) -> bool {
         matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
@@ -279,19 +287,5 @@ impl<R> Response<R> {
     #[inline]
     pub fn is_ack(&self) -> bool {
         matches!(self.body, ResponseBody::Ack)
-    }
-
-    /// Becomes the acknowledgement that comes behind it, which stands for both (IBTA 9.7.5); `false`, and nothing changes, if
-    /// one of them is none, or they are not of one connection in the order of their PSNs.
-    #[inline]
-    pub fn follow(&mut self, next: &Self) -> bool {
-        let follows = self.is_ack()
-            && next.is_ack()
-            && (self.source, self.destination) == (next.source, next.destination)
-            && !next.psn.is_before(self.psn);
-        if follows {
-            (self.psn, self.msn) = (next.psn, next.msn);
-        }
-        follows
     }
 }

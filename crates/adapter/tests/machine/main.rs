@@ -167,7 +167,7 @@ fn what_came_before_an_atomic_is_noted_before_it_is_done() {
 fn deliver_all_in_a_row(rings: &mut Rings) -> Vec<usize> {
     let mut noted = Vec::new();
     while let Some(request) = rings.next_request(Rings::TURN, &mut Pace::Local) {
-        let _ = rings.deliver_in_row(Rings::TURN, &request, Rings::SOURCE);
+        let _ = rings.deliver_in_row(Rings::TURN, &request, Rings::SOURCE, &mut None);
         noted.push(rings.notes);
     }
     noted

@@ -110,32 +110,22 @@ impl Device {
         self.working()?.next_reply(now, paths)
     }
 
-    /// Executes a peer's request. `source` is a view of the peer's memory, where the payload is,
-    /// or the payload of a received packet. The answer, if there is one, goes back to the peer.
-    pub fn deliver(
-        &mut self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        source: Source<'_, View<'_>>,
-        now: Time,
-    ) -> Option<Response<Region>> {
-        self.batch_time = now;
-        self.working()?
-            .deliver(Turn { memory, now }, request, source)
-    }
-
-    /// The same for one of several in a row; [`end_row`](Self::end_row) comes before the peer gets an answer to any of
-    /// them.
+    /// Executes a peer's request, one of several in a row; [`end_row`](Self::end_row) comes before the peer gets an answer to
+    /// any of them. `source` is a view of the peer's memory, where the payload is, or the payload of a received packet. The
+    /// answer, if there is one, goes back to the peer; for `unheard` see
+    /// [`Hca::deliver_in_row`](vrdma_verbs::Hca::deliver_in_row).
     pub fn deliver_in_row(
         &mut self,
         memory: &View<'_>,
         request: &Request<Region>,
         source: Source<'_, View<'_>>,
         now: Time,
+        unheard: &mut Option<Response<Region>>,
     ) -> Option<Response<Region>> {
         self.batch_time = now;
         let turn = Turn { memory, now };
-        self.working()?.deliver_in_row(turn, request, source)
+        let adapter = self.working()?;
+        adapter.deliver_in_row(turn, request, source, unheard)
     }
 
     /// Notes what the requests of a row did.

@@ -199,9 +199,10 @@ impl Guest {
                     false => return,
                 }
             };
-            let answer = self
-                .device
-                .deliver(&memory, &request, Source::Memory(&memory), self.now);
+            let source = Source::Memory(&memory);
+            let device = &mut self.device;
+            let answer = device.deliver_in_row(&memory, &request, source, self.now, &mut None);
+            device.end_row();
             if let Some(answer) = answer {
                 self.device
                     .respond(&memory, &answer, Source::Memory(&memory), self.now);

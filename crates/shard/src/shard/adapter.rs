@@ -104,34 +104,23 @@ impl Member for Adapter {
         }
     }
 
-    fn deliver(
-        &mut self,
-        memory: &View<'_>,
-        request: &Request<Region>,
-        source: Source<'_, View<'_>>,
-        now: Time,
-    ) -> Option<Response<Region>> {
-        match self {
-            Self::Vm(vm) => vm.device().deliver(memory, request, source, now),
-            Self::Process { process, .. } => {
-                let turn = Turn { memory, now };
-                process.make().deliver(turn, request, source)
-            }
-        }
-    }
-
     fn deliver_in_row(
         &mut self,
         memory: &View<'_>,
         request: &Request<Region>,
         source: Source<'_, View<'_>>,
         now: Time,
+        unheard: &mut Option<Response<Region>>,
     ) -> Option<Response<Region>> {
         match self {
-            Self::Vm(vm) => vm.device().deliver_in_row(memory, request, source, now),
+            Self::Vm(vm) => {
+                let device = vm.device();
+                device.deliver_in_row(memory, request, source, now, unheard)
+            }
             Self::Process { process, .. } => {
                 let turn = Turn { memory, now };
-                process.make().deliver_in_row(turn, request, source)
+                let process = process.make();
+                process.deliver_in_row(turn, request, source, unheard)
             }
         }
     }

@@ -216,9 +216,12 @@ impl<R: Clone> Answer<'_, R> {
     /// request was executed.
     fn awaited(&mut self, wanted: impl Fn(&SendOp<R>) -> bool) -> Option<(usize, Hole)> {
         if let Some(hole) = self.qp.requester.awaiting.hole_at(self.psn) {
+            let executes_more = self.qp.requester.unacked.is_before(hole.begin);
             self.qp.requester.advance(hole.begin, self.now);
             self.pass(self.psn);
-            self.qp.complete_finished(self.shared);
+            if executes_more {
+                self.qp.complete_finished(self.shared);
+            }
             let index = self.qp.requester.holding(self.psn);
             let right = index.filter(|index| wanted(&self.qp.requester.queue[*index].wr.op));
             if let Some(index) = right {

@@ -19,7 +19,7 @@ impl<R: Clone> Qp<R> {
         &mut self,
         cut: Cut,
         shared: &mut Shared<R>,
-        turn: Turn<'_, P>,
+        mut turn: Turn<'_, P>,
         payload: Payload<R>,
     ) -> Option<Request<R>> {
         let Pending { wr, length, .. } = &self.requester.queue[cut.index];
@@ -39,15 +39,10 @@ impl<R: Clone> Qp<R> {
         let ack_request = cut.ack && self.is_reliable();
         let deadline = self.requester.deadline;
         self.note_sent(cut, answered, shared, turn.now);
-        if self.responder.replies.go_along(turn.now) {
-            turn.schedule.make_answering(self.id, &mut self.scheduled);
-        }
-        self.requester.assert_order();
-        self.make_ready(turn.schedule);
         // Nothing else changes a moment that it waits for.
-        if answered || self.requester.deadline != deadline || self.requester.wire.is_some() {
-            self.reschedule_timer(turn.schedule);
-        }
+        let moves_timer =
+            answered || self.requester.deadline != deadline || self.requester.wire.is_some();
+        self.unit_is_out(&mut turn, moves_timer);
         Some(Request {
             route,
             path: cut.path,
@@ -64,6 +59,19 @@ impl<R: Clone> Qp<R> {
             ack_request,
             payload,
         })
+    }
+
+    /// What is owed may go along with a unit, and the next one may follow.
+    #[inline]
+    pub(super) fn unit_is_out<P: Paths>(&mut self, turn: &mut Turn<'_, P>, moves_timer: bool) {
+        if self.responder.replies.go_along(turn.now) {
+            turn.schedule.make_answering(self.id, &mut self.scheduled);
+        }
+        self.requester.assert_order();
+        self.make_ready(turn.schedule);
+        if moves_timer {
+            self.reschedule_timer(turn.schedule);
+        }
     }
 
     /// Puts what a unit carries into an empty payload.

@@ -24,6 +24,7 @@ mod order;
 mod post;
 mod rate;
 mod retry;
+mod short;
 mod start;
 mod starving;
 mod transmit;
@@ -70,6 +71,18 @@ pub(crate) struct Pending<R> {
     pub(crate) first: Psn,
     /// PSNs taken; once started.
     pub(crate) packets: u32,
+}
+
+impl<R> Pending<R> {
+    /// Its message was checked and has its PSNs.
+    #[inline]
+    fn start(&mut self, length: u32, first: Psn, packets: u32) {
+        debug_assert_eq!(self.phase, Phase::Posted, "a message starts once");
+        self.phase = Phase::Started;
+        self.length = length;
+        self.first = first;
+        self.packets = packets;
+    }
 }
 
 /// Whether somebody waits for the send queue to drain.
@@ -197,10 +210,10 @@ impl<R> Requester<R> {
             return None;
         }
         let due = match self.rnr_until {
-            None => self.deadline.into_iter().chain(self.probe_at()).min(),
+            None => Time::first(self.deadline, self.probe_at()),
             waits => waits,
         };
-        due.into_iter().chain(self.held_until()).min()
+        Time::first(due, self.held_until())
     }
 
     /// No message is under way; posted ones may wait.
@@ -278,8 +291,7 @@ impl<R> Qp<R> {
     #[inline(never)]
     pub(crate) fn reschedule_timer(&mut self, schedule: &mut Schedule) {
         let answer = self.responder.replies.wait_until();
-        let deadline = self.requester.wake_at().into_iter().chain(answer).min();
-        if let Some(deadline) = deadline {
+        if let Some(deadline) = Time::first(self.requester.wake_at(), answer) {
             schedule.wake_by(self.id, &mut self.scheduled, deadline);
         }
     }

@@ -153,15 +153,11 @@ impl<R: Clone> Qp<R> {
             check_datagram(shared, wr.datagram.as_ref())?;
         }
         let first = self.requester.next;
-        let pending = &mut self.requester.queue[self.requester.cursor];
-        debug_assert_eq!(pending.phase, Phase::Posted, "a message starts once");
-        pending.phase = Phase::Started;
-        pending.length = length;
-        pending.first = first;
-        pending.packets = match self.spec.qp_type {
+        let packets = match self.spec.qp_type {
             QpType::Rc | QpType::Uc => self.attr.path_mtu.packets(length),
             QpType::Gsi | QpType::Ud => 1,
         };
+        self.requester.queue[self.requester.cursor].start(length, first, packets);
         Ok(Start::Units)
     }
 

@@ -69,7 +69,7 @@ impl<R: Clone> Hca<R> {
     /// one on this host a unit has at most `unit_bytes` rounded down to whole packets, but at least
     /// one packet; on a wire it is one packet. Requests that fail on our side, and those that need
     /// no unit, are dealt with on the way.
-    #[inline(never)]
+    #[inline(always)]
     pub fn poll_transmit(
         &mut self,
         id: QpId,
@@ -97,7 +97,7 @@ impl<R: Clone> Hca<R> {
         self.poll_any(id, now, unit_bytes, paths)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_any(
         &mut self,
         id: QpId,
@@ -106,13 +106,16 @@ impl<R: Clone> Hca<R> {
         paths: &mut impl Paths,
     ) -> Option<Request<R>> {
         let qp = self.qps.get_mut(id.0)?;
-        let turn = Turn {
+        let mut turn = Turn {
             now,
             unit_bytes,
             paths,
             schedule: &mut self.schedule,
             cut: Cut::default(),
         };
+        if let Some(request) = qp.short_message(&mut self.shared, &mut turn) {
+            return Some(request);
+        }
         qp.transmit(&mut self.shared, turn)
     }
 }
@@ -120,6 +123,7 @@ impl<R: Clone> Hca<R> {
 impl<R: Clone> Qp<R> {
     /// The next unit: what was lost of a READ or atomic, else the one at the cursor. Units are
     /// large: each is made in the caller's place by the last thing that is done here.
+    #[inline(never)]
     fn transmit<P: Paths>(
         &mut self,
         shared: &mut Shared<R>,

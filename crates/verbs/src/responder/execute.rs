@@ -93,7 +93,28 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
         if !matches!(body, ResponseBody::Ack) {
             responder.newest_data = Some(self.request.psn);
         }
+        if matches!(body, ResponseBody::Ack) && self.is_said_by_unheard(psn) {
+            return None;
+        }
         Some(self.answer(psn, body))
+    }
+
+    /// Puts an acknowledgement into the one before it.
+    #[inline]
+    fn is_said_by_unheard(&mut self, psn: Psn) -> bool {
+        let (source, destination) = (self.qp.qpn, self.request.source);
+        let unheard = self.unheard.as_mut().filter(|unheard| {
+            unheard.is_ack() && (unheard.source, unheard.destination) == (source, destination)
+        });
+        let Some(unheard) = unheard else {
+            return false;
+        };
+        debug_assert!(
+            unheard.psn.is_before(psn),
+            "the unheard one came before this one"
+        );
+        (unheard.psn, unheard.msn) = (psn, self.qp.responder.msn);
+        true
     }
 
     /// First and last, lengths and PSNs have to go with the message under way (IBTA 9.7.4).

@@ -130,6 +130,7 @@ pub(crate) struct Delivery<'a, R, M> {
     /// Bytes of it.
     bytes: u64,
     memory: &'a M,
+    unheard: &'a mut Option<Response<R>>,
 }
 
 impl<R: Clone> Hca<R> {
@@ -141,6 +142,18 @@ impl<R: Clone> Hca<R> {
         request: &Request<R>,
         source: Source<'_, M>,
         memory: &M,
+    ) -> Option<Response<R>> {
+        self.deliver_in_row(request, source, memory, &mut None)
+    }
+
+    /// The same for one of several in a row. An acknowledgement that the peer has not heard of yet stands for this request too, if
+    /// it is of the same connection, and nothing is returned then (IBTA 9.7.5).
+    pub fn deliver_in_row<M: Memory<Region = R>>(
+        &mut self,
+        request: &Request<R>,
+        source: Source<'_, M>,
+        memory: &M,
+        unheard: &mut Option<Response<R>>,
     ) -> Option<Response<R>> {
         let shared = &mut self.shared;
         let Some(qp) = self.qps.named_mut(request.destination) else {
@@ -159,6 +172,7 @@ impl<R: Clone> Hca<R> {
             payload,
             bytes: payload.length(),
             memory,
+            unheard,
         };
         match request.service {
             Service::Rc => return delivery.take_in(),

@@ -28,6 +28,7 @@ mod rhythm;
 mod saved;
 mod saved_corpus;
 mod shared_receives;
+mod short;
 mod slow_peer;
 mod states;
 mod still;

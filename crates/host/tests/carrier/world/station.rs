@@ -254,17 +254,18 @@ impl Member for Station {
         None
     }
 
-    fn deliver(
+    fn deliver_in_row(
         &mut self,
         memory: &Regions,
         request: &Request<Region>,
         source: Source<'_, Regions>,
         _: Time,
+        unheard: &mut Option<Response<Region>>,
     ) -> Option<Response<Region>> {
         if self.is_still {
             return None;
         }
-        self.hca.deliver(request, source, memory)
+        self.hca.deliver_in_row(request, source, memory, unheard)
     }
 
     fn respond(
