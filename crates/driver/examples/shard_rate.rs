@@ -9,7 +9,8 @@
 //! so around 50 ns, or 20 million a second, if nothing else cost anything.
 //!
 //! `cargo run --release -p vrdma-driver --example shard_rate`, prints JSON. With a number it carries so many
-//! batches of WRITEs and prints nothing: `cargo xtask bench instructions` counts their instructions.
+//! batches of WRITEs, or of READs if `read` is behind it, and prints nothing: `cargo xtask bench instructions` counts
+//! their instructions.
 
 use std::time::{Duration, Instant};
 
@@ -56,10 +57,10 @@ impl Bench {
         done as f64 / (cpu_seconds() - cpu)
     }
 
-    /// So many batches of WRITEs of which the last one is signalled.
-    fn carry(&mut self, batches: u64) {
+    /// So many batches of which the last request is signalled.
+    fn carry(&mut self, ask: Ask, batches: u64) {
         let (addr, rkey) = self.pair.b.remote(0);
-        let request = SendWork::write(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
+        let request = ask(1, addr, rkey).sge(self.pair.a.sge(0, BYTES));
         let entries = [request.clone().unsignaled().encode(), request.encode()];
         for _ in 0..batches {
             self.batch(&entries);
@@ -114,9 +115,14 @@ fn main() {
         start: Instant::now(),
     };
     bench.pair.fabric.pump();
-    if let Some(batches) = std::env::args().nth(1) {
+    let mut arguments = std::env::args().skip(1);
+    if let Some(batches) = arguments.next() {
         let batches = batches.parse().expect("a number of batches");
-        return bench.carry(batches);
+        let ask = match arguments.next().as_deref() {
+            Some("read") => SendWork::read,
+            _ => SendWork::write,
+        };
+        return bench.carry(ask, batches);
     }
     let results = cases.map(|(name, ask, signal_all)| {
         let mut rates: Vec<_> = (0..RUNS).map(|_| bench.measure(ask, signal_all)).collect();

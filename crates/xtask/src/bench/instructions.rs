@@ -1,4 +1,4 @@
-//! Instructions that a shard and a driver take for a 64-byte WRITE within a host, counted by valgrind: they do
+//! Instructions that a shard and a driver take for a 64-byte WRITE or READ within a host, counted by valgrind: they do
 //! not depend on what else the machine does.
 
 use std::path::Path;
@@ -20,32 +20,41 @@ const RUNS: [u64; 2] = [100, 1100];
 /// What is counted.
 pub(super) const WHAT: &str = "a local 64-byte WRITE, driver included";
 
+const WHAT_OF_READS: &str = "a local 64-byte READ, driver included";
+
 const GOAL: f64 = 2400.0;
 
 pub(super) fn run() -> Result<Measured> {
     let program = built("shard_rate")?;
-    let counts = of_writes(&program)?;
+    let writes = of_batches(&program, &[])?;
+    let reads = of_batches(&program, &["read"])?;
+    let finding = |what: &str, counts: &Counts, target| {
+        Finding::new(what.to_owned(), counts.each(BATCH), "instructions", target)
+    };
     Ok(Measured {
-        findings: vec![Finding::new(
-            WHAT.to_owned(),
-            counts.each(BATCH),
-            "instructions",
-            Some(Target::Below(GOAL)),
-        )],
-        details: json!({ "batch": BATCH, "batches": RUNS, "instructions": counts.counted }),
+        findings: vec![
+            finding(WHAT, &writes, Some(Target::Below(GOAL))),
+            finding(WHAT_OF_READS, &reads, None),
+        ],
+        details: json!({
+            "batch": BATCH,
+            "batches": RUNS,
+            "instructions": { "writes": writes.counted, "reads": reads.counted },
+        }),
         table: None,
     })
 }
 
 /// Of the example `shard_rate`, however it was built.
 pub(super) fn of_a_write(program: &Path) -> Result<f64> {
-    Ok(of_writes(program)?.each(BATCH))
+    Ok(of_batches(program, &[])?.each(BATCH))
 }
 
-fn of_writes(program: &Path) -> Result<Counts> {
+/// Of WRITEs, or of what `kind` asks for.
+fn of_batches(program: &Path, kind: &[&str]) -> Result<Counts> {
     Counts::of(RUNS, |batches| {
         let mut command = Command::new(program);
-        command.arg(batches.to_string());
+        command.arg(batches.to_string()).args(kind);
         command
     })
 }
