@@ -75,15 +75,15 @@ impl Lanes {
 
     fn turn(&mut self, fabric: &mut Fabric, now: Time) {
         let host = fabric.carrier();
-        let [mut answers, mut units] = self.come.each_mut().map(|ring| {
+        for (lane, ring) in LANES.into_iter().zip(&mut self.come) {
             let come = ring.slots();
-            ring.read_chunk(come).into_iter().flatten()
-        });
-        let next = |lane| match lane {
-            Lane::Answers => answers.next(),
-            Lane::Units => units.next(),
-        };
-        host.take_from(self.to, next, now);
+            let mut chunk = ring.read_chunk(come).expect("it is there");
+            let (first, second) = chunk.as_mut_slices();
+            let mut taken = 0;
+            let come = first.iter_mut().chain(second).inspect(|_| taken += 1);
+            host.take_from(self.to, lane, come, now);
+            chunk.commit(taken);
+        }
         for (lane, ring) in LANES.into_iter().zip(&mut self.out) {
             let room = ring.slots();
             let places = ring.write_chunk_uninit(room).expect("there is room");

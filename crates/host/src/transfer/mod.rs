@@ -15,8 +15,8 @@
 //! responder's memory is touched by its own shard only: READ data is copied into the answer.
 //!
 //! From core to core each cache line takes some 100 ns. So requests that follow each other between the same two members
-//! are delivered with one look at each memory's lock, one acknowledgement goes back for many of them, counts of references
-//! stay with the sender's shard, and the owner of the hosts moves many transfers at a time.
+//! are delivered with one look at each memory's lock, from where they lie in the ring; one acknowledgement goes back for many of
+//! them; counts of references stay with the sender's shard; and the owner of the hosts moves many transfers at a time.
 //!
 //! Who wants to end the use of an adapter's memory asks [`hold`](crate::Host::hold) first, and waits until
 //! [`is_quiet`](crate::Host::is_quiet) says that no other shard reads it.
@@ -71,9 +71,29 @@ pub enum Transfer<M: Member> {
         /// Payload of its largest packet.
         mtu: vrdma_wire::Mtu,
     },
+    /// What is left of one whose content went on.
+    Taken,
 }
 
-/// A request on its way, and back with what became of it: its sender's shard makes it and drops it.
+impl<M: Member> Transfer<M> {
+    fn take(&mut self) -> Self {
+        std::mem::replace(self, Self::Taken)
+    }
+
+    /// The request, if it is one.
+    fn take_request(&mut self) -> Option<Carried<M>> {
+        match self.take() {
+            Self::Request(carried) => Some(carried),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+}
+
+/// A request on its way, and back with what became of it. Its sender's shard makes it, and drops it if its payload is in
+/// the sender's memory.
 pub struct Carried<M: Member> {
     /// Where it comes back to, even if its sender is gone by then.
     origin: ShardId,

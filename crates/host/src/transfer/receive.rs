@@ -15,59 +15,73 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 
+/// Requests between two members, one behind the other.
+struct Run<'v, M: Member> {
+    own: M::View<'v>,
+    /// The sender's memory, if the payload is there.
+    theirs: Option<M::View<'v>>,
+    /// What acknowledges the requests that were not answered yet.
+    unheard: Option<Response<M::Region>>,
+    /// The first one of these: it goes back with that.
+    row: Option<Carried<M>>,
+}
+
 /// What comes by a lane from a shard.
-struct Incoming<'a, N> {
+struct Incoming<I> {
     shard: ShardId,
     lane: Lane,
-    next: &'a mut N,
+    transfers: I,
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Takes in what `next` has of the lanes from another shard, of each as much as its budget of this turn
-    /// allows; `true` if there was any, or may be more. [`turn`](Self::turn) afterwards.
-    pub fn take_from(
+    /// Takes in what came by a lane from another shard, in order, as far as the lane's budget of this turn goes: what was
+    /// asked for of `transfers` is taken, and may be dropped where it is. `true` if there was any, or may be more.
+    /// [`turn`](Self::turn) afterwards.
+    pub fn take_from<'t>(
         &mut self,
         shard: ShardId,
-        mut next: impl FnMut(Lane) -> Option<Transfer<M>>,
+        lane: Lane,
+        transfers: impl Iterator<Item = &'t mut Transfer<M>>,
         now: Time,
-    ) -> bool {
+    ) -> bool
+    where
+        M: 't,
+    {
+        self.lanes.renew(shard, lane);
+        let mut incoming = Incoming {
+            shard,
+            lane,
+            transfers,
+        };
         let mut worked = false;
-        for lane in [Lane::Answers, Lane::Units] {
-            self.lanes.renew(shard, lane);
-            let mut incoming = Incoming {
-                shard,
-                lane,
-                next: &mut next,
+        let mut transfer = self.next_of(&mut incoming);
+        while let Some(next) = transfer.take() {
+            worked = true;
+            transfer = match next {
+                Transfer::Request(carried) if self.is_plain(carried) => {
+                    self.take_run(next, &mut incoming, now)
+                }
+                other => {
+                    self.take_in(other, now);
+                    self.next_of(&mut incoming)
+                }
             };
-            let mut transfer = self.next_of(&mut incoming);
-            while let Some(next) = transfer.take() {
-                worked = true;
-                transfer = match next {
-                    Transfer::Request(first) if self.is_plain(&first) => {
-                        self.take_run(first, &mut incoming, now)
-                    }
-                    other => {
-                        self.take_in(other, now);
-                        self.next_of(&mut incoming)
-                    }
-                };
-            }
-            worked |= self.lanes.is_spent(shard, lane);
         }
-        worked
+        worked || self.lanes.is_spent(shard, lane)
     }
 
     /// The next transfer of a lane, as far as its budget goes.
-    fn next_of<N>(&mut self, incoming: &mut Incoming<'_, N>) -> Option<Transfer<M>>
+    fn next_of<'t, I>(&mut self, incoming: &mut Incoming<I>) -> Option<&'t mut Transfer<M>>
     where
-        N: FnMut(Lane) -> Option<Transfer<M>>,
+        I: Iterator<Item = &'t mut Transfer<M>>,
+        M: 't,
     {
         let (shard, lane) = (incoming.shard, incoming.lane);
         if !self.lanes.takes(shard, lane) {
             return None;
         }
-        let transfer = (incoming.next)(lane)?;
-        self.lanes.charge(shard, lane, cost(&transfer));
+        let transfer = incoming.transfers.next()?;
+        self.lanes.charge(shard, lane, cost(transfer));
         Some(transfer)
     }
 
@@ -80,68 +94,116 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Delivers a request and those behind it that go the same way, with one view of each memory. What comes behind
     /// them is handed back.
-    fn take_run<N>(
+    fn take_run<'t, I>(
         &mut self,
-        first: Carried<M>,
-        incoming: &mut Incoming<'_, N>,
+        first: &'t mut Transfer<M>,
+        incoming: &mut Incoming<I>,
         now: Time,
-    ) -> Option<Transfer<M>>
+    ) -> Option<&'t mut Transfer<M>>
     where
-        N: FnMut(Lane) -> Option<Transfer<M>>,
+        I: Iterator<Item = &'t mut Transfer<M>>,
+        M: 't,
     {
-        let own = self.member(first.to).map(M::memory)?;
-        let theirs = first.memory.clone();
-        let own = M::view(&own);
-        let theirs = theirs.as_ref().map(M::view);
-        let (from, to) = (first.from, first.to);
-        let mut carried = first;
-        let mut unheard = None;
+        let Transfer::Request(Carried {
+            from, to, memory, ..
+        }) = first
+        else {
+            return Some(first);
+        };
+        let (from, to) = (*from, *to);
+        let own = self.member(to).map(M::memory)?;
+        let theirs = memory.clone();
+        let mut run = Run {
+            own: M::view(&own),
+            theirs: theirs.as_ref().map(M::view),
+            unheard: None,
+            row: None,
+        };
+        let mut transfer = first;
         loop {
-            if let Some(peer) = self.members.touch(to, now) {
-                let source = Source::Memory(theirs.as_ref().unwrap_or(&own));
-                let response = peer.deliver(&own, &carried.request, source, now);
-                carried.put_answer(response, &own);
-            }
-            self.answer_in_turn(&mut unheard, carried);
-            match self.next_of(incoming) {
-                Some(Transfer::Request(next))
-                    if (next.from, next.to) == (from, to)
-                        && next.memory.is_some() == theirs.is_some()
-                        && self.is_plain(&next) =>
-                {
-                    carried = next;
-                }
+            self.deliver_in_run(&mut run, transfer, to, now);
+            transfer = match self.next_of(incoming) {
+                Some(next) if self.continues(next, (from, to), run.theirs.is_some()) => next,
                 behind => {
-                    unheard.into_iter().for_each(|last| self.answer(last));
+                    self.answer_row(&mut run, to);
                     return behind;
                 }
+            };
+        }
+    }
+
+    /// Whether a transfer is a request that goes the same way as those of a run.
+    fn continues(&self, transfer: &Transfer<M>, way: (PortId, PortId), has_memory: bool) -> bool {
+        let Transfer::Request(next) = transfer else {
+            return false;
+        };
+        (next.from, next.to) == way && next.memory.is_some() == has_memory && self.is_plain(next)
+    }
+
+    /// Delivers a request. It stays where it is if an acknowledgement of one before it stands for its own.
+    fn deliver_in_run(
+        &mut self,
+        run: &mut Run<'_, M>,
+        transfer: &mut Transfer<M>,
+        to: PortId,
+        now: Time,
+    ) {
+        let Transfer::Request(carried) = transfer else {
+            return;
+        };
+        let Some(peer) = self.members.touch(to, now) else {
+            return self.send_back(transfer);
+        };
+        let is_read = carried.memory.is_some();
+        let source = Source::Memory(run.theirs.as_ref().unwrap_or(&run.own));
+        // Who waits for its memory to be read hears of each request.
+        let unheard = if is_read { &mut None } else { &mut run.unheard };
+        let answer = peer.deliver_in_row(&run.own, &carried.request, source, now, unheard);
+        if answer.is_none() && !is_read {
+            return;
+        }
+        self.answer_row(run, to);
+        match answer {
+            Some(acknowledgement) if acknowledgement.is_ack() && !is_read => {
+                run.unheard = Some(acknowledgement);
+                run.row = transfer.take_request();
+            }
+            answer => {
+                carried.put_answer(answer, &run.own);
+                self.send_back(transfer);
             }
         }
     }
 
-    /// Sends a request back, or keeps it if the next one's answer may stand for its.
-    fn answer_in_turn(&mut self, unheard: &mut Option<Carried<M>>, carried: Carried<M>) {
-        if let Some(before) = unheard.take_if(|before| !carried.stands_for(before)) {
-            self.answer(before);
-        }
-        match carried.is_acknowledged() {
-            true => *unheard = Some(carried),
-            false => self.answer(carried),
+    fn send_back(&mut self, transfer: &mut Transfer<M>) {
+        if let Some(carried) = transfer.take_request() {
+            self.answer(carried);
         }
     }
 
-    fn take_in(&mut self, mut transfer: Transfer<M>, now: Time) {
-        if let Transfer::Answer(carried) = &mut transfer
+    /// Sends back what acknowledges all requests of a row, if there are any.
+    fn answer_row(&mut self, run: &mut Run<'_, M>, to: PortId) {
+        if let Some(member) = self.members.get_mut(to) {
+            member.end_row();
+        }
+        if let Some(mut carried) = run.row.take() {
+            carried.put_answer(run.unheard.take(), &run.own);
+            self.answer(carried);
+        }
+    }
+
+    fn take_in(&mut self, transfer: &mut Transfer<M>, now: Time) {
+        if let Transfer::Answer(carried) = transfer
             && carried.memory.take().is_some()
         {
             self.lanes.has_read(carried.from);
         }
-        if let Some(port) = addressee(&transfer)
+        if let Some(port) = addressee(transfer)
             && self.member(port).is_none()
         {
-            return self.forward(port, transfer);
+            return self.forward(port, transfer.take());
         }
-        match transfer {
+        match transfer.take() {
             Transfer::Request(carried) => self.take_request(carried, now),
             Transfer::Answer(carried) => self.take_answer(&carried, now),
             Transfer::Packet {
@@ -160,6 +222,7 @@ impl<M: Member, P: Port> Host<M, P> {
             Transfer::PathMtu { port, mtu } => {
                 self.events.push_back(Event::PathMtu { port, mtu });
             }
+            Transfer::Taken => {}
         }
     }
 
@@ -232,29 +295,13 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// A member that moved here is served what came before it.
     pub(crate) fn take_early(&mut self, now: Time) {
-        for transfer in self.lanes.take_early() {
-            self.take_in(transfer, now);
+        for mut transfer in self.lanes.take_early() {
+            self.take_in(&mut transfer, now);
         }
     }
 }
 
 impl<M: Member> Carried<M> {
-    /// Whether nothing comes back but an acknowledgement.
-    fn is_acknowledged(&self) -> bool {
-        let is_ack = |answer: &Answer| matches!(answer.body, AnswerBody::Ack);
-        self.memory.is_none() && self.answer.as_ref().is_some_and(is_ack)
-    }
-
-    /// Whether its acknowledgement stands for that of one before it, which was [`acknowledged`](Self::is_acknowledged), too
-    /// (IBTA 9.7.5).
-    fn stands_for(&self, before: &Self) -> bool {
-        let (later, earlier) = (&self.request, &before.request);
-        let psns = self.answer.zip(before.answer);
-        self.is_acknowledged()
-            && (later.source, later.destination) == (earlier.source, earlier.destination)
-            && psns.is_some_and(|(answer, before)| !answer.psn.is_before(before.psn))
-    }
-
     /// Notes what the responder said. READ data is copied: only its own shard touches the member's memory.
     fn put_answer(&mut self, response: Option<Response<M::Region>>, own: &M::View<'_>) {
         let Some(Response { psn, msn, body, .. }) = response else {

@@ -62,13 +62,8 @@ impl<M: Member, P: Port> Host<M, P> {
         let Some(home) = self.shared.home(to) else {
             return;
         };
-        // Not a copy: that would count references whose line the other shard is reading.
-        let mut request = Request {
-            payload: std::mem::take(&mut request.payload),
-            ..*request
-        };
         let is_read = request.service == Service::Rc && is_long(&request.payload);
-        if !is_read && let Err(fault) = copy_payload(&mut request, turn.memory) {
+        if !is_read && let Err(fault) = copy_payload(request, turn.memory) {
             if let Some(member) = self.members.touch(turn.from, turn.now) {
                 let lost = request.payload_lost(fault);
                 member.respond(turn.memory, &lost, Source::Memory(turn.memory), turn.now);
@@ -84,7 +79,11 @@ impl<M: Member, P: Port> Host<M, P> {
             from: turn.from,
             to,
             epoch,
-            request,
+            // Not a copy: that would count references whose line the other shard is reading.
+            request: Request {
+                payload: std::mem::take(&mut request.payload),
+                ..*request
+            },
             memory,
             answer: None,
             data: Box::default(),

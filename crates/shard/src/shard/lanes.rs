@@ -118,11 +118,24 @@ fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
     (of_a, of_b)
 }
 
-/// What has come by a ring. The index behind what was taken moves once, so that its line does not go from core to core
-/// for each.
-fn all_of(ring: &mut Consumer<Carried>) -> impl Iterator<Item = Carried> {
+/// Takes in what has come by a ring, where it lies. The index behind what was taken moves once, so that its line does not
+/// go from core to core for each.
+fn take_in(
+    host: &mut Carrier,
+    (from, lane): (ShardId, Lane),
+    ring: &mut Consumer<Carried>,
+    now: Time,
+) -> bool {
     let come = ring.slots();
-    ring.read_chunk(come).into_iter().flatten()
+    let Ok(mut chunk) = ring.read_chunk(come) else {
+        return false;
+    };
+    let (first, second) = chunk.as_mut_slices();
+    let mut taken = 0;
+    let come = first.iter_mut().chain(second).inspect(|_| taken += 1);
+    let worked = host.take_from(from, lane, come, now);
+    chunk.commit(taken);
+    worked
 }
 
 impl Lanes {
@@ -130,13 +143,12 @@ impl Lanes {
     pub(super) fn take(&mut self, host: &mut Carrier, now: Time) -> bool {
         let mut any = false;
         for ends in &mut self.ends {
-            let mut answers = all_of(&mut ends.answers_in);
-            let mut units = all_of(&mut ends.units_in);
-            let next = |lane| match lane {
-                Lane::Answers => answers.next(),
-                Lane::Units => units.next(),
-            };
-            any |= host.take_from(ends.shard, next, now);
+            for (lane, ring) in [
+                (Lane::Answers, &mut ends.answers_in),
+                (Lane::Units, &mut ends.units_in),
+            ] {
+                any |= take_in(host, (ends.shard, lane), ring, now);
+            }
         }
         any
     }

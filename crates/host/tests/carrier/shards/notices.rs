@@ -50,7 +50,7 @@ fn what_comes_by_an_uplink_reaches_members_of_every_shard() {
     station(&mut near[1], b).connect(qps[0], names[1]);
     station(&mut far, c).connect(qps[1], names[0]);
     let remote = station(&mut far, c).remote();
-    let run_both = |near: &mut [Carrier; 2], far: &mut Carrier| {
+    let run_both = |near: &mut [Shard; 2], far: &mut Carrier| {
         for _ in 0..10 {
             run(far, NOW);
             wire.move_to(&wires[0]);
