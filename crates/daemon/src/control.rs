@@ -1,8 +1,8 @@
 //! The control plane: changes the inventory and the data path together, and tells what is.
 //!
-//! Changes run one at a time and to their end, even if the client that asked hangs up. The data path
-//! is told first and the inventory last, or the other way round for a removal: what the inventory
-//! shows works.
+//! Changes run one at a time and to their end, even if the client that asked hangs up. The data path is told first and the
+//! inventory last: an adapter that comes is shown when it works, and one that goes leaves the data path before its name is
+//! free.
 
 mod addresses;
 mod answer;

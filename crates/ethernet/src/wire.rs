@@ -4,7 +4,7 @@
 //! it came with is sorted. A frame that comes is copied behind a length into the exchange's buffer,
 //! and from there on is like one that a guest has sent.
 
-mod leave;
+mod egress;
 mod snapshot;
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use vrdma_wire::qemu_stream::HEADER_BYTES;
 use super::client::FRAMES_MAX;
 use super::exchange::Exchange;
 use super::poller::{Token, Watched};
-pub(super) use leave::send;
+pub(super) use egress::send;
 use vrdma_threads::UplinkChange;
 use vrdma_threads::uplink::{UplinkEnd, segment_of};
 

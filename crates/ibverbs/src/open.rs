@@ -44,7 +44,7 @@ pub struct OpenDevice {
     by_address: Mutex<BTreeMap<u32, Vec<ByAddress>>>,
     pub(crate) limits: DeviceReply,
     /// Leaves to reach peers, if that is wanted.
-    pub(crate) leaves: Option<Page>,
+    pub(crate) grants: Option<Page>,
 }
 
 // SAFETY: the public part does not change after it was made, except for fields that this library
@@ -145,7 +145,7 @@ impl OpenDevice {
 
     /// Opens over a connection on which nothing was said yet.
     pub(crate) fn over(connection: Connection, listed: &'static Listed) -> Result<Box<Self>> {
-        let (ringer, events, leaves) = hello(&connection, listed)?;
+        let (ringer, events, grants) = hello(&connection, listed)?;
         let limits = connection
             .call(&QueryDevice {}, &[])
             .map_err(|error| Errno(error.raw_os_error()))?
@@ -163,7 +163,7 @@ impl OpenDevice {
             regions: Arc::default(),
             by_address: Mutex::new(BTreeMap::new()),
             limits,
-            leaves,
+            grants,
         }))
     }
 }
@@ -192,8 +192,8 @@ fn hello(connection: &Connection, listed: &Listed) -> Result<(Ringer, OwnedFd, O
     let (Some(page), Some(wake), Some(events)) = (fds.next(), fds.next(), fds.next()) else {
         return Err(Errno(libc::EPROTO));
     };
-    let leaves = fds.next().map(|fd| Page::map(fd.as_fd())).transpose()?;
-    Ok((Ringer::new(page.as_fd(), wake)?, events, leaves))
+    let grants = fds.next().map(|fd| Page::map(fd.as_fd())).transpose()?;
+    Ok((Ringer::new(page.as_fd(), wake)?, events, grants))
 }
 
 /// A number that another process does not guess; 0 if the kernel has none.

@@ -1,4 +1,4 @@
-//! Leave to reach a peer's memory without the daemon: words that both ends look at.
+//! Grants to reach a peer's memory without the daemon: words that both ends look at.
 //!
 //! ```text
 //!   client (initiator)                     daemon
@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::{Release, SeqCst};
 
 use crate::atomics::{Area, AtomicU32, one_order};
 
-/// Leaves of one client at the same time: each costs it a descriptor.
+/// Grants of one client at the same time: each costs it a descriptor.
 pub const GRANTS: u32 = 128;
 
 /// Each has a line of the cache.

@@ -26,7 +26,7 @@
 //! | request | fds with it | fds with the reply |
 //! |---|---|---|
 //! | [`message::ListAdapter`], [`message::FindAdapter`] (also before hello) | | |
-//! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end), page of leaves if asked for |
+//! | [`message::Hello`] | `/proc/self/mem`, opened for reading and writing | doorbell page, wake eventfd, async event pipe (read end), page of grants if asked for |
 //! | [`message::QueryDevice`], [`message::QueryPort`], [`message::QueryGid`] | | |
 //! | [`message::AllocPd`], [`message::DeallocPd`] | | |
 //! | [`message::RegMr`], [`message::ReregMr`] | optional: the file behind a shared mapping | |

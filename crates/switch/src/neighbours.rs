@@ -149,7 +149,7 @@ impl Network {
     }
 }
 
-/// Who says in an ARP or neighbour discovery frame that an address is his.
+/// Who says in an ARP or neighbour discovery frame that it has an address.
 ///
 /// An ARP sender counts whatever it says (RFC 826); a neighbour solicitation or advertisement when it
 /// comes from the address itself. The Ethernet source must be the same station, so that nobody

@@ -40,7 +40,7 @@ pub(crate) struct Client {
     pub(crate) events: OwnedFd,
     pub(crate) pd: u32,
     /// If the hello asked for them.
-    pub(crate) leaves: Option<Page>,
+    pub(crate) grants: Option<Page>,
     number: u8,
 }
 
@@ -95,7 +95,7 @@ impl Client {
         let answer = connection.call(&hello, &[memory.as_fd()]).unwrap();
         let mut fds = answer.fds.into_iter();
         let [page, wake, events] = [(); 3].map(|()| fds.next().unwrap());
-        let leaves = fds.next().map(|fd| Page::map(fd.as_fd()).unwrap());
+        let grants = fds.next().map(|fd| Page::map(fd.as_fd()).unwrap());
         let ringer = Ringer::new(page.as_fd(), wake).unwrap();
         let pd = connection.call(&AllocPd {}, &[]).unwrap().body.pd;
         Self {
@@ -103,7 +103,7 @@ impl Client {
             ringer,
             events,
             pd,
-            leaves,
+            grants,
             number,
         }
     }

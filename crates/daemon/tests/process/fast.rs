@@ -1,4 +1,4 @@
-//! Leave to reach a peer by oneself: who gets it, and when it ends.
+//! Grants to reach a peer by oneself: who gets it, and when it ends.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -31,7 +31,7 @@ fn two() -> (Host, Client, Client) {
     (host, a, b)
 }
 
-/// A leave, and the descriptor with it.
+/// A grant, and the descriptor with it.
 fn reach(client: &Client, queues: &Queues, rkey: u32) -> Result<(Reached, File), CallError> {
     let qp = queues.reply.qp;
     let answer = client.connection.call(&Reach { qp, rkey }, &[])?;
@@ -44,7 +44,7 @@ fn refusal(client: &Client, queues: &Queues, rkey: u32) -> i32 {
 }
 
 fn enters(client: &Client, reached: &Reached) -> bool {
-    let page = client.leaves.as_ref().unwrap();
+    let page = client.grants.as_ref().unwrap();
     let entered = page.enter(reached.index, reached.generation);
     if entered {
         page.exit(reached.index);
@@ -150,7 +150,7 @@ pub(crate) fn lends(socket: &Path) {
     let client = Client::open_with(socket, greeting, own_memory(), 1);
     let (queues, memory) = (client.queues(64), Memory::new(&client, 7, 64));
     let (number, rkey) = (queues.reply.qp_num, memory.mr.rkey);
-    let may_have_some = u64::from(client.leaves.is_some());
+    let may_have_some = u64::from(client.grants.is_some());
     child::say(&[may_have_some, number.into(), rkey.into()]);
     let peer = child::listen().unwrap() as u32;
     client.connect(&queues, 0, peer, SHORT);
@@ -187,7 +187,7 @@ fn rule_p43_programs_in_different_containers_get_no_grants() {
 }
 
 #[test]
-fn rule_p42_leave_is_given_only_between_two_that_want_it() {
+fn rule_p42_grants_are_given_only_between_two_that_want_it() {
     let (host, a, b) = two();
     let plain = Client::open(&host, 1);
     let (to_plain, queues) = (pair(&a, &plain), pair(&a, &b));
@@ -221,12 +221,12 @@ fn rule_p42_leave_is_given_only_between_two_that_want_it() {
 #[test]
 fn a_grant_ends_with_region_queue_pair_and_client() {
     let (host, a, b) = two();
-    let leave = || {
+    let grant = || {
         let (queues, to) = (pair(&a, &b), Memory::new(&b, 0, 64));
         let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
         (queues, to, reached)
     };
-    let (_queues, to, reached) = leave();
+    let (_queues, to, reached) = grant();
     b.call(&DeregMr { mr: to.mr.mr }).unwrap();
     assert!(!enters(&a, &reached), "the region");
     let error = |client: &Client, queues: &Queues| {
@@ -240,10 +240,10 @@ fn a_grant_ends_with_region_queue_pair_and_client() {
         };
         client.call(&request).unwrap();
     };
-    let (queues, _to, reached) = leave();
+    let (queues, _to, reached) = grant();
     error(&b, &queues.1);
     assert!(!enters(&a, &reached), "the peer's queue pair");
-    let (queues, _to, reached) = leave();
+    let (queues, _to, reached) = grant();
     error(&a, &queues.0);
     assert!(!enters(&a, &reached), "the own queue pair");
     let third = open(&host, 1);
@@ -262,7 +262,7 @@ fn the_end_of_a_region_waits_for_a_copy_but_not_for_ever() {
     let (host, a, b) = two();
     let again = Errno::AGAIN.raw_os_error();
     let queues = pair(&a, &b);
-    let page = a.leaves.as_ref().unwrap();
+    let page = a.grants.as_ref().unwrap();
     let begin = |to: &Memory| {
         let (reached, _) = reach(&a, &queues.0, to.mr.rkey).unwrap();
         assert!(page.enter(reached.index, reached.generation));
@@ -287,7 +287,7 @@ fn the_end_of_a_region_waits_for_a_copy_but_not_for_ever() {
     let (reached, _) = reach(&third, &others.0, killed.mr.rkey).unwrap();
     assert!(
         third
-            .leaves
+            .grants
             .as_ref()
             .unwrap()
             .enter(reached.index, reached.generation)

@@ -1,11 +1,9 @@
 //! Several shards of one daemon: what goes from one to another, and members that move.
 
+mod crossing;
 mod notices;
 mod short;
 
-use std::collections::VecDeque;
-use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::time::Duration;
 
 use vrdma_host::{Among, Datagram, Lane, ShardId, Transfer};
@@ -16,6 +14,7 @@ use vrdma_verbs::work::{SendOp, Status};
 use vrdma_wire::{MAD_LEN, Pkey, Qpn};
 
 use crate::world::*;
+use crossing::*;
 
 const NOW: Time = Time(0);
 
@@ -23,128 +22,6 @@ const NOW: Time = Time(0);
 const LONG: u32 = 65;
 
 const SHARDS: u16 = 2;
-
-/// Transfers in a ring of the daemon's.
-const RING: usize = 512;
-
-/// A shard, and the rings by which the other one's transfers come.
-struct Shard {
-    carrier: Carrier,
-    rings: [VecDeque<Transfer<Station>>; 2],
-}
-
-impl Deref for Shard {
-    type Target = Carrier;
-
-    fn deref(&self) -> &Carrier {
-        &self.carrier
-    }
-}
-
-impl DerefMut for Shard {
-    fn deref_mut(&mut self) -> &mut Carrier {
-        &mut self.carrier
-    }
-}
-
-/// Two shards that share the fabric.
-fn shards() -> [Shard; 2] {
-    let shared = Arc::default();
-    [0, 1].map(|id| {
-        let among = Among {
-            id: ShardId(id),
-            shards: SHARDS,
-            shared: Arc::clone(&shared),
-        };
-        Shard {
-            carrier: Carrier::among(among, 1),
-            rings: Default::default(),
-        }
-    })
-}
-
-/// Moves what waits in one lane between each pair; `true` if anything did.
-fn move_transfers(hosts: &mut [Shard; 2], lane: Lane) -> bool {
-    let [first, second] = hosts;
-    move_all(first, second, lane) | move_all(second, first, lane)
-}
-
-/// Moves what waits in one lane from one shard to another; `true` if there was any.
-fn move_all(from: &mut Shard, to: &mut Shard, lane: Lane) -> bool {
-    let mut moved = 0;
-    while move_some(from, to, lane, &mut moved) {}
-    moved > 0
-}
-
-/// The same in one turn of the receiver; `true` if there may be more.
-fn move_some(from: &mut Shard, to: &mut Shard, lane: Lane, moved: &mut usize) -> bool {
-    let ring = &mut to.rings[lane as usize];
-    while ring.len() < RING
-        && let Some(transfer) = from.next_transfer(to.carrier.id(), lane)
-    {
-        ring.push_back(transfer);
-    }
-    let mut taken = 0;
-    let come = ring.iter_mut().inspect(|_| taken += 1);
-    let worked = to.carrier.take_from(from.id(), lane, come, NOW);
-    ring.drain(..taken);
-    *moved += taken;
-    worked
-}
-
-/// Gives turns until nothing moves.
-fn run_all(hosts: &mut [Shard; 2]) {
-    for _ in 0..10_000 {
-        let mut moved = false;
-        for host in hosts.iter_mut() {
-            moved |= host.turn(NOW);
-            moved |= host.flush(NOW);
-        }
-        moved |= move_transfers(hosts, Lane::Answers);
-        moved |= move_transfers(hosts, Lane::Units);
-        if !moved {
-            return;
-        }
-    }
-    panic!("the shards never come to rest");
-}
-
-/// A queue pair of each of two stations on different shards.
-struct Crossing {
-    hosts: [Shard; 2],
-    ports: [PortId; 2],
-    qps: [QpId; 2],
-}
-
-impl Crossing {
-    fn new() -> Self {
-        let mut hosts = shards();
-        let ports = [add(&mut hosts[0], 1, 0), add(&mut hosts[1], 2, 0)];
-        let mut crossing = Self {
-            qps: [0, 1].map(|at| station(&mut hosts[at], ports[at]).create_qp()),
-            hosts,
-            ports,
-        };
-        let names = [0, 1].map(|at| {
-            let qp = crossing.qps[at];
-            crossing.station(at).name(qp)
-        });
-        for at in [0, 1] {
-            let qp = crossing.qps[at];
-            crossing.station(at).connect(qp, names[1 - at]);
-        }
-        crossing
-    }
-
-    fn station(&mut self, at: usize) -> &mut Station {
-        station(&mut self.hosts[at], self.ports[at])
-    }
-
-    fn post(&mut self, id: u64, op: SendOp<usize>, length: u32) {
-        let qp = self.qps[0];
-        self.station(0).post(qp, id, op, length);
-    }
-}
 
 #[test]
 fn a_write_crosses() {

@@ -291,7 +291,7 @@ impl Service {
         }
     }
 
-    /// Takes what on_event to whom it concerns.
+    /// Takes events to whom they concern.
     fn distribute(&mut self, now: Duration) {
         while let Some((port, event)) = self.adapters.next_event() {
             let connection = (port, subject(&event));

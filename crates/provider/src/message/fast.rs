@@ -7,16 +7,16 @@ use super::call;
 /// Bits of [`super::Hello::flags`].
 pub mod hello_flag {
     /// Peers of the same user who say so too may reach this process's memory themselves, and the
-    /// reply brings a page of leaves.
+    /// reply brings a page of grants.
     pub const FAST_LOCAL: u32 = 1;
     /// It puts messages in place that completions enclose: its completion queues have a data area.
     pub const ENCLOSED: u32 = 2;
 }
 
-/// Asks for leave to READ and WRITE the region that `rkey` names, over a connected queue pair. The
+/// Asks for a grant to READ and WRITE the region that `rkey` names, over a connected queue pair. The
 /// reply brings a descriptor of the memory: with it the client is trusted to keep to the region.
 /// Errors: `EACCES` (the peer is of another user, elsewhere, or does not want it; no such region, no
-/// right), `EAGAIN` (too many leaves). Without a leave requests go by the daemon, whose answer counts.
+/// right), `EAGAIN` (too many grants). Without a grant requests go by the daemon, whose answer counts.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -29,7 +29,7 @@ pub struct Reach {
 }
 call!(Reach = Reach -> Reached);
 
-/// A leave.
+/// A grant.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
@@ -43,9 +43,9 @@ pub struct Reached {
     pub offset: u64,
     /// `REMOTE_READ`, `REMOTE_WRITE` of [`super::access`].
     pub access: u32,
-    /// In the page of leaves.
+    /// In the page of grants.
     pub index: u32,
-    /// What the page says while the leave holds.
+    /// What the page says while the grant holds.
     pub generation: u32,
     /// Zero.
     pub reserved: u32,

@@ -135,8 +135,8 @@ pub struct ReregMr {
 }
 call!(ReregMr = ReregMr -> MrReply);
 
-/// When the reply is there, nothing reaches the region any more. `EAGAIN`: a peer that has leave to
-/// reach it by itself ([`Reach`](super::Reach)) is in the middle of that, and gets no leave again; ask
+/// When the reply is there, nothing reaches the region any more. `EAGAIN`: a peer that has a grant to
+/// reach it by itself ([`Reach`](super::Reach)) is in the middle of that, and gets no grant again; ask
 /// once more. A peer that stands still for a second is not waited for.
 #[derive(
     Clone, Copy, Default, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn sleep_after_looking_in_vain_is_silence() {
+    fn sleep_after_a_poll_in_vain_is_silence() {
         let (mut polling, mut now) = busy();
         let silence = MOMENT + WAKING;
         let mut looks = 0;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn long_silences_end_the_looking() {
+    fn long_silences_end_the_polling() {
         let (mut polling, now) = busy();
         polling.found(now + MOMENT * 10, now);
         let now = now + MOMENT * 10;

@@ -122,7 +122,8 @@ fn pair(a: ShardId, b: ShardId, sleepers: &[Arc<Sleeper>]) -> (Ends, Ends) {
 /// go from core to core for each.
 fn take_in(
     host: &mut Carrier,
-    (from, lane): (ShardId, Lane),
+    from: ShardId,
+    lane: Lane,
     ring: &mut Consumer<Carried>,
     now: Time,
 ) -> bool {
@@ -147,7 +148,7 @@ impl Lanes {
                 (Lane::Answers, &mut ends.answers_in),
                 (Lane::Units, &mut ends.units_in),
             ] {
-                any |= take_in(host, (ends.shard, lane), ring, now);
+                any |= take_in(host, ends.shard, lane, ring, now);
             }
         }
         any

@@ -128,7 +128,7 @@ impl Side {
                 .a()
                 .post(asked.request(id, &self.source, &self.target));
         }
-        let mut faults = faults.to_vec().into_iter();
+        let mut faults = faults.iter().copied();
         let (saying, heard) = std::sync::mpsc::channel();
         self.pair.fates(move |unit| {
             let _ = saying.send(format!("{unit:?}\n"));

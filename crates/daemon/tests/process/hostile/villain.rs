@@ -89,7 +89,7 @@ impl Villain {
         }
     }
 
-    /// Comes by the door as a client should, on its own adapter or its neighbour's.
+    /// Connects as a client should, on its own adapter or its neighbour's.
     fn arrive(&mut self) {
         let fd = open_socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
         let address = SocketAddrUnix::new(&self.socket).unwrap();

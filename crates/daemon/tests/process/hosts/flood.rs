@@ -1,4 +1,4 @@
-//! A stranger on the wire who sends as fast as he can.
+//! A stranger on the wire that sends as fast as it can.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -28,7 +28,7 @@ const WRITES: usize = 40;
 /// Behind Ethernet, IPv4 and UDP headers.
 const BTH_AT: usize = 42;
 
-/// What the stranger writes into his packets; the rest is as it should be.
+/// What the stranger writes into its packets; the rest is as it should be.
 #[derive(Clone, Copy)]
 struct Forged {
     station: Mac,
