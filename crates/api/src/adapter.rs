@@ -100,7 +100,11 @@ pub struct AdapterRequest {
     #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     pub ip: Addresses,
     /// The shard that serves it; that with the fewest adapters when absent. A TAP has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "crate::shard::stated",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub shard: Option<u16>,
     /// Its VM is on another host, from which it may come by a migration; until then that host has its addresses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use vrdma_api::paths;
 use vrdma_api_client::Client;
+use vrdma_wire::pcap_header;
 
 use crate::arguments::TraceOptions;
 use crate::failure::Failure;
@@ -64,7 +65,7 @@ impl Capture {
             ))
         };
         let mut file = BufWriter::new(File::create(path).map_err(cannot)?);
-        file.write_all(&header()).map_err(cannot)?;
+        file.write_all(&pcap_header()).map_err(cannot)?;
         Ok(Self {
             file,
             packets: 0,
@@ -95,22 +96,6 @@ impl Capture {
 
 fn unwritten(error: io::Error) -> Failure {
     Failure::new(format!("cannot write the capture: {error}"))
-}
-
-/// Of a capture with nanoseconds and Ethernet frames, in host byte order
-/// (draft-ietf-opsawg-pcap section 4).
-fn header() -> Vec<u8> {
-    const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-    const SNAP_BYTES: u32 = 262_144;
-    const ETHERNET: u32 = 1;
-    let mut header = MAGIC_NANOSECONDS.to_ne_bytes().to_vec();
-    header.extend([2u16, 4].into_iter().flat_map(u16::to_ne_bytes));
-    header.extend(
-        [0, 0, SNAP_BYTES, ETHERNET]
-            .into_iter()
-            .flat_map(u32::to_ne_bytes),
-    );
-    header
 }
 
 /// Whole packets; `None` if the last one is not.
@@ -153,6 +138,6 @@ mod tests {
         drop(capture);
         let bytes = std::fs::read(&pcap).unwrap();
         assert_eq!(bytes.len(), 24 + 17);
-        assert_eq!(bytes[..24], header());
+        assert_eq!(bytes[..24], pcap_header());
     }
 }

@@ -10,6 +10,7 @@ mod digest;
 mod following;
 mod hold;
 mod migration;
+mod moving;
 mod routes;
 mod told;
 mod uplinks;
@@ -48,6 +49,7 @@ use crate::locations::Locations;
 use answer::Problem;
 use hold::Connection;
 use migration::Contexts;
+use moving::Moving;
 
 /// Mode of the adapters' sockets: QEMU may run as another user of the daemon's group.
 const ADAPTER_MODE: u32 = 0o660;
@@ -94,6 +96,8 @@ pub struct Control {
     facts: Facts,
     /// Of adapters that are on their way here.
     contexts: Contexts,
+    /// Adapters that go to another shard.
+    moving: Moving,
     memory: Mutex<Memory>,
     /// The daemon ends.
     stopping: watch::Sender<bool>,
@@ -115,6 +119,7 @@ impl Control {
             ethernet,
             facts,
             contexts: Contexts::default(),
+            moving: Moving::default(),
             memory: Mutex::new(memory),
             stopping: watch::Sender::new(false),
         }
@@ -261,6 +266,7 @@ impl Control {
     }
 
     async fn move_adapter(&self, name: &Name, request: &MoveRequest) -> Result<Adapter, Problem> {
+        let _move = self.moving.begin(name)?;
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
         self.inventory().check_shard_number(request.shard)?;

@@ -72,6 +72,7 @@ Example configuration:
   run_dir = \"/run/vrdma\"              # adapters' sockets: NAME.vfio-user and NAME.ethernet
 
   cores = \"2-5\"                     # optional: a shard of the data path on each; `vrdma run` keeps off them
+  # shards = 4                        # optional, instead of cores: so many, without cores of their own
   poll = \"always\"                   # optional: it never sleeps; needs the core for itself
   sandbox = false                     # optional: it keeps rights that it does not need
   supervise = true                    # optional: after a crash another worker goes on for it
@@ -79,6 +80,8 @@ Example configuration:
 
   [[portgroup]]
   name = \"blue\"
+  weight = 3                          # optional: what its turns weigh beside those of other groups, 1 to 100
+  limit_in = \"20gbit\"               # optional, as limit_out, limit_in_ops, limit_out_ops and guarantee_out
   vlan = 10                           # optional: the tag on raw uplinks; no tag without it
   vni = 5010                          # optional: the network in tunnels; the VLAN's number without it
 
@@ -106,6 +109,8 @@ Example configuration:
   portgroup = \"blue\"
   kind = \"process\"                    # programs of this host: vrdma run --adapter c1 -- PROGRAM
   ip = \"10.0.0.5\"                     # optional: a link-local one
+  limit_out = \"10gbit\"              # optional, as for its port group, and weight, too
+  shard = 0                           # optional: that with the fewest adapters
 
   [[adapter]]
   name = \"host0\"                       # a network interface of this name (CAP_NET_ADMIN)

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     let (found, attr) = unsafe { (QueuePair::of(qp), &*attr) };
     let outcome = found.and_then(|(queue_pair, device)| {
         let attributes = qp_attributes::to_daemon(attr);
-        if device.leaves.is_some() {
+        if device.grants.is_some() {
             queue_pair.send.lock().peer.forget();
         }
         let request = ModifyQp {

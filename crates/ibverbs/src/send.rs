@@ -49,7 +49,7 @@ impl SendSide {
         header: &SendHeader,
         payload: Payload<'_>,
     ) -> Result<()> {
-        let Some(page) = &device.leaves else {
+        let Some(page) = &device.grants else {
             // SAFETY: as promised.
             return unsafe { self.push_to_daemon(queue_pair, device, header, payload) };
         };

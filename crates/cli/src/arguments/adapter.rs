@@ -38,7 +38,7 @@ pub(crate) enum AdapterCommand {
         #[arg(long, value_name = "IP|learn")]
         ip: Vec<NewAddress>,
         /// Shard of the data path that serves it; that with the fewest adapters if absent
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = shard_number, allow_hyphen_values = true)]
         shard: Option<u16>,
         /// The VM is on another host, from which it is to come by a migration; that host has the addresses
         /// until then
@@ -92,7 +92,7 @@ pub(crate) enum AdapterCommand {
         /// The adapter
         name: Name,
         /// Number of the shard
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", value_parser = shard_number, allow_hyphen_values = true)]
         shard: u16,
     },
     /// List the adapters
@@ -254,4 +254,10 @@ pub(crate) struct LibvirtOptions {
     /// Start the domain with `virsh create --paused`.
     #[arg(long, requires = "qmp")]
     pub(crate) incoming: bool,
+}
+
+/// Whether there is such a shard, the daemon knows.
+fn shard_number(text: &str) -> Result<u16, String> {
+    text.parse()
+        .map_err(|_| "write its number: `vrdma status` lists the shards, from 0 on".to_owned())
 }

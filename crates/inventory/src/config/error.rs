@@ -77,6 +77,7 @@ impl Source<'_> {
 const MENDS: &[(&str, &str)] = &[
     ("unknown field", "correct the spelling or remove the line"),
     ("unknown variant", "write one of these in double quotes"),
+    ("wanted string or table", "write it in double quotes"),
     ("missing field", "add it to this table"),
     (
         "expected a sequence",

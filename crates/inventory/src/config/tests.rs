@@ -125,6 +125,10 @@ const WRONG: &[(&str, &str)] = &[
         "line 2, key poll: unknown variant `sometimes`, expected `adaptive` or `always`; write one of these in double quotes",
     ),
     (
+        "[daemon]\npoll = 1",
+        "line 2, key poll: wanted string or table; write it in double quotes",
+    ),
+    (
         "[daemon]\ncores = 1",
         "line 2, key cores: invalid type: integer `1`, expected a string; write the value as the example in `vrdmad --help` does",
     ),

@@ -147,7 +147,11 @@ const ROOMS: &[Room] = &[
     room("ibverbs", &["provider"], Any),
     room("relay", &["ibverbs"], Any),
     room("study", &["api", "lab"], Safe),
-    room("cli", &["api", "api-client", "migration", "relay"], Safe),
+    room(
+        "cli",
+        &["api", "api-client", "migration", "relay", "wire"],
+        Safe,
+    ),
     room(
         "driver",
         &[

@@ -27,6 +27,7 @@ use vrdma_lab::pair::{Network, Pair, PairConfig, Side};
 use vrdma_lab::wire::{self, WireConfig};
 
 use super::WireArguments;
+use crate::named::Only;
 use rows::Row;
 use stage::{Outcome, Stage};
 
@@ -79,9 +80,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     libvirt: bool,
 
-    /// Only programs whose name contains this
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    #[command(flatten)]
+    only: Only,
 
     /// Let something die in each phase instead, and look whether the guest runs on where it was
     ///
@@ -152,6 +152,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.orchestrator.is_empty() {
         return faults::orchestrate(&arguments.orchestrator);
     }
+    let rows = meant(arguments)?;
     let mut pair = start(arguments)?;
     let vrdma = super::built("vrdma", arguments.release)?;
     if arguments.post_copy {
@@ -185,16 +186,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let together = arguments.peers.iter().map(|peer| (peer.checked(), *peer));
         return programs(&mut stage, [together.collect()], arguments.times);
     };
-    let (rows, more): (&[Row], &[Row]) = match peer {
-        Peer::Vm if arguments.two_adapters => (&rows::TWO_ADAPTERS, &[]),
-        Peer::Vm if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
-        Peer::Vm | Peer::Rxe => (&rows::GUESTS, &[]),
-        Peer::Process => (&rows::PROCESSES, &[]),
+    let each = rows.into_iter().map(|row| vec![(row, peer)]);
+    programs(&mut stage, each, arguments.times)
+}
+
+/// The programs that are meant, of those that run one after the other; refused before anything starts if `--only` means nothing.
+fn meant(arguments: &Arguments) -> Result<Vec<&'static Row>> {
+    if arguments.faults {
+        arguments.only.check(&faults::names())?;
+        return Ok(Vec::new());
+    }
+    let (rows, more): (&[Row], &[Row]) = match arguments.peers[..] {
+        [Peer::Vm] if arguments.two_adapters => (&rows::TWO_ADAPTERS, &[]),
+        [Peer::Vm] if !arguments.crash => (&rows::GUESTS, &rows::IMPATIENT),
+        [Peer::Vm | Peer::Rxe] => (&rows::GUESTS, &[]),
+        [Peer::Process] => (&rows::PROCESSES, &[]),
+        _ => (&[], &[]),
     };
     let rows = rows.iter().chain(more);
-    let rows = rows.filter(|row| row.name.contains(&arguments.only));
-    let each = rows.map(|row| vec![(row, peer)]);
-    programs(&mut stage, each, arguments.times)
+    let names: Vec<&str> = rows.clone().map(|row| row.name).collect();
+    arguments.only.check(&names)?;
+    Ok(rows.filter(|row| arguments.only.means(row.name)).collect())
 }
 
 fn start(arguments: &Arguments) -> Result<Pair> {

@@ -27,6 +27,7 @@ use vrdma_migration::{Copying, Error, HostSockets, Migration, Options, Phase, Pr
 use super::relay;
 use super::stage::Stage;
 use super::{Memory, Peer};
+use crate::named::Only;
 use rows::ROWS;
 use saboteur::{Doomed, Saboteur};
 use traffic::{Traffic, complaint};
@@ -84,18 +85,29 @@ struct Outcome {
     problem: Option<String>,
 }
 
-pub(super) fn run(pair: &mut Pair, vrdma: &PathBuf, only: &str) -> Result<ExitCode> {
+/// Each phase, and who ends in it.
+fn rows() -> impl Iterator<Item = (Phase, Victim)> {
+    ROWS.iter()
+        .flat_map(|(phase, victims)| victims.iter().map(|victim| (*phase, *victim)))
+}
+
+fn name(phase: Phase, victim: Victim) -> String {
+    format!("{} {}", word(phase), victim.name())
+}
+
+pub(super) fn names() -> Vec<String> {
+    rows().map(|(phase, victim)| name(phase, victim)).collect()
+}
+
+pub(super) fn run(pair: &mut Pair, vrdma: &PathBuf, only: &Only) -> Result<ExitCode> {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_BORDERS_ONLY);
     table.set_header(["phase", "who died", "told", "source", "outcome"]);
     let mut failed = 0;
     let mut traffic = Traffic::new(vrdma);
-    let rows = ROWS
-        .iter()
-        .flat_map(|(phase, victims)| victims.iter().map(|victim| (*phase, *victim)));
-    for (phase, victim) in rows {
-        let name = format!("{} {}", word(phase), victim.name());
-        if !name.contains(only) {
+    for (phase, victim) in rows() {
+        let name = name(phase, victim);
+        if !only.means(&name) {
             continue;
         }
         eprintln!("{name} ...");
