@@ -2,16 +2,17 @@
 //! pairs of a client among themselves.
 //!
 //! ```text
-//!   round of users ──► round of a user's clients ──► its ready queue pairs, first come first served
-//!     deficit            deficit                       one unit each, then to the end of the line
+//!   round of users ──► round of a user's clients ──► its ready queue pairs
+//!     deficit            deficit                       who has had the least
 //! ```
-//! Deficit round robin: each has a quantum of cost a round, and what one unit took too much is missing
-//! in its next round. So 4,096 queue pairs of one client get what the single one of another gets, and
-//! one with long messages gets as many bytes as one with short ones gets in bytes and operations.
+//! Users and clients by deficit round robin: each has a quantum of cost a round, and what one unit took too much is missing
+//! in its next round. So 4,096 queue pairs of one client get what the single one of another gets. Queue pairs of a client by
+//! start-time fair queueing, unit by unit, so that none waits for the quanta of thousands. On each level one with long
+//! messages gets as many bytes as one with short ones gets in bytes and operations.
 //!
 //! It does not know the engine: what is ready is told, what was sent is charged.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 #[cfg(test)]
 use alloc::{vec, vec::Vec};
 
@@ -102,11 +103,40 @@ impl<K: Ord + Copy, T: Default> Round<K, T> {
     }
 }
 
+/// Queue pairs of one client. It is dropped when none of them has anything to send.
+#[derive(Debug, Default)]
+struct Line {
+    /// Ready ones, by the cost of what each has had.
+    ready: BTreeSet<(u64, QpId)>,
+    /// What those have had that sent something; no more of them than the client has queue pairs.
+    had: BTreeMap<QpId, u64>,
+    /// What the one had that sent last, before it did. Who comes later counts as having had as much.
+    least: u64,
+}
+
+impl Line {
+    fn push(&mut self, qp: QpId) {
+        let had = self.had.get(&qp).copied().unwrap_or_default();
+        self.ready.insert((had.max(self.least), qp));
+    }
+
+    fn pop(&mut self) -> Option<QpId> {
+        let (had, qp) = self.ready.pop_first()?;
+        self.least = had;
+        Some(qp)
+    }
+
+    /// The one that was popped last has sent something.
+    fn charge(&mut self, qp: QpId, cost: u64) {
+        self.had.insert(qp, self.least.saturating_add(cost));
+    }
+}
+
 /// Ready queue pairs in the order of their turns. One that is gone leaves its entry behind: whoever
 /// pops it has to know whether it is still ready.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
-    users: Round<u32, Round<Owner, VecDeque<QpId>>>,
+    users: Round<u32, Round<Owner, Line>>,
 }
 
 impl Ready {
@@ -118,14 +148,14 @@ impl Ready {
 
     pub(crate) fn push(&mut self, client: Client, qp: QpId) {
         let clients = self.users.enter(client.user);
-        clients.enter(client.owner).push_back(qp);
+        clients.enter(client.owner).push(qp);
     }
 
     /// The next queue pair, and whom to [charge](Self::charge) for what it sends.
     pub(crate) fn pop(&mut self) -> Option<(Client, QpId)> {
         while let Some((user, clients)) = self.users.front() {
             while let Some((owner, qps)) = clients.front() {
-                match qps.pop_front() {
+                match qps.pop() {
                     Some(qp) => return Some((Client { user, owner }, qp)),
                     None => clients.leave_front(),
                 }
@@ -135,11 +165,12 @@ impl Ready {
         None
     }
 
-    /// A unit of so many bytes was sent for a client.
-    pub(crate) fn charge(&mut self, client: Client, bytes: u64) {
+    /// The queue pair that was popped last has sent a unit of so many bytes.
+    pub(crate) fn charge(&mut self, client: Client, qp: QpId, bytes: u64) {
         let cost = bytes.saturating_add(UNIT_COST);
-        if let Some(clients) = self.users.charge(client.user, cost) {
-            clients.charge(client.owner, cost);
+        let clients = self.users.charge(client.user, cost);
+        if let Some(line) = clients.and_then(|clients| clients.charge(client.owner, cost)) {
+            line.charge(qp, cost);
         }
     }
 }
@@ -177,7 +208,7 @@ mod tests {
             let (client, qp) = ready.pop().unwrap();
             let at = senders.iter().position(|sender| sender.qp == qp).unwrap();
             assert_eq!(client, senders[at].client);
-            ready.charge(client, senders[at].bytes);
+            ready.charge(client, qp, senders[at].bytes);
             cost[at] += senders[at].bytes + UNIT_COST;
             ready.push(client, qp);
         }
@@ -192,6 +223,41 @@ mod tests {
     fn long_and_short_messages_get_the_same() {
         let got = shares(&[sender(1, 1, 1, 64 << 10), sender(1, 2, 2, 64)], 100_000);
         assert!(within(2, got[0], got[1]), "{got:?}");
+    }
+
+    #[test]
+    fn long_and_short_messages_of_one_client_get_the_same() {
+        let mut senders = vec![sender(1, 1, 0, 64 << 10)];
+        senders.extend((1..=3).map(|qp| sender(1, 1, qp, 64)));
+        let got = shares(&senders, 100_000);
+        for short in &got[1..] {
+            assert!(within(2, got[0], *short), "{got:?}");
+        }
+    }
+
+    /// Two that send one unit each time they come do not keep one waiting whose unit was long.
+    #[test]
+    fn who_comes_again_has_had_what_it_had() {
+        let mut ready = Ready::default();
+        let (long, short) = (
+            sender(1, 1, 0, 64 << 10),
+            [1, 2].map(|qp| sender(1, 1, qp, 64)),
+        );
+        ready.push(long.client, long.qp);
+        let mut turns = 0;
+        for round in 0..1000 {
+            let next = &short[round % 2];
+            ready.push(next.client, next.qp);
+            let (client, qp) = ready.pop().unwrap();
+            let is_long = qp == long.qp;
+            ready.charge(client, qp, if is_long { long.bytes } else { 64 });
+            if is_long {
+                turns += 1;
+                ready.push(client, qp);
+                ready.pop().unwrap();
+            }
+        }
+        assert!(turns >= 1000 / (2 * QUANTUM / UNIT_COST) as u32, "{turns}");
     }
 
     #[test]
@@ -233,14 +299,14 @@ mod tests {
         ready.push(old.client, old.qp);
         for _ in 0..10_000 {
             let (client, qp) = ready.pop().unwrap();
-            ready.charge(client, old.bytes);
+            ready.charge(client, qp, old.bytes);
             ready.push(client, qp);
         }
         let new = sender(2, 2, 2, 64);
         ready.push(new.client, new.qp);
         let before = (0..100).take_while(|_| {
             let (client, qp) = ready.pop().unwrap();
-            ready.charge(client, 64);
+            ready.charge(client, qp, 64);
             ready.push(client, qp);
             client != new.client
         });

@@ -214,7 +214,7 @@ fn next_competitor<F: FrontEnd + ?Sized>(
             continue;
         }
         if let Some(request) = transmit(front, turn, id, fair::QUANTUM as u32, paths) {
-            front.core_mut().ready.charge(client, moved(&request));
+            front.core_mut().ready.charge(client, id, moved(&request));
             return Some(request);
         }
     }
