@@ -20,7 +20,7 @@ use super::hosts::Hosts;
 use super::link::Link;
 use super::paused::Paused;
 use super::poller::{Poller, Token};
-use super::wire::{self, Taken, Wire};
+use super::wire::{self, Taken, UplinkPort};
 use super::{Behind, Command, EthernetPort};
 
 /// One read: what two full Unix sockets hold at Linux's default, so that a burst is one batch.
@@ -34,7 +34,7 @@ pub(super) struct Exchange {
     pub(super) poller: Poller,
     pub(super) bridge: Bridge,
     pub(super) links: HashMap<PortId, Link>,
-    pub(super) wires: BTreeMap<UplinkId, Wire>,
+    pub(super) wires: BTreeMap<UplinkId, UplinkPort>,
     pub(super) segments: Segments,
     pub(super) hosts: Hosts,
     pub(super) started: Instant,
@@ -124,7 +124,7 @@ impl Exchange {
         match token {
             Token::Inbox => self.obey(),
             Token::Listener(port) => self.accept(port),
-            Token::Wire(uplink) => self.serve_wire(uplink, room),
+            Token::UplinkPort(uplink) => self.serve_wire(uplink, room),
             Token::Client(port) => {
                 if room && let Some(link) = self.links.get_mut(&port) {
                     link.flush(&self.poller);

@@ -24,7 +24,7 @@ pub(super) enum Token {
     /// The port's client has bytes, room, or is gone.
     Client(PortId),
     /// The uplink has frames or room.
-    Wire(UplinkId),
+    UplinkPort(UplinkId),
 }
 
 /// A [`Token`] in the 64 bits that epoll keeps: the number above two bits of kind.
@@ -33,7 +33,7 @@ fn encode(token: Token) -> EventData {
         Token::Inbox => 0,
         Token::Listener(port) => u64::from(port.0) << 2 | 1,
         Token::Client(port) => u64::from(port.0) << 2 | 2,
-        Token::Wire(uplink) => u64::from(uplink.0) << 2 | 3,
+        Token::UplinkPort(uplink) => u64::from(uplink.0) << 2 | 3,
     })
 }
 
@@ -44,7 +44,7 @@ fn decode(data: EventData) -> Token {
         0 => Token::Inbox,
         1 => Token::Listener(port),
         2 => Token::Client(port),
-        _ => Token::Wire(UplinkId((bits >> 2) as u32)),
+        _ => Token::UplinkPort(UplinkId((bits >> 2) as u32)),
     }
 }
 

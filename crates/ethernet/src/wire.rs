@@ -28,7 +28,7 @@ const BATCHES: usize = 4;
 
 /// One uplink.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct UplinkPort {
     end: UplinkEnd,
     /// Frames were queued since the last flush.
     touched: bool,
@@ -41,7 +41,7 @@ pub(super) struct Wire {
     complained: Option<Instant>,
 }
 
-impl Wire {
+impl UplinkPort {
     fn new(end: UplinkEnd) -> Self {
         Self {
             end,
@@ -93,10 +93,10 @@ impl Exchange {
     fn add_wire(&mut self, end: UplinkEnd) -> Result<(), String> {
         let id = end.id;
         self.poller
-            .add(&end.port, Token::Wire(id))
+            .add(&end.port, Token::UplinkPort(id))
             .map_err(|error| format!("cannot watch the uplink: {error}"))?;
         self.bridge.attach_uplink(id);
-        self.wires.insert(id, Wire::new(end));
+        self.wires.insert(id, UplinkPort::new(end));
         let groups: Vec<_> = self.segments.groups().collect();
         groups.into_iter().for_each(|group| self.join(group));
         Ok(())
@@ -195,7 +195,7 @@ impl Exchange {
             };
             match self
                 .poller
-                .watch_as(&wire.end.port, Token::Wire(*id), watched)
+                .watch_as(&wire.end.port, Token::UplinkPort(*id), watched)
             {
                 Ok(()) => wire.room_watched = full,
                 Err(error) => tracing::warn!("{}: cannot watch it: {error}", wire.end.name),
@@ -228,7 +228,7 @@ impl Exchange {
 
     /// How long the thread may sleep for the uplinks' sake.
     pub(super) fn patience(&self) -> Option<Duration> {
-        let deadlines = self.wires.values().map(Wire::deadline);
+        let deadlines = self.wires.values().map(UplinkPort::deadline);
         let first = deadlines.min()?;
         Some(first.saturating_duration_since(Instant::now()))
     }

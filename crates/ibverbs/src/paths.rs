@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::device;
-use place::{Place, place};
+use place::{DevicePath, place};
 
 /// A path to look at, in place of another.
 enum Path {
@@ -38,8 +38,8 @@ impl Path {
         // SAFETY: as promised.
         let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
         let other = place(bytes).and_then(|place| match place {
-            Place::Node => Some(c"/dev/null".to_owned()),
-            Place::Fact { index, rest } => {
+            DevicePath::Node => Some(c"/dev/null".to_owned()),
+            DevicePath::Fact { index, rest } => {
                 let folder = device::folder(index)?;
                 CString::new([folder.as_os_str().as_bytes(), rest].concat()).ok()
             }

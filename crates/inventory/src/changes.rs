@@ -53,7 +53,7 @@ impl Kept {
 
 /// The records of one difference.
 #[derive(Debug)]
-struct Place {
+struct Slots {
     slots: Vec<SlotId>,
 }
 
@@ -61,7 +61,7 @@ struct Place {
 struct Store {
     records: Records,
     /// Where each object's difference is.
-    places: BTreeMap<Object, Place>,
+    places: BTreeMap<Object, Slots>,
 }
 
 /// See the module.
@@ -103,7 +103,7 @@ impl Found {
         for mut parts in parts.into_values() {
             parts.sort_unstable_by_key(|part| part.key);
             let slots = parts.iter().map(|part| part.slot).collect();
-            let place = Place { slots };
+            let place = Slots { slots };
             if let Some(kept) = read(&parts) {
                 places.insert(kept.difference.object(), place);
                 all.push(kept);
@@ -144,7 +144,7 @@ impl Found {
     }
 }
 
-impl Place {
+impl Slots {
     fn remove_from(&self, records: &Records) {
         for slot in &self.slots {
             records.remove(*slot);
@@ -171,10 +171,10 @@ impl Store {
         debug_assert_eq!(forgotten, Ok(()), "nothing is added");
     }
 
-    fn write(&self, kept: &Kept) -> Result<Place, Full> {
+    fn write(&self, kept: &Kept) -> Result<Slots, Full> {
         let bytes = serde_json::to_vec(kept).map_err(|_| Full::Length)?;
         let number = u64::from(self.records.fresh_number()) << PART_BITS;
-        let mut place = Place { slots: Vec::new() };
+        let mut place = Slots { slots: Vec::new() };
         for (part, bytes) in bytes.chunks(LARGE_BYTES).enumerate() {
             let key = number | part as u64;
             match self.records.insert(DIFFERENCE, key, bytes) {

@@ -62,7 +62,7 @@ pub enum User {
 
 /// Adapters that reach each other and nobody else's: a port group of that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tenant {
+pub struct PortGroup {
     /// The port group's.
     pub name: String,
     /// In it.
@@ -143,7 +143,7 @@ impl Daemon {
     /// # Errors
     /// As [`Daemon::start`].
     pub fn start_for(
-        tenants: &[Tenant],
+        tenants: &[PortGroup],
         program: &Path,
         run_dir: &Path,
         lifetime: Lifetime,

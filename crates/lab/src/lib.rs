@@ -3,7 +3,7 @@
 //! ```text
 //!  recipe (image/) --mmdebstrap--> cached image: root/ kernel, modules, disk.ext4
 //!                                        |
-//!  Pair --> Wire (two hosts, when asked) v
+//!  Pair --> WiredHosts (two hosts, when asked) v
 //!    |----> vrdmad, one a host           |
 //!    |        | two sockets an adapter   |
 //!    +--> Guest = QEMU process + console log + agent channel

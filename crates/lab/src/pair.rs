@@ -28,7 +28,7 @@ use crate::guest::Guest;
 use crate::image::{Accelerator, Image};
 use crate::place;
 pub use crate::place::Outcome;
-use crate::wire::{INTERFACE, PORT, Wire};
+use crate::wire::{INTERFACE, PORT, WiredHosts};
 pub use cluster::{Cluster, ClusterConfig, guest_name};
 pub use config::{Network, PairConfig, QEMUS, Side};
 pub use kept::KeptPair;
@@ -43,7 +43,7 @@ pub use travelling::Arriving;
 pub struct Pair {
     guests: [Guest; 2],
     daemons: Vec<Daemon>,
-    wire: Option<Wire>,
+    wire: Option<WiredHosts>,
     image: Image,
     accelerator: Accelerator,
     run_dir: RunDir,
@@ -65,7 +65,7 @@ impl Pair {
         let run_dir = RunDir::create(config.lifetime)?;
         let wire = config
             .wire()
-            .map(|wire| Wire::create(wire, run_dir.path(), config.lifetime));
+            .map(|wire| WiredHosts::create(wire, run_dir.path(), config.lifetime));
         let wire = wire.transpose()?;
         let daemons = start_daemons(config, wire.as_ref(), run_dir.path())?;
         let start = |side| {
@@ -108,7 +108,7 @@ impl Pair {
 
     /// The hosts, of [`Network::Wire`].
     #[must_use]
-    pub fn wire(&self) -> Option<&Wire> {
+    pub fn wire(&self) -> Option<&WiredHosts> {
         self.wire.as_ref()
     }
 
@@ -197,7 +197,7 @@ impl Pair {
     /// When the record cannot be written.
     pub fn keep(&self) -> Result<KeptPair> {
         let daemons = self.daemons.iter().map(Daemon::process_id);
-        let hosts = self.wire.iter().flat_map(Wire::processes);
+        let hosts = self.wire.iter().flat_map(WiredHosts::processes);
         let processes = self
             .guests
             .iter()
@@ -209,7 +209,11 @@ impl Pair {
     }
 }
 
-fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Result<Vec<Daemon>> {
+fn start_daemons(
+    config: &PairConfig,
+    wire: Option<&WiredHosts>,
+    run_dir: &Path,
+) -> Result<Vec<Daemon>> {
     let sides = [Side::A, Side::B];
     match (&config.network, wire) {
         (Network::Daemon(program), _) => {
@@ -236,7 +240,7 @@ fn start_daemons(config: &PairConfig, wire: Option<&Wire>, run_dir: &Path) -> Re
 /// What a guest needs on its host: a daemon, or a TAP for its own RDMA.
 fn start_on(
     config: &PairConfig,
-    wire: &Wire,
+    wire: &WiredHosts,
     side: Side,
     program: &Path,
     run_dir: &Path,

@@ -72,7 +72,7 @@ pub struct WireConfig {
 
 /// Two hosts; dropping it ends them, unless they are to be kept.
 #[derive(Debug)]
-pub struct Wire {
+pub struct WiredHosts {
     hosts: [Namespace; 2],
     config: WireConfig,
 }
@@ -113,7 +113,7 @@ impl WireConfig {
     }
 }
 
-impl Wire {
+impl WiredHosts {
     /// Makes both hosts and the cable.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Wire {
     /// The same, with a port of that bridge for a daemon: [`PORT`].
     ///
     /// # Errors
-    /// As [`Wire::add_tap`], and when the wire is no raw one, whose tunnel the daemon would share with the kernel.
+    /// As [`WiredHosts::add_tap`], and when the wire is no raw one, whose tunnel the daemon would share with the kernel.
     pub fn add_tap_and_port(&self, side: Side) -> Result<()> {
         ensure!(
             self.config.uplink == Uplink::Raw,

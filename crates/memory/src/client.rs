@@ -26,7 +26,7 @@ use rustix::process::Pid;
 use crate::Fault;
 use crate::copy::TAIL;
 use crate::stalled::Stalled;
-use crate::tenant::{Moved, Place, Tenant};
+use crate::tenant::{CopyId, Moved, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;
 use places::Places;
@@ -124,7 +124,7 @@ impl ClientMemory {
         self.tenant.is_late(self.place(0).0)
     }
 
-    fn place(&self, address: u64) -> Place {
+    fn place(&self, address: u64) -> CopyId {
         (Arc::as_ptr(&self.memory) as usize, address)
     }
 

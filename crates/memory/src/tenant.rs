@@ -97,12 +97,12 @@ impl Worker {
 }
 
 /// Which copy it is: of whose memory, and where.
-pub(crate) type Place = (usize, u64);
+pub(crate) type CopyId = (usize, u64);
 
 /// A job that is done when it can be.
 struct Late {
     worker: Worker,
-    of: Option<Place>,
+    of: Option<CopyId>,
     since: Instant,
 }
 
@@ -111,7 +111,7 @@ struct State {
     worker: Option<Worker>,
     late: Option<Late>,
     /// The last copy that was late for too long, and nobody was told so.
-    gone: Option<Place>,
+    gone: Option<CopyId>,
     debt: Debt,
     buffer: Vec<u8>,
 }
@@ -156,7 +156,7 @@ impl std::fmt::Debug for Tenant {
 
 /// How long a job is waited for, and whose memory it reaches.
 struct Wait {
-    of: Option<Place>,
+    of: Option<CopyId>,
     patience: Duration,
 }
 
@@ -229,7 +229,7 @@ impl Tenant {
     /// Has bytes copied, which may be done twice: what is late is done all the same.
     pub(crate) fn copy(
         &self,
-        place: Place,
+        place: CopyId,
         copy: impl FnOnce() -> Moved + Send + 'static,
     ) -> Result<Moved, Fault> {
         let mut state = self.state.lock();

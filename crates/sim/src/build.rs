@@ -12,7 +12,7 @@ use vrdma_verbs::{Hca, Time};
 use vrdma_wire::{Gid, Mac, Mtu, Qkey};
 
 use crate::border::{Border, Sabotage};
-use crate::cluster::Place;
+use crate::cluster::Endpoint;
 use crate::end::{Buffer, End, Name, Pool, address_of};
 use crate::member::{Adapter, Parts, UNIT_BYTES};
 use crate::memory::{BUFFER_BYTES, Memory, Region};
@@ -57,7 +57,7 @@ impl World {
         let mut hca = Hca::new(identity, limits());
         self.common
             .push(common(&mut hca).map_err(Violation::from_error)?);
-        let place = Place {
+        let place = Endpoint {
             host,
             port: PortId(number as u32),
             group,

@@ -32,7 +32,7 @@ const VNI_BASE: u32 = 5000;
 
 /// An adapter's place.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     pub(crate) host: usize,
     pub(crate) port: PortId,
     pub(crate) group: GroupId,
@@ -53,7 +53,7 @@ pub(crate) struct Cluster<M: Member = Adapter> {
     pub(crate) now: Time,
     hosts: Vec<SimHost<M>>,
     uplinks: UplinkPlan,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<Endpoint>,
     /// Of engines.
     pub(crate) memories: Vec<Memory>,
     pub(crate) network: Network,
@@ -96,7 +96,7 @@ impl Cluster {
     /// Plugs an adapter in.
     pub(crate) fn add(
         &mut self,
-        place: Place,
+        place: Endpoint,
         memory: Memory,
         adapter: Adapter,
     ) -> Result<(), Violation> {
@@ -154,7 +154,7 @@ impl<M: Member> Cluster<M> {
     /// Plugs the adapter of a place in at a host.
     pub(crate) fn attach(
         &mut self,
-        place: Place,
+        place: Endpoint,
         host: usize,
         adapter: M,
     ) -> Result<(), Violation> {
@@ -347,7 +347,7 @@ impl<M: Member> Cluster<M> {
         self.log.keep(frame);
         let group = group_of(segment);
         let is_for_all = frame[0] & 1 == 1;
-        let at_home = |place: &&Place| place.group == group && frame[..6] == place.mac.0;
+        let at_home = |place: &&Endpoint| place.group == group && frame[..6] == place.mac.0;
         let home = self.places.iter().find(at_home).map(|place| place.host);
         let to: Vec<_> = (0..self.hosts.len())
             .filter(|&to| to != from && (is_for_all || home == Some(to)))

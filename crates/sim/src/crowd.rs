@@ -36,7 +36,7 @@ fn cost(carried: Carried) -> u64 {
 }
 
 /// An adapter that sends, with the number of its queue pair and what it sends and where.
-struct Tenant {
+struct Sender {
     adapter: usize,
     qp: QpId,
     does: Does,
@@ -50,7 +50,7 @@ struct Tenant {
 
 pub(crate) struct Crowd {
     pub(crate) cluster: Cluster,
-    tenants: Vec<Tenant>,
+    tenants: Vec<Sender>,
     judge: Judge,
     random: Rng,
     turns: u64,
@@ -85,7 +85,7 @@ impl Crowd {
     /// Owners have their say: the greedy ones fill their queues, the light ones post what is due.
     fn post(&mut self) -> Result<(), Violation> {
         for number in 0..self.tenants.len() {
-            let Tenant {
+            let Sender {
                 adapter, qp, does, ..
             } = self.tenants[number];
             match does {

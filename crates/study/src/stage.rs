@@ -37,7 +37,7 @@ use crate::programs::Own;
 use crate::room::{self, Room};
 use crate::run::Bench;
 use crate::tool::Commands;
-use crate::tool::{Tool, Way};
+use crate::tool::{MemoryPath, Tool};
 use cluster::Clustered;
 use guests::Guests;
 use host::Host;
@@ -72,7 +72,7 @@ trait Stage {
     ///
     /// # Errors
     /// When it does not arrive, or this stage has no QEMUs of its own to migrate.
-    fn migrate(&self, transport: Transport, way: Way) -> Result<String> {
+    fn migrate(&self, transport: Transport, way: MemoryPath) -> Result<String> {
         bail!("no memory migrates by {transport:?} ({way:?}) here")
     }
 }

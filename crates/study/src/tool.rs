@@ -23,7 +23,7 @@ use crate::programs::Own;
 pub use netpipe::NetPipe;
 pub use perftest::{Column, Perftest};
 pub use plain::{Plain, Reads};
-pub use precopy::{MEMORY_MIB, Precopy, Told, Took, Way};
+pub use precopy::{MEMORY_MIB, MemoryPath, Precopy, Told, Took};
 pub use qperf::Qperf;
 
 /// What one run told of one size.

@@ -76,7 +76,7 @@ struct Peer {
 }
 
 /// How datagrams go to a peer.
-pub(crate) struct Way {
+pub(crate) struct PeerPath {
     pub(crate) to: SocketAddr,
     pub(crate) sealer: Option<Arc<Sealer>>,
 }
@@ -153,7 +153,7 @@ impl Peers {
     }
 
     /// How datagrams go to a peer.
-    pub(crate) fn way(&self, to: SocketAddr) -> Result<Way, Loss> {
+    pub(crate) fn way(&self, to: SocketAddr) -> Result<PeerPath, Loss> {
         let mut peers = self.peers.iter();
         let peer = peers.find(|peer| peer.spec.address == to);
         peer.ok_or(Loss::NoPeer)?.way()
@@ -216,7 +216,7 @@ impl Peers {
     }
 
     /// Those that take part in a network.
-    pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = Result<Way, Loss>> {
+    pub(crate) fn of_network(&self, vni: Vni) -> impl Iterator<Item = Result<PeerPath, Loss>> {
         let peers = self.peers.iter();
         let members = peers.filter(move |it| it.spec.takes_part_in(vni));
         members.map(Peer::way)
@@ -314,13 +314,13 @@ impl Peers {
 }
 
 impl Peer {
-    fn way(&self) -> Result<Way, Loss> {
+    fn way(&self) -> Result<PeerPath, Loss> {
         let sealer = match &self.sealing {
             Some(sealing) => Some(sealing.sealer().ok_or(Loss::NoSession)?),
             None => None,
         };
         let to = self.spec.address;
-        Ok(Way { to, sealer })
+        Ok(PeerPath { to, sealer })
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn interruptible<T>(call: impl FnOnce() -> T) -> T {
 }
 
 /// A thread that makes such calls.
-struct Caller {
+struct CallingThread {
     thread: libc::pid_t,
     /// Odd during a call.
     calls: AtomicU64,
@@ -65,7 +65,7 @@ struct Caller {
     seen: AtomicU64,
 }
 
-impl Caller {
+impl CallingThread {
     #[inline]
     fn during<T>(&self, call: impl FnOnce() -> T) -> T {
         // Nobody else writes. The exchange comes before the look at the sleeper, as the sleeper says that it sleeps before it
@@ -105,11 +105,11 @@ enum Seen {
 }
 
 /// A thread is looked at from its first call until it ends.
-struct Enrolled(Arc<Caller>);
+struct Enrolled(Arc<CallingThread>);
 
 impl Enrolled {
     fn this_thread() -> Self {
-        let caller = Arc::new(Caller {
+        let caller = Arc::new(CallingThread {
             thread: rustix::thread::gettid().as_raw_nonzero().get(),
             calls: AtomicU64::new(0),
             seen: AtomicU64::new(0),
@@ -128,13 +128,13 @@ impl Drop for Enrolled {
 }
 
 struct Interrupter {
-    callers: Mutex<Vec<Arc<Caller>>>,
+    callers: Mutex<Vec<Arc<CallingThread>>>,
     thread: Mutex<Option<Thread>>,
     asleep: AtomicBool,
 }
 
 impl Interrupter {
-    fn callers(&self) -> MutexGuard<'_, Vec<Arc<Caller>>> {
+    fn callers(&self) -> MutexGuard<'_, Vec<Arc<CallingThread>>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -57,14 +57,14 @@ impl Arguments {
 /// Something to mend.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
-    place: Place,
+    place: Location,
     /// What is wrong and what to do.
     sentence: String,
 }
 
 /// A line of a file of the checkout, or the whole file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Location {
     /// From the root on.
     file: String,
     line: Option<usize>,
@@ -207,7 +207,7 @@ impl Tree {
 }
 
 impl Finding {
-    fn new(place: Place, sentence: impl Into<String>) -> Self {
+    fn new(place: Location, sentence: impl Into<String>) -> Self {
         Self {
             place,
             sentence: sentence.into(),
@@ -215,7 +215,7 @@ impl Finding {
     }
 }
 
-impl Place {
+impl Location {
     fn line(file: impl Into<String>, line: usize) -> Self {
         Self {
             file: file.into(),
@@ -231,7 +231,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             Some(line) => write!(formatter, "{}:{line}", self.file),

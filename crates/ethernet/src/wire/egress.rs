@@ -8,7 +8,7 @@ use vrdma_switch::{GroupId, Oversize, UplinkId};
 use vrdma_threads::uplink::hop_to;
 use vrdma_uplink::Hop;
 
-use super::Wire;
+use super::UplinkPort;
 
 /// How often the log says that frames are too long.
 const COMPLAINTS_APART: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ const ETHERNET_BYTES: usize = 14;
 /// Queues a frame at the uplinks that shall carry it. What comes back tells the sender that it was
 /// too long for one of them.
 pub(crate) fn send(
-    wires: &mut BTreeMap<UplinkId, Wire>,
+    wires: &mut BTreeMap<UplinkId, UplinkPort>,
     segments: &Segments,
     (uplinks, group): (&[UplinkId], GroupId),
     frame: &[u8],
@@ -36,7 +36,7 @@ pub(crate) fn send(
     told
 }
 
-impl Wire {
+impl UplinkPort {
     /// Queues a frame, or its pieces; one that is lost because of its length is counted by the port.
     fn send(&mut self, hop: Hop, frame: &[u8]) -> Option<Vec<u8>> {
         self.touched = true;

@@ -4,14 +4,14 @@ use vrdma_switch::UplinkId;
 use vrdma_threads::UplinkSnapshot;
 use vrdma_threads::uplink::frame_stats;
 
-use super::Wire;
+use super::UplinkPort;
 use crate::exchange::Exchange;
 use crate::link::word;
 
 impl Exchange {
     pub(crate) fn uplink_snapshot(&self) -> Vec<UplinkSnapshot> {
         let wires = self.wires.iter();
-        let snapshot = |(id, wire): (&UplinkId, &Wire)| {
+        let snapshot = |(id, wire): (&UplinkId, &UplinkPort)| {
             let mut frames = frame_stats(wire.end.port.counters());
             let counts = self.bridge.uplink_counts(*id).unwrap_or_default();
             let reasons = vrdma_switch::DropReason::ALL.into_iter();

@@ -42,14 +42,14 @@ pub(super) struct Identity {
 }
 
 /// One mapping.
-pub(super) struct Place {
+pub(super) struct Mapping {
     pub(super) range: Range,
     rights: u64,
     offset: u64,
     file: Identity,
 }
 
-impl Place {
+impl Mapping {
     /// Private memory without a file, good for reads and writes.
     pub(super) fn is_plain(&self) -> bool {
         self.rights & RIGHTS == PLAIN && self.file.inode == 0
@@ -85,12 +85,12 @@ impl Places {
     }
 
     /// The mapping at an address. `ENOENT`: there is none.
-    pub(super) fn at(&self, address: usize) -> io::Result<Place> {
+    pub(super) fn at(&self, address: usize) -> io::Result<Mapping> {
         self.ask(address, 0)
     }
 
     /// The same, or the next one.
-    pub(super) fn at_or_behind(&self, address: usize) -> io::Result<Place> {
+    pub(super) fn at_or_behind(&self, address: usize) -> io::Result<Mapping> {
         self.ask(address, NEXT)
     }
 
@@ -107,7 +107,7 @@ impl Places {
         false
     }
 
-    fn ask(&self, address: usize, flags: u64) -> io::Result<Place> {
+    fn ask(&self, address: usize, flags: u64) -> io::Result<Mapping> {
         let mut query = Query {
             bytes: size_of::<Query>() as u64,
             flags,
@@ -120,7 +120,7 @@ impl Places {
         if failed != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Place {
+        Ok(Mapping {
             range: Range {
                 start: query.start as usize,
                 end: query.end as usize,

@@ -2,7 +2,7 @@
 
 /// What such a path stands for.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Place<'a> {
+pub(super) enum DevicePath<'a> {
     /// The node of a device.
     Node,
     /// A file below a device's folder, or the folder.
@@ -19,15 +19,15 @@ fn number(text: &[u8]) -> Option<u32> {
 }
 
 /// One comparison for nearly every path of a program.
-pub(super) fn place(path: &[u8]) -> Option<Place<'_>> {
+pub(super) fn place(path: &[u8]) -> Option<DevicePath<'_>> {
     if let Some(index) = path.strip_prefix(b"/dev/infiniband/uverbs") {
-        return number(index).map(|_| Place::Node);
+        return number(index).map(|_| DevicePath::Node);
     }
     let rest = path.strip_prefix(b"/sys/class/infiniband/vrdma")?;
     let end = rest.iter().position(|byte| *byte == b'/');
     let (index, rest) = rest.split_at(end.unwrap_or(rest.len()));
     let index = number(index)?;
-    Some(Place::Fact { index, rest })
+    Some(DevicePath::Fact { index, rest })
 }
 
 #[cfg(test)]
@@ -36,11 +36,11 @@ mod tests {
 
     #[test]
     fn only_these_paths_are_ours() {
-        assert_eq!(place(b"/dev/infiniband/uverbs0"), Some(Place::Node));
+        assert_eq!(place(b"/dev/infiniband/uverbs0"), Some(DevicePath::Node));
         assert_eq!(place(b"/dev/infiniband/uverbs"), None);
         assert_eq!(place(b"/dev/infiniband/uverbs0/x"), None);
         assert_eq!(place(b"/dev/infiniband/rdma_cm"), None);
-        let fact = |index, rest: &'static [u8]| Some(Place::Fact { index, rest });
+        let fact = |index, rest: &'static [u8]| Some(DevicePath::Fact { index, rest });
         let device = b"/sys/class/infiniband/vrdma1";
         assert_eq!(place(device), fact(1, b""));
         let file = b"/sys/class/infiniband/vrdma12/ports/1/gid_attrs/types/0";

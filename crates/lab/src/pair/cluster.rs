@@ -15,7 +15,7 @@ use anyhow::{Result, anyhow, ensure};
 use vrdma_api::DoorbellMode;
 
 use super::run_dir::RunDir;
-use crate::daemon::{Adapter, Daemon, Tenant, User, ethernet_socket, vfio_user_socket};
+use crate::daemon::{Adapter, Daemon, PortGroup, User, ethernet_socket, vfio_user_socket};
 use crate::guest::{Ethernet, Guest, GuestConfig, Kind};
 use crate::image::{Accelerator, Image};
 use crate::process::Lifetime;
@@ -67,7 +67,7 @@ impl Cluster {
         let image = Image::ensure()?;
         let accelerator = Accelerator::choose(&image)?;
         let run_dir = RunDir::create(Lifetime::Owned)?;
-        let tenants: Vec<Tenant> = (1..=config.tenants).map(|n| config.tenant(n)).collect();
+        let tenants: Vec<PortGroup> = (1..=config.tenants).map(|n| config.tenant(n)).collect();
         let daemon = Daemon::start_for(&tenants, &config.program, run_dir.path(), Lifetime::Owned)?;
         let places: Vec<(u8, u8)> = (1..=config.tenants)
             .flat_map(|tenant| (1..=config.guests).map(move |guest| (tenant, guest)))
@@ -128,14 +128,14 @@ impl Cluster {
 }
 
 impl ClusterConfig {
-    fn tenant(&self, tenant: u8) -> Tenant {
+    fn tenant(&self, tenant: u8) -> PortGroup {
         let adapter = |guest| Adapter {
             name: adapter_name(tenant, guest),
             mac: mac(tenant, guest),
             user: User::Guest(DoorbellMode::default()),
             is_away: false,
         };
-        Tenant {
+        PortGroup {
             name: format!("t{tenant}"),
             adapters: (1..=self.guests).map(adapter).collect(),
         }

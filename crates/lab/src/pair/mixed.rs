@@ -21,7 +21,7 @@ use crate::daemon::{Adapter, Daemon, Host, User};
 use crate::guest::{Guest, Kind};
 use crate::image::{Accelerator, Image};
 use crate::namespace::{Entry, Namespace};
-use crate::wire::{INTERFACE, Wire, WireConfig};
+use crate::wire::{INTERFACE, WireConfig, WiredHosts};
 
 /// The host's own address for TCP; its programs' adapter has another.
 pub const HOST_STACK: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 3);
@@ -34,7 +34,7 @@ enum Ground {
     /// A host with both.
     One(Namespace),
     /// The guest's host and the programs' host.
-    Two(Wire),
+    Two(WiredHosts),
 }
 
 /// A guest at [`Side::A`]'s address, an adapter of processes at [`Side::B`]'s and the own IP stack of the
@@ -79,7 +79,7 @@ impl Mixed {
             ..PairConfig::new(network)
         };
         let run_dir = RunDir::create(config.lifetime)?;
-        let wire = Wire::create(&wire, run_dir.path(), config.lifetime)?;
+        let wire = WiredHosts::create(&wire, run_dir.path(), config.lifetime)?;
         let beside_guest = start_on(&config, &wire, Side::A, program, run_dir.path())?;
         let folder = config.daemon_dir(Side::B, run_dir.path());
         fs::create_dir(&folder)?;

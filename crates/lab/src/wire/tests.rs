@@ -9,7 +9,7 @@ fn config(uplink: Uplink) -> WireConfig {
     }
 }
 
-fn reaches(wire: &Wire, from: Side, to: Side) -> bool {
+fn reaches(wire: &WiredHosts, from: Side, to: Side) -> bool {
     // The discard service of a host that is there refuses at once.
     let mut connect = Command::new("timeout");
     let script = format!("exec 3<>/dev/tcp/{}/9", address(to));
@@ -21,7 +21,7 @@ fn reaches(wire: &Wire, from: Side, to: Side) -> bool {
 #[test]
 fn hosts_reach_each_other_over_the_cable() {
     let folder = tempfile::tempdir().unwrap();
-    let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned).unwrap();
+    let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned).unwrap();
     assert!(reaches(&wire, Side::A, Side::B));
     wire.host(Side::B)
         .ip(&format!("link set {INTERFACE} down\n"))
@@ -34,7 +34,7 @@ fn cards_are_bridged_to_both_kinds_of_wire() {
     for uplink in [Uplink::Raw, Uplink::Tunnel] {
         let folder = tempfile::tempdir().unwrap();
         let config = config(uplink);
-        let wire = Wire::create(&config, folder.path(), Lifetime::Owned).unwrap();
+        let wire = WiredHosts::create(&config, folder.path(), Lifetime::Owned).unwrap();
         wire.add_tap(Side::B).unwrap();
     }
 }

@@ -8,7 +8,7 @@ fn moved(count: usize) -> Moved {
     }
 }
 
-const HERE: Place = (0, 0);
+const HERE: CopyId = (0, 0);
 
 #[test]
 fn jobs_are_done_one_after_the_other() {
@@ -36,7 +36,7 @@ fn who_is_late_each_time_costs_little_and_goes_on() {
 }
 
 /// Until it is late no more.
-fn outcome(tenant: &Tenant, place: Place, job: fn() -> Moved) -> Result<Moved, Fault> {
+fn outcome(tenant: &Tenant, place: CopyId, job: fn() -> Moved) -> Result<Moved, Fault> {
     loop {
         match tenant.copy(place, job) {
             Err(Fault::Late) => thread::yield_now(),

@@ -225,7 +225,7 @@ fn receive(bytes: &[u8]) -> Option<RecvWr> {
 
 /// A registered region; one whose pages are gone has no bytes.
 fn region(memory: &View<'_>, name: &[u8]) -> Option<Region> {
-    let place = record::Place::decode(name).ok()?;
+    let place = record::Backing::decode(name).ok()?;
     if place.bus {
         return Some(Region::Bus);
     }

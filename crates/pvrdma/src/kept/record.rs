@@ -33,7 +33,7 @@ pub(crate) struct Registers {
 
 /// Where a region's bytes are: the name that the engine's record of it has.
 #[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct Place {
+pub(super) struct Backing {
     /// The bus itself.
     #[prost(bool, tag = "1")]
     pub(super) bus: bool,

@@ -247,16 +247,16 @@ impl Adapter {
 /// How a region is named in records.
 fn name_of(region: &Region) -> Vec<u8> {
     let place = match region {
-        Region::Pages(list) => record::Place {
+        Region::Pages(list) => record::Backing {
             bus: false,
             directory: list.directory(),
             pages: list.count(),
             first_byte: list.first_byte(),
         },
         // Guests have no other regions than these two.
-        _ => record::Place {
+        _ => record::Backing {
             bus: true,
-            ..record::Place::default()
+            ..record::Backing::default()
         },
     };
     place.encode_to_vec()

@@ -25,7 +25,7 @@ const PLAIN_BYTES: usize = 8;
 
 /// A block as the stream names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Place {
+enum NamedBlock {
     /// It is placed.
     Ours(usize),
     /// It is not.
@@ -36,7 +36,7 @@ enum Place {
 pub(super) struct Memory {
     placed: Vec<Block>,
     /// Of the page before.
-    current: Option<Place>,
+    current: Option<NamedBlock>,
     /// Of blocks that are to be listed yet.
     unlisted: u64,
     is_post_copy: bool,
@@ -120,8 +120,8 @@ impl Memory {
         }
         let (name, behind) = named(rest);
         self.current = Some(match self.index(name) {
-            Some(index) => Place::Ours(index),
-            None => Place::Other(name.to_vec()),
+            Some(index) => NamedBlock::Ours(index),
+            None => NamedBlock::Other(name.to_vec()),
         });
         Ok(behind)
     }
@@ -138,7 +138,7 @@ impl Memory {
         behind: &[u8],
         sink: &mut impl Sink,
     ) -> Result<bool, Fault> {
-        let Some(Place::Ours(index)) = self.current else {
+        let Some(NamedBlock::Ours(index)) = self.current else {
             return Ok(false);
         };
         let Some(block) = self.placed.get(index) else {
@@ -168,7 +168,7 @@ impl Memory {
 
     /// A page that stays. The one before it may have left, so it names its block.
     fn forward(&self, word: u64, behind: &[u8], sink: &mut impl Sink) {
-        let Some(Place::Other(name)) = &self.current else {
+        let Some(NamedBlock::Other(name)) = &self.current else {
             return;
         };
         sink.forward(&(word & !SAME_BLOCK).to_be_bytes());

@@ -13,10 +13,10 @@ use vrdma_wire::{Gid, Mac, Mtu, Psn, Qpn};
 
 use super::judge::Judge;
 use super::plan::{Plan, TenantPlan, Terms};
-use super::{Crowd, Tenant};
+use super::{Crowd, Sender};
 use crate::border::{Border, Sabotage};
 use crate::build::{common, limits, mask};
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, Endpoint};
 use crate::end::{Buffer, address_of};
 use crate::log::Log;
 use crate::member::{Adapter, Carried, Parts};
@@ -110,7 +110,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// A tenant's adapter, and another one of its group that it sends to. What limits arrivals limits that one.
-    fn add(&mut self, plan: &TenantPlan, random: &mut Rng) -> Result<Tenant, Violation> {
+    fn add(&mut self, plan: &TenantPlan, random: &mut Rng) -> Result<Sender, Violation> {
         let (mut sends, mut takes) = (plan.terms, TERMS_OF_NOBODY);
         if let Some((limit, _)) = plan.terms.limit
             && Limit::IN.contains(&limit)
@@ -125,7 +125,7 @@ impl Builder<'_> {
         let (from, to) = (from?, to?);
         self.bring_up(&from, &to)?;
         self.bring_up(&to, &from)?;
-        Ok(Tenant {
+        Ok(Sender {
             adapter: from.adapter,
             qp: from.qp,
             does: plan.does,
@@ -142,7 +142,7 @@ impl Builder<'_> {
     fn half(&mut self, policy: Policy, length: u32, random: &mut Rng) -> Result<Half, Violation> {
         let adapter = self.cluster.places.len();
         let mac = Mac([2, 0, 0, 0, 0, adapter as u8 + 1]);
-        let place = Place {
+        let place = Endpoint {
             host: 0,
             port: PortId(adapter as u32),
             group: GroupId(self.group as u32),

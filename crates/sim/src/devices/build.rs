@@ -15,7 +15,7 @@ use super::crashes::Crashes;
 use super::journey::Journey;
 use super::program::{BUFFER_BYTES, Objects, Program, Role, source_seed};
 use crate::Journeys;
-use crate::cluster::{Cluster, Place};
+use crate::cluster::{Cluster, Endpoint};
 use crate::log::Log;
 use crate::network::Network;
 use crate::plan::{Weather, link, uplinks};
@@ -91,7 +91,7 @@ impl Devices {
         let config = DeviceConfig::new(identity);
         let home = self.random.usize(..self.hosts);
         let gid = vrdma_wire::Gid::link_local(identity.mac);
-        let place = Place {
+        let place = Endpoint {
             host: home,
             port: PortId(number as u32),
             group: GroupId(0),

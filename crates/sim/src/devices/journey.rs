@@ -8,7 +8,7 @@ use vrdma_verbs::Time;
 
 use super::Devices;
 use crate::Journeys;
-use crate::cluster::Place;
+use crate::cluster::Endpoint;
 use crate::port::SimPort;
 use crate::violation::Violation;
 
@@ -80,7 +80,7 @@ impl Devices {
 
     /// The peers of a guest, where it is.
     fn tell(&mut self, guest: usize, what: fn(&mut Carrier, PortId, Time)) {
-        let Place { host, port, .. } = self.cluster.places[guest];
+        let Endpoint { host, port, .. } = self.cluster.places[guest];
         let now = self.cluster.now;
         if self.kind != Journeys::LongUntold {
             what(self.cluster.carrier(host), port, now);

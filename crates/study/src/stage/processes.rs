@@ -7,19 +7,19 @@ use std::process::Command;
 
 use anyhow::{Context, Error, Result};
 use vrdma_api::installation;
-use vrdma_lab::daemon::{Adapter, Daemon, Host, Tenant, User, services};
+use vrdma_lab::daemon::{Adapter, Daemon, Host, PortGroup, User, services};
 use vrdma_lab::image::Image;
 use vrdma_lab::pair::{RunDir, Side};
 use vrdma_lab::place::{Local, Place, Preload, SOCKETS};
 use vrdma_lab::precopy::Placing;
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, WireConfig, WiredHosts};
 
 use super::memory::{self, Migration};
 use super::{Programs, Stage};
 use crate::cell::{Endpoint, Placement, Setting, Transport};
 use crate::programs::Own;
-use crate::tool::{Took, Way};
+use crate::tool::{MemoryPath, Took};
 
 const SIDES: [Side; 2] = [Side::A, Side::B];
 
@@ -39,7 +39,7 @@ pub(super) struct Processes {
     run_dirs: [PathBuf; 2],
     library: PathBuf,
     placement: Placement,
-    wire: Wire,
+    wire: WiredHosts,
     _folder: RunDir,
 }
 
@@ -47,7 +47,7 @@ impl Processes {
     pub(super) fn start(placement: Placement, programs: &Programs) -> Result<Self> {
         let image = Image::ensure()?;
         let folder = RunDir::create(Lifetime::Owned)?;
-        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dirs = run_dirs(placement, folder.path())?;
         let daemons = daemons(placement, programs, &wire, &run_dirs)?;
         let place = |side: Side, inside: &str| -> Result<Local> {
@@ -118,11 +118,11 @@ impl Stage for Processes {
         self.daemons.iter().map(Daemon::log_tail).collect()
     }
 
-    fn migrate(&self, transport: Transport, way: Way) -> Result<String> {
+    fn migrate(&self, transport: Transport, way: MemoryPath) -> Result<String> {
         let took = match way {
-            Way::Stream => self.migrate_by_qemu(transport, None)?,
-            Way::Streams(channels) => self.migrate_by_qemu(transport, Some(channels))?,
-            Way::Placed => self.migrate_by_relays()?,
+            MemoryPath::Stream => self.migrate_by_qemu(transport, None)?,
+            MemoryPath::Streams(channels) => self.migrate_by_qemu(transport, Some(channels))?,
+            MemoryPath::Placed => self.migrate_by_relays()?,
         };
         Ok(serde_json::to_string(&took)?)
     }
@@ -196,7 +196,7 @@ fn run_dirs(placement: Placement, folder: &Path) -> Result<[PathBuf; 2]> {
 fn daemons(
     placement: Placement,
     programs: &Programs,
-    wire: &Wire,
+    wire: &WiredHosts,
     run_dirs: &[PathBuf; 2],
 ) -> Result<Vec<Daemon>> {
     let program = &programs.daemon;
@@ -228,14 +228,14 @@ fn daemons(
 }
 
 /// The pair that most cells have to itself, and pairs that do the same at the same time.
-fn tenants() -> Vec<Tenant> {
-    let alone = Tenant {
+fn tenants() -> Vec<PortGroup> {
+    let alone = PortGroup {
         name: "alone".to_owned(),
         adapters: SIDES
             .map(|side| adapter(side, wire::address(side)))
             .to_vec(),
     };
-    let others = (1..=TENANTS_MAX).map(|number| Tenant {
+    let others = (1..=TENANTS_MAX).map(|number| PortGroup {
         name: format!("t{number}"),
         adapters: SIDES.map(|side| of_tenant(side, number)).to_vec(),
     });
@@ -271,7 +271,7 @@ fn adapter(side: Side, address: Ipv4Addr) -> Adapter {
     }
 }
 
-fn preload(wire: &Wire, side: Side, run_dir: &Path, library: &Path) -> Preload {
+fn preload(wire: &WiredHosts, side: Side, run_dir: &Path, library: &Path) -> Preload {
     let addresses = [("A", Side::A), ("B", Side::B)];
     Preload {
         host: wire.host(side).clone(),

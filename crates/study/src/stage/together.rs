@@ -26,7 +26,7 @@ const TOUCH_LIMIT: Duration = Duration::from_secs(60);
 const LOOK: &str = "until [ -e $GATE.ready ]; do sleep 0.5; done";
 
 /// A tenant's two sides and where its files are.
-struct Tenant<'a> {
+struct TenantSides<'a> {
     number: u8,
     server: &'a dyn Place,
     place: &'a dyn Place,
@@ -83,7 +83,11 @@ pub(super) fn run(
     ended.into_iter().collect()
 }
 
-fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Vec<Tenant<'a>>> {
+fn tenants<'a>(
+    stage: &'a dyn Stage,
+    setting: Setting,
+    tool: &Tool,
+) -> Result<Vec<TenantSides<'a>>> {
     let tenant = |number: u8| {
         let words = match tool.own() {
             Some(own) => stage.prepare(setting, number, own)?,
@@ -91,7 +95,7 @@ fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Ve
         };
         let [server, place] = stage.places(setting.endpoint, number);
         let number = number + 1;
-        Ok(Tenant {
+        Ok(TenantSides {
             number,
             server,
             place,
@@ -101,7 +105,7 @@ fn tenants<'a>(stage: &'a dyn Stage, setting: Setting, tool: &Tool) -> Result<Ve
     (0..setting.tenants).map(tenant).collect()
 }
 
-impl<'a> Tenant<'a> {
+impl<'a> TenantSides<'a> {
     /// Its server at work, where the tool has one.
     fn serve(&self, command: &str) -> Result<Option<Box<dyn Job + 'a>>> {
         if command.is_empty() {

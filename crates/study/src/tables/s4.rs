@@ -3,7 +3,7 @@
 use super::{PROCESSES, VMS, cell, perftest};
 use crate::cell::{Cell, Derivation, Endpoint, Setting, Transport, Unit, Work};
 use crate::key::Study;
-use crate::tool::{Precopy, Told, Tool, Way};
+use crate::tool::{MemoryPath, Precopy, Told, Tool};
 
 const RXE: Setting = Setting::new(Endpoint::Vm, Transport::Rxe);
 
@@ -50,12 +50,16 @@ const COSTS: [(&str, Told); 3] = [
 fn migration() -> Vec<Cell> {
     let tcp = PROCESSES.over(Transport::Tcp);
     let ways = [
-        ("tcp", tcp, Way::Streams(2)),
-        ("tcp-one", tcp, Way::Stream),
-        ("rdma", PROCESSES, Way::Stream),
-        ("rdma-hosts", PROCESSES.between_hosts(), Way::Stream),
-        ("direct", PROCESSES, Way::Placed),
-        ("direct-hosts", PROCESSES.between_hosts(), Way::Placed),
+        ("tcp", tcp, MemoryPath::Streams(2)),
+        ("tcp-one", tcp, MemoryPath::Stream),
+        ("rdma", PROCESSES, MemoryPath::Stream),
+        ("rdma-hosts", PROCESSES.between_hosts(), MemoryPath::Stream),
+        ("direct", PROCESSES, MemoryPath::Placed),
+        (
+            "direct-hosts",
+            PROCESSES.between_hosts(),
+            MemoryPath::Placed,
+        ),
     ];
     let mut cells = Vec::new();
     let measures = [("precopy", Told::Pages)].into_iter().chain(COSTS);

@@ -27,7 +27,7 @@ pub enum Told {
 
 /// How the memory goes over a transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum MemoryPath {
     /// QEMU's one stream.
     Stream,
     /// So many beside each other.
@@ -42,7 +42,7 @@ pub struct Precopy {
     /// The figure.
     pub told: Told,
     /// Of the memory.
-    pub way: Way,
+    pub way: MemoryPath,
 }
 
 /// What a migration took.
@@ -65,9 +65,9 @@ pub struct Took {
 impl Precopy {
     pub(super) fn commands(self) -> Commands {
         let streams = match self.way {
-            Way::Stream => String::new(),
-            Way::Streams(channels) => format!(", multifd-channels {channels}"),
-            Way::Placed => " by vrdma relay".to_owned(),
+            MemoryPath::Stream => String::new(),
+            MemoryPath::Streams(channels) => format!(", multifd-channels {channels}"),
+            MemoryPath::Placed => " by vrdma relay".to_owned(),
         };
         Commands {
             server: format!("qemu-system-x86_64 -m {MEMORY_MIB}M -S -incoming defer"),
@@ -109,7 +109,7 @@ mod tests {
         let told = |told| {
             let tool = Precopy {
                 told,
-                way: Way::Stream,
+                way: MemoryPath::Stream,
             };
             tool.figures(&output).unwrap()[0].value
         };

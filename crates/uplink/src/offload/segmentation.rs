@@ -38,7 +38,7 @@ struct Headers {
 }
 
 /// One packet of a segment.
-struct Place {
+struct SegmentPacket {
     number: usize,
     /// Payload bytes before it.
     offset: usize,
@@ -68,7 +68,7 @@ pub(super) fn cut(
         let last = offset + piece.len() == payload.len();
         headers.correct(
             scratch,
-            &Place {
+            &SegmentPacket {
                 number,
                 offset,
                 last,
@@ -108,7 +108,7 @@ impl Headers {
     }
 
     /// Turns a copy of the segment's headers into those of one packet.
-    fn correct(&self, packet: &mut [u8], place: &Place) -> Option<()> {
+    fn correct(&self, packet: &mut [u8], place: &SegmentPacket) -> Option<()> {
         let l4_len = u16::try_from(packet.len() - self.l4).ok()?;
         if self.v6 {
             let len = u16::try_from(packet.len() - self.ip - 40).ok()?;
@@ -132,7 +132,7 @@ impl Headers {
         super::store_checksum(packet, self.l4, at)
     }
 
-    fn correct_v4(&self, packet: &mut [u8], place: &Place) -> Option<()> {
+    fn correct_v4(&self, packet: &mut [u8], place: &SegmentPacket) -> Option<()> {
         let ip = self.ip;
         let len = u16::try_from(packet.len() - ip).ok()?;
         let id = u16::from_be_bytes([packet[ip + 4], packet[ip + 5]]);
@@ -149,7 +149,7 @@ impl Headers {
     }
 
     /// FIN and PSH belong to the last packet, CWR to the first (RFC 3168 section 6.1.2).
-    fn correct_tcp(&self, packet: &mut [u8], place: &Place) {
+    fn correct_tcp(&self, packet: &mut [u8], place: &SegmentPacket) {
         let at = self.l4 + 4;
         let sequence =
             u32::from_be_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]);

@@ -10,13 +10,13 @@ use super::Tunnel;
 use super::opening::INNER_HEADER_BYTES;
 use crate::batch::fill_behind_heads;
 use crate::counters::Loss;
-use crate::peers::Way;
+use crate::peers::PeerPath;
 use crate::raw::destination;
 use crate::segment::{Hop, Segment};
 use crate::vxlan::{self, Vni};
 
 /// To whom a frame goes; mostly to one.
-type Ways = SmallVec<[Way; 1]>;
+type Ways = SmallVec<[PeerPath; 1]>;
 
 impl Tunnel {
     /// Queues a frame; the batch leaves when it is full or flushed.
@@ -59,7 +59,7 @@ impl Tunnel {
     /// Has the frames written beside the batch, and seals each into it.
     fn seal_in_place(
         &mut self,
-        way: &Way,
+        way: &PeerPath,
         head: &[u8],
         lengths: &[usize],
         fill: &mut dyn FnMut(&mut [&mut [u8]]) -> bool,
@@ -83,7 +83,7 @@ impl Tunnel {
     }
 
     /// Queues the parts of one datagram for one peer.
-    fn push(&mut self, way: &Way, parts: &[&[u8]]) {
+    fn push(&mut self, way: &PeerPath, parts: &[&[u8]]) {
         let Some(sealer) = &way.sealer else {
             return self.batch.push(parts, [Some(way.to)]);
         };

@@ -12,7 +12,7 @@ use crate::work::Remote;
 
 /// Where a packet stands in its unit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct UnitPacket {
     /// PSNs behind the unit's first.
     pub(super) number: u32,
     /// Its message begins with it.
@@ -26,7 +26,7 @@ pub(super) struct Place {
 /// Headers of one packet of a request.
 pub(super) fn request_headers<R>(
     request: &Request<R>,
-    place: Place,
+    place: UnitPacket,
     link: &Link,
 ) -> Result<(Path, Transport), FrameError> {
     let op = match request.op {
@@ -54,7 +54,7 @@ pub(super) fn request_headers<R>(
 /// Headers of one packet of an answer.
 pub(super) fn response_headers<R>(
     response: &Response<R>,
-    place: Place,
+    place: UnitPacket,
     link: &Link,
 ) -> Result<(Path, Transport), FrameError> {
     let (operation, extension) = headers_of_answer(response, place.first || place.last);

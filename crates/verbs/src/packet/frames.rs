@@ -14,7 +14,7 @@ use smallvec::{SmallVec, smallvec};
 use vrdma_wire::{BuildError, Mtu, PacketBuilder, Path, Transport, frame_len};
 
 use crate::memory::{Memory, Stretch};
-use crate::packet::encode::{Place, congestion_headers, request_headers, response_headers};
+use crate::packet::encode::{UnitPacket, congestion_headers, request_headers, response_headers};
 use crate::packet::{FrameError, Link, Reply};
 use crate::unit::{Payload, Request, RequestOp, ResponseBody, bytes_of};
 
@@ -176,14 +176,14 @@ impl Whole {
     /// Headers of every packet.
     fn sheets(
         &self,
-        headers: impl Fn(Place) -> Result<(Path, Transport), FrameError>,
+        headers: impl Fn(UnitPacket) -> Result<(Path, Transport), FrameError>,
     ) -> Result<Sheets, FrameError> {
         let length = u32::try_from(self.length).map_err(|_| FrameError::NotAPacket)?;
         let mtu = packet_bytes(length, self.packets)?;
         let mut sheets = Sheets::new();
         for number in 0..self.packets {
             let ends = number + 1 == self.packets;
-            let (path, transport) = headers(Place {
+            let (path, transport) = headers(UnitPacket {
                 number,
                 first: self.first && number == 0,
                 last: self.last && ends,

@@ -119,7 +119,7 @@ impl Side {
     }
 
     /// Posts requests, each with a receive that it may take, and carries them; what was under way, in words.
-    fn carry(&mut self, requests: &[Asked], faults: &[u8]) -> String {
+    fn carry(&mut self, requests: &[Asked], faults: Vec<u8>) -> String {
         let mut said = String::new();
         for (id, asked) in (0..).zip(requests) {
             let room = self.target.part(0, 2 * ROOM);
@@ -128,7 +128,7 @@ impl Side {
                 .a()
                 .post(asked.request(id, &self.source, &self.target));
         }
-        let mut faults = faults.iter().copied();
+        let mut faults = faults.into_iter();
         let (saying, heard) = std::sync::mpsc::channel();
         self.pair.fates(move |unit| {
             let _ = saying.send(format!("{unit:?}\n"));
@@ -164,7 +164,7 @@ proptest! {
         let [mut once, mut steps] = [false, true].map(|steps| Side::new(qp_type, steps));
         // Where the peer is, is known after the first message.
         for requests in [&requests[..1], &requests[1..]] {
-            prop_assert_eq!(once.carry(requests, &faults), steps.carry(requests, &faults));
+            prop_assert_eq!(once.carry(requests, faults.clone()), steps.carry(requests, faults.clone()));
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::message::{
 
 /// Which way a region access goes.
 #[derive(Clone, Copy)]
-enum Way {
+enum Direction {
     Read,
     Write,
 }
@@ -148,7 +148,7 @@ impl Peer {
         access: &RegionAccess,
         backend: &mut dyn Backend,
     ) -> Result<(), Refusal> {
-        check_access(access, Way::Read, backend)?;
+        check_access(access, Direction::Read, backend)?;
         let count = access.count.get() as usize;
         let Some(space) = self.output.reply(to, size_of::<RegionAccess>() + count) else {
             return Ok(());
@@ -167,7 +167,7 @@ impl Peer {
         write: Write<'_>,
         backend: &mut dyn Backend,
     ) -> Result<(), Refusal> {
-        check_access(write.access, Way::Write, backend)?;
+        check_access(write.access, Direction::Write, backend)?;
         apply(write, backend);
         self.output.reply_with(to, write.access.as_bytes());
         Ok(())
@@ -181,7 +181,7 @@ impl Peer {
         backend: &mut dyn Backend,
     ) -> Result<(), Refusal> {
         for write in writes.writes() {
-            check_access(write.access, Way::Write, backend)?;
+            check_access(write.access, Direction::Write, backend)?;
         }
         for write in writes.writes() {
             apply(write, backend);
@@ -201,15 +201,19 @@ fn apply(write: Write<'_>, backend: &mut dyn Backend) {
     }
 }
 
-fn check_access(access: &RegionAccess, way: Way, backend: &dyn Backend) -> Result<(), Refusal> {
+fn check_access(
+    access: &RegionAccess,
+    way: Direction,
+    backend: &dyn Backend,
+) -> Result<(), Refusal> {
     let index = access.region.get();
     let region = (index < REGION_COUNT)
         .then(|| backend.region(index))
         .flatten();
     let region = region.ok_or(Refusal::invalid("the device has no such region"))?;
     let allowed = match way {
-        Way::Read => region.readable,
-        Way::Write => region.writable,
+        Direction::Read => region.readable,
+        Direction::Write => region.writable,
     };
     if !allowed {
         return Err(Refusal {

@@ -10,7 +10,7 @@ use vrdma_lab::daemon::Adapter;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{self, Local};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{Wire, WireConfig};
+use vrdma_lab::wire::{WireConfig, WiredHosts};
 
 use crate::programs::{adapter, library, preload};
 
@@ -21,7 +21,7 @@ const RUN_LIMIT: Duration = Duration::from_secs(60);
 pub(super) struct Ground {
     pub(super) daemon: PathBuf,
     pub(super) library: PathBuf,
-    pub(super) wire: Wire,
+    pub(super) wire: WiredHosts,
     pub(super) folder: TempDir,
 }
 
@@ -31,7 +31,7 @@ impl Ground {
         Ok(Self {
             daemon: crate::lab::daemon(true)?,
             library: library()?,
-            wire: Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
+            wire: WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
             folder,
         })
     }

@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::layers::without_std;
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 
 /// Below the folder of build results; one for all, so that what rooms share is compiled once.
 const FOLDER: &str = "target/check";
@@ -20,7 +20,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for room in without_std() {
         if let Some(words) = refusal(tree, room, "default-features = false")? {
-            let place = Place::file(format!("crates/{room}/Cargo.toml"));
+            let place = Location::file(format!("crates/{room}/Cargo.toml"));
             let sentence = format!("{room} does not compile without std: {words}");
             findings.push(Finding::new(place, sentence));
         }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 
 /// The last commit before bodies were checked.
 const BEFORE: &str = "07cf7dc7e024";
@@ -36,7 +36,7 @@ fn judge(commit: &str) -> Option<Finding> {
     }
     let sentence = format!("{subject:?} has no body: say why, and how it was checked");
     Some(Finding::new(
-        Place::file(format!("commit {hash}")),
+        Location::file(format!("commit {hash}")),
         sentence,
     ))
 }

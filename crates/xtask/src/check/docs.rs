@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 use crate::cargo;
 
 /// What resolves only in documentation of private items, such as this.
@@ -73,7 +73,7 @@ fn finding(line: &str) -> Option<Finding> {
         return None;
     }
     let span = message.spans.first()?;
-    let place = Place::line(&span.file_name, span.line_start);
+    let place = Location::line(&span.file_name, span.line_start);
     Some(Finding::new(place, format!("rustdoc: {}", message.message)))
 }
 

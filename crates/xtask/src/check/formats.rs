@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 
 /// Where a version is, and the file that there has to be for it.
 struct Format {
@@ -53,7 +53,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
             let sentence = format!(
                 "{file} is not there: `cargo test -p ROOM -- --ignored write_the_corpus` writes what this version saves"
             );
-            findings.push(Finding::new(Place::file(format.source), sentence));
+            findings.push(Finding::new(Location::file(format.source), sentence));
         }
     }
     Ok(findings)

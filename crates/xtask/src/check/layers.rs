@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 
 struct Room {
     name: &'static str,
@@ -212,7 +212,7 @@ pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
                 findings.extend(unused::check(room, package, &manifest, &sources));
             }
             None => findings.push(Finding::new(
-                Place::file(&manifest.file),
+                Location::file(&manifest.file),
                 format!(
                     "{name} is not in the house plan: add it to ARCHITECTURE.md and check/layers.rs"
                 ),
@@ -268,15 +268,15 @@ impl Manifest {
     }
 
     /// Where a room is named.
-    fn line_of(&self, used: &str) -> Place {
+    fn line_of(&self, used: &str) -> Location {
         let name = format!("vrdma-{used}");
         let is_named = |line: &str| {
             let rest = line.strip_prefix(&name);
             rest.is_some_and(|rest| rest.starts_with(['.', ' ', '=']))
         };
         match self.text.lines().position(is_named) {
-            Some(index) => Place::line(&self.file, index + 1),
-            None => Place::file(&self.file),
+            Some(index) => Location::line(&self.file, index + 1),
+            None => Location::file(&self.file),
         }
     }
 }
@@ -293,7 +293,7 @@ fn check_room(room: &Room, package: &Value, manifest: &Manifest) -> Vec<Finding>
     if room.kind != Any && !forbids_unsafe(package) {
         let sentence =
             format!("{name} lacks #![forbid(unsafe_code)]: add it to its lib.rs or main.rs");
-        findings.push(Finding::new(Place::file(&manifest.file), sentence));
+        findings.push(Finding::new(Location::file(&manifest.file), sentence));
     }
     findings
 }

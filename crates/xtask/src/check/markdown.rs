@@ -6,14 +6,14 @@ use std::path::Path;
 use anyhow::Result;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::{Finding, Place, Tree};
+use super::{Finding, Location, Tree};
 
 pub(super) fn findings(tree: &Tree) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for file in tree.files("", ".md")? {
         for link in links(&tree.read(&file)?) {
             if let Some(sentence) = judge(tree, &file, &link.to)? {
-                findings.push(Finding::new(Place::line(&file, link.line), sentence));
+                findings.push(Finding::new(Location::line(&file, link.line), sentence));
             }
         }
     }

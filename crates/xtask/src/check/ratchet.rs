@@ -185,14 +185,14 @@ fn render(table: &Table) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Place;
+    use crate::check::Location;
 
     fn fact(rule: Rule, key: &str, amount: usize, line: usize) -> Fact {
         Fact {
             rule,
             key: key.to_owned(),
             amount,
-            place: Place::line("x.rs", line),
+            place: Location::line("x.rs", line),
         }
     }
 

@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, FnArg, ImplItemFn, ItemFn, Pat, Signature, TraitItemFn};
 
 use super::words::{WORDS, Word};
-use super::{Place, Tree};
+use super::{Location, Tree};
 
 /// What a rule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +36,7 @@ pub(super) struct Fact {
     pub(super) key: String,
     /// Lines, or 1 where things are counted.
     pub(super) amount: usize,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 /// Of all sources of the checkout.
@@ -77,7 +77,7 @@ impl Facts<'_> {
             rule,
             key: key.to_owned(),
             amount,
-            place: Place {
+            place: Location {
                 file: self.file.to_owned(),
                 line,
             },

@@ -10,7 +10,7 @@ use vrdma_lab::daemon::{Adapter, Daemon, Host, User, services};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, INTERFACE, Uplink, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, Uplink, WireConfig, WiredHosts};
 
 use super::Stage;
 use super::preload::{library, preload_at};
@@ -21,7 +21,7 @@ use super::stage::{adapter, both};
 pub(super) struct Apart {
     processes: [Local; 2],
     hosts: [(Daemon, Remains); 2],
-    _wire: Wire,
+    _wire: WiredHosts,
     _folder: TempDir,
 }
 
@@ -34,7 +34,7 @@ impl Apart {
             uplink,
             ..WireConfig::default()
         };
-        let wire = Wire::create(&config, folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&config, folder.path(), Lifetime::Owned)?;
         let run_dir = |side: Side| folder.path().join(format!("run-{}", side.name()));
         let hosts = both(|side| {
             fs::create_dir(run_dir(side))?;

@@ -12,7 +12,7 @@ use vrdma_lab::image::Image;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Enter, Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_lab::wire::{self, WireConfig, WiredHosts};
 use vrdma_study::programs::Own;
 
 use super::Stage;
@@ -24,7 +24,7 @@ pub(crate) struct Hosts {
     processes: [Local; 2],
     containers: [Local; 2],
     daemon: Daemon,
-    wire: Wire,
+    wire: WiredHosts,
     remains: Remains,
     library: PathBuf,
     run_dir: PathBuf,
@@ -37,7 +37,7 @@ impl Hosts {
         let program = crate::lab::daemon(true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dir = folder.path().join("run");
         fs::create_dir(&run_dir)?;
         own_programs(&run_dir.join("own"))?;

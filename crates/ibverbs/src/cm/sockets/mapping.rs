@@ -6,7 +6,7 @@ use super::calls::of_stream;
 use super::poll::wait;
 use super::table::{Mapped, Stage, find};
 use super::transfer::{is_coming, process, size};
-use super::wire::Place;
+use super::wire::RemoteBuffer;
 use crate::errno::{self, Errno, Result};
 use crate::memory::{ibv_dereg_mr, ibv_reg_mr};
 
@@ -66,7 +66,7 @@ unsafe fn map(
         if mr.is_null() {
             return Err(Errno::last());
         }
-        let place = Place {
+        let place = RemoteBuffer {
             address: start as u64,
             // SAFETY: just registered.
             key: unsafe { (*mr).rkey },

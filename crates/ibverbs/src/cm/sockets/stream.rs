@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::completions::{BATCH, Completions};
 use super::memory::{Buffer, LOCAL_WRITE, REMOTE_WRITE};
 use super::wire::{
-    Control, Introduction, MAPPED_BYTES, Message, PLACE_BYTES, PLACES, Place, entries, scale,
+    Control, Introduction, MAPPED_BYTES, Message, PLACE_BYTES, PLACES, RemoteBuffer, entries, scale,
 };
 use crate::abi::{Pd, Qp, Wc};
 use crate::errno::Result;
@@ -49,7 +49,7 @@ pub(super) struct Stream {
     may_send: u16,
     target: usize,
     /// The place that is being filled, once it was taken from the list.
-    remote_targets: Place,
+    remote_targets: RemoteBuffer,
     next_told: u32,
     remote_map: usize,
     // Receiving.
@@ -100,7 +100,7 @@ impl Stream {
             sent: 0,
             may_send: 0,
             target: 0,
-            remote_targets: Place::default(),
+            remote_targets: RemoteBuffer::default(),
             next_told: 1,
             remote_map: 0,
             messages: VecDeque::new(),
@@ -129,12 +129,12 @@ impl Stream {
         Introduction {
             credits: self.sizes.receives as u16,
             map_entries: scale(self.sizes.map),
-            targets: Place {
+            targets: RemoteBuffer {
                 address: self.targets.address(0),
                 key: self.targets.rkey(),
                 length: PLACES as u32,
             },
-            buffer: Place {
+            buffer: RemoteBuffer {
                 address: self.receive.address(0),
                 key: self.receive.rkey(),
                 length: (self.sizes.receive_bytes / 2) as u32,
@@ -151,11 +151,11 @@ impl Stream {
         self.connected = true;
     }
 
-    fn place(&self, index: usize) -> Place {
-        Place::from_memory(self.targets.get(index * PLACE_BYTES))
+    fn place(&self, index: usize) -> RemoteBuffer {
+        RemoteBuffer::from_memory(self.targets.get(index * PLACE_BYTES))
     }
 
-    fn set_place(&self, index: usize, place: Place) {
+    fn set_place(&self, index: usize, place: RemoteBuffer) {
         let bytes = place.to_memory();
         // SAFETY: an array of that length.
         unsafe {

@@ -24,13 +24,13 @@ const HAS_MAP: u8 = 2;
 
 /// Memory of one side that the other may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct RemoteBuffer {
     pub(super) address: u64,
     pub(super) key: u32,
     pub(super) length: u32,
 }
 
-impl Place {
+impl RemoteBuffer {
     /// As it lies in memory: the sender's byte order, which is the receiver's as well.
     pub(super) fn to_memory(self) -> [u8; PLACE_BYTES] {
         let mut bytes = [0; PLACE_BYTES];
@@ -76,9 +76,9 @@ pub(super) struct Introduction {
     /// Entries of its map of memory.
     pub(super) map_entries: u8,
     /// Where it is told of room in the other's buffer; the length counts places.
-    pub(super) targets: Place,
+    pub(super) targets: RemoteBuffer,
     /// The first room in its own.
-    pub(super) buffer: Place,
+    pub(super) buffer: RemoteBuffer,
 }
 
 impl Introduction {
@@ -112,8 +112,8 @@ impl Introduction {
         Some(Self {
             credits: u16::from_be_bytes([bytes[2], bytes[3]]),
             map_entries: if has_map { bytes[7] } else { 0 },
-            targets: Place::from_wire(*bytes[8..].first_chunk()?),
-            buffer: Place::from_wire(*bytes[24..].first_chunk()?),
+            targets: RemoteBuffer::from_wire(*bytes[8..].first_chunk()?),
+            buffer: RemoteBuffer::from_wire(*bytes[24..].first_chunk()?),
         })
     }
 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_introduction_goes_there_and_back() {
-        let place = Place {
+        let place = RemoteBuffer {
             address: 0x1122_3344_5566_7788,
             key: 7,
             length: 2,
@@ -208,7 +208,7 @@ mod tests {
             credits: 384,
             map_entries: 1,
             targets: place,
-            buffer: Place { key: 9, ..place },
+            buffer: RemoteBuffer { key: 9, ..place },
         };
         let bytes = said.to_bytes();
         assert_eq!(bytes[..8], [1, 2, 1, 128, 0, 0, 0, 1]);

@@ -11,7 +11,7 @@ use vrdma_lab::namespace::Entry;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_lab::wire::{self, WireConfig, WiredHosts};
 
 use crate::programs::{adapter, library};
 
@@ -19,7 +19,7 @@ use crate::programs::{adapter, library};
 pub(super) struct Pinned {
     places: [Local; 2],
     _daemon: Daemon,
-    _wire: Wire,
+    _wire: WiredHosts,
     _folder: TempDir,
 }
 
@@ -33,7 +33,7 @@ impl Pinned {
         let vrdma = crate::lab::built("vrdma", true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dir = folder.path().join("run");
         fs::create_dir(&run_dir)?;
         let adapters = [Side::A, Side::B].map(adapter);

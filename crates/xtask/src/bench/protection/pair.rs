@@ -8,7 +8,7 @@ use vrdma_lab::daemon::Daemon;
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{Uplink, Wire, WireConfig};
+use vrdma_lab::wire::{Uplink, WireConfig, WiredHosts};
 
 use crate::bench::wire::{Hosts, MTU};
 use crate::programs;
@@ -22,7 +22,7 @@ pub(super) enum Pair {
 pub(super) struct Neighbours {
     places: [Local; 2],
     _daemon: Daemon,
-    _wire: Wire,
+    _wire: WiredHosts,
     _folder: TempDir,
 }
 
@@ -32,7 +32,7 @@ impl Pair {
         let program = crate::lab::daemon(true)?;
         let library = programs::library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let run_dir = folder.path().join("run");
         fs::create_dir(&run_dir)?;
         let adapters = [Side::A, Side::B].map(programs::adapter);

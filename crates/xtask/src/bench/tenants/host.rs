@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
-use vrdma_lab::daemon::{Adapter, Daemon, Tenant, User};
+use vrdma_lab::daemon::{Adapter, Daemon, PortGroup, User};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Preload};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, Wire, WireConfig};
+use vrdma_lab::wire::{self, WireConfig, WiredHosts};
 
 use crate::compiled::compiled;
 use crate::programs::library;
@@ -26,7 +26,7 @@ pub(super) struct Tools {
     cli: PathBuf,
     library: PathBuf,
     pub(super) churn: PathBuf,
-    wire: Wire,
+    wire: WiredHosts,
     folder: tempfile::TempDir,
 }
 
@@ -38,7 +38,7 @@ impl Tools {
             cli: crate::lab::built("vrdma", true)?,
             library: library()?,
             churn: compiled(folder.path(), "churn", include_str!("churn.c"))?,
-            wire: Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
+            wire: WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?,
             folder,
         })
     }
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
         let folder = tempfile::tempdir_in(tools.folder.path())?;
         let run_dir = folder.path().join("run");
         fs::create_dir(&run_dir)?;
-        let tenants = [(ONE, 1), (THREE, 2)].map(|(name, network)| Tenant {
+        let tenants = [(ONE, 1), (THREE, 2)].map(|(name, network)| PortGroup {
             name: name.to_owned(),
             adapters: [Side::A, Side::B]
                 .map(|side| adapter(name, network, side))

@@ -11,7 +11,7 @@ use vrdma_lab::pair::Side;
 use vrdma_lab::place::{self, Place};
 use vrdma_lab::process::{Lifetime, Supervised};
 use vrdma_lab::steps::Steps;
-use vrdma_lab::wire::{self, Wire};
+use vrdma_lab::wire::{self, WiredHosts};
 
 use crate::bench::processor::processor_time;
 use crate::counters;
@@ -88,7 +88,7 @@ pub(super) struct Contender<'a> {
     /// The server's and the client's.
     pub(super) places: [&'a dyn Place; 2],
     pub(super) daemons: &'a [Daemon],
-    pub(super) wire: Option<&'a Wire>,
+    pub(super) wire: Option<&'a WiredHosts>,
     pub(super) vrdma: &'a Path,
     pub(super) repetitions: u32,
     pub(super) steps: &'a Steps,
@@ -197,7 +197,7 @@ impl Contender<'_> {
 }
 
 /// The image's qperf on the hosts; the client tries until the server listens.
-fn host_qperf(hosts: Option<&Wire>, client: &str) -> Result<Figure> {
+fn host_qperf(hosts: Option<&WiredHosts>, client: &str) -> Result<Figure> {
     let hosts = hosts.context("there are two hosts")?;
     let image = Image::ensure()?;
     let server = hosts.host(Side::A).command(&image.program("usr/bin/qperf"));

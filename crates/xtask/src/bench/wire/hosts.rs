@@ -10,7 +10,7 @@ use vrdma_lab::daemon::{Adapter, Daemon, Host, User};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{self, INTERFACE, Wire, WireConfig};
+use vrdma_lab::wire::{self, INTERFACE, WireConfig, WiredHosts};
 
 use crate::programs;
 
@@ -18,7 +18,7 @@ use crate::programs;
 pub(in crate::bench) struct Hosts {
     places: [Local; 2],
     pub(super) daemons: Vec<Daemon>,
-    pub(super) wire: Wire,
+    pub(super) wire: WiredHosts,
     _folder: TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Hosts {
     pub(in crate::bench) fn start(program: &Path, config: &WireConfig) -> Result<Self> {
         let library = programs::library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        let wire = Wire::create(config, folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(config, folder.path(), Lifetime::Owned)?;
         let sides = [Side::A, Side::B];
         let daemons = sides.map(|side| {
             let run_dir = folder.path().join(side.name());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::{Finding, Manifest, Place, Room, used_rooms};
+use super::{Finding, Location, Manifest, Room, used_rooms};
 
 /// What is allowed and not used. `sources` are all files of the room but its tests.
 pub(super) fn check(
@@ -22,7 +22,7 @@ pub(super) fn check(
         let sentence = format!(
             "{name} may use {unused} and does not: take it out of the rows in ARCHITECTURE.md and check/layers.rs"
         );
-        Finding::new(Place::file(&manifest.file), sentence)
+        Finding::new(Location::file(&manifest.file), sentence)
     });
     let is_named = |used: &str| {
         let library = format!("vrdma_{}", used.replace('-', "_"));

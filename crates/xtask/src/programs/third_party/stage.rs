@@ -20,7 +20,7 @@ use vrdma_lab::image::{Contents, Root};
 use vrdma_lab::pair::Side;
 use vrdma_lab::place::{Local, Place};
 use vrdma_lab::process::Lifetime;
-use vrdma_lab::wire::{Wire, WireConfig};
+use vrdma_lab::wire::{WireConfig, WiredHosts};
 
 use super::super::preload::{library, preload};
 use super::super::remains::Remains;
@@ -45,7 +45,7 @@ pub(super) struct Stage {
     root: Root,
     daemon: Daemon,
     remains: Remains,
-    _wire: Wire,
+    _wire: WiredHosts,
     _folder: TempDir,
 }
 
@@ -56,7 +56,7 @@ impl Stage {
         let program = crate::lab::daemon(true)?;
         let library = library()?;
         let folder = tempfile::Builder::new().prefix("vrdma-lab-").tempdir()?;
-        let wire = Wire::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
+        let wire = WiredHosts::create(&WireConfig::default(), folder.path(), Lifetime::Owned)?;
         let [run_dir, shared] = ["run", "shared"].map(|name| folder.path().join(name));
         fs::create_dir(&run_dir)?;
         fs::create_dir(&shared)?;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::Datagrams;
 use super::header::Address;
-use super::peers::Way;
+use super::peers::PeerHandle;
 use super::pieces::{Pieces, piece};
 use crate::abi::AhAttr;
 use crate::address::ibv_create_ah;
@@ -152,7 +152,7 @@ impl Datagrams {
     }
 
     /// The way at the end, nothing before.
-    fn next_step(&self, heard: &Arrived, of: Address) -> Result<Option<Way>> {
+    fn next_step(&self, heard: &Arrived, of: Address) -> Result<Option<PeerHandle>> {
         let is = |kind: EventKind| heard.kind == kind as u32;
         match heard.status {
             0 => {}
@@ -177,7 +177,7 @@ impl Datagrams {
         check(started).map(|()| None)
     }
 
-    fn way(&self, heard: &Arrived, of: Address) -> Result<Way> {
+    fn way(&self, heard: &Arrived, of: Address) -> Result<PeerHandle> {
         // SAFETY: the question's own identifier, which has an adapter.
         let (context, pd, own) = unsafe {
             let id = &*heard.id;
@@ -197,10 +197,10 @@ impl Datagrams {
             return Err(Errno::last());
         }
         // SAFETY: just made.
-        Ok(unsafe { Way::new(handle, station, heard.queue_pair, at, own) })
+        Ok(unsafe { PeerHandle::new(handle, station, heard.queue_pair, at, own) })
     }
 
-    fn found(&mut self, of: Address, way: Way) {
+    fn found(&mut self, of: Address, way: PeerHandle) {
         let peer = self.peers.of(of);
         peer.answer(Some(way), Instant::now());
         for data in peer.take_waiting() {

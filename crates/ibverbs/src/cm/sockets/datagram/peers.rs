@@ -26,7 +26,7 @@ const FRESH: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_millis(100);
 
 /// How a peer is reached.
-pub(super) struct Way {
+pub(super) struct PeerHandle {
     handle: *mut Ah,
     /// Which of the socket's.
     pub(super) station: usize,
@@ -39,9 +39,9 @@ pub(super) struct Way {
 }
 
 // SAFETY: a handle, which may be used from any thread.
-unsafe impl Send for Way {}
+unsafe impl Send for PeerHandle {}
 
-impl Way {
+impl PeerHandle {
     /// # Safety
     /// `handle` is one that nobody else frees.
     pub(super) unsafe fn new(
@@ -66,7 +66,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for PeerHandle {
     fn drop(&mut self) {
         // SAFETY: this one's own; requests that were posted have copies.
         unsafe { ibv_destroy_ah(self.handle) };
@@ -76,7 +76,7 @@ impl Drop for Way {
 /// Who is sent to.
 #[derive(Default)]
 pub(super) struct Peer {
-    pub(super) way: Option<Way>,
+    pub(super) way: Option<PeerHandle>,
     /// A question for it is under way.
     pub(super) is_asked: bool,
     /// Another queue pair than the known one has sent in its name.
@@ -120,7 +120,7 @@ impl Peer {
     }
 
     /// What became of a question.
-    pub(super) fn answer(&mut self, way: Option<Way>, now: Instant) {
+    pub(super) fn answer(&mut self, way: Option<PeerHandle>, now: Instant) {
         (self.way, self.answered) = (way, Some(now));
         (self.is_asked, self.doubted) = (false, false);
     }

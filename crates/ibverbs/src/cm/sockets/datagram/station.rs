@@ -14,7 +14,7 @@ use super::super::completions::BATCH;
 use super::super::memory::{Buffer, LOCAL_WRITE};
 use super::super::stream::Sizes;
 use super::header::{Address, HEADER_MAX};
-use super::peers::Way;
+use super::peers::PeerHandle;
 use super::pieces::Pieces;
 use super::queue_pair::QueuePair;
 use crate::abi::{Context, Kind, RecvWr, SendWr, Ud, Wc};
@@ -231,7 +231,12 @@ impl Station {
     }
 
     /// Sends a datagram that is not too long; `false` if there is no slot.
-    pub(super) fn send(&mut self, way: &Way, from: &Address, data: &Pieces<'_>) -> Result<bool> {
+    pub(super) fn send(
+        &mut self,
+        way: &PeerHandle,
+        from: &Address,
+        data: &Pieces<'_>,
+    ) -> Result<bool> {
         let Some(slot) = self.free.pop() else {
             return Ok(false);
         };
@@ -250,7 +255,7 @@ impl Station {
         posted.map(|()| true)
     }
 
-    fn post_send(&self, slot: usize, bytes: usize, way: &Way) -> Result<()> {
+    fn post_send(&self, slot: usize, bytes: usize, way: &PeerHandle) -> Result<()> {
         let mut sge = self.send.sge(slot * self.stride, bytes);
         // SAFETY: numbers, pointers and unions of them, for which zero is nothing.
         let mut request: SendWr = unsafe { core::mem::zeroed() };

@@ -1,6 +1,8 @@
 //! Memory that an end lets its peer write (`riomap`, `riowrite`).
 
-use super::super::wire::{MAPPED_BYTES, Message, PLACE_BYTES, PLACES, Place, entries, scale};
+use super::super::wire::{
+    MAPPED_BYTES, Message, PLACE_BYTES, PLACES, RemoteBuffer, entries, scale,
+};
 use super::sending::{INLINE, LONGEST, OPCODE_WRITE, OPCODE_WRITE_IMM};
 use super::{CONTROL_WORK, Stream};
 use crate::abi::Sge;
@@ -38,14 +40,14 @@ impl Stream {
     }
 
     /// The rest of the peer's mapped memory from an offset on.
-    fn mapped(&self, offset: u64) -> Option<Place> {
+    fn mapped(&self, offset: u64) -> Option<RemoteBuffer> {
         (0..entries(scale(self.sizes.map))).find_map(|index| {
             let at = PLACES * PLACE_BYTES + index * MAPPED_BYTES;
             let start = u64::from_ne_bytes(self.targets.get(at));
-            let place = Place::from_memory(self.targets.get(at + 8));
+            let place = RemoteBuffer::from_memory(self.targets.get(at + 8));
             let inside = offset.checked_sub(start)?;
             let left = u64::from(place.length).checked_sub(inside)?;
-            (left > 0).then_some(Place {
+            (left > 0).then_some(RemoteBuffer {
                 address: place.address + inside,
                 key: place.key,
                 length: left as u32,
@@ -58,7 +60,7 @@ impl Stream {
         &mut self,
         index: usize,
         offset: u64,
-        place: Place,
+        place: RemoteBuffer,
     ) -> Result<()> {
         if index >= self.remote_map {
             return Err(Errno(libc::ENOBUFS));

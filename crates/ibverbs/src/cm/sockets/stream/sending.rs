@@ -1,6 +1,6 @@
 //! What an end says: data into the peer's room, and that there is room here.
 
-use super::super::wire::{Control, Message, PLACE_BYTES, PLACES, Place};
+use super::super::wire::{Control, Message, PLACE_BYTES, PLACES, RemoteBuffer};
 use super::{CONTROL_WORK, CONTROLS, Stream};
 use crate::abi::{Kind, Rdma, SendWr, Sge};
 use crate::errno::{Errno, Result};
@@ -104,7 +104,11 @@ impl Stream {
         self.say(Message::Control(control), None)
     }
 
-    fn say(&mut self, message: Message, place: Option<(Place, [u8; PLACE_BYTES])>) -> Result<()> {
+    fn say(
+        &mut self,
+        message: Message,
+        place: Option<(RemoteBuffer, [u8; PLACE_BYTES])>,
+    ) -> Result<()> {
         let said = message.to_immediate();
         match place {
             None => self.post(CONTROL_WORK, OPCODE_WRITE_IMM, 0, (0, 0), None, said)?,
@@ -136,12 +140,12 @@ impl Stream {
         if !has_room {
             return self.say(message, None);
         }
-        let room = Place {
+        let room = RemoteBuffer {
             address: self.receive.address(self.free_at),
             key: self.receive.rkey(),
             length: half as u32,
         };
-        let to = Place {
+        let to = RemoteBuffer {
             address: self.remote_targets.address + u64::from(self.next_told) * PLACE_BYTES as u64,
             ..self.remote_targets
         };
