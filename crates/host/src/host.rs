@@ -154,7 +154,14 @@ impl<M: Member, P: Port> Host<M, P> {
             has_gsi: member.has_gsi(),
         };
         self.shared.set_home(port, Some(home));
-        self.uplinks.leave(port);
+        if self.id == ShardId::FIRST {
+            // It takes what comes over uplinks for members of all shards.
+            self.uplinks.leave(port);
+        } else {
+            // Nobody tells this shard when the member ends: its group's number and marks would stay, and the next
+            // group of that number would send with the marks of this one.
+            self.uplinks.forget(port);
+        }
         self.lanes.release(port);
         Some(member)
     }

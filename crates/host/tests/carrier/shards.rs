@@ -3,6 +3,7 @@
 mod crossing;
 mod notices;
 mod short;
+mod uplinks;
 
 use std::time::Duration;
 
