@@ -218,7 +218,7 @@ impl<M: Member, P: Port> Host<M, P> {
                 self.uplinks.segments.plug(at.port, at.group, at.marks);
                 self.rewire_group(at.group);
             }
-            Transfer::Unplugged(port) => self.uplinks.segments.unplug(port),
+            Transfer::Unplugged(port) => self.uplinks.unplug(port),
             Transfer::PathMtu { port, mtu } => {
                 self.events.push_back(Event::PathMtu { port, mtu });
             }

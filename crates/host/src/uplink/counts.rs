@@ -1,14 +1,14 @@
-//! What was dropped at an uplink, by reason.
+//! What was dropped at an uplink, and for a port group, by reason.
 
 use std::collections::BTreeMap;
 
-use vrdma_switch::NoRoute;
+use vrdma_switch::{GroupId, NoRoute};
 use vrdma_wire::Refusal;
 
 use super::ingress::Drop;
 
-/// Counters of one uplink.
-#[derive(Debug, Default)]
+/// Counters of one uplink, or of one port group at all of them.
+#[derive(Clone, Debug, Default)]
 pub struct Counts {
     refused: [u64; Refusal::ALL.len()],
     segment: u64,
@@ -61,5 +61,36 @@ impl Counts {
         let own = own.map(|(word, count)| (word.to_owned(), count));
         let all = refused.chain(own);
         all.filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// What uplinks dropped for each port group and none of its adapters counts. Only a group with members has an
+/// entry, and only once something was dropped for it: no more than there are groups, whoever sends what.
+#[derive(Default)]
+pub(super) struct GroupCounts {
+    by_group: BTreeMap<GroupId, Counts>,
+}
+
+impl GroupCounts {
+    /// Something came for a group that nobody got.
+    pub(super) fn drop(&mut self, group: GroupId, reason: Drop) {
+        // The adapter whose limit that was has counted it: a group's sum would have it twice.
+        if !matches!(reason, Drop::OverLimit) {
+            self.by_group.entry(group).or_default().drop(reason);
+        }
+    }
+
+    /// A packet of a group was not sent, since nobody said where to.
+    pub(super) fn drop_unresolved(&mut self, group: GroupId) {
+        self.by_group.entry(group).or_default().unresolved += 1;
+    }
+
+    /// The last member is gone. Another group may get the number.
+    pub(super) fn forget(&mut self, group: GroupId) {
+        self.by_group.remove(&group);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (GroupId, &Counts)> {
+        self.by_group.iter().map(|(group, counts)| (*group, counts))
     }
 }

@@ -8,7 +8,7 @@ use super::Uplink;
 use crate::host::Host;
 use crate::limits::Sent;
 use crate::member::Member;
-use crate::port::{Batch, Port, Received};
+use crate::port::{Batch, Port};
 use crate::transfer::FromUplink;
 
 /// Batches taken from one uplink before the members have their turn.
@@ -72,12 +72,16 @@ impl<M: Member, P: Port> Host<M, P> {
         let mut worked = false;
         for _ in 0..BATCHES {
             let batch = uplink.port.receive(&mut |received| {
-                let taken = self.take(arrived, received, last);
-                let ours = !matches!(taken, Err(Drop::Segment));
-                if let Err(reason) = taken {
+                let group = self.uplinks.segments.group(received.segment);
+                let Some(group) = group else {
+                    counts.drop(Drop::Segment);
+                    return false;
+                };
+                if let Err(reason) = self.take(arrived, group, received.frame, last) {
                     counts.drop(reason);
+                    self.uplinks.group_counts.drop(group, reason);
                 }
-                ours
+                true
             });
             worked |= batch != Batch::Empty;
             if batch != Batch::Full {
@@ -90,18 +94,17 @@ impl<M: Member, P: Port> Host<M, P> {
     fn take(
         &mut self,
         arrived: Arrived,
-        received: Received<'_>,
+        group: GroupId,
+        frame: &[u8],
         last: &mut Option<Sender>,
     ) -> Result<(), Drop> {
         let Arrived { uplink, now } = arrived;
-        let group = self.uplinks.segments.group(received.segment);
-        let group = group.ok_or(Drop::Segment)?;
-        let packet = match Packet::parse(received.frame) {
-            Err(Refusal::OtherTraffic) => return self.take_notice(arrived, group, received.frame),
+        let packet = match Packet::parse(frame) {
+            Err(Refusal::OtherTraffic) => return self.take_notice(arrived, group, frame),
             parsed => parsed.map_err(Drop::Refused)?,
         };
         if packet.dgid().is_multicast() {
-            return self.take_of_many(arrived, group, received.frame, &packet);
+            return self.take_of_many(arrived, group, frame, &packet);
         }
         let ethernet = packet.ethernet();
         let fabric = self.shared.read();
@@ -127,15 +130,14 @@ impl<M: Member, P: Port> Host<M, P> {
             *last = Some(sender);
             self.hear_sender(port, packet.sgid(), Neighbour { mac, uplink }, now);
         }
-        if !self.admits_packet(port, received.frame, &packet, now) {
+        if !self.admits_packet(port, frame, &packet, now) {
             return Err(Drop::OverLimit);
         }
         if let Some(home) = home.filter(|home| home.shard != self.id) {
-            let frame = received.frame;
             let sent = self.transfer_packet(home.shard, port, FromUplink { uplink, frame });
             return sent.then_some(()).ok_or(Drop::ShardFull);
         }
-        self.uplinks.traces.add(port, received.frame, now);
+        self.uplinks.traces.add(port, frame, now);
         self.hand_over(port, &packet, now);
         Ok(())
     }

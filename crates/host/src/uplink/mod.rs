@@ -31,6 +31,7 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::port::Port;
 pub use counts::Counts;
+use counts::GroupCounts;
 use misfit::Misfit;
 use reports::ReportsDue;
 pub use segments::Segments;
@@ -89,6 +90,7 @@ pub(crate) struct Uplinks<P> {
     /// By number; a removed uplink leaves a gap.
     all: Vec<Option<Box<Uplink<P>>>>,
     pub(crate) segments: Segments,
+    group_counts: GroupCounts,
     neighbours: Neighbours,
     /// Who sends packets that fit no uplink: the last of them.
     misfits: BTreeMap<PortId, Misfit>,
@@ -107,6 +109,7 @@ impl<P: Port> Uplinks<P> {
         Self {
             all: Vec::new(),
             segments: Segments::default(),
+            group_counts: GroupCounts::default(),
             neighbours: Neighbours::new(),
             misfits: BTreeMap::new(),
             unresolved: Unresolved::default(),
@@ -124,8 +127,15 @@ impl<P: Port> Uplinks<P> {
 
     /// A member is gone.
     pub(crate) fn forget(&mut self, port: PortId) {
-        self.segments.unplug(port);
+        self.unplug(port);
         self.leave(port);
+    }
+
+    /// A member of any shard is gone.
+    pub(crate) fn unplug(&mut self, port: PortId) {
+        if let Some(group) = self.segments.unplug(port) {
+            self.group_counts.forget(group);
+        }
     }
 
     /// A member has gone to another shard.
@@ -283,6 +293,11 @@ impl<M: Member, P: Port> Host<M, P> {
     /// All uplinks.
     pub fn uplinks(&self) -> impl Iterator<Item = &Uplink<P>> {
         self.uplinks.all.iter().flatten().map(|uplink| &**uplink)
+    }
+
+    /// What all uplinks dropped for port groups and no adapter counts, but for groups that had nothing dropped.
+    pub fn group_counts(&self) -> impl Iterator<Item = (GroupId, &Counts)> {
+        self.uplinks.group_counts.iter()
     }
 
     /// The port of an uplink, to be changed; [`measure`](Self::measure) if that may change its MTU.

@@ -41,18 +41,17 @@ impl Segments {
         }
     }
 
-    /// A member is gone.
-    pub fn unplug(&mut self, port: PortId) {
-        let Some(group) = self.ports.remove(&port) else {
-            return;
-        };
-        if let Some(marked) = self.groups.get_mut(&group) {
-            marked.members -= 1;
-            if marked.members == 0 {
-                self.groups.remove(&group);
-                self.by_segment.retain(|_, of| *of != group);
-            }
+    /// A member is gone: its group, if that was the last one.
+    pub fn unplug(&mut self, port: PortId) -> Option<GroupId> {
+        let group = self.ports.remove(&port)?;
+        let marked = self.groups.get_mut(&group)?;
+        marked.members -= 1;
+        if marked.members > 0 {
+            return None;
         }
+        self.groups.remove(&group);
+        self.by_segment.retain(|_, of| *of != group);
+        Some(group)
     }
 
     /// The group of a frame that came.
@@ -92,12 +91,12 @@ mod tests {
         assert_eq!(segments.of(red, true), None, "stays on its host");
         assert_eq!(segments.group(Segment::Vni(5000)), Some(blue));
         assert_eq!(segments.group(Segment::Vlan(11)), None);
-        segments.unplug(PortId(1));
-        segments.unplug(PortId(1));
-        segments.unplug(PortId(3));
+        assert_eq!(segments.unplug(PortId(1)), Some(blue));
+        assert_eq!(segments.unplug(PortId(1)), None);
+        assert_eq!(segments.unplug(PortId(3)), None, "another one is left");
         assert_eq!(segments.group(Segment::Vni(5000)), None);
         assert_eq!(segments.group(Segment::Untagged), Some(red));
-        segments.unplug(PortId(2));
+        assert_eq!(segments.unplug(PortId(2)), Some(red));
         assert_eq!(segments.group(Segment::Untagged), None);
     }
 }

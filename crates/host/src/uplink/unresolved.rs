@@ -45,18 +45,24 @@ pub(super) struct Unresolved {
 }
 
 impl Unresolved {
-    /// How many of a packet's like were dropped to keep it: 0 or 1.
-    fn keep(&mut self, waiting: Waiting) -> u64 {
+    /// The groups of the packets that are dropped now: of those that waited too long, and of this one if there
+    /// is no room for it.
+    fn keep(&mut self, waiting: Waiting) -> Vec<GroupId> {
         let now = waiting.since;
-        let before = self.packets.len();
-        self.packets.retain(|packet| now < packet.since + PATIENCE);
-        let mut dropped = before - self.packets.len();
+        let mut dropped = Vec::new();
+        self.packets.retain(|packet| {
+            let waits = now < packet.since + PATIENCE;
+            if !waits {
+                dropped.push(packet.group);
+            }
+            waits
+        });
         if self.packets.len() == WAITING_MAX {
-            dropped += 1;
+            dropped.push(waiting.group);
         } else {
             self.packets.push_back(waiting);
         }
-        dropped as u64
+        dropped
     }
 
     fn take(&mut self, group: GroupId, gid: Gid) -> VecDeque<Waiting> {
@@ -101,7 +107,9 @@ impl<M: Member, P: Port> Host<M, P> {
             frame: uplinks.buffer[..length].to_vec(),
             since: hop.now,
         });
-        uplinks.count_unresolved(hop.group, dropped);
+        for group in dropped {
+            uplinks.count_unresolved(group);
+        }
         uplinks.ask(Question {
             group: hop.group,
             mac: hop.source,
@@ -182,13 +190,14 @@ impl<P: Port> Uplinks<P> {
         }
     }
 
-    fn count_unresolved(&mut self, group: GroupId, dropped: u64) {
+    fn count_unresolved(&mut self, group: GroupId) {
         let segments = &self.segments;
         let mut uplinks = self.all.iter_mut().flatten();
         let carries =
             |uplink: &&mut Box<super::Uplink<P>>| segments.of(group, uplink.is_tunnel).is_some();
         if let Some(uplink) = uplinks.find(carries) {
-            uplink.counts.unresolved += dropped;
+            uplink.counts.unresolved += 1;
+            self.group_counts.drop_unresolved(group);
         }
     }
 }
@@ -216,7 +225,7 @@ mod tests {
     fn packets_wait_in_order_for_their_own_answer() {
         let mut unresolved = Unresolved::default();
         for last in [1, 2, 1] {
-            assert_eq!(unresolved.keep(waiting(last, 0)), 0);
+            assert_eq!(unresolved.keep(waiting(last, 0)), []);
         }
         assert_eq!(unresolved.take(BLUE, gid(1)).len(), 2);
         assert_eq!(unresolved.take(BLUE, gid(1)).len(), 0);
@@ -226,10 +235,11 @@ mod tests {
     #[test]
     fn only_so_many_wait_and_only_so_long() {
         let mut unresolved = Unresolved::default();
-        let dropped: u64 = (0..100).map(|_| unresolved.keep(waiting(1, 0))).sum();
-        assert_eq!(dropped, 100 - WAITING_MAX as u64);
+        let dropped: usize = (0..100).map(|_| unresolved.keep(waiting(1, 0)).len()).sum();
+        assert_eq!(dropped, 100 - WAITING_MAX);
         let late = PATIENCE.as_nanos() as u64;
-        assert_eq!(unresolved.keep(waiting(1, late)), WAITING_MAX as u64);
+        let dropped = unresolved.keep(waiting(1, late));
+        assert_eq!(dropped, [BLUE; WAITING_MAX]);
         assert_eq!(unresolved.packets.len(), 1);
     }
 

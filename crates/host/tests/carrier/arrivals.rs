@@ -159,4 +159,6 @@ fn what_comes_over_uplinks_too_fast_is_dropped_and_sent_again() {
     let drops = effects(second, ports[1], Limit::InBits).drops;
     let counted = second.uplinks().next().unwrap().counts().by_reason()["over-limit"];
     assert!(drops > 0 && drops == counted, "{drops} {counted}");
+    let twice = second.group_counts().count();
+    assert_eq!(twice, 0, "the station has counted them for its group");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use vrdma_host::Segment;
-use vrdma_switch::{PortId, Untaken, UplinkId};
+use vrdma_switch::{GroupId, PortId, Untaken, UplinkId};
 use vrdma_verbs::Time;
 use vrdma_wire::{
     Addresses, Bth, Deth, Extension, MAD_LEN, MAX_FRAME, Mac, Opcode, PacketBuilder, Path, Pkey,
@@ -46,8 +46,23 @@ impl World {
         self.host.uplinks().next().unwrap().counts().by_reason()
     }
 
+    /// What was dropped for the station's port group.
+    fn group_drops(&self) -> BTreeMap<String, u64> {
+        group_drops(&self.host)
+    }
+
     fn has_answered(&self) -> bool {
         !self.wire.take_sent().is_empty()
+    }
+}
+
+/// What a host dropped for its only port group.
+fn group_drops(host: &Carrier) -> BTreeMap<String, u64> {
+    let counted: Vec<_> = host.group_counts().collect();
+    match counted[..] {
+        [] => BTreeMap::new(),
+        [(GroupId(0), counts)] => counts.by_reason(),
+        _ => panic!("there is one group"),
     }
 }
 
@@ -154,7 +169,7 @@ fn garbage_is_counted_by_reason_and_never_answered() {
     for forged in &forgeries {
         world.send(VNI, &packet(forged));
     }
-    let expected = drops(&[
+    let mut expected = drops(&[
         ("truncated", 1),
         ("icrc", 2),
         ("unknown-segment", 1),
@@ -165,7 +180,30 @@ fn garbage_is_counted_by_reason_and_never_answered() {
         ("spoofed-station", 1),
     ]);
     assert_eq!(world.drops(), expected);
+    expected.remove("unknown-segment");
+    assert_eq!(world.group_drops(), expected);
     assert!(!world.has_answered());
+}
+
+#[test]
+fn what_nobody_of_a_group_got_is_counted_until_the_group_is_gone() {
+    let mut world = World::new();
+    let mut group = Forged {
+        destination: Ipv4Addr::new(239, 1, 2, 3),
+        ..PLAIN
+    };
+    group.to = Mac([0x01, 0x00, 0x5e, 1, 2, 3]);
+    world.send(VNI, &datagram(&group, Qkey::GSI, MAD_LEN));
+    world.send(VNI + 1, &datagram(&group, Qkey::GSI, MAD_LEN));
+    assert_eq!(world.group_drops(), drops(&[("nobody-listens", 1)]));
+    let port = world.port;
+    let station = world.host.remove(port).unwrap();
+    assert_eq!(world.group_drops(), drops(&[]));
+    world.send(VNI, &packet(&PLAIN));
+    assert_eq!(world.group_drops(), drops(&[]), "it has no members");
+    let again = attachment(&station, 1, 0);
+    world.host.add(again, station).unwrap();
+    assert_eq!(world.group_drops(), drops(&[]), "another group");
 }
 
 #[test]

@@ -1,8 +1,27 @@
-//! What shards beside the first one send by uplinks.
+//! What the first shard takes from uplinks for members of others, and what others send by them.
 
 use vrdma_host::{Marks, Segment};
+use vrdma_switch::GroupId;
 
 use super::*;
+
+#[test]
+fn the_first_shard_counts_what_is_dropped_for_groups_of_others() {
+    let mut hosts = shards();
+    let wire = add_uplink(&mut hosts[0], 0);
+    let port = add(&mut hosts[1], 2, 0);
+    run_all(&mut hosts);
+    wire.arrive((Segment::Vlan(10), vec![0; 60]));
+    run_all(&mut hosts);
+    let counted = |hosts: &[Shard; 2]| hosts.each_ref().map(|host| host.group_counts().count());
+    assert_eq!(counted(&hosts), [1, 0]);
+    let (group, counts) = hosts[0].group_counts().next().unwrap();
+    assert_eq!(group, GroupId(0));
+    assert_eq!(counts.by_reason().values().sum::<u64>(), 1);
+    hosts[1].remove(port);
+    run_all(&mut hosts);
+    assert_eq!(counted(&hosts), [0, 0], "the group is gone");
+}
 
 #[test]
 fn a_group_whose_last_member_moved_away_leaves_no_marks() {
