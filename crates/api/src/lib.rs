@@ -83,7 +83,9 @@ pub use migration::{
 };
 pub use name::{Name, NotAName};
 pub use poll::PollMode;
-pub use portgroup::{NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupRequest, Vlan, Vni};
+pub use portgroup::{
+    NotAVlan, NotAVni, PortGroup, PortGroupChange, PortGroupDrops, PortGroupRequest, Vlan, Vni,
+};
 pub use protection::Protection;
 pub use rate::{NotARate, Rate};
 pub use relay::{RelayBlock, RelayRequest, RelayTold};

@@ -1,5 +1,6 @@
 //! Port groups: adapters of one group reach each other and nobody else.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::is_default;
-use crate::{Limits, LimitsChange, Name, Origin, Throttled, UnixName, Weight};
+use crate::{AdapterStats, Limits, LimitsChange, Name, Origin, Throttled, UnixName, Weight};
 
 /// An IEEE 802.1Q VLAN number, 1 to 4094.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
@@ -267,4 +268,33 @@ pub struct PortGroup {
     /// Packets for them that were dropped because of limits.
     #[serde(default)]
     pub over_limit: u64,
+    /// What was thrown away. It has to be counted by the data path: absent from lists and from answers to changes,
+    /// and while a thread of the data path does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<PortGroupDrops>,
+}
+
+/// What was thrown away in a port group, by reason; a reason that never happened is absent.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PortGroupDrops {
+    /// What its adapters count, of those that it has now, and what uplinks dropped for it that none of them got. The
+    /// latter begins anew once the group has no adapter.
+    pub rdma: BTreeMap<String, u64>,
+    /// What the Ethernet ports of its adapters count.
+    pub ethernet: BTreeMap<String, u64>,
+}
+
+impl PortGroupDrops {
+    /// Adds what an adapter counts.
+    pub fn add(&mut self, stats: &AdapterStats) {
+        add(&mut self.rdma, &stats.rdma.counters.drops);
+        add(&mut self.ethernet, &stats.ethernet.drops);
+    }
+}
+
+fn add(sum: &mut BTreeMap<String, u64>, drops: &BTreeMap<String, u64>) {
+    for (reason, count) in drops {
+        let sum = sum.entry(reason.clone()).or_default();
+        *sum = sum.saturating_add(*count);
+    }
 }

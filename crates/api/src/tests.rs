@@ -142,3 +142,41 @@ fn the_run_folder_is_personal_when_it_can_be() {
     assert_eq!(folder(Some("")), Path::new("/run/vrdma"));
     assert_eq!(folder(None), Path::new("/run/vrdma"));
 }
+
+#[test]
+fn drops_of_a_port_group_add_up() {
+    let drops = |reasons: &[(&str, u64)]| {
+        let reasons = reasons.iter();
+        reasons
+            .map(|(reason, count)| ((*reason).to_owned(), *count))
+            .collect()
+    };
+    let stats = |rdma: &[(&str, u64)], ethernet: &[(&str, u64)]| AdapterStats {
+        name: "c1".parse().unwrap(),
+        rdma: RdmaStats {
+            counters: RdmaCounters {
+                drops: drops(rdma),
+                ..RdmaCounters::default()
+            },
+            ..RdmaStats::default()
+        },
+        ethernet: EthernetStats {
+            drops: drops(ethernet),
+            ..EthernetStats::default()
+        },
+    };
+    let mut sum = PortGroupDrops {
+        rdma: drops(&[("unknown-adapter", 3)]),
+        ..PortGroupDrops::default()
+    };
+    sum.add(&stats(
+        &[("unknown-adapter", 4), ("unknown-qp", 1)],
+        &[("roce", 5)],
+    ));
+    sum.add(&stats(&[("unknown-qp", u64::MAX)], &[]));
+    let expected = PortGroupDrops {
+        rdma: drops(&[("unknown-adapter", 7), ("unknown-qp", u64::MAX)]),
+        ethernet: drops(&[("roce", 5)]),
+    };
+    assert_eq!(sum, expected);
+}

@@ -7,6 +7,7 @@ use crate::arguments::PortgroupCommand;
 use crate::failure::Failure;
 use crate::limits;
 use crate::report::Report;
+use crate::stats::drops;
 use crate::table::{Column, facts, table};
 
 pub(crate) fn run(client: &Client, command: &PortgroupCommand) -> Result<Report, Failure> {
@@ -104,6 +105,13 @@ fn show_text(group: &PortGroup) -> String {
             format!("{} packets dropped", group.over_limit),
         )
     }));
+    let drops = group.drops.iter().flat_map(|of| {
+        [
+            ("RDMA drops", drops(&of.rdma)),
+            ("Ethernet drops", drops(&of.ethernet)),
+        ]
+    });
+    rows.extend(drops);
     facts(rows)
 }
 
@@ -177,5 +185,23 @@ mod tests {
             "{}",
             show_text(&group)
         );
+        let silent = "nothing is said of drops that nobody has told";
+        assert!(!show_text(&group).contains("drops"), "{silent}");
+    }
+
+    #[test]
+    fn drops_are_shown_by_reason() {
+        let group = r#"{ "name": "blue", "origin": "runtime", "adapters": ["c1"], "drops":
+            { "rdma": { "unknown-adapter": 2, "icrc": 1 }, "ethernet": {} } }"#;
+        let group: PortGroup = serde_json::from_str(group).unwrap();
+        insta::assert_snapshot!(show_text(&group), @r"
+        port group      blue
+        from            runtime
+        adapters        c1
+        RDMA drops      icrc 1, unknown-adapter 2
+        Ethernet drops  none
+        ");
+        let told = serde_json::to_value(&group).unwrap();
+        assert_eq!(told["drops"]["rdma"]["unknown-adapter"], 2);
     }
 }

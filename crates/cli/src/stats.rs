@@ -208,7 +208,8 @@ fn messages(count: u64, what: &str, payload: u64) -> String {
     format!("{count} {what}, {}", bytes(payload))
 }
 
-fn drops(drops: &BTreeMap<String, u64>) -> String {
+/// What was dropped, by reason.
+pub(crate) fn drops(drops: &BTreeMap<String, u64>) -> String {
     if drops.is_empty() {
         return "none".to_owned();
     }

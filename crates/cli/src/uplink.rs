@@ -1,6 +1,5 @@
 //! `vrdma uplink` and `vrdma peer`
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use vrdma_api::{
@@ -12,6 +11,7 @@ use crate::arguments::{PeerCommand, UplinkCommand, UplinkOptions};
 use crate::failure::Failure;
 use crate::portgroup::origin;
 use crate::report::Report;
+use crate::stats::drops;
 use crate::table::{Column, bytes, facts, table};
 
 const NONE: &str =
@@ -247,13 +247,6 @@ fn sent(frames: &FrameStats) -> String {
 
 fn received(frames: &FrameStats) -> String {
     format!("{} frames, {}", frames.rx_frames, bytes(frames.rx_bytes))
-}
-
-fn drops(drops: &BTreeMap<String, u64>) -> String {
-    let drops = drops
-        .iter()
-        .map(|(reason, count)| format!("{reason} {count}"));
-    or_none(drops.collect::<Vec<_>>().join(", "))
 }
 
 fn or_none(text: String) -> String {

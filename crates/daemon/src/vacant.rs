@@ -60,6 +60,9 @@ fn obey(ports: &mut Vec<PortId>, command: ShardCommand) {
         ShardCommand::Uplinks(reply) => {
             let _ = reply.send(Vec::new());
         }
+        ShardCommand::GroupDrops(_, reply) => {
+            let _ = reply.send(Default::default());
+        }
         ShardCommand::Migration(_, step) => refuse(step),
         ShardCommand::SendAway(_, _, reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));

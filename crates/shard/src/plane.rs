@@ -8,9 +8,10 @@ mod shards;
 
 use vrdma_adapter::ShardId;
 use vrdma_api::{ObjectStates, RdmaStats};
+use vrdma_host::Counts;
 use vrdma_inventory::AdapterSpec;
 use vrdma_process::cm::Offered;
-use vrdma_switch::{Kept, PortId};
+use vrdma_switch::{GroupId, Kept, PortId};
 use vrdma_threads::{Reply, UplinkChange, UplinkSnapshot, is_withdrawn};
 
 use crate::shard::Moving;
@@ -81,6 +82,8 @@ pub enum ShardCommand {
     Trace(PortId, Reply<Vec<u8>>),
     /// The shard's ends of all uplinks, in any order.
     Uplinks(Reply<Vec<UplinkSnapshot>>),
+    /// What these dropped for a port group and no adapter counts.
+    GroupDrops(GroupId, Reply<Counts>),
     /// Drop everything and end the thread.
     Stop,
 }
@@ -105,6 +108,7 @@ impl ShardCommand {
             | Self::Offered(..)
             | Self::GoOn(_)
             | Self::Uplinks(_)
+            | Self::GroupDrops(..)
             | Self::Stop => false,
         }
     }

@@ -20,6 +20,7 @@ fn group(name: &str, origin: Origin) -> PortGroup {
         throttled: Default::default(),
         throttled_in: Default::default(),
         over_limit: 0,
+        drops: None,
     }
 }
 

@@ -89,7 +89,7 @@ async fn portgroup(
     Path(name): Path<String>,
 ) -> Result<Json<PortGroup>, Problem> {
     let name = parse_name(&name)?;
-    Ok(Json(control.inventory().portgroup(&name)?))
+    control.portgroup(&name).await.map(Json)
 }
 
 async fn add_portgroup(

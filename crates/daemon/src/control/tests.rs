@@ -191,6 +191,7 @@ fn a_port_group_knows_its_adapters() {
     let blue = json!({
         "name": "blue", "vlan": 10, "origin": "runtime", "adapters": ["vm1"],
         "throttled": never, "throttled_in": never, "over_limit": 0,
+        "drops": { "rdma": {}, "ethernet": {} },
     });
     assert_eq!(daemon.ask("GET", "/v1/portgroups/blue", ""), (200, blue));
     assert_eq!(daemon.ask("DELETE", "/v1/portgroups/blue", "").0, 409);

@@ -1,11 +1,12 @@
 //! What the API tells of the data path: asked for before the inventory is locked, so that a thread that does not
 //! answer holds up nobody else.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rustix::fs::Access;
 use vrdma_api::{
-    AdapterState, AdapterStats, EthernetStats, Name, RdmaStats, ShardStatus, Status, Uplink,
+    AdapterState, AdapterStats, EthernetStats, Name, PortGroup, PortGroupDrops, RdmaStats,
+    ShardStatus, Status, Uplink,
 };
 use vrdma_inventory::{Inventory, Limited};
 use vrdma_switch::{PortId, UplinkId};
@@ -49,6 +50,17 @@ impl Control {
         stats
             .find(|stats| stats.name == *name)
             .ok_or_else(|| Problem::internal("the adapter has no counters".to_owned()))
+    }
+
+    /// With what was dropped in it, if all threads answer that count some of that.
+    pub(super) async fn portgroup(&self, name: &Name) -> Result<PortGroup, Problem> {
+        let id = self.inventory().group_id(name)?;
+        let (stats, of_uplinks) = tokio::join!(self.stats(), self.shards.group_drops(id));
+        let mut group = self.inventory().portgroup(name)?;
+        if let (Ok(stats), Ok(rdma)) = (stats, of_uplinks) {
+            group.drops = Some(dropped(&group, &stats, rdma));
+        }
+        Ok(group)
     }
 
     pub(super) async fn adapter_state(&self, name: &Name) -> Result<AdapterState, Problem> {
@@ -192,6 +204,22 @@ impl Seen {
             uplink.stats.ethernet = end.frames.clone();
         }
     }
+}
+
+/// In a port group: what its adapters count, and what uplinks dropped for it besides.
+fn dropped(
+    group: &PortGroup,
+    stats: &[AdapterStats],
+    of_uplinks: BTreeMap<String, u64>,
+) -> PortGroupDrops {
+    let members: HashSet<_> = group.adapters.iter().collect();
+    let mut drops = PortGroupDrops {
+        rdma: of_uplinks,
+        ..PortGroupDrops::default()
+    };
+    let stats = stats.iter().filter(|stats| members.contains(&stats.name));
+    stats.for_each(|stats| drops.add(stats));
+    drops
 }
 
 /// With what limits have done, which the control plane counts.

@@ -42,6 +42,10 @@ impl Counts {
 
     /// Those that are not zero, in the words of the control API.
     pub fn by_reason(&self) -> BTreeMap<String, u64> {
+        self.all().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = (String, u64)> {
         let refused = Refusal::ALL.iter().map(|refusal| {
             let word = refusal.name().replace('_', "-");
             (word, self.refused[refusal.index()])
@@ -59,8 +63,7 @@ impl Counts {
             ("unresolved", self.unresolved),
         ];
         let own = own.map(|(word, count)| (word.to_owned(), count));
-        let all = refused.chain(own);
-        all.filter(|(_, count)| *count > 0).collect()
+        refused.chain(own)
     }
 }
 
@@ -90,7 +93,24 @@ impl GroupCounts {
         self.by_group.remove(&group);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (GroupId, &Counts)> {
-        self.by_group.iter().map(|(group, counts)| (*group, counts))
+    pub(super) fn of(&self, group: GroupId) -> Option<&Counts> {
+        self.by_group.get(&group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_row_in_the_guide() {
+        let page = include_str!("../../../../docs/troubleshooting.md");
+        let (_, table) = page
+            .split_once("Uplinks, `vrdma uplink show NAME`")
+            .unwrap();
+        let table = table.split("\n\n").nth(1).unwrap();
+        for (word, _) in Counts::default().all() {
+            assert!(table.contains(&format!("`{word}`")), "{word}");
+        }
     }
 }

@@ -295,9 +295,9 @@ impl<M: Member, P: Port> Host<M, P> {
         self.uplinks.all.iter().flatten().map(|uplink| &**uplink)
     }
 
-    /// What all uplinks dropped for port groups and no adapter counts, but for groups that had nothing dropped.
-    pub fn group_counts(&self) -> impl Iterator<Item = (GroupId, &Counts)> {
-        self.uplinks.group_counts.iter()
+    /// What all uplinks dropped for a port group and no adapter counts, if they dropped anything.
+    pub fn group_counts(&self, group: GroupId) -> Option<&Counts> {
+        self.uplinks.group_counts.of(group)
     }
 
     /// The port of an uplink, to be changed; [`measure`](Self::measure) if that may change its MTU.

@@ -128,6 +128,13 @@ impl Inventory {
         Ok(self.describe(name, group))
     }
 
+    /// Its number in the switch.
+    pub fn group_id(&self, name: &Name) -> Result<GroupId, Refusal> {
+        let group = self.groups.get(name);
+        let group = group.ok_or_else(|| self.no_portgroup(name))?;
+        Ok(group.id)
+    }
+
     /// All port groups by name.
     pub fn portgroups(&self) -> Vec<PortGroup> {
         self.groups
@@ -176,6 +183,7 @@ impl Inventory {
             throttled: out,
             throttled_in: inward,
             over_limit: drops,
+            drops: None,
         }
     }
 }

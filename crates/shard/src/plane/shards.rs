@@ -1,5 +1,6 @@
 //! The control plane's end of all shards: which one has an adapter, and what is asked of one or of all.
 
+mod dropped;
 mod following;
 mod travelling;
 

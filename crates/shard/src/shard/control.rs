@@ -83,6 +83,10 @@ impl Shard {
                     let all = self.host.uplinks();
                     let _ = reply.send(all.map(uplinks::snapshot).collect());
                 }
+                ShardCommand::GroupDrops(group, reply) => {
+                    let counts = self.host.group_counts(group);
+                    let _ = reply.send(counts.cloned().unwrap_or_default());
+                }
                 ShardCommand::Stop => self.stopping = true,
             }
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use vrdma_api::{AdapterStats, FrameStats, Uplink, paths};
+use vrdma_api::{AdapterStats, FrameStats, PortGroup, PortGroupDrops, Uplink, paths};
 use vrdma_api_client::Client;
 use vrdma_lab::namespace::Entry;
 
@@ -90,6 +90,13 @@ impl Daemon {
         let path = paths::adapter_stats(&adapter.parse().unwrap());
         let stats: AdapterStats = self.get(&path);
         stats.rdma.counters.drops
+    }
+
+    /// What was thrown away in a port group.
+    pub(super) fn group_drops(&self, group: &str) -> PortGroupDrops {
+        let path = paths::portgroup(&group.parse().unwrap());
+        let group: PortGroup = self.get(&path);
+        group.drops.unwrap()
     }
 
     /// Plugs an adapter of processes of another tenant in.

@@ -198,6 +198,10 @@ fn a_flood_is_counted_not_answered_and_survived() {
     ] {
         assert!(drops.contains_key(reason), "{reason}: {drops:?}");
     }
+    let of_group = world.daemons[1].group_drops("blue").rdma;
+    for reason in ["icrc", "unknown-adapter", "spoofed-gid", "unknown-qp"] {
+        assert!(of_group.contains_key(reason), "{reason}: {of_group:?}");
+    }
     let drops = world.daemons[1].adapter_drops("c1");
     for reason in ["unknown-qp", "wrong-pkey"] {
         assert!(drops.contains_key(reason), "{reason}: {drops:?}");

@@ -1,0 +1,27 @@
+//! What uplinks dropped for a port group, of all shards: the first one takes what comes, and each drops what it cannot
+//! send.
+
+use std::collections::BTreeMap;
+
+use vrdma_switch::GroupId;
+use vrdma_threads::NotDone;
+
+use super::Shards;
+use crate::plane::ShardCommand;
+
+impl Shards {
+    /// By reason, without what an adapter of the group counts.
+    ///
+    /// # Errors
+    /// A shard is silent.
+    pub async fn group_drops(&self, group: GroupId) -> Result<BTreeMap<String, u64>, NotDone> {
+        let asked = self.ask_all(|reply| ShardCommand::GroupDrops(group, reply));
+        let mut sum = BTreeMap::new();
+        for counts in asked.await {
+            for (reason, count) in counts?.by_reason() {
+                *sum.entry(reason).or_default() += count;
+            }
+        }
+        Ok(sum)
+    }
+}
