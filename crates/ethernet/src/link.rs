@@ -295,3 +295,22 @@ pub(super) fn word(reason: DropReason) -> &'static str {
         DropReason::Congested => "congested",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_row_in_the_guide() {
+        let page = include_str!("../../../docs/troubleshooting.md");
+        let (_, table) = page.split_once("Adapters, `Ethernet drops`").unwrap();
+        let table = table.split("\n\n").nth(1).unwrap();
+        // Of a port that is not there nothing is counted.
+        let counted = DropReason::ALL
+            .into_iter()
+            .filter(|reason| *reason != DropReason::Detached);
+        for word in counted.map(word).chain(["guest-not-connected"]) {
+            assert!(table.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+}

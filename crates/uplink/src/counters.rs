@@ -137,4 +137,17 @@ mod tests {
             assert_eq!(reason as usize, at);
         }
     }
+
+    #[test]
+    fn each_reason_has_a_row_in_the_guide() {
+        let page = include_str!("../../../docs/troubleshooting.md");
+        let (_, table) = page
+            .split_once("Uplinks, `vrdma uplink show NAME`")
+            .unwrap();
+        let table = table.split("\n\n").nth(1).unwrap();
+        for (word, _) in Counters::default().losses() {
+            let word = word.replace('_', "-");
+            assert!(table.contains(&format!("`{word}`")), "{word}");
+        }
+    }
 }

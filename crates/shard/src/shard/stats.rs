@@ -144,6 +144,14 @@ pub(super) fn untaken(reason: Untaken) -> &'static str {
 }
 
 fn drops(drops: &Drops) -> BTreeMap<String, u64> {
+    let dropped = by_word(drops).into_iter();
+    dropped
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| (reason.to_owned(), count))
+        .collect()
+}
+
+fn by_word(drops: &Drops) -> [(&'static str, u64); 12] {
     [
         ("unknown-qp", drops.unknown_qp),
         ("wrong-state", drops.wrong_state),
@@ -158,8 +166,23 @@ fn drops(drops: &Drops) -> BTreeMap<String, u64> {
         ("source-fault", drops.source_fault),
         ("stale-response", drops.stale_response),
     ]
-    .into_iter()
-    .filter(|(_, count)| *count > 0)
-    .map(|(reason, count)| (reason.to_owned(), count))
-    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_has_a_row_in_the_guide() {
+        let page = include_str!("../../../../docs/troubleshooting.md");
+        let (_, table) = page.split_once("Adapters, `RDMA drops`").unwrap();
+        let table = table.split("\n\n").nth(1).unwrap();
+        let engine = by_word(&Drops::default());
+        let words = engine.into_iter().map(|(word, _)| word);
+        let words = words.chain(NoRoute::ALL.map(no_route));
+        let words = words.chain(Untaken::ALL.map(untaken));
+        for word in words.chain(["over-limit"]) {
+            assert!(table.contains(&format!("`{word}`")), "{word}");
+        }
+    }
 }
