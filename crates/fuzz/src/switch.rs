@@ -205,18 +205,22 @@ impl World {
         let port = port(input);
         let heard = frame(input);
         let was_query = Reports::is_query(&heard);
-        assert_eq!(
-            self.reports.hear(port, &heard, (self.now, input.word())),
-            was_query
-        );
+        let (group, random) = (self.group(port), input.word());
+        let heard = self.reports.hear(group, &heard, self.now, || random);
+        assert_eq!(heard, was_query);
         for (port, report) in self.reports.poll(self.now) {
             self.forward(port, &report);
         }
     }
 
+    fn group(&self, port: PortId) -> GroupId {
+        self.fabric.group(port).unwrap_or(GroupId(0))
+    }
+
     fn listen(&mut self, input: &mut Input<'_>) {
         let port = port(input);
         let who = Listener {
+            group: self.group(port),
             mac: mac(input),
             ip: gid(input).to_ipv4(),
         };

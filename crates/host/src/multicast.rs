@@ -44,10 +44,13 @@ impl<M: Member, P: Port> Host<M, P> {
     /// changed. `ip` is the member's address.
     pub fn follow_groups(&mut self, port: PortId, ip: Option<Ipv4Addr>, now: Time) {
         let groups = self.members.get_mut(port).and_then(M::take_groups);
-        let (Some(groups), Some(mac)) = (groups, self.shared.read().mac(port)) else {
+        let fabric = self.shared.read();
+        let (Some(groups), Some(mac), Some(group)) = (groups, fabric.mac(port), fabric.group(port))
+        else {
             return;
         };
-        let who = Listener { mac, ip };
+        drop(fabric);
+        let who = Listener { group, mac, ip };
         self.uplinks.reports.listen(port, who, &groups, now);
         let listens = self.shared.change(|fabric| fabric.listen(port, groups));
         if let Err(error) = listens

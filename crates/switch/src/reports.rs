@@ -6,10 +6,12 @@
 //!   query  ──► (some time, at most what the query grants) ──► report of all groups
 //!   query of the older version ──► reports of that version for the next 260 s
 //! ```
-//! Bounded: an adapter answers at most once a second, whoever asks how often.
+//! Bounded: an adapter answers at most once a second, whoever asks how often. Only those are looked at that a question
+//! concerns or whose time has come, however many others listen.
 
 mod igmp;
 mod mld;
+mod network;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,7 +19,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use vrdma_wire::{EtherType, EthernetView, Gid, Mac};
 
-use crate::PortId;
+use crate::{GroupId, PortId};
+use network::Network;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -37,6 +40,8 @@ enum Family {
     Igmp,
     Mld,
 }
+
+const FAMILIES: [Family; 2] = [Family::Igmp, Family::Mld];
 
 /// What a report says of its groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +65,8 @@ struct Query {
 /// Who listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listener {
+    /// Its port group, whose questions it answers.
+    pub group: GroupId,
     /// The adapter's station.
     pub mac: Mac,
     /// Its IPv4 address; reports without one come from 0.0.0.0.
@@ -74,6 +81,8 @@ struct Member {
     changes: BTreeMap<Gid, u8>,
     tell_at: Option<u64>,
     answers: BTreeMap<Family, Answer>,
+    /// Its entry among the deadlines.
+    entry: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -81,14 +90,19 @@ struct Answer {
     due: Option<u64>,
     /// The last one.
     given: Option<u64>,
-    /// A querier of the older version was heard by then.
-    older_until: u64,
 }
 
 /// All adapters' listening. Times are nanoseconds of any clock that does not go back.
 #[derive(Default, Debug)]
 pub struct Reports {
     members: BTreeMap<PortId, Member>,
+    /// Those with members.
+    networks: BTreeMap<GroupId, Network>,
+    /// When each has something to tell, if it has: no look at those whose time has not come.
+    deadlines: BTreeSet<(u64, PortId)>,
+    /// Members that were looked at.
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Reports {
@@ -96,36 +110,74 @@ impl Reports {
     pub fn listen(&mut self, port: PortId, who: Listener, groups: &[Gid], now: u64) {
         let groups = groups.iter().copied().filter(|group| is_told(*group));
         let groups: BTreeSet<_> = groups.collect();
-        let member = self.members.entry(port).or_insert_with(|| Member::new(who));
+        let known = self.members.get(&port);
+        if known.is_some_and(|member| member.who.group != who.group) {
+            self.forget(port);
+        }
+        let network = self.networks.entry(who.group).or_default();
+        let member = self.members.entry(port).or_insert_with(|| {
+            network.members += 1;
+            Member::new(who)
+        });
         member.who = who;
         for group in member.groups.symmetric_difference(&groups) {
             member.changes.insert(*group, TOLD);
             member.tell_at = Some(now);
         }
+        network.change(port, &member.groups, &groups);
         member.groups = groups;
+        self.schedule(port);
     }
 
     /// An adapter is gone; nobody tells that its groups are left.
     pub fn forget(&mut self, port: PortId) {
-        self.members.remove(&port);
+        let Some(member) = self.members.remove(&port) else {
+            return;
+        };
+        if let Some(at) = member.entry {
+            self.deadlines.remove(&(at, port));
+        }
+        let Some(network) = self.networks.get_mut(&member.who.group) else {
+            return;
+        };
+        network.change(port, &member.groups, &BTreeSet::new());
+        network.members -= 1;
+        if network.members == 0 {
+            self.networks.remove(&member.who.group);
+        }
     }
 
-    /// The adapters that have listened to something.
-    pub fn listeners(&self) -> impl Iterator<Item = PortId> {
-        self.members.keys().copied()
+    /// Something about a member may have changed when it has something to tell.
+    fn schedule(&mut self, port: PortId) {
+        let Some(member) = self.members.get_mut(&port) else {
+            return;
+        };
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
+        let due = member.deadline();
+        if member.entry == due {
+            return;
+        }
+        if let Some(at) = member.entry {
+            self.deadlines.remove(&(at, port));
+        }
+        self.deadlines.extend(due.map(|at| (at, port)));
+        member.entry = due;
     }
 
     /// Tells everything again, as to a switch that has just been plugged in.
     pub fn tell_again(&mut self, now: u64) {
-        for member in self
-            .members
-            .values_mut()
-            .filter(|member| !member.groups.is_empty())
-        {
+        let mut told = Vec::new();
+        let members = self.members.iter_mut();
+        for (port, member) in members.filter(|entry| !entry.1.groups.is_empty()) {
             let groups = member.groups.iter().map(|group| (*group, TOLD));
             member.changes.extend(groups);
             member.tell_at = Some(now);
+            told.push(*port);
         }
+        told.into_iter().for_each(|port| self.schedule(port));
     }
 
     /// Whether a frame asks who listens.
@@ -133,28 +185,49 @@ impl Reports {
         question(frame).is_some()
     }
 
-    /// Hears a frame that came for an adapter; `random` spreads answers over the time that a query
+    /// Hears a frame that came for all of a port group; `random` spreads answers over the time that a query
     /// grants. `true` if it was a query.
-    pub fn hear(&mut self, port: PortId, frame: &[u8], (now, random): (u64, u32)) -> bool {
-        let query = question(frame);
-        let member = self.members.get_mut(&port);
-        if let (Some(query), Some(member)) = (&query, member) {
-            member.hear(query, now, random);
+    pub fn hear(
+        &mut self,
+        group: GroupId,
+        frame: &[u8],
+        now: u64,
+        mut random: impl FnMut() -> u32,
+    ) -> bool {
+        let Some(query) = question(frame) else {
+            return false;
+        };
+        let network = self.networks.get_mut(&group);
+        let concerned = network.map(|network| network.hear(&query, now));
+        for port in concerned.unwrap_or_default() {
+            if let Some(member) = self.members.get_mut(&port) {
+                member.hear(&query, now, random());
+                self.schedule(port);
+            }
         }
-        query.is_some()
+        true
     }
 
     /// When [`Reports::poll`] has something to tell.
     pub fn next_deadline(&self) -> Option<u64> {
-        self.members.values().filter_map(Member::deadline).min()
+        self.deadlines.first().map(|entry| entry.0)
     }
 
     /// The frames that are due, and whose.
     pub fn poll(&mut self, now: u64) -> Vec<(PortId, Vec<u8>)> {
         let mut frames = Vec::new();
-        for (port, member) in &mut self.members {
-            let due = member.poll(now);
-            frames.extend(due.into_iter().map(|frame| (*port, frame)));
+        while let Some((at, port)) = self.deadlines.first().copied()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(member) = self.members.get_mut(&port) {
+                member.entry = None;
+                let network = self.networks.get(&member.who.group);
+                let is_older = |of| network.is_some_and(|network| network.is_older(of, now));
+                let due = member.poll(now, &is_older);
+                frames.extend(due.into_iter().map(|frame| (port, frame)));
+                self.schedule(port);
+            }
         }
         frames
     }
@@ -168,24 +241,13 @@ impl Member {
             changes: BTreeMap::new(),
             tell_at: None,
             answers: BTreeMap::new(),
+            entry: None,
         }
     }
 
+    /// It listens to what is asked for.
     fn hear(&mut self, query: &Query, now: u64, random: u32) {
         let answer = self.answers.entry(query.family).or_default();
-        if query.older {
-            answer.older_until = now + OLDER_LASTS;
-        }
-        let concerned = match query.group {
-            Some(group) => self.groups.contains(&group),
-            None => self
-                .groups
-                .iter()
-                .any(|group| family(*group) == query.family),
-        };
-        if !concerned {
-            return;
-        }
         let delay = ((u128::from(query.within) * u128::from(random)) >> 32) as u64;
         let earliest = answer.given.map_or(0, |given| given + ANSWERS_APART);
         let at = (now + delay).max(earliest);
@@ -197,31 +259,38 @@ impl Member {
         answers.chain(self.tell_at).min()
     }
 
-    fn poll(&mut self, now: u64) -> Vec<Vec<u8>> {
+    fn poll(&mut self, now: u64, is_older: &impl Fn(Family) -> bool) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         if self.tell_at.is_some_and(|at| at <= now) {
-            self.tell_changes(&mut frames, now);
+            self.tell_changes(&mut frames, now, is_older);
         }
-        for family in [Family::Igmp, Family::Mld] {
+        for family in FAMILIES {
             let Some(answer) = self.answers.get_mut(&family) else {
                 continue;
             };
             if answer.due.take_if(|due| *due <= now).is_some() {
                 answer.given = Some(now);
                 let groups: Vec<_> = self.groups.iter().copied().collect();
-                self.report(family, (Says::Listens, &groups), now, &mut frames);
+                let says = (Says::Listens, is_older(family));
+                frames.extend(self.report(family, says, &groups));
             }
         }
         frames
     }
 
-    fn tell_changes(&mut self, frames: &mut Vec<Vec<u8>>, now: u64) {
+    fn tell_changes(
+        &mut self,
+        frames: &mut Vec<Vec<u8>>,
+        now: u64,
+        is_older: &impl Fn(Family) -> bool,
+    ) {
         let changed = self.changes.keys().copied();
         let (joined, left): (Vec<_>, Vec<_>) =
             changed.partition(|group| self.groups.contains(group));
-        for family in [Family::Igmp, Family::Mld] {
-            self.report(family, (Says::Joined, &joined), now, frames);
-            self.report(family, (Says::Left, &left), now, frames);
+        for family in FAMILIES {
+            let older = is_older(family);
+            frames.extend(self.report(family, (Says::Joined, older), &joined));
+            frames.extend(self.report(family, (Says::Left, older), &left));
         }
         self.changes.retain(|_, left| {
             *left -= 1;
@@ -230,26 +299,14 @@ impl Member {
         self.tell_at = (!self.changes.is_empty()).then_some(now + TOLD_APART);
     }
 
-    fn report(
-        &self,
-        of: Family,
-        (says, groups): (Says, &[Gid]),
-        now: u64,
-        frames: &mut Vec<Vec<u8>>,
-    ) {
-        let older = self
-            .answers
-            .get(&of)
-            .is_some_and(|answer| now < answer.older_until);
-        let groups: Vec<_> = groups
-            .iter()
-            .copied()
-            .filter(|group| family(*group) == of)
-            .collect();
-        frames.extend(match of {
-            Family::Igmp => igmp::reports(&self.who, (says, older), &groups),
-            Family::Mld => mld::reports(self.who.mac, (says, older), &groups),
-        });
+    /// Of those groups that are of one family; whether it `says` so in the older version comes with what.
+    fn report(&self, of: Family, says: (Says, bool), groups: &[Gid]) -> Vec<Vec<u8>> {
+        let groups = groups.iter().copied();
+        let groups: Vec<_> = groups.filter(|group| family(*group) == of).collect();
+        match of {
+            Family::Igmp => igmp::reports(&self.who, says, &groups),
+            Family::Mld => mld::reports(self.who.mac, says, &groups),
+        }
     }
 }
 

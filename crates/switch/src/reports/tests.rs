@@ -9,10 +9,13 @@ use super::*;
 
 const ANN: PortId = PortId(1);
 const BOB: PortId = PortId(2);
+const BLUE: GroupId = GroupId(0);
+const RED: GroupId = GroupId(1);
 const SECONDS: u64 = SECOND;
 
 fn who(last: u8) -> Listener {
     Listener {
+        group: BLUE,
         mac: Mac([2, 0, 0, 0, 0, last]),
         ip: Some(Ipv4Addr::new(10, 0, 0, last)),
     }
@@ -119,7 +122,7 @@ fn joining_and_leaving_are_told_twice() {
 fn queries_are_answered_in_time_and_in_their_version() {
     let mut reports = listening();
     let all = igmp_query(100, [0; 4], true);
-    assert!(reports.hear(ANN, &all, (10 * SECONDS, u32::MAX / 2)));
+    assert!(reports.hear(BLUE, &all, 10 * SECONDS, || u32::MAX / 2));
     let due = reports.next_deadline().unwrap();
     assert!((14 * SECONDS..=15 * SECONDS).contains(&due), "{due}");
     assert_eq!(
@@ -127,7 +130,7 @@ fn queries_are_answered_in_time_and_in_their_version() {
         [(vec![224, 0, 0, 22], 0x22, vec![2])]
     );
     let older = igmp_query(10, [0; 4], false);
-    assert!(reports.hear(ANN, &older, (20 * SECONDS, 0)));
+    assert!(reports.hear(BLUE, &older, 20 * SECONDS, || 0));
     assert_eq!(
         told(&mut reports, 20 * SECONDS),
         [(vec![239, 1, 2, 3], 0x16, vec![])]
@@ -138,12 +141,12 @@ fn queries_are_answered_in_time_and_in_their_version() {
         [(vec![224, 0, 0, 2], 0x17, vec![])]
     );
     told(&mut reports, 31 * SECONDS);
-    assert!(reports.hear(ANN, &mld_query(1000, true), (40 * SECONDS, 0)));
+    assert!(reports.hear(BLUE, &mld_query(1000, true), 40 * SECONDS, || 0));
     assert_eq!(
         told(&mut reports, 40 * SECONDS),
         [(vec![0xff, 2, 0, 0x16], 143, vec![2])]
     );
-    assert!(reports.hear(ANN, &mld_query(1000, false), (50 * SECONDS, 0)));
+    assert!(reports.hear(BLUE, &mld_query(1000, false), 50 * SECONDS, || 0));
     assert_eq!(
         told(&mut reports, 50 * SECONDS),
         [(vec![0xff, 0xe, 0, 5], 131, vec![])]
@@ -167,7 +170,7 @@ fn a_flood_of_queries_has_one_answer_a_second() {
     let mut answers = 0;
     for step in 0..1000 {
         let now = 10 * SECONDS + step * SECONDS / 100;
-        reports.hear(ANN, &igmp_query(0, [239, 1, 2, 3], true), (now, 0));
+        reports.hear(BLUE, &igmp_query(0, [239, 1, 2, 3], true), now, || 0);
         answers += reports.poll(now).len();
     }
     assert_eq!(answers, 10);
@@ -178,19 +181,14 @@ fn what_is_not_asked_or_not_told_has_no_answer() {
     let mut reports = listening();
     let mut bad = igmp_query(100, [0; 4], true);
     bad[40] ^= 1;
-    assert!(!reports.hear(ANN, &bad, (10 * SECONDS, 0)));
-    reports.hear(
-        ANN,
-        &igmp_query(100, [239, 9, 9, 9], true),
-        (10 * SECONDS, 0),
-    );
+    assert!(!reports.hear(BLUE, &bad, 10 * SECONDS, || 0));
+    let other = igmp_query(100, [239, 9, 9, 9], true);
+    reports.hear(BLUE, &other, 10 * SECONDS, || 0);
     assert_eq!(reports.next_deadline(), None);
     let link = [[224, 0, 0, 5]].map(|ip| Gid::from_ipv4(ip.into()));
     reports.listen(BOB, who(2), &link, 0);
     reports.forget(ANN);
-    for port in [ANN, BOB] {
-        reports.hear(port, &igmp_query(100, [0; 4], true), (10 * SECONDS, 0));
-    }
+    reports.hear(BLUE, &igmp_query(100, [0; 4], true), 10 * SECONDS, || 0);
     assert_eq!(reports.next_deadline(), None);
 }
 
@@ -204,15 +202,67 @@ fn a_new_switch_is_told_everything() {
     assert_eq!(reports.next_deadline(), None);
 }
 
+#[test]
+fn only_those_are_looked_at_that_are_concerned_or_due() {
+    const MANY: u32 = 1000;
+    let mut reports = Reports::default();
+    for number in 0..MANY {
+        let who = Listener {
+            group: RED,
+            ..who(1)
+        };
+        reports.listen(PortId(100 + number), who, &[v4(9), v6(9)], 0);
+    }
+    reports.listen(BOB, who(2), &[v6(5)], 0);
+    while let Some(due) = reports.next_deadline() {
+        reports.poll(due);
+    }
+    let looks = |reports: &mut Reports| core::mem::take(&mut reports.looks);
+    looks(&mut reports);
+    reports.listen(ANN, who(1), &[v4(3)], 10 * SECONDS);
+    assert_eq!(looks(&mut reports), 1, "joining");
+    assert_eq!(reports.poll(10 * SECONDS).len(), 1);
+    assert_eq!(reports.poll(11 * SECONDS).len(), 1);
+    assert_eq!(looks(&mut reports), 2, "reports that are due");
+    for group in [[0; 4], [239, 1, 2, 3], [239, 1, 2, 9]] {
+        let query = igmp_query(100, group, true);
+        assert!(reports.hear(BLUE, &query, 20 * SECONDS, || 0));
+    }
+    assert_eq!(looks(&mut reports), 2, "questions of one port group");
+    reports.forget(ANN);
+    assert_eq!(reports.next_deadline(), None);
+    assert_eq!(looks(&mut reports), 0);
+}
+
+#[test]
+fn who_comes_to_another_port_group_answers_there() {
+    let mut reports = listening();
+    let moved = Listener {
+        group: RED,
+        ..who(1)
+    };
+    reports.listen(ANN, moved, &[v4(3)], 2 * SECONDS);
+    while let Some(due) = reports.next_deadline() {
+        reports.poll(due);
+    }
+    let all = igmp_query(0, [0; 4], true);
+    reports.hear(BLUE, &all, 10 * SECONDS, || 0);
+    assert_eq!(reports.next_deadline(), None);
+    reports.hear(RED, &all, 10 * SECONDS, || 0);
+    assert_eq!(reports.poll(10 * SECONDS).len(), 1);
+    reports.forget(ANN);
+    assert!(reports.networks.is_empty(), "nothing is left");
+}
+
 proptest! {
     #[test]
     fn any_frame_is_heard(bytes in prop::collection::vec(any::<u8>(), 0..120), newer: bool) {
-        listening().hear(ANN, &bytes, (0, 0));
+        listening().hear(BLUE, &bytes, 0, || 0);
         for (mut frame, behind) in [(igmp_query(1, [0; 4], newer), 14), (mld_query(1, newer), 54)] {
             let room = &mut frame[behind..];
             let length = bytes.len().min(room.len());
             room[..length].copy_from_slice(&bytes[..length]);
-            listening().hear(ANN, &frame, (0, 0));
+            listening().hear(BLUE, &frame, 0, || 0);
         }
     }
 }
