@@ -1,12 +1,11 @@
 //! The thread's loop: who is ready, what came in, where it goes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vrdma_api::EthernetStats;
 use vrdma_host::{Learner, Segments, Shared};
 use vrdma_process::Admission;
 use vrdma_switch::{Bridge, GroupId, Host, Kept, PortId, Sources, UplinkId, Verdict};
@@ -20,6 +19,7 @@ use super::hosts::Hosts;
 use super::link::Link;
 use super::paused::Paused;
 use super::poller::{Poller, Token};
+use super::snapshot::Snapshots;
 use super::wire::{self, Taken, UplinkPort};
 use super::{Behind, Command, EthernetPort};
 
@@ -33,7 +33,8 @@ pub(super) struct Exchange {
     inbox: Inbox<Command>,
     pub(super) poller: Poller,
     pub(super) bridge: Bridge,
-    pub(super) links: HashMap<PortId, Link>,
+    /// In the order of their ports, so that a snapshot goes on where it stopped.
+    pub(super) links: BTreeMap<PortId, Link>,
     pub(super) wires: BTreeMap<UplinkId, UplinkPort>,
     pub(super) segments: Segments,
     pub(super) hosts: Hosts,
@@ -50,6 +51,7 @@ pub(super) struct Exchange {
     admission: Arc<Admission>,
     /// Whose each address is, as the shards know.
     addresses: Arc<Shared>,
+    snapshots: Snapshots,
     /// Closes whom they refuse.
     disposal: Disposal,
     stopping: bool,
@@ -77,7 +79,7 @@ impl Exchange {
             inbox,
             poller,
             bridge: Bridge::new(),
-            links: HashMap::new(),
+            links: BTreeMap::new(),
             wires: BTreeMap::new(),
             segments: Segments::default(),
             hosts: Hosts::new(says),
@@ -89,6 +91,7 @@ impl Exchange {
             paused: Paused::default(),
             admission: Arc::clone(&known.processes.admission),
             addresses: Arc::clone(&known.addresses),
+            snapshots: Snapshots::default(),
             disposal: Disposal::start()?,
             stopping: false,
         })
@@ -107,6 +110,7 @@ impl Exchange {
                 self.serve(*token, *room);
             }
             self.tend_wires();
+            self.snapshots.go_on(&self.links, &self.bridge);
             while let Some(port) = self.paused.take_due() {
                 if let Some(link) = self.links.get(&port) {
                     link.mute(&self.poller, false);
@@ -116,7 +120,11 @@ impl Exchange {
     }
 
     fn until_next(&self) -> Option<Duration> {
-        let times = [self.patience(), self.paused.patience()];
+        let times = [
+            self.patience(),
+            self.paused.patience(),
+            self.snapshots.patience(),
+        ];
         times.into_iter().flatten().min()
     }
 
@@ -162,9 +170,7 @@ impl Exchange {
                     links.for_each(|link| link.go_on(&self.poller));
                     let _ = reply.send(());
                 }
-                Command::Snapshot(reply) => {
-                    let _ = reply.send(self.snapshot());
-                }
+                Command::Snapshot(reply) => self.snapshots.begin(reply),
                 Command::Uplink(change, reply) => {
                     let undo = change.undo();
                     if let (Err(Ok(())), Some(undo)) =
@@ -253,13 +259,6 @@ impl Exchange {
     fn attach(&mut self, port: PortId, group: GroupId, mac: Mac) -> Result<(), String> {
         let attached = self.bridge.attach(port, group, mac);
         attached.map_err(|error| error.to_string())
-    }
-
-    fn snapshot(&self) -> Vec<(PortId, EthernetStats)> {
-        self.links
-            .values()
-            .map(|link| (link.port, link.stats(&self.bridge)))
-            .collect()
     }
 
     /// A QEMU that restarts connects while the end of its predecessor is still unread: the old
@@ -377,7 +376,7 @@ pub(super) fn framed(frame: &[u8]) -> Box<[u8]> {
 
 /// Notes that a frame of the buffer goes to a port.
 pub(super) fn queue(
-    links: &mut HashMap<PortId, Link>,
+    links: &mut BTreeMap<PortId, Link>,
     touched: &mut Vec<PortId>,
     port: PortId,
     frame: Range<usize>,

@@ -22,6 +22,7 @@ mod kept;
 mod link;
 mod paused;
 mod poller;
+mod snapshot;
 mod station;
 mod stream;
 mod wire;
@@ -99,12 +100,12 @@ impl Command {
     fn is_withdrawn(&self) -> bool {
         match self {
             Self::AddPort(_, reply) => is_withdrawn(reply),
+            Self::Snapshot(reply) => is_withdrawn(reply),
             Self::Uplink(change, reply) => change.undo().is_some() && is_withdrawn(reply),
             Self::RemovePort(..)
             | Self::SetAway(..)
             | Self::Keep(..)
             | Self::GoOn(_)
-            | Self::Snapshot(_)
             | Self::Uplinks(_)
             | Self::Stop => false,
         }
