@@ -57,6 +57,8 @@ pub struct Host<M: Member, P> {
     pub(crate) datagrams: Datagrams,
     pub(crate) locations: Locations,
     pub(crate) events: VecDeque<Event>,
+    /// The first member that is still to be told what its port offers.
+    pub(crate) measuring: Option<PortId>,
     pub(crate) random: fastrand::Rng,
 }
 
@@ -84,6 +86,7 @@ impl<M: Member, P: Port> Host<M, P> {
             datagrams: Datagrams::default(),
             locations: Locations::default(),
             events: VecDeque::new(),
+            measuring: None,
             random: fastrand::Rng::with_seed(seed),
         }
     }
@@ -270,6 +273,7 @@ impl<M: Member, P: Port> Host<M, P> {
             self.uplinks.next_deadline(),
             self.accounts.next_deadline(),
             self.locations.next_deadline(),
+            self.measuring.map(|_| Time(0)),
         ];
         deadlines.into_iter().flatten().min()
     }

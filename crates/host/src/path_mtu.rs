@@ -14,6 +14,10 @@ use crate::transfer::Transfer;
 /// immediate data (the most that comes with payload), ICRC.
 const HEADERS: u32 = 40 + 8 + 12 + 20 + 4;
 
+/// Members that are told in one turn what their ports offer, a tenth of a microsecond or two each: thousands of them
+/// in the turn in which an interface changes would hold up everybody's messages.
+const MEASURED_A_TURN: usize = 64;
+
 /// The largest path MTU whose packets fit into IP packets of this length.
 fn fitting(ip_bytes: u32) -> Mtu {
     let codes = (1..=5).rev().filter_map(Mtu::from_code);
@@ -22,10 +26,20 @@ fn fitting(ip_bytes: u32) -> Mtu {
 }
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Tells every member what its port offers. Uplinks that come, go or change their MTU change
-    /// it; a member whose messages stay on the host has the largest.
+    /// Tells every member what its port offers: some now, the others in the next turns. Uplinks that come, go or
+    /// change their MTU change it; a member whose messages stay on the host has the largest.
     pub fn measure(&mut self) {
-        let ports: Vec<_> = self.members().map(|(port, _)| port).collect();
+        self.measuring = Some(PortId(0));
+        self.go_on_measuring();
+    }
+
+    /// Tells some of those that are still to be told.
+    pub(crate) fn go_on_measuring(&mut self) {
+        let Some(first) = self.measuring else { return };
+        let some = self.members_from(first).take(MEASURED_A_TURN);
+        let ports: Vec<_> = some.map(|(port, _)| port).collect();
+        let last = ports.last().filter(|_| ports.len() == MEASURED_A_TURN);
+        self.measuring = last.map(|last| PortId(last.0 + 1));
         ports.into_iter().for_each(|port| self.measure_member(port));
     }
 

@@ -323,7 +323,8 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Hands queued frames to the uplinks, lets go delayed ones, and looks at interfaces now and then.
-    /// `true` if those who waited for room can go on, or peers were told something.
+    /// `true` if those who waited for room can go on, peers were told something, or members are still to be told what
+    /// their ports offer.
     pub fn flush(&mut self, now: Time) -> bool {
         self.send_reports(now);
         let tended = self.tend_locations(now);
@@ -336,8 +337,10 @@ impl<M: Member, P: Port> Host<M, P> {
         }
         if resized {
             self.measure();
+        } else {
+            self.go_on_measuring();
         }
-        self.make_go_on(waited) | tended
+        self.make_go_on(waited) | tended | self.measuring.is_some()
     }
 
     /// Members that waited for room go on; `true` if there are any.

@@ -6,6 +6,7 @@ use vrdma_host::Doorbells;
 use vrdma_switch::PortId;
 use vrdma_verbs::Time;
 use vrdma_verbs::work::{SendOp, Status};
+use vrdma_wire::Mtu;
 
 use crate::world::*;
 
@@ -165,4 +166,26 @@ fn a_removed_station_leaves_no_turn_behind() {
     add(&mut host, 1, 0);
     host.turn(NOW);
     assert_eq!(looks(&host, port), 1, "the new one's first look");
+}
+
+#[test]
+fn a_crowd_hears_of_another_mtu_a_few_a_turn() {
+    const CROWD: u8 = 200;
+    let mut host = Carrier::new(1);
+    let ports: Vec<_> = (1..=CROWD)
+        .map(|number| add(&mut host, number, 0))
+        .collect();
+    run(&mut host, NOW);
+    let told = |host: &Carrier| {
+        let mtus = ports.iter().map(|port| host.member(*port).unwrap().mtu);
+        mtus.filter(|mtu| *mtu == Some(Mtu::B1024)).count()
+    };
+    add_uplink(&mut host, 0);
+    let mut turns = vec![told(&host)];
+    while host.flush(NOW) {
+        assert_eq!(host.next_deadline(), Some(Time(0)), "it does not wait");
+        turns.push(told(&host));
+    }
+    turns.push(told(&host));
+    assert_eq!(turns, [64, 128, 192, 200]);
 }
