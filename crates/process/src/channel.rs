@@ -11,8 +11,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+use vrdma_adapter::Slots;
 use vrdma_provider::message::{AsyncEvent, element};
+use vrdma_verbs::object::Owner;
 use zerocopy::IntoBytes;
+
+use super::context::Context;
 
 /// The daemon's end of a pipe. Writing never blocks: what finds no room waits here.
 #[derive(Debug)]
@@ -109,6 +113,21 @@ pub(super) struct Channel {
     pub(super) users: u32,
     /// Cookies that found the pipe full; each CQ at most once, so the client's CQs bound it.
     waiting: VecDeque<u64>,
+}
+
+/// Which channel of which client.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct ChannelOf {
+    pub(super) owner: Owner,
+    pub(super) number: u32,
+}
+
+impl ChannelOf {
+    /// It, unless it is gone.
+    pub(super) fn find(self, contexts: &mut Slots<Context>) -> Option<&mut Channel> {
+        let context = contexts.get_mut(self.owner.0)?;
+        context.channels.get_mut(self.number)
+    }
 }
 
 impl Channel {

@@ -12,6 +12,7 @@ use vrdma_verbs::{Reaped, Time};
 
 use super::kept::Kind as Record;
 use super::{Process, Turn, completion};
+use crate::channel::ChannelOf;
 
 /// How soon a full pipe is tried again: its reader is a program that has thousands of records to
 /// read.
@@ -283,21 +284,26 @@ impl Process {
     pub(crate) fn notify(&mut self, id: CqId, now: Time) {
         let Some(cq) = self.cqs.get(id.0) else { return };
         let (owner, channel, cookie) = (cq.owner, cq.channel, cq.cookie);
-        let context = self.contexts.get_mut(owner.0);
-        let channel = context.and_then(|context| context.channels.get_mut(channel?));
-        match channel.is_none_or(|channel| channel.notify(cookie)) {
-            true => cq.ring.notified(),
-            // Owed still: if this worker ends before there is room, the next one notifies.
-            false => _ = self.retry_at.get_or_insert(now + PIPE_RETRY),
+        let channel = channel.map(|number| ChannelOf { owner, number });
+        let contexts = &mut self.contexts;
+        let channel_there = channel.and_then(|it| it.find(contexts));
+        if channel_there.is_none_or(|channel| channel.notify(cookie)) {
+            cq.ring.notified();
+            return;
         }
+        // Owed still: if this worker ends before there is room, the next one notifies.
+        self.full_channels.extend(channel);
+        self.retry_at.get_or_insert(now + PIPE_RETRY);
     }
 
-    /// Writes the notifications that wait.
+    /// Writes the notifications that wait; no look at channels with room.
     fn flush_channels(&mut self, now: Time) {
-        let channels = self.contexts.iter_mut();
-        let channels = channels.flat_map(|(_, context)| context.channels.iter_mut());
-        let full = channels.filter_map(|(_, channel)| (!channel.flush()).then_some(()));
-        let waits = full.count() > 0;
+        let contexts = &mut self.contexts;
+        self.full_channels.retain(|channel| {
+            let channel = channel.find(contexts);
+            channel.is_some_and(|channel| !channel.flush())
+        });
+        let waits = !self.full_channels.is_empty();
         self.retry_at = waits.then(|| now + PIPE_RETRY);
     }
 

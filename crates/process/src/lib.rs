@@ -62,6 +62,7 @@ use vrdma_wire::{Gid, Mtu};
 
 pub use admission::{Admission, Admitted};
 pub use caller::Caller;
+use channel::ChannelOf;
 use context::Context;
 pub use directory::Directory;
 pub use entrances::Entrance;
@@ -106,7 +107,10 @@ pub struct Process {
     grants: AdapterGrants,
     /// Clients whose doorbells are polled.
     polled: Vec<Owner>,
-    /// When to try again to write notifications that found their pipe full.
+    /// Channels whose pipe was full, each once: no more than there are. What is gone is skipped and forgotten at the
+    /// next try.
+    full_channels: BTreeSet<ChannelOf>,
+    /// When that is.
     retry_at: Option<Time>,
     /// What another process needs to go on for this one, if one would.
     recorder: Option<Recorder>,
@@ -141,6 +145,7 @@ impl Process {
             srqs: Slots::new(),
             grants: AdapterGrants::default(),
             polled: Vec::new(),
+            full_channels: BTreeSet::new(),
             retry_at: None,
             recorder: None,
             discarded: Vec::new(),

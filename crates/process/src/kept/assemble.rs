@@ -1,6 +1,6 @@
 //! The engine from its pieces, and our half of its objects beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -136,6 +136,7 @@ impl Reviving<'_, '_> {
             srqs,
             grants: AdapterGrants::default(),
             polled: Vec::new(),
+            full_channels: BTreeSet::new(),
             retry_at: None,
             recorder: Some(recorder),
             discarded: Vec::new(),

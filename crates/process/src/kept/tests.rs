@@ -1,4 +1,5 @@
-//! What becomes of an adapter whose records find no room, and of a client whose worker ended while it notified.
+//! What becomes of an adapter whose records find no room, of a client whose worker ended while it notified, and of
+//! notifications that find no room.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,22 +7,24 @@ use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
+use vrdma_adapter::FrontEnd;
 use vrdma_keep::{Area, Capacity, Records};
 use vrdma_memory::ClientMemory;
 use vrdma_provider::client::CompletionQueue;
 use vrdma_provider::daemon::{CompletionRing, CqPlan};
 use vrdma_provider::layout::armed;
 use vrdma_switch::{GroupId, PortId};
+use vrdma_verbs::Time;
 use vrdma_verbs::object::{CqId, Owner};
 use vrdma_wire::Mac;
 
-use crate::Process;
-use crate::channel::Channel;
+use crate::channel::{Channel, ChannelOf};
 use crate::context::{Context, Joining};
 use crate::objects::Cq;
 use crate::slabs::Slabs;
 use crate::spec::ProcessSpec;
 use crate::users::Users;
+use crate::{Process, Turn};
 
 const OWNER: Owner = Owner(1);
 
@@ -53,6 +56,12 @@ const CHANNEL: u32 = 1;
 
 /// A client with a completion channel, whose read end it has.
 fn join(process: &mut Process) -> OwnedFd {
+    let mut reads = join_with(process, OWNER, &[CHANNEL]);
+    reads.remove(0)
+}
+
+/// A client with so many channels, whose read ends it has.
+fn join_with(process: &mut Process, owner: Owner, channels: &[u32]) -> Vec<OwnedFd> {
     let user = Users::default().of(0);
     let nowhere = std::fs::File::open("/dev/null").unwrap();
     let joining = Joining {
@@ -67,11 +76,73 @@ fn join(process: &mut Process) -> OwnedFd {
         encloses: false,
     };
     let (mut context, _) = Context::new(joining).unwrap();
-    let (channel, read) = Channel::new().unwrap();
-    fcntl_setfl(&read, OFlags::NONBLOCK).unwrap();
-    context.channels.put(CHANNEL, channel);
-    process.contexts.put(OWNER.0, context);
-    read
+    let mut open = |number: &u32| {
+        let (channel, read) = Channel::new().unwrap();
+        fcntl_setfl(&read, OFlags::NONBLOCK).unwrap();
+        context.channels.put(*number, channel);
+        read
+    };
+    let reads = channels.iter().map(&mut open).collect();
+    process.contexts.put(owner.0, context);
+    reads
+}
+
+fn run_deferred(process: &mut Process, now: Time) {
+    let space = process.memory();
+    let memory = &space.view();
+    process.run_deferred(Turn { memory, now });
+}
+
+/// The client's channel, whose pipe has no room any more.
+fn fill_pipe(process: &mut Process) -> ChannelOf {
+    let full = ChannelOf {
+        owner: OWNER,
+        number: CHANNEL,
+    };
+    let mut others = COOKIE + 1..;
+    let channel = full.find(&mut process.contexts).unwrap();
+    while channel.notify(others.next().unwrap()) {}
+    full
+}
+
+/// One client leaves its pipe full beside another one with many channels: only the full one is tried again.
+#[test]
+fn only_channels_without_room_are_tried_again() {
+    let mut process = recorded_in(room_for(16));
+    let others: Vec<u32> = (0..64).collect();
+    let _others = join_with(&mut process, Owner(2), &others);
+    let read = join(&mut process);
+    let id = add_cq(&mut process);
+    let full = fill_pipe(&mut process);
+    let is_waiting = |process: &Process| process.full_channels.iter().copied().eq([full]);
+    for _ in 0..2 {
+        process.notify(id, Time(0));
+        assert!(is_waiting(&process), "once, and no other");
+    }
+    let due = process.deferred_until().unwrap();
+    run_deferred(&mut process, due);
+    assert!(is_waiting(&process) && process.deferred_until() > Some(due));
+    while rustix::io::read(&read, &mut [0; 4096]).is_ok() {}
+    let due = process.deferred_until().unwrap();
+    run_deferred(&mut process, due);
+    assert!(process.full_channels.is_empty() && process.deferred_until().is_none());
+    let mut told = [0; 4096];
+    let bytes = rustix::io::read(&read, &mut told).unwrap();
+    assert!(told[..bytes].ends_with(&COOKIE.to_ne_bytes()));
+}
+
+/// A channel that goes while its pipe is full leaves nothing behind that is tried for ever.
+#[test]
+fn a_full_channel_that_is_gone_is_forgotten() {
+    let mut process = recorded_in(room_for(16));
+    let _read = join(&mut process);
+    let id = add_cq(&mut process);
+    fill_pipe(&mut process);
+    process.notify(id, Time(0));
+    let due = process.deferred_until().unwrap();
+    drop(process.contexts.take(OWNER.0));
+    run_deferred(&mut process, due);
+    assert!(process.full_channels.is_empty() && process.deferred_until().is_none());
 }
 
 /// A completion queue, as a client makes one.
