@@ -46,6 +46,9 @@ pub(super) struct Client {
     pub(super) owing: BTreeSet<u64>,
     /// The number that was given last.
     pub(super) last: u64,
+    /// How often an identifier was looked at.
+    #[cfg(test)]
+    pub(super) looks: u64,
 }
 
 impl Client {
@@ -69,6 +72,8 @@ impl Client {
             changes: Changes::default(),
             owing: BTreeSet::new(),
             last: 0,
+            #[cfg(test)]
+            looks: 0,
         }
     }
 
@@ -158,6 +163,10 @@ impl Client {
 
     /// One that may change.
     pub(super) fn get(&mut self, id: u64) -> Result<&mut Identifier, Errno> {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
         self.changes.note(Item::Identifier(id));
         self.identifiers.get_mut(&id).ok_or(Errno::INVAL)
     }

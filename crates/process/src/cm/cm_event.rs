@@ -188,6 +188,7 @@ impl Handler<'_> {
         };
         let owner = self.owner(id);
         self.owners.connections.insert(connection, owner);
+        self.owners.tie(connection.0, owner);
         (event.id, event.listener, event.peer) = (id, listener, peer);
         self.client.tell(event);
     }

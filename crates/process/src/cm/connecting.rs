@@ -174,6 +174,11 @@ impl Handler<'_> {
         self.client.leave_all(id);
         self.part(id);
         if let Some(identifier) = self.client.remove(id) {
+            let owner = self.owner(id);
+            self.owners.narrow(owner);
+            for port in identifier.adapters() {
+                self.owners.untie(port, owner);
+            }
             let port = identifier.route.local.port;
             for adapter in &identifier.holds {
                 let adapter = self.adapters.get_mut(*adapter);

@@ -1,12 +1,11 @@
 //! One request of one client, with everything that it may touch.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rustix::io::Errno;
-use vrdma_cm::{CommId, ListenerId, Refused};
+use vrdma_cm::Refused;
 use vrdma_provider::cm::{
     Bound, CreateId, Event, EventKind, GetEvent, IdReply, Migrate, SetOption, option, qp_type,
     space,
@@ -14,47 +13,14 @@ use vrdma_provider::cm::{
 use vrdma_switch::PortId;
 use vrdma_wire::Qpn;
 
-use super::adapter::{Adapter, Connection, Listening};
+use super::adapter::Adapter;
 use super::adapters::Adapters;
 use super::client::{Client, ClientId};
 use super::identifier::{Identifier, Stage};
+use super::owners::{Owner, Owners};
 use super::search::Searches;
 use crate::admission::Admission;
 use crate::users::Users;
-
-/// Which client's identifier something belongs to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Owner {
-    pub(super) client: ClientId,
-    pub(super) id: u64,
-}
-
-/// Whose connections and listeners are whose, those of one adapter beside each other.
-#[derive(Default)]
-pub(super) struct Owners {
-    pub(super) connections: BTreeMap<Connection, Owner>,
-    pub(super) listeners: BTreeMap<Listening, Owner>,
-}
-
-impl Owners {
-    /// An adapter is gone.
-    pub(super) fn forget_adapter(&mut self, port: PortId) {
-        let first = (port, CommId(0));
-        let connections = self.connections.range(first..=(port, CommId(u32::MAX)));
-        for connection in connections.map(|(it, _)| *it).collect::<Vec<_>>() {
-            self.connections.remove(&connection);
-        }
-        for listener in self.listeners_at(port).collect::<Vec<_>>() {
-            self.listeners.remove(&listener);
-        }
-    }
-
-    /// The listeners of an adapter.
-    pub(super) fn listeners_at(&self, port: PortId) -> impl Iterator<Item = Listening> {
-        let all = (port, ListenerId(0))..=(port, ListenerId(u32::MAX));
-        self.listeners.range(all).map(|(listener, _)| *listener)
-    }
-}
 
 /// Numbers that peers see, and of which none tells the next.
 pub(super) struct Random(ChaCha8Rng);
@@ -152,6 +118,12 @@ impl Handler<'_> {
             client: self.key,
             id,
         }
+    }
+
+    /// An identifier has something of an adapter.
+    pub(super) fn tie(&mut self, id: u64, port: PortId) {
+        let owner = self.owner(id);
+        self.owners.tie(port, owner);
     }
 
     /// Tells an event that says no more than its kind.

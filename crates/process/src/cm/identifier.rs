@@ -1,13 +1,15 @@
 //! An identifier: what `struct rdma_cm_id` is to the daemon.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use vrdma_cm::{Addresses, ConnectionType, Ends, Link, Listen, PortSpace, ServiceId, Side};
+use vrdma_cm::{
+    Addresses, ConnectionType, Ends, Link, Listen, ListenerId, PortSpace, ServiceId, Side,
+};
 use vrdma_provider::cm::{Endpoint, Route, family, qp_type, space};
 use vrdma_switch::PortId;
 use vrdma_wire::{Bits, Gid, Mtu};
 
-use super::adapter::{Connection, Listening};
+use super::adapter::Connection;
 use super::offering::Offered;
 use super::ports::Claim;
 
@@ -68,12 +70,12 @@ pub(super) struct Identifier {
     /// The one adapter that it is bound to.
     pub(super) adapter: Option<PortId>,
     /// Adapters whose port it holds.
-    pub(super) holds: Vec<PortId>,
+    pub(super) holds: BTreeSet<PortId>,
     /// With what it holds that.
     pub(super) claim: Option<Claim>,
     /// For what it listens, and how many calls may wait.
     pub(super) listens: Option<(Listen, u32)>,
-    pub(super) listeners: Vec<Listening>,
+    pub(super) listeners: BTreeMap<PortId, ListenerId>,
     /// Its queue pairs, for questions that are answered without its program.
     pub(super) offers: BTreeMap<PortId, Offered>,
     pub(super) connection: Option<Connection>,
@@ -102,10 +104,10 @@ impl Identifier {
                 ..Route::default()
             },
             adapter: None,
-            holds: Vec::new(),
+            holds: BTreeSet::new(),
             claim: None,
             listens: None,
-            listeners: Vec::new(),
+            listeners: BTreeMap::new(),
             offers: BTreeMap::new(),
             connection: None,
             link: Link::default(),
@@ -122,6 +124,23 @@ impl Identifier {
     /// Whether it is bound to all adapters, also to those that come.
     pub(super) fn is_wide(&self) -> bool {
         self.adapter.is_none() && matches!(self.stage, Stage::Bound | Stage::Listening)
+    }
+
+    /// The adapters of which it has something, some of them more than once.
+    pub(super) fn adapters(&self) -> impl Iterator<Item = PortId> {
+        let held = self.holds.iter().chain(self.listeners.keys());
+        let others = self.offers.keys().chain(&self.adapter);
+        held.chain(others).copied()
+    }
+
+    /// What it had of an adapter is gone.
+    pub(super) fn forget_adapter(&mut self, port: PortId) {
+        self.holds.remove(&port);
+        self.listeners.remove(&port);
+        self.offers.remove(&port);
+        if self.adapter == Some(port) {
+            self.connection = None;
+        }
     }
 
     pub(super) fn ends(&self) -> Ends {

@@ -26,6 +26,7 @@ mod identifier;
 mod kept;
 mod multicast;
 mod offering;
+mod owners;
 mod ports;
 mod qp;
 mod resolving;

@@ -45,17 +45,32 @@ impl Handler<'_> {
         };
         let number = self.take_port(id, local.port, &claim, &held)?;
         let identifier = self.client.get(id)?;
-        identifier.holds = held;
         identifier.claim = Some(claim);
         identifier.route.local = Endpoint {
             port: number,
             ..*local
         };
         identifier.stage = Stage::Bound;
+        self.hold(id, held);
         if let (Some(port), Some(gid)) = (adapter, sgid) {
             self.fix_source(id, port, gid)?;
         }
         Ok(())
+    }
+
+    /// An identifier has its port at these adapters.
+    pub(super) fn hold(&mut self, id: u64, at: Vec<PortId>) {
+        let owner = self.owner(id);
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        for port in &at {
+            self.owners.tie(*port, owner);
+        }
+        if identifier.adapter.is_none() && identifier.claim.is_some_and(|it| it.address.is_none()) {
+            self.owners.widen(owner);
+        }
+        identifier.holds = at.into_iter().collect();
     }
 
     /// Adapters that the client may use.
@@ -118,6 +133,9 @@ impl Handler<'_> {
         identifier.route.sgid = gid.0;
         identifier.route.sgid_index = index;
         identifier.route.mtu = mtu.code() as u8;
+        let owner = self.owner(id);
+        self.owners.narrow(owner);
+        self.owners.tie(port, owner);
         Ok(())
     }
 
@@ -220,7 +238,7 @@ impl Handler<'_> {
             .map_err(errno)?;
         let owner = self.owner(id);
         self.owners.listeners.insert((port, listener), owner);
-        self.client.get(id)?.listeners.push((port, listener));
+        self.client.get(id)?.listeners.insert(port, listener);
         Ok(())
     }
 
@@ -238,27 +256,28 @@ impl Handler<'_> {
         }
     }
 
-    /// An adapter has come: identifiers that are bound to all adapters are bound to it too, unless
-    /// somebody has their port there.
-    pub(super) fn spread(&mut self, port: PortId) {
-        let wide = self.client.identifiers.iter();
-        let wide = wide.filter(|(_, it)| it.is_wide()).map(|(id, _)| *id);
-        for id in wide.collect::<Vec<_>>() {
-            // Who is refused here listens at the others as before.
-            let _refused = self.spread_one(id, port);
-        }
+    /// An adapter has come: an identifier that is bound to all adapters is bound to it too, unless somebody has its
+    /// port there.
+    pub(super) fn spread(&mut self, id: u64, port: PortId) {
+        // Who is refused here listens at the others as before.
+        let _refused = self.spread_to(id, port);
     }
 
-    fn spread_one(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
+    fn spread_to(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
         let identifier = self.client.get(id)?;
+        if !identifier.is_wide() {
+            return Ok(());
+        }
         let number = identifier.route.local.port;
         let claim = identifier.claim.ok_or(Errno::INVAL)?;
         self.take_port(id, number, &claim, &[port])?;
         let identifier = self.client.get(id)?;
-        identifier.holds.push(port);
-        if identifier.stage == Stage::Listening {
-            self.listen_at(id, port)?;
+        identifier.holds.insert(port);
+        let listens = identifier.stage == Stage::Listening;
+        self.tie(id, port);
+        match listens {
+            true => self.listen_at(id, port),
+            false => Ok(()),
         }
-        Ok(())
     }
 }

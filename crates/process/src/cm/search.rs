@@ -17,8 +17,9 @@ use vrdma_wire::Gid;
 
 use super::address::{Place, endpoint, place};
 use super::client::ClientId;
-use super::handler::{Handler, Owner, timed_out};
+use super::handler::{Handler, timed_out};
 use super::identifier::Stage;
+use super::owners::Owner;
 
 /// How soon an address is asked for again: first when a neighbour may just have answered, then ever
 /// later.

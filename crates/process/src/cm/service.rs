@@ -15,8 +15,9 @@ use super::adapters::Adapters;
 use super::changes::Item;
 use super::client::{Client, ClientId};
 use super::cm_event::subject;
-use super::handler::{Handler, Owner, Owners, Random};
+use super::handler::{Handler, Random};
 use super::kept::Recorder;
+use super::owners::{Owner, Owners};
 use super::search::{Search, Searches};
 use crate::quota::Kind;
 use crate::receive::{ForeignFile, consume};
@@ -86,12 +87,16 @@ impl Service {
     /// An adapter is there: its name can be resolved, bound and called.
     pub fn attach(&mut self, spec: AdapterSpec) {
         let adapter = Adapter::new(spec, self.random.next());
-        let may_use = |client: &Client| client.may_use(&adapter, &self.registry.admission);
-        let clients = self.clients.iter().filter(|(_, client)| may_use(client));
-        let clients: Vec<ClientId> = clients.map(|(id, _)| *id).collect();
+        let may_use = |owner: &Owner| {
+            let client = self.clients.get(&owner.client);
+            client.is_some_and(|client| client.may_use(&adapter, &self.registry.admission))
+        };
+        let takers: Vec<Owner> = self.owners.wide().filter(may_use).collect();
         self.adapters.insert(adapter);
-        for client in clients {
-            self.with(client, Duration::ZERO, |handler| handler.spread(spec.port));
+        for taker in takers {
+            self.with(taker.client, Duration::ZERO, |handler| {
+                handler.spread(taker.id, spec.port)
+            });
         }
         self.finish(Duration::ZERO);
     }
@@ -107,16 +112,15 @@ impl Service {
     pub fn detach(&mut self, port: PortId) {
         self.adapters.remove(port);
         self.forget_records_of(port);
-        self.owners.forget_adapter(port);
+        let tied = self.owners.forget_adapter(port);
         for search in self.searches.take_of(port) {
             self.with(search.owner.client, Duration::ZERO, |handler| {
                 handler.not_found(&search)
             });
         }
-        let clients: Vec<ClientId> = self.clients.keys().copied().collect();
-        for client in clients {
-            self.with(client, Duration::ZERO, |handler| {
-                handler.forget_adapter(port)
+        for owner in tied {
+            self.with(owner.client, Duration::ZERO, |handler| {
+                handler.forget_adapter(owner.id, port)
             });
         }
         self.finish(Duration::ZERO);

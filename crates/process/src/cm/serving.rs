@@ -10,7 +10,6 @@ use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::message::{Call, Done};
 use vrdma_switch::PortId;
 
-use super::changes::Item;
 use super::handler::Handler;
 
 impl Handler<'_> {
@@ -68,19 +67,13 @@ impl Handler<'_> {
         }
     }
 
-    pub(super) fn forget_adapter(&mut self, port: PortId) {
-        let mut hit = Vec::new();
-        for (id, identifier) in &mut self.client.identifiers {
-            self.client.changes.note(Item::Identifier(*id));
-            identifier.holds.retain(|held| *held != port);
-            identifier.listeners.retain(|(at, _)| *at != port);
-            identifier.offers.remove(&port);
-            if identifier.adapter == Some(port) {
-                identifier.connection = None;
-                hit.push(*id);
-            }
-        }
-        for id in hit {
+    /// An adapter is gone of which an identifier had something.
+    pub(super) fn forget_adapter(&mut self, id: u64, port: PortId) {
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
+        identifier.forget_adapter(port);
+        if identifier.adapter == Some(port) {
             self.tell(id, EventKind::DeviceRemoval);
         }
     }

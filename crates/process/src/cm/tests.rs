@@ -28,6 +28,7 @@ mod addresses;
 mod admission;
 mod clients;
 mod connecting;
+mod costs;
 mod events;
 mod kept;
 mod quotas;

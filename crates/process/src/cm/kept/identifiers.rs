@@ -8,8 +8,9 @@ use vrdma_wire::Gid;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::super::adapters::Adapters;
-use super::super::handler::{Handler, Owner};
+use super::super::handler::Handler;
 use super::super::identifier::{Identifier, Options, Stage};
+use super::super::owners::Owner;
 use super::super::ports::Claim;
 use super::super::search::Search;
 use super::{STAGES, record};
@@ -90,6 +91,12 @@ impl Handler<'_> {
             return;
         };
         let (number, adapter) = (identifier.route.local.port, identifier.adapter);
+        if let Some(port) = adapter {
+            self.tie(id, port);
+        }
+        let Ok(identifier) = self.client.get(id) else {
+            return;
+        };
         let Some(claim) = identifier.claim.filter(|_| number != 0) else {
             return;
         };
@@ -99,10 +106,10 @@ impl Handler<'_> {
         };
         let free = |port: &PortId| self.take_port(id, number, &claim, &[*port]).is_ok();
         let held: Vec<PortId> = at.into_iter().filter(free).collect();
+        self.hold(id, held.clone());
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
-        identifier.holds = held.clone();
         let Some(backlog) = backlog.filter(|_| identifier.stage == Stage::Listening) else {
             return;
         };

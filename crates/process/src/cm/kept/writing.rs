@@ -13,7 +13,7 @@ use super::super::adapter::AdapterSpec;
 use super::super::adapters::Adapters;
 use super::super::changes::Item;
 use super::super::client::{Client, ClientId};
-use super::super::handler::{Owner, Owners};
+use super::super::owners::{Owner, Owners};
 use super::super::search::Searches;
 use super::super::service::Service;
 use super::record;

@@ -1,0 +1,69 @@
+//! What requests and adapters that come and go cost, in what is looked at: it may not depend on what others have.
+
+use super::*;
+
+/// An adapter that comes and goes.
+fn third() -> AdapterSpec {
+    spec(3, "c")
+}
+
+/// Clients with two identifiers each that are bound to another adapter.
+fn crowd(world: &mut World, others: u32) -> Vec<Process> {
+    let joined = (0..others).map(|_| {
+        let other = world.process("b");
+        for _ in 0..2 {
+            let id = world.id(&other, TCP.0, TCP.1);
+            let local = at(ip(2), 0);
+            world.ask(&other, &Bind { id, local }).unwrap();
+        }
+        other
+    });
+    joined.collect()
+}
+
+/// How often identifiers are looked at by what is done.
+fn looks(world: &mut World, work: impl FnOnce(&mut World)) -> u64 {
+    let all = |world: &World| {
+        let clients = world.service.clients.values();
+        clients.map(|client| client.looks).sum::<u64>()
+    };
+    let before = all(world);
+    work(world);
+    all(world) - before
+}
+
+/// Beside so many clients of another adapter: what it costs when an adapter comes, and when it goes, to one client that is
+/// bound to all adapters, and one that is bound to that one.
+fn coming_and_going(others: u32) -> [u64; 2] {
+    let mut world = World::new();
+    let _others = crowd(&mut world, others);
+    let (wide, own) = (world.process(""), world.process(""));
+    world.listen(&wide, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
+    let coming = looks(&mut world, |world| world.service.attach(third()));
+    let id = world.id(&own, TCP.0, TCP.1);
+    let local = at(ip(3), 0);
+    world.ask(&own, &Bind { id, local }).unwrap();
+    let going = looks(&mut world, |world| world.service.detach(third().port));
+    world.expect(&own, id, EventKind::DeviceRemoval);
+    [coming, going]
+}
+
+#[test]
+fn an_adapter_that_comes_or_goes_concerns_only_those_that_have_something_of_it() {
+    assert_eq!(coming_and_going(1), coming_and_going(40));
+}
+
+#[test]
+pub(super) fn nothing_is_left_of_clients_that_are_gone() {
+    let mut world = World::new();
+    let (a, _, b, _) = connected(&mut world);
+    let wide = world.process("");
+    world.listen(&wide, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
+    world.resolved(&wide, at(ip(2), 1), TCP.0, TCP.1);
+    assert!(!world.service.owners.is_empty());
+    for Process { id, socket, .. } in [a, b, wide] {
+        drop(socket);
+        world.service.serve(id, world.now);
+    }
+    assert!(world.service.owners.is_empty());
+}
