@@ -16,6 +16,8 @@ use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
 use super::adapter::Adapter;
+use super::holding::Everywhere;
+use super::ports::Ports;
 use super::scope::Scope;
 use crate::admission::{Usable, merged};
 
@@ -39,9 +41,21 @@ pub(super) struct Adapters {
     is_tracked: bool,
     unrecorded: Vec<PortId>,
     sent: Vec<PortId>,
+    pub(super) everywhere: Everywhere,
+    /// How often one was looked at by its port.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<u64>,
 }
 
 impl Adapters {
+    /// Without any; `seed` says where the search for a port begins that is free at all.
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            everywhere: Everywhere::starting_at(seed),
+            ..Self::default()
+        }
+    }
+
     /// From now on it is remembered what is to be written down.
     pub(super) fn track(&mut self) {
         self.is_tracked = true;
@@ -64,6 +78,7 @@ impl Adapters {
         let Some(adapter) = self.by_port.remove(&port) else {
             return;
         };
+        self.everywhere.forget(&adapter.ports);
         self.by_name.remove(&adapter.spec.name.0);
         for gid in adapter.gids() {
             self.by_gid.remove(&(gid, port));
@@ -97,12 +112,36 @@ impl Adapters {
         name.map_or(String::new(), |name| name.as_str().to_owned())
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_port.is_empty()
+    }
+
+    pub(super) fn has(&self, port: PortId) -> bool {
+        self.by_port.contains_key(&port)
+    }
+
+    #[cfg(test)]
+    fn look(&self) {
+        self.looks.set(self.looks.get() + 1);
+    }
+
+    #[cfg(not(test))]
+    fn look(&self) {}
+
+    /// The ports of one, for [`Adapters::take_port`] and what goes with it.
+    pub(super) fn ports_mut(&mut self, port: PortId) -> Option<&mut Ports> {
+        self.look();
+        Some(&mut self.by_port.get_mut(&port)?.ports)
+    }
+
     pub(super) fn get(&self, port: PortId) -> Option<&Adapter> {
+        self.look();
         self.by_port.get(&port).map(|adapter| &**adapter)
     }
 
     /// One that may change.
     pub(super) fn get_mut(&mut self, port: PortId) -> Option<&mut Adapter> {
+        self.look();
         let adapter = self.by_port.get_mut(&port)?;
         if !std::mem::replace(&mut adapter.touched, true) {
             self.touched.push_back(port);

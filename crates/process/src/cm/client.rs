@@ -97,6 +97,11 @@ impl Client {
         }
     }
 
+    /// Whether it may use all adapters, and wants no single one.
+    pub(super) fn may_use_all(&self) -> bool {
+        self.wants == Name::default() && self.caller.is_ours()
+    }
+
     pub(super) fn may_use(&self, adapter: &Adapter, admission: &Admission) -> bool {
         let wanted = self.wants == Name::default() || self.wants == adapter.spec.name;
         wanted && admission.admits(adapter.spec.port, &self.caller)

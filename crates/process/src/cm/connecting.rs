@@ -179,12 +179,9 @@ impl Handler<'_> {
             for port in identifier.adapters() {
                 self.owners.untie(port, owner);
             }
-            let port = identifier.route.local.port;
-            for adapter in &identifier.holds {
-                let adapter = self.adapters.get_mut(*adapter);
-                if let (Some(adapter), Some(claim)) = (adapter, &identifier.claim) {
-                    adapter.ports.give_back(identifier.space, port, claim);
-                }
+            if let Some(claim) = &identifier.claim {
+                let (held, port) = (&identifier.holds, identifier.port());
+                self.adapters.give_back_port(held, port, claim);
             }
         }
         Ok(())

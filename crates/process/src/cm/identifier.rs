@@ -10,7 +10,9 @@ use vrdma_switch::PortId;
 use vrdma_wire::{Bits, Gid, Mtu};
 
 use super::adapter::Connection;
+use super::holding::Held;
 use super::offering::Offered;
+use super::port_map::Port;
 use super::ports::Claim;
 
 /// Timeout code of acknowledgements unless the user wants another: 0.27 s, the four-fold of what a
@@ -70,7 +72,7 @@ pub(super) struct Identifier {
     /// The one adapter that it is bound to.
     pub(super) adapter: Option<PortId>,
     /// Adapters whose port it holds.
-    pub(super) holds: BTreeSet<PortId>,
+    pub(super) holds: Held,
     /// With what it holds that.
     pub(super) claim: Option<Claim>,
     /// For what it listens, and how many calls may wait.
@@ -104,7 +106,7 @@ impl Identifier {
                 ..Route::default()
             },
             adapter: None,
-            holds: BTreeSet::new(),
+            holds: Held::At(BTreeSet::new()),
             claim: None,
             listens: None,
             listeners: BTreeMap::new(),
@@ -121,6 +123,14 @@ impl Identifier {
         self.space == space::UDP || self.qp_type == qp_type::UD
     }
 
+    /// Its port.
+    pub(super) fn port(&self) -> Port {
+        Port {
+            space: self.space,
+            number: self.route.local.port,
+        }
+    }
+
     /// Whether it is bound to all adapters, also to those that come.
     pub(super) fn is_wide(&self) -> bool {
         self.adapter.is_none() && matches!(self.stage, Stage::Bound | Stage::Listening)
@@ -128,14 +138,16 @@ impl Identifier {
 
     /// The adapters of which it has something, some of them more than once.
     pub(super) fn adapters(&self) -> impl Iterator<Item = PortId> {
-        let held = self.holds.iter().chain(self.listeners.keys());
+        let held = self.holds.named().chain(self.listeners.keys());
         let others = self.offers.keys().chain(&self.adapter);
         held.chain(others).copied()
     }
 
     /// What it had of an adapter is gone.
     pub(super) fn forget_adapter(&mut self, port: PortId) {
-        self.holds.remove(&port);
+        if let Held::At(ports) = &mut self.holds {
+            ports.remove(&port);
+        }
         self.listeners.remove(&port);
         self.offers.remove(&port);
         if self.adapter == Some(port) {

@@ -33,17 +33,15 @@ impl Handler<'_> {
         if identifier.stage != Stage::Bound || !identifier.is_datagram() {
             return Err(Errno::INVAL);
         }
-        let held = identifier.holds.iter().copied();
-        let named = held.into_iter().find(|port| {
-            let adapter = self.adapters.get(*port);
-            adapter.is_some_and(|adapter| adapter.spec.name == offer.adapter)
-        });
-        let port = named.ok_or(Errno::NODEV)?;
+        let named = self.adapters.named(offer.adapter);
+        let held = named.filter(|port| identifier.holds.is_at(*port));
+        let port = held.ok_or(Errno::NODEV)?;
         let offered = Offered {
             qpn: self.own_qp(port, offer.qp_num)?,
             qkey: Qkey(qkey),
         };
         self.client.get(offer.id)?.offers.insert(port, offered);
+        self.tie(offer.id, port);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vrdma_cm::{CommId, ListenerId};
+use vrdma_cm::{CommId, Listen, ListenerId};
 use vrdma_switch::PortId;
 
 use super::adapter::{Connection, Listening};
@@ -15,15 +15,28 @@ pub(super) struct Owner {
     pub(super) id: u64,
 }
 
+/// A listener of an adapter.
+#[derive(Clone, Copy, Debug)]
+struct Listener {
+    owner: Owner,
+    /// For what, unless it listens at all adapters.
+    alone: Option<Listen>,
+}
+
 /// Whose connections and listeners are whose, those of one adapter beside each other; and whom it concerns when an
 /// adapter comes or goes, so that nobody else is looked at.
 #[derive(Default)]
 pub(super) struct Owners {
     pub(super) connections: BTreeMap<Connection, Owner>,
-    pub(super) listeners: BTreeMap<Listening, Owner>,
+    listeners: BTreeMap<Listening, Listener>,
+    /// Those that listen at all adapters. They become listeners of an adapter when they are called there.
+    pub(super) everywhere: BTreeMap<Listen, Owner>,
+    /// For what others listen, how often, and how many of them each adapter has.
+    places: BTreeMap<Listen, usize>,
+    counts: BTreeMap<PortId, usize>,
     /// Identifiers by adapters of which they have something: as many for each adapter as are bound to it or called by it.
     at: BTreeSet<(PortId, Owner)>,
-    /// Identifiers that are bound to all adapters, also to those that come.
+    /// Identifiers that are bound to all adapters that their clients may use one by one, also to those that come.
     wide: BTreeSet<Owner>,
 }
 
@@ -60,8 +73,10 @@ impl Owners {
         for connection in connections.map(|(it, _)| *it).collect::<Vec<_>>() {
             self.connections.remove(&connection);
         }
-        for listener in self.listeners_at(port).collect::<Vec<_>>() {
-            self.listeners.remove(&listener);
+        let all = (port, ListenerId(0))..=(port, ListenerId(u32::MAX));
+        let listeners = self.listeners.range(all).map(|(listener, _)| *listener);
+        for listener in listeners.collect::<Vec<_>>() {
+            self.remove_listener(listener);
         }
         let tied: Vec<Owner> = self.tied_to(port).collect();
         for owner in &tied {
@@ -82,13 +97,49 @@ impl Owners {
     /// Nobody has anything.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let is_free = self.connections.is_empty() && self.listeners.is_empty();
-        is_free && self.at.is_empty() && self.wide.is_empty()
+        let listens = self.listeners.len() + self.everywhere.len();
+        let counted = self.places.len() + self.counts.len();
+        let tied = self.connections.len() + self.at.len() + self.wide.len();
+        listens + counted + tied == 0
     }
 
-    /// The listeners of an adapter.
-    pub(super) fn listeners_at(&self, port: PortId) -> impl Iterator<Item = Listening> {
-        let all = (port, ListenerId(0))..=(port, ListenerId(u32::MAX));
-        self.listeners.range(all).map(|(listener, _)| *listener)
+    /// An adapter has a listener: for what it listens, unless it does so at all adapters.
+    pub(super) fn add_listener(&mut self, at: Listening, owner: Owner, alone: Option<Listen>) {
+        self.listeners.insert(at, Listener { owner, alone });
+        if let Some(listens) = alone {
+            *self.places.entry(listens).or_default() += 1;
+            *self.counts.entry(at.0).or_default() += 1;
+        }
+    }
+
+    pub(super) fn remove_listener(&mut self, at: Listening) {
+        let removed = self.listeners.remove(&at);
+        if let Some(listens) = removed.and_then(|listener| listener.alone) {
+            count_down(&mut self.places, listens);
+            count_down(&mut self.counts, at.0);
+        }
+    }
+
+    pub(super) fn of_listener(&self, at: Listening) -> Option<Owner> {
+        self.listeners.get(&at).map(|listener| listener.owner)
+    }
+
+    /// Whether somebody listens for the same at some adapter alone.
+    pub(super) fn is_listened_for(&self, listens: &Listen) -> bool {
+        self.places.contains_key(listens)
+    }
+
+    /// How many listen at an adapter and not at all.
+    pub(super) fn listeners_at(&self, port: PortId) -> usize {
+        self.counts.get(&port).copied().unwrap_or(0)
+    }
+}
+
+fn count_down<K: Ord>(counts: &mut BTreeMap<K, usize>, key: K) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&key);
+        }
     }
 }

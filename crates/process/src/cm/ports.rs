@@ -1,20 +1,16 @@
-//! Who has which port of an adapter.
+//! Who has which port of an adapter, or of all.
 
 use std::collections::BTreeMap;
 
 use vrdma_wire::Gid;
 
+use super::port_map::{FREE, Port, PortMap};
+
 /// Owners that one port of one adapter may have, each of which is looked at when another one comes.
 const OWNERS_MAX: usize = 1024;
 
-/// Ports that are given to those who do not care: above the well-known ones, as Linux does.
-const FREE: std::ops::Range<u16> = 32768..61000;
-
-/// Ports of one word of a map of ports.
-const WORD: u16 = 64;
-
 /// With what an identifier has a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Claim {
     /// One address, or all.
     pub(super) address: Option<Gid>,
@@ -36,57 +32,70 @@ impl Claim {
         };
         same && !apart && !(self.shared && other.shared)
     }
+
+    fn of_all_addresses(&self) -> Self {
+        Self {
+            address: None,
+            ..*self
+        }
+    }
 }
 
-/// Ports of one adapter, by port space and number.
+/// Ports of one adapter, or of all at once.
+#[derive(Default)]
 pub(super) struct Ports {
-    taken: BTreeMap<(u32, u16), Vec<Claim>>,
-    /// The same as a map of bits: 64 ports each, by their number over 64; words without a bit are not
-    /// there.
-    words: BTreeMap<(u32, u16), u64>,
+    taken: BTreeMap<Port, Vec<Claim>>,
+    map: PortMap,
     /// Where the next search for a free port begins.
     next: u16,
 }
 
 impl Ports {
     pub(super) fn starting_at(seed: u64) -> Self {
+        let next = FREE.start + (seed % u64::from(FREE.end - FREE.start)) as u16;
         Self {
-            taken: BTreeMap::new(),
-            words: BTreeMap::new(),
-            next: FREE.start + (seed % u64::from(FREE.end - FREE.start)) as u16,
+            next,
+            ..Self::default()
         }
     }
 
     /// Whether the port could be taken.
-    pub(super) fn allows(&self, space: u32, port: u16, claim: &Claim) -> bool {
-        self.taken.get(&(space, port)).is_none_or(|owners| {
+    pub(super) fn allows(&self, port: Port, claim: &Claim) -> bool {
+        self.taken.get(&port).is_none_or(|owners| {
             owners.len() < OWNERS_MAX && !owners.iter().any(|owner| owner.conflicts(claim))
         })
     }
 
     /// Takes a port that [`Ports::allows`].
-    pub(super) fn take(&mut self, space: u32, port: u16, claim: Claim) {
-        self.taken.entry((space, port)).or_default().push(claim);
-        *self.words.entry((space, port / WORD)).or_default() |= bit(port);
+    pub(super) fn take(&mut self, port: Port, claim: Claim) {
+        self.taken.entry(port).or_default().push(claim);
+        self.map.set(port);
     }
 
-    pub(super) fn give_back(&mut self, space: u32, port: u16, claim: &Claim) {
-        let Some(owners) = self.taken.get_mut(&(space, port)) else {
-            return;
+    /// `false` if nobody had it so.
+    pub(super) fn give_back(&mut self, port: Port, claim: &Claim) -> bool {
+        let Some(owners) = self.taken.get_mut(&port) else {
+            return false;
         };
-        if let Some(at) = owners.iter().position(|owner| owner == claim) {
-            owners.swap_remove(at);
+        let Some(at) = owners.iter().position(|owner| owner == claim) else {
+            return false;
+        };
+        owners.swap_remove(at);
+        if owners.is_empty() {
+            self.taken.remove(&port);
+            self.map.clear(port);
         }
-        if !owners.is_empty() {
-            return;
-        }
-        self.taken.remove(&(space, port));
-        if let Some(word) = self.words.get_mut(&(space, port / WORD)) {
-            *word &= !bit(port);
-            if *word == 0 {
-                self.words.remove(&(space, port / WORD));
-            }
-        }
+        true
+    }
+
+    /// All that are taken, and with what.
+    pub(super) fn claims(&self) -> impl Iterator<Item = (Port, &Claim)> {
+        let taken = self.taken.iter();
+        taken.flat_map(|(port, owners)| owners.iter().map(|claim| (*port, claim)))
+    }
+
+    pub(super) fn map(&self) -> &PortMap {
+        &self.map
     }
 
     /// Where a search for a free port begins.
@@ -101,45 +110,50 @@ impl Ports {
             _ => FREE.start,
         };
     }
-
-    /// Which of 64 ports are taken.
-    fn word(&self, space: u32, index: u16) -> u64 {
-        self.words.get(&(space, index)).copied().unwrap_or(0)
-    }
 }
 
-/// The first port from `begin` on, and around, that nobody has at any of the adapters.
-pub(super) fn free_at_all(all: &[&Ports], space: u32, begin: u16) -> Option<u16> {
-    first_free(begin, |index| {
-        let mut taken = 0;
-        for ports in all {
-            taken |= ports.word(space, index);
-            if taken == u64::MAX {
-                break;
+/// What all adapters together have, in numbers. Who wants all addresses of all adapters asks this and no adapter.
+#[derive(Default)]
+pub(super) struct Sums {
+    /// Without addresses, so that eight claims differ: two families and two choices.
+    taken: BTreeMap<Port, BTreeMap<Claim, u64>>,
+    map: PortMap,
+}
+
+impl Sums {
+    /// Whether a claim of all addresses is in nobody's way.
+    pub(super) fn allows(&self, port: Port, claim: &Claim) -> bool {
+        let taken = self.taken.get(&port);
+        taken.is_none_or(|claims| !claims.keys().any(|other| other.conflicts(claim)))
+    }
+
+    pub(super) fn add(&mut self, port: Port, claim: &Claim) {
+        let claims = self.taken.entry(port).or_default();
+        *claims.entry(claim.of_all_addresses()).or_default() += 1;
+        self.map.set(port);
+    }
+
+    /// One that was added.
+    pub(super) fn subtract(&mut self, port: Port, claim: &Claim) {
+        let Some(claims) = self.taken.get_mut(&port) else {
+            return;
+        };
+        let claim = claim.of_all_addresses();
+        if let Some(count) = claims.get_mut(&claim) {
+            *count -= 1;
+            if *count == 0 {
+                claims.remove(&claim);
             }
         }
-        taken
-    })
-}
+        if claims.is_empty() {
+            self.taken.remove(&port);
+            self.map.clear(port);
+        }
+    }
 
-/// One pass over the words of [`FREE`]; the first one is looked at twice, since the search may begin in
-/// its middle.
-fn first_free(begin: u16, mut taken: impl FnMut(u16) -> u64) -> Option<u16> {
-    let (first, end) = (FREE.start / WORD, FREE.end.div_ceil(WORD));
-    let start = begin / WORD;
-    let before = bit(begin) - 1;
-    let begun = (start, taken(start) | before);
-    let others = (start + 1..end).chain(first..=start);
-    let words = std::iter::once(begun).chain(others.map(|index| (index, taken(index))));
-    let mut free = words.filter_map(|(index, taken)| {
-        let open = (!taken).trailing_zeros() as u16;
-        (open < WORD).then_some(index * WORD + open)
-    });
-    free.find(|port| FREE.contains(port))
-}
-
-fn bit(port: u16) -> u64 {
-    1 << (port % WORD)
+    pub(super) fn map(&self) -> &PortMap {
+        &self.map
+    }
 }
 
 #[cfg(test)]
@@ -148,7 +162,17 @@ mod tests {
 
     use vrdma_provider::cm::family;
 
+    use super::super::port_map::free_in_all;
     use super::*;
+
+    const HTTP: Port = Port {
+        space: 6,
+        number: 80,
+    };
+
+    fn of(number: u16) -> Port {
+        Port { space: 6, number }
+    }
 
     const ALONE: Claim = Claim {
         address: None,
@@ -164,18 +188,21 @@ mod tests {
     #[test]
     fn a_port_has_one_owner_unless_all_share() {
         let mut ports = Ports::starting_at(7);
-        assert!(ports.allows(6, 80, &ALONE));
-        ports.take(6, 80, ALONE);
-        assert!(!ports.allows(6, 80, &SHARED));
-        assert!(ports.allows(17, 80, &ALONE), "another space");
-        ports.give_back(6, 80, &ALONE);
-        ports.take(6, 80, SHARED);
-        assert!(ports.allows(6, 80, &SHARED));
-        assert!(!ports.allows(6, 80, &ALONE));
+        assert!(ports.allows(HTTP, &ALONE));
+        ports.take(HTTP, ALONE);
+        assert!(!ports.allows(HTTP, &SHARED));
+        assert!(
+            ports.allows(Port { space: 17, ..HTTP }, &ALONE),
+            "another space"
+        );
+        ports.give_back(HTTP, &ALONE);
+        ports.take(HTTP, SHARED);
+        assert!(ports.allows(HTTP, &SHARED));
+        assert!(!ports.allows(HTTP, &ALONE));
         for _ in 1..OWNERS_MAX {
-            ports.take(6, 80, SHARED);
+            ports.take(HTTP, SHARED);
         }
-        assert!(!ports.allows(6, 80, &SHARED), "that is the bound");
+        assert!(!ports.allows(HTTP, &SHARED), "that is the bound");
     }
 
     #[test]
@@ -208,10 +235,10 @@ mod tests {
         ];
         for (name, first, second, goes) in cases {
             let mut ports = Ports::starting_at(7);
-            ports.take(6, 80, first);
-            assert_eq!(ports.allows(6, 80, &second), goes, "{name}");
-            ports.give_back(6, 80, &first);
-            assert!(ports.allows(6, 80, &second), "{name}: given back");
+            ports.take(HTTP, first);
+            assert_eq!(ports.allows(HTTP, &second), goes, "{name}");
+            ports.give_back(HTTP, &first);
+            assert!(ports.allows(HTTP, &second), "{name}: given back");
         }
     }
 
@@ -220,50 +247,34 @@ mod tests {
         let mut ports = Ports::starting_at(u64::MAX);
         let mut given = BTreeSet::new();
         for _ in FREE {
-            let port = free_at_all(&[&ports], 6, ports.next()).unwrap();
-            ports.take(6, port, ALONE);
+            let port = free_in_all(&[ports.map()], 6, ports.next()).unwrap();
+            ports.take(of(port), ALONE);
             ports.go_on_behind(port);
             assert!(FREE.contains(&port) && given.insert(port));
         }
-        assert_eq!(free_at_all(&[&ports], 6, ports.next()), None);
-        assert!(free_at_all(&[&ports], 17, 40000).is_some(), "another space");
-        ports.give_back(6, 40000, &ALONE);
-        assert_eq!(free_at_all(&[&ports], 6, ports.next()), Some(40000));
+        assert_eq!(free_in_all(&[ports.map()], 6, ports.next()), None);
+        assert!(
+            free_in_all(&[ports.map()], 17, 40000).is_some(),
+            "another space"
+        );
+        ports.give_back(of(40000), &ALONE);
+        assert_eq!(free_in_all(&[ports.map()], 6, ports.next()), Some(40000));
     }
 
-    /// Free everywhere are few ports, free at one adapter many.
     #[test]
-    fn a_port_is_free_at_all_adapters() {
-        let [mut a, mut b] = [7, 9].map(Ports::starting_at);
-        let [first, .., last] = FREE.collect::<Vec<_>>()[..] else {
-            panic!("there are ports");
+    fn sums_are_asked_for_all_addresses() {
+        let one = |last| Claim {
+            address: Some(Gid([last; 16])),
+            ..SHARED
         };
-        for port in FREE.filter(|port| *port != last) {
-            a.take(6, port, SHARED);
-        }
-        b.take(6, last, ALONE);
-        assert_eq!(free_at_all(&[&a], 6, first), Some(last));
-        assert_eq!(free_at_all(&[&b], 6, last), Some(first));
-        for begin in [first, first + 100, last] {
-            assert_eq!(free_at_all(&[&a, &b], 6, begin), None);
-        }
-        a.give_back(6, 40000, &SHARED);
-        for begin in [first, 39999, 40000, 40001, last] {
-            assert_eq!(free_at_all(&[&a, &b], 6, begin), Some(40000));
-        }
-    }
-
-    /// Whatever is taken: each word is looked at once, and the one where the search begins twice.
-    #[test]
-    fn a_search_is_one_pass() {
-        for begin in [FREE.start, FREE.start + 5000, FREE.end - 1] {
-            let mut looks = 0;
-            let found = first_free(begin, |_| {
-                looks += 1;
-                u64::MAX
-            });
-            assert_eq!(found, None);
-            assert_eq!(looks, FREE.end.div_ceil(WORD) - FREE.start / WORD + 1);
-        }
+        let mut sums = Sums::default();
+        (1..=3).for_each(|last| sums.add(HTTP, &one(last)));
+        assert!(sums.allows(HTTP, &SHARED) && !sums.allows(HTTP, &ALONE));
+        assert_eq!(sums.taken[&HTTP].len(), 1, "addresses are not told apart");
+        (1..=2).for_each(|last| sums.subtract(HTTP, &one(last)));
+        assert!(!sums.allows(HTTP, &ALONE));
+        sums.subtract(HTTP, &one(3));
+        assert!(sums.allows(HTTP, &ALONE) && sums.taken.is_empty());
+        assert_eq!(free_in_all(&[sums.map()], 6, FREE.start), Some(FREE.start));
     }
 }

@@ -1,5 +1,6 @@
 //! Addresses: which adapter, which port, which way.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -12,8 +13,10 @@ use vrdma_wire::Gid;
 
 use super::address::{Place, place};
 use super::handler::{Handler, errno};
+use super::holding::Held;
 use super::identifier::Stage;
-use super::ports::{Claim, free_at_all};
+use super::port_map::Port;
+use super::ports::Claim;
 use super::scope::Scope;
 
 impl Handler<'_> {
@@ -33,8 +36,8 @@ impl Handler<'_> {
             Place::Multicast(_) => return Err(Errno::INVAL),
         };
         let held = match adapter {
-            Some(port) => vec![port],
-            None => self.usable(),
+            Some(port) => Held::At(BTreeSet::from([port])),
+            None => self.all_usable(),
         };
         let options = self.client.get(id)?.options;
         let claim = Claim {
@@ -58,19 +61,28 @@ impl Handler<'_> {
         Ok(())
     }
 
-    /// An identifier has its port at these adapters.
-    pub(super) fn hold(&mut self, id: u64, at: Vec<PortId>) {
+    /// An identifier has its port there.
+    pub(super) fn hold(&mut self, id: u64, held: Held) {
         let owner = self.owner(id);
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
-        for port in &at {
+        for port in held.named() {
             self.owners.tie(*port, owner);
         }
-        if identifier.adapter.is_none() && identifier.claim.is_some_and(|it| it.address.is_none()) {
+        let is_of_all = identifier.claim.is_some_and(|it| it.address.is_none());
+        if is_of_all && identifier.adapter.is_none() && held != Held::Everywhere {
             self.owners.widen(owner);
         }
-        identifier.holds = at.into_iter().collect();
+        identifier.holds = held;
+    }
+
+    /// All adapters that the client may use.
+    pub(super) fn all_usable(&self) -> Held {
+        match self.client.may_use_all() {
+            true => Held::Everywhere,
+            false => Held::At(self.usable().into_iter().collect()),
+        }
     }
 
     /// Adapters that the client may use.
@@ -87,39 +99,16 @@ impl Handler<'_> {
         Ok((Some(port.ok_or(Errno::ADDRNOTAVAIL)?), Some(gid)))
     }
 
-    /// Takes a port at all of the adapters, or at none.
+    /// Takes a port there, or nowhere.
     pub(super) fn take_port(
         &mut self,
         id: u64,
-        wanted: u16,
+        number: u16,
         claim: &Claim,
-        at: &[PortId],
+        at: &Held,
     ) -> Result<u16, Errno> {
         let space = self.client.get(id)?.space;
-        let number = match wanted {
-            0 => self.free_port(space, at)?,
-            number => number,
-        };
-        for port in at {
-            if !self.adapter(*port)?.ports.allows(space, number, claim) {
-                return Err(Errno::ADDRINUSE);
-            }
-        }
-        for port in at {
-            self.adapter(*port)?.ports.take(space, number, *claim);
-        }
-        Ok(number)
-    }
-
-    /// A port that is free at all of the adapters.
-    fn free_port(&mut self, space: u32, at: &[PortId]) -> Result<u16, Errno> {
-        let first = *at.first().ok_or(Errno::NODEV)?;
-        let begin = self.adapter(first)?.ports.next();
-        let all = at.iter().filter_map(|port| self.adapters.get(*port));
-        let all: Vec<_> = all.map(|adapter| &adapter.ports).collect();
-        let number = free_at_all(&all, space, begin).ok_or(Errno::ADDRINUSE)?;
-        self.adapter(first)?.ports.go_on_behind(number);
-        Ok(number)
+        self.adapters.take_port(at, Port { space, number }, claim)
     }
 
     /// Fixes the adapter and the own address.
@@ -218,26 +207,40 @@ impl Handler<'_> {
             at: identifier.listening_addresses(),
         };
         identifier.listens = Some((at, backlog));
-        let adapters = identifier.holds.clone();
-        for port in adapters {
-            if let Err(error) = self.listen_at(id, port) {
-                self.stop_listening(id);
-                return Err(error);
-            }
+        if let Err(error) = self.listen_where_held(id) {
+            self.stop_listening(id);
+            return Err(error);
         }
         self.client.get(id)?.stage = Stage::Listening;
         self.bound(id)
     }
 
+    fn listen_where_held(&mut self, id: u64) -> Result<(), Errno> {
+        let identifier = self.client.get(id)?;
+        let (at, _) = identifier.listens.ok_or(Errno::INVAL)?;
+        let held = identifier.holds.clone();
+        if held == Held::Everywhere {
+            return self.listen_everywhere(id, at);
+        }
+        held.named().try_for_each(|port| self.listen_at(id, *port))
+    }
+
+    /// Listens at one adapter.
     pub(super) fn listen_at(&mut self, id: u64, port: PortId) -> Result<(), Errno> {
-        let (at, backlog) = self.client.get(id)?.listens.ok_or(Errno::INVAL)?;
+        let identifier = self.client.get(id)?;
+        let (at, backlog) = identifier.listens.ok_or(Errno::INVAL)?;
+        let alone = (identifier.holds != Held::Everywhere).then_some(at);
+        if alone.is_some() {
+            self.check_alone(&at, port)?;
+        }
         let listener = self
             .adapter(port)?
             .make_cm()
             .listen(at, backlog)
             .map_err(errno)?;
         let owner = self.owner(id);
-        self.owners.listeners.insert((port, listener), owner);
+        self.owners.add_listener((port, listener), owner, alone);
+        self.owners.tie(port, owner);
         self.client.get(id)?.listeners.insert(port, listener);
         Ok(())
     }
@@ -246,9 +249,13 @@ impl Handler<'_> {
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
-        identifier.listens = None;
-        for (port, listener) in std::mem::take(&mut identifier.listeners) {
-            self.owners.listeners.remove(&(port, listener));
+        let listens = identifier.listens.take();
+        let listeners = std::mem::take(&mut identifier.listeners);
+        if let Some((at, _)) = listens {
+            self.stop_listening_everywhere(id, &at);
+        }
+        for (port, listener) in listeners {
+            self.owners.remove_listener((port, listener));
             if let Some(adapter) = self.adapters.get_mut(port) {
                 // It was added by this identifier, so it is there.
                 let _removed = adapter.make_cm().unlisten(listener);
@@ -270,9 +277,11 @@ impl Handler<'_> {
         }
         let number = identifier.route.local.port;
         let claim = identifier.claim.ok_or(Errno::INVAL)?;
-        self.take_port(id, number, &claim, &[port])?;
+        self.take_port(id, number, &claim, &Held::At(BTreeSet::from([port])))?;
         let identifier = self.client.get(id)?;
-        identifier.holds.insert(port);
+        if let Held::At(ports) = &mut identifier.holds {
+            ports.insert(port);
+        }
         let listens = identifier.stage == Stage::Listening;
         self.tie(id, port);
         match listens {

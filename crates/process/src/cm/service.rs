@@ -71,13 +71,14 @@ impl Service {
     /// Without adapters and clients; the queue pairs of users are theirs to connect. Of the seed numbers are made
     /// that nobody may guess.
     pub fn new(registry: Registry, seed: u64) -> Self {
+        let mut random = Random::from_seed(seed);
         Self {
-            adapters: Adapters::default(),
+            adapters: Adapters::new(random.next()),
             clients: BTreeMap::new(),
             touched: BTreeSet::new(),
             owners: Owners::default(),
             searches: Searches::default(),
-            random: Random::from_seed(seed),
+            random,
             registry,
             next: 0,
             recorder: None,
@@ -166,8 +167,9 @@ impl Service {
     /// What is offered at an adapter, and how it is called.
     pub fn offered(&self, port: PortId) -> Offered {
         let adapter = self.adapters.get(port);
+        let everywhere = adapter.map_or(0, |_| self.owners.everywhere.len());
         Offered {
-            listeners: self.owners.listeners_at(port).count() as u32,
+            listeners: (self.owners.listeners_at(port) + everywhere) as u32,
             calls: adapter.map_or_else(Calls::default, Adapter::calls),
         }
     }
@@ -229,6 +231,9 @@ impl Service {
 
     /// A datagram for QP 1 of an adapter.
     pub fn receive(&mut self, port: PortId, received: &Received<'_>, now: Duration) {
+        if self.adapters.has(port) {
+            self.prepare(port, received, now);
+        }
         if let Some(adapter) = self.adapters.get_mut(port) {
             adapter.make_cm().receive(received, now);
             self.finish(now);
@@ -317,7 +322,7 @@ impl Service {
         use vrdma_cm::Event as E;
         match event {
             E::Requested(_, listener, _) | E::ResolveRequested(_, listener, _) => {
-                self.owners.listeners.get(&(port, *listener)).copied()
+                self.owners.of_listener((port, *listener))
             }
             other => self
                 .owners

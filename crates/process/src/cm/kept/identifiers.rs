@@ -1,5 +1,7 @@
 //! Identifiers as records, and what they hold.
 
+use std::collections::BTreeSet;
+
 use vrdma_cm::{CommId, Link, Listen, Side};
 use vrdma_provider::cm::{EventKind, qp_type, space};
 use vrdma_provider::message::Name;
@@ -9,6 +11,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::super::adapters::Adapters;
 use super::super::handler::Handler;
+use super::super::holding::Held;
 use super::super::identifier::{Identifier, Options, Stage};
 use super::super::owners::Owner;
 use super::super::ports::Claim;
@@ -91,36 +94,66 @@ impl Handler<'_> {
             return;
         };
         let (number, adapter) = (identifier.route.local.port, identifier.adapter);
+        let claim = identifier.claim.filter(|_| number != 0);
         if let Some(port) = adapter {
             self.tie(id, port);
         }
+        let Some(claim) = claim else {
+            return;
+        };
+        let held = match claim.address {
+            Some(_) => self.take_what_is_free(id, &claim, adapter),
+            None => self.take_all_again(id, &claim),
+        };
+        self.hold(id, held);
+        if let Some(backlog) = backlog {
+            self.listen_again(id, backlog);
+        }
+    }
+
+    fn take_all_again(&mut self, id: u64, claim: &Claim) -> Held {
+        let number = self.client.get(id).map_or(0, |it| it.route.local.port);
+        let all = self.all_usable();
+        if all == Held::Everywhere && self.take_port(id, number, claim, &all).is_ok() {
+            return all;
+        }
+        self.take_what_is_free(id, claim, self.usable())
+    }
+
+    /// The identifier's port at those adapters where nobody is in the way.
+    fn take_what_is_free(
+        &mut self,
+        id: u64,
+        claim: &Claim,
+        at: impl IntoIterator<Item = PortId>,
+    ) -> Held {
+        let number = self.client.get(id).map_or(0, |it| it.route.local.port);
+        let mut is_free = |port: &PortId| {
+            let at = Held::At(BTreeSet::from([*port]));
+            self.take_port(id, number, claim, &at).is_ok()
+        };
+        Held::At(at.into_iter().filter(|port| is_free(port)).collect())
+    }
+
+    fn listen_again(&mut self, id: u64, backlog: u32) {
         let Ok(identifier) = self.client.get(id) else {
             return;
         };
-        let Some(claim) = identifier.claim.filter(|_| number != 0) else {
+        if identifier.stage != Stage::Listening {
             return;
-        };
-        let at: Vec<PortId> = match claim.address {
-            Some(_) => adapter.into_iter().collect(),
-            None => self.usable(),
-        };
-        let free = |port: &PortId| self.take_port(id, number, &claim, &[*port]).is_ok();
-        let held: Vec<PortId> = at.into_iter().filter(free).collect();
-        self.hold(id, held.clone());
-        let Ok(identifier) = self.client.get(id) else {
-            return;
-        };
-        let Some(backlog) = backlog.filter(|_| identifier.stage == Stage::Listening) else {
-            return;
-        };
-        let listen = Listen {
+        }
+        let listens = Listen {
             service: identifier.service(&identifier.route.local),
             at: identifier.listening_addresses(),
         };
-        identifier.listens = Some((listen, backlog));
-        for port in held {
-            // Who is refused here listens at the others as before.
-            let _refused = self.listen_at(id, port);
+        identifier.listens = Some((listens, backlog));
+        let held = identifier.holds.clone();
+        // Who is refused here listens at the others as before.
+        if held == Held::Everywhere {
+            let _refused = self.listen_everywhere(id, listens);
+        }
+        for port in held.named() {
+            let _refused = self.listen_at(id, *port);
         }
     }
 

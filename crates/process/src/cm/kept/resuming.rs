@@ -17,6 +17,7 @@ use zerocopy::FromBytes;
 use super::super::client::{Client, ClientId};
 use super::super::identifier::Identifier;
 use super::super::offering::Offered;
+use super::super::owners::Owner;
 use super::super::service::{COST, Service};
 use super::past::{Noted, Past};
 use super::record;
@@ -69,13 +70,17 @@ impl Resuming<'_> {
         self.all(past.answers, Self::answer);
         self.all(past.channels, Self::channel);
         let mut identifiers: Vec<record::Identifier> = Vec::new();
-        // Those that want one adapter come first, as they did before those took what was left.
-        past.identifiers.sort_by_key(|noted| !is_narrow(noted));
+        past.identifiers
+            .sort_by_key(|noted| self.rank(&noted.record));
         for noted in past.identifiers {
             let Noted { slot, record } = noted;
             let key = self.identifier(&record);
             self.keep_record(slot, key);
             identifiers.extend(key.map(|_| record));
+        }
+        for record in &identifiers {
+            let (client, id) = (ClientId(record.client), record.id);
+            self.service.hear_again(Owner { client, id }, self.now);
         }
         self.all(past.offers, Self::offer);
         self.all(past.groups, Self::group);
@@ -104,6 +109,18 @@ impl Resuming<'_> {
         match key {
             Some(key) => self.recorder.adopt(key, slot),
             None => self.recorder.discard(slot),
+        }
+    }
+
+    /// Those that want one adapter come first, as they did before others took what was left; then those that want all
+    /// and have them whatever comes; then those that were refused where the others are.
+    fn rank(&self, record: &record::Identifier) -> u8 {
+        let claim = record.claim.as_ref();
+        let client = self.service.clients.get(&ClientId(record.client));
+        match (claim.map(|claim| &claim.address), client) {
+            (Some(Some(_)), _) => 0,
+            (_, Some(client)) if client.may_use_all() => 1,
+            _ => 2,
         }
     }
 
@@ -182,8 +199,10 @@ impl Resuming<'_> {
         };
         let client = self.client_mut(record.client)?;
         let identifier = client.get(record.id).ok()?;
-        let is_offered = identifier.is_datagram() && identifier.holds.contains(&port);
+        let is_offered = identifier.is_datagram() && identifier.holds.is_at(port);
         is_offered.then(|| identifier.offers.insert(port, offered))?;
+        let (client, id) = (ClientId(record.client), record.id);
+        self.service.owners.tie(port, Owner { client, id });
         Some(Key {
             second: port.0.into(),
             ..Key::new(Kind::Offer, record.client, record.id)
@@ -278,11 +297,6 @@ impl Resuming<'_> {
             client.announce_again(asked);
         }
     }
-}
-
-fn is_narrow(noted: &Noted<record::Identifier>) -> bool {
-    let claim = noted.record.claim.as_ref();
-    claim.is_some_and(|claim| claim.address.is_some())
 }
 
 /// The own address, the other one, and that as the program has said it.

@@ -189,3 +189,90 @@ pub(super) fn two_addresses_of_an_adapter_have_ports_of_their_own() {
     let id = world.id(&b, TCP.0, TCP.1);
     assert_eq!(world.ask(&b, &Bind { id, local }), Err(Errno::ADDRINUSE));
 }
+
+/// Whoever comes second, of one that wants all addresses and one that wants that of an adapter.
+#[test]
+pub(super) fn a_port_of_all_adapters_is_one_of_each() {
+    let mut world = World::new();
+    let (a, b) = (world.process("a"), world.process(""));
+    let any = at(Ipv4Addr::UNSPECIFIED, 7);
+    let refused = |world: &mut World, process: &Process, local| {
+        let id = world.id(process, TCP.0, TCP.1);
+        world.ask(process, &Bind { id, local }).err()
+    };
+    let (of_a, _) = world.listen(&a, any, TCP.0, TCP.1);
+    assert_eq!(refused(&mut world, &b, any), Some(Errno::ADDRINUSE));
+    assert_eq!(refused(&mut world, &b, at(ip(2), 7)), None);
+    world.ask(&a, &DestroyId { id: of_a }).unwrap();
+    assert_eq!(refused(&mut world, &b, any), Some(Errno::ADDRINUSE));
+    world.service.detach(PortId(1));
+    let all = world.id(&b, TCP.0, TCP.1);
+    let bind = Bind {
+        id: all,
+        local: any,
+    };
+    world.ask(&b, &bind).unwrap();
+    assert_eq!(refused(&mut world, &a, any), Some(Errno::ADDRINUSE));
+    world.service.attach(spec(2, "b"));
+    let later = refused(&mut world, &b, at(ip(2), 7));
+    assert_eq!(later, Some(Errno::ADDRINUSE), "of those that come, too");
+    world.ask(&b, &DestroyId { id: all }).unwrap();
+    assert_eq!(refused(&mut world, &b, at(ip(2), 7)), None);
+}
+
+/// As with Linux: who shares a port may not listen at it beside another one.
+#[test]
+pub(super) fn of_those_that_share_a_port_one_listens() {
+    let mut world = World::new();
+    let (a, all) = (world.process("a"), world.process(""));
+    let share = |world: &mut World, process: &Process| {
+        let id = world.id(process, TCP.0, TCP.1);
+        let shared = SetOption {
+            id,
+            option: option::REUSE_ADDRESS,
+            value: 1,
+        };
+        world.ask(process, &shared).unwrap();
+        let local = at(Ipv4Addr::UNSPECIFIED, 7);
+        world.ask(process, &Bind { id, local }).unwrap();
+        id
+    };
+    let ids = [
+        share(&mut world, &a),
+        share(&mut world, &all),
+        share(&mut world, &all),
+    ];
+    let listen = |world: &mut World, process: &Process, id| {
+        let listen = Listen {
+            id,
+            backlog: 2,
+            reserved: 0,
+        };
+        world.ask(process, &listen).err()
+    };
+    assert_eq!(listen(&mut world, &a, ids[0]), None);
+    let in_use = Some(Errno::ADDRINUSE);
+    assert_eq!(listen(&mut world, &all, ids[1]), in_use);
+    world.ask(&a, &DestroyId { id: ids[0] }).unwrap();
+    assert_eq!(listen(&mut world, &all, ids[1]), None);
+    assert_eq!(listen(&mut world, &all, ids[2]), in_use);
+    let again = share(&mut world, &a);
+    assert_eq!(listen(&mut world, &a, again), in_use);
+    assert_eq!(world.service.offered(PortId(0)).listeners, 1);
+}
+
+/// Calls wait at an adapter for one that listens at all: its place among those that wait is kept.
+#[test]
+pub(super) fn a_call_that_waits_finds_its_listener_again() {
+    let mut world = World::new();
+    let (a, all) = (world.process("a"), world.process(""));
+    let (listener, port) = world.listen(&all, at(Ipv4Addr::UNSPECIFIED, 0), TCP.0, TCP.1);
+    for _ in 0..3 {
+        let caller = world.resolved(&a, at(ip(2), port), TCP.0, TCP.1);
+        world.connect(&a, caller);
+    }
+    for _ in 0..2 {
+        assert_eq!(world.event(&all).listener, listener);
+    }
+    world.silent(&all);
+}

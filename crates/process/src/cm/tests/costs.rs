@@ -53,6 +53,53 @@ fn an_adapter_that_comes_or_goes_concerns_only_those_that_have_something_of_it()
     assert_eq!(coming_and_going(1), coming_and_going(40));
 }
 
+/// Beside so many adapters: how often one is looked at, by its port, when somebody binds a port of all of them, listens,
+/// is called at one, and goes; and when somebody else looks for a peer without a port of its own.
+fn being_everywhere(adapters: u8) -> [u64; 5] {
+    let mut world = World::new();
+    (3..=adapters).for_each(|last| world.service.attach(spec(last, &format!("a{last}"))));
+    let (own, a) = (world.process(""), world.process(""));
+    let mut before = 0;
+    let mut cost = |world: &World| {
+        let now = world.service.adapters.looks.get();
+        now - std::mem::replace(&mut before, now)
+    };
+    let id = world.id(&own, TCP.0, TCP.1);
+    cost(&world);
+    let local = at(Ipv4Addr::UNSPECIFIED, 0);
+    let bound = world.ask(&own, &Bind { id, local }).unwrap();
+    let bind = cost(&world);
+    let (backlog, reserved) = (2, 0);
+    let listen = Listen {
+        id,
+        backlog,
+        reserved,
+    };
+    world.ask(&own, &listen).unwrap();
+    let listen = cost(&world);
+    let caller = world.resolved(&a, at(ip(2), bound.route.local.port), TCP.0, TCP.1);
+    let look = cost(&world);
+    world.connect(&a, caller);
+    assert_eq!(world.event(&own).listener, id);
+    let call = cost(&world);
+    world.ask(&own, &DestroyId { id }).unwrap();
+    let expected = u32::from(adapters).min(2);
+    let listeners = (0..expected).map(|port| world.service.offered(PortId(port)).listeners);
+    assert_eq!(listeners.sum::<u32>(), 0);
+    [bind, listen, look, call, cost(&world)]
+}
+
+#[test]
+fn all_adapters_are_bound_and_listened_at_for_the_price_of_a_few() {
+    let few = being_everywhere(2);
+    assert_eq!(being_everywhere(200), few);
+    assert_eq!(
+        few[..2],
+        [0, 0],
+        "no adapter is looked at to be bound to all"
+    );
+}
+
 #[test]
 pub(super) fn nothing_is_left_of_clients_that_are_gone() {
     let mut world = World::new();

@@ -83,7 +83,7 @@ fn replaced<R>(test: impl FnOnce() -> R) -> R {
 
 #[test]
 fn what_works_works_when_services_follow_each_other_after_each_request() {
-    let tests: [fn(); 15] = [
+    let tests: [fn(); 18] = [
         connecting::two_processes_connect_and_part,
         connecting::both_ends_may_be_on_one_adapter_and_called_by_the_loopback_address,
         connecting::datagram_services_are_resolved,
@@ -98,6 +98,9 @@ fn what_works_works_when_services_follow_each_other_after_each_request() {
         addresses::who_listens_everywhere_listens_at_adapters_that_come,
         addresses::listeners_of_both_families_share_a_port,
         addresses::two_addresses_of_an_adapter_have_ports_of_their_own,
+        addresses::a_port_of_all_adapters_is_one_of_each,
+        addresses::of_those_that_share_a_port_one_listens,
+        addresses::a_call_that_waits_finds_its_listener_again,
         costs::nothing_is_left_of_clients_that_are_gone,
     ];
     for test in tests {
