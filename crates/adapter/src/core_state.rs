@@ -14,8 +14,8 @@ pub struct Core<R> {
     pub hca: Hca<R>,
     /// Payload of the longest unit between two adapters of this host.
     pub(crate) unit_bytes: u32,
-    /// Queue pairs whose rings may hold something to fetch; each is in it at most once.
-    pub(crate) run: VecDeque<QpId>,
+    /// Queue pairs whose rings may hold something to fetch.
+    pub(crate) run: RunQueue,
     /// Queue pairs that the engine has units of, where several compete.
     pub(crate) ready: Ready,
     /// Packets of a message that are coming in from a wire.
@@ -38,7 +38,7 @@ impl<R: Clone> Core<R> {
         Self {
             hca,
             unit_bytes,
-            run: VecDeque::new(),
+            run: RunQueue::default(),
             ready: Ready::default(),
             train: Train::default(),
             unpublished_units: 0,
@@ -69,6 +69,45 @@ impl<R: Clone> Core<R> {
     /// to show.
     pub fn has_unpublished(&self) -> bool {
         self.unpublished_units > 0
+    }
+}
+
+/// Queue pairs that wait for their turn, each once. One that goes leaves its entry behind: the others' entries are not
+/// searched for it. Whoever pops one has to know whether it still waits. An entry that was left behind gives its turn
+/// to a successor with the same number, whose own entry is then the one that is skipped.
+#[derive(Default)]
+pub(crate) struct RunQueue {
+    entries: VecDeque<QpId>,
+    /// How many were left behind: at most half of them whenever one has gone, so that they do not pile up.
+    dead: usize,
+}
+
+impl RunQueue {
+    fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, qp: QpId) {
+        self.entries.push_back(qp);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<QpId> {
+        self.entries.pop_front()
+    }
+
+    /// One that was popped did not wait any more.
+    pub(crate) fn skipped(&mut self) {
+        self.dead = self.dead.saturating_sub(1);
+    }
+
+    /// One that waits goes. True if there are too many of those: [take](Self::take_all) all, and push those that wait.
+    pub(crate) fn leave(&mut self) -> bool {
+        self.dead += 1;
+        self.dead > self.entries.len() / 2
+    }
+
+    pub(crate) fn take_all(&mut self) -> VecDeque<QpId> {
+        core::mem::take(self).entries
     }
 }
 

@@ -34,16 +34,15 @@ pub trait Sending: FrontEnd {
         if let Some(state) = self.run_state(id)
             && !core::mem::replace(&mut state.queued, true)
         {
-            self.core_mut().run.push_back(id);
+            self.core_mut().run.push(id);
         }
     }
 
-    /// Forgets a queue pair that goes, so that the run queue is no longer than its table. Call it
+    /// Forgets a queue pair that goes, so that the run queue is no longer than twice its table. Call it
     /// while its state is still there.
     fn forget_turn(&mut self, id: QpId) {
-        let state = self.run_state(id);
-        if state.is_some_and(|state| core::mem::take(&mut state.queued)) {
-            self.core_mut().run.retain(|other| *other != id);
+        if takes_turn(self, id) && self.core_mut().run.leave() {
+            compact(self);
         }
     }
 
@@ -125,13 +124,9 @@ pub trait Sending: FrontEnd {
 
     /// Gives one queue pair its turn; false if none waits.
     fn run_one(&mut self, turn: Turn<'_, Self::Memory<'_>>) -> bool {
-        let Some(id) = self.core_mut().run.pop_front() else {
+        let Some(id) = next_turn(self) else {
             return false;
         };
-        let Some(state) = self.run_state(id) else {
-            return true;
-        };
-        state.queued = false;
         if self.core().is_leaving(id) {
             return true;
         }
@@ -163,6 +158,31 @@ pub trait Sending: FrontEnd {
 }
 
 impl<F: FrontEnd + ?Sized> Sending for F {}
+
+/// The queue pair in front that still waits for its turn.
+fn next_turn<F: FrontEnd + ?Sized>(front: &mut F) -> Option<QpId> {
+    while let Some(id) = front.core_mut().run.pop() {
+        if takes_turn(front, id) {
+            return Some(id);
+        }
+        front.core_mut().run.skipped();
+    }
+    None
+}
+
+/// Whether a queue pair waited for a turn, which it does no more.
+fn takes_turn<F: FrontEnd + ?Sized>(front: &mut F, id: QpId) -> bool {
+    let state = front.run_state(id);
+    state.is_some_and(|state| core::mem::take(&mut state.queued))
+}
+
+/// Takes out what was left behind: no longer than was left since the last time, twice over.
+#[cold]
+fn compact<F: FrontEnd + ?Sized>(front: &mut F) {
+    let mut entries = front.core_mut().run.take_all();
+    entries.retain(|id| takes_turn(front, *id));
+    entries.into_iter().for_each(|id| front.wake(id));
+}
 
 /// The next unit of a queue pair, of at most so many bytes.
 #[inline(always)]

@@ -3,7 +3,7 @@
 mod owner;
 
 use owner::{Log, Rings};
-use vrdma_adapter::{Failing, FrontEnd, Publishing, Receiving, Sending};
+use vrdma_adapter::{Failing, FrontEnd, Publishing, Receiving, RunState, Sending};
 use vrdma_verbs::Pace;
 use vrdma_verbs::object::QpId;
 
@@ -39,6 +39,63 @@ fn a_queue_pair_is_in_the_run_queue_once() {
     assert!(rings.core().is_runnable(), "the engine has its units");
     assert_eq!(run(&mut rings), 20);
     assert!(!rings.core().is_runnable());
+}
+
+/// So many queue pairs that have nothing to fetch and wait for a turn.
+fn waiting(count: u32) -> Rings {
+    let mut rings = Rings::connected_to_itself(64);
+    for id in (1000..1000 + count).map(QpId) {
+        rings.others.insert(id, RunState::default());
+        rings.wake(id);
+    }
+    rings
+}
+
+/// A queue pair goes, and its state with it.
+fn forget(rings: &mut Rings, id: QpId) {
+    rings.forget_turn(id);
+    rings.others.remove(&id);
+}
+
+/// Looks at states that it takes for all that wait to go, one after another.
+fn looks_until_all_are_gone(count: u32) -> u64 {
+    let mut rings = waiting(count);
+    let before = rings.looks;
+    for id in (1000..1000 + count).map(QpId) {
+        forget(&mut rings, id);
+    }
+    assert!(!rings.run_one(Rings::TURN), "nobody waits");
+    assert!(!rings.core().is_runnable());
+    rings.looks - before
+}
+
+#[test]
+fn a_queue_pair_that_goes_costs_the_same_beside_many_that_wait() {
+    for others in [10, 10_000] {
+        let mut rings = waiting(others);
+        let before = rings.looks;
+        forget(&mut rings, QpId(1003));
+        assert_eq!(rings.looks - before, 1, "its own, beside {others}");
+    }
+    // Their own, and twice as many when those that were left behind are taken out.
+    assert!(looks_until_all_are_gone(10_000) <= 5 * 10_000);
+}
+
+#[test]
+fn what_goes_and_comes_again_does_not_pile_up() {
+    let mut rings = waiting(4);
+    let id = QpId(1000);
+    for _ in 0..10_000 {
+        rings.forget_turn(id);
+        rings.wake(id);
+    }
+    let before = rings.looks;
+    for _ in 0..4 {
+        assert!(rings.run_one(Rings::TURN));
+    }
+    assert!(!rings.run_one(Rings::TURN), "each has had its turn, once");
+    let looks = rings.looks - before;
+    assert!(looks <= 4 * 4, "{looks}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Rings in vectors.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use vrdma_adapter::{Client, Core, FrontEnd, RunState, Turn};
@@ -65,6 +65,10 @@ pub(crate) struct Rings {
     pd: PdId,
     keys: (Lkey, Rkey),
     state: Option<RunState>,
+    /// Queue pairs that only take turns.
+    pub(crate) others: BTreeMap<QpId, RunState>,
+    /// How often the state of one was looked at.
+    pub(crate) looks: u64,
     sends: VecDeque<SendWr<()>>,
     /// Room of the completion ring, which nobody polls.
     room: usize,
@@ -100,6 +104,8 @@ impl Rings {
             pd,
             keys: (keys.lkey, keys.rkey),
             state: Some(RunState::default()),
+            others: BTreeMap::new(),
+            looks: 0,
             sends: VecDeque::new(),
             room: completions,
             unpublished: 0,
@@ -259,7 +265,9 @@ impl FrontEnd for Rings {
     }
 
     fn run_state(&mut self, id: QpId) -> Option<&mut RunState> {
-        self.state.as_mut().filter(|_| id == self.qp)
+        self.looks += 1;
+        let own = self.state.as_mut().filter(|_| id == self.qp);
+        own.or_else(|| self.others.get_mut(&id))
     }
 
     fn client_of(&self, _: QpId) -> Option<Client> {
