@@ -8,12 +8,13 @@
 
 mod answering;
 mod between_shards;
+mod table;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vrdma_adapter::{ShardId, Slots};
+use vrdma_adapter::ShardId;
 use vrdma_provider::cm::Greet;
 use vrdma_provider::daemon::{Answer, Request};
 use vrdma_provider::message::{Call, Code, Done, FindAdapter, Hello, ListAdapter, Userfaultfd};
@@ -29,9 +30,10 @@ use super::registry::Registry;
 use super::session::Session;
 use super::spec::ProcessSpec;
 use super::users::Place;
-use super::{Process, fast, limits, requests};
+use super::{Process, fast, requests};
 use answering::{finish, give};
 pub use between_shards::{OpenSession, OpeningSession};
+use table::Table;
 
 /// Requests that one session is served before the others have their turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -74,7 +76,7 @@ pub struct Sessions {
     entrances: Entrances,
     registry: Registry,
     taking: Taking,
-    sessions: Slots<Session>,
+    sessions: Table,
 }
 
 /// How sessions find the adapters of their shard.
@@ -103,7 +105,7 @@ impl Sessions {
             entrances: Entrances::new(listener),
             registry,
             taking,
-            sessions: Slots::new(),
+            sessions: Table::default(),
         }
     }
 
@@ -148,7 +150,7 @@ impl Sessions {
             answered: None,
             open: None,
         });
-        Ok(session.and_then(|session| self.put(session)))
+        Ok(session.and_then(|session| self.sessions.put(session)))
     }
 
     fn may_enter(&self, entrance: Entrance, caller: &Caller) -> bool {
@@ -158,34 +160,30 @@ impl Sessions {
         }
     }
 
-    fn put(&mut self, session: Session) -> Option<SessionId> {
-        let number = self.sessions.vacant(0);
-        (number < limits::SESSIONS).then(|| {
-            self.sessions.put(number, session);
-            SessionId(number)
-        })
-    }
-
     /// The session's socket, to be watched.
     pub fn socket(&self, id: SessionId) -> Option<BorrowedFd<'_>> {
-        Some(self.sessions.get(id.0)?.as_fd())
+        Some(self.sessions.get(id)?.as_fd())
     }
 
     /// The sockets of those that have an adapter open.
     pub fn sockets_of(&self, port: PortId) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let of_port = self.sessions.iter().map(|(_, session)| session);
-        let of_port = of_port.filter(move |session| session.open.is_some_and(|(at, _)| at == port));
-        of_port.map(AsFd::as_fd)
+        self.sessions.at(port).map(|(_, session)| session.as_fd())
     }
 
     /// The adapter that the session has open, and as whom.
     pub fn open_at(&self, id: SessionId) -> Option<(PortId, Owner)> {
-        self.sessions.get(id.0)?.open
+        self.sessions.get(id)?.open
     }
 
     /// Serves what the session sent.
     pub fn serve(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
-        let Some(session) = self.sessions.get_mut(id.0) else {
+        let served = self.serve_some(id, adapters, now);
+        self.sessions.note_opened(id);
+        served
+    }
+
+    fn serve_some(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) -> Served {
+        let Some(session) = self.sessions.get_mut(id) else {
             return Served::Closed(None);
         };
         let was_open = session.open.is_some();
@@ -213,7 +211,7 @@ impl Sessions {
     }
 
     fn hand_over(&mut self, id: SessionId, greeting: Box<Request>) -> Served {
-        let greeting = self.sessions.take(id.0).and_then(|session| {
+        let greeting = self.sessions.take(id).and_then(|session| {
             Some(CmGreeting {
                 socket: session.socket.take()?,
                 caller: session.caller,
@@ -228,7 +226,7 @@ impl Sessions {
     /// The session is gone, and its objects with it. Its socket is closed by another thread: stop to watch it before.
     pub fn close(&mut self, id: SessionId, adapters: &mut impl Adapters, now: Time) {
         // Its socket stays open until no record names it.
-        let session = self.sessions.take(id.0);
+        let session = self.sessions.take(id);
         let open = session.as_ref().and_then(|session| session.open);
         if let Some((port, owner)) = open
             && let Some(process) = adapters.at(port)
@@ -240,12 +238,9 @@ impl Sessions {
     /// The adapter goes away: its sessions end. Whose they were. Stop to watch their [sockets](Self::sockets_of)
     /// before.
     pub fn close_adapter(&mut self, port: PortId) -> Vec<Owner> {
-        let at_port = |session: &Session| session.open.filter(|(open, _)| *open == port);
-        let sessions = self.sessions.iter();
-        let owners = sessions.filter_map(|(_, session)| at_port(session).map(|(_, owner)| owner));
-        let owners = owners.collect();
-        self.sessions.retain(|session| at_port(session).is_none());
-        owners
+        let ended = self.sessions.take_at(port);
+        let opened = ended.iter().filter_map(|session| session.open);
+        opened.map(|(_, owner)| owner).collect()
     }
 }
 

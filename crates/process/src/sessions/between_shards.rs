@@ -60,7 +60,7 @@ impl Sessions {
         shard: ShardId,
         hello: Box<UnansweredHello>,
     ) -> Served {
-        match self.sessions.take(id.0) {
+        match self.sessions.take(id) {
             Some(session) => Served::Elsewhere(
                 shard,
                 Box::new(OpeningSession {
@@ -86,7 +86,7 @@ impl Sessions {
             memory,
         } = opening;
         let caller = session.caller.clone();
-        let id = self.put(session)?;
+        let id = self.sessions.put(session)?;
         let here = Here {
             shard: self.shard,
             registry: &self.registry,
@@ -96,7 +96,7 @@ impl Sessions {
             let hello = Box::new(UnansweredHello { request, memory });
             return Some((id, self.transfer(id, shard, hello)));
         }
-        let session = self.sessions.get_mut(id.0)?;
+        let session = self.sessions.get_mut(id)?;
         let answer = hello(session, here, &request, memory, adapters);
         let sent = give(session, here, adapters, request.header(), answer);
         let served = match (sent, session.open) {
@@ -104,16 +104,13 @@ impl Sessions {
             (Ok(_), Some((port, owner))) => Served::Opened(port, owner),
             (Ok(_), None) => Served::Open,
         };
+        self.sessions.note_opened(id);
         Some((id, served))
     }
 
     /// The adapter moves to another shard, which [adopts](Self::adopt_open) its sessions.
     pub fn take_of_adapter(&mut self, port: PortId) -> Vec<OpenSession> {
-        let at_port = |session: &Session| session.open.is_some_and(|(open, _)| open == port);
-        let sessions = self.sessions.iter();
-        let ids = sessions.filter_map(|(id, session)| at_port(session).then_some(id));
-        let ids: Vec<_> = ids.collect();
-        let taken = ids.into_iter().filter_map(|id| self.sessions.take(id));
+        let taken = self.sessions.take_at(port).into_iter();
         taken.map(OpenSession).collect()
     }
 
@@ -122,7 +119,7 @@ impl Sessions {
     /// # Errors
     /// The number of sessions is limited; whose it was.
     pub fn adopt_open(&mut self, session: OpenSession) -> Result<SessionId, Option<Owner>> {
-        let owner = session.0.open.map(|(_, owner)| owner);
-        self.put(session.0).ok_or(owner)
+        let owner = session.owner();
+        self.sessions.put(session.0).ok_or(owner)
     }
 }
