@@ -14,6 +14,8 @@
 //! be of one user, who could do the same by ptrace(2), both must live in the same user and PID namespaces, and
 //! both must have asked for it.
 
+mod adapter_grants;
+
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +35,8 @@ use super::Process;
 use super::directory::Directory;
 use super::namespaces::Namespaces;
 use super::sessions::Adapters;
+pub(super) use adapter_grants::AdapterGrants;
+use adapter_grants::Held;
 
 /// How long the end of a region waits for a peer in the middle of a copy. A peer that is stopped or
 /// without a processor for longer may still finish that copy afterwards.
@@ -124,58 +128,6 @@ impl Drop for ClientGrants {
     }
 }
 
-/// The grants that concern an adapter's objects.
-#[derive(Debug, Default)]
-pub(super) struct AdapterGrants {
-    lent: Vec<(QpId, MrId, Arc<Grant>)>,
-    borrowed: Vec<(QpId, Arc<Grant>)>,
-}
-
-impl AdapterGrants {
-    /// A queue pair changed, or is gone.
-    pub(super) fn forget_qp(&mut self, id: QpId) {
-        self.forget_qps(|qp| qp == id);
-    }
-
-    /// The same of all that are `gone`.
-    pub(super) fn forget_qps(&mut self, gone: impl Fn(QpId) -> bool) {
-        let lent = self.lent.iter().filter(|(qp, ..)| gone(*qp));
-        lent.for_each(|(.., grant)| grant.take_back());
-        let borrowed = self.borrowed.iter().filter(|(qp, _)| gone(*qp));
-        borrowed.for_each(|(_, grant)| grant.take_back());
-        self.tidy();
-    }
-
-    /// A region changes or goes; true if a copy to or from it is under way.
-    pub(super) fn forget_mr(&mut self, id: MrId) -> bool {
-        let lent = self.lent.iter().filter(|(_, mr, _)| *mr == id);
-        let busy = lent.filter(|(.., grant)| {
-            grant.take_back();
-            grant.is_busy()
-        });
-        let busy = busy.count() > 0;
-        self.tidy();
-        busy
-    }
-
-    /// What is over is not kept, except for copies that somebody may wait for.
-    fn tidy(&mut self) {
-        self.lent
-            .retain(|(.., grant)| grant.holds.load(Ordering::Relaxed) || grant.is_busy());
-        self.borrowed
-            .retain(|(_, grant)| grant.holds.load(Ordering::Relaxed));
-    }
-}
-
-impl Drop for AdapterGrants {
-    fn drop(&mut self) {
-        self.lent.iter().for_each(|(.., grant)| grant.take_back());
-        self.borrowed
-            .iter()
-            .for_each(|(_, grant)| grant.take_back());
-    }
-}
-
 /// One end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct End {
@@ -191,6 +143,7 @@ struct End {
 struct Offer {
     fd: OwnedFd,
     reached: Reached,
+    owner: Owner,
     qp: QpId,
     mr: MrId,
 }
@@ -214,9 +167,8 @@ impl Process {
 
     /// What a queue pair of ours has for the one at the other end.
     fn offer(&self, asker: &End, from: &[Gid], rkey: Rkey) -> Option<Offer> {
-        let mut qps = self.qps.iter();
-        let (number, qp) = qps.find(|(_, qp)| qp.qpn == asker.peer.1)?;
-        let id = QpId(number);
+        let id = self.core.hca.qp_named(asker.peer.1)?;
+        let qp = self.qps.get(id.0)?;
         let end = self.end(id)?;
         let is_other_end = (end.uid, end.home) == (asker.uid, asker.home)
             && end.group == asker.group
@@ -249,6 +201,7 @@ impl Process {
         Some(Offer {
             fd,
             reached,
+            owner: qp.owner,
             qp: id,
             mr: region.id,
         })
@@ -294,9 +247,19 @@ pub(super) fn reach(
     let grants = context.grants.as_mut().ok_or(Errno::ACCESS)?;
     let (grant, generation) = grants.give().ok_or(Errno::AGAIN)?;
     let index = grant.index;
-    asker.grants.borrowed.push((qp, Arc::clone(&grant)));
+    asker.grants.hold(Held {
+        owner,
+        qp,
+        mr: None,
+        grant: Arc::clone(&grant),
+    });
     if let Some(target) = adapters.at(at) {
-        target.grants.lent.push((offer.qp, offer.mr, grant));
+        target.grants.hold(Held {
+            owner: offer.owner,
+            qp: offer.qp,
+            mr: Some(offer.mr),
+            grant,
+        });
     }
     let reached = Reached {
         index,

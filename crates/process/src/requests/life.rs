@@ -49,9 +49,7 @@ impl Process {
         self.publish_now(now);
         self.core.hca.retire_owner(owner);
         self.groups_changed = true;
-        let qps = &self.qps;
-        self.grants
-            .forget_qps(|id| qps.get(id.0).is_some_and(|qp| qp.owner == owner));
+        self.grants.forget_owner(owner);
         self.polled.retain(|polled| *polled != owner);
         self.forget_context(owner);
         self.commit_records();
