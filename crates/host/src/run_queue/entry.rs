@@ -2,17 +2,22 @@
 
 use std::sync::Arc;
 
-use vrdma_switch::{GroupId, Policy};
+use vrdma_switch::{GroupId, Policy, PortId};
 use vrdma_verbs::Time;
 
+use super::rounds::Ticket;
 use crate::budget::{Budget, Moved};
 
 /// A member.
 pub(super) struct Entry {
+    /// No other member has had it, also not one with the same port.
+    pub(super) id: u64,
     pub(super) group: GroupId,
     /// The same for as long as it is a member.
     pub(super) policy: Option<Arc<Policy>>,
     pub(super) place: Place,
+    /// How it waits in its group.
+    pub(super) ticket: Ticket,
     /// The weight that it waits by.
     pub(super) weighed: u32,
     /// What it may send in this turn.
@@ -29,6 +34,21 @@ pub(super) struct Entry {
     pub(super) guaranteed: bool,
 }
 
+/// A member in a list. Who is gone stays there and is skipped when it comes up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Listed {
+    pub(super) port: PortId,
+    pub(super) id: u64,
+}
+
+impl Listed {
+    /// Whether it is the member that has the port now.
+    pub(super) fn is_there(&self, entries: &[Option<Entry>]) -> bool {
+        let entry = entries.get(self.port.0 as usize).and_then(Option::as_ref);
+        entry.is_some_and(|entry| entry.id == self.id)
+    }
+}
+
 /// Where a member waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -40,11 +60,13 @@ pub(super) enum Place {
 }
 
 impl Entry {
-    pub(super) fn new(group: GroupId, policy: Option<Arc<Policy>>, turn: u64) -> Self {
+    pub(super) fn new(id: u64, group: GroupId, policy: Option<Arc<Policy>>, turn: u64) -> Self {
         Self {
+            id,
             group,
             policy,
             place: Place::Nowhere,
+            ticket: Ticket::default(),
             weighed: 1,
             budget: Budget::default(),
             moved: Moved::default(),

@@ -31,9 +31,9 @@ use vrdma_switch::{GroupId, Policy, PortId};
 use vrdma_verbs::Time;
 
 use crate::budget::{Budget, Moved, QUANTUM};
-use entry::{Entry, Place};
+use entry::{Entry, Listed, Place};
 use owed::Owed;
-use rounds::Rounds;
+use rounds::{Rounds, Ticket};
 
 /// How many members are looked at in a turn of the carrier without having one: a microsecond's worth.
 const LOOKS_A_TURN: usize = 8;
@@ -43,15 +43,20 @@ struct Group {
     members: Rounds<PortId>,
     budget: Budget,
     weight: u32,
+    /// How it waits for a visit.
+    ticket: Ticket,
     /// It is visited, or waits for it.
     queued: bool,
 }
 
-/// See the module. Each member is in it once, so it is no longer than their table.
+/// See the module. Each member is in a list once, and who is gone stays there until it comes up, or until most of the
+/// list is gone: no list is longer than twice the members' table.
 #[derive(Default)]
 pub(crate) struct RunQueue {
     /// By port number; a removed member leaves a gap.
     entries: Vec<Option<Entry>>,
+    /// How many members have come so far.
+    came: u64,
     /// By number.
     groups: Vec<Group>,
     /// The groups with members that wait, or with debts.
@@ -61,9 +66,9 @@ pub(crate) struct RunQueue {
     /// Members that wait in their groups.
     waiting: usize,
     /// Members that had nothing to do and wait for the carrier's next turn.
-    later: Vec<PortId>,
+    later: Vec<Listed>,
     /// Members that wait in their groups, the one that was looked at longest ago first; and some that wait no more.
-    unseen: VecDeque<PortId>,
+    unseen: VecDeque<Listed>,
     owed: Owed,
     turn: u64,
     /// When it began.
@@ -83,7 +88,8 @@ impl RunQueue {
         if self.groups.len() <= of {
             self.groups.resize_with(of + 1, Group::default);
         }
-        self.entries[number] = Some(Entry::new(group, policy, self.turn));
+        self.came += 1;
+        self.entries[number] = Some(Entry::new(self.came, group, policy, self.turn));
     }
 
     pub(crate) fn remove(&mut self, port: PortId) {
@@ -91,20 +97,18 @@ impl RunQueue {
         let Some(entry) = entry.and_then(Option::take) else {
             return;
         };
-        match entry.place {
-            Place::Nowhere => {}
-            Place::Rounds => {
-                self.groups[entry.group.0 as usize].members.remove(port);
-                self.waiting -= 1;
-            }
-            Place::Later => self.later.retain(|queued| *queued != port),
+        if entry.place == Place::Rounds {
+            let group = &mut self.groups[entry.group.0 as usize];
+            group.members.remove(port, entry.ticket);
+            self.waiting -= 1;
         }
-        if entry.listed {
-            self.unseen.retain(|listed| *listed != port);
-        }
-        if entry.guaranteed {
-            self.owed.remove(port);
-        }
+        owed::tidy(&mut self.unseen, &self.entries);
+        self.owed.tidy(&self.entries);
+    }
+
+    fn listed(&mut self, listed: Listed) -> Option<&mut Entry> {
+        let entry = self.entry(listed.port);
+        entry.filter(|entry| entry.id == listed.id)
     }
 
     fn entry(&mut self, port: PortId) -> Option<&mut Entry> {
@@ -120,20 +124,20 @@ impl RunQueue {
         {
             entry.place = Place::Rounds;
             entry.since = turn;
-            let number = entry.group;
+            let (number, id) = (entry.group, entry.id);
             if !std::mem::replace(&mut entry.listed, true) {
-                self.unseen.push_back(port);
+                self.unseen.push_back(Listed { port, id });
             }
             if entry.is_guaranteed() && !std::mem::replace(&mut entry.guaranteed, true) {
-                self.owed.push(port);
+                self.owed.push(Listed { port, id });
             }
             self.waiting += 1;
             entry.weighed = entry.weight();
             let group = &mut self.groups[number.0 as usize];
-            group.members.push(port, entry.budget, entry.weighed);
+            entry.ticket = group.members.push(port, entry.budget, entry.weighed);
             if !std::mem::replace(&mut group.queued, true) {
                 group.weight = entry.group_weight();
-                self.rounds.push(number, group.budget, group.weight);
+                group.ticket = self.rounds.push(number, group.budget, group.weight);
             }
         }
     }
@@ -142,11 +146,11 @@ impl RunQueue {
     pub(crate) fn begin_turn(&mut self, now: Time) {
         self.turn += 1;
         self.now = now;
-        for port in std::mem::take(&mut self.later) {
-            if let Some(entry) = self.entry(port) {
+        for listed in std::mem::take(&mut self.later) {
+            if let Some(entry) = self.listed(listed) {
                 entry.place = Place::Nowhere;
+                self.wake(listed.port);
             }
-            self.wake(port);
         }
         self.turns_left = self.waiting;
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
@@ -156,7 +160,9 @@ impl RunQueue {
     pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
         let groups = self.visited.into_iter().chain(self.rounds.iter());
         let of_groups = groups.flat_map(|group| self.groups[group.0 as usize].members.iter());
-        of_groups.chain(self.later.iter().copied())
+        let later = self.later.iter();
+        let later = later.filter(|listed| listed.is_there(&self.entries));
+        of_groups.chain(later.map(|listed| listed.port))
     }
 
     /// The next one that gets its turn, and then those that are only looked at.
@@ -184,7 +190,7 @@ impl RunQueue {
             let entry = self.entries.get_mut(port.0 as usize)?.as_mut()?;
             let weight = entry.weight();
             let Some(budget) = group.members.allows(entry.budget, weight) else {
-                group.members.defer(entry.budget, weight);
+                entry.ticket = group.members.defer(entry.budget, weight);
                 continue;
             };
             if entry.turn == self.turn {
@@ -206,11 +212,11 @@ impl RunQueue {
         while self.visited.is_none() {
             let number = self.rounds.front()?;
             let group = &mut self.groups[number.0 as usize];
-            let first = group.members.iter().next();
+            let first = group.members.any();
             let first = first.and_then(|port| self.entries.get(port.0 as usize)?.as_ref());
             group.weight = first.map_or(group.weight, Entry::group_weight);
             let Some(budget) = self.rounds.allows(group.budget, group.weight) else {
-                self.rounds.defer(group.budget, group.weight);
+                group.ticket = self.rounds.defer(group.budget, group.weight);
                 continue;
             };
             group.budget = budget;
@@ -227,16 +233,18 @@ impl RunQueue {
         group.queued = group.budget.is_spent();
         if group.queued {
             self.rounds.wants_more(group.weight);
-            self.rounds.push(number, group.budget, group.weight);
+            group.ticket = self.rounds.push(number, group.budget, group.weight);
         }
     }
 
     /// Who is owed something and may have it now: it stays where it waits.
     fn next_owed(&mut self) -> Option<PortId> {
         for _ in 0..self.owed.looks() {
-            let port = self.owed.pop()?;
+            let listed = self.owed.pop()?;
             let now = self.now;
-            let entry = self.entry(port)?;
+            let Some(entry) = self.listed(listed) else {
+                continue;
+            };
             entry.guaranteed = entry.place == Place::Rounds && entry.is_guaranteed();
             if !entry.guaranteed {
                 continue;
@@ -247,9 +255,9 @@ impl RunQueue {
                 let before = std::mem::replace(&mut entry.budget, budget);
                 self.owed.begin(before);
             }
-            self.owed.push(port);
+            self.owed.push(listed);
             if is_owed {
-                return Some(port);
+                return Some(listed.port);
             }
         }
         None
@@ -260,9 +268,9 @@ impl RunQueue {
     fn next_look(&mut self) -> Option<PortId> {
         while self.looks_left > 0 {
             self.looks_left -= 1;
-            let port = self.unseen.pop_front()?;
+            let listed = self.unseen.pop_front()?;
             let turn = self.turn;
-            let Some(entry) = self.entry(port) else {
+            let Some(entry) = self.listed(listed) else {
                 continue;
             };
             entry.listed = entry.place == Place::Rounds;
@@ -270,13 +278,13 @@ impl RunQueue {
                 continue;
             }
             let is_fresh = entry.turn.max(entry.since) == turn;
-            self.unseen.push_back(port);
-            self.reweigh(port);
+            self.unseen.push_back(listed);
+            self.reweigh(listed.port);
             if is_fresh {
                 // Those behind it may have waited since long before it had its turn.
                 continue;
             }
-            return Some(port);
+            return Some(listed.port);
         }
         None
     }
@@ -289,11 +297,13 @@ impl RunQueue {
         let group = &mut self.groups[entry.group.0 as usize];
         let weight = entry.weight();
         if std::mem::replace(&mut entry.weighed, weight) != weight {
-            group.members.reweigh(port, entry.budget, weight);
+            let (ticket, budget) = (entry.ticket, entry.budget);
+            entry.ticket = group.members.reweigh(port, ticket, budget, weight);
         }
         let weight = entry.group_weight();
         if std::mem::replace(&mut group.weight, weight) != weight {
-            self.rounds.reweigh(entry.group, group.budget, weight);
+            let (ticket, budget) = (group.ticket, group.budget);
+            group.ticket = self.rounds.reweigh(entry.group, ticket, budget, weight);
         }
     }
 
@@ -334,7 +344,8 @@ impl RunQueue {
             self.wake(port);
         } else if looks && entry.place == Place::Nowhere {
             entry.place = Place::Later;
-            self.later.push(port);
+            let id = entry.id;
+            self.later.push(Listed { port, id });
         }
         if self.waiting == 0 {
             self.forgive();

@@ -277,3 +277,28 @@ fn who_is_gone_has_no_turn() {
     world.queue.begin_turn(Time(0));
     assert_eq!((world.queue.next(), world.queue.waiting), (None, 0));
 }
+
+#[test]
+fn who_comes_again_with_a_number_waits_once() {
+    let mut world = World::default();
+    world.add(1, &[1, 1], QUANTUM);
+    let policy = Arc::clone(&world.members[0].policy);
+    policy.set_guarantee(std::num::NonZeroU64::new(1));
+    for _ in 0..1000 {
+        world.queue.remove(PortId(0));
+        let policy = Some(Arc::clone(&policy));
+        world.queue.insert(PortId(0), GroupId(0), policy);
+        world.queue.wake(PortId(0));
+    }
+    assert!(world.queue.unseen.len() <= 5 && world.queue.owed.members.len() <= 5);
+    assert_eq!(world.queue.waiting, 2);
+    let mut ports: Vec<_> = world.queue.ports().collect();
+    ports.sort();
+    assert_eq!(ports, [PortId(0), PortId(1)]);
+    for _ in 0..4 {
+        let [mut had, _] = world.turn();
+        had.sort();
+        assert_eq!(had, [PortId(0), PortId(1)]);
+    }
+    assert_eq!(world.queue.unseen.len(), 2);
+}

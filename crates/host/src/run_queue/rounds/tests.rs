@@ -98,7 +98,9 @@ fn rounds_that_visit_nobody_are_not_begun_one_by_one() {
 #[test]
 fn who_was_charged_while_it_waited_waits_until_that_is_paid() {
     let mut rounds = Rounds::default();
-    (0..2).for_each(|one| rounds.push(one, Budget::of(1), 1));
+    for one in 0..2 {
+        rounds.push(one, Budget::of(1), 1);
+    }
     let mut charged = Budget::of(1);
     charged.charge(3 * QUANTUM);
     assert_eq!(rounds.front(), Some(0));
@@ -116,21 +118,22 @@ fn who_was_charged_while_it_waited_waits_until_that_is_paid() {
 #[test]
 fn who_comes_waits_for_the_next_round_and_who_goes_holds_up_nobody() {
     let mut rounds = Rounds::default();
-    (0..3).for_each(|one| rounds.push(one, Budget::of(1), 1));
+    for one in 0..3 {
+        rounds.push(one, Budget::of(1), 1);
+    }
     assert_eq!(rounds.front(), Some(0));
     rounds.pop();
     rounds.push(7, Budget::of(1), 1);
-    rounds.remove(1);
-    rounds.remove(1);
+    rounds.remove(1, Ticket::default());
     assert_eq!((rounds.front(), rounds.left), (Some(2), 1));
     rounds.pop();
     rounds.wants_more(5);
     assert_eq!((rounds.front(), rounds.left), (Some(7), 1));
     assert_eq!(rounds.heaviest, [5, 1], "a new round");
-    rounds.remove(7);
+    rounds.remove(7, Ticket::default());
     assert_eq!((rounds.front(), rounds.left), (None, 0));
-    rounds.push(9, Budget::default(), 3);
-    rounds.remove(9);
+    let ticket = rounds.push(9, Budget::default(), 3);
+    rounds.remove(9, ticket);
     assert_eq!((rounds.front(), rounds.weights.len()), (None, 0));
 }
 
@@ -180,9 +183,9 @@ fn a_debtor_counts_among_the_heaviest_until_it_has_paid() {
 fn visits_beside(weight: u32) -> usize {
     let (mut rounds, mut debt) = (Rounds::default(), Budget::default());
     debt.charge(QUANTUM);
-    rounds.push(0, debt, 1);
+    let ticket = rounds.push(0, debt, 1);
     rounds.push(1, Budget::of(1), 100);
-    rounds.reweigh(0, debt, weight);
+    rounds.reweigh(0, ticket, debt, weight);
     let visits = std::iter::from_fn(|| {
         rounds.wants_more(100);
         let one = rounds.front()?;
@@ -196,4 +199,100 @@ fn visits_beside(weight: u32) -> usize {
 #[test]
 fn another_weight_pays_a_debt_that_there_is() {
     assert_eq!([1, 2, 100].map(visits_beside), [101, 51, 2]);
+}
+
+#[test]
+fn who_is_gone_is_not_looked_for_and_may_come_again() {
+    const CROWD: usize = 9000;
+    let mut rounds = Rounds::default();
+    let mut debt = Budget::default();
+    debt.charge(QUANTUM);
+    let tickets = (0..CROWD).map(|one| {
+        let budget = if one % 2 == 0 { Budget::of(1) } else { debt };
+        rounds.push(one, budget, 1)
+    });
+    let tickets: Vec<_> = tickets.collect();
+    let goes = |one: &usize| one % 3 != 0;
+    for one in (0..CROWD).rev().filter(goes) {
+        rounds.remove(one, tickets[one]);
+    }
+    assert!(rounds.steps <= CROWD as u64, "{}", rounds.steps);
+    for again in [1, 2] {
+        rounds.push(again, Budget::of(1), 1);
+    }
+    assert!(rounds.queue.len() <= CROWD / 3 && rounds.debtors.len() <= CROWD / 3);
+    let visits = std::iter::from_fn(|| {
+        let one = rounds.front()?;
+        rounds.pop();
+        Some(one)
+    });
+    let visited: Vec<_> = visits.collect();
+    let stay = |rest: usize| (0..CROWD).filter(move |one| one % 3 == 0 && one % 2 == rest);
+    let expected: Vec<_> = stay(0).chain([1, 2]).chain(stay(1)).collect();
+    assert_eq!(visited, expected);
+    assert!(rounds.weights.is_empty(), "nobody is in debt");
+}
+
+/// One that waits.
+#[derive(Clone, Copy)]
+struct One {
+    budget: Budget,
+    weight: u32,
+    ticket: Ticket,
+}
+
+#[test]
+fn whoever_waits_is_there_once_whatever_happens() {
+    let mut random = fastrand::Rng::with_seed(0x5eed);
+    let mut rounds = Rounds::default();
+    let mut waiting = BTreeMap::<u32, One>::new();
+    for _ in 0..20_000 {
+        let (number, weight) = (random.u32(..20), random.u32(1..100));
+        match (random.u8(..4), waiting.get(&number).copied()) {
+            (0, Some(one)) => {
+                rounds.remove(number, one.ticket);
+                waiting.remove(&number);
+            }
+            (1, Some(One { budget, ticket, .. })) => {
+                let ticket = rounds.reweigh(number, ticket, budget, weight);
+                let one = One {
+                    budget,
+                    weight,
+                    ticket,
+                };
+                waiting.insert(number, one);
+            }
+            (0 | 1, None) => {
+                let mut budget = Budget::of(1);
+                budget.charge(random.u64(..3) * QUANTUM);
+                let ticket = rounds.push(number, budget, weight);
+                let one = One {
+                    budget,
+                    weight,
+                    ticket,
+                };
+                waiting.insert(number, one);
+            }
+            _ => visit_front(&mut rounds, &mut waiting),
+        }
+        let there: Vec<_> = waiting.keys().copied().collect();
+        let mut told: Vec<_> = rounds.iter().collect();
+        told.sort_unstable();
+        assert_eq!(told, there);
+        assert_eq!(rounds.any().is_some(), !there.is_empty());
+        let in_debt = waiting.values().filter(|it| rounds.is_in_debt(it.ticket));
+        assert_eq!(rounds.weights.values().sum::<usize>(), in_debt.count());
+    }
+}
+
+/// Who is next has its visit, or waits on in debt.
+fn visit_front(rounds: &mut Rounds<u32>, waiting: &mut BTreeMap<u32, One>) {
+    let Some(front) = rounds.front() else { return };
+    let one = waiting.get_mut(&front).expect("it waits");
+    if rounds.allows(one.budget, one.weight).is_some() {
+        rounds.pop();
+        waiting.remove(&front);
+    } else {
+        one.ticket = rounds.defer(one.budget, one.weight);
+    }
 }
