@@ -3,7 +3,7 @@
 use vrdma_wire::cm::{CommId, ConnectionType, PrivateData, RejectReason, ServiceId, SidrStatus};
 use vrdma_wire::{Qkey, Qpn};
 
-use crate::ip::Caller;
+use crate::ip::IpCaller;
 use crate::listeners::ListenerId;
 use crate::terms::{Ends, Link, Side};
 
@@ -47,7 +47,7 @@ pub struct Request {
     /// The path.
     pub link: Link,
     /// Who calls, if the service is one of IP.
-    pub caller: Option<Caller>,
+    pub caller: Option<IpCaller>,
     /// Private data, that of the user in front.
     pub private: PrivateData<92>,
 }
@@ -69,7 +69,7 @@ pub struct ResolveRequest {
     /// Which service.
     pub service: ServiceId,
     /// Who asks, if the service is one of IP.
-    pub caller: Option<Caller>,
+    pub caller: Option<IpCaller>,
     /// Private data, that of the user in front.
     pub private: PrivateData<216>,
 }

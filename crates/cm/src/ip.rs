@@ -11,7 +11,7 @@ pub const RESOLVE_DATA: usize = 216 - IpCmView::LEN;
 
 /// Who calls, and whom: the addresses are IPv6 ones or mapped IPv4 ones, both of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Caller {
+pub struct IpCaller {
     /// The caller's port.
     pub port: u16,
     /// The caller's address.
@@ -20,14 +20,14 @@ pub struct Caller {
     pub destination: Gid,
 }
 
-impl Caller {
+impl IpCaller {
     /// Private data of a call; `None` if the user's is longer than [`CONNECT_DATA`] or the addresses
     /// are of two kinds.
     pub fn connect_data(&self, user: &[u8]) -> Option<PrivateData<92>> {
         self.in_front(user)
     }
 
-    /// Private data of a question; as [`Caller::connect_data`] with [`RESOLVE_DATA`].
+    /// Private data of a question; as [`IpCaller::connect_data`] with [`RESOLVE_DATA`].
     pub fn resolve_data(&self, user: &[u8]) -> Option<PrivateData<216>> {
         self.in_front(user)
     }
@@ -75,12 +75,12 @@ pub(crate) fn split<const N: usize>(
     service: ServiceId,
     from: Gid,
     data: &PrivateData<N>,
-) -> Result<(Option<Caller>, PrivateData<N>), ()> {
+) -> Result<(Option<IpCaller>, PrivateData<N>), ()> {
     if service.to_port().is_none() {
         return Ok((None, *data));
     }
     let header = IpCm::parse(data.as_bytes()).map_err(drop)?;
-    let caller = Caller::of(header);
+    let caller = IpCaller::of(header);
     if caller.source != from {
         return Err(());
     }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_callers_address_travels_in_front_and_is_checked() {
-        let caller = Caller {
+        let caller = IpCaller {
             port: 7,
             source: v4(1),
             destination: v4(2),
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn too_long_and_mixed_is_refused() {
-        let mut caller = Caller {
+        let mut caller = IpCaller {
             port: 7,
             source: v4(1),
             destination: v4(2),

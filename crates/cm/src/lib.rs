@@ -42,7 +42,7 @@ mod store;
 mod terms;
 
 pub use event::{Event, Reply, Request, Resolution, ResolveRequest};
-pub use ip::{CONNECT_DATA, Caller, RESOLVE_DATA};
+pub use ip::{CONNECT_DATA, IpCaller, RESOLVE_DATA};
 pub use listeners::{Addresses, Listen, ListenerId, MAX_BACKLOG, MAX_LISTENERS};
 pub use machine::{Calls, Cm, Identity, Outgoing, Received};
 pub use saved::Unusable;

@@ -61,7 +61,7 @@ pub struct Call {
     pub side: Side,
     /// The path.
     pub link: Link,
-    /// Private data; for a service of IP made by [`Caller::connect_data`](crate::Caller::connect_data).
+    /// Private data; for a service of IP made by [`IpCaller::connect_data`](crate::IpCaller::connect_data).
     pub private: PrivateData<92>,
 }
 
@@ -81,7 +81,7 @@ pub struct Resolve {
     pub ends: Ends,
     /// Which service of the peer.
     pub service: ServiceId,
-    /// Private data; for a service of IP made by [`Caller::resolve_data`](crate::Caller::resolve_data).
+    /// Private data; for a service of IP made by [`IpCaller::resolve_data`](crate::IpCaller::resolve_data).
     pub private: PrivateData<216>,
 }
 

@@ -11,7 +11,7 @@ use vrdma_wire::cm::{
 use vrdma_wire::{Bits, Gid, Mtu, Pkey, Psn, Qpn};
 
 use crate::{
-    Acceptance, Addresses, Call, Caller, Cm, Ends, Event, Identity, Link, Listen, ListenerId,
+    Acceptance, Addresses, Call, Cm, Ends, Event, Identity, IpCaller, Link, Listen, ListenerId,
     Outgoing, Received, Request, Side,
 };
 
@@ -132,7 +132,7 @@ impl World {
 
     /// A calls B's service from a queue pair.
     pub(crate) fn call(&mut self, qpn: u32) -> CommId {
-        let caller = Caller {
+        let caller = IpCaller {
             port: 40000,
             source: self.gids[0],
             destination: self.gids[1],

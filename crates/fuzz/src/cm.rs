@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use vrdma_cm::{
-    Acceptance, Addresses, Call, Caller, Cm, CommId, ConnectionType, Ends, Event, Identity, Link,
+    Acceptance, Addresses, Call, Cm, CommId, ConnectionType, Ends, Event, Identity, IpCaller, Link,
     Listen, Outgoing, PortSpace, PrivateData, Received, RejectReason, Resolve, ServiceId, Side,
     SidrAnswer, SidrStatus,
 };
@@ -136,7 +136,7 @@ impl World {
 
     fn call(&mut self, input: &mut Input<'_>) {
         let ends = ends(input.byte());
-        let caller = Caller {
+        let caller = IpCaller {
             port: 40000,
             source: ends.local,
             destination: ends.remote,

@@ -11,7 +11,7 @@ use vrdma_verbs::object::{CqId, MrId, Owner, QpType};
 use vrdma_wire::{Lkey, Qpn};
 
 use crate::queue_pairs::Entry;
-use crate::regions::Way;
+use crate::regions::Reached;
 use crate::slabs::Part;
 
 /// A memory region.
@@ -25,7 +25,7 @@ pub(super) struct Mr {
     /// Since when its end waits for others that reach it by themselves.
     pub(super) leaving: Option<Instant>,
     /// How its memory is reached.
-    pub(super) way: Way,
+    pub(super) way: Reached,
     /// Whether its client has adopted it, and why not.
     pub(super) adoption: Adoption,
     /// Completion queues that messages for it went to; unknown of a region that was there before this process.

@@ -7,7 +7,7 @@ use crate::objects::Mr;
 
 /// How the memory of a region is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Reached {
     /// All of it is a file that is mapped here.
     File,
     /// A part of it is.
@@ -39,10 +39,10 @@ impl RegionCounts {
 
     fn of(&mut self, mr: &Mr) -> &mut u32 {
         match (mr.way, mr.adoption) {
-            (Way::File, Adoption::Adopted) => &mut self.adopted,
-            (Way::PartlyFile, _) => &mut self.adopted_in_part,
-            (Way::File, _) => &mut self.mapped,
-            (Way::Addresses, why) => &mut self.by_address[why as usize],
+            (Reached::File, Adoption::Adopted) => &mut self.adopted,
+            (Reached::PartlyFile, _) => &mut self.adopted_in_part,
+            (Reached::File, _) => &mut self.mapped,
+            (Reached::Addresses, why) => &mut self.by_address[why as usize],
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    fn mr(way: Way, adoption: Adoption) -> Mr {
+    fn mr(way: Reached, adoption: Adoption) -> Mr {
         Mr {
             owner: Owner(0),
             mapped: 0,
@@ -110,11 +110,11 @@ mod tests {
     #[test]
     fn what_is_counted_is_what_is_there() {
         let mut regions = Regions::new();
-        regions.put(0, mr(Way::File, Adoption::Adopted));
-        regions.put(1, mr(Way::File, Adoption::NotAsked));
-        regions.put(2, mr(Way::PartlyFile, Adoption::Adopted));
-        regions.put(3, mr(Way::Addresses, Adoption::Pinned));
-        regions.put(4, mr(Way::Addresses, Adoption::Pinned));
+        regions.put(0, mr(Reached::File, Adoption::Adopted));
+        regions.put(1, mr(Reached::File, Adoption::NotAsked));
+        regions.put(2, mr(Reached::PartlyFile, Adoption::Adopted));
+        regions.put(3, mr(Reached::Addresses, Adoption::Pinned));
+        regions.put(4, mr(Reached::Addresses, Adoption::Pinned));
         let counts = regions.counts();
         assert_eq!(
             (counts.adopted, counts.mapped, counts.adopted_in_part),
@@ -124,7 +124,11 @@ mod tests {
             counts.by_address().collect::<Vec<_>>(),
             [(Adoption::Pinned, 2)]
         );
-        assert!(regions.put(4, mr(Way::File, Adoption::NotAsked)).is_some());
+        assert!(
+            regions
+                .put(4, mr(Reached::File, Adoption::NotAsked))
+                .is_some()
+        );
         assert_eq!(regions.counts().mapped, 2);
         (0..5).for_each(|id| drop(regions.take(id)));
         assert_eq!(regions.counts(), RegionCounts::default());

@@ -10,7 +10,7 @@ use vrdma_verbs::object::Owner;
 
 use super::caller::Caller;
 use super::receive::ForeignFile;
-use super::users::{Place, User};
+use super::users::{SessionSlot, User};
 
 /// The answer to a request: a process that goes on after this one gives it once more if it finds the request.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Session {
     pub(super) socket: ForeignFile,
     pub(super) caller: Caller,
     /// Its place among those of its user.
-    pub(super) place: Place,
+    pub(super) place: SessionSlot,
     /// The answer that was given last, while a record says so.
     pub(super) answered: Option<Answered>,
     /// The adapter and context that the hello opened.

@@ -29,7 +29,7 @@ use super::receive::{ForeignFile, Taking, receive};
 use super::registry::Registry;
 use super::session::Session;
 use super::spec::ProcessSpec;
-use super::users::Place;
+use super::users::SessionSlot;
 use super::{Process, fast, requests};
 use answering::{finish, give};
 pub use between_shards::{OpenSession, OpeningSession};
@@ -143,7 +143,7 @@ impl Sessions {
             users.tell_refused(&caller, Some(adapter.as_str()));
             return Ok(None);
         }
-        let session = Place::take(user).map(|place| Session {
+        let session = SessionSlot::take(user).map(|place| Session {
             socket,
             caller,
             place,

@@ -128,12 +128,12 @@ impl User {
 
 /// A session's place among those of its user, for as long as it lives.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionSlot {
     user: Arc<User>,
     _holdings: Holdings,
 }
 
-impl Place {
+impl SessionSlot {
     /// `None` if there is no room for one more.
     pub(super) fn take(user: Arc<User>) -> Option<Self> {
         let mut holdings = Holdings::new(Arc::clone(&user.counts));
@@ -176,21 +176,21 @@ mod tests {
     fn a_user_has_so_many_sessions_and_no_more() {
         let users = Users::default();
         let mut places = Vec::new();
-        while let Some(place) = Place::take(users.of(1)) {
+        while let Some(place) = SessionSlot::take(users.of(1)) {
             places.push(place);
         }
         let descriptors = users.everybody.quotas().most(Kind::Descriptor).user;
         let most = (descriptors / SESSION_DESCRIPTORS).min(SESSIONS_A_USER.into());
         assert_eq!(places.len() as u64, most);
-        assert!(Place::take(users.of(2)).is_some(), "another user");
+        assert!(SessionSlot::take(users.of(2)).is_some(), "another user");
         places.pop();
-        assert!(Place::take(users.of(1)).is_some());
+        assert!(SessionSlot::take(users.of(1)).is_some());
     }
 
     #[test]
     fn users_without_sessions_are_forgotten_when_there_are_many() {
         let users = Users::default();
-        let stays = Place::take(users.of(0)).unwrap();
+        let stays = SessionSlot::take(users.of(0)).unwrap();
         for uid in 1..=USERS_MAX as u32 {
             users.of(uid);
         }

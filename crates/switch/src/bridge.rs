@@ -18,7 +18,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use vrdma_wire::Mac;
 
 use crate::membership::{Member, Membership};
-use crate::stations::{Place, Stations};
+use crate::stations::{Location, Stations};
 use crate::{AttachError, GroupId, PortId, UplinkId};
 
 mod counts;
@@ -106,7 +106,8 @@ impl Bridge {
     /// Removes a port and what was learned behind it; without such a port nothing happens.
     pub fn detach(&mut self, port: PortId) {
         if let Some(member) = self.members.detach(port) {
-            self.stations.forget_place(Place::Port(port), member.group);
+            self.stations
+                .forget_place(Location::Port(port), member.group);
             self.leave_if_empty(member.group);
             self.counts.remove(&port);
             self.roce.remove(&port);
@@ -118,7 +119,7 @@ impl Bridge {
     /// from an uplink, and the port sends nothing. Or it comes back.
     pub fn set_away(&mut self, port: PortId, is_away: bool) {
         if let Some(Member { group, mac, .. }) = self.members.set_away(port, is_away) {
-            self.stations.forget_place(Place::Port(port), group);
+            self.stations.forget_place(Location::Port(port), group);
             self.stations.forget(group, mac);
         }
     }
@@ -202,7 +203,7 @@ impl Bridge {
         }
         if source != sender.mac {
             self.stations
-                .hear(Place::Port(from), sender.group, source, now);
+                .hear(Location::Port(from), sender.group, source, now);
         }
         self.target(from, sender.group, destination, now)
     }
@@ -231,15 +232,15 @@ impl Bridge {
             return Ok(Target::Others);
         }
         match self.place(group, destination, now) {
-            Some(Place::Port(port)) if port == from => Err(DropReason::Returning),
+            Some(Location::Port(port)) if port == from => Err(DropReason::Returning),
             Some(place) => Ok(Target::One(place)),
             None => Ok(Target::Others),
         }
     }
 
     /// Where a station is, as it was configured or else heard.
-    fn place(&self, group: GroupId, station: Mac, now: u64) -> Option<Place> {
-        let configured = self.members.configured(group, station).map(Place::Port);
+    fn place(&self, group: GroupId, station: Mac, now: u64) -> Option<Location> {
+        let configured = self.members.configured(group, station).map(Location::Port);
         configured.or_else(|| self.stations.find(group, station, now))
     }
 
@@ -251,8 +252,8 @@ impl Bridge {
         bytes: usize,
     ) -> Recipients<'_> {
         let (ports, uplinks) = match target {
-            Target::One(Place::Port(port)) => (self.members.alone(group, port), &[][..]),
-            Target::One(Place::Wire(uplink)) => (&[][..], self.wires.alone(group, uplink)),
+            Target::One(Location::Port(port)) => (self.members.alone(group, port), &[][..]),
+            Target::One(Location::Wire(uplink)) => (&[][..], self.wires.alone(group, uplink)),
             Target::Others => (self.members.of_group(group), self.wires.of_group(group)),
             Target::Ports => (self.members.of_group(group), &[][..]),
         };
@@ -276,7 +277,7 @@ impl Bridge {
 }
 
 enum Target {
-    One(Place),
+    One(Location),
     /// The group, uplinks included.
     Others,
     /// The group's ports.

@@ -28,14 +28,14 @@ const SEARCH_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Where a station is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Location {
     /// Behind a port.
     Port(PortId),
     /// On another host.
     Wire(UplinkId),
 }
 
-impl Place {
+impl Location {
     const fn macs_max(self) -> usize {
         match self {
             Self::Port(_) => MAX_MACS_PER_PORT,
@@ -46,7 +46,7 @@ impl Place {
 
 #[derive(Clone, Copy)]
 struct Station {
-    place: Place,
+    place: Location,
     heard: u64,
 }
 
@@ -66,18 +66,18 @@ struct Share {
 #[derive(Default)]
 pub(crate) struct Stations {
     stations: BTreeMap<(GroupId, Mac), Station>,
-    shares: BTreeMap<(Place, GroupId), Share>,
+    shares: BTreeMap<(Location, GroupId), Share>,
 }
 
 impl Stations {
     /// Where `mac` was last heard.
-    pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<Place> {
+    pub(crate) fn find(&self, group: GroupId, mac: Mac, now: u64) -> Option<Location> {
         let station = self.stations.get(&(group, mac))?;
         station.is_fresh(now).then_some(station.place)
     }
 
     /// `mac` was heard at `place` in `group`.
-    pub(crate) fn hear(&mut self, place: Place, group: GroupId, mac: Mac, now: u64) {
+    pub(crate) fn hear(&mut self, place: Location, group: GroupId, mac: Mac, now: u64) {
         match self.stations.get_mut(&(group, mac)) {
             Some(station) if station.place == place => station.heard = now,
             known => {
@@ -89,7 +89,14 @@ impl Stations {
 
     /// A new station, or one that has moved. It stays where it was when the new place's share is
     /// full, and ages there.
-    fn learn(&mut self, place: Place, group: GroupId, mac: Mac, now: u64, before: Option<Place>) {
+    fn learn(
+        &mut self,
+        place: Location,
+        group: GroupId,
+        mac: Mac,
+        now: u64,
+        before: Option<Location>,
+    ) {
         if !self.has_room(place, group, now) {
             return;
         }
@@ -105,7 +112,7 @@ impl Stations {
             .insert((group, mac), Station { place, heard: now });
     }
 
-    fn has_room(&mut self, place: Place, group: GroupId, now: u64) -> bool {
+    fn has_room(&mut self, place: Location, group: GroupId, now: u64) -> bool {
         let share = self.shares.entry((place, group)).or_default();
         if share.macs.len() >= place.macs_max() && now >= share.search_again {
             share.search_again = now.saturating_add(SEARCH_INTERVAL_NS);
@@ -134,7 +141,7 @@ impl Stations {
     }
 
     /// All of `group` that was heard at a place is forgotten.
-    pub(crate) fn forget_place(&mut self, place: Place, group: GroupId) {
+    pub(crate) fn forget_place(&mut self, place: Location, group: GroupId) {
         let share = self.shares.remove(&(place, group)).unwrap_or_default();
         for mac in share.macs {
             self.stations.remove(&(group, mac));

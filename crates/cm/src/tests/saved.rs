@@ -47,7 +47,7 @@ fn every_state() -> World {
     }
     world.call(0x30);
     world.lose();
-    let caller = Caller {
+    let caller = IpCaller {
         port: 9,
         source: world.gids[0],
         destination: world.gids[1],

@@ -7,7 +7,7 @@ use crate::{Refused, Resolution, Resolve, SidrAnswer};
 const UDP: ServiceId = ServiceId::of_port(PortSpace::Udp, 7174);
 
 fn ask(world: &mut World) -> CommId {
-    let caller = Caller {
+    let caller = IpCaller {
         port: 40001,
         source: world.gids[0],
         destination: world.gids[1],

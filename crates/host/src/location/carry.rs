@@ -5,7 +5,7 @@ use vrdma_switch::{GroupId, PortId, UplinkId, Way};
 use vrdma_verbs::Time;
 use vrdma_wire::{Notice, NoticeKind, NoticePacket, Packet};
 
-use super::remotes::{Due, Effect, Pair, Place};
+use super::remotes::{Due, Effect, Pair, PeerLocation};
 use super::tombstones::Gone;
 use super::{Farewell, Leaving, OUTBOX_MAX, Told, way};
 use crate::host::Host;
@@ -188,18 +188,18 @@ impl<M: Member, P: Port> Host<M, P> {
     }
 
     /// Where a peer is, as far as it is on another host.
-    fn note_place(&mut self, heard: &Told, place: Place) {
+    fn note_place(&mut self, heard: &Told, place: PeerLocation) {
         let group = self.shared.read().group(heard.port);
         let (Some(group), Some(neighbour)) = (group, heard.from) else {
             return;
         };
         match place {
-            Place::Unchanged => {}
-            Place::There if self.locations.found.len() < OUTBOX_MAX => {
+            PeerLocation::Unchanged => {}
+            PeerLocation::There if self.locations.found.len() < OUTBOX_MAX => {
                 self.locations.found.push((group, heard.remote, neighbour));
             }
-            Place::There => {}
-            Place::Elsewhere => self.uplinks.lose(group, heard.remote),
+            PeerLocation::There => {}
+            PeerLocation::Elsewhere => self.uplinks.lose(group, heard.remote),
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) enum Effect {
 
 /// What is known of the peer's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Place {
+pub(super) enum PeerLocation {
     #[default]
     Unchanged,
     /// Where the notice came from.
@@ -53,7 +53,7 @@ pub(super) struct Verdict {
     pub(super) effect: Option<Effect>,
     /// With the same epoch and nonce.
     pub(super) answer: Option<NoticeKind>,
-    pub(super) place: Place,
+    pub(super) place: PeerLocation,
 }
 
 /// What follows from time.
@@ -303,7 +303,7 @@ impl Remote {
         Verdict {
             effect: begins.then_some(Effect::Pause),
             answer: Some(NoticeKind::PauseAck),
-            place: Place::Unchanged,
+            place: PeerLocation::Unchanged,
         }
     }
 
@@ -317,7 +317,7 @@ impl Remote {
             return Verdict {
                 effect: is_heard.then_some(Effect::Resume),
                 answer: Some(NoticeKind::ResumeAck),
-                place: Place::There,
+                place: PeerLocation::There,
             };
         }
         let is_repeated = notice.epoch == self.epoch && self.state == State::Ok;
@@ -336,7 +336,7 @@ impl Remote {
         Verdict {
             effect: Some(Effect::Resume),
             answer: None,
-            place: Place::There,
+            place: PeerLocation::There,
         }
     }
 
@@ -350,7 +350,7 @@ impl Remote {
         self.state = State::Suspect(span, nonce);
         self.due = (now + MOVED_ASK_AGAIN).min(span.until);
         Verdict {
-            place: Place::Elsewhere,
+            place: PeerLocation::Elsewhere,
             ..Verdict::default()
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub(super) group: GroupId,
     /// The same for as long as it is a member.
     pub(super) policy: Option<Arc<Policy>>,
-    pub(super) place: Place,
+    pub(super) place: Waiting,
     /// How it waits in its group.
     pub(super) ticket: Ticket,
     /// The weight that it waits by.
@@ -51,7 +51,7 @@ impl Listed {
 
 /// Where a member waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Waiting {
     Nowhere,
     /// In its group.
     Rounds,
@@ -65,7 +65,7 @@ impl Entry {
             id,
             group,
             policy,
-            place: Place::Nowhere,
+            place: Waiting::Nowhere,
             ticket: Ticket::default(),
             weighed: 1,
             budget: Budget::default(),

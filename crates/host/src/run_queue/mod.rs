@@ -31,7 +31,7 @@ use vrdma_switch::{GroupId, Policy, PortId};
 use vrdma_verbs::Time;
 
 use crate::budget::{Budget, Moved, QUANTUM};
-use entry::{Entry, Listed, Place};
+use entry::{Entry, Listed, Waiting};
 use owed::Owed;
 use rounds::{Rounds, Ticket};
 
@@ -97,7 +97,7 @@ impl RunQueue {
         let Some(entry) = entry.and_then(Option::take) else {
             return;
         };
-        if entry.place == Place::Rounds {
+        if entry.place == Waiting::Rounds {
             let group = &mut self.groups[entry.group.0 as usize];
             group.members.remove(port, entry.ticket);
             self.waiting -= 1;
@@ -120,9 +120,9 @@ impl RunQueue {
     pub(crate) fn wake(&mut self, port: PortId) {
         let turn = self.turn;
         if let Some(Some(entry)) = self.entries.get_mut(port.0 as usize)
-            && entry.place == Place::Nowhere
+            && entry.place == Waiting::Nowhere
         {
-            entry.place = Place::Rounds;
+            entry.place = Waiting::Rounds;
             entry.since = turn;
             let (number, id) = (entry.group, entry.id);
             if !std::mem::replace(&mut entry.listed, true) {
@@ -148,7 +148,7 @@ impl RunQueue {
         self.now = now;
         for listed in std::mem::take(&mut self.later) {
             if let Some(entry) = self.listed(listed) {
-                entry.place = Place::Nowhere;
+                entry.place = Waiting::Nowhere;
                 self.wake(listed.port);
             }
         }
@@ -200,7 +200,7 @@ impl RunQueue {
             group.members.pop();
             self.owed.may_be_next = true;
             entry.turn = self.turn;
-            entry.place = Place::Nowhere;
+            entry.place = Waiting::Nowhere;
             self.waiting -= 1;
             return Some(port);
         }
@@ -245,7 +245,7 @@ impl RunQueue {
             let Some(entry) = self.listed(listed) else {
                 continue;
             };
-            entry.guaranteed = entry.place == Place::Rounds && entry.is_guaranteed();
+            entry.guaranteed = entry.place == Waiting::Rounds && entry.is_guaranteed();
             if !entry.guaranteed {
                 continue;
             }
@@ -273,7 +273,7 @@ impl RunQueue {
             let Some(entry) = self.listed(listed) else {
                 continue;
             };
-            entry.listed = entry.place == Place::Rounds;
+            entry.listed = entry.place == Waiting::Rounds;
             if !entry.listed {
                 continue;
             }
@@ -342,8 +342,8 @@ impl RunQueue {
         }
         if worked {
             self.wake(port);
-        } else if looks && entry.place == Place::Nowhere {
-            entry.place = Place::Later;
+        } else if looks && entry.place == Waiting::Nowhere {
+            entry.place = Waiting::Later;
             let id = entry.id;
             self.later.push(Listed { port, id });
         }

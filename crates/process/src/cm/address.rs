@@ -7,7 +7,7 @@ use vrdma_wire::Gid;
 
 /// What an endpoint's address says about where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum AddressKind {
     /// All addresses, or none in particular.
     Any,
     /// The same adapter.
@@ -19,7 +19,7 @@ pub(super) enum Place {
 }
 
 /// The place of an address; `None` if it is of no family that is known.
-pub(super) fn place(endpoint: &Endpoint) -> Option<Place> {
+pub(super) fn place(endpoint: &Endpoint) -> Option<AddressKind> {
     Some(match endpoint.family {
         family::INET => {
             let [a, b, c, d, ..] = endpoint.address;
@@ -36,28 +36,28 @@ pub(super) fn place(endpoint: &Endpoint) -> Option<Place> {
     })
 }
 
-fn v4(address: Ipv4Addr) -> Place {
+fn v4(address: Ipv4Addr) -> AddressKind {
     if address.is_unspecified() {
-        Place::Any
+        AddressKind::Any
     } else if address.is_loopback() {
-        Place::Loopback
+        AddressKind::Loopback
     } else if address.is_multicast() {
-        Place::Multicast(Gid::from_ipv4(address))
+        AddressKind::Multicast(Gid::from_ipv4(address))
     } else {
-        Place::At(Gid::from_ipv4(address))
+        AddressKind::At(Gid::from_ipv4(address))
     }
 }
 
-fn v6(address: Ipv6Addr) -> Place {
+fn v6(address: Ipv6Addr) -> AddressKind {
     let gid = Gid(address.octets());
     if address.is_unspecified() {
-        Place::Any
+        AddressKind::Any
     } else if address.is_loopback() {
-        Place::Loopback
+        AddressKind::Loopback
     } else if address.is_multicast() {
-        Place::Multicast(gid)
+        AddressKind::Multicast(gid)
     } else {
-        Place::At(gid)
+        AddressKind::At(gid)
     }
 }
 
@@ -87,17 +87,20 @@ mod tests {
             let address: Ipv4Addr = text.parse().unwrap();
             endpoint(Gid::from_ipv4(address), 1)
         };
-        assert_eq!(place(&v4("0.0.0.0")), Some(Place::Any));
-        assert_eq!(place(&v4("127.3.2.1")), Some(Place::Loopback));
-        assert!(matches!(place(&v4("224.0.0.9")), Some(Place::Multicast(_))));
+        assert_eq!(place(&v4("0.0.0.0")), Some(AddressKind::Any));
+        assert_eq!(place(&v4("127.3.2.1")), Some(AddressKind::Loopback));
+        assert!(matches!(
+            place(&v4("224.0.0.9")),
+            Some(AddressKind::Multicast(_))
+        ));
         let ten = Gid::from_ipv4(Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(place(&v4("10.0.0.1")), Some(Place::At(ten)));
+        assert_eq!(place(&v4("10.0.0.1")), Some(AddressKind::At(ten)));
         assert_eq!(place(&Endpoint::default()), None);
         let loopback = Endpoint {
             family: family::INET6,
             address: Ipv6Addr::LOCALHOST.octets(),
             ..Endpoint::default()
         };
-        assert_eq!(place(&loopback), Some(Place::Loopback));
+        assert_eq!(place(&loopback), Some(AddressKind::Loopback));
     }
 }

@@ -1,7 +1,7 @@
 //! What connections tell, as events of identifiers.
 
 use vrdma_cm::{
-    CONNECT_DATA, Caller, CommId, ConnectionType, Ends, Event as CmEvent, RESOLVE_DATA, Reply,
+    CONNECT_DATA, CommId, ConnectionType, Ends, Event as CmEvent, IpCaller, RESOLVE_DATA, Reply,
     Request, Resolution, ResolveRequest, Side,
 };
 use vrdma_provider::cm::{Event, EventKind, PrivateData, qp_type};
@@ -152,7 +152,7 @@ impl Handler<'_> {
         listener: u64,
         connection: Connection,
         ends: &Ends,
-        caller: Option<Caller>,
+        caller: Option<IpCaller>,
     ) -> Option<Identifier> {
         let (port, _) = connection;
         let adapter = self.adapters.get(port)?;

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vrdma_cm::{
-    Acceptance, Call, Caller, PrivateData, RejectReason, Resolve, Side, SidrAnswer, SidrStatus,
+    Acceptance, Call, IpCaller, PrivateData, RejectReason, Resolve, Side, SidrAnswer, SidrStatus,
 };
 use vrdma_provider::cm::{
     Accept, Bound, Connect, ConnectionParameters, DestroyId, Disconnect, Established, Event, Reject,
@@ -227,8 +227,8 @@ fn side(parameters: &ConnectionParameters, qpn: Qpn, psn: Psn) -> Side {
     }
 }
 
-fn caller(identifier: &Identifier) -> Caller {
-    Caller {
+fn caller(identifier: &Identifier) -> IpCaller {
+    IpCaller {
         port: identifier.route.local.port,
         source: Gid(identifier.route.sgid),
         destination: Gid(identifier.route.dgid),

@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 use vrdma_provider::cm::{DatagramPeer, Event, EventKind, Join, JoinReply, Leave};
 
-use super::address::{Place, place};
+use super::address::{AddressKind, place};
 use super::handler::Handler;
 use super::identifier::{HOP_LIMIT, Identifier};
 use crate::quota::Kind;
@@ -23,7 +23,7 @@ pub(super) struct Group {
 
 impl Handler<'_> {
     pub(super) fn join(&mut self, join: &Join) -> Result<JoinReply, Errno> {
-        let Some(Place::Multicast(mgid)) = place(&join.group) else {
+        let Some(AddressKind::Multicast(mgid)) = place(&join.group) else {
             return Err(Errno::INVAL);
         };
         self.client.afford(Kind::Group)?;

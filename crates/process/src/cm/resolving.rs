@@ -11,7 +11,7 @@ use vrdma_provider::cm::{
 use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
-use super::address::{Place, place};
+use super::address::{AddressKind, place};
 use super::handler::{Handler, errno};
 use super::holding::Held;
 use super::identifier::Stage;
@@ -31,9 +31,9 @@ impl Handler<'_> {
         }
         let (adapter, sgid) = match place(local).ok_or(Errno::AFNOSUPPORT)? {
             // The loopback address is no adapter's: as with Linux, it stands for all of them.
-            Place::Any | Place::Loopback => (None, None),
-            Place::At(gid) => self.with_address(gid)?,
-            Place::Multicast(_) => return Err(Errno::INVAL),
+            AddressKind::Any | AddressKind::Loopback => (None, None),
+            AddressKind::At(gid) => self.with_address(gid)?,
+            AddressKind::Multicast(_) => return Err(Errno::INVAL),
         };
         let held = match adapter {
             Some(port) => Held::At(BTreeSet::from([port])),
@@ -146,9 +146,9 @@ impl Handler<'_> {
         }
         let (port, sgid) = self.way(id, remote)?;
         let (dgid, is_known) = match remote {
-            Place::At(gid) => (gid, false),
-            Place::Multicast(gid) => (gid, true),
-            Place::Loopback | Place::Any => (sgid, true),
+            AddressKind::At(gid) => (gid, false),
+            AddressKind::Multicast(gid) => (gid, true),
+            AddressKind::Loopback | AddressKind::Any => (sgid, true),
         };
         let patience = Duration::from_millis(resolve.timeout.into());
         let search = self.search(id, resolve.remote, (port, sgid, dgid), patience)?;
@@ -159,14 +159,14 @@ impl Handler<'_> {
     }
 
     /// The adapter and own address from which a place is reached.
-    fn way(&mut self, id: u64, remote: Place) -> Result<(PortId, Gid), Errno> {
+    fn way(&mut self, id: u64, remote: AddressKind) -> Result<(PortId, Gid), Errno> {
         let identifier = self.client.get(id)?;
         if let Some(port) = identifier.adapter {
             return Ok((port, Gid(identifier.route.sgid)));
         }
         let to = match remote {
-            Place::At(gid) | Place::Multicast(gid) => gid,
-            Place::Loopback | Place::Any => Gid::default(),
+            AddressKind::At(gid) | AddressKind::Multicast(gid) => gid,
+            AddressKind::Loopback | AddressKind::Any => Gid::default(),
         };
         // The adapter that has the address itself, else the one whose address is most like it.
         let nearest = self.adapters.nearest(&self.scope(), to);

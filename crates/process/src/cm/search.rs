@@ -15,7 +15,7 @@ use vrdma_provider::cm::{Endpoint, Event, EventKind};
 use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
-use super::address::{Place, endpoint, place};
+use super::address::{AddressKind, endpoint, place};
 use super::client::ClientId;
 use super::handler::{Handler, timed_out};
 use super::identifier::Stage;
@@ -195,7 +195,7 @@ impl Handler<'_> {
             return;
         };
         let local = &mut identifier.route.local;
-        if matches!(place(local), Some(Place::Any | Place::Loopback)) {
+        if matches!(place(local), Some(AddressKind::Any | AddressKind::Loopback)) {
             *local = endpoint(search.sgid, local.port);
         }
         identifier.route.remote = search.remote;

@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::fast::AdapterGrants;
 use crate::objects::{Mr, Qp};
 use crate::queue_pairs::Entry;
-use crate::regions::Way;
+use crate::regions::Reached;
 use crate::requests as cost;
 use crate::users::Users;
 use crate::{Process, ProcessSpec, UNIT_BYTES};
@@ -54,7 +54,7 @@ impl Reviving<'_, '_> {
         let inherited = &mut *means.inherited;
         let nowhere = nowhere(&means.registry.users);
         let hca = Hca::assemble(pieces, |name| {
-            let place = record::Place::decode(name).ok()?;
+            let place = record::RegionRecord::decode(name).ok()?;
             let (region, mr) = revive_region(&place, contexts, rings, inherited)
                 .or_else(|| nowhere.clone().map(|region| (region, None)))?;
             found.extend(mr.map(|mr| (place.id, mr)));
@@ -156,7 +156,7 @@ fn fetch_again(recv: &mut WorkRing, most: u32) -> Option<RecvWr> {
 
 /// A region, and our half of it unless it is a queue pair's data area.
 fn revive_region(
-    place: &record::Place,
+    place: &record::RegionRecord,
     contexts: &Slots<Context>,
     rings: &BTreeMap<u32, Rings>,
     inherited: &mut Inherited,
@@ -177,7 +177,10 @@ fn revive_region(
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
             let region = ClientRegion::resume(memory, client.address, client.length)
                 .filled_by_owner(client.is_filled_by_owner);
-            Some((Region::Client(region), Some(mr(Way::Addresses, 0, None))))
+            Some((
+                Region::Client(region),
+                Some(mr(Reached::Addresses, 0, None)),
+            ))
         }
         Backing::File(file) => {
             contexts.get(owner.0)?;
@@ -185,7 +188,7 @@ fn revive_region(
             let range = (file.offset, file.length);
             let region = FileRegion::new(fd.as_fd(), range, file.lead, file.writable).ok()?;
             let start = file.offset.wrapping_add(file.lead);
-            let mr = mr(Way::File, file.length, Some((fd, start)));
+            let mr = mr(Reached::File, file.length, Some((fd, start)));
             Some((Region::File(region), Some(mr)))
         }
         Backing::Partly(record::Partly {
@@ -202,7 +205,7 @@ fn revive_region(
             let client = ClientRegion::resume(memory, client.address, client.length);
             let region = Region::Partly(PartlyMapped::new(client, mapped, part));
             let start = file.offset.wrapping_sub(*start);
-            let mr = mr(Way::PartlyFile, file.length, Some((fd, start)));
+            let mr = mr(Reached::PartlyFile, file.length, Some((fd, start)));
             Some((region, Some(mr)))
         }
         Backing::Data(qp) => {

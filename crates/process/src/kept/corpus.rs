@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::record::{
-    Adapter, Answer, Backing, Channel, Client, Context, Cq, File, Partly, Place, Qp, Srq,
+    Adapter, Answer, Backing, Channel, Client, Context, Cq, File, Partly, Qp, RegionRecord, Srq,
     SrqProgress,
 };
 use super::*;
@@ -62,8 +62,8 @@ fn channel() -> Channel {
     }
 }
 
-fn place(backing: Backing) -> Place {
-    Place {
+fn place(backing: Backing) -> RegionRecord {
+    RegionRecord {
         owner: 1,
         id: 2,
         backing: Some(backing),
@@ -71,7 +71,7 @@ fn place(backing: Backing) -> Place {
     }
 }
 
-fn places() -> [Place; 4] {
+fn places() -> [RegionRecord; 4] {
     let client = Client {
         address: 3 << 40,
         length: 4,
@@ -158,7 +158,7 @@ fn all() -> Vec<(&'static str, Vec<u8>)> {
         ("SrqProgress", srq_progress().encode_to_vec()),
         ("Qp", qp(OFFSET).encode_to_vec()),
     ];
-    all.extend(places().map(|place| ("Place", place.encode_to_vec())));
+    all.extend(places().map(|place| ("RegionRecord", place.encode_to_vec())));
     all
 }
 
@@ -195,7 +195,7 @@ fn load(format: u32, offset: u32) {
             "Srq" => is(&bytes, &srq(offset)),
             "SrqProgress" => is(&bytes, &srq_progress()),
             "Qp" => is(&bytes, &qp(offset)),
-            "Place" => is(&bytes, &places.next().unwrap()),
+            "RegionRecord" => is(&bytes, &places.next().unwrap()),
             _ => panic!("{kind}"),
         }
     }

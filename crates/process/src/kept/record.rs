@@ -83,7 +83,7 @@ pub(super) struct Channel {
 
 /// Where a region is: the name that the engine's record of it has.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Place {
+pub(super) struct RegionRecord {
     #[prost(uint32, tag = "1")]
     pub(super) owner: u32,
     /// The region's slot.

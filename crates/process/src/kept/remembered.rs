@@ -55,7 +55,8 @@ impl Noted {
 
     /// Of a region that is a file.
     fn file(&self) -> Vec<RawFd> {
-        let place = region_name(&self.bytes).and_then(|name| record::Place::decode(&*name).ok());
+        let place =
+            region_name(&self.bytes).and_then(|name| record::RegionRecord::decode(&*name).ok());
         match place.and_then(|place| place.backing) {
             Some(Backing::File(file) | Backing::Partly(record::Partly { file, .. })) => {
                 vec![file.descriptor]

@@ -31,7 +31,7 @@ use crate::requests as cost;
 use crate::session::{Answered, Session};
 use crate::sessions::OpenSession;
 use crate::slabs::{Part, Slab};
-use crate::users::Place;
+use crate::users::SessionSlot;
 
 /// An adapter between two lives.
 pub(super) struct Reviving<'a, 'n> {
@@ -180,7 +180,7 @@ impl<'a, 'n> Reviving<'a, 'n> {
         let session = Session {
             socket: ForeignFile::new(socket, tenant),
             caller,
-            place: Place::take(user)?,
+            place: SessionSlot::take(user)?,
             answered: self.revive_answer(owner),
             open: Some((self.spec.port, owner)),
         };

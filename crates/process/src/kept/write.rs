@@ -17,7 +17,7 @@ use crate::Process;
 use crate::requests::backing::{Mapped, is_filled_by_owner};
 
 /// Where a region is: its name in the engine's record of it.
-pub(crate) struct PlaceName(record::Place);
+pub(crate) struct PlaceName(record::RegionRecord);
 
 impl PlaceName {
     /// Of a region that a client registers: in a file of which we map a part, or at its addresses.
@@ -52,7 +52,7 @@ impl PlaceName {
     }
 
     fn new(owner: Owner, backing: Backing, adoption: u32) -> Self {
-        Self(record::Place {
+        Self(record::RegionRecord {
             owner: owner.0,
             id: 0,
             backing: Some(backing),
@@ -253,7 +253,7 @@ impl Process {
             return Ok(());
         };
         let piece = Piece::Mr(id.0);
-        let place = record::Place {
+        let place = record::RegionRecord {
             id: id.0,
             ..place.0.clone()
         };

@@ -16,7 +16,7 @@ use super::memory::file_cost;
 use crate::kept::PlaceName;
 use crate::objects::Mr;
 use crate::quota::Kind;
-use crate::regions::Way;
+use crate::regions::Reached;
 
 /// A region, our half of it, and what the next worker is told.
 pub(super) struct Backed {
@@ -112,11 +112,11 @@ fn both(client: ClientRegion, file: FileRegion, mapped: &Mapped) -> Region {
     }
 }
 
-fn way(region: &Region) -> Way {
+fn way(region: &Region) -> Reached {
     match region {
-        Region::File(_) => Way::File,
-        Region::Partly(_) => Way::PartlyFile,
-        _ => Way::Addresses,
+        Region::File(_) => Reached::File,
+        Region::Partly(_) => Reached::PartlyFile,
+        _ => Reached::Addresses,
     }
 }
 

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::caller::Caller;
     use crate::receive::ForeignFile;
-    use crate::users::{Place, Users};
+    use crate::users::{SessionSlot, Users};
 
     /// A session of a user of its own.
     fn session(number: u32, open: Option<PortId>) -> Session {
@@ -95,7 +95,7 @@ mod tests {
         Session {
             socket: ForeignFile::new(pair.unwrap().0, Arc::clone(&user.tenant)),
             caller: Caller::of(number, number, &[]),
-            place: Place::take(user).unwrap(),
+            place: SessionSlot::take(user).unwrap(),
             answered: None,
             open: open.map(|port| (port, Owner(number))),
         }

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{Bridge, DropReason, PortCounts, Target, Verdict, addresses, is_reserved};
-use crate::stations::Place;
+use crate::stations::Location;
 use crate::{GroupId, UplinkId};
 
 /// Which groups leave by which uplinks, and what was counted there.
@@ -59,7 +59,7 @@ impl Bridge {
     pub fn detach_uplink(&mut self, uplink: UplinkId) {
         self.wires.counts.remove(&uplink);
         for group in self.wires.remove(uplink) {
-            self.stations.forget_place(Place::Wire(uplink), group);
+            self.stations.forget_place(Location::Wire(uplink), group);
         }
     }
 
@@ -76,7 +76,7 @@ impl Bridge {
             return;
         }
         for uplink in self.wires.groups.remove(&group).unwrap_or_default() {
-            self.stations.forget_place(Place::Wire(uplink), group);
+            self.stations.forget_place(Location::Wire(uplink), group);
         }
     }
 
@@ -121,7 +121,8 @@ impl Bridge {
         if self.members.configured(group, source).is_some() {
             return Err(DropReason::Spoofed);
         }
-        self.stations.hear(Place::Wire(uplink), group, source, now);
+        self.stations
+            .hear(Location::Wire(uplink), group, source, now);
         if is_reserved(destination) {
             return Err(DropReason::Reserved);
         }
@@ -129,8 +130,8 @@ impl Bridge {
             return Ok(Target::Ports);
         }
         match self.place(group, destination, now) {
-            Some(Place::Port(port)) => Ok(Target::One(Place::Port(port))),
-            Some(Place::Wire(_)) | None => Err(DropReason::Elsewhere),
+            Some(Location::Port(port)) => Ok(Target::One(Location::Port(port))),
+            Some(Location::Wire(_)) | None => Err(DropReason::Elsewhere),
         }
     }
 

@@ -87,13 +87,13 @@ impl World {
 const PAUSES: Verdict = Verdict {
     effect: Some(Effect::Pause),
     answer: Some(NoticeKind::PauseAck),
-    place: Place::Unchanged,
+    place: PeerLocation::Unchanged,
 };
 
 const RESUMES: Verdict = Verdict {
     effect: Some(Effect::Resume),
     answer: Some(NoticeKind::ResumeAck),
-    place: Place::There,
+    place: PeerLocation::There,
 };
 
 fn only(answer: NoticeKind) -> Verdict {
@@ -227,7 +227,7 @@ fn who_has_moved_is_asked_where_it_is_found() {
     let first = world.asked(GUARD);
     let moved = world.hear(NoticeKind::Moved, 5, first);
     let expected = Verdict {
-        place: Place::Elsewhere,
+        place: PeerLocation::Elsewhere,
         ..Verdict::default()
     };
     assert_eq!(moved, expected);

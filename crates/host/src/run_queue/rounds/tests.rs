@@ -212,7 +212,7 @@ fn who_is_gone_is_not_looked_for_and_may_come_again() {
         rounds.push(one, budget, 1)
     });
     let tickets: Vec<_> = tickets.collect();
-    let goes = |one: &usize| one % 3 != 0;
+    let goes = |one: &usize| !one.is_multiple_of(3);
     for one in (0..CROWD).rev().filter(goes) {
         rounds.remove(one, tickets[one]);
     }
