@@ -177,10 +177,8 @@ fn revive_region(
             let memory = Arc::clone(&contexts.get(owner.0)?.memory);
             let region = ClientRegion::resume(memory, client.address, client.length)
                 .filled_by_owner(client.is_filled_by_owner);
-            Some((
-                Region::Client(region),
-                Some(mr(Reached::Addresses, 0, None)),
-            ))
+            let mr = mr(Reached::Addresses, 0, None);
+            Some((Region::Client(region), Some(mr)))
         }
         Backing::File(file) => {
             contexts.get(owner.0)?;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use vrdma_api::{AdapterKind, ObjectStates};
-use vrdma_host::{Attachment, ShardId};
+use vrdma_host::{Attachment, Counts, ShardId};
 use vrdma_inventory::AdapterSpec;
 use vrdma_process::{Entrance, OnDemand, OpenSession, Process, ProcessSpec, Revived};
-use vrdma_switch::{Kept, PortId};
+use vrdma_switch::{GroupId, Kept, PortId};
 use vrdma_threads::uplink::marks_of;
 use vrdma_threads::{Reply, UplinkChange};
 use vrdma_verbs::Time;
@@ -83,14 +83,16 @@ impl Shard {
                     let all = self.host.uplinks();
                     let _ = reply.send(all.map(uplinks::snapshot).collect());
                 }
-                ShardCommand::GroupDrops(group, reply) => {
-                    let counts = self.host.group_counts(group);
-                    let _ = reply.send(counts.cloned().unwrap_or_default());
-                }
+                ShardCommand::GroupDrops(group, reply) => self.tell_drops(group, reply),
                 ShardCommand::Stop => self.stopping = true,
             }
         }
         self.ready.push_back(Ready::commands());
+    }
+
+    fn tell_drops(&self, group: GroupId, reply: Reply<Counts>) {
+        let counts = self.host.group_counts(group);
+        let _ = reply.send(counts.cloned().unwrap_or_default());
     }
 
     fn tell_state(&self, port: PortId, reply: Reply<ObjectStates>) {
