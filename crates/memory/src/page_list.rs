@@ -19,6 +19,9 @@ mod tests;
 /// Entries in one directory or table page.
 const ENTRIES: usize = 512;
 
+/// Each is a bus address.
+const ENTRY_BYTES: usize = 8;
+
 /// Pages that one directory can name (1 GiB): bounds a list to 2 MiB.
 pub const MAX_PAGES: u32 = (ENTRIES * ENTRIES) as u32;
 
@@ -202,10 +205,16 @@ impl PageWalk {
             return Err(PageError::Count(count));
         }
         let count = count as usize;
-        let tables = read_entries(view, Level::Directory, 0, directory)?;
+        let tables = Entries::read(
+            view,
+            Level::Directory,
+            0,
+            directory,
+            count.div_ceil(ENTRIES),
+        )?;
         Ok(Self {
             directory,
-            tables: tables[..count.div_ceil(ENTRIES)].into(),
+            tables: tables.iter().collect(),
             pages: Vec::with_capacity(count),
             count,
             right,
@@ -217,9 +226,9 @@ impl PageWalk {
         let first = self.pages.len().div_ceil(ENTRIES);
         let some = self.tables.iter().enumerate().skip(first).take(tables);
         for (index, &table) in some {
-            let entries = read_entries(view, Level::Table, index, table)?;
             let used = ENTRIES.min(self.count - self.pages.len());
-            for &page in &entries[..used] {
+            let entries = Entries::read(view, Level::Table, index, table, used)?;
+            for page in entries.iter() {
                 check_page(view, Level::Page, self.pages.len(), page, self.right)?;
                 self.pages.push(page);
             }
@@ -267,24 +276,39 @@ fn check_page(
     })
 }
 
-/// A private copy of one directory or table page.
-fn read_entries(
-    view: &View<'_>,
-    level: Level,
-    index: usize,
-    address: u64,
-) -> Result<[u64; ENTRIES], PageError> {
-    check_page(view, level, index, address, Right::Read)?;
-    let mut bytes = [0; PAGE as usize];
-    view.read(address, &mut bytes)
-        .map_err(|_| PageError::Entry {
+/// A private copy of the first entries of a directory or table page. Most lists are short, and a driver has thousands of
+/// them, each in pages of its own: the rest of such a page is not worth the copy.
+struct Entries {
+    bytes: [u8; PAGE as usize],
+    used: usize,
+}
+
+impl Entries {
+    /// As many as `used` says, which is no more than a page has.
+    fn read(
+        view: &View<'_>,
+        level: Level,
+        index: usize,
+        address: u64,
+        used: usize,
+    ) -> Result<Self, PageError> {
+        check_page(view, level, index, address, Right::Read)?;
+        let mut entries = Self {
+            bytes: [0; PAGE as usize],
+            used,
+        };
+        let read = view.read(address, &mut entries.bytes[..used * ENTRY_BYTES]);
+        read.map_err(|_| PageError::Entry {
             level,
             index: index as u32,
             address,
             flaw: PageFlaw::Unmapped,
         })?;
-    let (words, _) = bytes.as_chunks::<8>();
-    Ok(std::array::from_fn(|entry| {
-        u64::from_le_bytes(words[entry])
-    }))
+        Ok(entries)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let (words, _) = self.bytes.as_chunks();
+        words[..self.used].iter().copied().map(u64::from_le_bytes)
+    }
 }
