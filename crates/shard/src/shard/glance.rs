@@ -1,7 +1,7 @@
 //! When a shard looks at its uplinks. A look at one where nothing waits is a system call for nothing.
 //!
 //! ```text
-//!   epoll was asked ──► the next turn looks if it named an uplink
+//!   epoll was asked ──► the next turn looks if it named an uplink, or if it is late
 //!   busy turns, between which nobody asks ──► one of them looks, after a while
 //! ```
 
@@ -15,22 +15,29 @@ const AFTER: Duration = Duration::from_micros(10);
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Glance {
-    /// What epoll said since the last turn.
-    told: Option<bool>,
+    /// What epoll said since the last turn, and when.
+    told: Option<(bool, Time)>,
     last: Time,
 }
 
 impl Glance {
     /// Epoll was asked, and named an uplink or did not.
-    pub(super) fn told(&mut self, named: bool) {
-        self.told = Some(named);
+    pub(super) fn told(&mut self, named: bool, now: Time) {
+        self.told = Some((named, now));
     }
 
-    /// Whether this turn looks.
+    /// Whether this turn looks. What came while the thread was late, since others had its processor or a socket took long, is
+    /// taken before any time-out is judged: it may be the answer.
     pub(super) fn is_due(&mut self, now: Time) -> bool {
-        let asked = self.told.take();
-        let due = asked.unwrap_or(now >= self.last + AFTER);
-        if due || asked.is_some() {
+        if let Some((named, at)) = self.told.take() {
+            self.last = at;
+            if named {
+                self.last = now;
+                return true;
+            }
+        }
+        let due = now >= self.last + AFTER;
+        if due {
             self.last = now;
         }
         due
@@ -48,9 +55,18 @@ mod tests {
     fn epoll_says_where_it_was_asked() {
         let mut glance = Glance::default();
         for named in [true, false, true] {
-            glance.told(named);
+            glance.told(named, START);
             assert_eq!(glance.is_due(START), named);
         }
+    }
+
+    #[test]
+    fn a_turn_that_comes_late_looks_whatever_epoll_said() {
+        let mut glance = Glance::default();
+        glance.told(false, START);
+        assert!(glance.is_due(START + AFTER));
+        glance.told(false, START + US * 20);
+        assert!(!glance.is_due(START + US * 29));
     }
 
     #[test]
@@ -64,7 +80,7 @@ mod tests {
     #[test]
     fn what_epoll_said_counts_as_a_look() {
         let mut glance = Glance::default();
-        glance.told(false);
+        glance.told(false, START);
         assert!(!glance.is_due(START));
         assert!(!glance.is_due(START + US * 9));
         assert!(glance.is_due(START + AFTER));

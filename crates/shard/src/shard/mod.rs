@@ -270,9 +270,9 @@ impl Shard {
         self.end_pauses(self.served);
         if self.ready.is_empty() {
             self.ready = self.poller.wait(patience).into();
-            self.glance
-                .told(self.poller.is_behind() || self.ready.iter().any(Ready::is_uplink));
             self.served = self.clock.now();
+            let named = self.poller.is_behind() || self.ready.iter().any(Ready::is_uplink);
+            self.glance.told(named, self.served);
         }
         let busy = std::mem::take(&mut self.busy).into_iter();
         self.ready.extend(busy.map(Ready::connection));
