@@ -81,9 +81,12 @@ impl<R> Qp<R> {
 
     #[inline(never)]
     fn start_stopped_timer(&mut self, now: Time) {
-        let wire = self.requester.wire.as_ref();
+        let Requester { wire, retries, .. } = &self.requester;
         let wait = ack_timeout(self.attr.timeout);
-        let wait = wait.map(|asked| wire.map_or(asked, |wire| wire.ack_timeout(asked)));
+        let wait = wait.map(|asked| match wire {
+            Some(wire) => wire.ack_timeout(asked, *retries),
+            None => asked,
+        });
         self.requester.deadline = wait.map(|wait| now + wait);
     }
 

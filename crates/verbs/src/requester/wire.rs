@@ -48,6 +48,11 @@ const PATIENCE_FIRST: Duration = Duration::from_millis(5);
 const PATIENCE_EXTRA: Duration = Duration::from_micros(250);
 const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
+/// For so long a host may not answer because its processors have other work, as both have while a VM migrates between them:
+/// time-outs that are longer are enough as they are. No more than four times what was asked for, which is two doublings.
+const BUSY_HOST: Duration = Duration::from_millis(16);
+const DOUBLED_MOST: u32 = 2;
+
 /// State of a queue pair whose peer is behind a wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
@@ -209,10 +214,14 @@ impl Wire {
     }
 
     /// How long the local ACK time-out may last: between one and four times what the connection's
-    /// owner asked for (IBTA 9.7.6.1.3), longer the longer round trips are.
-    pub(super) fn ack_timeout(&self, asked: Duration) -> Duration {
+    /// owner asked for (IBTA 9.7.6.1.3), longer the longer round trips are. What goes again tells no round trip, so each
+    /// attempt that went in vain doubles a time in which a host may just have had too much else to do.
+    pub(super) fn ack_timeout(&self, asked: Duration, retries: u8) -> Duration {
         let (mean, deviation) = self.round_trip.unwrap_or_default();
-        (2 * mean + 8 * deviation).clamp(asked, 4 * asked)
+        let most = 4 * asked;
+        let expected = (2 * mean + 8 * deviation).clamp(asked, most);
+        let doubled = expected * (1 << u32::from(retries).min(DOUBLED_MOST));
+        expected.max(doubled.min(most).min(BUSY_HOST))
     }
 
     /// Data was lost; `sent` is one after the newest packet. Counts once for all that was on its way.

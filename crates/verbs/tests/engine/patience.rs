@@ -90,6 +90,30 @@ fn a_link_that_comes_back_in_time_costs_nothing_else() {
     }
 }
 
+/// 4.096 us * 2^8, eight times: less than a host may have other work. Attempts wait up to four times as long (IBTA 9.7.6.1.3).
+#[test]
+fn who_asked_for_little_time_waits_for_a_busy_host() {
+    const SHORT: Duration = Duration::from_nanos(4096 << 8);
+    let short = || Setup {
+        timeout: 8,
+        ..setup()
+    };
+    let (mut pair, up, _) = switched(short());
+    let mr = pair.b().register(64, ALL);
+    up.set(false);
+    pair.a().send(1, SendOp::Write(mr.remote(0)), &[]);
+    pair.advance(Duration::from_millis(20));
+    up.set(true);
+    pair.advance(5 * SHORT);
+    assert_eq!(pair.a().sends(), [(1, Status::Success)]);
+    up.set(false);
+    pair.a().send(2, SendOp::Write(mr.remote(0)), &[]);
+    pair.advance(Duration::from_millis(20));
+    assert_eq!(pair.a().sends().len(), 1);
+    pair.advance(8 * 4 * SHORT);
+    assert_eq!(pair.a().sends()[1..], [(2, Status::RetryExc)]);
+}
+
 #[test]
 fn a_link_that_stays_away_ends_the_connection() {
     let (mut pair, up, _) = switched(setup());
