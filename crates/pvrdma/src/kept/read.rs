@@ -140,15 +140,14 @@ impl Revived {
 
 /// The engine; if objects are damaged, what is left of it.
 fn assemble(pieces: Pieces, memory: &View<'_>) -> Result<Hca<Region>, RestoreError> {
-    // Pages are looked up once, however often the engine is put together.
-    let mut known: BTreeMap<Vec<u8>, Option<Region>> = BTreeMap::new();
-    let mut find = |name: &[u8]| {
-        let known = known.entry(name.to_vec());
-        known.or_insert_with(|| region(memory, name)).clone()
-    };
-    Hca::assemble(pieces.clone(), &mut find).or_else(|error| {
+    Hca::assemble(pieces.clone(), |name| region(memory, name)).or_else(|error| {
         tracing::warn!(%error, "records of a guest's objects are damaged: the others go on");
-        Hca::salvage(pieces, &mut find)
+        // Pages are looked up once more, however often the engine is put together.
+        let mut known: BTreeMap<Vec<u8>, Option<Region>> = BTreeMap::new();
+        Hca::salvage(pieces, |name| {
+            let known = known.entry(name.to_vec());
+            known.or_insert_with(|| region(memory, name)).clone()
+        })
     })
 }
 
