@@ -92,6 +92,7 @@ fn refuse(step: MigrationStep) {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));
         }
         MigrationStep::Thaw(reply)
+        | MigrationStep::TakeMade(_, reply)
         | MigrationStep::Release(reply)
         | MigrationStep::Activate(reply) => {
             let _ = reply.send(Err(NO_DEVICES.to_owned()));

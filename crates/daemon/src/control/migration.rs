@@ -2,20 +2,21 @@
 //!
 //! ```text
 //!   source        freeze ──► records and written pages ──► bytes
-//!   destination   bytes ──► context, kept ──► restore: pages into the guest's memory, records to the shard ──► activate
+//!   destination   bytes ──► context, kept ──► restore: pages into the guest's memory, a device of the records ──► activate
 //! ```
 //! It does not know who asks in which order; what a state does not allow is refused with a sentence.
+
+mod pages;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::body::Bytes;
-use vrdma_api::{ArrivedContext, CONTEXT_BYTES_MAX, Name, RestoreRequest, TrackedAdapter};
+use vrdma_api::{ArrivedContext, Name, RestoreRequest, TrackedAdapter};
 use vrdma_inventory::Object;
-use vrdma_memory::{DirtyRun, PAGE, Space};
-use vrdma_pvrdma::{Context, DeviceConfig, WrittenPages};
+use vrdma_pvrdma::{BadContext, Context, DeviceConfig};
 use vrdma_shard::plane::MigrationStep;
-use vrdma_shard::{Frozen, Restoring};
+use vrdma_shard::{Maker, Restoring};
 use vrdma_switch::PortId;
 use vrdma_threads::NotDone;
 use vrdma_verbs::object::Identity;
@@ -23,16 +24,11 @@ use vrdma_wire::Mac;
 
 use super::Control;
 use super::answer::Problem;
+pub(super) use pages::{PIECE, mapped_anew};
+use pages::{encode, write_pages};
 
 /// Bytes of all contexts that are kept.
 const KEPT_BYTES_MAX: usize = 1 << 30;
-
-/// Guest addresses that are looked through at a time, and where they end (PCI has 64 bits, processors 52).
-const LOOK_BYTES: u64 = 64 << 30;
-const ADDRESSES_END: u64 = 1 << 52;
-
-/// Bytes that are copied under one view of the memory, which a shard may wait for.
-pub(super) const PIECE: usize = 64 << 10;
 
 /// Contexts that have come, by adapter.
 #[derive(Debug, Default)]
@@ -42,6 +38,22 @@ pub(super) struct Contexts(Mutex<BTreeMap<PortId, Arc<Kept>>>);
 struct Kept {
     context: Context,
     bytes: usize,
+    /// What its device is made with when the guest's memory is there, if that follows.
+    later: Mutex<Option<Making>>,
+}
+
+/// What a device is made with, besides its records.
+#[derive(Debug)]
+struct Making {
+    maker: Maker,
+    end_connections: bool,
+}
+
+impl Kept {
+    // Whoever panicked with it has put it or has not.
+    fn later(&self) -> MutexGuard<'_, Option<Making>> {
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Contexts {
@@ -152,22 +164,13 @@ impl Control {
     ) -> Result<ArrivedContext, Problem> {
         let (port, mac) = self.port_and_mac(name)?;
         let length = bytes.len();
-        let context = apart(move || {
-            Context::decode(&bytes).map_err(|error| Problem::conflict(error.to_string()))
-        });
-        let context = context.await?;
-        if context.mac != mac {
-            return Err(Problem::conflict(format!(
-                "the context is of an adapter with MAC address {}, and {name} has {mac}: give both the same",
-                context.mac
-            )));
-        }
-        let fits = context.check(&DeviceConfig::new(Identity { mac, seed: 0 }));
-        fits.map_err(|error| Problem::conflict(error.to_string()))?;
+        let own = name.clone();
+        let context = apart(move || decode(&bytes, &own, mac)).await?;
         let arrived = arrived(&context, false);
         let kept = Kept {
             context,
             bytes: length,
+            later: Mutex::default(),
         };
         self.contexts.keep(port, kept)?;
         Ok(arrived)
@@ -217,22 +220,66 @@ impl Control {
         let pages = Arc::clone(&kept);
         let follows = request.memory_follows;
         apart(move || write_pages(&memory, &pages.context.pages, follows)).await?;
-        let restored = self.shards.migrate(port, |reply| {
+        let config_space = kept.context.config_space();
+        let maker = self.shards.migrate(port, |reply| {
             let restoring = Restoring {
-                records: kept.context.records.clone(),
-                config_space: kept
-                    .context
-                    .config_space()
-                    .map(Vec::from)
-                    .unwrap_or_default(),
+                config_space: config_space.map(Vec::from).unwrap_or_default(),
                 msix_table: request.msix_table,
-                end_connections: request.end_connections,
-                memory_follows: request.memory_follows,
                 reply,
             };
             MigrationStep::Restore(Box::new(restoring))
         });
-        restored.await.map_err(conflict)
+        let making = Making {
+            maker: maker.await.map_err(conflict)?,
+            end_connections: request.end_connections,
+        };
+        if follows {
+            *kept.later() = Some(making);
+            return Ok(());
+        }
+        self.make(port, kept, making).await
+    }
+
+    /// The adapter's device is made, away from its shard, and takes its place there.
+    async fn make(&self, port: PortId, kept: Arc<Kept>, making: Making) -> Result<(), Problem> {
+        let made = apart(move || {
+            let Making {
+                maker,
+                end_connections,
+            } = making;
+            let made = maker.make(&kept.context.records, end_connections);
+            made.map(Box::new).map_err(Problem::conflict)
+        });
+        let taken = match made.await {
+            Ok(made) => {
+                let taken = self
+                    .shards
+                    .migrate(port, |reply| MigrationStep::TakeMade(made, reply));
+                taken.await.map_err(conflict)
+            }
+            Err(problem) => Err(problem),
+        };
+        if taken.is_err() {
+            // Its QEMU would wait for the device. Who does not answer is told of first.
+            let _ = self.shards.migrate(port, MigrationStep::Discard).await;
+        }
+        taken
+    }
+
+    /// The device whose guest's memory followed, unless it is not waited for any more.
+    async fn make_late(&self, port: PortId) -> Result<(), Problem> {
+        let Some(kept) = self.contexts.get(port) else {
+            return Ok(());
+        };
+        let making = kept.later().take();
+        let Some(making) = making else {
+            return Ok(());
+        };
+        let is_awaited = self.shards.migrate(port, MigrationStep::IsRestored).await;
+        match is_awaited.map_err(conflict)? {
+            true => self.make(port, kept, making).await,
+            false => Ok(()),
+        }
     }
 
     /// The adapter that was restored goes on where its context left off.
@@ -240,6 +287,7 @@ impl Control {
         let _change = self.changes.lock().await;
         let port = self.inventory().port(name)?;
         let was_away = self.inventory().adapter(name)?.away;
+        self.make_late(port).await?;
         self.note_location(name, false)?;
         self.set_away(port, false).await?;
         let activated = self.shards.migrate(port, MigrationStep::Activate);
@@ -278,6 +326,21 @@ impl Control {
     }
 }
 
+/// A context that has come for an adapter, if it is one of its own.
+fn decode(bytes: &[u8], name: &Name, mac: Mac) -> Result<Context, Problem> {
+    let unusable = |error: BadContext| Problem::conflict(error.to_string());
+    let context = Context::decode(bytes).map_err(unusable)?;
+    if context.mac != mac {
+        return Err(Problem::conflict(format!(
+            "the context is of an adapter with MAC address {}, and {name} has {mac}: give both the same",
+            context.mac
+        )));
+    }
+    let config = DeviceConfig::new(Identity { mac, seed: 0 });
+    context.check(&config).map_err(unusable)?;
+    Ok(context)
+}
+
 fn arrived(context: &Context, restored: bool) -> ArrivedContext {
     ArrivedContext {
         restored,
@@ -301,85 +364,4 @@ pub(super) async fn apart<T: Send + 'static>(
             "a context was not finished: {error}"
         ))),
     }
-}
-
-fn encode(mac: Mac, frozen: Frozen) -> Result<Vec<u8>, Problem> {
-    let pages = written_pages(&frozen.memory)?;
-    if frozen.memory.generation() != frozen.generation {
-        return Err(mapped_anew());
-    }
-    let context = Context {
-        mac,
-        records: frozen.records,
-        pages,
-    };
-    let bytes = context.encode();
-    match bytes.len() <= CONTEXT_BYTES_MAX {
-        true => Ok(bytes),
-        false => Err(too_much()),
-    }
-}
-
-/// What the log has, with what is in the pages.
-fn written_pages(memory: &Space) -> Result<Vec<WrittenPages>, Problem> {
-    let mut pages = Vec::new();
-    let mut bytes = 0;
-    for start in (0..ADDRESSES_END).step_by(LOOK_BYTES as usize) {
-        for run in memory.dirty_log().take(start..start + LOOK_BYTES) {
-            bytes += run.pages * PAGE;
-            if bytes > CONTEXT_BYTES_MAX as u64 || pages.len() >= vrdma_pvrdma::RUNS_MAX as usize {
-                return Err(too_much());
-            }
-            pages.push(read_pages(memory, run)?);
-        }
-    }
-    Ok(pages)
-}
-
-fn too_much() -> Problem {
-    Problem::conflict(format!(
-        "the adapter has written more than {CONTEXT_BYTES_MAX} bytes of its guest's memory since it is tracked, or \
-         65536 pages here and there: migrate when it writes less"
-    ))
-}
-
-pub(super) fn mapped_anew() -> Problem {
-    Problem::conflict(
-        "the guest's memory was mapped anew while the adapter was frozen: begin the migration again"
-            .to_owned(),
-    )
-}
-
-fn read_pages(memory: &Space, run: DirtyRun) -> Result<WrittenPages, Problem> {
-    let mut bytes = vec![0; (run.pages * PAGE) as usize];
-    for (at, piece) in (run.iova..).step_by(PIECE).zip(bytes.chunks_mut(PIECE)) {
-        let read = memory.view().read(at, piece);
-        read.map_err(|_| mapped_anew())?;
-    }
-    Ok(WrittenPages {
-        address: run.iova,
-        bytes,
-    })
-}
-
-/// Before the device goes on. Bus mastering, which QEMU may not have switched on yet, is the device's to set. Where memory
-/// follows, a page that is not there comes from the source as the adapter left it, and must not be there before.
-fn write_pages(memory: &Space, pages: &[WrittenPages], follows: bool) -> Result<(), Problem> {
-    memory.set_bus_master(true);
-    let piece_bytes = if follows { PAGE as usize } else { PIECE };
-    for run in pages {
-        let pieces = run.bytes.chunks(piece_bytes);
-        for (at, piece) in (run.address..).step_by(piece_bytes).zip(pieces) {
-            let view = memory.view();
-            if follows && !view.has_page(at) {
-                continue;
-            }
-            view.write(at, piece).map_err(|_| {
-                Problem::conflict(format!(
-                    "the guest has no memory at {at:#x} here: start both QEMUs with the same memory"
-                ))
-            })?;
-        }
-    }
-    Ok(())
 }

@@ -68,6 +68,11 @@ impl Device {
         self.journal = journal;
     }
 
+    /// Another device was made over the same memory, and is not to go on: whether it may be reached is this one's to say.
+    pub fn reclaim_memory(&self) {
+        self.space.set_bus_master(self.frozen || self.may_work());
+    }
+
     /// Its connections end as if their queues had failed: a flush, and an event for each. For one that has gone on in the
     /// place of a device of long ago: peers have gone on, and would take what is new for what they had already.
     pub fn end_connections(&mut self) {

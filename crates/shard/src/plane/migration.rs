@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vrdma_memory::Space;
 use vrdma_threads::{Reply, is_withdrawn};
 
-use crate::vm::{Frozen, Restoring};
+use crate::vm::{Frozen, Made, Restoring};
 
 /// What a shard is asked to do. Errors are sentences and change nothing.
 #[derive(Debug)]
@@ -22,8 +22,10 @@ pub enum MigrationStep {
     SetAway(bool, Reply<()>),
     /// Tell the memory of the guest that waits to go on.
     Memory(Reply<Result<Arc<Space>, String>>),
-    /// Make it from that of another host; it does nothing yet.
+    /// Give QEMU what it has of another host's, and tell what a device is made over; until it is there nothing of QEMU is heard.
     Restore(Box<Restoring>),
+    /// Have that device in its place; it does nothing yet.
+    TakeMade(Box<Made>, Reply<Result<(), String>>),
     /// Tell the memory of the guest of one that is frozen.
     FrozenMemory(Reply<Result<Arc<Space>, String>>),
     /// Whether it was, and waits.
@@ -39,7 +41,9 @@ impl MigrationStep {
     pub fn is_withdrawn(&self) -> bool {
         match self {
             Self::Track(reply) => is_withdrawn(reply),
-            Self::Release(reply) | Self::Activate(reply) => is_withdrawn(reply),
+            Self::Release(reply) | Self::Activate(reply) | Self::TakeMade(_, reply) => {
+                is_withdrawn(reply)
+            }
             Self::Freeze(reply) => is_withdrawn(reply),
             Self::Restore(restoring) => is_withdrawn(&restoring.reply),
             Self::Thaw(_)

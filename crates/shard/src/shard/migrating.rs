@@ -56,15 +56,19 @@ impl Shard {
                 let _ = reply.send(self.with_vm(port, |vm| vm.frozen_memory()));
             }
             MigrationStep::Restore(restoring) => self.restore(port, *restoring),
+            MigrationStep::TakeMade(made, reply) => {
+                let taken = self.with_vm(port, |vm| vm.take_made(*made));
+                if let Err(Ok(())) = reply.send(taken) {
+                    // Whoever asked gave up at this moment, and takes it for not done.
+                    let _ = self.discard(port);
+                }
+                self.look_at_qemu(port);
+            }
             MigrationStep::IsRestored(reply) => {
                 let _ = reply.send(self.with_vm(port, |vm| Ok(vm.is_restored())));
             }
             MigrationStep::Discard(reply) => {
-                let discarded = self.with_vm(port, |vm| {
-                    vm.discard();
-                    Ok(())
-                });
-                let _ = reply.send(discarded);
+                let _ = reply.send(self.discard(port));
             }
             MigrationStep::Activate(reply) => {
                 let activated = self.with_vm(port, Vm::activate);
@@ -174,6 +178,13 @@ impl Shard {
         if newer.is_ok() {
             self.host.tell_resumed(port, self.clock.now());
         }
+    }
+
+    fn discard(&mut self, port: PortId) -> Result<(), String> {
+        self.with_vm(port, |vm| {
+            vm.discard();
+            Ok(())
+        })
     }
 
     /// The answer comes when QEMU has given its own.

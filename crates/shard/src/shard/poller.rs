@@ -203,7 +203,7 @@ impl Poller {
         let Some(connection) = vm.connection() else {
             return;
         };
-        let is_read = connection.wants_read() && !vm.waits_for_memory();
+        let is_read = connection.wants_read() && !vm.awaits_device();
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, is_read);
         flags.set(epoll::EventFlags::OUT, connection.wants_write());

@@ -3,13 +3,13 @@
 //! ```text
 //!   source        working ──track──► tracked ──freeze──► frozen ──release──► reset
 //!                    ▲                  └──────thaw─────────┘
-//!   destination   reset ──restore──► its MSI-X table is written ──QEMU has wired the interrupts──► restored, frozen
-//!                   ▲                                                                                 │        │
-//!                   └───────────────────────────────── discard ──────────────────────────────────────┘   activate
-//!                                                                                                    working ◄┘
+//!   destination   reset ──restore──► its MSI-X table is written ──QEMU has wired the interrupts──► awaits its device ──take_made──►
+//!                   ▲                                                                                     │      restored, frozen
+//!                   └────────────────────────────────── discard ──────────────────────────────────────────┴────────┘       │
+//!                                                                                                        working ◄──activate┘
 //! ```
-//! If parts of the guest's memory follow later, nothing is read of it before: the device is made when it is activated, and what
-//! QEMU sends waits in its socket.
+//! The device is made elsewhere ([`making`](super::making)), at once, or if parts of the guest's memory follow later, when they are
+//! there: nothing is read of it before.
 //!
 //! One that is restored and not yet activated is reset for a worker that follows: its records are those of the reset one.
 //!
@@ -25,12 +25,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vrdma_api::MSIX_TABLE_WORDS;
 use vrdma_memory::Space;
 use vrdma_pvrdma::config_space::CONFIG_BYTES;
-use vrdma_pvrdma::{BarRegion, Device, DeviceState, SavedRecord};
+use vrdma_pvrdma::{BarRegion, DeviceState, SavedRecord};
 use vrdma_threads::{Reply, is_withdrawn};
 use vrdma_vfio_user::Errno;
 
 use super::Vm;
 use super::backend::{Backend, MSIX_TABLE};
+use super::making::{Made, Maker};
 
 /// Where configuration space says that BAR 0 is, with the MSI-X table at its start.
 const BAR0: usize = 0x10;
@@ -54,33 +55,23 @@ impl fmt::Debug for Frozen {
     }
 }
 
-/// What a device is to be made from.
+/// What a device is to take over from another host's, besides its records.
 #[derive(Debug)]
 pub struct Restoring {
-    /// Its records.
-    pub records: Vec<SavedRecord>,
-    /// Its configuration space has the same as QEMU's.
+    /// Has the same as QEMU's.
     pub config_space: Vec<u8>,
     /// QEMU's MSI-X table of the source.
     pub msix_table: Option<[u32; MSIX_TABLE_WORDS]>,
-    /// Its connections end: their other ends have gone on.
-    pub end_connections: bool,
-    /// Nothing is read of the guest's memory before the device is activated.
-    pub memory_follows: bool,
-    /// Told when it waits to go on, or why it cannot: a sentence.
-    pub reply: Reply<Result<(), String>>,
-}
-
-/// What a device is made from when it is activated.
-pub(super) struct Postponed {
-    records: Vec<SavedRecord>,
-    end_connections: bool,
+    /// Told when it can be made, or why it cannot: a sentence.
+    pub reply: Reply<Result<Maker, String>>,
 }
 
 const NOT_CONNECTED: &str = "no QEMU is connected to the adapter: start the VM first";
 
 const OTHER_PLACE: &str = "QEMU has the adapter's PCI function elsewhere than the VM had it: start it with the slots that the adapters had \
      (vrdma adapter qemu-args --slot)";
+
+pub(super) const NOT_RESTORED: &str = "the adapter was not restored, or QEMU has left or reset it since: restore it from its context first";
 
 const FROZEN: &str = "the adapter is frozen: thaw it first";
 
@@ -211,7 +202,7 @@ impl Vm {
         self.backend.is_restored()
     }
 
-    /// The device is made from that of another host, as soon as QEMU has its MSI-X table.
+    /// The device can be made from that of another host, as soon as QEMU has its MSI-X table.
     pub(crate) fn restore(&mut self, restoring: Restoring) {
         if let Err(sentence) = self.check_waiting() {
             refuse(restoring, sentence);
@@ -238,16 +229,21 @@ impl Vm {
         }
     }
 
+    /// The device that was made takes its place, and does nothing yet. The error is a sentence.
+    pub(crate) fn take_made(&mut self, made: Made) -> Result<(), String> {
+        self.backend.take_made(made)
+    }
+
     /// The restored device goes on. The error is a sentence.
     pub(crate) fn activate(&mut self) -> Result<(), String> {
         if !self.is_restored() {
-            return Err(
-                "the adapter was not restored, or QEMU has left or reset it since: restore it from its context first"
-                    .to_owned(),
-            );
+            return Err(NOT_RESTORED.to_owned());
         }
-        let activated = self.backend.activate();
-        activated.map_err(|error| format!("the adapter cannot go on: {error:#}"))
+        if self.backend.awaits_device {
+            return Err("the adapter's device is still being made".to_owned());
+        }
+        self.backend.activate();
+        Ok(())
     }
 
     /// What was restored or is to be is no more.
@@ -287,7 +283,7 @@ impl Backend {
     /// QEMU has left, and will not say that it has the MSI-X table.
     pub(super) fn end_restoring(&mut self) {
         self.table = None;
-        self.postponed = None;
+        self.awaits_device = false;
         if let Some(restoring) = self.restoring.take() {
             refuse(
                 restoring,
@@ -304,11 +300,11 @@ impl Backend {
     }
 
     fn is_restored(&self) -> bool {
-        self.postponed.is_some() || (self.restored && self.device.is_frozen())
+        self.awaits_device || (self.restored && self.device.is_frozen())
     }
 
     fn reset_device(&mut self) {
-        self.postponed = None;
+        self.awaits_device = false;
         self.device.reset();
         self.device.record();
         self.commit_records();
@@ -319,7 +315,7 @@ impl Backend {
         self.table = Some(result);
     }
 
-    /// The device is made if QEMU has answered.
+    /// The device can be made if QEMU has answered.
     pub(super) fn conclude_restoring(&mut self) {
         let Some(result) = self.table.take() else {
             return;
@@ -340,44 +336,14 @@ impl Backend {
         if is_withdrawn(&restoring.reply) {
             return;
         }
-        let past = Postponed {
-            records: restoring.records,
-            end_connections: restoring.end_connections,
-        };
-        let restored = if restoring.memory_follows {
-            self.postponed = Some(past);
-            Ok(())
-        } else {
-            self.restore_from(&past)
-        };
-        let restored = restored.map_err(|error| format!("the adapter cannot go on: {error:#}"));
-        if let Err(Ok(())) = restoring.reply.send(restored) {
+        let maker = self.await_device();
+        if let Err(Ok(_)) = restoring.reply.send(maker) {
             // Whoever asked gave up at this moment, and takes it for not done.
             self.reset_device();
         }
     }
 
-    fn restore_from(&mut self, past: &Postponed) -> anyhow::Result<()> {
-        let records = &past.records;
-        let doorbells = self.device.doorbell_fd();
-        let doorbells = doorbells.map(|fd| fd.try_clone_to_owned()).transpose()?;
-        let config = *self.device.config();
-        let memory = Arc::clone(&self.memory);
-        let now = self.clock.now();
-        let mut device = Device::resume(config, memory, doorbells, records, None, now)?;
-        if past.end_connections {
-            device.end_connections();
-        }
-        device.keep_frozen(self.device.take_journal());
-        self.device = device;
-        self.restored = true;
-        Ok(())
-    }
-
-    fn activate(&mut self) -> anyhow::Result<()> {
-        if let Some(past) = self.postponed.take() {
-            self.restore_from(&past)?;
-        }
+    fn activate(&mut self) {
         self.restored = false;
         self.device.advance_epoch(time_of_day());
         self.device.thaw(self.clock.now());
@@ -386,6 +352,5 @@ impl Backend {
         }
         self.keep_doorbells();
         self.commit_records();
-        Ok(())
     }
 }

@@ -23,7 +23,7 @@ use vrdma_vfio_user as vfio;
 use vrdma_vfio_user::message::{CONFIG_REGION, MSIX_IRQ};
 use vrdma_vfio_user::{ClientFd, Errno, Eventfd, IrqVectors, SessionState};
 
-use super::arriving::{Postponed, Restoring};
+use super::arriving::Restoring;
 use super::fresh_seed;
 use super::kept::Kept;
 use super::sharing::{SAMPLE_BYTES, Sharing};
@@ -71,8 +71,8 @@ pub(super) struct Backend {
     pub(super) tracked: bool,
     /// Waits for QEMU's answer.
     pub(super) restoring: Option<Restoring>,
-    /// The device is to be made from it, and until then all that QEMU sends waits.
-    pub(super) postponed: Option<Postponed>,
+    /// The device is being made elsewhere, and until it is there all that QEMU sends waits.
+    pub(super) awaits_device: bool,
     /// The device was made from a context; only while it is frozen that says anything.
     pub(super) restored: bool,
     /// QEMU's answer.
@@ -113,7 +113,7 @@ impl Backend {
             kept,
             tracked: false,
             restoring: None,
-            postponed: None,
+            awaits_device: false,
             restored: false,
             table: None,
             by_client: ByClient::default(),
@@ -139,6 +139,11 @@ impl Backend {
         self.irqs = IrqVectors::new(VECTORS);
         self.is_blocked = false;
         self.sharing = Sharing::default();
+    }
+
+    /// Frees what takes long to free.
+    pub(super) fn dispose(&self, what: impl Send + 'static) {
+        self.disposal.free(what);
     }
 
     pub(super) fn fault(&self) -> Option<&'static str> {
@@ -200,7 +205,7 @@ impl vfio::Backend for Backend {
     }
 
     fn is_busy(&self) -> bool {
-        self.device.is_busy() || self.postponed.is_some()
+        self.device.is_busy() || self.awaits_device
     }
 
     fn migration(&mut self) -> Option<&mut dyn vfio::Migration> {

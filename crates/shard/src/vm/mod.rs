@@ -9,6 +9,7 @@ mod arriving;
 mod backend;
 mod incoming;
 mod kept;
+mod making;
 mod sharing;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -31,6 +32,7 @@ use crate::shard::clock::Clock;
 pub use arriving::{Frozen, Restoring};
 use backend::Backend;
 pub(crate) use kept::{Past, descriptors};
+pub use making::{Made, Maker};
 
 /// An adapter of a VM.
 pub(crate) struct Vm {
@@ -229,9 +231,9 @@ impl Vm {
         self.backend.device.is_busy()
     }
 
-    /// Whether QEMU is not heard, since its guest's memory is not all there.
-    pub(crate) fn waits_for_memory(&self) -> bool {
-        self.backend.postponed.is_some()
+    /// Whether QEMU is not heard, since its device is being made.
+    pub(crate) fn awaits_device(&self) -> bool {
+        self.backend.awaits_device
     }
 
     /// Serves what QEMU sent. The connection if it broke: stop to watch it, and drop it.
@@ -250,7 +252,7 @@ impl Vm {
         let Some(connection) = &mut self.connection else {
             return Ok(());
         };
-        if self.backend.postponed.is_some() && has_hung_up(connection.as_fd()) {
+        if self.backend.awaits_device && has_hung_up(connection.as_fd()) {
             self.backend.end_restoring();
         }
         if writable {

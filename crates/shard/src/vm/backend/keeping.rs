@@ -59,7 +59,7 @@ impl Backend {
             settles: None,
             tracked: false,
             restoring: None,
-            postponed: None,
+            awaits_device: false,
             restored: false,
             table: None,
             by_client: ByClient::default(),
