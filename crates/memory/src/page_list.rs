@@ -104,6 +104,27 @@ impl PageList {
         Ok(walk.finish())
     }
 
+    /// The list of pages that the directory named when it was read before. All must be mapped with `right` now.
+    pub fn listed(
+        view: &View<'_>,
+        directory: u64,
+        pages: Vec<u64>,
+        right: Right,
+    ) -> Result<Self, PageError> {
+        let count = u32::try_from(pages.len()).unwrap_or(u32::MAX);
+        if !(1..=MAX_PAGES).contains(&count) {
+            return Err(PageError::Count(count));
+        }
+        for (index, &page) in pages.iter().enumerate() {
+            check_page(view, Level::Page, index, page, right)?;
+        }
+        Ok(Self {
+            directory,
+            pages: pages.into_boxed_slice(),
+            first_byte: 0,
+        })
+    }
+
     /// Lets the region begin at this byte of the first page (a registration's start is rarely
     /// aligned). Only the low 12 bits count, so a virtual address will do.
     pub fn starting_at(self, address: u64) -> Self {
@@ -140,6 +161,11 @@ impl PageList {
     /// Bytes from the first byte of the region to the end of the last page.
     pub fn length(&self) -> u64 {
         self.pages.len() as u64 * PAGE - self.first_byte
+    }
+
+    /// Bus addresses of all pages.
+    pub fn pages(&self) -> &[u64] {
+        &self.pages
     }
 
     /// Bus address of page `index`.

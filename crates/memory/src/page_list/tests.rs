@@ -71,6 +71,25 @@ fn a_directory_of_three_tables_is_walked() {
 }
 
 #[test]
+fn a_list_that_was_read_before_is_checked_again() {
+    let space = guest();
+    let pages = [DATA + PAGE, READ_ONLY];
+    list(&space, &pages);
+    let read = resolve(&space, 2, Right::Read).unwrap();
+    let view = space.view();
+    let again = |pages: &[u64], right| PageList::listed(&view, DIRECTORY, pages.to_vec(), right);
+    let listed = again(read.pages(), Right::Read).unwrap();
+    assert_eq!(listed.pages(), read.pages());
+    assert_eq!(listed.directory(), DIRECTORY);
+    let refused = |pages: &[u64]| again(pages, Right::Write).unwrap_err();
+    assert_eq!(refused(&[]), PageError::Count(0));
+    let read_only = flaw(Level::Page, 1, READ_ONLY, PageFlaw::Unmapped);
+    assert_eq!(refused(&pages), read_only);
+    let odd = flaw(Level::Page, 0, DATA + 8, PageFlaw::Unaligned);
+    assert_eq!(refused(&[DATA + 8]), odd);
+}
+
+#[test]
 fn the_failing_entry_is_named() {
     let space = guest();
     list(&space, &[DATA, DATA + PAGE]);

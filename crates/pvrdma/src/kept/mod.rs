@@ -4,7 +4,7 @@
 //!   a register was written ─► Registers          a command made, changed or destroyed ─► its object's records
 //!   a message came further ─► progress of its queue pair, of completion queues and of shared receive queues
 //! ```
-//! What lies in the guest's memory is not in them: requests, completions, page directories. Objects are named
+//! What lies in the guest's memory is not in them: requests, completions, page directories but the shortest. Objects are named
 //! with the request that made them, which is checked again as it was then.
 //!
 //! This module does not know where records are kept ([`vrdma_adapter::Journal`]).

@@ -228,7 +228,10 @@ fn region(memory: &View<'_>, name: &[u8]) -> Option<Region> {
     if place.bus {
         return Some(Region::Bus);
     }
-    let list = PageList::resolve(memory, place.directory, place.pages, Right::Read);
+    let list = match place.few.len() == place.pages as usize {
+        true => PageList::listed(memory, place.directory, place.few, Right::Read),
+        false => PageList::resolve(memory, place.directory, place.pages, Right::Read),
+    };
     let list = list.map(|list| list.starting_at(place.first_byte));
     Some(Region::Pages(Arc::new(
         list.unwrap_or_else(|_| PageList::nowhere()),

@@ -32,7 +32,7 @@ pub(crate) struct Registers {
 }
 
 /// Where a region's bytes are: the name that the engine's record of it has.
-#[derive(Clone, Copy, PartialEq, Message)]
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct Backing {
     /// The bus itself.
     #[prost(bool, tag = "1")]
@@ -44,7 +44,14 @@ pub(super) struct Backing {
     pub(super) pages: u32,
     #[prost(uint64, tag = "4")]
     pub(super) first_byte: u64,
+    /// The pages, if they are few: else the directory tells.
+    #[prost(uint64, repeated, tag = "5")]
+    pub(super) few: Vec<u64>,
 }
+
+/// So many pages are in the name itself: thousands of short regions are found without reading two pages of memory for
+/// each, and records stay short.
+pub(super) const FEW: u32 = 4;
 
 /// A region.
 #[derive(Clone, PartialEq, Message)]

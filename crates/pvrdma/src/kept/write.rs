@@ -252,6 +252,10 @@ fn name_of(region: &Region) -> Vec<u8> {
             directory: list.directory(),
             pages: list.count(),
             first_byte: list.first_byte(),
+            few: match list.count() <= record::FEW {
+                true => list.pages().to_vec(),
+                false => Vec::new(),
+            },
         },
         // Guests have no other regions than these two.
         _ => record::Backing {
