@@ -78,6 +78,21 @@ impl Sidr {
             self.by_remote.insert(name, id);
         }
         self.questions.insert(id, question);
+        self.assert_counts();
+    }
+
+    /// Nothing is left of questions that are gone.
+    fn assert_counts(&self) {
+        let questions = self.questions.len();
+        debug_assert!(
+            questions <= MAX_CONNECTIONS,
+            "who inserts has asked for room"
+        );
+        debug_assert!(
+            self.by_remote.len() <= questions,
+            "a question has one name of its peer's"
+        );
+        debug_assert!(self.timers.len() <= questions, "a question has one timer");
     }
 
     pub(crate) fn set_deadline(&mut self, id: CommId, deadline: Option<Duration>) {
@@ -100,6 +115,7 @@ impl Sidr {
             self.by_remote
                 .remove(&(question.ends.remote, question.request));
         }
+        self.assert_counts();
         Some(question)
     }
 

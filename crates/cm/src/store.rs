@@ -99,6 +99,36 @@ impl Store {
         self.changed.note(connection.local);
         self.connections.insert(connection.local, connection);
         self.name_peer(connection.local);
+        self.assert_counts();
+    }
+
+    /// Nothing is left of connections that are gone.
+    fn assert_counts(&self) {
+        let connections = self.connections.len();
+        debug_assert!(
+            connections <= MAX_CONNECTIONS,
+            "who inserts has asked for room"
+        );
+        debug_assert!(
+            self.half_open_in_all <= connections,
+            "calls that wait are among them"
+        );
+        debug_assert!(
+            self.half_open.len() <= self.half_open_in_all,
+            "nobody is kept who has no call"
+        );
+        debug_assert!(
+            self.by_remote.len() <= connections,
+            "a connection has one name of its peer's"
+        );
+        debug_assert!(
+            self.by_pair.len() <= connections,
+            "a connection has one queue pair of its peer's"
+        );
+        debug_assert!(
+            self.timers.len() <= connections,
+            "a connection has one timer"
+        );
     }
 
     /// Makes a connection known by what its peer said of itself.
@@ -135,6 +165,7 @@ impl Store {
             remove_if(&mut self.by_remote, (from, connection.remote), id);
             remove_if(&mut self.by_pair, (from, peer.qpn), id);
         }
+        self.assert_counts();
         Some(connection)
     }
 

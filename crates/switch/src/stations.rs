@@ -110,6 +110,12 @@ impl Stations {
             .insert(mac);
         self.stations
             .insert((group, mac), Station { place, heard: now });
+        let share = &self.shares[&(place, group)];
+        debug_assert!(share.macs.len() <= place.macs_max(), "a share is bounded");
+        debug_assert!(
+            share.macs.len() <= self.stations.len(),
+            "who is in a share is in the table"
+        );
     }
 
     fn has_room(&mut self, place: Location, group: GroupId, now: u64) -> bool {

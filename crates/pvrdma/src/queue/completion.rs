@@ -71,6 +71,7 @@ impl CompletionRing {
         let at = entry_address(&self.pages, FIRST_PAGE, slot, ENTRY_BYTES)?;
         view.write(at, entry.as_bytes())?;
         self.producer = self.shape.next(self.producer);
+        self.assert_order();
         Ok(())
     }
 
@@ -78,6 +79,7 @@ impl CompletionRing {
     pub(crate) fn publish(&mut self, view: &View<'_>) -> Result<(), RingError> {
         view.store_u32_release(self.state()?, self.producer)?;
         self.published = self.producer;
+        self.assert_order();
         Ok(())
     }
 
@@ -101,7 +103,19 @@ impl CompletionRing {
             return Err(RingError::Index);
         };
         self.consumer = consumer;
+        self.assert_order();
         Ok(published)
+    }
+
+    /// The order that the head draws.
+    fn assert_order(&self) {
+        let behind_consumer = |index| self.shape.filled(index, self.consumer);
+        debug_assert!(
+            behind_consumer(self.producer).is_some_and(
+                |all| behind_consumer(self.published).is_some_and(|shown| shown <= all)
+            ),
+            "consumer <= published <= producer <= consumer + slots: {self:?}"
+        );
     }
 
     /// The guest's index as last read.

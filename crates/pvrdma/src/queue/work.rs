@@ -114,6 +114,7 @@ impl WorkRing {
             return Err(RingError::Index);
         }
         self.producer = producer;
+        self.assert_order();
         Ok(self.known())
     }
 
@@ -126,12 +127,24 @@ impl WorkRing {
     pub(crate) fn fetch(&mut self, pages: &PageList) -> Result<u64, RingError> {
         let slot = self.shape.slot(self.fetched);
         self.fetched = self.shape.next(self.fetched);
+        self.assert_order();
         entry_address(pages, self.area.first_page, slot, self.area.stride)
     }
 
     /// So many of the oldest entries in use are done.
     pub(crate) fn release(&mut self, count: u32) {
         self.released = self.shape.after(self.released, count);
+        self.assert_order();
+    }
+
+    /// The order that the head draws.
+    fn assert_order(&self) {
+        let behind_released = |index| self.shape.filled(index, self.released);
+        debug_assert!(
+            behind_released(self.producer)
+                .is_some_and(|all| behind_released(self.fetched).is_some_and(|held| held <= all)),
+            "released <= fetched <= producer <= released + slots: {self:?}"
+        );
     }
 
     /// Lets the guest reuse the entries that are done, if there are more of them than it knows.
