@@ -106,7 +106,7 @@ impl RunQueue {
         self.owed.tidy(&self.entries);
     }
 
-    fn listed(&mut self, listed: Listed) -> Option<&mut Entry> {
+    fn entry_of(&mut self, listed: Listed) -> Option<&mut Entry> {
         let entry = self.entry(listed.port);
         entry.filter(|entry| entry.id == listed.id)
     }
@@ -147,7 +147,7 @@ impl RunQueue {
         self.turn += 1;
         self.now = now;
         for listed in std::mem::take(&mut self.later) {
-            if let Some(entry) = self.listed(listed) {
+            if let Some(entry) = self.entry_of(listed) {
                 entry.place = Waiting::Nowhere;
                 self.wake(listed.port);
             }
@@ -242,7 +242,7 @@ impl RunQueue {
         for _ in 0..self.owed.looks() {
             let listed = self.owed.pop()?;
             let now = self.now;
-            let Some(entry) = self.listed(listed) else {
+            let Some(entry) = self.entry_of(listed) else {
                 continue;
             };
             entry.guaranteed = entry.place == Waiting::Rounds && entry.is_guaranteed();
@@ -270,7 +270,7 @@ impl RunQueue {
             self.looks_left -= 1;
             let listed = self.unseen.pop_front()?;
             let turn = self.turn;
-            let Some(entry) = self.listed(listed) else {
+            let Some(entry) = self.entry_of(listed) else {
                 continue;
             };
             entry.listed = entry.place == Waiting::Rounds;
