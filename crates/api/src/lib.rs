@@ -52,6 +52,7 @@
 
 mod adapter;
 mod addresses;
+mod guarantee;
 pub mod installation;
 mod limits;
 mod mac;
@@ -75,6 +76,7 @@ use serde::{Deserialize, Serialize};
 
 pub use adapter::{Adapter, AdapterChange, AdapterKind, AdapterRequest, DoorbellMode};
 pub use addresses::Addresses;
+pub use guarantee::{Contradiction, Guarantee};
 pub use limits::{Limits, LimitsChange, NotAWeight, NotAnOpsRate, OpsRate, Weight};
 pub use mac::{MacAddress, NotAMac};
 pub use migration::{

@@ -236,6 +236,15 @@ pub struct Limits {
     /// Bits a second that it can send, whatever others of its shard do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee_out: Option<Rate>,
+    /// Bits a second that others of its host can send to it, whatever else their shards do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee_in: Option<Rate>,
+    /// Messages a second that it can send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee_out_ops: Option<OpsRate>,
+    /// Messages a second that others of its host can send to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee_in_ops: Option<OpsRate>,
 }
 
 /// A change of limits. What is absent stays as it is, and `null` is no limit, or no guarantee.
@@ -276,6 +285,27 @@ pub struct LimitsChange {
         skip_serializing_if = "Option::is_none"
     )]
     pub guarantee_out: Option<Option<Rate>>,
+    /// Bits a second that others of its host can send to it.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub guarantee_in: Option<Option<Rate>>,
+    /// Messages a second that it can send.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub guarantee_out_ops: Option<Option<OpsRate>>,
+    /// Messages a second that others of its host can send to it.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub guarantee_in_ops: Option<Option<OpsRate>>,
 }
 
 impl LimitsChange {
@@ -287,6 +317,9 @@ impl LimitsChange {
             limit_out_ops: Some(limits.limit_out_ops),
             limit_in_ops: Some(limits.limit_in_ops),
             guarantee_out: Some(limits.guarantee_out),
+            guarantee_in: Some(limits.guarantee_in),
+            guarantee_out_ops: Some(limits.guarantee_out_ops),
+            guarantee_in_ops: Some(limits.guarantee_in_ops),
         }
     }
 }
@@ -300,13 +333,10 @@ impl Limits {
             limit_out_ops: change.limit_out_ops.unwrap_or(self.limit_out_ops),
             limit_in_ops: change.limit_in_ops.unwrap_or(self.limit_in_ops),
             guarantee_out: change.guarantee_out.unwrap_or(self.guarantee_out),
+            guarantee_in: change.guarantee_in.unwrap_or(self.guarantee_in),
+            guarantee_out_ops: change.guarantee_out_ops.unwrap_or(self.guarantee_out_ops),
+            guarantee_in_ops: change.guarantee_in_ops.unwrap_or(self.guarantee_in_ops),
         }
-    }
-
-    /// The guarantee and the limit of what is sent, if one contradicts the other.
-    pub fn contradiction(&self) -> Option<(Rate, Rate)> {
-        let both = self.guarantee_out.zip(self.limit_out);
-        both.filter(|(guarantee, limit)| guarantee > limit)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Limits, as they are written and told.
 
-use vrdma_api::{Limits, LimitsChange, Throttled};
+use vrdma_api::{Limits, LimitsChange, OpsRate, Rate, Throttled};
 
 use crate::arguments::{LimitChanges, LimitOptions};
 
@@ -12,6 +12,9 @@ impl LimitOptions {
             limit_out_ops: self.limit_out_ops,
             limit_in_ops: self.limit_in_ops,
             guarantee_out: self.guarantee_out,
+            guarantee_in: self.guarantee_in,
+            guarantee_out_ops: self.guarantee_out_ops,
+            guarantee_in_ops: self.guarantee_in_ops,
         }
     }
 }
@@ -24,6 +27,9 @@ impl LimitChanges {
             limit_out_ops: self.limit_out_ops.map(|limit| limit.0),
             limit_in_ops: self.limit_in_ops.map(|limit| limit.0),
             guarantee_out: self.guarantee_out.map(|rate| rate.0),
+            guarantee_in: self.guarantee_in.map(|rate| rate.0),
+            guarantee_out_ops: self.guarantee_out_ops.map(|rate| rate.0),
+            guarantee_in_ops: self.guarantee_in_ops.map(|rate| rate.0),
         }
     }
 }
@@ -45,30 +51,46 @@ pub(crate) fn told(change: &LimitsChange) -> Vec<String> {
             None => format!("{verb} as many messages as it can"),
         })
     });
-    let guarantee = change.guarantee_out.map(|rate| {
-        let rate = rate.map_or("nothing".to_owned(), |rate| rate.to_string());
-        format!("is guaranteed {rate}")
+    bits.chain(ops).chain(guarantees(change)).collect()
+}
+
+fn guarantees(change: &LimitsChange) -> impl Iterator<Item = String> {
+    let bits = [
+        ("sends", change.guarantee_out),
+        ("receives", change.guarantee_in),
+    ];
+    let ops = [
+        ("sends", change.guarantee_out_ops),
+        ("receives", change.guarantee_in_ops),
+    ];
+    let bits = bits.into_iter().filter_map(|(verb, rate)| {
+        Some(match rate? {
+            Some(rate) => format!("{verb} {rate} whatever others do"),
+            None => format!("{verb} what others leave"),
+        })
     });
-    bits.chain(ops).chain(guarantee).collect()
+    let ops = ops.into_iter().filter_map(|(verb, rate)| {
+        Some(match rate? {
+            Some(rate) => format!("{verb} {rate} messages a second whatever others do"),
+            None => format!("{verb} the messages that others leave"),
+        })
+    });
+    bits.chain(ops)
 }
 
 /// Those that there are, as rows.
 pub(crate) fn rows(limits: &Limits) -> Vec<(&'static str, String)> {
+    let bits = |rate: Option<Rate>| rate.map(|rate| rate.to_string());
+    let ops = |rate: Option<OpsRate>| rate.map(|rate| rate.to_string());
     let rates = [
-        ("limit out", limits.limit_out.map(|rate| rate.to_string())),
-        ("limit in", limits.limit_in.map(|rate| rate.to_string())),
-        (
-            "limit out ops",
-            limits.limit_out_ops.map(|rate| rate.to_string()),
-        ),
-        (
-            "limit in ops",
-            limits.limit_in_ops.map(|rate| rate.to_string()),
-        ),
-        (
-            "guarantee out",
-            limits.guarantee_out.map(|rate| rate.to_string()),
-        ),
+        ("limit out", bits(limits.limit_out)),
+        ("limit in", bits(limits.limit_in)),
+        ("limit out ops", ops(limits.limit_out_ops)),
+        ("limit in ops", ops(limits.limit_in_ops)),
+        ("guarantee out", bits(limits.guarantee_out)),
+        ("guarantee in", bits(limits.guarantee_in)),
+        ("guarantee out ops", ops(limits.guarantee_out_ops)),
+        ("guarantee in ops", ops(limits.guarantee_in_ops)),
     ];
     let set = rates.into_iter();
     set.filter_map(|(name, rate)| Some((name, rate?))).collect()
@@ -153,11 +175,13 @@ mod tests {
     #[test]
     fn a_change_is_told() {
         let change = change(
-            "vrdma adapter set vm1 --limit-out 500mbit --limit-in none --limit-in-ops 5k --limit-out-ops none --guarantee-out 300mbit",
+            "vrdma adapter set vm1 --limit-out 500mbit --limit-in none --limit-in-ops 5k --limit-out-ops none --guarantee-out 300mbit \
+             --guarantee-in none --guarantee-in-ops 3k --guarantee-out-ops none",
         );
         let told = told(&change).join(" and ");
         let expected = "sends at most 500mbit and receives at most what it can and sends as many messages as it can \
-            and receives at most 5k messages a second and is guaranteed 300mbit";
+            and receives at most 5k messages a second and sends 300mbit whatever others do and receives what others leave \
+            and sends the messages that others leave and receives 3k messages a second whatever others do";
         assert_eq!(told, expected);
     }
 }

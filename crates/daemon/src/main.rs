@@ -81,7 +81,7 @@ Example configuration:
   [[portgroup]]
   name = \"blue\"
   weight = 3                          # optional: what its turns weigh beside those of other groups, 1 to 100
-  limit_in = \"20gbit\"               # optional, as limit_out, limit_in_ops, limit_out_ops and guarantee_out
+  limit_in = \"20gbit\"               # optional, as limit_out, guarantee_in, guarantee_out and the four with _ops
   vlan = 10                           # optional: the tag on raw uplinks; no tag without it
   vni = 5010                          # optional: the network in tunnels; the VLAN's number without it
 

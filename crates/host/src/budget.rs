@@ -7,8 +7,11 @@
 //! answers to READs draw on the same account. A message that is longer than what is left goes on in
 //! the next turn: engines cut units.
 
-use vrdma_verbs::REPLAYS_MIN;
+use std::ops::AddAssign;
+
+use vrdma_switch::{Limit, Policy};
 use vrdma_verbs::unit::{Request, RequestOp};
+use vrdma_verbs::{REPLAYS_MIN, Time};
 
 /// Cost of a turn, in bytes: some ten microseconds of copying.
 pub(crate) const QUANTUM: u64 = 64 << 10;
@@ -20,6 +23,9 @@ const UNIT_COST: u64 = 1 << 10;
 /// The same of an atomic: a turn has at most as many as a responder answers again. What a requester knows to be done is
 /// written down at the end of its turn, and each atomic when it is done; after a crash it asks again for all between.
 const ATOMIC_COST: u64 = QUANTUM / REPLAYS_MIN as u64;
+
+/// A longer message counts as several where messages a second are guaranteed.
+const MESSAGE_BYTES: u64 = 4 << 10;
 
 /// Of one member, or of a port group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,11 +74,14 @@ pub(crate) struct Moved {
     /// What it costs.
     pub(crate) cost: u64,
     /// Bytes of guarantees that it takes.
-    pub(crate) guaranteed: u64,
+    pub(crate) bytes: u64,
+    /// Messages of guarantees that it takes.
+    pub(crate) ops: u64,
 }
 
 impl Moved {
-    /// By a request. None is so short that it takes little of a guarantee.
+    /// By a request. None is so short that it takes little of a guarantee in bits, and a long message is several, so that
+    /// it takes more than little of one in messages.
     #[inline]
     pub(crate) fn by<R>(request: &Request<R>) -> Self {
         let bytes = moved(request);
@@ -82,7 +91,8 @@ impl Moved {
         };
         Self {
             cost: bytes.saturating_add(own),
-            guaranteed: bytes.max(UNIT_COST),
+            bytes: bytes.max(UNIT_COST),
+            ops: bytes.div_ceil(MESSAGE_BYTES).max(request.first.into()),
         }
     }
 
@@ -90,8 +100,33 @@ impl Moved {
     pub(crate) fn frames(bytes: u64) -> Self {
         Self {
             cost: bytes,
-            guaranteed: bytes,
+            bytes,
+            ops: 0,
         }
+    }
+
+    /// All that was moved since so much had been.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            cost: self.cost - before.cost,
+            bytes: self.bytes - before.bytes,
+            ops: self.ops - before.ops,
+        }
+    }
+
+    /// What a member, or a receiver, has had counts for what is guaranteed to it.
+    pub(crate) fn note(self, policy: &Policy, of: [Limit; 2], now: Time) {
+        let [bits, ops] = of;
+        policy.note_guaranteed(bits, self.bytes.saturating_mul(8), now.0);
+        policy.note_guaranteed(ops, self.ops, now.0);
+    }
+}
+
+impl AddAssign for Moved {
+    fn add_assign(&mut self, more: Self) {
+        self.cost += more.cost;
+        self.bytes += more.bytes;
+        self.ops += more.ops;
     }
 }
 

@@ -13,17 +13,23 @@ use crate::port::Port;
 use crate::turn::Turn;
 
 impl<M: Member, P: Port> Host<M, P> {
-    /// Takes a request to the member that owns its destination. One that nobody owns is dropped, as
-    /// on a wire: the requester's own timers tell its owner.
-    pub(crate) fn carry(&mut self, turn: Turn<'_, M::View<'_>>, request: &mut Request<M::Region>) {
+    /// Takes a request to the member that owns its destination, and says which, if it is of this host. One that nobody owns
+    /// is dropped, as on a wire: the requester's own timers tell its owner.
+    pub(crate) fn carry(
+        &mut self,
+        turn: Turn<'_, M::View<'_>>,
+        request: &mut Request<M::Region>,
+    ) -> Option<PortId> {
         if request.destination == Qpn::MULTICAST {
-            return self.multiply(turn, request);
+            self.multiply(turn, request);
+            return None;
         }
         let Some(to) = self.destination(turn.from, request) else {
-            return self.transmit(turn, request);
+            self.transmit(turn, request);
+            return None;
         };
         if to == PortId(NOWHERE) {
-            return;
+            return None;
         }
         self.charge_ends(turn, to, request);
         if self.is_for_owner(to, request.destination) {
@@ -31,6 +37,7 @@ impl<M: Member, P: Port> Host<M, P> {
         } else {
             self.pass(turn, to, request);
         }
+        Some(to)
     }
 
     /// The member that a request is for, [`NOWHERE`] if it is dropped; `None` if it leaves the host.

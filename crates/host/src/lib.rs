@@ -23,6 +23,7 @@ mod budget;
 mod carry;
 mod datagrams;
 mod event;
+mod guarantees;
 mod host;
 mod learner;
 mod limits;

@@ -10,9 +10,10 @@
 //! so both are no longer than the table. Whose turn is next, [`run_queue`](crate::run_queue) says.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use vrdma_adapter::LogLimit;
-use vrdma_switch::{GroupId, PortId};
+use vrdma_switch::{GroupId, Policy, PortId};
 use vrdma_verbs::Time;
 use vrdma_wire::Mtu;
 
@@ -220,6 +221,15 @@ impl<M: Member> Members<M> {
     /// Something was moved for a member.
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
         self.run.charge(port, moved);
+    }
+
+    /// Something was moved for a member, to somebody with this policy, if that one is guaranteed something of what arrives.
+    pub(crate) fn charge_to(&mut self, port: PortId, receiver: Option<&Arc<Policy>>, moved: Moved) {
+        self.run.heads_for(port, receiver);
+        self.run.charge(port, moved);
+        if let Some(receiver) = receiver {
+            self.run.arrived(receiver, moved);
+        }
     }
 
     /// A member has had its turn, and may have done something: when is the next one?

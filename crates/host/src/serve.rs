@@ -107,10 +107,12 @@ impl<M: Member, P: Port> Host<M, P> {
 
     /// Carries a request wherever it goes, and charges it.
     fn carry_one(&mut self, turn: Turn<'_, M::View<'_>>, request: &mut Request<M::Region>) {
-        self.members.charge(turn.from, Moved::by(request));
+        let moved = Moved::by(request);
         let frames = self.uplinks.queued_bytes;
         let mut sent = Sent::of(request);
-        self.carry(turn, request);
+        let to = self.carry(turn, request);
+        let receiver = to.and_then(|to| self.guaranteed_receiver(to));
+        self.members.charge_to(turn.from, receiver.as_ref(), moved);
         sent.bytes = sent.bytes.max(self.uplinks.queued_bytes - frames);
         self.pay(turn.from, sent, turn.now);
     }
@@ -137,6 +139,7 @@ impl<M: Member, P: Port> Host<M, P> {
         first: &Request<M::Region>,
     ) -> Option<Request<M::Region>> {
         let Turn { from, now, .. } = turn;
+        let receiver = self.guaranteed_receiver(to);
         let mut paths = Reachable {
             shared: &self.shared,
             uplinks: &mut self.uplinks,
@@ -146,6 +149,8 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         let Ends { member, peer, run } = self.members.touch_both(from, to, now)?;
+        run.heads_for(from, receiver.as_ref());
+        let before = run.moved(from);
         let theirs = peer.memory();
         let mut exchange = Exchange {
             theirs: M::view(&theirs),
@@ -156,19 +161,23 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         run.charge(from, Moved::by(first));
         exchange.deliver(first);
+        let mut behind = None;
         while !run.is_spent(from) {
             // A request is large, and is moved no more than it has to.
             let next = exchange.member.next_request(turn.memory, now, &mut paths);
             let Some(request) = &next else { break };
             if neighbour(from, request) != Some(to) {
-                exchange.end();
-                return next;
+                behind = next;
+                break;
             }
             run.charge(from, Moved::by(request));
             exchange.deliver(request);
         }
         exchange.end();
-        None
+        if let Some(receiver) = receiver {
+            run.arrived(&receiver, run.moved(from).since(before));
+        }
+        behind
     }
 }
 

@@ -41,7 +41,7 @@
 //! kind = "process"
 //! ip = "10.0.0.5"
 //! limit_out = "10gbit"          # the most that it sends; limit_in, limit_out_ops, limit_in_ops
-//! guarantee_out = "2gbit"       # what it can send whatever others of its shard do
+//! guarantee_out = "2gbit"       # what it can send whatever others do; guarantee_in, guarantee_out_ops, guarantee_in_ops
 //! weight = 3                    # of its turns, beside others of its port group
 //! users = ["alice", 1001]       # who may use it besides the daemon's own user
 //! ```
@@ -257,7 +257,7 @@ fn add_portgroup(
             Field::Vni => table.vni.as_ref().map(Spanned::span),
             Field::Users => table.users.as_ref().map(Spanned::span),
             Field::Groups => table.groups.as_ref().map(Spanned::span),
-            Field::Guarantee => table.guarantee_out.as_ref().map(Spanned::span),
+            Field::Guarantee(which) => table.guarantee_span(which),
             _ => None,
         };
         source.at(span.unwrap_or(table.name.span()), &refusal.to_string())
@@ -315,7 +315,7 @@ fn add_adapter(
                 Field::PortGroup => Some(table.portgroup.span()),
                 Field::Shard => table.shard.as_ref().map(Spanned::span),
                 Field::Limit => table.limit_span(),
-                Field::Guarantee => table.guarantee_out.as_ref().map(Spanned::span),
+                Field::Guarantee(which) => table.guarantee_span(which),
                 Field::Users => table.users.as_ref().map(Spanned::span),
                 Field::Groups => table.groups.as_ref().map(Spanned::span),
                 _ => None,

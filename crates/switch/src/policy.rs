@@ -1,5 +1,7 @@
 //! What limits an adapter or a port group, and how often it did; its weight, and what it is guaranteed.
 //!
+//! A guarantee has a meter, too: who has had less than that lets pass is *owed* something.
+//!
 //! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is
 //! charged to both, and both have to be open.
 
@@ -10,7 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::shaping::Meter;
 
-/// What can be limited.
+/// What can be limited, and guaranteed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Limit {
     /// Bits a second that an adapter sends.
@@ -39,17 +41,21 @@ impl Limit {
 pub struct Policy {
     /// One less than the weight, so that the default is 1.
     more_weight: AtomicU32,
-    /// A bit for each limit that has a rate, and one for the guarantee, so that who has none costs one look.
+    /// A bit for each limit that has a rate, and for each guarantee, so that who has none costs one look.
     rates: AtomicU32,
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
-    /// Bits a second that it is guaranteed to send.
-    guarantee: Meter,
+    guarantees: [Meter; Limit::ALL.len()],
     group: Option<Arc<Policy>>,
 }
 
-/// The bit of the guarantee, beside those of limits.
-const GUARANTEE: u32 = 1 << Limit::ALL.len();
+/// The bits of all limits; those of guarantees are above them.
+const LIMITS: u32 = (1 << Limit::ALL.len()) - 1;
+
+/// The bits of some guarantees.
+const fn guarantee_bits(of: [Limit; 2]) -> u32 {
+    ((1 << of[0] as u32) | (1 << of[1] as u32)) << Limit::ALL.len()
+}
 
 #[derive(Default, Debug)]
 struct Counters {
@@ -72,9 +78,11 @@ pub struct Effects {
 impl PartialEq for Policy {
     /// By what was set.
     fn eq(&self, other: &Self) -> bool {
-        let rates = |policy: &Self| Limit::ALL.map(|limit| policy.rate(limit));
-        let others = |policy: &Self| (policy.weight(), policy.guarantee.rate());
-        rates(self) == rates(other) && others(self) == others(other) && self.group == other.group
+        let set = |policy: &Self| {
+            let rates = Limit::ALL.map(|limit| [policy.rate(limit), policy.guarantee(limit)]);
+            (policy.weight(), rates)
+        };
+        set(self) == set(other) && self.group == other.group
     }
 }
 
@@ -107,29 +115,39 @@ impl Policy {
         };
     }
 
-    /// Another guarantee from now on, or none: bits a second.
-    pub fn set_guarantee(&self, rate: Option<NonZeroU64>) {
-        self.guarantee.set_rate(rate);
-        self.mark(GUARANTEE, rate.is_some());
+    /// How much of it is guaranteed.
+    pub fn guarantee(&self, of: Limit) -> Option<NonZeroU64> {
+        self.guarantees[of as usize].rate()
     }
 
-    /// Whether anything is guaranteed to it, or to its group.
+    /// Another guarantee from now on, or none.
+    pub fn set_guarantee(&self, of: Limit, rate: Option<NonZeroU64>) {
+        self.guarantees[of as usize].set_rate(rate);
+        self.mark((LIMITS + 1) << of as u32, rate.is_some());
+    }
+
+    /// Whether anything of one direction is guaranteed to it, or to its group.
     #[inline]
-    pub fn is_guaranteed(&self) -> bool {
+    pub fn is_guaranteed(&self, of: [Limit; 2]) -> bool {
+        let bits = guarantee_bits(of);
         self.both()
-            .any(|policy| policy.rates.load(Relaxed) & GUARANTEE != 0)
+            .any(|policy| policy.rates.load(Relaxed) & bits != 0)
     }
 
-    /// Whether it, or its group, has not had yet what is guaranteed to it.
-    pub fn is_owed(&self, now_ns: u64) -> bool {
-        let mut guaranteed = self.both().filter(|it| it.guarantee.rate().is_some());
-        guaranteed.any(|policy| policy.guarantee.wait_ns(now_ns) == 0)
+    /// Whether it, or its group, has not had yet what is guaranteed to it of one direction.
+    pub fn is_owed(&self, of: [Limit; 2], now_ns: u64) -> bool {
+        let meters = self.both().flat_map(|policy| {
+            let meters = of.map(|limit| &policy.guarantees[limit as usize]);
+            meters.into_iter()
+        });
+        let mut guaranteed = meters.filter(|meter| meter.rate().is_some());
+        guaranteed.any(|meter| meter.wait_ns(now_ns) == 0)
     }
 
-    /// It has had so many bits, by its guarantee or without.
-    pub fn note_guaranteed(&self, bits: u64, now_ns: u64) {
+    /// It has had so much, by its guarantee or without.
+    pub fn note_guaranteed(&self, of: Limit, amount: u64, now_ns: u64) {
         for policy in self.both() {
-            policy.guarantee.note(bits, now_ns);
+            policy.guarantees[of as usize].note(amount, now_ns);
         }
     }
 
@@ -137,7 +155,7 @@ impl Policy {
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.both()
-            .any(|policy| policy.rates.load(Relaxed) & !GUARANTEE != 0)
+            .any(|policy| policy.rates.load(Relaxed) & LIMITS != 0)
     }
 
     /// What the turns of an adapter, or of all of a group, weigh beside those of others.
@@ -240,23 +258,42 @@ mod tests {
 
     #[test]
     fn who_has_had_its_guarantee_is_owed_nothing_until_time_has_passed() {
-        let group = Arc::<Policy>::default();
-        let [a, b] = [(); 2].map(|()| Policy::in_group(Arc::clone(&group)));
-        assert!(!a.is_guaranteed() && !a.is_owed(0));
-        a.set_guarantee(NonZeroU64::new(1_000_000));
-        assert!(a.is_guaranteed() && a.is_owed(0) && !b.is_guaranteed());
-        assert!(!a.is_limited(), "a guarantee is no limit");
-        a.note_guaranteed(10_000, 0);
-        assert!(!a.is_owed(0) && a.is_owed(10_000_000));
-        group.set_guarantee(NonZeroU64::new(1_000_000));
-        assert!(a.is_owed(0) && b.is_owed(0), "of its group");
-        b.note_guaranteed(10_000, 0);
-        assert!(!a.is_owed(0) && !b.is_owed(0));
-        assert_ne!(group, Arc::default());
-        group.set_guarantee(None);
-        a.set_guarantee(None);
-        assert!(!a.is_guaranteed() && !a.is_owed(NS));
-        assert_eq!(group, Arc::default());
+        for (of, each) in [
+            (Limit::OUT, 0),
+            (Limit::OUT, 1),
+            (Limit::IN, 0),
+            (Limit::IN, 1),
+        ] {
+            let group = Arc::<Policy>::default();
+            let [a, b] = [(); 2].map(|()| Policy::in_group(Arc::clone(&group)));
+            let one = of[each];
+            assert!(!a.is_guaranteed(of) && !a.is_owed(of, 0));
+            a.set_guarantee(one, NonZeroU64::new(1_000_000));
+            assert!(a.is_guaranteed(of) && a.is_owed(of, 0) && !b.is_guaranteed(of));
+            assert!(!a.is_limited(), "a guarantee is no limit");
+            a.note_guaranteed(one, 10_000, 0);
+            assert!(!a.is_owed(of, 0) && a.is_owed(of, 10_000_000));
+            group.set_guarantee(one, NonZeroU64::new(1_000_000));
+            assert!(a.is_owed(of, 0) && b.is_owed(of, 0), "of its group");
+            b.note_guaranteed(one, 10_000, 0);
+            assert!(!a.is_owed(of, 0) && !b.is_owed(of, 0));
+            assert_ne!(group, Arc::default());
+            group.set_guarantee(one, None);
+            a.set_guarantee(one, None);
+            assert!(!a.is_guaranteed(of) && !a.is_owed(of, NS));
+            assert_eq!(group, Arc::default());
+        }
+    }
+
+    #[test]
+    fn a_guarantee_is_of_one_direction() {
+        let policy = Policy::default();
+        policy.set_guarantee(Limit::InOps, NonZeroU64::new(1000));
+        assert!(policy.is_guaranteed(Limit::IN) && !policy.is_guaranteed(Limit::OUT));
+        assert!(policy.is_owed(Limit::IN, 0) && !policy.is_owed(Limit::OUT, 0));
+        policy.set_rate(Limit::InOps, NonZeroU64::new(2000));
+        policy.set_guarantee(Limit::InOps, None);
+        assert!(policy.is_limited() && !policy.is_guaranteed(Limit::IN));
     }
 
     /// Long after all that was sent.

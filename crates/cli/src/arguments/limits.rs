@@ -23,6 +23,15 @@ pub(crate) struct LimitOptions {
     /// What it can send whatever others of its shard do, in bits a second: at most its limit
     #[arg(long, value_name = "RATE")]
     pub(crate) guarantee_out: Option<Rate>,
+    /// What others of its host can send to it whatever else they and others do, in bits a second
+    #[arg(long, value_name = "RATE")]
+    pub(crate) guarantee_in: Option<Rate>,
+    /// Messages that it can send in a second; each 4 KiB of a long one count as one
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) guarantee_out_ops: Option<OpsRate>,
+    /// Messages that others of its host can send to it in a second
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) guarantee_in_ops: Option<OpsRate>,
 }
 
 /// Limits to change.
@@ -44,6 +53,15 @@ pub(crate) struct LimitChanges {
     /// What it can send whatever others of its shard do, in bits a second: at most its limit; or none
     #[arg(long, value_name = "RATE", group = "change")]
     pub(crate) guarantee_out: Option<Limit<Rate>>,
+    /// What others of its host can send to it whatever else they and others do, in bits a second; or none
+    #[arg(long, value_name = "RATE", group = "change")]
+    pub(crate) guarantee_in: Option<Limit<Rate>>,
+    /// Messages that it can send in a second, each 4 KiB of a long one counted as one; or none
+    #[arg(long, value_name = "NUMBER", group = "change")]
+    pub(crate) guarantee_out_ops: Option<Limit<OpsRate>>,
+    /// Messages that others of its host can send to it in a second; or none
+    #[arg(long, value_name = "NUMBER", group = "change")]
+    pub(crate) guarantee_in_ops: Option<Limit<OpsRate>>,
 }
 
 /// A limit to set, or to take away.

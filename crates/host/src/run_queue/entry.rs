@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vrdma_switch::{GroupId, Policy, PortId};
+use vrdma_switch::{GroupId, Limit, Policy, PortId};
 use vrdma_verbs::Time;
 
 use super::rounds::Ticket;
@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) listed: bool,
     /// It is among those with a guarantee.
     pub(super) guaranteed: bool,
+    /// Of the one that it sent to last, if that is guaranteed something of what arrives.
+    pub(super) receiver: Option<Arc<Policy>>,
 }
 
 /// A member in a list. Who is gone stays there and is skipped when it comes up.
@@ -47,6 +49,14 @@ impl Listed {
         let entry = entries.get(self.port.0 as usize).and_then(Option::as_ref);
         entry.is_some_and(|entry| entry.id == self.id)
     }
+}
+
+/// Whose guarantee a turn out of the order is for.
+pub(super) enum Claim {
+    /// The member's.
+    Own,
+    /// That of the one that it sends to.
+    Receivers(Arc<Policy>),
 }
 
 /// Where a member waits.
@@ -74,6 +84,7 @@ impl Entry {
             since: turn,
             listed: false,
             guaranteed: false,
+            receiver: None,
         }
     }
 
@@ -81,14 +92,25 @@ impl Entry {
         weight(self.policy.as_ref())
     }
 
+    /// Whether something is guaranteed to it, or to the one that it sent to last.
     pub(super) fn is_guaranteed(&self) -> bool {
-        let policy = self.policy.as_ref();
-        policy.is_some_and(|policy| policy.is_guaranteed())
+        let own = self.policy.as_ref();
+        own.is_some_and(|own| own.is_guaranteed(Limit::OUT)) || self.receiver.is_some()
     }
 
-    pub(super) fn is_owed(&self, now: Time) -> bool {
-        let policy = self.policy.as_ref();
-        policy.is_some_and(|policy| policy.is_owed(now.0))
+    /// What it may have a turn for, out of the order.
+    pub(super) fn owed(&self, now: Time) -> Option<Claim> {
+        let is_owed = |policy: &Option<Arc<Policy>>, of| {
+            let policy = policy.as_ref();
+            policy.is_some_and(|policy| policy.is_owed(of, now.0))
+        };
+        if is_owed(&self.policy, Limit::OUT) {
+            Some(Claim::Own)
+        } else if is_owed(&self.receiver, Limit::IN) {
+            self.receiver.clone().map(Claim::Receivers)
+        } else {
+            None
+        }
     }
 
     /// What a turn moved counts for its guarantee.
@@ -96,7 +118,7 @@ impl Entry {
         if self.guaranteed
             && let Some(policy) = &self.policy
         {
-            policy.note_guaranteed(moved.guaranteed.saturating_mul(8), now.0);
+            moved.note(policy, Limit::OUT, now);
         }
     }
 

@@ -11,9 +11,10 @@
 //! So groups share a shard by their weights, whatever the number and the weights of their members are, and a member
 //! waits for the turns of its own group's members and for one visit of each other group.
 //!
-//! A member with a guarantee that has had less of late than it guarantees is *owed*: every second turn is of one that
-//! is, out of the order. Such a turn is charged to the guarantee only, and ordinary turns are charged to it, too. So
-//! weights share what guarantees leave, and who has more by its weight has no more by its guarantee.
+//! A member with a guarantee that has had less of late than it guarantees is *owed*, and so is one that sent last to
+//! somebody who is owed of what arrives: every second turn is of one that is, out of the order ([`owed`]). Such a turn is
+//! charged to the guarantee only, and ordinary turns are charged to it, too. So weights share what guarantees leave, and
+//! who has more by its weight has no more by its guarantee.
 //!
 //! No member has two ordinary turns within one of the carrier, which ends instead: what all members share (uplinks,
 //! timers, commands) waits no longer because a group is heavy. Each turn of the carrier looks at a few of those who
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use vrdma_switch::{GroupId, Policy, PortId};
 use vrdma_verbs::Time;
 
-use crate::budget::{Budget, Moved, QUANTUM};
+use crate::budget::{Budget, Moved};
 use entry::{Entry, Listed, Waiting};
 use owed::Owed;
 use rounds::{Rounds, Ticket};
@@ -237,32 +238,6 @@ impl RunQueue {
         }
     }
 
-    /// Who is owed something and may have it now: it stays where it waits.
-    fn next_owed(&mut self) -> Option<PortId> {
-        for _ in 0..self.owed.looks() {
-            let listed = self.owed.pop()?;
-            let now = self.now;
-            let Some(entry) = self.entry_of(listed) else {
-                continue;
-            };
-            entry.guaranteed = entry.place == Waiting::Rounds && entry.is_guaranteed();
-            if !entry.guaranteed {
-                continue;
-            }
-            let is_owed = entry.is_owed(now);
-            if is_owed {
-                let budget = Budget::of(QUANTUM);
-                let before = std::mem::replace(&mut entry.budget, budget);
-                self.owed.begin(before);
-            }
-            self.owed.push(listed);
-            if is_owed {
-                return Some(listed.port);
-            }
-        }
-        None
-    }
-
     /// The next one to be looked at: it has waited since before this turn of the carrier, has had none, and sends what
     /// its last one has left.
     fn next_look(&mut self) -> Option<PortId> {
@@ -319,8 +294,7 @@ impl RunQueue {
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
         if let Some(entry) = self.entry(port) {
             entry.budget.charge(moved.cost);
-            entry.moved.cost += moved.cost;
-            entry.moved.guaranteed += moved.guaranteed;
+            entry.moved += moved;
         }
     }
 
@@ -333,8 +307,12 @@ impl RunQueue {
         let moved = std::mem::take(&mut entry.moved);
         entry.note(moved, self.now);
         let group = &mut self.groups[entry.group.0 as usize];
-        match self.owed.end() {
-            Some(before) => entry.budget = before,
+        match self.owed.end(moved.cost) {
+            Some(owed) => {
+                entry.budget = owed.before;
+                entry.budget.charge(owed.cost);
+                group.budget.charge(owed.cost);
+            }
             None => group.budget.charge(moved.cost),
         }
         if entry.budget.is_spent() {

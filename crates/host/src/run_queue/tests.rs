@@ -2,6 +2,8 @@ mod guarantees;
 
 use std::num::NonZeroU32;
 
+use vrdma_switch::Limit;
+
 use super::*;
 use crate::budget::QUANTUM;
 
@@ -61,7 +63,8 @@ impl World {
                 while !self.queue.is_spent(port) {
                     let moved = Moved {
                         cost: member.unit,
-                        guaranteed: (member.unit - 1024).max(1024),
+                        bytes: (member.unit - 1024).max(1024),
+                        ops: 1,
                     };
                     self.queue.charge(port, moved);
                     self.now += member.unit / COST_A_NS;
@@ -283,7 +286,7 @@ fn who_comes_again_with_a_number_waits_once() {
     let mut world = World::default();
     world.add(1, &[1, 1], QUANTUM);
     let policy = Arc::clone(&world.members[0].policy);
-    policy.set_guarantee(std::num::NonZeroU64::new(1));
+    policy.set_guarantee(Limit::OutBits, std::num::NonZeroU64::new(1));
     for _ in 0..1000 {
         world.queue.remove(PortId(0));
         let policy = Some(Arc::clone(&policy));

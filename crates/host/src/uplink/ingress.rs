@@ -208,9 +208,14 @@ impl<M: Member, P: Port> Host<M, P> {
         // the member send them again.
         if info.is_some_and(|it| it.operation == Operation::Acknowledge) {
             self.charge_arrival(port, &arrives, None, now);
+            self.note_packet(port, &arrives, now);
             return true;
         }
-        self.admits(port, &arrives, now)
+        let is_admitted = self.admits(port, &arrives, now);
+        if is_admitted {
+            self.note_packet(port, &arrives, now);
+        }
+        is_admitted
     }
 
     /// A packet for a member of this shard that the first shard has taken from an uplink and checked.

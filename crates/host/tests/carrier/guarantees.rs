@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vrdma_switch::Policy;
+use vrdma_switch::{Limit, Policy};
 use vrdma_verbs::Time;
 
 use crate::world::*;
@@ -52,12 +52,55 @@ fn a_light_station_or_its_group_has_what_is_guaranteed_to_it() {
     let station = Arc::clone(&station(&mut host, one.port).policy);
     let mut now = NOW;
     for policy in [station, group] {
-        policy.set_guarantee(NonZeroU64::new(2 * GIGABIT));
+        policy.set_guarantee(Limit::OutBits, NonZeroU64::new(2 * GIGABIT));
         now = now + Duration::from_secs(1);
         assert_near(rate(&mut host, now, &mut one, &mut others), 2 * GIGABIT);
-        policy.set_guarantee(None);
+        policy.set_guarantee(Limit::OutBits, None);
     }
     now = now + Duration::from_secs(1);
     let after = rate(&mut host, now, &mut one, &mut others);
     assert!(after < CARRIED / 50, "{after} bytes a second");
+}
+
+#[test]
+fn who_sends_to_a_station_has_what_is_guaranteed_to_arrive_there() {
+    let mut host = Carrier::new(1);
+    let (group, mut one, mut others) = crowded(&mut host, 64 << 10);
+    let receiver = Arc::clone(&station(&mut host, one.to).policy);
+    let mut now = NOW;
+    for policy in [receiver, group] {
+        policy.set_guarantee(Limit::InBits, NonZeroU64::new(2 * GIGABIT));
+        now = now + Duration::from_secs(1);
+        assert_near(rate(&mut host, now, &mut one, &mut others), 2 * GIGABIT);
+        policy.set_guarantee(Limit::InBits, None);
+    }
+    now = now + Duration::from_secs(1);
+    let after = rate(&mut host, now, &mut one, &mut others);
+    assert!(after < CARRIED / 50, "{after} bytes a second");
+}
+
+#[test]
+fn messages_are_guaranteed_in_both_directions() {
+    const MESSAGES: u64 = 30_000;
+    let mut host = Carrier::new(1);
+    let (_, mut one, mut others) = crowded(&mut host, 64 << 10);
+    one.length = 64;
+    let [sender, receiver] =
+        [one.port, one.to].map(|port| Arc::clone(&station(&mut host, port).policy));
+    let mut now = NOW;
+    let mut messages = |host: &mut Carrier| {
+        now = now + Duration::from_secs(1);
+        rate(host, now, &mut one, &mut others) / 64
+    };
+    let without = messages(&mut host);
+    assert!(without < MESSAGES / 2, "{without} messages a second");
+    for (policy, of) in [(sender, Limit::OutOps), (receiver, Limit::InOps)] {
+        policy.set_guarantee(of, NonZeroU64::new(MESSAGES));
+        let with = messages(&mut host);
+        assert!(
+            with.abs_diff(MESSAGES) < MESSAGES / 20,
+            "{with} messages a second"
+        );
+        policy.set_guarantee(of, None);
+    }
 }

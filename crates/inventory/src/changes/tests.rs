@@ -229,6 +229,20 @@ fn what_workers_of_this_format_keep_is_read() {
 }
 
 #[test]
+fn what_was_kept_before_there_were_guarantees_of_arrivals_is_read() {
+    let text = r#"{"difference":{"port-group-limits":["blue",{"limit_out":null,"limit_in":null,"limit_out_ops":null,"limit_in_ops":null,"guarantee_out":null,"weight":1}]},"configured":7,"held_by":null}"#;
+    let kept: Kept = serde_json::from_str(text).unwrap();
+    let Difference::PortGroupLimits(_, change) = kept.difference else {
+        panic!("it is a change of limits");
+    };
+    let of_arrivals = change.limits.guarantee_in;
+    assert_eq!(
+        (change.limits.guarantee_out, of_arrivals),
+        (Some(None), None)
+    );
+}
+
+#[test]
 #[ignore = "writes the corpus"]
 fn write_the_corpus() {
     let lines = all_kinds()

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use toml::Spanned;
 use vrdma_api::{
-    AdapterKind, AdapterRequest, Addresses, DoorbellMode, Endpoint, Interface, Limits, MacAddress,
-    Name, OpsRate, PeerRequest, PollMode, PortGroupRequest, Rate, UnixName, UplinkKind,
+    AdapterKind, AdapterRequest, Addresses, DoorbellMode, Endpoint, Guarantee, Interface, Limits,
+    MacAddress, Name, OpsRate, PeerRequest, PollMode, PortGroupRequest, Rate, UnixName, UplinkKind,
     UplinkRequest, Vlan, Vni, Weight,
 };
 
@@ -53,6 +53,9 @@ pub(super) struct PortGroupTable {
     pub(super) limit_out_ops: Option<OpsRate>,
     pub(super) limit_in_ops: Option<OpsRate>,
     pub(super) guarantee_out: Option<Spanned<Rate>>,
+    pub(super) guarantee_in: Option<Spanned<Rate>>,
+    pub(super) guarantee_out_ops: Option<Spanned<OpsRate>>,
+    pub(super) guarantee_in_ops: Option<Spanned<OpsRate>>,
     pub(super) weight: Option<Weight>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
@@ -73,9 +76,19 @@ impl PortGroupTable {
                 limit_out_ops: self.limit_out_ops,
                 limit_in_ops: self.limit_in_ops,
                 guarantee_out: value(self.guarantee_out.as_ref()),
+                guarantee_in: value(self.guarantee_in.as_ref()),
+                guarantee_out_ops: value(self.guarantee_out_ops.as_ref()),
+                guarantee_in_ops: value(self.guarantee_in_ops.as_ref()),
             },
             weight: self.weight.unwrap_or_default(),
         }
+    }
+
+    /// Where one of its guarantees stands.
+    pub(super) fn guarantee_span(&self, which: Guarantee) -> Option<Range<usize>> {
+        let bits = [&self.guarantee_out, &self.guarantee_in];
+        let ops = [&self.guarantee_out_ops, &self.guarantee_in_ops];
+        guarantee_span(which, bits, ops)
     }
 }
 
@@ -147,6 +160,9 @@ pub(super) struct AdapterTable {
     pub(super) limit_out_ops: Option<Spanned<OpsRate>>,
     pub(super) limit_in_ops: Option<Spanned<OpsRate>>,
     pub(super) guarantee_out: Option<Spanned<Rate>>,
+    pub(super) guarantee_in: Option<Spanned<Rate>>,
+    pub(super) guarantee_out_ops: Option<Spanned<OpsRate>>,
+    pub(super) guarantee_in_ops: Option<Spanned<OpsRate>>,
     pub(super) weight: Option<Spanned<Weight>>,
     pub(super) users: Option<Spanned<Vec<UnixName>>>,
     pub(super) groups: Option<Spanned<Vec<UnixName>>>,
@@ -173,6 +189,9 @@ impl AdapterTable {
                 limit_out_ops: value(self.limit_out_ops.as_ref()),
                 limit_in_ops: value(self.limit_in_ops.as_ref()),
                 guarantee_out: value(self.guarantee_out.as_ref()),
+                guarantee_in: value(self.guarantee_in.as_ref()),
+                guarantee_out_ops: value(self.guarantee_out_ops.as_ref()),
+                guarantee_in_ops: value(self.guarantee_in_ops.as_ref()),
             },
             weight: value(self.weight.as_ref()).unwrap_or_default(),
             users: list(self.users.as_ref()),
@@ -182,14 +201,44 @@ impl AdapterTable {
 }
 
 impl AdapterTable {
-    /// Where the first of its limits stands, or its guarantee or weight.
+    /// Where the first of its limits stands, or of its guarantees, or its weight.
     pub(super) fn limit_span(&self) -> Option<Range<usize>> {
-        let rates = [&self.limit_out, &self.limit_in, &self.guarantee_out];
-        let ops = [&self.limit_out_ops, &self.limit_in_ops];
+        let rates = [
+            &self.limit_out,
+            &self.limit_in,
+            &self.guarantee_out,
+            &self.guarantee_in,
+        ];
+        let ops = [
+            &self.limit_out_ops,
+            &self.limit_in_ops,
+            &self.guarantee_out_ops,
+            &self.guarantee_in_ops,
+        ];
         let rates = rates.into_iter().flatten().map(Spanned::span);
         let ops = ops.into_iter().flatten().map(Spanned::span);
         let weight = self.weight.iter().map(Spanned::span);
         rates.chain(ops).chain(weight).next()
+    }
+
+    /// Where one of its guarantees stands.
+    pub(super) fn guarantee_span(&self, which: Guarantee) -> Option<Range<usize>> {
+        let bits = [&self.guarantee_out, &self.guarantee_in];
+        let ops = [&self.guarantee_out_ops, &self.guarantee_in_ops];
+        guarantee_span(which, bits, ops)
+    }
+}
+
+fn guarantee_span(
+    which: Guarantee,
+    bits: [&Option<Spanned<Rate>>; 2],
+    ops: [&Option<Spanned<OpsRate>>; 2],
+) -> Option<Range<usize>> {
+    match which {
+        Guarantee::Out => bits[0].as_ref().map(Spanned::span),
+        Guarantee::In => bits[1].as_ref().map(Spanned::span),
+        Guarantee::OutOps => ops[0].as_ref().map(Spanned::span),
+        Guarantee::InOps => ops[1].as_ref().map(Spanned::span),
     }
 }
 

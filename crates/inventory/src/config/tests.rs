@@ -62,11 +62,15 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[portgroup]]\nname = \"b\"\nguarantee_out = \"2gbit\"\nlimit_out = \"1gbit\"",
-        "line 3, key guarantee_out: a guarantee of 2gbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out",
+        "line 3, key guarantee_out: a guarantee of 2gbit is more than limit_out, 1gbit, lets pass; lower guarantee_out or raise limit_out",
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nlimit_out = \"1gbit\"\nguarantee_out = \"1100mbit\"",
-        "line 7, key guarantee_out: a guarantee of 1100mbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out",
+        "line 7, key guarantee_out: a guarantee of 1100mbit is more than limit_out, 1gbit, lets pass; lower guarantee_out or raise limit_out",
+    ),
+    (
+        "[[portgroup]]\nname = \"b\"\nlimit_in_ops = \"5k\"\nguarantee_in_ops = \"6k\"",
+        "line 4, key guarantee_in_ops: a guarantee of 6k is more than limit_in_ops, 5k, lets pass; lower guarantee_in_ops or raise limit_in_ops",
     ),
     (
         "[[portgroup]]\nname = \"b\"\n[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nguarantee_out = 0",
@@ -214,7 +218,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[adapter]]\nname = \"x\"\nportgroup = \"b\"\nmtu = 9000",
-        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `away`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `guarantee_out`, `weight`, `users`, `groups`; correct the spelling or remove the line",
+        "line 4, key mtu: unknown field `mtu`, expected one of `name`, `portgroup`, `mac`, `doorbells`, `kind`, `ip`, `shard`, `away`, `limit_out`, `limit_in`, `limit_out_ops`, `limit_in_ops`, `guarantee_out`, `guarantee_in`, `guarantee_out_ops`, `guarantee_in_ops`, `weight`, `users`, `groups`; correct the spelling or remove the line",
     ),
 ];
 

@@ -44,15 +44,18 @@ pub(super) fn enforce(policy: &Policy, limits: &Limits) {
     policy.set_rate(Limit::InBits, bits(limits.limit_in));
     policy.set_rate(Limit::OutOps, ops(limits.limit_out_ops));
     policy.set_rate(Limit::InOps, ops(limits.limit_in_ops));
-    policy.set_guarantee(bits(limits.guarantee_out));
+    policy.set_guarantee(Limit::OutBits, bits(limits.guarantee_out));
+    policy.set_guarantee(Limit::InBits, bits(limits.guarantee_in));
+    policy.set_guarantee(Limit::OutOps, ops(limits.guarantee_out_ops));
+    policy.set_guarantee(Limit::InOps, ops(limits.guarantee_in_ops));
 }
 
-/// Nobody is guaranteed more than it may send.
+/// Nobody is guaranteed more than it may have.
 pub(super) fn check_guarantee(limits: &Limits) -> Result<(), Refusal> {
-    let contradiction = limits.contradiction();
-    contradiction.map_or(Ok(()), |(guarantee, limit)| {
-        Err(Refusal::contradiction(guarantee, limit))
-    })
+    match limits.contradiction() {
+        Some(found) => Err(Refusal::contradiction(&found)),
+        None => Ok(()),
+    }
 }
 
 /// RDMA is what is limited.

@@ -5,7 +5,9 @@ mod uplinks;
 use std::fmt;
 use std::net::IpAddr;
 
-use vrdma_api::{AdapterKind, Addresses, MacAddress, Name, Rate, UnixName, Vlan};
+use vrdma_api::{
+    AdapterKind, Addresses, Contradiction, Guarantee, MacAddress, Name, UnixName, Vlan,
+};
 
 /// What sort of answer a client gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,8 +43,8 @@ pub enum Field {
     Listen,
     /// One of the limits, or `weight`
     Limit,
-    /// `guarantee_out`
-    Guarantee,
+    /// A guarantee
+    Guarantee(Guarantee),
     /// `faults`
     Faults,
     /// `uplink`
@@ -116,11 +118,8 @@ impl Refusal {
         Self::new(Kind::Invalid, Field::Limit, sentence.to_owned())
     }
 
-    pub(super) fn contradiction(guarantee: Rate, limit: Rate) -> Self {
-        let sentence = format!(
-            "a guarantee of {guarantee} is more than limit_out, {limit}, lets out; lower guarantee_out or raise limit_out"
-        );
-        Self::new(Kind::Invalid, Field::Guarantee, sentence)
+    pub(super) fn contradiction(found: &Contradiction) -> Self {
+        Self::new(Kind::Invalid, Field::Guarantee(found.of), found.to_string())
     }
 
     pub(super) fn no_user(name: &UnixName) -> Self {

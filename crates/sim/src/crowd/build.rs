@@ -89,7 +89,7 @@ fn policy(terms: Terms, group: Option<Arc<Policy>>, sabotage: Option<Sabotage>) 
         policy.set_weight(weight);
     }
     if sabotage != Some(Sabotage::NoGuarantees) {
-        policy.set_guarantee(terms.guarantee.and_then(NonZeroU64::new));
+        policy.set_guarantee(Limit::OutBits, terms.guarantee.and_then(NonZeroU64::new));
     }
     if let Some((limit, rate)) = terms.limit
         && sabotage != Some(Sabotage::NoLimits)

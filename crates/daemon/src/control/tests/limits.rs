@@ -37,6 +37,9 @@ fn every_limit_is_changed_alone_and_a_wrong_one_changes_nothing() {
         ("limit_out_ops", "100k"),
         ("limit_in_ops", "200k"),
         ("guarantee_out", "500mbit"),
+        ("guarantee_in", "600mbit"),
+        ("guarantee_out_ops", "50k"),
+        ("guarantee_in_ops", "60k"),
     ];
     for path in ["/v1/adapters/vm1", "/v1/portgroups/blue"] {
         for (key, value) in keys {
@@ -96,11 +99,11 @@ fn weights_are_changed_by_patches_and_a_wrong_one_changes_nothing() {
 }
 
 #[test]
-fn no_guarantee_is_above_the_limit_of_what_is_sent() {
+fn no_guarantee_is_above_its_limit() {
     let daemon = Daemon::start();
     let wrong = json!({ "name": "blue", "limit_out": "1gbit", "guarantee_out": "2gbit" });
     let (status, error) = daemon.post("/v1/portgroups", &wrong);
-    let sentence = "a guarantee of 2gbit is more than limit_out, 1gbit, lets out; lower guarantee_out or raise limit_out";
+    let sentence = "a guarantee of 2gbit is more than limit_out, 1gbit, lets pass; lower guarantee_out or raise limit_out";
     let refused = json!({ "error": sentence });
     assert_eq!((status, &error), (400, &refused));
     daemon.post("/v1/portgroups", &json!({ "name": "blue" }));
@@ -122,5 +125,17 @@ fn no_guarantee_is_above_the_limit_of_what_is_sent() {
         assert_eq!((&shown["limit_out"], &shown["weight"]), unchanged, "{path}");
         let lower = json!({ "limit_out": "1gbit", "guarantee_out": null });
         assert_eq!(patch(lower).1["guarantee_out"], Value::Null);
+        for (limit, guarantee, low, high) in [
+            ("limit_in", "guarantee_in", "1gbit", "2gbit"),
+            ("limit_out_ops", "guarantee_out_ops", "5k", "6k"),
+            ("limit_in_ops", "guarantee_in_ops", "5k", "6k"),
+        ] {
+            let sentence = format!(
+                "a guarantee of {high} is more than {limit}, {low}, lets pass; lower {guarantee} or raise {limit}"
+            );
+            let (status, error) = patch(json!({ limit: low, guarantee: high }));
+            assert_eq!((status, &error["error"]), (400, &json!(sentence)), "{path}");
+            assert_eq!(patch(json!({ limit: high, guarantee: high })).0, 200);
+        }
     }
 }

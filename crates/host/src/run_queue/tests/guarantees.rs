@@ -7,7 +7,7 @@ use super::*;
 const MEGABIT: u64 = 1_000_000;
 
 fn guarantee(policy: &Policy, megabits: u64) {
-    policy.set_guarantee(NonZeroU64::new(megabits * MEGABIT));
+    policy.set_guarantee(Limit::OutBits, NonZeroU64::new(megabits * MEGABIT));
 }
 
 /// Megabits a second that each member sends, of what guarantees count.
@@ -95,4 +95,42 @@ fn who_is_gone_is_owed_nothing() {
         let [had, looks] = world.turn();
         assert_eq!((had, looks), (vec![PortId(1)], vec![]));
     }
+}
+
+#[test]
+fn a_guarantee_of_what_arrives_brings_senders_nothing_for_what_they_send_to_others() {
+    const OTHERS: u64 = 256 << 10;
+    /// A turn of these ends with one to the receiver.
+    const IN_A_ROW: u64 = QUANTUM / 1032 + 1;
+    let mut world = World::default();
+    world.add(1, &[1], 1032);
+    world.add(100, &[1, 1], 65 << 10);
+    let receiver = Arc::new(Policy::default());
+    receiver.set_guarantee(Limit::InBits, NonZeroU64::new(1_000_000 * MEGABIT));
+    let (mut sent, mut elsewhere) = (0, 0);
+    let heavy = |world: &World| world.members[1].sent + world.members[2].sent;
+    while heavy(&world) < 1 << 30 {
+        let queue = &mut world.queue;
+        queue.begin_turn(Time(world.now));
+        while let Some(port) = queue.next() {
+            while !queue.is_spent(port) {
+                let mut cost = world.members[port.0 as usize].unit;
+                if port == PortId(0) {
+                    let is_for_receiver = sent % (IN_A_ROW + 1) < IN_A_ROW;
+                    queue.heads_for(port, is_for_receiver.then_some(&receiver));
+                    if !is_for_receiver {
+                        cost = OTHERS;
+                        elsewhere += cost;
+                    }
+                    sent += 1;
+                }
+                queue.charge(port, Moved::frames(cost));
+                world.now += cost / COST_A_NS;
+                world.members[port.0 as usize].sent += cost;
+            }
+            queue.had_turn(port, true, true);
+        }
+    }
+    let due = heavy(&world) / 100;
+    assert!(elsewhere < due, "{elsewhere} of {due} due");
 }
