@@ -11,7 +11,7 @@ use vrdma_process::{Caller, CmGreeting, Registry};
 use vrdma_provider::VERSION;
 use vrdma_provider::cm::{CreateChannel, Greet};
 use vrdma_provider::daemon::take;
-use vrdma_provider::message::{CM_CODES, Call, Header, Name, PACKET_MAX, split};
+use vrdma_provider::message::{CM_CODES, Call, Header, PACKET_MAX, split};
 use vrdma_provider::socket;
 use vrdma_switch::PortId;
 use vrdma_wire::{Gid, Mac, Mtu, Pkey, Qpn};
@@ -62,7 +62,7 @@ impl World {
         for number in 0..ADAPTERS {
             service.attach(AdapterSpec {
                 port: PortId(number.into()),
-                name: Name::new(&format!("c{number}")).expect("it is short"),
+                name: format!("c{number}").into(),
                 mac: Mac([2, 0, 0, 0, 0, number + 1]),
                 address: address(number + 1),
                 mtu: Mtu::B1024,

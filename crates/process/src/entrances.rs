@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use vrdma_provider::daemon;
@@ -33,7 +34,7 @@ pub(crate) struct Entrances {
 #[derive(Debug)]
 struct Own {
     listener: OwnedFd,
-    adapter: Name,
+    adapter: Arc<str>,
 }
 
 impl Entrances {
@@ -46,7 +47,7 @@ impl Entrances {
     }
 
     /// An adapter has a socket of its own.
-    pub(crate) fn open(&mut self, port: PortId, adapter: Name, listener: OwnedFd) {
+    pub(crate) fn open(&mut self, port: PortId, adapter: Arc<str>, listener: OwnedFd) {
         self.own.insert(port, Own { listener, adapter });
     }
 
@@ -82,7 +83,7 @@ impl Entrances {
             Entrance::Of(port) => self.own.get(&port),
         };
         let caller = match own {
-            Some(own) => caller.at_socket_of(own.adapter),
+            Some(own) => caller.at_socket_of(Name::new(&own.adapter).unwrap_or_default()),
             None => caller,
         };
         Ok(Some((socket, caller)))

@@ -121,7 +121,7 @@ impl Sessions {
 
     /// An adapter has a socket of its own, by which clients reach it and nothing else.
     pub fn open_entrance(&mut self, spec: &ProcessSpec, listener: OwnedFd) {
-        let name = spec.described().name;
+        let name = Arc::clone(&spec.name);
         self.entrances.open(spec.port, name, listener);
     }
 

@@ -5,10 +5,13 @@
 //! An adapter's policy knows that of its port group, whose meters all its adapters share. What passes is
 //! charged to both, and both have to be open.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::num::{NonZeroU32, NonZeroU64};
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use once_cell::race::OnceBox;
 
 use crate::shaping::Meter;
 
@@ -43,10 +46,17 @@ pub struct Policy {
     more_weight: AtomicU32,
     /// A bit for each limit that has a rate, and for each guarantee, so that who has none costs one look.
     rates: AtomicU32,
+    /// Most adapters have neither limits nor guarantees, and there may be 16,384.
+    limits: OnceBox<Enforced>,
+    guarantees: OnceBox<[Meter; Limit::ALL.len()]>,
+    group: Option<Arc<Policy>>,
+}
+
+/// Limits, and what they have done.
+#[derive(Default, Debug)]
+struct Enforced {
     meters: [Meter; Limit::ALL.len()],
     effects: [Counters; Limit::ALL.len()],
-    guarantees: [Meter; Limit::ALL.len()],
-    group: Option<Arc<Policy>>,
 }
 
 /// The bits of all limits; those of guarantees are above them.
@@ -99,12 +109,22 @@ impl Policy {
 
     /// What a limit is.
     pub fn rate(&self, limit: Limit) -> Option<NonZeroU64> {
-        self.meters[limit as usize].rate()
+        self.meter(limit)?.rate()
+    }
+
+    fn meter(&self, limit: Limit) -> Option<&Meter> {
+        Some(&self.limits.get()?.meters[limit as usize])
+    }
+
+    fn enforced(&self) -> &Enforced {
+        self.limits.get_or_init(Box::default)
     }
 
     /// Another rate from now on, or none.
     pub fn set_rate(&self, limit: Limit, rate: Option<NonZeroU64>) {
-        self.meters[limit as usize].set_rate(rate);
+        if rate.is_some() || self.limits.get().is_some() {
+            self.enforced().meters[limit as usize].set_rate(rate);
+        }
         self.mark(1 << limit as u32, rate.is_some());
     }
 
@@ -117,12 +137,14 @@ impl Policy {
 
     /// How much of it is guaranteed.
     pub fn guarantee(&self, of: Limit) -> Option<NonZeroU64> {
-        self.guarantees[of as usize].rate()
+        self.guarantees.get()?[of as usize].rate()
     }
 
     /// Another guarantee from now on, or none.
     pub fn set_guarantee(&self, of: Limit, rate: Option<NonZeroU64>) {
-        self.guarantees[of as usize].set_rate(rate);
+        if rate.is_some() || self.guarantees.get().is_some() {
+            self.guarantees.get_or_init(Box::default)[of as usize].set_rate(rate);
+        }
         self.mark((LIMITS + 1) << of as u32, rate.is_some());
     }
 
@@ -136,19 +158,16 @@ impl Policy {
 
     /// Whether it, or its group, has not had yet what is guaranteed to it of one direction.
     pub fn is_owed(&self, of: [Limit; 2], now_ns: u64) -> bool {
-        let meters = self.both().flat_map(|policy| {
-            let meters = of.map(|limit| &policy.guarantees[limit as usize]);
-            meters.into_iter()
-        });
+        let sets = self.both().filter_map(|policy| policy.guarantees.get());
+        let meters = sets.flat_map(|meters| of.map(|limit| &meters[limit as usize]));
         let mut guaranteed = meters.filter(|meter| meter.rate().is_some());
         guaranteed.any(|meter| meter.wait_ns(now_ns) == 0)
     }
 
     /// It has had so much, by its guarantee or without.
     pub fn note_guaranteed(&self, of: Limit, amount: u64, now_ns: u64) {
-        for policy in self.both() {
-            policy.guarantees[of as usize].note(amount, now_ns);
-        }
+        let sets = self.both().filter_map(|policy| policy.guarantees.get());
+        sets.for_each(|meters| meters[of as usize].note(amount, now_ns));
     }
 
     /// Whether any limit holds, of its own or of its group.
@@ -170,15 +189,13 @@ impl Policy {
 
     /// Nanoseconds until a limit lets the next one pass; 0 if it does.
     pub fn wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
-        let waits = self
-            .both()
-            .map(|policy| policy.meters[limit as usize].wait_ns(now_ns));
+        let waits = self.both().map(|policy| policy.own_wait_ns(limit, now_ns));
         waits.max().unwrap_or_default()
     }
 
     /// The same without the group.
     pub fn own_wait_ns(&self, limit: Limit, now_ns: u64) -> u64 {
-        self.meters[limit as usize].wait_ns(now_ns)
+        self.meter(limit).map_or(0, |meter| meter.wait_ns(now_ns))
     }
 
     /// Of its port group.
@@ -197,15 +214,14 @@ impl Policy {
 
     /// So much has passed.
     pub fn charge(&self, limit: Limit, amount: u64, now_ns: u64) {
-        for policy in self.both() {
-            policy.meters[limit as usize].charge(amount, now_ns);
-        }
+        let meters = self.both().filter_map(|policy| policy.meter(limit));
+        meters.for_each(|meter| meter.charge(amount, now_ns));
     }
 
     /// Somebody has waited so long.
     pub fn count_wait(&self, limit: Limit, ns: u64) {
         for policy in self.both() {
-            let counters = &policy.effects[limit as usize];
+            let counters = &policy.enforced().effects[limit as usize];
             counters.waits.fetch_add(1, Relaxed);
             counters.waited_ns.fetch_add(ns, Relaxed);
         }
@@ -214,15 +230,19 @@ impl Policy {
     /// Something was dropped.
     pub fn count_drop(&self, limit: Limit) {
         for policy in self.both() {
-            policy.effects[limit as usize].drops.fetch_add(1, Relaxed);
+            let counters = &policy.enforced().effects[limit as usize];
+            counters.drops.fetch_add(1, Relaxed);
         }
     }
 
     /// What these limits have done together, for an adapter or for all of a group.
     pub fn effects(&self, limits: &[Limit]) -> Effects {
         let mut sum = Effects::default();
+        let Some(enforced) = self.limits.get() else {
+            return sum;
+        };
         for limit in limits {
-            let counters = &self.effects[*limit as usize];
+            let counters = &enforced.effects[*limit as usize];
             sum.waits += counters.waits.load(Relaxed);
             sum.waited_ns += counters.waited_ns.load(Relaxed);
             sum.drops += counters.drops.load(Relaxed);

@@ -1,5 +1,6 @@
 //! An adapter as connection management sees it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use vrdma_cm::{Calls, Cm, CommId, Identity, ListenerId};
@@ -10,18 +11,25 @@ use vrdma_wire::{Gid, Mac, Mtu};
 use super::ports::Ports;
 
 /// What the control plane knows of an adapter.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AdapterSpec {
     /// Port of the switch.
     pub port: PortId,
-    /// Its name.
-    pub name: Name,
+    /// Its name, at most as long as [`Name`] takes.
+    pub name: Arc<str>,
     /// Ethernet address.
     pub mac: Mac,
     /// GID of its IP address, at index 1.
     pub address: Gid,
     /// Path MTU.
     pub mtu: Mtu,
+}
+
+impl AdapterSpec {
+    /// Its name, as programs are told.
+    pub(super) fn told_name(&self) -> Name {
+        Name::new(&self.name).unwrap_or_default()
+    }
 }
 
 /// An adapter.

@@ -8,10 +8,11 @@
 //! at once. No call looks at adapters that nothing happened to.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use vrdma_cm::{Event, Outgoing};
-use vrdma_provider::message::{NAME_BYTES, Name};
+use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_wire::Gid;
 
@@ -26,7 +27,7 @@ use crate::admission::{Usable, merged};
 pub(super) struct Adapters {
     /// Boxed: nodes of the tree have room for more than they hold.
     by_port: BTreeMap<PortId, Box<Adapter>>,
-    by_name: BTreeMap<[u8; NAME_BYTES], PortId>,
+    by_name: BTreeMap<Arc<str>, PortId>,
     /// All addresses of all of them; port groups may have the same ones.
     by_gid: BTreeSet<(Gid, PortId)>,
     /// The same without those that follow from MAC addresses.
@@ -67,7 +68,8 @@ impl Adapters {
             adapter.track();
         }
         self.remove(port);
-        self.by_name.insert(adapter.spec.name.0, port);
+        let name = Arc::clone(&adapter.spec.name);
+        self.by_name.insert(name, port);
         self.by_gid.extend(adapter.gids().map(|gid| (gid, port)));
         self.by_address.insert((adapter.spec.address, port));
         self.by_port.insert(port, Box::new(adapter));
@@ -79,7 +81,7 @@ impl Adapters {
             return;
         };
         self.everywhere.forget(&adapter.ports);
-        self.by_name.remove(&adapter.spec.name.0);
+        self.by_name.remove(&adapter.spec.name);
         for gid in adapter.gids() {
             self.by_gid.remove(&(gid, port));
         }
@@ -103,13 +105,13 @@ impl Adapters {
     }
 
     pub(super) fn named(&self, name: Name) -> Option<PortId> {
-        self.by_name.get(&name.0).copied()
+        self.by_name.get(name.as_str()).copied()
     }
 
     /// The name of an adapter; empty if it is gone.
     pub(super) fn name_of(&self, port: PortId) -> String {
-        let name = self.get(port).map(|adapter| adapter.spec.name);
-        name.map_or(String::new(), |name| name.as_str().to_owned())
+        let adapter = self.get(port);
+        adapter.map_or_else(String::new, |adapter| adapter.spec.name.to_string())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -171,7 +173,7 @@ impl Adapters {
     /// Those in a scope.
     pub(super) fn usable<'a>(&'a self, scope: &'a Scope) -> Box<dyn Iterator<Item = PortId> + 'a> {
         if scope.wants != Name::default() {
-            let named = self.by_name.get(&scope.wants.0).copied();
+            let named = self.by_name.get(scope.wants.as_str()).copied();
             return Box::new(named.into_iter().filter(|port| scope.admits(*port)));
         }
         match &scope.usable {
@@ -300,7 +302,7 @@ mod tests {
         let [a, b, c, d] = number.to_be_bytes();
         let spec = AdapterSpec {
             port: PortId(number),
-            name: Name::new(&format!("c{number}")).unwrap(),
+            name: format!("c{number}").into(),
             mac: Mac([2, 0, a, b, c, d]),
             address: Gid::from_ipv4(Ipv4Addr::from_bits(address)),
             mtu: Mtu::B1024,

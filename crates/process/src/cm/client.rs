@@ -103,7 +103,7 @@ impl Client {
     }
 
     pub(super) fn may_use(&self, adapter: &Adapter, admission: &Admission) -> bool {
-        let wanted = self.wants == Name::default() || self.wants == adapter.spec.name;
+        let wanted = self.wants == Name::default() || self.wants.as_str() == &*adapter.spec.name;
         wanted && admission.admits(adapter.spec.port, &self.caller)
     }
 

@@ -156,7 +156,7 @@ impl Handler<'_> {
     ) -> Option<Identifier> {
         let (port, _) = connection;
         let adapter = self.adapters.get(port)?;
-        let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);
+        let (name, mtu) = (adapter.spec.told_name(), adapter.spec.mtu);
         let index = adapter.index_of(ends.local)?;
         let parent = self.client.get(listener).ok()?;
         let mut child = Identifier::new(parent.channel, parent.space, parent.qp_type);

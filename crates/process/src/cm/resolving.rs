@@ -115,7 +115,7 @@ impl Handler<'_> {
     pub(super) fn fix_source(&mut self, id: u64, port: PortId, gid: Gid) -> Result<(), Errno> {
         let adapter = self.adapter(port)?;
         let index = adapter.index_of(gid).ok_or(Errno::ADDRNOTAVAIL)?;
-        let (name, mtu) = (adapter.spec.name, adapter.spec.mtu);
+        let (name, mtu) = (adapter.spec.told_name(), adapter.spec.mtu);
         let identifier = self.client.get(id)?;
         identifier.adapter = Some(port);
         identifier.route.adapter = name;

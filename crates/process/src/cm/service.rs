@@ -87,6 +87,7 @@ impl Service {
 
     /// An adapter is there: its name can be resolved, bound and called.
     pub fn attach(&mut self, spec: AdapterSpec) {
+        let port = spec.port;
         let adapter = Adapter::new(spec, self.random.next());
         let may_use = |owner: &Owner| {
             let client = self.clients.get(&owner.client);
@@ -96,7 +97,7 @@ impl Service {
         self.adapters.insert(adapter);
         for taker in takers {
             self.with(taker.client, Duration::ZERO, |handler| {
-                handler.spread(taker.id, spec.port)
+                handler.spread(taker.id, port)
             });
         }
         self.finish(Duration::ZERO);

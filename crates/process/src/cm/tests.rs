@@ -100,7 +100,7 @@ fn answer<T: Call>(socket: &OwnedFd) -> Result<(T::Reply, Vec<OwnedFd>), Errno> 
 fn spec(last: u8, name: &str) -> AdapterSpec {
     AdapterSpec {
         port: PortId(u32::from(last) - 1),
-        name: Name::new(name).unwrap(),
+        name: name.into(),
         mac: Mac([2, 0, 0, 0, 0, last]),
         address: Gid::from_ipv4(ip(last)),
         mtu: Mtu::B1024,

@@ -2,13 +2,13 @@
 //! watched here.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use vrdma_cm::{Ends, Outgoing, Received};
 use vrdma_host::{Datagram, ShardId};
 use vrdma_process::cm::{AdapterSpec, ClientId};
 use vrdma_process::{CmGreeting, ProcessSpec};
-use vrdma_provider::message::Name;
 use vrdma_switch::PortId;
 use vrdma_threads::Reply;
 use vrdma_verbs::Time;
@@ -144,7 +144,7 @@ pub(super) fn spec(spec: &ProcessSpec) -> AdapterSpec {
     });
     AdapterSpec {
         port: spec.port,
-        name: Name(spec.described().name.0),
+        name: Arc::clone(&spec.name),
         mac: spec.mac,
         address: address.unwrap_or_else(|| Gid::link_local(spec.mac)),
         mtu: PATH_MTU,

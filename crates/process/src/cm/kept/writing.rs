@@ -110,9 +110,7 @@ fn record_adapters(
 ) -> Vec<ClientId> {
     let mut losers = Vec::new();
     while let Some(adapter) = adapters.next_unrecorded() {
-        let AdapterSpec {
-            port, name: own, ..
-        } = adapter.spec;
+        let port = adapter.spec.port;
         let Some(cm) = &mut adapter.cm else {
             continue;
         };
@@ -122,8 +120,10 @@ fn record_adapters(
                 recorder.forget(key);
                 continue;
             };
-            let adapter = own.as_str().to_owned();
-            let record = record::Connection { adapter, saved };
+            let record = record::Connection {
+                adapter: adapter.spec.name.to_string(),
+                saved,
+            };
             if !recorder.put(key, &record) {
                 let owner = owners.connections.get(&(port, name));
                 losers.extend(owner.map(|owner| owner.client));
@@ -144,7 +144,7 @@ fn record_datagrams(recorder: &mut Recorder, adapter: &AdapterSpec, cm: &Cm) {
         let bytes = outgoing.to_bytes();
         let end = bytes.iter().rposition(|byte| *byte != 0);
         let record = record::Datagram {
-            adapter: adapter.name.as_str().to_owned(),
+            adapter: adapter.name.to_string(),
             number,
             local: outgoing.ends.local.0.to_vec(),
             remote: outgoing.ends.remote.0.to_vec(),

@@ -58,7 +58,7 @@ impl World {
         let adapters = ports
             .iter()
             .filter_map(|port| self.service.adapters.get(*port));
-        let specs: Vec<AdapterSpec> = adapters.map(|adapter| adapter.spec).collect();
+        let specs: Vec<AdapterSpec> = adapters.map(|adapter| adapter.spec.clone()).collect();
         // Names of another one would be those that peers remember.
         let seed = NUMBER.fetch_add(1, Relaxed);
         self.service = Service::new(self.registry.clone(), seed.into());
