@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::folders::{Folders, files};
 use super::program::Program;
@@ -107,8 +107,10 @@ fn run(folders: &Folders, program: &Program, each: Duration) -> Result<Figures> 
         .into_iter()
         .filter(|file| !before.contains(file))
         .collect();
-    if !status.success() && new.is_empty() {
-        bail!("{name} failed, and kept no input:\n{}", told.last_lines());
+    if !status.success() {
+        // Why it failed may not happen again with the input that was kept.
+        eprintln!("{name} failed:\n{}", told.last_lines());
+        ensure!(!new.is_empty(), "{name} failed, and kept no input");
     }
     let executions = told.executions;
     eprintln!("{name}: {executions} executions, {} failed", new.len());
