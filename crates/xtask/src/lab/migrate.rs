@@ -29,7 +29,7 @@ use vrdma_lab::wire::{self, WireConfig};
 use super::WireArguments;
 use crate::named::Only;
 use rows::Row;
-use stage::{Outcome, Stage};
+use stage::{Move, Outcome, Stage};
 
 /// How QEMU sends the guest's memory.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -268,6 +268,8 @@ fn programs<'a>(
         "migrations",
         "downtime, ms",
         "of it QEMU sends",
+        "the rest",
+        "of the rest",
         "total, ms",
         "peer's pause, ms",
         "outcome",
@@ -291,12 +293,26 @@ fn programs<'a>(
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-fn cells(name: String, outcome: &Outcome) -> [String; 7] {
+/// What is done with the adapter while the VM stands still and QEMU has sent all.
+const OF_THE_REST: [&str; 5] = ["configure", "restore", "release", "activate", "resume"];
+
+fn of_the_rest(outcome: &Outcome) -> String {
+    let phase = |name: &str| {
+        let ms = outcome.median(|it| it.phase(name))?;
+        Some(format!("{name} {ms:.0}"))
+    };
+    let phases: Vec<_> = OF_THE_REST.into_iter().filter_map(phase).collect();
+    phases.join(", ")
+}
+
+fn cells(name: String, outcome: &Outcome) -> [String; 9] {
     [
         name,
         outcome.moves.len().to_string(),
         outcome.figures(|it| it.number("downtime_ms")),
         outcome.figures(|it| it.number("qemu_ms")),
+        outcome.figures(Move::rest),
+        of_the_rest(outcome),
         outcome.figures(|it| it.number("total_ms")),
         outcome
             .longest_pause

@@ -62,6 +62,13 @@ impl Outcome {
         let places = [0, all.len() / 2, all.len() - 1];
         places.map(|place| text(&all[place])).join(" / ")
     }
+
+    /// The one in the middle.
+    pub(super) fn median(&self, of: impl Fn(&Move) -> Option<f64>) -> Option<f64> {
+        let mut all: Vec<f64> = self.moves.iter().filter_map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    }
 }
 
 impl Move {
@@ -69,9 +76,19 @@ impl Move {
         self.report[name].as_f64()
     }
 
+    /// How long the VM stood still while QEMU sent nothing.
+    pub(super) fn rest(&self) -> Option<f64> {
+        Some(self.number("downtime_ms")? - self.number("qemu_ms")?)
+    }
+
+    /// How long it did one thing.
+    pub(super) fn phase(&self, name: &str) -> Option<f64> {
+        let mut phases = self.report["phases"].as_array()?.iter();
+        phases.find(|phase| phase["phase"] == name)?["ms"].as_f64()
+    }
+
     fn has_phase(&self, name: &str) -> bool {
-        let mut phases = self.report["phases"].as_array().into_iter().flatten();
-        phases.any(|phase| phase["phase"] == name)
+        self.phase(name).is_some()
     }
 }
 
@@ -285,5 +302,7 @@ mod tests {
         let figures = |count| outcome(count).figures(|it| it.number("downtime_ms"));
         assert_eq!(figures(3), "0, 1, 2");
         assert_eq!(figures(9), "0 / 4 / 8");
+        let median = outcome(9).median(|it| it.number("downtime_ms"));
+        assert_eq!(median, Some(4.0));
     }
 }
