@@ -27,6 +27,9 @@ use plan::Does;
 /// What a unit costs besides its bytes, as the carrier reckons.
 const UNIT_COST: u64 = 1 << 10;
 
+/// What counts as one message where messages a second are guaranteed: longer ones are several.
+const MESSAGE_BYTES: u64 = 4 << 10;
+
 /// Turns after which a run is over, whatever has moved by then.
 const TURNS_MAX: u64 = 200_000;
 

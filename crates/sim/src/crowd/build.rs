@@ -88,8 +88,10 @@ fn policy(terms: Terms, group: Option<Arc<Policy>>, sabotage: Option<Sabotage>) 
     if sabotage != Some(Sabotage::FlatWeights) {
         policy.set_weight(weight);
     }
-    if sabotage != Some(Sabotage::NoGuarantees) {
-        policy.set_guarantee(Limit::OutBits, terms.guarantee.and_then(NonZeroU64::new));
+    if let Some((of, rate)) = terms.guarantee
+        && sabotage != Some(Sabotage::NoGuarantees)
+    {
+        policy.set_guarantee(of, NonZeroU64::new(rate));
     }
     if let Some((limit, rate)) = terms.limit
         && sabotage != Some(Sabotage::NoLimits)
@@ -109,13 +111,18 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// A tenant's adapter, and another one of its group that it sends to. What limits arrivals limits that one.
+    /// A tenant's adapter, and another one of its group that it sends to. A limit or guarantee of arrivals is that one's.
     fn add(&mut self, plan: &TenantPlan, random: &mut Rng) -> Result<Sender, Violation> {
         let (mut sends, mut takes) = (plan.terms, TERMS_OF_NOBODY);
         if let Some((limit, _)) = plan.terms.limit
             && Limit::IN.contains(&limit)
         {
             takes.limit = sends.limit.take();
+        }
+        if let Some((of, _)) = plan.terms.guarantee
+            && Limit::IN.contains(&of)
+        {
+            takes.guarantee = sends.guarantee.take();
         }
         let length = plan.does.length();
         let [from, to] = [sends, takes].map(|terms| {

@@ -2,7 +2,7 @@
 //!
 //! * Who always wants more shares by weight with the others that do: groups, and the tenants of a group.
 //! * No limit is exceeded but by its burst and the unit that goes beyond it.
-//! * Who has a guarantee gets that, whatever its weight.
+//! * Who has a guarantee, or sends to one who has, gets that, whatever its weight.
 //! * No turn of one tenant moves more than a quantum and a unit, and one by its guarantee as much again. So the message
 //!   of a light one, which waits for a few turns of the carrier at most, waits for so many bytes.
 
@@ -10,7 +10,7 @@ use vrdma_switch::{BURST_NS, Limit};
 use vrdma_verbs::Time;
 
 use super::plan::{GroupPlan, Plan, TenantPlan, Terms};
-use super::{UNIT_COST, cost};
+use super::{MESSAGE_BYTES, UNIT_COST, cost};
 use crate::member::Carried;
 use crate::violation::{Violation, check};
 
@@ -87,6 +87,8 @@ struct Standing {
     /// Its own limit and its group's, by number.
     accounts: Vec<usize>,
     is_light: bool,
+    /// Of its messages.
+    length: u64,
     /// Since shares are looked at.
     got: Carried,
     /// How many turns it may have in one of the carrier.
@@ -111,9 +113,15 @@ impl Standing {
         }
     }
 
-    /// What counts for guarantees: no unit is so short that it counts little.
-    fn guaranteed_bits(&self) -> u64 {
-        8 * self.got.bytes.max(self.got.units * UNIT_COST)
+    /// What counts for a guarantee: no unit is so short that it counts little, and a long message is several.
+    fn counted(&self, of: Limit) -> u64 {
+        match of {
+            Limit::OutBits | Limit::InBits => 8 * self.got.bytes.max(self.got.units * UNIT_COST),
+            Limit::OutOps | Limit::InOps => {
+                let each = self.length.div_ceil(MESSAGE_BYTES);
+                self.got.bytes * each / self.length
+            }
+        }
     }
 }
 
@@ -164,6 +172,7 @@ impl Judge {
                     terms: plan.terms,
                     accounts: own.into_iter().chain(groups).collect(),
                     is_light: plan.does.is_light(),
+                    length: plan.does.length().into(),
                     got: Carried::default(),
                     turns: match guaranteed {
                         // Every second one of those that all have.
@@ -329,20 +338,20 @@ impl Judge {
             return Ok(());
         };
         let time = u128::from(self.now.0 - begun.0);
-        let tenants = self.tenants.iter();
-        let tenants = tenants.map(|it| it.got_of(it.guaranteed_bits()));
+        let tenants = self.tenants.iter().filter_map(|it| {
+            let (of, rate) = it.terms.guarantee?;
+            Some((it.got_of(it.counted(of)), rate))
+        });
         let groups = 0..self.groups.len();
-        let groups = groups.map(|group| self.got_of(group, Standing::guaranteed_bits));
-        for Got {
-            name,
-            terms,
-            amount,
-        } in tenants.chain(groups)
-        {
-            let rate = u128::from(terms.guarantee.unwrap_or(0));
-            let due = (rate * time / NS_A_SECOND) as u64;
-            check(amount >= due - due / TOLERANCE, || {
-                format!("{name} gets {amount} of the {due} bits that it is guaranteed")
+        let groups = groups.filter_map(|group| {
+            let (of, rate) = self.groups[group].terms.guarantee?;
+            Some((self.got_of(group, |it| it.counted(of)), rate))
+        });
+        for (got, rate) in tenants.chain(groups) {
+            let due = (u128::from(rate) * time / NS_A_SECOND) as u64;
+            check(got.amount >= due - due / TOLERANCE, || {
+                let (name, amount, promise) = (&got.name, got.amount, got.terms.guarantee);
+                format!("{name} gets {amount} of {due} that it is guaranteed by {promise:?}")
             })?;
         }
         Ok(())

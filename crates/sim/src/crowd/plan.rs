@@ -3,6 +3,8 @@
 use fastrand::Rng;
 use vrdma_switch::Limit;
 
+use super::{MESSAGE_BYTES, UNIT_COST};
+
 /// Nanoseconds a byte takes are one, so a carrier that moves nothing else moves so many bits a second.
 const SPEED_BITS: u64 = 8_000_000_000;
 
@@ -14,8 +16,7 @@ const LENGTHS: [u32; 6] = [8, 700, 4096, 20_000, 64 << 10, 1 << 20];
 pub(super) struct Terms {
     pub(super) weight: u32,
     pub(super) limit: Option<(Limit, u64)>,
-    /// Bits a second.
-    pub(super) guarantee: Option<u64>,
+    pub(super) guarantee: Option<(Limit, u64)>,
 }
 
 impl Terms {
@@ -148,11 +149,17 @@ fn limit(random: &mut Rng) -> (Limit, u64) {
     }
 }
 
-/// One adapter gets much more than by its weight, and perhaps a whole group, too.
+/// One adapter, or the one that it sends to, gets much more than by its weight, and perhaps a whole group, too.
 fn guarantee(random: &mut Rng, groups: &mut [GroupPlan]) {
     let mut promise = |terms: &mut Terms| {
+        let of = Limit::ALL[random.usize(..Limit::ALL.len())];
+        let bits = random.u64(SPEED_BITS / 20..SPEED_BITS / 5);
+        let rate = match of {
+            Limit::OutBits | Limit::InBits => bits,
+            Limit::OutOps | Limit::InOps => bits / 8 / (MESSAGE_BYTES + UNIT_COST),
+        };
         terms.weight = 1;
-        terms.guarantee = Some(random.u64(SPEED_BITS / 20..SPEED_BITS / 5));
+        terms.guarantee = Some((of, rate));
     };
     promise(&mut groups[0].tenants[0].terms);
     if let [_, second, ..] = groups {
