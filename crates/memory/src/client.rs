@@ -24,8 +24,8 @@ use std::sync::Arc;
 use rustix::process::Pid;
 
 use crate::Fault;
-use crate::copy::TAIL;
 use crate::stalled::Stalled;
+use crate::stores::TAIL;
 use crate::tenant::{CopyId, Moved, Tenant};
 use bulk::Bulk;
 pub use check::is_in_memory;

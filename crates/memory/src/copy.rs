@@ -1,21 +1,17 @@
 //! Moving bytes: into private memory, out of it, and from guest to guest with one copy.
 
-use std::ptr;
 use std::sync::atomic::Ordering::Release;
 use std::sync::atomic::fence;
 
 use crate::cursor::Cursor;
 use crate::map::Window;
 use crate::partly::Part;
+use crate::stores::{TAIL, move_bytes, move_long_tail_last, move_tail_last};
 use crate::word;
 use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
 
 /// Bytes of an atomic's word.
 const WORD: u64 = 8;
-
-/// The last bytes of a write are stored on their own, after all others: programs poll the end of a
-/// buffer to see that a message has arrived, and a plain memcpy may store its ends in any order.
-pub(crate) const TAIL: u64 = 8;
 
 impl Memory for View<'_> {
     type Region = Region;
@@ -71,6 +67,23 @@ impl Memory for View<'_> {
         match (readable, writable) {
             (Some(from), Some(to)) => copy_piece(&to, &from, length as usize),
             _ => self.copy_pieces(to, source, from, length),
+        }
+    }
+
+    fn copy_past_caches(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        let readable = source.whole(from, length, Right::Read);
+        let writable = self.whole(to, length, Right::Write);
+        match (readable, writable) {
+            (Some(readable), Some(writable)) if !self.overlaps(to, source, from, length) => {
+                copy_long_piece(&writable, &readable, length as usize)
+            }
+            _ => self.copy(to, source, from, length),
         }
     }
 
@@ -281,6 +294,18 @@ fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), C
         .map_err(CopyFault::source)
 }
 
+/// The same past the processor's caches.
+fn copy_long_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
+    let read = to.write_raw(length, |to| {
+        // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
+        from.read_raw(length, |from| unsafe {
+            move_long_tail_last(from, to, length)
+        })
+    });
+    read.map_err(CopyFault::destination)?
+        .map_err(CopyFault::source)
+}
+
 impl View<'_> {
     /// Whether a copy reads bytes that it writes. Only asked of one region of one space: other
     /// aliases (two registrations of one buffer, pages that repeat) are the guest's own doing, and
@@ -331,51 +356,6 @@ fn step(piece: usize, left: u64) -> usize {
         Some(head) if head > 0 => (piece as u64).min(head) as usize,
         _ => piece.min(left as usize),
     }
-}
-
-/// Copies foreign bytes, the tail after the rest: see [`TAIL`].
-///
-/// # Safety
-/// `from` is readable and `to` writable for `length` bytes.
-#[inline]
-unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize) {
-    let head = length.saturating_sub(TAIL as usize);
-    // SAFETY: both parts are inside what was promised.
-    unsafe {
-        move_bytes(from, to, head);
-        // What was stored so far, also by earlier pieces, becomes visible before what comes now.
-        fence(Release);
-        move_tail(from.add(head), to.add(head), length - head);
-    }
-}
-
-/// Copies up to [`TAIL`] bytes. A whole tail, which is usual, is one load and one store.
-///
-/// # Safety
-/// As for [`move_tail_last`].
-#[inline]
-unsafe fn move_tail(from: *const u8, to: *mut u8, length: usize) {
-    const WHOLE: usize = TAIL as usize;
-    if length == WHOLE {
-        // SAFETY: as promised.
-        unsafe { ptr::copy(from.cast::<[u8; WHOLE]>(), to.cast(), 1) }
-    } else {
-        // SAFETY: as promised.
-        unsafe { move_bytes(from, to, length) }
-    }
-}
-
-/// Copies foreign bytes in any order.
-///
-/// # Safety
-/// As for [`move_tail_last`].
-#[inline]
-unsafe fn move_bytes(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: readable and writable as promised. The bytes belong to a guest that may write them
-    // meanwhile, and no lock can stop it. That is tolerated because no reference to them is ever
-    // formed and nothing is decided twice on what was read: a race tears the guest's own data and
-    // nothing else. `copy` and not `copy_nonoverlapping`, since two regions may name one page.
-    unsafe { ptr::copy(from, to, length) };
 }
 
 #[cfg(test)]

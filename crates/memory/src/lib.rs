@@ -40,6 +40,7 @@ mod region;
 mod shared;
 mod space;
 mod stalled;
+mod stores;
 mod tenant;
 mod view;
 mod waited;

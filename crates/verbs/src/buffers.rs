@@ -57,6 +57,18 @@ pub(crate) enum Carried<'a, R, M> {
     Bytes(&'a [u8]),
 }
 
+/// A message that is more than a core's caches hold, and its share of those that cores have together.
+const LONG_MESSAGE: u64 = 16 << 20;
+
+/// Shorter pieces gain nothing.
+const LONG_PIECE: u64 = 64 << 10;
+
+/// Whether a piece is better copied past the caches, of a message, or into a buffer, of so many bytes.
+#[inline]
+fn is_past_caches(piece: u64, message: impl FnOnce() -> u64) -> bool {
+    piece >= LONG_PIECE && message() >= LONG_MESSAGE
+}
+
 impl<R, M> Clone for Carried<'_, R, M> {
     fn clone(&self) -> Self {
         *self
@@ -109,9 +121,15 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
         Ok(())
     }
 
-    /// Copies it into one region from `offset` on.
+    /// Copies it into one region from `offset` on. It is of a message of so many bytes.
     #[inline]
-    pub(crate) fn store(self, region: &R, offset: u64, memory: &M) -> Result<(), CopyFault> {
+    pub(crate) fn store(
+        self,
+        region: &R,
+        offset: u64,
+        message: u32,
+        memory: &M,
+    ) -> Result<(), CopyFault> {
         match self {
             Self::Bytes(bytes) => memory
                 .write(region, offset, bytes)
@@ -120,7 +138,11 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
                 let mut at = offset;
                 for part in stretches {
                     let (from, length) = ((&part.region, part.offset), u64::from(part.length));
-                    memory.copy((region, at), source, from, length)?;
+                    if is_past_caches(length, || message.into()) {
+                        memory.copy_past_caches((region, at), source, from, length)?;
+                    } else {
+                        memory.copy((region, at), source, from, length)?;
+                    }
                     at += length;
                 }
                 Ok(())
@@ -221,7 +243,12 @@ impl<R> Shared<R> {
                     )
                     .ok_or(MoveError::Local)?;
                 let length = u64::from(piece.length);
-                memory.copy((to.region, to.offset), source, (&part.region, from), length)?;
+                let (to, from_there) = ((to.region, to.offset), (&part.region, from));
+                if is_past_caches(length, || total(sges)) {
+                    memory.copy_past_caches(to, source, from_there, length)?;
+                } else {
+                    memory.copy(to, source, from_there, length)?;
+                }
                 from += length;
             }
             at += part.length;

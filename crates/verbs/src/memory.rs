@@ -84,6 +84,17 @@ pub trait Memory {
         length: u64,
     ) -> Result<(), CopyFault>;
 
+    /// The same with a piece of more than the processor's caches hold: they need not keep what is written.
+    fn copy_past_caches(
+        &self,
+        to: (&Self::Region, u64),
+        source: &Self,
+        from: (&Self::Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        self.copy(to, source, from, length)
+    }
+
     /// Whether a received message may be left to the owner of the region, who puts it in place before it looks
     /// at the completion: nobody else can reach those bytes.
     fn is_filled_by_owner(&self, _: &Self::Region) -> bool {

@@ -124,14 +124,17 @@ fn copies_between_guests_name_the_side_that_failed() {
     );
     let (from, to) = (from.view(), to.view());
     from.write(PAGE, &[7; 2 * PAGE as usize]).unwrap();
-    let copy = |at, source, length| Memory::copy(&to, (&BUS, at), &from, (&BUS, source), length);
-    assert_eq!(copy(5 * PAGE + 8, PAGE + 4, PAGE - 8), Ok(()));
-    assert_eq!(copy(5 * PAGE, 3 * PAGE, 1), Err(CopyFault::Source));
-    assert_eq!(copy(5 * PAGE, 3 * PAGE - 4, 8), Err(CopyFault::Source));
-    assert_eq!(copy(6 * PAGE, PAGE, 1), Err(CopyFault::Destination));
-    assert_eq!(copy(5 * PAGE, u64::MAX, u64::MAX), Err(CopyFault::Source));
-    assert_eq!(to.load_u64_acquire(6 * PAGE - 8), Ok(0x0707_0707_0707_0707));
-    assert_eq!(to.load_u32_acquire(5 * PAGE + 4), Ok(0));
+    for copy in [Memory::copy, Memory::copy_past_caches] {
+        to.write(5 * PAGE, &[0; PAGE as usize]).unwrap();
+        let copy = |at, source, length| copy(&to, (&BUS, at), &from, (&BUS, source), length);
+        assert_eq!(copy(5 * PAGE + 8, PAGE + 4, PAGE - 8), Ok(()));
+        assert_eq!(copy(5 * PAGE, 3 * PAGE, 1), Err(CopyFault::Source));
+        assert_eq!(copy(5 * PAGE, 3 * PAGE - 4, 8), Err(CopyFault::Source));
+        assert_eq!(copy(6 * PAGE, PAGE, 1), Err(CopyFault::Destination));
+        assert_eq!(copy(5 * PAGE, u64::MAX, u64::MAX), Err(CopyFault::Source));
+        assert_eq!(to.load_u64_acquire(6 * PAGE - 8), Ok(0x0707_0707_0707_0707));
+        assert_eq!(to.load_u32_acquire(5 * PAGE + 4), Ok(0));
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             bytes < left
         };
         fits.then_some(()).ok_or(Refusal::Invalid)?;
-        self.store_at(remote, bytes)?;
+        self.store_at(remote, bytes, length)?;
         if self.request.last {
             self.end_write(length);
             return Ok(());
@@ -74,7 +74,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
     }
 
     #[inline]
-    fn store_at(&mut self, remote: Remote, bytes: u32) -> Result<(), Refusal> {
+    fn store_at(&mut self, remote: Remote, bytes: u32, message: u32) -> Result<(), Refusal> {
         if bytes == 0 {
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl<R: Clone, M: Memory<Region = R>> Delivery<'_, R, M> {
             "what was checked is stored"
         );
         self.payload
-            .store(spot.region, spot.offset, self.memory)
+            .store(spot.region, spot.offset, message, self.memory)
             .map_err(|fault| match fault {
                 CopyFault::Source => Refusal::SourceFault,
                 CopyFault::Destination => Refusal::OwnMemory,

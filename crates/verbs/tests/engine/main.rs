@@ -12,6 +12,7 @@ mod hostile;
 mod inline;
 mod late;
 mod leaving;
+mod long;
 mod loss;
 mod moving;
 mod multicast;

@@ -13,6 +13,8 @@ pub(crate) struct Memory {
     /// Those that their owner fills.
     left: RefCell<Vec<Region>>,
     late: Cell<Option<Region>>,
+    /// Bytes that caches need not keep.
+    pub(crate) past_caches: Cell<u64>,
 }
 
 impl Memory {
@@ -93,6 +95,17 @@ impl vrdma_verbs::memory::Memory for Memory {
             .map_err(CopyFault::source)?;
         self.write(to.0, to.1, &bytes)
             .map_err(CopyFault::destination)
+    }
+
+    fn copy_past_caches(
+        &self,
+        to: (&Region, u64),
+        source: &Self,
+        from: (&Region, u64),
+        length: u64,
+    ) -> Result<(), CopyFault> {
+        self.past_caches.update(|bytes| bytes + length);
+        self.copy(to, source, from, length)
     }
 
     fn is_filled_by_owner(&self, region: &Region) -> bool {

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use vrdma_verbs::attr::QpState;
-use vrdma_verbs::object::{QpId, QpType};
+use vrdma_verbs::object::{Limits, QpId, QpType};
 use vrdma_verbs::packet::Train;
 use vrdma_verbs::unit::{Request, Response, Route};
 use vrdma_verbs::{Flow, Pace, Path, Paths, Source, Time};
 
 pub(crate) use memory::{Memory, Region};
-pub(crate) use node::{Node, Setup};
+pub(crate) use node::{Node, Setup, limits};
 
 /// What happens to a unit on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,10 +96,14 @@ impl Pair {
     }
 
     pub(crate) fn with(qp_type: QpType, setup: Setup) -> Self {
-        let mut nodes = [Node::new(1, qp_type, &setup), Node::new(2, qp_type, &setup)];
+        Self::with_limits(qp_type, &setup, limits())
+    }
+
+    pub(crate) fn with_limits(qp_type: QpType, setup: &Setup, limits: Limits) -> Self {
+        let mut nodes = [1, 2].map(|number| Node::with_limits(number, qp_type, setup, limits));
         let names = [0, 1].map(|i| nodes[i].name());
-        nodes[0].connect(names[1], &setup, QpState::Rts);
-        nodes[1].connect(names[0], &setup, QpState::Rts);
+        nodes[0].connect(names[1], setup, QpState::Rts);
+        nodes[1].connect(names[0], setup, QpState::Rts);
         Self {
             nodes,
             now: Time(0),
@@ -150,6 +154,12 @@ impl Pair {
 
     pub(crate) fn a(&mut self) -> &mut Node {
         &mut self.nodes[0]
+    }
+
+    /// Bytes that both copied past caches.
+    pub(crate) fn past_caches(&self) -> u64 {
+        let nodes = self.nodes.iter();
+        nodes.map(|node| node.memory.past_caches.get()).sum()
     }
 
     pub(crate) fn b(&mut self) -> &mut Node {
