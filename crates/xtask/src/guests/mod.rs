@@ -229,7 +229,7 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
             (Err(_), Some(reason)) => println!("{reason}"),
             (Err(error), None) => {
                 failed += 1;
-                println!("{error:#}\n{}", bench.pair.logs());
+                println!("{error:#}\n{}{}", bench.pair.logs(), kernels(&bench.pair));
             }
         }
     }
@@ -238,6 +238,16 @@ fn report(cases: &[Case], bench: &mut Bench) -> ExitCode {
         println!("{told}");
     }
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// What the guests' kernels said last: drivers complain there.
+fn kernels(pair: &Pair) -> String {
+    let said = guests(pair).map(|guest| {
+        let words = guest.check("dmesg | tail -n 20");
+        let words = words.unwrap_or_else(|error| format!("{error:#}"));
+        format!("--- kernel of {}\n{words}\n", guest.name())
+    });
+    said.concat()
 }
 
 fn guests(pair: &Pair) -> [&Guest; 2] {
