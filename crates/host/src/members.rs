@@ -225,7 +225,7 @@ impl<M: Member> Members<M> {
 
     /// Something was moved for a member, to somebody with this policy, if that one is guaranteed something of what arrives.
     pub(crate) fn charge_to(&mut self, port: PortId, receiver: Option<&Arc<Policy>>, moved: Moved) {
-        self.run.heads_for(port, receiver);
+        self.run.sends_to(port, receiver);
         self.run.charge(port, moved);
         if let Some(receiver) = receiver {
             self.run.arrived(receiver, moved);

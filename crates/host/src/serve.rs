@@ -149,7 +149,7 @@ impl<M: Member, P: Port> Host<M, P> {
             now,
         };
         let Ends { member, peer, run } = self.members.touch_both(from, to, now)?;
-        run.heads_for(from, receiver.as_ref());
+        run.sends_to(from, receiver.as_ref());
         let before = run.moved(from);
         let theirs = peer.memory();
         let mut exchange = Exchange {

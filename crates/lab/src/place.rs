@@ -45,7 +45,7 @@ impl Outcome {
     /// listens for its client, which TCP refuses. A client of qperf right after
     /// another one is rejected once in a hundred times where the machine is
     /// busy, between Linux's rxe as between our adapters; nobody knows why.
-    fn came_too_early(&self) -> bool {
+    fn may_come_again(&self) -> bool {
         let words = self.client.stdout_text() + &self.client.stderr_text();
         let reason = words.contains("error 8") || words.contains("error: 8");
         let rejected = reason && words.contains("RDMA_CM_EVENT_REJECTED");
@@ -108,7 +108,7 @@ pub fn run(
 ) -> Result<Outcome> {
     for _ in 0..EARLY_LIMIT {
         let outcome = attempt(settled(server)?, client, limit)?;
-        if !outcome.came_too_early() {
+        if !outcome.may_come_again() {
             return Ok(outcome);
         }
         eprintln!("refused, once more: {}", client.1);

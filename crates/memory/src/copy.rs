@@ -6,7 +6,7 @@ use std::sync::atomic::fence;
 use crate::cursor::Cursor;
 use crate::map::Window;
 use crate::partly::Part;
-use crate::stores::{TAIL, move_bytes, move_long_tail_last, move_tail_last};
+use crate::stores::{TAIL, move_bytes, move_non_temporal_tail_last, move_tail_last};
 use crate::word;
 use crate::{ClientRegion, CopyFault, Fault, Memory, PAGE, Region, Right, View};
 
@@ -70,7 +70,7 @@ impl Memory for View<'_> {
         }
     }
 
-    fn copy_past_caches(
+    fn copy_non_temporal(
         &self,
         to: (&Region, u64),
         source: &Self,
@@ -81,7 +81,7 @@ impl Memory for View<'_> {
         let writable = self.whole(to, length, Right::Write);
         match (readable, writable) {
             (Some(readable), Some(writable)) if !self.overlaps(to, source, from, length) => {
-                copy_long_piece(&writable, &readable, length as usize)
+                copy_piece_non_temporal(&writable, &readable, length as usize)
             }
             _ => self.copy(to, source, from, length),
         }
@@ -294,12 +294,16 @@ fn copy_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), C
         .map_err(CopyFault::source)
 }
 
-/// The same past the processor's caches.
-fn copy_long_piece(to: &Window<'_>, from: &Window<'_>, length: usize) -> Result<(), CopyFault> {
+/// The same with non-temporal stores.
+fn copy_piece_non_temporal(
+    to: &Window<'_>,
+    from: &Window<'_>,
+    length: usize,
+) -> Result<(), CopyFault> {
     let read = to.write_raw(length, |to| {
         // SAFETY: `write_raw` vouches for `to` and `read_raw` for `from`.
         from.read_raw(length, |from| unsafe {
-            move_long_tail_last(from, to, length)
+            move_non_temporal_tail_last(from, to, length)
         })
     });
     read.map_err(CopyFault::destination)?

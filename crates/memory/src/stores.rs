@@ -24,7 +24,7 @@ pub(crate) unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize)
     }
 }
 
-/// The same past the processor's caches.
+/// The same with non-temporal stores.
 ///
 /// A plain store to memory that no cache has reads the line first, to write it back later: a copied byte costs the memory
 /// three. Non-temporal stores write whole lines and read none. What was copied is in memory then and not in a cache, which
@@ -33,11 +33,11 @@ pub(crate) unsafe fn move_tail_last(from: *const u8, to: *mut u8, length: usize)
 ///
 /// # Safety
 /// As for [`move_tail_last`].
-pub(crate) unsafe fn move_long_tail_last(from: *const u8, to: *mut u8, length: usize) {
+pub(crate) unsafe fn move_non_temporal_tail_last(from: *const u8, to: *mut u8, length: usize) {
     let head = length.saturating_sub(TAIL as usize);
     // SAFETY: both parts are inside what was promised.
     unsafe {
-        move_past_caches(from, to, head);
+        move_non_temporal(from, to, head);
         fence(Release);
         move_tail(from.add(head), to.add(head), length - head);
     }
@@ -108,7 +108,7 @@ mod lines {
 /// # Safety
 /// As for [`move_tail_last`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-unsafe fn move_past_caches(from: *const u8, to: *mut u8, length: usize) {
+unsafe fn move_non_temporal(from: *const u8, to: *mut u8, length: usize) {
     let head = to.align_offset(lines::LINE).min(length);
     let body = (length - head) / lines::LINE * lines::LINE;
     // SAFETY: the three parts are what was promised.
@@ -125,7 +125,7 @@ unsafe fn move_past_caches(from: *const u8, to: *mut u8, length: usize) {
 /// # Safety
 /// As for [`move_tail_last`].
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-unsafe fn move_past_caches(from: *const u8, to: *mut u8, length: usize) {
+unsafe fn move_non_temporal(from: *const u8, to: *mut u8, length: usize) {
     // SAFETY: as promised.
     unsafe { move_bytes(from, to, length) };
 }
@@ -142,7 +142,7 @@ mod tests {
                 let mut target = vec![0; 700];
                 // SAFETY: 700 bytes on either side, of two buffers.
                 unsafe {
-                    move_past_caches(source.as_ptr(), target.as_mut_ptr().add(begin), length)
+                    move_non_temporal(source.as_ptr(), target.as_mut_ptr().add(begin), length)
                 };
                 let end = begin + length;
                 assert_eq!(target[begin..end], source[..length], "{begin}, {length}");

@@ -157,14 +157,14 @@ proptest! {
         target in Just((0..10u64).collect::<Vec<_>>()).prop_shuffle(),
         (from, to, length) in (0u64..20_000, 0u64..20_000, 0u64..24_000),
         starts in (0u64..4096, 0u64..4096),
-        past_caches: bool,
+        non_temporal: bool,
     ) {
         let (a, b) = (Guest::new(&source, starts.0), Guest::new(&target, starts.1));
         let data = pattern(3, length);
         let room = |guest: &Guest, offset| offset + length <= guest.length;
         let written = Memory::write(&a.space.view(), &a.region, from, &data);
         prop_assert_eq!(written.is_ok(), length == 0 || room(&a, from));
-        let copy = copier(past_caches);
+        let copy = copier(non_temporal);
         let copied = copy(
             &b.space.view(), (&b.region, to), &a.space.view(), (&a.region, from), length,
         );
@@ -184,14 +184,14 @@ proptest! {
 
     #[test]
     fn overlapping_copies_inside_a_list_are_moves(
-        from in 0u64..9000, by in -5000i64..5000, length in 0u64..20_000, past_caches: bool,
+        from in 0u64..9000, by in -5000i64..5000, length in 0u64..20_000, non_temporal: bool,
     ) {
         let to = from.saturating_add_signed(by);
         let guest = Guest::new(&[4, 1, 7, 2, 9, 3, 0, 8, 6, 5], 100);
         let view = guest.space.view();
         let mut model = pattern(9, guest.length);
         Memory::write(&view, &guest.region, 0, &model).unwrap();
-        let copy = copier(past_caches);
+        let copy = copier(non_temporal);
         let copied = copy(&view, (&guest.region, to), &view, (&guest.region, from), length);
         prop_assert_eq!(copied, Ok(()));
         model.copy_within(from as usize..(from + length) as usize, to as usize);
@@ -205,9 +205,9 @@ proptest! {
 type Copier<'v> =
     fn(&View<'v>, (&Region, u64), &View<'v>, (&Region, u64), u64) -> Result<(), CopyFault>;
 
-fn copier<'v>(past_caches: bool) -> Copier<'v> {
-    match past_caches {
-        true => Memory::copy_past_caches,
+fn copier<'v>(non_temporal: bool) -> Copier<'v> {
+    match non_temporal {
+        true => Memory::copy_non_temporal,
         false => Memory::copy,
     }
 }

@@ -57,16 +57,27 @@ pub(crate) enum Carried<'a, R, M> {
     Bytes(&'a [u8]),
 }
 
-/// A message that is more than a core's caches hold, and its share of those that cores have together.
+/// From so many bytes on a message fits neither into a core's own caches nor into its share of the last one.
 const LONG_MESSAGE: u64 = 16 << 20;
 
-/// Shorter pieces gain nothing.
+/// Shorter pieces gain nothing by non-temporal stores.
 const LONG_PIECE: u64 = 64 << 10;
 
-/// Whether a piece is better copied past the caches, of a message, or into a buffer, of so many bytes.
+/// Copies a piece of a message, or into a buffer, of so many bytes.
 #[inline]
-fn is_past_caches(piece: u64, message: impl FnOnce() -> u64) -> bool {
-    piece >= LONG_PIECE && message() >= LONG_MESSAGE
+fn copy_piece<M: Memory>(
+    memory: &M,
+    to: (&M::Region, u64),
+    source: &M,
+    from: (&M::Region, u64),
+    length: u64,
+    message: impl FnOnce() -> u64,
+) -> Result<(), CopyFault> {
+    if length >= LONG_PIECE && message() >= LONG_MESSAGE {
+        memory.copy_non_temporal(to, source, from, length)
+    } else {
+        memory.copy(to, source, from, length)
+    }
 }
 
 impl<R, M> Clone for Carried<'_, R, M> {
@@ -138,11 +149,9 @@ impl<R, M: Memory<Region = R>> Carried<'_, R, M> {
                 let mut at = offset;
                 for part in stretches {
                     let (from, length) = ((&part.region, part.offset), u64::from(part.length));
-                    if is_past_caches(length, || message.into()) {
-                        memory.copy_past_caches((region, at), source, from, length)?;
-                    } else {
-                        memory.copy((region, at), source, from, length)?;
-                    }
+                    copy_piece(memory, (region, at), source, from, length, || {
+                        message.into()
+                    })?;
                     at += length;
                 }
                 Ok(())
@@ -244,11 +253,7 @@ impl<R> Shared<R> {
                     .ok_or(MoveError::Local)?;
                 let length = u64::from(piece.length);
                 let (to, from_there) = ((to.region, to.offset), (&part.region, from));
-                if is_past_caches(length, || total(sges)) {
-                    memory.copy_past_caches(to, source, from_there, length)?;
-                } else {
-                    memory.copy(to, source, from_there, length)?;
-                }
+                copy_piece(memory, to, source, from_there, length, || total(sges))?;
                 from += length;
             }
             at += part.length;

@@ -84,8 +84,9 @@ pub trait Memory {
         length: u64,
     ) -> Result<(), CopyFault>;
 
-    /// The same with a piece of more than the processor's caches hold: they need not keep what is written.
-    fn copy_past_caches(
+    /// The same with a piece of a message that the processor's caches do not hold: non-temporal stores would not read
+    /// what they write, and leave it in no cache.
+    fn copy_non_temporal(
         &self,
         to: (&Self::Region, u64),
         source: &Self,

@@ -56,7 +56,7 @@ pub(super) enum Claim {
     /// The member's.
     Own,
     /// That of the one that it sends to.
-    Receivers(Arc<Policy>),
+    Receiver(Arc<Policy>),
 }
 
 /// Where a member waits.
@@ -107,7 +107,7 @@ impl Entry {
         if is_owed(&self.policy, Limit::OUT) {
             Some(Claim::Own)
         } else if is_owed(&self.receiver, Limit::IN) {
-            self.receiver.clone().map(Claim::Receivers)
+            self.receiver.clone().map(Claim::Receiver)
         } else {
             None
         }

@@ -28,8 +28,8 @@ struct OwedTurn {
     /// The budget of the member's ordinary turns.
     before: Budget,
     claim: Claim,
-    /// What units had cost before the first one to somebody who it is not for.
-    astray: Option<u64>,
+    /// What units had cost before the first one to anybody else than whom it is for.
+    elsewhere: Option<u64>,
 }
 
 /// What is left of it.
@@ -79,24 +79,24 @@ impl Owed {
         self.turn = Some(OwedTurn {
             before,
             claim,
-            astray: None,
+            elsewhere: None,
         });
         self.may_be_next = false;
     }
 
     /// The member sends to this one, after units of such a cost; `true` if it has a turn for another one.
-    fn goes_astray(&mut self, receiver: Option<&Arc<Policy>>, cost: u64) -> bool {
+    fn goes_elsewhere(&mut self, receiver: Option<&Arc<Policy>>, cost: u64) -> bool {
         let Some(turn) = &mut self.turn else {
             return false;
         };
-        let Claim::Receivers(of) = &turn.claim else {
+        let Claim::Receiver(of) = &turn.claim else {
             return false;
         };
-        let is_astray = !receiver.is_some_and(|one| Arc::ptr_eq(one, of));
-        if is_astray {
-            turn.astray.get_or_insert(cost);
+        let is_elsewhere = !receiver.is_some_and(|one| Arc::ptr_eq(one, of));
+        if is_elsewhere {
+            turn.elsewhere.get_or_insert(cost);
         }
-        is_astray
+        is_elsewhere
     }
 
     /// A turn has ended in which units cost so much: what is left of it, if it was such a one.
@@ -105,7 +105,7 @@ impl Owed {
         let turn = self.turn.take()?;
         Some(Ended {
             before: turn.before,
-            cost: turn.astray.map_or(0, |before| cost - before),
+            cost: turn.elsewhere.map_or(0, |before| cost - before),
         })
     }
 }
@@ -141,23 +141,20 @@ impl RunQueue {
     /// A member whose turn it is sends its next unit to somebody: to one with this policy, if that one is guaranteed something
     /// of what arrives.
     #[inline]
-    pub(crate) fn heads_for(&mut self, port: PortId, receiver: Option<&Arc<Policy>>) {
-        let is_known = match self.entry(port) {
-            Some(entry) => receiver.is_none() && entry.receiver.is_none(),
-            None => true,
-        };
-        if !is_known {
-            self.note_receiver(port, receiver);
-        }
-    }
-
-    #[cold]
-    fn note_receiver(&mut self, port: PortId, receiver: Option<&Arc<Policy>>) {
+    pub(crate) fn sends_to(&mut self, port: PortId, receiver: Option<&Arc<Policy>>) {
         let Some(Some(entry)) = self.entries.get_mut(port.0 as usize) else {
             return;
         };
+        let is_same = match (receiver, &entry.receiver) {
+            (None, None) => true,
+            (Some(one), Some(last)) => Arc::ptr_eq(one, last),
+            _ => false,
+        };
+        if is_same {
+            return;
+        }
         entry.receiver = receiver.cloned();
-        if self.owed.goes_astray(receiver, entry.moved.cost) {
+        if self.owed.goes_elsewhere(receiver, entry.moved.cost) {
             entry.budget.charge(QUANTUM);
         }
         if entry.receiver.is_some()

@@ -206,12 +206,11 @@ impl<M: Member, P: Port> Host<M, P> {
         };
         // What says that the member's own messages have arrived is as much as it sends, and lost, it makes
         // the member send them again.
-        if info.is_some_and(|it| it.operation == Operation::Acknowledge) {
+        let is_ack = info.is_some_and(|it| it.operation == Operation::Acknowledge);
+        if is_ack {
             self.charge_arrival(port, &arrives, None, now);
-            self.note_packet(port, &arrives, now);
-            return true;
         }
-        let is_admitted = self.admits(port, &arrives, now);
+        let is_admitted = is_ack || self.admits(port, &arrives, now);
         if is_admitted {
             self.note_packet(port, &arrives, now);
         }

@@ -124,7 +124,7 @@ fn copies_between_guests_name_the_side_that_failed() {
     );
     let (from, to) = (from.view(), to.view());
     from.write(PAGE, &[7; 2 * PAGE as usize]).unwrap();
-    for copy in [Memory::copy, Memory::copy_past_caches] {
+    for copy in [Memory::copy, Memory::copy_non_temporal] {
         to.write(5 * PAGE, &[0; PAGE as usize]).unwrap();
         let copy = |at, source, length| copy(&to, (&BUS, at), &from, (&BUS, source), length);
         assert_eq!(copy(5 * PAGE + 8, PAGE + 4, PAGE - 8), Ok(()));

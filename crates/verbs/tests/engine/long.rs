@@ -1,4 +1,4 @@
-//! Messages that are longer than what processors' caches hold are copied past these, others are not.
+//! Messages that are longer than what processors' caches hold are copied with non-temporal stores, others are not.
 
 use vrdma_verbs::object::{Limits, QpType};
 use vrdma_verbs::work::{SendOp, Status};
@@ -6,8 +6,8 @@ use vrdma_verbs::work::{SendOp, Status};
 use crate::pair::node::ALL;
 use crate::pair::{Pair, Setup, limits};
 
-/// Bytes that both nodes copied past caches for one message of each kind.
-fn past_caches(length: u32) -> [u64; 3] {
+/// Bytes that both nodes copied so for one message of each kind.
+fn non_temporal(length: u32) -> [u64; 3] {
     let limits = Limits {
         message_bytes: 32 << 20,
         ..limits()
@@ -24,16 +24,16 @@ fn past_caches(length: u32) -> [u64; 3] {
         (SendOp::Read(to.remote(0)), back.sge()),
     ];
     ops.map(|(op, sge)| {
-        let before = pair.past_caches();
+        let before = pair.non_temporal();
         pair.a().send(7, op, &[sge]);
         pair.run();
         assert_eq!(pair.a().sends().pop(), Some((7, Status::Success)));
-        pair.past_caches() - before
+        pair.non_temporal() - before
     })
 }
 
 #[test]
-fn only_messages_longer_than_caches_are_copied_past_them() {
-    assert_eq!(past_caches((16 << 20) - 4096), [0; 3]);
-    assert_eq!(past_caches(16 << 20), [16 << 20; 3]);
+fn only_messages_longer_than_caches_are_copied_so() {
+    assert_eq!(non_temporal((16 << 20) - 4096), [0; 3]);
+    assert_eq!(non_temporal(16 << 20), [16 << 20; 3]);
 }

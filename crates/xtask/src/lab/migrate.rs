@@ -269,7 +269,7 @@ fn programs<'a>(
         "downtime, ms",
         "of it QEMU sends",
         "the rest",
-        "of the rest",
+        "medians of its phases",
         "total, ms",
         "peer's pause, ms",
         "outcome",
@@ -296,7 +296,7 @@ fn programs<'a>(
 /// What is done with the adapter while the VM stands still and QEMU has sent all.
 const OF_THE_REST: [&str; 5] = ["configure", "restore", "release", "activate", "resume"];
 
-fn of_the_rest(outcome: &Outcome) -> String {
+fn phases_of_the_rest(outcome: &Outcome) -> String {
     let phase = |name: &str| {
         let ms = outcome.median(|it| it.phase(name))?;
         Some(format!("{name} {ms:.0}"))
@@ -312,7 +312,7 @@ fn cells(name: String, outcome: &Outcome) -> [String; 9] {
         outcome.figures(|it| it.number("downtime_ms")),
         outcome.figures(|it| it.number("qemu_ms")),
         outcome.figures(Move::rest),
-        of_the_rest(outcome),
+        phases_of_the_rest(outcome),
         outcome.figures(|it| it.number("total_ms")),
         outcome
             .longest_pause

@@ -117,7 +117,7 @@ fn a_guarantee_of_what_arrives_brings_senders_nothing_for_what_they_send_to_othe
                 let mut cost = world.members[port.0 as usize].unit;
                 if port == PortId(0) {
                     let is_for_receiver = sent % (IN_A_ROW + 1) < IN_A_ROW;
-                    queue.heads_for(port, is_for_receiver.then_some(&receiver));
+                    queue.sends_to(port, is_for_receiver.then_some(&receiver));
                     if !is_for_receiver {
                         cost = OTHERS;
                         elsewhere += cost;

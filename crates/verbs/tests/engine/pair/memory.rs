@@ -13,8 +13,8 @@ pub(crate) struct Memory {
     /// Those that their owner fills.
     left: RefCell<Vec<Region>>,
     late: Cell<Option<Region>>,
-    /// Bytes that caches need not keep.
-    pub(crate) past_caches: Cell<u64>,
+    /// Bytes copied with non-temporal stores.
+    pub(crate) non_temporal: Cell<u64>,
 }
 
 impl Memory {
@@ -97,14 +97,14 @@ impl vrdma_verbs::memory::Memory for Memory {
             .map_err(CopyFault::destination)
     }
 
-    fn copy_past_caches(
+    fn copy_non_temporal(
         &self,
         to: (&Region, u64),
         source: &Self,
         from: (&Region, u64),
         length: u64,
     ) -> Result<(), CopyFault> {
-        self.past_caches.update(|bytes| bytes + length);
+        self.non_temporal.update(|bytes| bytes + length);
         self.copy(to, source, from, length)
     }
 

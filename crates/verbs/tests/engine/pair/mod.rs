@@ -156,10 +156,10 @@ impl Pair {
         &mut self.nodes[0]
     }
 
-    /// Bytes that both copied past caches.
-    pub(crate) fn past_caches(&self) -> u64 {
+    /// Bytes that both copied with non-temporal stores.
+    pub(crate) fn non_temporal(&self) -> u64 {
         let nodes = self.nodes.iter();
-        nodes.map(|node| node.memory.past_caches.get()).sum()
+        nodes.map(|node| node.memory.non_temporal.get()).sum()
     }
 
     pub(crate) fn b(&mut self) -> &mut Node {
