@@ -6,7 +6,8 @@
 //!   frames ──────► number new? opens? ─► frame
 //! ```
 //! A session has keys of its own that no end has had before and a counter, so no number is used twice
-//! with a key, whatever is restarted. Calls and answers may get lost; a call goes again about every second.
+//! with a key, whatever is restarted. Calls and answers may get lost; a call goes again about every second,
+//! and at once when the peer calls.
 //! Frames are lost until there is a session.
 
 mod handshake;
@@ -79,7 +80,8 @@ struct Calling {
     session: u32,
     message: Vec<u8>,
     made: Instant,
-    sent: Instant,
+    /// `None` if it is to be sent again at once.
+    sent: Option<Instant>,
 }
 
 /// What seals datagrams to a peer; several threads may use it.
@@ -141,9 +143,9 @@ impl Sealing {
         let since = |then: Instant| now.saturating_duration_since(then);
         match &mut self.calling {
             Some(calling) if since(calling.made) < CALL_LASTS => {
-                let due = since(calling.sent) >= CALLS_APART;
+                let due = calling.sent.is_none_or(|sent| since(sent) >= CALLS_APART);
                 due.then(|| {
-                    calling.sent = now;
+                    calling.sent = Some(now);
                     calling.message.clone()
                 })
             }
@@ -168,7 +170,7 @@ impl Sealing {
             session,
             message: message.clone(),
             made: now,
-            sent: now,
+            sent: Some(now),
         });
         Some(message)
     }
@@ -215,6 +217,10 @@ impl Sealing {
             return Err(Loss::Forged);
         }
         self.answered = Some(now);
+        if let Some(calling) = &mut self.calling {
+            // A peer that has started since it was sent has not had it, and frames are lost until it has.
+            calling.sent = None;
+        }
         // Perhaps recorded: it makes us call, and the answer tells.
         self.stale |= self.answerer != Some(caller);
         let session = self.unused_session();

@@ -208,6 +208,23 @@ fn calls_are_repeated_and_any_answer_will_do() {
     assert_ne!(from.tend(now).unwrap(), call, "made anew");
 }
 
+/// The peer that starts second has not had the other one's call.
+#[test]
+fn a_peer_that_calls_is_called_again_at_once() {
+    let start = Instant::now();
+    let (mut first, mut second) = (end(KEY), end(KEY));
+    let lost = first.tend(start).unwrap();
+    let now = start + CALLS_APART / 4;
+    assert_eq!(first.tend(now), None);
+    agree(&mut second, &mut first, now);
+    assert_eq!(first.tend(now), Some(lost.clone()));
+    assert_eq!(first.tend(now), None, "once");
+    let answer = reply(&mut second, &lost, now);
+    let proof = reply(&mut first, &answer, now);
+    assert_eq!(open(&mut second, &proof, now).unwrap().0, Opened::Nothing);
+    assert_eq!(first.tend(now), None, "it has what it wants");
+}
+
 /// The peer has forgotten the session: its call tells.
 #[test]
 fn a_restarted_peer_is_called_at_once() {
