@@ -24,6 +24,8 @@ pub(super) struct Entry {
     pub(super) budget: Budget,
     /// What was moved for it in this turn.
     pub(super) moved: Moved,
+    /// What of that is to be paid when the turn ends.
+    pub(super) unpaid: u64,
     /// The carrier's turn in which it had its last one.
     pub(super) turn: u64,
     /// That in which, or after which, it began to wait.
@@ -80,6 +82,7 @@ impl Entry {
             weighed: 1,
             budget: Budget::default(),
             moved: Moved::default(),
+            unpaid: 0,
             turn,
             since: turn,
             listed: false,

@@ -36,6 +36,14 @@ use entry::{Entry, Listed, Waiting};
 use owed::Owed;
 use rounds::{Rounds, Ticket};
 
+/// Of a member that is the only one to send in a turn of the carrier, a long unit counts so many times less until its turn
+/// ends, so that several share what a turn costs besides copying (doorbells, completions). All is to be paid after it,
+/// as ever, and who comes meanwhile waits about as long as for the longest unit.
+const ALONE: u64 = 4;
+
+/// What counts as long. A turn has as few short units and atomics as ever.
+const LONG: u64 = 32 << 10;
+
 /// How many members are looked at in a turn of the carrier without having one: a microsecond's worth.
 const LOOKS_A_TURN: usize = 8;
 
@@ -78,6 +86,10 @@ pub(crate) struct RunQueue {
     turns_left: usize,
     /// How many looks at the unseen.
     looks_left: usize,
+    /// Somebody who had a turn in this one has sent something.
+    moved: bool,
+    /// The member whose turn it is: nobody has sent anything before it in this one, and nobody comes after it.
+    alone: bool,
 }
 
 impl RunQueue {
@@ -154,6 +166,8 @@ impl RunQueue {
             }
         }
         self.turns_left = self.waiting;
+        self.moved = false;
+        self.alone = false;
         self.looks_left = LOOKS_A_TURN.min(self.unseen.len());
     }
 
@@ -198,6 +212,7 @@ impl RunQueue {
                 return None;
             }
             entry.budget = budget;
+            self.alone = self.turns_left == 0 && !self.moved;
             group.members.pop();
             self.owed.may_be_next = true;
             entry.turn = self.turn;
@@ -292,8 +307,15 @@ impl RunQueue {
     /// Something was moved for a member.
     #[inline]
     pub(crate) fn charge(&mut self, port: PortId, moved: Moved) {
+        let is_cheaper = self.alone && moved.bytes >= LONG;
         if let Some(entry) = self.entry(port) {
-            entry.budget.charge(moved.cost);
+            let cost = if is_cheaper {
+                moved.cost / ALONE
+            } else {
+                moved.cost
+            };
+            entry.budget.charge(cost);
+            entry.unpaid += moved.cost - cost;
             entry.moved += moved;
         }
     }
@@ -305,6 +327,9 @@ impl RunQueue {
             return;
         };
         let moved = std::mem::take(&mut entry.moved);
+        entry.budget.charge(std::mem::take(&mut entry.unpaid));
+        self.moved |= moved.cost > 0;
+        self.alone = false;
         entry.note(moved, self.now);
         let group = &mut self.groups[entry.group.0 as usize];
         match self.owed.end(moved.cost) {

@@ -243,6 +243,44 @@ fn a_group_that_wants_nothing_costs_the_others_nothing() {
 }
 
 #[test]
+fn who_sends_alone_has_several_long_units_in_a_turn() {
+    let sent_in_a_turn = |members: &[u32], unit| {
+        let mut world = World::default();
+        world.add(1, members, unit);
+        (0..5).for_each(|_| drop(world.turn()));
+        let before: u64 = world.members.iter().map(|it| it.sent).sum();
+        let turns = world.turn()[0].len() as u64;
+        let after: u64 = world.members.iter().map(|it| it.sent).sum();
+        (after - before) / unit / turns
+    };
+    let long = 65 << 10;
+    // What the last turn took too much may cost one of them.
+    assert!((ALONE - 1..=ALONE).contains(&sent_in_a_turn(&[1], long)));
+    assert_eq!(sent_in_a_turn(&[1, 1], long), 1);
+    assert_eq!(sent_in_a_turn(&[1], 257 << 10), 1, "the longest");
+    assert_eq!(sent_in_a_turn(&[1], 1 << 10), 64, "short ones as ever");
+}
+
+#[test]
+fn who_has_sent_alone_pays_for_all_of_it() {
+    let mut world = World::default();
+    world.add(1, &[1], 65 << 10);
+    world.add(1, &[1], 65 << 10);
+    world.queue.remove(PortId(1));
+    (0..5).for_each(|_| drop(world.turn()));
+    world.queue.insert(PortId(1), GroupId(1), None);
+    world.queue.wake(PortId(1));
+    let turns: Vec<_> = (0..ALONE).map(|_| world.turn()[0].clone()).collect();
+    let second = turns
+        .concat()
+        .iter()
+        .filter(|port| **port == PortId(1))
+        .count();
+    assert!(second as u64 >= ALONE - 1, "{turns:?}");
+    assert_shares(&world.share(1 << 30), &[1, 1]);
+}
+
+#[test]
 fn who_was_served_when_nobody_waits_owes_nothing() {
     let mut world = World::default();
     world.add(1, &[1], 257 << 10);
